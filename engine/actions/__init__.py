@@ -1,0 +1,1 @@
+"""Every verb once. The command line and the MCP server are two spellings of these."""

@@ -1,0 +1,137 @@
+"""One variant through build, check, bench, gate, profile and recommend. The first failure ends it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeVar
+
+from engine.actions import kernels
+from engine.actions.program import decision_program
+from engine.actions.workplace import Workplace
+from engine.decide.recommend import recommend
+from engine.model.base import Slug
+from engine.model.measurement import Bench, Build, Check, Profile, Status
+from engine.model.recommendation import KernelAnswer
+from engine.model.session import Step
+from engine.model.triage import Examined
+from engine.render.answers import advice_line
+from engine.render.measurements import bench_line, build_line, check_line, profile_line
+
+
+T = TypeVar("T")
+
+
+class Report(Protocol):
+    """Who wants to see each step, as it starts (None) and as it ends."""
+
+    def __call__(self, name: str, variant: str | None, step: Step | None) -> None:
+        """Take one step's start or end."""
+
+
+class Said(NamedTuple):
+    """A step's outcome in words."""
+
+    status: Status
+    found: str
+    cure: str | None = None
+
+
+class Steps:
+    """Runs steps, times them, and tells whoever watches."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self.done: list[Step] = []
+
+    def run(
+        self, name: str, variant: Slug | None, work: Callable[[], T], say: Callable[[T], Said]
+    ) -> T:
+        """Do one step and return what it gave."""
+        self._report(name, variant, None)
+        started = time.monotonic()
+        result = work()
+        status, found, cure = say(result)
+        step = Step(
+            name=name,
+            variant=variant,
+            status=status,
+            found=found,
+            cure=cure,
+            seconds=round(time.monotonic() - started, 3),
+        )
+        self.done.append(step)
+        self._report(name, variant, step)
+        return result
+
+    @property
+    def failed(self) -> bool:
+        """Whether the last step failed."""
+        return bool(self.done) and self.done[-1].status == "failure"
+
+
+def examine(place: Workplace, workload: str, steps: Steps) -> Examined:
+    """Take one variant as far as it goes.
+
+    Args:
+        place: The kernel, the variant, the machine.
+        workload: What to time.
+        steps: Where each step is run and reported.
+    """
+    name = place.variant.id
+    seen = Examined(variant=name)
+    built = steps.run("build", name, lambda: kernels.build_here(place), _build)
+    seen = seen.model_copy(update={"build": built})
+    if steps.failed:
+        return seen
+    right = steps.run("check", name, lambda: kernels.check_here(place, built, workload), _check)
+    seen = seen.model_copy(update={"check": right})
+    if steps.failed:
+        return seen
+    timed = steps.run("bench", name, lambda: kernels.bench_here(place, built, workload), _bench)
+    seen = seen.model_copy(update={"bench": timed})
+    if steps.failed:
+        return seen
+    steps.run("gate", name, lambda: answer_to(place, timed.metrics), _gate)
+    why = steps.run("profile", name, lambda: kernels.profile_here(place, built, timed), _profile)
+    advice = steps.run("recommend", name, lambda: answer_to(place, why.metrics), _advice)
+    return seen.model_copy(update={"profile": why, "answer": advice})
+
+
+def answer_to(place: Workplace, metrics: dict[str, float]) -> KernelAnswer:
+    """Decide on metrics that were measured here."""
+    machine = place.machine
+    answer = recommend(
+        decision_program(),
+        metrics,
+        target=machine.target,
+        device=machine.device,
+        kernel=place.source.kernel.id,
+    )
+    return KernelAnswer.model_validate(answer)
+
+
+def _build(built: Build) -> Said:
+    return Said("ok" if built.error is None else "failure", build_line(built), built.cure)
+
+
+def _check(right: Check) -> Said:
+    return Said("ok" if right.status == "correct" else "failure", check_line(right), right.cure)
+
+
+def _bench(timed: Bench) -> Said:
+    bad = timed.verdict in ("incorrect", "invalid")
+    return Said("failure" if bad else "ok", bench_line(timed), timed.cure)
+
+
+def _gate(answer: KernelAnswer) -> Said:
+    calm = answer.gate.verdict in ("continue", "done")
+    return Said("ok" if calm else "warning", f"{answer.gate.verdict}: {answer.gate.because}")
+
+
+def _profile(why: Profile) -> Said:
+    return Said("warning" if why.detail else "ok", profile_line(why), why.cure)
+
+
+def _advice(answer: KernelAnswer) -> Said:
+    return Said("ok", advice_line(answer.model_dump()))

@@ -1,0 +1,116 @@
+"""Follow a recommendation: which variant applies it, and did it do what was predicted?"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.actions.program import decision_program
+from engine.decide.conditions import holds, limit_of, said
+from engine.decide.derive import complete
+from engine.decide.gain import as_speedup, combine
+from engine.model.kernel import Kernel, Variant
+from engine.model.recommendation import Diagnosis, KernelAnswer, PredictedSpeedup
+from engine.model.session import Decision
+from engine.model.triage import Examined, Followed
+
+
+class Choice(NamedTuple):
+    """A variant that applies what was recommended."""
+
+    variant: Variant
+    applied: tuple[tuple[Diagnosis, str], ...]
+    """Diagnoses that it answers, each with the fix it applies for it."""
+
+
+def choose(kernel: Kernel, current: Variant, answer: KernelAnswer) -> Choice | None:
+    """Return the variant that applies the best-ranked fix that any variant applies."""
+    matches = [d for d in answer.diagnoses if d.verdict == "matches"]
+    others = [v for v in kernel.variants if v.target == current.target and v.id != current.id]
+    for diagnosis in matches:
+        for fix in diagnosis.fixes:
+            for variant in others:
+                if fix.id in variant.applies and fix.id not in current.applies:
+                    return Choice(variant, _answered(matches, variant))
+    return None
+
+
+def _answered(matches: list[Diagnosis], variant: Variant) -> tuple[tuple[Diagnosis, str], ...]:
+    found: list[tuple[Diagnosis, str]] = []
+    for diagnosis in matches:
+        fix = next((f.id for f in diagnosis.fixes if f.id in variant.applies), None)
+        if fix is not None:
+            found.append((diagnosis, fix))
+    return tuple(found)
+
+
+def compare(before: Examined, after: Examined, choice: Choice) -> Followed | None:
+    """Return what the change was predicted to give, and what it gave.
+
+    Both variants were timed next to the same reference, so the ratio of their speedups is free of
+    what changed on the machine in between; its interval is the widest that both intervals allow.
+    """
+    old, new = before.bench, after.bench
+    if not (old and new and old.speedup and new.speedup and old.interval and new.interval):
+        return None
+    low, high = new.interval[0] / old.interval[1], new.interval[1] / old.interval[0]
+    return Followed(
+        before=before.variant,
+        after=after.variant,
+        fixes=tuple(dict.fromkeys(fix for _, fix in choice.applied)),
+        predicted=predicted(choice, before.answer),
+        measured=new.speedup / old.speedup,
+        interval=(low, high),
+        confirmed=low > 1,
+    )
+
+
+def predicted(choice: Choice, answer: KernelAnswer | None) -> PredictedSpeedup | None:
+    """Combine the predictions of everything that the variant applies, below the roofline."""
+    groups: dict[str, tuple[float, float, float]] = {}
+    for diagnosis, _ in choice.applied:
+        gain = diagnosis.predicted_speedup
+        if gain is not None:
+            removed = (1 - 1 / gain.low, 1 - 1 / gain.point, 1 - 1 / gain.high)
+            groups[diagnosis.group] = max(groups.get(diagnosis.group, (0.0, 0.0, 0.0)), removed)
+    if not groups:
+        return None
+    headroom = answer.headroom if answer else None
+    cap = 1 - 1 / headroom.attainable_speedup if headroom else 1.0
+    low, point, high = (min(share, cap) for share in combine(groups))
+    return PredictedSpeedup(**as_speedup((low, point, high)))
+
+
+def decisions(choice: Choice, followed: Followed | None, after: Examined) -> tuple[Decision, ...]:
+    """Return what the session should remember: predicted, measured, and the falsifier's word."""
+    made: list[Decision] = []
+    for diagnosis, fix in choice.applied:
+        gain = diagnosis.predicted_speedup
+        made.append(
+            Decision(
+                bottleneck=diagnosis.bottleneck,
+                fix=fix,
+                applied_as=choice.variant.id,
+                predicted=(gain.low, gain.point, gain.high) if gain else None,
+                measured=followed.measured if followed else None,
+                interval=followed.interval if followed else None,
+                falsifier=falsifier_said(diagnosis, after),
+            )
+        )
+    return tuple(made)
+
+
+def falsifier_said(diagnosis: Diagnosis, after: Examined) -> str | None:
+    """Say whether the metric that had to move did, with its value after the change."""
+    program = decision_program()
+    row = next(b for b in program["bottlenecks"] if b["id"] == diagnosis.bottleneck)["falsifier"]
+    if row is None or after.profile is None:
+        return None
+    known = complete(program, after.profile.metrics, None)
+    verdict = holds(["is", row["metric"], row["op"], row["value"], ""], known)
+    if verdict is None:
+        return f"{row['metric']} was not measured after the change"
+    value, limit = known[row["metric"]], limit_of(row["value"], known)
+    fact = said({"metric": row["metric"], "value": value, "op": row["op"], "limit": limit})
+    return f"held: {fact}" if verdict else f"failed: {fact} is false; revert"
+
+

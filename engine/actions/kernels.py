@@ -1,0 +1,135 @@
+"""Build, check, bench and profile one variant of one kernel."""
+
+from __future__ import annotations
+
+from engine.actions.program import decision_program
+from engine.actions.workplace import Workplace, prepare, workload_of
+from engine.measure.bench import TIMEOUT_S as BENCH_TIMEOUT_S
+from engine.measure.bench import bench as time_variant
+from engine.measure.build import build as compile_variant
+from engine.measure.check import TIMEOUT_S as CHECK_TIMEOUT_S
+from engine.measure.check import check as judge_variant
+from engine.measure.environment import Wanted
+from engine.measure.peaks import machine_peaks
+from engine.measure.profile import profile as explain_variant
+from engine.model.measurement import Bench, Build, Check, Profile
+from engine.profiles.ncu_csv import RawName
+
+_WHY_NOT: dict[str, str] = {"incorrect": "incorrect", "kernel-error": "incorrect"}
+
+
+def build(kernel: str, variant: str | None = None, target: Wanted = "auto") -> Build:
+    """Compile a variant. A compiler error is a result; see ``prepare`` for what is raised."""
+    return build_here(prepare(kernel, variant, target))
+
+
+def check(
+    kernel: str,
+    variant: str | None = None,
+    target: Wanted = "auto",
+    timeout_s: float = CHECK_TIMEOUT_S,
+) -> Build | Check:
+    """Judge a variant; returns the failed build where there is nothing to judge."""
+    place = prepare(kernel, variant, target)
+    built = build_here(place)
+    return built if built.library is None else check_here(place, built, None, timeout_s)
+
+
+def bench(
+    kernel: str,
+    variant: str | None = None,
+    target: Wanted = "auto",
+    workload: str | None = None,
+    timeout_s: float = BENCH_TIMEOUT_S,
+) -> Bench:
+    """Build, check and time a variant; only a right one is timed."""
+    place = prepare(kernel, variant, target)
+    name = workload_of(place.source.kernel, place.variant.target, workload)
+    built = build_here(place)
+    if built.library is None:
+        return _untimed(place, name, "invalid", built.error, built.cure, built.seconds)
+    checked = check_here(place, built, name, timeout_s)
+    if checked.status != "correct":
+        return refused(place, name, checked)
+    return bench_here(place, built, name, timeout_s)
+
+
+def profile(
+    kernel: str,
+    variant: str | None = None,
+    target: Wanted = "auto",
+    workload: str | None = None,
+) -> Bench | Profile:
+    """Build, check, time and explain a variant; returns the Bench that stopped it, if one did."""
+    place = prepare(kernel, variant, target)
+    timed = bench(kernel, place.variant.id, place.variant.target, workload)
+    if timed.candidate_us is None or timed.verdict == "incorrect":
+        return timed
+    return profile_here(place, build_here(place), timed)
+
+
+def build_here(place: Workplace) -> Build:
+    """Compile in a place that was prepared."""
+    return compile_variant(place.source, place.variant, place.machine, place.build_root)
+
+
+def check_here(
+    place: Workplace, built: Build, workload: str | None = None, timeout_s: float = CHECK_TIMEOUT_S
+) -> Check:
+    """Judge in a place that was prepared, on the small workloads and the one to be timed."""
+    kernel = place.source.kernel
+    small = list(kernel.workloads)[:2]
+    names = (*small, workload_of(kernel, place.variant.target, workload))
+    return judge_variant(
+        place.source, place.variant, built, place.machine, workloads=names, timeout_s=timeout_s
+    )
+
+
+def bench_here(
+    place: Workplace, built: Build, workload: str, timeout_s: float = BENCH_TIMEOUT_S
+) -> Bench:
+    """Time in a place that was prepared."""
+    peaks = machine_peaks(place.machine)
+    return time_variant(
+        place.source,
+        place.variant,
+        built,
+        place.machine,
+        peaks,
+        workload=workload,
+        timeout_s=timeout_s,
+    )
+
+
+def profile_here(place: Workplace, built: Build, timed: Bench) -> Profile:
+    """Explain in a place that was prepared."""
+    names = decision_program()["raw_names"]
+    raw = [RawName(metric, tuple(found), scale) for metric, (found, scale) in names.items()]
+    return explain_variant(place.source, place.variant, built, place.machine, timed, raw)
+
+
+def refused(place: Workplace, workload: str, checked: Check) -> Bench:
+    """Return the Bench of a variant that is not right, and so was not timed."""
+    verdict = _WHY_NOT.get(checked.status, "invalid")
+    detail = checked.detail or f"{checked.status}"
+    return _untimed(place, workload, verdict, detail, checked.cure, checked.seconds)
+
+
+def _untimed(
+    place: Workplace,
+    workload: str,
+    verdict: str,
+    detail: str | None,
+    cure: str | None,
+    seconds: float,
+) -> Bench:
+    return Bench(
+        kernel=place.source.kernel.id,
+        variant=place.variant.id,
+        target=place.variant.target,
+        workload=workload,
+        verdict="incorrect" if verdict == "incorrect" else "invalid",
+        detail=detail,
+        cure=cure,
+        seconds=seconds,
+    )

@@ -1,0 +1,58 @@
+"""The decision program, from its cache when the knowledge has not changed.
+
+The cache is keyed by content, so it cannot be stale; written to a temporary file and renamed, so
+two writers cannot mix; and optional, so a read-only machine only loses time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import cast
+
+from engine import __version__
+from engine.decide.program import SCHEMA, Program
+from engine.loading.digest import digest
+from engine.loading.paths import cache_folder, shipped
+
+
+def decision_program(root: str | None = None) -> Program:
+    """Return the program of a knowledge folder, by default the shipped one.
+
+    Raises:
+        KnowledgeError: The knowledge is wrong (it is only read when no cache holds it).
+    """
+    folder = root or shipped("knowledge")
+    sha256 = digest(folder)
+    path = os.path.join(cache_folder(), f"program-{__version__}-{SCHEMA}-{sha256[:32]}.json")
+    return _cached(path, sha256) or _compiled(folder, path)
+
+
+def _cached(path: str, sha256: str) -> Program | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            program = cast(Program, json.load(file))
+        stamp = (program["schema"], program["knowledge"]["sha256"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return program if stamp == (SCHEMA, sha256) else None
+
+
+def _compiled(folder: str, path: str) -> Program:
+    import tempfile  # this and what follows cost a quarter second, once for each knowledge
+    from pathlib import Path
+
+    from engine.graph.flatten import flatten
+    from engine.loading.knowledge import load_knowledge
+
+    program = flatten(load_knowledge(Path(folder)))
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", dir=os.path.dirname(path), suffix=".tmp", delete=False, encoding="utf-8"
+        ) as file:
+            json.dump(program, file, separators=(",", ":"))
+        os.replace(file.name, path)
+    except OSError:
+        return program  # nowhere to write: the next start compiles again
+    return program

@@ -1,0 +1,46 @@
+"""Metrics → the next fix, or what to measure. Imports nothing that is slow to import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.actions.program import decision_program
+from engine.decide.answer import Recommendation
+from engine.decide.recommend import recommend as decide
+from engine.decide.recommend import recommendation
+from engine.decide.values import device_named, metric_for_flag, parse
+from engine.errors import UnknownNameError
+
+TARGETS = ("cuda", "cpu")
+
+
+def recommend(
+    metrics: Mapping[str, str | float],
+    *,
+    headlines: Mapping[str, str | float] | None = None,
+    target: str = "cuda",
+    gpu: str | None = None,
+    kernel: str = "",
+) -> Recommendation:
+    """Answer for one kernel.
+
+    Args:
+        metrics: Values by metric id, as numbers or as somebody typed them.
+        headlines: Values by headline flag: speedup, bandwidth, occupancy, kernel-us.
+        target: ``cuda`` or ``cpu``: which hardware the numbers come from.
+        gpu: Any name of the GPU, or None.
+        kernel: The kernel's name, for the answer.
+
+    Raises:
+        UnknownNameError: A metric, GPU or target that does not exist.
+        BadValueError: A value that its metric cannot have.
+        KnowledgeError: The knowledge itself is wrong.
+    """
+    if target not in TARGETS:
+        raise UnknownNameError("target", target, TARGETS, "kb recommend --help")
+    program = decision_program()
+    device = device_named(program, gpu) if gpu else None
+    named = {metric_for_flag(program, flag, target): v for flag, v in (headlines or {}).items()}
+    values = {name: parse(program, name, value) for name, value in {**named, **metrics}.items()}
+    answer = decide(program, values, target=target, device=device, kernel=kernel)
+    return recommendation(program, [answer])

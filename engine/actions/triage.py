@@ -1,0 +1,140 @@
+"""The main job: a kernel through the whole loop, then the fix that was recommended, measured."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+from engine.actions.examine import Report, Said, Steps, examine
+from engine.actions.follow import Choice, choose, compare, decisions
+from engine.actions.workplace import (
+    Workplace,
+    environment,
+    narrowed,
+    project,
+    workload_of,
+)
+from engine.loading.kernels import load_kernel, variant_of
+from engine.measure.environment import Wanted
+from engine.model.measurement import Environment
+from engine.model.session import Decision, Entry
+from engine.model.triage import Examined, Followed, Triage
+from engine.record.sessions import append, session_id
+from engine.render.measurements import environment_line
+
+
+def silent(_name: str, _variant: str | None, _step: object) -> None:
+    """Report to nobody."""
+
+
+def triage(
+    kernel: str,
+    variant: str | None = None,
+    target: Wanted = "auto",
+    workload: str | None = None,
+    report: Report = silent,
+) -> Triage:
+    """Take a kernel through environment, build, check, bench, gate, profile and recommend.
+
+    Where another variant applies the recommended fix, it goes through the same, and the report
+    says what the change was predicted to give and what it gave. Everything is appended to the
+    project's sessions, unless the machine could not run anything at all.
+
+    Args:
+        kernel: The kernel's name.
+        variant: Where to start; the plain variant by default.
+        target: ``auto`` takes CUDA where there is a GPU, a compiler and a variant for it.
+        workload: What to time; the target's default when None.
+        report: Told of each step as it starts and as it ends.
+
+    Raises:
+        UnknownNameError: No such kernel, variant or workload.
+        KnowledgeError: The kernel.yaml is wrong.
+        KbError: The kernel's reference or tolerance is at fault.
+    """
+    started = time.monotonic()
+    source = load_kernel(kernel, project())
+    wanted = narrowed(source.kernel, variant, target)
+    steps = Steps(report)
+    found = steps.run("environment", None, lambda: environment(wanted), _environment)
+    if found.machine is None:
+        return _report(kernel, found, steps, started)
+    chosen = variant_of(source.kernel, found.target, variant)
+    place = Workplace(source, chosen, found, found.machine, project())
+    name = workload_of(source.kernel, found.target, workload)
+    first = examine(place, name, steps)
+    choice = choose(source.kernel, chosen, first.answer) if first.answer else None
+    if choice is None:
+        return _report(kernel, found, steps, started, (first,))
+    second = examine(place.with_variant(choice.variant), name, steps)
+    followed = compare(first, second, choice)
+    return _report(kernel, found, steps, started, (first, second), followed, choice)
+
+
+def _environment(found: Environment) -> Said:
+    failure = next((line for line in found.lines if line.status == "failure"), None)
+    status = "failure" if failure else "ok"
+    return Said(status, environment_line(found), failure.cure if failure else None)
+
+
+def _report(
+    kernel: str,
+    found: Environment,
+    steps: Steps,
+    started: float,
+    examined: tuple[Examined, ...] = (),
+    followed: Followed | None = None,
+    choice: Choice | None = None,
+) -> Triage:
+    made = decisions(choice, followed, examined[-1]) if choice else _untried(examined)
+    result = Triage(
+        kernel=kernel,
+        target=found.target,
+        machine=found.machine,
+        steps=tuple(steps.done),
+        examined=examined,
+        followed=followed,
+        decisions=made,
+        outcome=_outcome(examined),
+        seconds=time.monotonic() - started,
+    )
+    if not examined:
+        return result
+    path = append(_entry(result, examined), project() / "sessions")
+    return result.model_copy(update={"session": str(path)})
+
+
+def _outcome(examined: tuple[Examined, ...]) -> str:
+    if not examined:
+        return "could-not-run"
+    answer = examined[-1].answer
+    return "stopped" if answer is None or answer.gate.verdict == "stop" else "done"
+
+
+def _untried(examined: tuple[Examined, ...]) -> tuple[Decision, ...]:
+    """Remember what was recommended although nobody tried it."""
+    answer = examined[-1].answer if examined else None
+    best = next((d for d in answer.diagnoses if d.verdict == "matches"), None) if answer else None
+    if best is None or not best.fixes:
+        return ()
+    gain = best.predicted_speedup
+    predicted = (gain.low, gain.point, gain.high) if gain else None
+    return (Decision(bottleneck=best.bottleneck, fix=best.fixes[0].id, predicted=predicted),)
+
+
+def _entry(result: Triage, examined: tuple[Examined, ...]) -> Entry:
+    last = examined[-1]
+    metrics = last.profile.metrics if last.profile else last.bench.metrics if last.bench else {}
+    return Entry(
+        session=session_id(result.kernel),
+        at=datetime.now(UTC),
+        goal=f"triage {result.kernel} on {result.target}",
+        kernel=result.kernel,
+        variant=last.variant,
+        target=result.target,
+        machine=result.machine.title if result.machine else None,
+        steps=result.steps,
+        metrics={name: float(f"{value:.6g}") for name, value in metrics.items()},
+        decisions=result.decisions,
+        went_wrong=tuple(s.found for s in result.steps if s.status == "failure"),
+    )

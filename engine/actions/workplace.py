@@ -1,0 +1,112 @@
+"""What every verb on a real kernel needs first: the kernel, the variant, the machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from engine.actions.program import decision_program
+from engine.decide.program import Program
+from engine.decide.values import find_device
+from engine.errors import EnvironmentGapError, UnknownNameError
+from engine.loading.kernels import KernelFolder, load_kernel, variant_of
+from engine.loading.paths import project_root
+from engine.measure.environment import Wanted, inspect
+from engine.model.base import Target
+from engine.model.kernel import Kernel, Variant
+from engine.model.measurement import Environment, Machine
+
+
+class Workplace(NamedTuple):
+    """Everything that building and measuring one variant needs."""
+
+    source: KernelFolder
+    variant: Variant
+    environment: Environment
+    machine: Machine
+    project: Path
+
+    @property
+    def build_root(self) -> Path:
+        """Where this project's builds go."""
+        return self.project / ".kb" / "build"
+
+    def with_variant(self, variant: Variant) -> Workplace:
+        """Return the same place for another variant of the kernel."""
+        return self._replace(variant=variant)
+
+
+def project() -> Path:
+    """Return the root of the project around the working directory."""
+    return Path(project_root())
+
+
+def environment(target: Wanted = "auto") -> Environment:
+    """Validate this machine. See ``engine.measure.environment.inspect``."""
+    return _with_device(inspect(target, project() / ".kb"), decision_program())
+
+
+def prepare(kernel: str, variant: str | None = None, target: Wanted = "auto") -> Workplace:
+    """Find a kernel and a variant, and validate the machine for it.
+
+    Args:
+        kernel: The kernel's name.
+        variant: The variant's id; the first of the target, which is the plain one, by default.
+        target: ``auto`` takes CUDA where there is a GPU, a compiler and a variant for it.
+
+    Raises:
+        UnknownNameError: No such kernel, or no such variant.
+        KnowledgeError: The kernel.yaml is wrong.
+        EnvironmentGapError: The machine lacks something; names the first thing and its cure.
+    """
+    source = load_kernel(kernel, project())
+    found = environment(narrowed(source.kernel, variant, target))
+    chosen = variant_of(source.kernel, found.target, variant)
+    return Workplace(source, chosen, found, required(found), project())
+
+
+def required(found: Environment) -> Machine:
+    """Return the machine.
+
+    Raises:
+        EnvironmentGapError: It lacks something.
+    """
+    if found.machine is None:
+        line = next(line for line in found.lines if line.status == "failure")
+        raise EnvironmentGapError(f"{line.name}: {line.found}", line.cure or "see kb env")
+    return found.machine
+
+
+def workload_of(kernel: Kernel, target: Target, name: str | None) -> str:
+    """Return the named workload, or the target's default.
+
+    Raises:
+        UnknownNameError: The kernel has no such workload.
+    """
+    if name is None:
+        return kernel.default_workload[target]
+    if name not in kernel.workloads:
+        kind = f"workload of {kernel.id}"
+        raise UnknownNameError(kind, name, kernel.workloads, f"kb show {kernel.id}")
+    return name
+
+
+def narrowed(kernel: Kernel, variant: str | None, target: Wanted) -> Wanted:
+    """Resolve ``auto`` as far as the kernel's variants decide it; refuse what they cannot give."""
+    possible = {v.target for v in kernel.variants if variant in (None, v.id)}
+    if target != "auto":
+        variant_of(kernel, target, variant)
+        return target
+    if not possible:
+        names = {v.id for v in kernel.variants}
+        kind = f"variant of {kernel.id}"
+        raise UnknownNameError(kind, variant or "any", names, f"kb show {kernel.id}")
+    return "auto" if len(possible) > 1 else next(iter(possible))
+
+
+def _with_device(found: Environment, program: Program) -> Environment:
+    """Add our own id of the GPU, when it is one that the knowledge has."""
+    if found.machine is None or found.target == "cpu":
+        return found
+    device = find_device(program["device_names"], found.machine.title)
+    return found.model_copy(update={"machine": found.machine.model_copy(update={"device": device})})

@@ -1,0 +1,53 @@
+"""The ``kb`` command: one module for each subcommand, imported when it is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from engine.errors import KbError
+
+COMMANDS = {
+    "recommend": "what to fix, or what to measure, from a few numbers",
+    "triage": "take a kernel through the whole loop: build, check, bench, profile, recommend",
+    "build": "compile a variant of a kernel",
+    "bench": "check and time a variant against the reference",
+    "profile": "collect the metrics that explain a variant",
+    "env": "what this machine can build and measure, and how to mend it",
+    "check": "validate every knowledge file and kernel",
+    "show": "list and print what the knowledge base holds",
+    "quickref": "the quick reference, generated from the knowledge",
+    "session": "show or log what was done and learnt",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``kb``. Exit 0 done, 1 problems found or a gate says stop, 2 it could not run."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(
+        prog="kb",
+        description="Turn kernel measurements into the next fix to try.",
+        epilog="exit status: 0 done, 1 problems found or a gate says stop, 2 could not run",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    chosen = [word for word in words[:1] if word in COMMANDS]
+    for name, summary in COMMANDS.items():
+        if not chosen or name in chosen:
+            module = import_module(f"engine.cli.{name}")
+            one = commands.add_parser(name, help=summary, description=module.__doc__)
+            one.formatter_class = argparse.RawDescriptionHelpFormatter
+            module.arguments(one)
+            one.set_defaults(run=module.run)
+    options = parser.parse_args(words)
+    try:
+        return int(options.run(options))
+    except KbError as error:
+        sys.stderr.write("".join(f"kb: {line}\n" for line in str(error).splitlines()))
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0

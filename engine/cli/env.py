@@ -1,0 +1,29 @@
+"""What this machine can build and measure; every gap with its cure.
+
+  kb env --target cuda
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from engine.cli.options import json_argument
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("--target", choices=("auto", "cpu", "cuda"), default="auto")
+    json_argument(parser)
+
+
+def run(options: Namespace) -> int:
+    """Print a line for each thing; return 1 when something needed is missing."""
+    from engine.actions.workplace import environment
+    from engine.cli.output import print_environment, print_json
+
+    found = environment(options.target)
+    if options.json:
+        print_json(found)
+    else:
+        print_environment(found)
+    return int(found.machine is None)

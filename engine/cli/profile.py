@@ -1,0 +1,35 @@
+"""Collect the metrics that explain a variant: the compiler's report on a CPU, ncu on a GPU.
+
+  kb profile row_softmax --target cpu
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from engine.cli.options import kernel_arguments
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the command's arguments."""
+    kernel_arguments(parser)
+
+
+def run(options: Namespace) -> int:
+    """Print the metrics and the evidence; return 1 when there was nothing to explain."""
+    from engine.actions.kernels import profile
+    from engine.cli.output import print_json, print_lines, print_result
+    from engine.model.measurement import Bench
+    from engine.render.measurements import bench_line, profile_line
+
+    seen = profile(options.kernel, options.variant, options.target, options.workload)
+    if options.json:
+        print_json(seen)
+    elif isinstance(seen, Bench):
+        print_result(bench_line(seen), seen.cure)
+    else:
+        metrics = [f"  {name} = {value:.6g}" for name, value in sorted(seen.metrics.items())]
+        evidence = [f"  {line}" for line in seen.evidence]
+        print_lines([profile_line(seen), *metrics, *evidence])
+        print_result(None, seen.cure)
+    return int(isinstance(seen, Bench))

@@ -1,0 +1,38 @@
+"""Take a kernel through the whole loop, and follow the recommendation where a variant applies it.
+
+  kb triage row_softmax
+  kb triage row_softmax --target cuda --variant warp
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from engine.cli.options import kernel_arguments
+
+_EXIT = {"done": 0, "stopped": 1, "could-not-run": 2}
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the command's arguments."""
+    kernel_arguments(parser)
+
+
+def run(options: Namespace) -> int:
+    """Print each step as it happens, then the comparison; or one JSON object."""
+    from engine.actions.triage import silent, triage
+    from engine.cli.output import print_json, triage_end, watch
+
+    with watch(quiet=options.json) as report:
+        result = triage(
+            options.kernel,
+            options.variant,
+            options.target,
+            options.workload,
+            silent if options.json else report,
+        )
+    if options.json:
+        print_json(result)
+    else:
+        triage_end(result)
+    return _EXIT[result.outcome]

@@ -1,0 +1,1 @@
+"""From metrics to a decision. Pure: no I/O, no clock, no randomness, no pydantic."""

@@ -1,0 +1,128 @@
+"""The answer as plain dictionaries; ``engine.model.recommendation`` is the same, as a schema."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from engine.decide.program import Stamp
+
+
+class Gate(TypedDict):
+    """See ``engine.model.recommendation.Gate``."""
+
+    id: str
+    verdict: str
+    because: str
+
+
+class Headroom(TypedDict):
+    """Microseconds, and their ratio."""
+
+    floor_us: float
+    measured_us: float
+    attainable_speedup: float
+
+
+class Reason(TypedDict):
+    """One comparison that was made."""
+
+    metric: str
+    value: float
+    op: str
+    limit: float
+    source: str
+
+
+class RuledOut(TypedDict):
+    """A look-alike, and what excluded it."""
+
+    bottleneck: str
+    because: str
+
+
+class PredictedSpeedup(TypedDict):
+    """Of the kernel's time."""
+
+    low: float
+    point: float
+    high: float
+
+
+class Expectation(TypedDict):
+    """The falsifier."""
+
+    metric: str
+    expect: str
+
+
+class Advice(TypedDict):
+    """One change to try."""
+
+    id: str
+    do: str
+    before: str
+    after: str
+    when_not: str | None
+    cost_min: int
+    risk: str
+
+
+class Diagnosis(TypedDict):
+    """What one bottleneck says."""
+
+    bottleneck: str
+    group: str
+    verdict: str
+    confidence: float
+    predicted_speedup: PredictedSpeedup | None
+    because: list[Reason]
+    ruled_out: list[RuledOut]
+    falsifier: Expectation | None
+    fixes: list[Advice]
+
+
+class Suppressed(TypedDict):
+    """Advice withheld."""
+
+    bottleneck: str
+    guard: str
+    because: str
+
+
+class Measure(TypedDict):
+    """What to measure next."""
+
+    metric: str
+    separates: list[str]
+    cost: float
+    command: str
+
+
+class Conclusions(TypedDict):
+    """What may and may not be said."""
+
+    can: list[str]
+    cannot: list[str]
+
+
+class KernelAnswer(TypedDict):
+    """Everything about one kernel."""
+
+    kernel: str
+    launch: int
+    device: str | None
+    gate: Gate
+    evidence_level: str
+    conclusions: Conclusions
+    headroom: Headroom | None
+    diagnoses: list[Diagnosis]
+    suppressed: list[Suppressed]
+    measure_next: list[Measure]
+    next: list[str]
+
+
+class Recommendation(TypedDict):
+    """The whole object."""
+
+    kernels: list[KernelAnswer]
+    knowledge: Stamp

@@ -1,0 +1,91 @@
+"""Metrics that follow from others. Unknown in, unknown out; division by zero is unknown too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from engine.decide.program import Program
+from engine.device_math.roofline import floor_us
+
+_IN_MEMORY = 2.0
+"""Working set ÷ last-level cache from which on memory speed, not cache speed, is what is timed."""
+
+
+def complete(
+    program: Program, measured: Mapping[str, float], device: str | None
+) -> dict[str, float]:
+    """Return the metrics with device facts, the roofline floor and all derived metrics added.
+
+    A metric that was measured is never replaced by a derived one. Values that are not finite
+    count as not measured.
+    """
+    known = {name: value for name, value in measured.items() if math.isfinite(value)}
+    facts = program["devices"].get(device or "", {})
+    known.update((f"device.{name}", value) for name, value in facts.items())
+    _derive(program, known)
+    _roof(known)
+    _derive(program, known)
+    return known
+
+
+def _derive(program: Program, known: dict[str, float]) -> None:
+    for name, op, operands in program["derived"]:
+        if name not in known:
+            values = [known.get(o) if isinstance(o, str) else o for o in operands]
+            value = None if None in values else _apply(op, values)
+            if value is not None:
+                known[name] = value
+
+
+def _apply(op: str, values: list[float]) -> float | None:
+    match op:
+        case "quotient":
+            return values[0] / values[1] if values[1] else None
+        case "difference":
+            return values[0] - values[1]
+        case "product":
+            return math.prod(values)
+        case "sum":
+            return math.fsum(values)
+        case "max":
+            return max(values)
+        case "min":
+            return min(values)
+        case "wave-loss":
+            waves = values[0]
+            return 1 - waves / math.ceil(waves) if waves > 0 else None
+    raise AssertionError(f"the loader lets no operation {op!r} through")
+
+
+def _roof(known: dict[str, float]) -> None:
+    measured = known.get("kernel_us")
+    if not measured or "attainable_speedup" in known:
+        return
+    floor = floor_us(
+        algorithmic_bytes=known.get("algorithmic_bytes") if _from_memory(known) else None,
+        bandwidth_gbps=_bandwidth(known),
+        flops=known.get("algorithmic_flop_count"),
+        peak_tflops=known.get("device.peak_tflops"),
+        launch_floor_us=known.get("launch_floor_us"),
+    )
+    if floor:
+        known["floor_us"] = floor
+        known["attainable_speedup"] = measured / floor
+
+
+def _from_memory(known: Mapping[str, float]) -> bool:
+    """Say whether the data must come from memory: what fits a cache may beat the memory's roof."""
+    ratio = known.get("cache_ratio")
+    if ratio is None and "device.l2_bytes" in known and "algorithmic_bytes" in known:
+        ratio = known["algorithmic_bytes"] / known["device.l2_bytes"]
+    return ratio is None or ratio >= _IN_MEMORY
+
+
+def _bandwidth(known: Mapping[str, float]) -> float | None:
+    """Prefer this machine's measured copy over the data sheet."""
+    if "copy_peak_gbps" in known:
+        return known["copy_peak_gbps"]
+    if "device.dram_gbps" in known:
+        return known["device.dram_gbps"] * known["device.achievable_dram_share"]
+    return None

@@ -1,0 +1,44 @@
+"""Walk a gate tree to its leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from engine.decide.answer import Gate
+from engine.decide.conditions import holds, reasons, said
+from engine.decide.program import TreeRow
+
+
+class Walk(NamedTuple):
+    """Where a walk went."""
+
+    gate: Gate
+    path: tuple[tuple[str, str], ...]
+    """Question id and the branch taken: yes, no or unknown."""
+    do: tuple[str, ...]
+
+
+def walk(tree: TreeRow, known: Mapping[str, float]) -> Walk:
+    """Follow the tree from its root; unknown has a branch of its own at every question."""
+    path: list[tuple[str, str]] = []
+    spoken = ""
+    node = tree["root"]
+    while node not in tree["leaves"]:
+        question = tree["questions"][node]
+        verdict = holds(question["when"], known)
+        branch = "unknown" if verdict is None else "yes" if verdict else "no"
+        path.append((node, branch))
+        if verdict is not None:
+            facts = [said(r) for r in reasons(question["when"], known, verdict)]
+            spoken = ", ".join(facts) or spoken
+        node = question["yes"] if verdict else question["no"] if verdict is False else ""
+        node = node or question["unknown"]
+    leaf = tree["leaves"][node]
+    because = f"{spoken}: {leaf['because']}" if spoken and _decided(path) else leaf["because"]
+    gate: Gate = {"id": node, "verdict": leaf["verdict"], "because": because}
+    return Walk(gate, tuple(path), tuple(leaf["do"]))
+
+
+def _decided(path: list[tuple[str, str]]) -> bool:
+    return bool(path) and path[-1][1] != "unknown"

@@ -1,0 +1,73 @@
+"""What to measure next: the most hypotheses settled for the least collecting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.decide.answer import Measure
+from engine.decide.diagnose import Finding
+from engine.decide.program import Program
+
+_AT_MOST = 8
+"""Rows worth reading; the first recipe usually settles the rest."""
+
+
+def measure_next(
+    program: Program, findings: Iterable[Finding], kernel: str, target: str, extra: Iterable[str]
+) -> list[Measure]:
+    """Return metrics to collect, those of the most valuable recipe first.
+
+    A metric is worth 1/n to a hypothesis that still lacks n metrics; a recipe is worth what all
+    its metrics are worth together, divided by its cost in replay passes.
+
+    Args:
+        program: Knows the metrics and how to collect them.
+        findings: Matches with open look-alikes, and unknowns.
+        kernel: Name to put into the commands; empty for a placeholder.
+        target: cpu or cuda.
+        extra: Metrics that the gate wants, whatever the hypotheses need.
+    """
+    wanted: dict[str, dict[str, float]] = {}
+    for finding in findings:
+        lacking = _collectable(program, finding.missing)
+        for name in lacking:
+            wanted.setdefault(name, {})[finding.row["id"]] = 1 / len(lacking)
+    for name in extra:
+        wanted.setdefault(name, {})
+    worth: dict[str, float] = {}
+    for name, hypotheses in wanted.items():
+        recipe = program["metrics"][name]["recipe"] or ""
+        worth[recipe] = worth.get(recipe, 0.0) + sum(hypotheses.values())
+    first = set(extra)
+
+    def key(name: str) -> tuple[bool, float, str, float, str]:
+        recipe = program["metrics"][name]["recipe"] or ""
+        value = worth[recipe] / program["recipes"][recipe]["cost"]
+        return name not in first, -value, recipe, -sum(wanted[name].values()), name
+
+    return [_row(program, n, wanted[n], kernel, target) for n in sorted(wanted, key=key)][:_AT_MOST]
+
+
+def _collectable(program: Program, names: Iterable[str]) -> list[str]:
+    """Replace derived metrics by what they follow from; drop what no recipe collects."""
+    found: dict[str, None] = {}
+    for name in names:
+        row = program["metrics"].get(name)
+        for base in row["base"] if row else ():
+            if program["metrics"][base]["recipe"]:
+                found[base] = None
+    return list(found)
+
+
+def _row(
+    program: Program, name: str, hypotheses: dict[str, float], kernel: str, target: str
+) -> Measure:
+    recipe = program["recipes"][program["metrics"][name]["recipe"] or ""]
+    command = recipe["command"].replace("{kernel}", kernel or "<kernel>")
+    separates = sorted(hypotheses, key=lambda h: (-hypotheses[h], h))
+    return {
+        "metric": name,
+        "separates": separates,
+        "cost": recipe["cost"],
+        "command": command.replace("{target}", target),
+    }

@@ -1,0 +1,103 @@
+"""Metrics in, the whole answer out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from engine.decide.answer import (
+    Conclusions,
+    Headroom,
+    KernelAnswer,
+    Measure,
+    Recommendation,
+)
+from engine.decide.derive import complete
+from engine.decide.diagnose import Finding, diagnose
+from engine.decide.gates import Walk, walk
+from engine.decide.next_metric import measure_next
+from engine.decide.program import Program
+from engine.decide.rank import ranked
+
+LEVELS = ("L0", "L1", "L2", "L3", "L4")
+
+
+def recommend(
+    program: Program,
+    metrics: Mapping[str, float],
+    *,
+    target: str = "cuda",
+    device: str | None = None,
+    kernel: str = "",
+    launch: int = 0,
+) -> KernelAnswer:
+    """Say whether to go on, what limits the kernel, what to change, or what to measure.
+
+    Args:
+        program: The flattened knowledge.
+        metrics: Values by metric id, in the metric's unit; non-finite values count as absent.
+        target: ``cuda`` or ``cpu``.
+        device: Our id of the GPU, None if unknown.
+        kernel: Its name, for the answer and the commands in it; may be empty.
+        launch: Which launch of that kernel in a report, from 0.
+    """
+    known = complete(program, metrics, device)
+    gate = walk(program["gate"], known)
+    level = evidence_level(program, metrics)
+    found, suppressed = diagnose(program, known, target)
+    order = ranked(found, program["effort"])
+    ask = measure_next(program, order, kernel, target, _baseline(program, known, gate))
+    conclusions = program["levels"].get(f"{target}/{level}", {"can": [], "cannot": []})
+    return {
+        "kernel": kernel,
+        "launch": launch,
+        "device": device,
+        "gate": gate.gate,
+        "evidence_level": level,
+        "conclusions": Conclusions(can=conclusions["can"], cannot=conclusions["cannot"]),
+        "headroom": _headroom(known),
+        "diagnoses": [finding.diagnosis for finding in order],
+        "suppressed": suppressed,
+        "measure_next": ask,
+        "next": _next(order, gate, ask),
+    }
+
+
+def recommendation(program: Program, answers: Iterable[KernelAnswer]) -> Recommendation:
+    """Wrap the answers of one call."""
+    return {"kernels": list(answers), "knowledge": program["knowledge"]}
+
+
+def evidence_level(program: Program, metrics: Mapping[str, float]) -> str:
+    """Return the highest level that one of the metrics belongs to."""
+    levels = [program["metrics"][name]["level"] for name in metrics if name in program["metrics"]]
+    return max((level for level in levels if level in LEVELS), default="L0")
+
+
+def _headroom(known: Mapping[str, float]) -> Headroom | None:
+    if "floor_us" not in known or "kernel_us" not in known:
+        return None
+    return {
+        "floor_us": known["floor_us"],
+        "measured_us": known["kernel_us"],
+        "attainable_speedup": known["attainable_speedup"],
+    }
+
+
+def _baseline(program: Program, known: Mapping[str, float], gate: Walk) -> list[str]:
+    """Ask for the speedup before anything else when the gate could not be decided without it."""
+    undecided = gate.path and gate.path[-1][1] == "unknown"
+    return ["speedup"] if undecided and "speedup" not in known else []
+
+
+def _next(order: list[Finding], gate: Walk, ask: list[Measure]) -> list[str]:
+    """The one change to make if there is one, else the one command to type."""
+    best = order[0] if order and order[0].verdict == "matches" else None
+    steps = list(gate.do)
+    if best is not None and best.diagnosis["fixes"]:
+        fix = best.diagnosis["fixes"][0]
+        steps.append(f"change one thing, {fix['id']}: {fix['do']}")
+        if best.diagnosis["falsifier"]:
+            steps.append(f"keep it only if {best.diagnosis['falsifier']['expect']}")
+    if ask and (best is None or not best.diagnosis["fixes"]):
+        steps.append(ask[0]["command"])
+    return steps

@@ -1,0 +1,1 @@
+"""Arithmetic about hardware. Pure."""

@@ -1,0 +1,1 @@
+"""The decision graph. The only package that imports networkx."""

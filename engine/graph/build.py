@@ -1,0 +1,147 @@
+"""Knowledge → the decision graph.
+
+Nodes are ``kind:id``. Truth flows along the edges of ``FLOW``: metrics into comparisons, comparisons
+into the conditions they are part of, conditions into bottlenecks, guards and questions, bottlenecks
+into fixes, questions into their branches. Edges of other kinds only say what belongs together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import networkx as nx
+
+from engine.model.bottleneck import Bottleneck, Guard
+from engine.model.condition import All, Any, Comparison, Condition, Not
+from engine.model.knowledge import Knowledge
+from engine.model.metric import Metric
+from engine.model.tree import Tree
+
+Graph: TypeAlias = "nx.DiGraph[str]"
+
+FLOW = frozenset({"feeds", "part", "decides", "excludes", "cured-by", "branch"})
+"""Edge kinds along which truth flows; together they must have no cycle."""
+
+GATE = "performance-gate"
+"""The tree that every recommendation starts with."""
+
+
+def build_graph(knowledge: Knowledge) -> Graph:
+    """Return the decision graph of a whole knowledge base."""
+    graph: Graph = nx.DiGraph()
+    for metric in knowledge.catalogue.metrics:
+        _add_metric(graph, metric)
+    for recipe in knowledge.catalogue.recipes:
+        graph.add_node(f"recipe:{recipe.id}", kind="recipe", record=recipe)
+    for threshold in knowledge.thresholds.thresholds:
+        graph.add_node(f"threshold:{threshold.id}", kind="threshold", record=threshold)
+    for family in knowledge.families:
+        for fix in family.fixes:
+            graph.add_node(f"fix:{fix.id}", kind="fix", record=fix)
+    for bottleneck in knowledge.bottlenecks:
+        _add_bottleneck(graph, bottleneck)
+    for guard in knowledge.guards.guards:
+        _add_guard(graph, guard, knowledge.bottlenecks)
+    for tree in knowledge.trees:
+        _add_tree(graph, tree)
+    return graph
+
+
+def flow(graph: Graph) -> Graph:
+    """Return the part of the graph along which truth flows."""
+    edges = [(a, b) for a, b, kind in graph.edges(data="kind") if kind in FLOW]
+    part: Graph = graph.edge_subgraph(edges).copy()
+    part.add_nodes_from(graph.nodes(data=True))
+    return part
+
+
+def of_kind(graph: Graph, kind: str) -> Iterator[str]:
+    """Yield the nodes of one kind, in the order of the files."""
+    return (node for node, found in graph.nodes(data="kind") if found == kind)
+
+
+def covered(guard: Guard, bottlenecks: tuple[Bottleneck, ...]) -> list[str]:
+    """Return the ids of the bottlenecks that a guard can silence."""
+    return [
+        b.id
+        for b in bottlenecks
+        if b.target == guard.target
+        and b.id not in guard.except_
+        and (b.id in guard.bottlenecks or b.group in guard.groups)
+    ]
+
+
+def _add_metric(graph: Graph, metric: Metric) -> None:
+    node = f"metric:{metric.id}"
+    graph.add_node(node, kind="metric", record=metric)
+    if metric.recipe:
+        graph.add_edge(f"recipe:{metric.recipe}", node, kind="collects")
+    for operand in metric.derive.of if metric.derive else ():
+        if isinstance(operand, str):
+            graph.add_edge(_quantity(graph, operand), node, kind="feeds")
+
+
+def _add_bottleneck(graph: Graph, bottleneck: Bottleneck) -> None:
+    node = f"bottleneck:{bottleneck.id}"
+    graph.add_node(node, kind="bottleneck", record=bottleneck)
+    when = _add_condition(graph, bottleneck.when, f"{bottleneck.id}/when")
+    graph.add_edge(when, node, kind="decides")
+    for position, other in enumerate(bottleneck.unless):
+        excluding = _add_condition(graph, other.when, f"{bottleneck.id}/unless.{position}")
+        graph.add_edge(excluding, node, kind="excludes")
+        graph.add_edge(node, f"bottleneck:{other.bottleneck}", kind="resembles")
+    for position, fix in enumerate(bottleneck.fixes):
+        graph.add_edge(node, f"fix:{fix}", kind="cured-by", position=position)
+
+
+def _add_guard(graph: Graph, guard: Guard, bottlenecks: tuple[Bottleneck, ...]) -> None:
+    node = f"guard:{guard.id}"
+    graph.add_node(node, kind="guard", record=guard)
+    graph.add_edge(_add_condition(graph, guard.when, f"{guard.id}/when"), node, kind="decides")
+    for name in covered(guard, bottlenecks):
+        graph.add_edge(node, f"bottleneck:{name}", kind="silences")
+
+
+def _add_tree(graph: Graph, tree: Tree) -> None:
+    for node in (*tree.questions, *tree.leaves):
+        kind = "leaf" if node in tree.leaves else "question"
+        graph.add_node(f"gate:{tree.id}/{node.id}", kind=kind, record=node)
+    graph.add_node(f"tree:{tree.id}", kind="tree", record=tree)
+    graph.add_edge(f"tree:{tree.id}", f"gate:{tree.id}/{tree.root}", kind="branch", answer="start")
+    for question in tree.questions:
+        node_id = f"gate:{tree.id}/{question.id}"
+        when = _add_condition(graph, question.when, f"{tree.id}/{question.id}")
+        graph.add_edge(when, node_id, kind="decides")
+        for answer in ("yes", "no", "unknown"):
+            goal = f"gate:{tree.id}/{getattr(question, answer)}"
+            answers = (*graph.get_edge_data(node_id, goal, {}).get("answers", ()), answer)
+            graph.add_edge(node_id, goal, kind="branch", answers=answers)
+
+
+def _add_condition(graph: Graph, condition: Condition, path: str) -> str:
+    node = f"condition:{path}"
+    match condition:
+        case Comparison():
+            graph.add_node(node, kind="comparison", op=condition.op, record=condition)
+            graph.add_edge(_quantity(graph, condition.metric), node, kind="feeds", side="metric")
+            if condition.threshold:
+                graph.add_edge(f"threshold:{condition.threshold}", node, kind="feeds", side="limit")
+            elif isinstance(condition.value, str):
+                graph.add_edge(_quantity(graph, condition.value), node, kind="feeds", side="limit")
+        case All(all=parts) | Any(any=parts):
+            graph.add_node(node, kind="all" if isinstance(condition, All) else "any")
+            for position, part in enumerate(parts):
+                graph.add_edge(_add_condition(graph, part, f"{path}.{position}"), node, kind="part")
+        case Not(negated=inner):
+            graph.add_node(node, kind="not")
+            graph.add_edge(_add_condition(graph, inner, f"{path}.not"), node, kind="part")
+    return node
+
+
+def _quantity(graph: Graph, name: str) -> str:
+    if not name.startswith("device."):
+        return f"metric:{name}"
+    node = f"fact:{name}"
+    graph.add_node(node, kind="fact")
+    return node

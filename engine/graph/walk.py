@@ -1,0 +1,117 @@
+"""Decide by walking the graph itself.
+
+This is the slow, plain twin of the flat program: values flow along the edges in topological order.
+The tests hold the program against it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import networkx as nx
+
+from engine.graph.build import Graph, flow, of_kind
+
+_OPS = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
+def verdicts(graph: Graph, known: Mapping[str, float]) -> dict[str, str]:
+    """Return ``matches``, ``excluded`` or ``unknown`` for every bottleneck of the graph.
+
+    Args:
+        graph: The decision graph.
+        known: Metrics and device facts, derived ones included.
+    """
+    truth = _flow_truth(graph, known)
+    return {node.partition(":")[2]: truth[node] for node in of_kind(graph, "bottleneck")}
+
+
+def silenced(graph: Graph, known: Mapping[str, float]) -> set[str]:
+    """Return the bottlenecks that a guard silences."""
+    truth = _flow_truth(graph, known)
+    names: set[str] = set()
+    for guard in of_kind(graph, "guard"):
+        if truth[guard] is True:
+            names.update(goal.partition(":")[2] for goal in graph.successors(guard))
+    return names
+
+
+def leaf(graph: Graph, tree: str, known: Mapping[str, float]) -> str:
+    """Return the id of the leaf that a gate tree ends at."""
+    truth = _flow_truth(graph, known)
+    (node,) = graph.successors(f"tree:{tree}")
+    while graph.nodes[node]["kind"] == "question":
+        answer = {True: "yes", False: "no", None: "unknown"}[truth[node]]
+        node = next(
+            goal
+            for _, goal, data in graph.out_edges(node, data=True)
+            if answer in data.get("answers", ())
+        )
+    return node.rpartition("/")[2]
+
+
+def _flow_truth(graph: Graph, known: Mapping[str, float]) -> dict[str, Any]:
+    truth: dict[str, Any] = {}
+    for node in nx.topological_sort(flow(graph)):
+        truth[node] = _value(graph, node, known, truth)
+    return truth
+
+
+def _value(graph: Graph, node: str, known: Mapping[str, float], truth: dict[str, Any]) -> Any:
+    data = graph.nodes[node]
+    match data["kind"]:
+        case "metric" | "fact":
+            return known.get(node.partition(":")[2])
+        case "threshold":
+            return data["record"].value
+        case "comparison":
+            return _compare(graph, node, truth)
+        case "all" | "any" | "not":
+            return _combine(data["kind"], [truth[part] for part in graph.predecessors(node)])
+        case "question" | "guard":
+            return next(
+                truth[source]
+                for source, _, kind in graph.in_edges(node, data="kind")
+                if kind == "decides"
+            )
+        case "bottleneck":
+            return _verdict(graph, node, truth)
+    return None
+
+
+def _compare(graph: Graph, node: str, truth: dict[str, Any]) -> bool | None:
+    sides = {side: truth[source] for source, _, side in graph.in_edges(node, data="side")}
+    record = graph.nodes[node]["record"]
+    limit = sides.get("limit", record.value)
+    if len(sides) == 1 and isinstance(record.value, str):
+        limit = sides["metric"]  # a quantity compared with itself is a single edge
+    if sides.get("metric") is None or limit is None:
+        return None
+    return bool(_OPS[record.op](sides["metric"], limit))
+
+
+def _combine(kind: str, parts: list[bool | None]) -> bool | None:
+    if kind == "not":
+        return None if parts[0] is None else not parts[0]
+    if kind == "all":
+        return False if False in parts else None if None in parts else True
+    return True if True in parts else None if None in parts else False
+
+
+def _verdict(graph: Graph, node: str, truth: dict[str, Any]) -> str:
+    held: bool | None = None
+    for source, _, kind in graph.in_edges(node, data="kind"):
+        if kind == "excludes" and truth[source] is True:
+            return "excluded"
+        if kind == "decides":
+            held = truth[source]
+    return "unknown" if held is None else "matches" if held else "excluded"

@@ -1,0 +1,106 @@
+"""Find and read kernel.yaml: the project's own kernels first, then the shipped ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from simpleeval import InvalidExpression, SimpleEval
+
+from engine.errors import KnowledgeError, UnknownNameError
+from engine.loading.located import at, read
+from engine.loading.paths import project_root, shipped
+from engine.model.base import Target
+from engine.model.kernel import Kernel, Variant
+
+
+class KernelFolder(NamedTuple):
+    """A kernel and where its files are."""
+
+    kernel: Kernel
+    folder: Path
+
+
+def kernel_folders(project: Path | None = None) -> dict[str, Path]:
+    """Return every kernel folder by name; the project's own hide shipped ones of that name."""
+    root = project or Path(project_root())
+    found: dict[str, Path] = {}
+    for base in (Path(shipped("kernels")), root / "kernels"):
+        for path in sorted(base.glob("*/kernel.yaml")):
+            found[path.parent.name] = path.parent
+    return found
+
+
+def load_kernel(name: str, project: Path | None = None) -> KernelFolder:
+    """Load one kernel.
+
+    Args:
+        name: The folder's name below ``kernels/``.
+        project: The project's root; found from the working directory by default.
+
+    Raises:
+        UnknownNameError: There is no such kernel.
+        KnowledgeError: Its kernel.yaml is wrong; carries every complaint.
+    """
+    folders = kernel_folders(project)
+    if name not in folders:
+        raise UnknownNameError("kernel", name, folders, "kb show kernels")
+    path = folders[name] / "kernel.yaml"
+    kernel, marks, problems = read(path, Kernel)
+    if kernel is not None:
+        problems = [at(str(path), marks, loc, text) for loc, text in _mistakes(kernel, path.parent)]
+    if problems or kernel is None:
+        raise KnowledgeError(problems)
+    return KernelFolder(kernel, folders[name])
+
+
+def variant_of(kernel: Kernel, target: Target, name: str | None = None) -> Variant:
+    """Return the named variant for a target, or the first one, which is the plain one.
+
+    Raises:
+        UnknownNameError: The kernel has no such variant for this target.
+    """
+    choices = [v for v in kernel.variants if v.target == target]
+    for variant in choices:
+        if name in (None, variant.id):
+            return variant
+    kind = f"{target} variant of {kernel.id}"
+    raise UnknownNameError(kind, name or "any", (v.id for v in choices), f"kb show {kernel.id}")
+
+
+def evaluate(expression: str, sizes: Mapping[str, int]) -> float:
+    """Return the value of an arithmetic expression of the axes.
+
+    Raises:
+        ValueError: The expression is not arithmetic over the given names.
+    """
+    evaluator = SimpleEval(names=dict(sizes), functions={"min": min, "max": max})
+    try:
+        return float(evaluator.eval(expression))
+    except (InvalidExpression, SyntaxError, TypeError, ArithmeticError) as error:
+        raise ValueError(f"{expression!r} is not an expression of the axes: {error}") from error
+
+
+def _mistakes(kernel: Kernel, folder: Path) -> list[tuple[tuple[str | int, ...], str]]:
+    """List what a schema cannot see: files that are absent, expressions that do not evaluate."""
+    found: list[tuple[tuple[str | int, ...], str]] = []
+    if kernel.id != folder.name:
+        found.append((("id",), f"{kernel.id!r} must equal the folder's name, {folder.name!r}"))
+    files = [(("reference", "file"), kernel.reference.file)]
+    for position, variant in enumerate(kernel.variants):
+        files.append((("variants", position, "source"), variant.source))  # type: ignore[arg-type]
+    found += [(loc, f"no file {name!r} here") for loc, name in files if not (folder / name).is_file()]
+    for field in ("bytes", "flops"):
+        for sizes in kernel.workloads.values():
+            try:
+                value = evaluate(getattr(kernel.cost, field), sizes)
+            except ValueError as error:
+                found.append((("cost", field), str(error)))
+                break
+            if value <= 0:
+                found.append((("cost", field), f"must be positive, is {value:g} for {sizes}"))
+                break
+    return found
+
+

@@ -1,0 +1,151 @@
+"""Validate one YAML file and report every complaint at its own line and column."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from engine.errors import KnowledgeError, Problem, did_you_mean
+
+M = TypeVar("M", bound=BaseModel)
+Loc = tuple[str | int, ...]
+Marks = dict[Loc, yaml.Mark]
+
+_TOP = yaml.Mark("", 0, 0, 0, None, 0)
+_TEXT_NUMBER = re.compile(r"^([-+]?\d+)(\.\d*)?[eE]([-+]?)(\d+)$")
+_OTHER_BASE = re.compile(r"^(0\d+|[-+]?\d+(:[0-5]?\d)+(\.\d*)?)$")
+_BARE_PERCENT = re.compile(r"^[-+]?\d+(\.\d+)?\s*%$")
+
+
+def load(path: Path, model: type[M], shown_as: str | None = None) -> M:
+    """Read one YAML file into ``model``.
+
+    Args:
+        path: The file, UTF-8.
+        model: The record it must hold.
+        shown_as: The path to print in complaints; the file's own by default.
+
+    Raises:
+        KnowledgeError: The file is not YAML, not a ``model``, or says something that YAML would
+            quietly misread. Carries every complaint.
+    """
+    record, marks, problems = read(path, model, shown_as)
+    if problems or record is None:
+        raise KnowledgeError(problems)
+    return record
+
+
+def read(
+    path: Path, model: type[M], shown_as: str | None = None
+) -> tuple[M | None, Marks, list[Problem]]:
+    """Like ``load``, but hand back the marks and the complaints instead of raising."""
+    shown = shown_as or str(path)
+    marks: Marks = {}
+    try:
+        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        problems = [_problem(shown, m, at, text) for m, at, text in _survey(node, (), marks)]
+        if problems:
+            return None, marks, problems
+        data = _construct(node)
+        return model.model_validate(data), marks, []
+    except UnicodeDecodeError as error:
+        return None, marks, [_problem(shown, _TOP, (), f"not UTF-8 text: {error.reason}")]
+    except OSError as error:
+        return None, marks, [_problem(shown, _TOP, (), f"cannot be read: {error.strerror}")]
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or _TOP
+        return None, marks, [_problem(shown, mark, (), error.problem or "not YAML")]
+    except ValidationError as error:
+        return None, marks, [_complaint(shown, item, marks) for item in error.errors()]
+
+
+def at(shown: str, marks: Marks, loc: Loc, message: str) -> Problem:
+    """Return a complaint about the value at ``loc``, or about its nearest known parent."""
+    while loc and loc not in marks:
+        loc = loc[:-1]
+    return _problem(shown, marks.get(loc, _TOP), loc, message)
+
+
+def _problem(shown: str, mark: yaml.Mark, loc: Loc, text: str) -> Problem:
+    return Problem(shown, mark.line + 1, mark.column + 1, ".".join(map(str, loc)) or "file", text)
+
+
+def _construct(node: yaml.Node | None) -> Any:
+    loader = yaml.CSafeLoader("")
+    try:
+        return loader.construct_document(node) if node else {}
+    finally:
+        loader.dispose()
+
+
+def _complaint(shown: str, item: Any, marks: Marks) -> Problem:
+    where: Loc = ()
+    for part in item["loc"]:  # skip union tags, stop short of a key that the file lacks
+        where = (*where, part) if (*where, part) in marks else where
+    text = str(item["msg"]).removeprefix("Value error, ")
+    if item["type"] == "extra_forbidden":
+        siblings = {str(key[-1]) for key in marks if key[:-1] == where[:-1]}
+        text = f"unknown key{_near_key(str(item['loc'][-1]), siblings)}"
+    elif item["type"] == "missing":
+        text = f"required key {item['loc'][-1]!r} is missing"
+    elif item["type"] == "string_pattern_mismatch":
+        text = f"{item['input']!r} does not fit {item['ctx']['pattern']}"
+    return _problem(shown, marks.get(where, _TOP), where, text)
+
+
+def _near_key(word: str, siblings: set[str]) -> str:
+    from engine.loading.keys import known_keys  # walks every record class: only when asked
+
+    return did_you_mean(word, known_keys() - siblings)
+
+
+def _survey(node: yaml.Node | None, loc: Loc, marks: Marks) -> list[tuple[yaml.Mark, Loc, str]]:
+    """Index every node's place, and list what YAML would accept without meaning it."""
+    found: list[tuple[yaml.Mark, Loc, str]] = []
+    seen: set[int] = set()
+
+    def visit(node: yaml.Node | None, loc: Loc) -> None:
+        if node is None:
+            return
+        if id(node) in seen:
+            found.append((marks.get(loc, node.start_mark), loc, "aliases hide things; write it out"))
+            return
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                here = (*loc, str(key.value))
+                if here in marks:
+                    found.append((key.start_mark, here, f"key {key.value!r} appears twice"))
+                marks[here] = key.start_mark
+                visit(value, here)
+        elif isinstance(node, yaml.SequenceNode):
+            for position, item in enumerate(node.value):
+                marks[(*loc, position)] = item.start_mark
+                visit(item, (*loc, position))
+        elif isinstance(node, yaml.ScalarNode) and not node.style:
+            text = _misread(node.value, node.tag.rpartition(":")[2])
+            if text:
+                found.append((node.start_mark, loc, text))
+
+    visit(node, loc)
+    return found
+
+
+def _misread(word: str, read_as: str) -> str | None:
+    """Say what is wrong with a plain scalar that YAML 1.1 reads as something else."""
+    if read_as == "bool" and word.lower() not in ("true", "false"):
+        return f"YAML reads a bare {word} as a truth value; write true, false or '{word}'"
+    if read_as == "str" and (parts := _TEXT_NUMBER.match(word)):
+        whole, fraction, sign, exponent = parts.groups()
+        return f"YAML reads {word} as text; write {whole}{fraction or '.0'}e{sign or '+'}{exponent}"
+    if read_as in ("int", "float") and _OTHER_BASE.match(word):
+        return f"YAML reads {word} in another base; write it without leading zeros or colons"
+    if _BARE_PERCENT.match(word):
+        return f"shares are plain numbers: write {float(word.rstrip('% ')) / 100:g}, not {word}"
+    if read_as == "float" and word.lower().lstrip("+-") in (".inf", ".nan"):
+        return f"nothing can be compared with {word}; leave the value out"
+    return None

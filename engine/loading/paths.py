@@ -1,0 +1,35 @@
+"""Where things are: the shipped data, and the project that somebody is working in."""
+
+from __future__ import annotations
+
+import os
+
+_ENGINE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_MARKS = ("kernels", ".kb", "sessions")
+
+
+def shipped(folder: str) -> str:
+    """Return the shipped ``knowledge`` or ``kernels``: a wheel's own copy, else the checkout's."""
+    packaged = os.path.join(_ENGINE, "_data", folder)
+    return packaged if os.path.isdir(packaged) else os.path.join(os.path.dirname(_ENGINE), folder)
+
+
+def project_root(start: str | None = None) -> str:
+    """Return the nearest folder at or above ``start`` that holds kernels, sessions or .kb.
+
+    Where there is none, ``start`` itself (the working directory by default) is the project.
+    """
+    here = first = os.path.abspath(start or os.getcwd())
+    while True:
+        if any(os.path.isdir(os.path.join(here, mark)) for mark in _MARKS):
+            return here
+        parent = os.path.dirname(here)
+        if parent == here:
+            return first
+        here = parent
+
+
+def cache_folder() -> str:
+    """Return this user's cache folder for KernelKB; it may not exist yet."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "kernelkb")

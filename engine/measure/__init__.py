@@ -1,0 +1,1 @@
+"""Everything with side effects on a real machine: build, check, bench, profile."""

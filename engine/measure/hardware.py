@@ -1,0 +1,71 @@
+"""What Linux says about the CPU."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from functools import cache
+from pathlib import Path
+
+_UNKNOWN_CACHE = 32 * 2**20
+_VECTOR_BITS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("asimd", 128), ("sse2", 128))
+
+
+def core_count() -> int:
+    """Return the cores that this process may use, by affinity and by its group's CPU quota."""
+    allowed = len(os.sched_getaffinity(0))
+    quota = _quota(Path("/sys/fs/cgroup/cpu.max"))
+    return max(1, min(allowed, quota) if quota else allowed)
+
+
+def _quota(path: Path) -> int | None:
+    try:
+        limit, period = path.read_text(encoding="ascii").split()
+        return max(1, int(limit) // int(period))
+    except (OSError, ValueError):
+        return None  # no control group, or no limit ("max")
+
+
+@cache
+def cpu_title() -> str:
+    """Return the CPU's model name."""
+    names = re.findall(r"^model name\s*:\s*(.+)$", _cpuinfo(), re.MULTILINE)
+    return names[0].strip() if names else platform.machine()
+
+
+@cache
+def simd_lanes() -> int:
+    """Return the fp32 lanes of the widest vector unit."""
+    flags = set(re.findall(r"^(?:flags|Features)\s*:\s*(.+)$", _cpuinfo(), re.MULTILINE)[:1])
+    words = set(" ".join(flags).split())
+    return next((bits // 32 for flag, bits in _VECTOR_BITS if flag in words), 1)
+
+
+@cache
+def cache_bytes() -> int:
+    """Return the bytes of last-level cache, all of its instances that our cores can reach."""
+    found: dict[tuple[int, str], int] = {}
+    for cpu in os.sched_getaffinity(0):
+        for index in Path(f"/sys/devices/system/cpu/cpu{cpu}/cache").glob("index*"):
+            try:
+                level = int((index / "level").read_text(encoding="ascii"))
+                shared = (index / "shared_cpu_list").read_text(encoding="ascii").strip()
+                size = (index / "size").read_text(encoding="ascii").strip()
+            except (OSError, ValueError):
+                continue
+            found[level, shared] = _bytes(size)
+    top = max((level for level, _ in found), default=0)
+    return sum(size for (level, _), size in found.items() if level == top) or _UNKNOWN_CACHE
+
+
+def _bytes(size: str) -> int:
+    units = {"K": 2**10, "M": 2**20, "G": 2**30}
+    return int(size.rstrip("KMG")) * units.get(size[-1], 1)
+
+
+def _cpuinfo() -> str:
+    try:
+        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,121 @@
+"""Jobs for the worker: what to run, in a child, with what limits."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import engine
+from engine.loading.kernels import KernelFolder
+from engine.measure.isolation import ChildEnd, run_child
+from engine.model.kernel import Array
+
+_START = Path(next(iter(engine.__path__))) / "measure" / "worker" / "start.py"
+
+Job = dict[str, Any]
+
+
+class JobEnd(NamedTuple):
+    """A finished child and what it left behind."""
+
+    result: Job | None
+    """None when the child did not get to the end."""
+    end: ChildEnd
+    progress: str
+    """The case that was being run last."""
+
+
+def worker_python() -> str:
+    """Return the interpreter that holds torch: KB_PYTHON, else this one."""
+    return os.environ.get("KB_PYTHON") or sys.executable
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Yield a folder for one job's files; it is gone afterwards, whatever happened."""
+    with tempfile.TemporaryDirectory(prefix="kernelkb-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+def run_job(
+    job: Job,
+    folder: Path,
+    *,
+    timeout_s: float,
+    wrapper: tuple[str, ...] = (),
+    env: Mapping[str, str] | None = None,
+) -> JobEnd:
+    """Run one job in a child.
+
+    Args:
+        job: See ``engine.measure.worker.main``; must name its ``mode``.
+        folder: Where the job, its result and its files go.
+        timeout_s: Wall-clock limit.
+        wrapper: A program that runs the child for us, such as ncu with its arguments.
+        env: Variables on top of our own.
+    """
+    job_file = folder / f"{job['mode']}.json"
+    job_file.write_text(json.dumps(job), encoding="utf-8")
+    result_file = folder / "result.json"
+    result_file.unlink(missing_ok=True)
+    argv = [*wrapper, worker_python(), "-P", str(_START), str(job_file)]
+    end = run_child(argv, log=folder / f"{job['mode']}.log", timeout_s=timeout_s, env=env)
+    progress = folder / "progress"
+    return JobEnd(
+        _result(result_file) if end.returncode == 0 else None,
+        end,
+        progress.read_text(encoding="utf-8") if progress.exists() else "",
+    )
+
+
+def threads_env(core_count: int) -> dict[str, str]:
+    """Give candidate and reference the same number of threads."""
+    return {"OMP_NUM_THREADS": str(core_count)}
+
+
+def case_of(
+    source: KernelFolder, name: str, sizes: Mapping[str, int], seed: int, selftest: bool = False
+) -> Job:
+    """Return one case of a job: concrete shapes, the axes in the entry point's order, a seed."""
+    kernel = source.kernel
+    return {
+        "name": name,
+        "seed": seed,
+        "selftest": selftest,
+        "axes": [sizes[axis] for axis in kernel.axes],
+        "inputs": [
+            {**_array(array, sizes), "fill": array.fill, "scale": array.scale}
+            for array in kernel.inputs
+        ],
+        "outputs": [_array(array, sizes) for array in kernel.outputs],
+    }
+
+
+def reference_of(source: KernelFolder) -> Job:
+    """Return where the torch reference is."""
+    reference = source.kernel.reference
+    return {"file": str(source.folder / reference.file), "function": reference.function}
+
+
+def label(sizes: Mapping[str, int]) -> str:
+    """Return sizes as text: ``rows=3 cols=1000``."""
+    return " ".join(f"{axis}={size}" for axis, size in sizes.items())
+
+
+def _array(array: Array, sizes: Mapping[str, int]) -> Job:
+    shape = [d if isinstance(d, int) else sizes[d] for d in array.shape]
+    return {"name": array.name, "shape": shape, "dtype": array.dtype}
+
+
+def _result(path: Path) -> Job | None:
+    try:
+        result: Job = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return result

@@ -1,0 +1,166 @@
+"""Why is a variant as fast as it is? Metrics that explain; none of them is a time to report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.loading.kernels import KernelFolder
+from engine.measure.environment import find_ncu
+from engine.measure.jobs import case_of, run_job, scratch_folder
+from engine.model.kernel import Variant
+from engine.model.measurement import Bench, Build, Loop, Machine, Profile
+from engine.profiles.ncu_csv import RawName, read_raw_page
+
+TIMEOUT_S = 180.0
+_CALLS = 3
+_SECTIONS = (
+    "SpeedOfLight",
+    "LaunchStats",
+    "Occupancy",
+    "SchedulerStats",
+    "WarpStateStats",
+    "MemoryWorkloadAnalysis",
+    "MemoryWorkloadAnalysis_Tables",
+)
+_FORBIDDEN = "ERR_NVGPUCTRPERM"
+
+
+def profile(
+    source: KernelFolder,
+    variant: Variant,
+    built: Build,
+    machine: Machine,
+    timed: Bench,
+    raw_names: Sequence[RawName],
+    *,
+    timeout_s: float = TIMEOUT_S,
+) -> Profile:
+    """Explain a variant on the workload that was timed.
+
+    On a CPU the evidence is the compiler's own vectorisation report and the times already taken;
+    on a GPU it is what ptxas printed and Nsight Compute's counters.
+
+    Args:
+        source: The kernel and its folder.
+        variant: Which variant.
+        built: Its build.
+        machine: Where it runs.
+        timed: Its measurement; its metrics are part of the profile.
+        raw_names: Which counters to read from Nsight Compute's report.
+        timeout_s: For Nsight Compute.
+    """
+    started = time.monotonic()
+    metrics = dict(timed.metrics)
+    if machine.target == "cpu":
+        metrics |= _loop_metrics(built.loops)
+        evidence, tool, detail, cure = _loop_evidence(variant, built.loops), "compiler", None, None
+        if not built.loops:
+            detail = "the compiler wrote no vectorisation report"
+            cure = "build with g++ or clang++"
+    else:
+        metrics |= _static_metrics(built)
+        counters, detail, cure = _ncu(source, variant, built, timed.workload, raw_names, timeout_s)
+        metrics |= counters
+        evidence, tool = _static_evidence(built), "ncu" if counters else "ptxas"
+    return Profile(
+        kernel=source.kernel.id,
+        variant=variant.id,
+        target=variant.target,
+        workload=timed.workload,
+        tool=tool,
+        metrics=metrics,
+        evidence=evidence,
+        detail=detail,
+        cure=cure,
+        seconds=time.monotonic() - started,
+    )
+
+
+def _loop_metrics(loops: Sequence[Loop]) -> dict[str, float]:
+    if not loops:
+        return {}
+    vectorized = sum(loop.vectorized for loop in loops)
+    return {
+        "vector_loop_count": float(vectorized),
+        "scalar_loop_count": float(len(loops) - vectorized),
+    }
+
+
+def _loop_evidence(variant: Variant, loops: Sequence[Loop]) -> tuple[str, ...]:
+    return tuple(
+        f"{variant.source}:{loop.line}: "
+        f"{loop.reason if loop.vectorized else f'loop left scalar: {loop.reason}'}"
+        for loop in loops
+    )
+
+
+def _static_metrics(built: Build) -> dict[str, float]:
+    if not built.resources:
+        return {}
+    return {
+        "spill_store_bytes": float(max(r.spill_store_bytes for r in built.resources)),
+        "stack_bytes": float(max(r.stack_bytes for r in built.resources)),
+    }
+
+
+def _static_evidence(built: Build) -> tuple[str, ...]:
+    most = sorted(built.resources, key=lambda r: -r.registers)[:4]
+    return tuple(
+        f"{r.kernel}: {r.registers} registers, {r.spill_store_bytes} B spilled, "
+        f"{r.stack_bytes} B stack, {r.static_smem_bytes} B static shared memory"
+        for r in most
+    )
+
+
+def _ncu(
+    source: KernelFolder,
+    variant: Variant,
+    built: Build,
+    workload: str,
+    raw_names: Sequence[RawName],
+    timeout_s: float,
+) -> tuple[dict[str, float], str | None, str | None]:
+    """Return counters of the longest launch of the variant's own kernels; or why there are none."""
+    ncu = find_ncu()
+    if ncu is None:
+        return {}, "ncu was not found", "install Nsight Compute, or put ncu on PATH"
+    job = {
+        "mode": "repeat",
+        "target": "cuda",
+        "library": built.library,
+        "entry": source.kernel.entry,
+        "cases": [case_of(source, workload, source.kernel.workloads[workload], 1)],
+        "times": _CALLS,
+    }
+    with scratch_folder() as folder:
+        wrapper = _wrapper(ncu, variant, folder)
+        end = run_job(job, folder, timeout_s=timeout_s, wrapper=wrapper)
+        page = folder / "ncu.csv"
+        text = page.read_text(encoding="utf-8", errors="replace") if page.exists() else ""
+    if _FORBIDDEN in text + end.end.output:
+        cure = "run as administrator, or load the driver with NVreg_RestrictProfilingToAdminUsers=0"
+        return {}, "the driver forbids reading performance counters", cure
+    if f'"{"Kernel Name"}"' not in text:
+        said = [line for line in (text + end.end.output).splitlines() if "==" in line]
+        what = said[-1] if said else f"ncu ended with {end.end.returncode} and no report"
+        return {}, what, "run the command by hand to see more, or go on without counters"
+    launches = read_raw_page(text, raw_names)
+    longest = max(launches, key=lambda one: one.metrics.get("profiled_us", 0.0), default=None)
+    if longest is None:
+        names = ", ".join(variant.kernels)
+        return {}, f"none of its launches is named {names}", "correct kernels: in kernel.yaml"
+    return longest.metrics, None, None
+
+
+def _wrapper(ncu: str, variant: Variant, folder: Path) -> tuple[str, ...]:
+    pattern = "|".join(variant.kernels) or ".*"
+    sections = [part for name in _SECTIONS for part in ("--section", name)]
+    return (
+        ncu,
+        *sections,
+        *("--kernel-name", f"regex:{pattern}", "--launch-skip", "1", "--launch-count", "1"),
+        *("--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base"),
+        *("--log-file", str(folder / "ncu.csv")),
+    )

@@ -1,0 +1,29 @@
+"""The whole knowledge base, loaded and with every reference resolved."""
+
+from __future__ import annotations
+
+from engine.model.base import Record
+from engine.model.bottleneck import Bottleneck, GuardCatalogue
+from engine.model.device import DeviceCatalogue
+from engine.model.fix import FixFamily
+from engine.model.metric import MetricCatalogue
+from engine.model.threshold import Bibliography, Calibration, ThresholdCatalogue
+from engine.model.tree import Tree
+
+
+class Knowledge(Record):
+    """What the YAML files say, file by file."""
+
+    catalogue: MetricCatalogue
+    devices: DeviceCatalogue
+    thresholds: ThresholdCatalogue
+    guards: GuardCatalogue
+    calibration: Calibration
+    bibliography: Bibliography
+    bottlenecks: tuple[Bottleneck, ...]
+    families: tuple[FixFamily, ...]
+    trees: tuple[Tree, ...]
+    sha256: str
+    """Of every file's path and bytes: two equal digests are the same knowledge."""
+    overlay: str | None = None
+    """The project's own knowledge folder, when there is one."""

@@ -1,0 +1,142 @@
+"""The object that ``kb recommend --json`` prints and ``recommend_fix`` returns.
+
+The engine answers in plain dictionaries, because building these classes costs more than deciding.
+These are the contract: the tests hold every answer against them, and MCP publishes their schema.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from engine.model.base import Record
+
+
+class Gate(Record):
+    """Should work on this kernel go on?"""
+
+    id: str
+    verdict: Literal["stop", "caution", "continue", "done"]
+    because: str
+
+
+class Headroom(Record):
+    """How far the kernel is from the fastest that this machine could do the same work."""
+
+    floor_us: float
+    measured_us: float
+    attainable_speedup: float
+
+
+class Reason(Record):
+    """One comparison that was made."""
+
+    metric: str
+    value: float
+    op: str
+    limit: float
+    source: str
+
+
+class RuledOut(Record):
+    """A look-alike, and the measurement that excluded it."""
+
+    bottleneck: str
+    because: str
+
+
+class PredictedSpeedup(Record):
+    """Of the kernel's time, after calibration; never beyond the roofline floor."""
+
+    low: float
+    point: float
+    high: float
+
+
+class Expectation(Record):
+    """If the metric does not move like this after the fix, the diagnosis was wrong: revert."""
+
+    metric: str
+    expect: str
+
+
+class Advice(Record):
+    """One change to try."""
+
+    id: str
+    do: str
+    before: str
+    after: str
+    when_not: str | None
+    cost_min: int
+    risk: str
+
+
+class Diagnosis(Record):
+    """What one bottleneck says about the metrics."""
+
+    bottleneck: str
+    group: str
+    verdict: Literal["matches", "unknown"]
+    confidence: float
+    """0 to 1; 0 while the verdict is unknown."""
+    predicted_speedup: PredictedSpeedup | None
+    because: tuple[Reason, ...]
+    ruled_out: tuple[RuledOut, ...]
+    falsifier: Expectation | None
+    fixes: tuple[Advice, ...]
+    """Empty while the verdict is unknown: an unconfirmed cause gets no cure."""
+
+
+class Suppressed(Record):
+    """Advice that the numbers suggest and the situation forbids."""
+
+    bottleneck: str
+    guard: str
+    because: str
+
+
+class Measure(Record):
+    """What to measure next, and how."""
+
+    metric: str
+    separates: tuple[str, ...]
+    cost: float
+    command: str
+
+
+class Conclusions(Record):
+    """What the evidence at hand allows somebody to say, and what it does not."""
+
+    can: tuple[str, ...]
+    cannot: tuple[str, ...]
+
+
+class KernelAnswer(Record):
+    """Everything there is to say about one kernel."""
+
+    kernel: str
+    launch: int
+    device: str | None
+    gate: Gate
+    evidence_level: Literal["L0", "L1", "L2", "L3", "L4"]
+    conclusions: Conclusions
+    headroom: Headroom | None
+    diagnoses: tuple[Diagnosis, ...]
+    suppressed: tuple[Suppressed, ...]
+    measure_next: tuple[Measure, ...]
+    next: tuple[str, ...]
+
+
+class KnowledgeStamp(Record):
+    """Which knowledge gave the answer."""
+
+    version: str
+    sha256: str
+    overlay: str | None
+
+
+class Recommendation(Record):
+    """One object for one call, one entry for each kernel in the report."""
+
+    kernels: tuple[KernelAnswer, ...]
+    knowledge: KnowledgeStamp

@@ -1,0 +1,1 @@
+"""Reports of other tools → metrics by our names."""

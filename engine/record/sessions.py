@@ -1,0 +1,87 @@
+"""Session files: one YAML document for each entry, appended whole."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+from engine.errors import SessionError, UnknownNameError
+from engine.model.session import Entry
+
+
+def session_id(kernel: str | None, day: date | None = None) -> str:
+    """Return the id of a day's session with a kernel; sorts by day."""
+    return f"{day or datetime.now(UTC).date()}-{kernel or 'notes'}"
+
+
+def append(entry: Entry, folder: Path) -> Path:
+    """Append one entry to its session's file and return the file.
+
+    The document is written by a single call under a lock, so that two writers never mix and a
+    killed one leaves either all of it or nothing.
+
+    Raises:
+        SessionError: The folder cannot be written.
+    """
+    text = yaml.safe_dump(
+        entry.model_dump(mode="json", exclude_defaults=True),
+        sort_keys=False,
+        allow_unicode=True,
+        width=100,
+    )
+    path = folder / f"{entry.session}.yaml"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            _write_whole(descriptor, f"---\n{text}".encode())
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise SessionError(
+            f"cannot write {path}: {error.strerror}; run in a project that you may write to"
+        ) from error
+    return path
+
+
+def _write_whole(descriptor: int, body: bytes) -> None:
+    before = os.fstat(descriptor).st_size
+    if os.write(descriptor, body) != len(body):
+        os.ftruncate(descriptor, before)  # a full disk: leave no half of an entry
+        raise OSError(28, "no space left")
+
+
+def sessions(folder: Path) -> list[str]:
+    """Return the ids of all sessions in a folder, oldest first."""
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
+def read(name: str, folder: Path) -> list[Entry]:
+    """Return the entries of one session, in the order they were appended.
+
+    Args:
+        name: A session's id, or ``last``.
+        folder: The project's ``sessions/``.
+
+    Raises:
+        UnknownNameError: There is no such session.
+        SessionError: The file holds something else.
+    """
+    known = sessions(folder)
+    if name == "last" and known:
+        name = max(known, key=lambda one: (folder / f"{one}.yaml").stat().st_mtime_ns)
+    if name not in known:
+        raise UnknownNameError("session", name, known, "kb session list")
+    path = folder / f"{name}.yaml"
+    try:
+        documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+        return [Entry.model_validate(document) for document in documents if document]
+    except (yaml.YAMLError, ValidationError) as error:
+        first = str(error).splitlines()[0]
+        raise SessionError(f"{path} is not a session record: {first}; mend it by hand") from error

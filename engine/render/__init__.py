@@ -1,0 +1,1 @@
+"""Records → text. Plain strings; colours and tables are the command line's business."""

@@ -1,0 +1,138 @@
+"""A recommendation → text. Works on the plain answer, so that ``kb recommend`` starts fast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+Answer = Mapping[str, Any]
+"""One entry of ``kernels``: see ``engine.model.recommendation.KernelAnswer``."""
+
+_UNKNOWN_SHOWN = 4
+
+
+def advice_line(answer: Answer) -> str:
+    """Say the best diagnosis and its first fix in one sentence, or what is lacking."""
+    matches = _matches(answer)
+    if not matches:
+        ask = ", ".join(row["metric"] for row in answer["measure_next"][:3])
+        return f"no cause can be named yet; measure {ask}" if ask else "nothing known limits it"
+    best = matches[0]
+    fix = best["fixes"][0]["id"] if best["fixes"] else "nothing"
+    also = f"; also {', '.join(d['bottleneck'] for d in matches[1:])}" if matches[1:] else ""
+    return (
+        f"{best['bottleneck']} (confidence {best['confidence']:.2f}) -> {fix}"
+        f"{_price(best)}{also}"
+    )
+
+
+def answer_lines(answer: Answer) -> Iterator[str]:
+    """Yield the whole answer, a line at a time, the verdict first."""
+    gate = answer["gate"]
+    name = f"{answer['kernel']}: " if answer["kernel"] else ""
+    yield f"{name}{gate['verdict'].upper()} ({gate['id']})"
+    yield f"  {gate['because']}"
+    yield from _headroom(answer["headroom"])
+    yield from _conclusions(answer)
+    yield from _diagnoses(answer)
+    yield from _suppressed(answer["suppressed"])
+    yield from _measure(answer["measure_next"])
+    yield from _listed("Next", answer["next"])
+
+
+def _matches(answer: Answer) -> list[Mapping[str, Any]]:
+    return [d for d in answer["diagnoses"] if d["verdict"] == "matches"]
+
+
+def _price(diagnosis: Mapping[str, Any]) -> str:
+    gain = diagnosis["predicted_speedup"]
+    if not gain:
+        return ""
+    return f", predicted {gain['point']:.3g}x [{gain['low']:.3g}, {gain['high']:.3g}]"
+
+
+def _headroom(room: Mapping[str, float] | None) -> Iterator[str]:
+    if room:
+        yield (
+            f"  floor {room['floor_us']:.4g} us, measured {room['measured_us']:.4g} us: "
+            f"at most {room['attainable_speedup']:.3g}x faster"
+        )
+
+
+def _conclusions(answer: Answer) -> Iterator[str]:
+    said = answer["conclusions"]
+    if said["can"] or said["cannot"]:
+        yield ""
+        yield f"Evidence {answer['evidence_level']}"
+        yield from (f"  can say: {text}" for text in said["can"])
+        yield from (f"  cannot say: {text}" for text in said["cannot"])
+
+
+def _diagnoses(answer: Answer) -> Iterator[str]:
+    matches = _matches(answer)
+    unknown = [d["bottleneck"] for d in answer["diagnoses"] if d["verdict"] == "unknown"]
+    yield ""
+    if not matches:
+        yield "No cause can be named from these numbers."
+    for number, diagnosis in enumerate(matches, 1):
+        price = _price(diagnosis)
+        yield f"{number}. {diagnosis['bottleneck']}, confidence {diagnosis['confidence']:.2f}{price}"
+        yield from (f"     because {_reason(r)}" for r in diagnosis["because"])
+        yield from (f"     not {r['bottleneck']}: {r['because']}" for r in diagnosis["ruled_out"])
+        yield from _fixes(diagnosis["fixes"])
+        if diagnosis["falsifier"]:
+            yield f"     revert unless {diagnosis['falsifier']['expect']}"
+    if unknown:
+        more = f" and {len(unknown) - _UNKNOWN_SHOWN} more" if len(unknown) > _UNKNOWN_SHOWN else ""
+        yield f"Still possible: {', '.join(unknown[:_UNKNOWN_SHOWN])}{more}"
+
+
+def _reason(reason: Mapping[str, Any]) -> str:
+    return (
+        f"{reason['metric']} {reason['value']:.4g} {reason['op']} {reason['limit']:.4g} "
+        f"({reason['source']})"
+    )
+
+
+def _fixes(fixes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for fix in fixes[:1]:
+        yield f"     fix {fix['id']}: {fix['do']}"
+        yield f"         before {fix['before']}   after {fix['after']}"
+        cost = f"about {fix['cost_min']} min, risk {fix['risk']}"
+        yield f"         {cost}{'; not when ' + fix['when_not'] if fix['when_not'] else ''}"
+    if fixes[1:]:
+        yield f"     then {', '.join(fix['id'] for fix in fixes[1:])}"
+
+
+def _suppressed(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """Yield what was withheld, one line for each guard."""
+    guards: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        guards.setdefault((row["guard"], row["because"]), []).append(row["bottleneck"])
+    if guards:
+        yield ""
+        yield "Withheld"
+    for (guard, because), names in guards.items():
+        yield f"  {', '.join(names)} ({guard}): {because}"
+
+
+def _measure(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what to collect, one command for all that it collects."""
+    commands: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        commands.setdefault(row["command"], []).append(row)
+    if commands:
+        yield ""
+        yield "Measure next"
+    for command, found in commands.items():
+        separates = list(dict.fromkeys(name for row in found for name in row["separates"]))
+        about = f": settles {', '.join(separates)}" if separates else ""
+        yield f"  {', '.join(row['metric'] for row in found)}{about}"
+        yield f"    $ {command}"
+
+
+def _listed(title: str, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        yield ""
+        yield title
+        yield from (f"  {number}. {text}" for number, text in enumerate(lines, 1))

@@ -1,0 +1,1 @@
+"""Serve the knowledge base as MCP tools."""

@@ -1,0 +1,1 @@
+"""Fixtures that every test folder may use."""

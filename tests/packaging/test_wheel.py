@@ -1,0 +1,139 @@
+"""What people install is the wheel, so the wheel is tested: built, inspected, installed and run."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HOSTILE = 'raise SystemExit("hostile {name} imported")\n'
+
+
+def run(*command, cwd, **environment):
+    """Run a command away from this checkout; return the finished process."""
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    return subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**inherited, "HOME": str(cwd), "XDG_CACHE_HOME": str(cwd / "cache"), **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def leave_behind(_folder, names):
+    """Name what no build reads: environments, caches, earlier builds, hidden folders."""
+    unwanted = {"__pycache__", "_data", "build", "dist", "shared"}
+    return {n for n in names if n in unwanted or (n.startswith(".") and n != ".gitignore")}
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory):
+    """Build source distribution → wheel from a copy, so that a stray file cannot help."""
+    folder = tmp_path_factory.mktemp("build")
+    shutil.copytree(ROOT, folder / "tree", ignore=leave_behind)
+    # Without isolation: hatchling is a dev dependency, and tests use no network.
+    built = run(sys.executable, "-m", "build", "--no-isolation", "tree", cwd=folder)
+    assert built.returncode == 0, built.stdout + built.stderr
+    (path,) = (folder / "tree" / "dist").glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="session")
+def members(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        return frozenset(archive.namelist())
+
+
+@pytest.fixture(scope="session")
+def installed(wheel, tmp_path_factory):
+    """Return the ``bin`` of a fresh environment that holds the wheel and borrows the rest."""
+    folder = tmp_path_factory.mktemp("installed")
+    environment = folder / "venv"
+    made = run(sys.executable, "-m", "venv", "--without-pip", environment, cwd=folder)
+    assert made.returncode == 0, made.stderr
+    pip = [sys.executable, "-m", "pip", "--python", environment / "bin" / "python"]
+    done = run(*pip, "install", "--no-deps", "--no-index", wheel, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    # Dependencies come from the running environment, after the wheel's own files. The .pth of our
+    # editable install lies in that folder, but Python does not read it from there.
+    (site_packages,) = environment.glob("lib/python*/site-packages")
+    behind = sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
+    (site_packages / "zz_dependencies.pth").write_text("\n".join(behind) + "\n", "utf-8")
+    return environment / "bin"
+
+
+@pytest.fixture
+def hostile_folder(tmp_path):
+    """Return a working directory of somebody who also has an ``engine.py``."""
+    for name in ("engine", "mcp_server"):
+        (tmp_path / f"{name}.py").write_text(HOSTILE.format(name=name), "utf-8")
+    return tmp_path
+
+
+def test_check_wheel_contents_finds_nothing(wheel):
+    outcome = run(sys.executable, "-m", "check_wheel_contents", wheel, cwd=ROOT)
+
+    assert outcome.returncode == 0, outcome.stdout
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        "engine/py.typed",
+        "mcp_server/py.typed",
+        "engine/_data/kernels/row_softmax/kernel.yaml",
+        "engine/_data/kernels/row_softmax/naive.cpp",
+    ],
+)
+def test_wheel_contains(member, members):
+    assert member in members
+
+
+def test_wheel_contains_every_knowledge_file(members):
+    here = {
+        f"engine/_data/{path.relative_to(ROOT).as_posix()}"
+        for path in (ROOT / "knowledge").rglob("*.yaml")
+    }
+
+    assert here
+    assert here <= members
+
+
+def test_wheel_adds_only_our_own_top_level_names(members):
+    """``tests`` and ``kernels`` are names that other distributions install, too."""
+    tops = {member.partition("/")[0] for member in members}
+
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"engine", "mcp_server"}
+
+
+def test_installed_kb_checks_its_own_knowledge_beside_a_users_engine_py(installed, hostile_folder):
+    outcome = run(installed / "kb", "check", cwd=hostile_folder)
+
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    assert "hostile" not in outcome.stdout + outcome.stderr
+
+
+def test_installed_server_starts_beside_a_users_engine_py(installed, hostile_folder):
+    """No input is a client that hangs up at once: the server ends without a complaint."""
+    outcome = run(installed / "kb-mcp", cwd=hostile_folder)
+
+    assert outcome.returncode == 0, outcome.stderr
+    assert "hostile" not in outcome.stdout + outcome.stderr
+
+
+def test_what_ran_is_the_wheel_and_not_this_checkout(installed, hostile_folder):
+    code = "import engine, mcp_server; print(engine.__file__, mcp_server.__file__, sep='\\n')"
+    # -P: leave the working directory out of sys.path, as a script does.
+    outcome = run(installed / "python", "-P", "-c", code, cwd=hostile_folder)
+    files = [Path(line) for line in outcome.stdout.splitlines()]
+
+    assert len(files) == 2, outcome.stderr
+    assert all(file.is_relative_to(installed.parent) for file in files)
