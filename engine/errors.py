@@ -7,7 +7,7 @@
     + EnvironmentGapError       this machine lacks something: a compiler, torch, a GPU, ncu
     + SessionError              a session record cannot be read or written
 
-A kernel that fails to compile, crashes, hangs or computes a wrong answer is a result with a status, not an error.
+A kernel that fails to compile, crashes, hangs or is wrong is a result with a status, not an error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One variant through build, check, bench, gate, profile and recommend. The first failure ends it."""
+"""One variant through build, check, bench, gate, profile and recommend; a failure ends it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from engine.model.session import Step
 from engine.model.triage import Examined
 from engine.render.answers import advice_line
 from engine.render.measurements import bench_line, build_line, check_line, profile_line
-
 
 T = TypeVar("T")
 

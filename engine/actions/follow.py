@@ -112,5 +112,3 @@ def falsifier_said(diagnosis: Diagnosis, after: Examined) -> str | None:
     value, limit = known[row["metric"]], limit_of(row["value"], known)
     fact = said({"metric": row["metric"], "value": value, "op": row["op"], "limit": limit})
     return f"held: {fact}" if verdict else f"failed: {fact} is false; revert"
-
-

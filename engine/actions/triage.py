@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from typing import Literal
 
 from engine.actions.examine import Report, Said, Steps, examine
 from engine.actions.follow import Choice, choose, compare, decisions
@@ -17,13 +18,13 @@ from engine.actions.workplace import (
 from engine.loading.kernels import load_kernel, variant_of
 from engine.measure.environment import Wanted
 from engine.model.measurement import Environment
-from engine.model.session import Decision, Entry
+from engine.model.session import Decision, Entry, Step
 from engine.model.triage import Examined, Followed, Triage
 from engine.record.sessions import append, session_id
 from engine.render.measurements import environment_line
 
 
-def silent(_name: str, _variant: str | None, _step: object) -> None:
+def silent(name: str, variant: str | None, step: Step | None) -> None:
     """Report to nobody."""
 
 
@@ -73,8 +74,9 @@ def triage(
 
 def _environment(found: Environment) -> Said:
     failure = next((line for line in found.lines if line.status == "failure"), None)
-    status = "failure" if failure else "ok"
-    return Said(status, environment_line(found), failure.cure if failure else None)
+    return Said(
+        "failure" if failure else "ok", environment_line(found), failure.cure if failure else None
+    )
 
 
 def _report(
@@ -104,7 +106,9 @@ def _report(
     return result.model_copy(update={"session": str(path)})
 
 
-def _outcome(examined: tuple[Examined, ...]) -> str:
+def _outcome(
+    examined: tuple[Examined, ...],
+) -> Literal["done", "stopped", "could-not-run"]:
     if not examined:
         return "could-not-run"
     answer = examined[-1].answer

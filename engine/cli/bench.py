@@ -1,6 +1,6 @@
 """Check a variant and time it against the reference, interleaved in one process.
 
-  kb bench row_softmax --variant vectorized --target cpu --workload medium
+kb bench row_softmax --variant vectorized --target cpu --workload medium
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compile a variant; print what the compiler said about it.
 
-  kb build row_softmax --variant naive --target cpu
+kb build row_softmax --variant naive --target cpu
 """
 
 from __future__ import annotations

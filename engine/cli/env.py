@@ -1,6 +1,6 @@
 """What this machine can build and measure; every gap with its cure.
 
-  kb env --target cuda
+kb env --target cuda
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Collect the metrics that explain a variant: the compiler's report on a CPU, ncu on a GPU.
 
-  kb profile row_softmax --target cpu
+kb profile row_softmax --target cpu
 """
 
 from __future__ import annotations

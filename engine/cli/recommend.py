@@ -1,7 +1,7 @@
 """What to fix next, or what to measure, from the numbers at hand.
 
-  kb recommend --speedup 0.3 --occupancy 0.4
-  kb recommend --bandwidth 88% --metric over_fetch=3.9 --gpu "NVIDIA H100 80GB HBM3"
+kb recommend --speedup 0.3 --occupancy 0.4
+kb recommend --bandwidth 88% --metric over_fetch=3.9 --gpu "NVIDIA H100 80GB HBM3"
 """
 
 from __future__ import annotations
@@ -17,15 +17,27 @@ from engine.render.answers import answer_lines
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("--speedup", metavar="X", help="reference time / our time; above 1 is faster")
-    parser.add_argument("--bandwidth", metavar="SHARE", help="share of peak memory bandwidth, 0 to 1")
+    parser.add_argument(
+        "--speedup", metavar="X", help="reference time / our time; above 1 is faster"
+    )
+    parser.add_argument(
+        "--bandwidth", metavar="SHARE", help="share of peak memory bandwidth, 0 to 1"
+    )
     parser.add_argument("--occupancy", metavar="SHARE", help="achieved occupancy, 0 to 1 or 40%%")
     parser.add_argument("--kernel-us", metavar="US", help="kernel duration in microseconds")
-    parser.add_argument("--gpu", metavar="NAME", help="the GPU, as the driver or kb show devices says")
-    parser.add_argument("--target", choices=TARGETS, default="cuda", help="where the numbers are from")
+    parser.add_argument(
+        "--gpu", metavar="NAME", help="the GPU, as the driver or kb show devices says"
+    )
+    parser.add_argument(
+        "--target", choices=TARGETS, default="cuda", help="where the numbers are from"
+    )
     parser.add_argument("--kernel", metavar="NAME", default="", help="name to use in the answer")
     parser.add_argument(
-        "--metric", metavar="NAME=VALUE", action="append", default=[], help="any other metric; repeat"
+        "--metric",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="any other metric; repeat",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 

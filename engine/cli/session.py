@@ -1,7 +1,7 @@
 """Show what was done, or log what was learnt, in the project's sessions folder.
 
-  kb session show
-  kb session log --goal "faster softmax" --went-wrong "guessed twice" --went-right "profiled"
+kb session show
+kb session log --goal "faster softmax" --went-wrong "guessed twice" --went-right "profiled"
 """
 
 from __future__ import annotations

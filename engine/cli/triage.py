@@ -1,7 +1,7 @@
 """Take a kernel through the whole loop, and follow the recommendation where a variant applies it.
 
-  kb triage row_softmax
-  kb triage row_softmax --target cuda --variant warp
+kb triage row_softmax
+kb triage row_softmax --target cuda --variant warp
 """
 
 from __future__ import annotations

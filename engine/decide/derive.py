@@ -32,8 +32,9 @@ def complete(
 def _derive(program: Program, known: dict[str, float]) -> None:
     for name, op, operands in program["derived"]:
         if name not in known:
-            values = [known.get(o) if isinstance(o, str) else o for o in operands]
-            value = None if None in values else _apply(op, values)
+            values = [known.get(o) if isinstance(o, str) else float(o) for o in operands]
+            given = [value for value in values if value is not None]
+            value = _apply(op, given) if len(given) == len(values) else None
             if value is not None:
                 known[name] = value
 

@@ -15,7 +15,7 @@ class Walk(NamedTuple):
 
     gate: Gate
     path: tuple[tuple[str, str], ...]
-    """Question id and the branch taken: yes, no or unknown."""
+    """Question id and the branch taken: then, otherwise or unknown."""
     do: tuple[str, ...]
 
 
@@ -27,12 +27,12 @@ def walk(tree: TreeRow, known: Mapping[str, float]) -> Walk:
     while node not in tree["leaves"]:
         question = tree["questions"][node]
         verdict = holds(question["when"], known)
-        branch = "unknown" if verdict is None else "yes" if verdict else "no"
+        branch = "unknown" if verdict is None else "then" if verdict else "otherwise"
         path.append((node, branch))
         if verdict is not None:
             facts = [said(r) for r in reasons(question["when"], known, verdict)]
             spoken = ", ".join(facts) or spoken
-        node = question["yes"] if verdict else question["no"] if verdict is False else ""
+        node = question["then"] if verdict else question["otherwise"] if verdict is False else ""
         node = node or question["unknown"]
     leaf = tree["leaves"][node]
     because = f"{spoken}: {leaf['because']}" if spoken and _decided(path) else leaf["because"]

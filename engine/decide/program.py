@@ -90,8 +90,8 @@ class QuestionRow(TypedDict):
     """One node of a gate tree."""
 
     when: Condition
-    yes: str
-    no: str
+    then: str
+    otherwise: str
     unknown: str
 
 

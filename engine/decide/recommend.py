@@ -45,7 +45,7 @@ def recommend(
     level = evidence_level(program, metrics)
     found, suppressed = diagnose(program, known, target)
     order = ranked(found, program["effort"])
-    ask = measure_next(program, order, kernel, target, _baseline(program, known, gate))
+    ask = measure_next(program, order, kernel, target, _baseline(known, gate))
     conclusions = program["levels"].get(f"{target}/{level}", {"can": [], "cannot": []})
     return {
         "kernel": kernel,
@@ -83,7 +83,7 @@ def _headroom(known: Mapping[str, float]) -> Headroom | None:
     }
 
 
-def _baseline(program: Program, known: Mapping[str, float], gate: Walk) -> list[str]:
+def _baseline(known: Mapping[str, float], gate: Walk) -> list[str]:
     """Ask for the speedup before anything else when the gate could not be decided without it."""
     undecided = gate.path and gate.path[-1][1] == "unknown"
     return ["speedup"] if undecided and "speedup" not in known else []

@@ -1,8 +1,9 @@
 """Knowledge → the decision graph.
 
-Nodes are ``kind:id``. Truth flows along the edges of ``FLOW``: metrics into comparisons, comparisons
-into the conditions they are part of, conditions into bottlenecks, guards and questions, bottlenecks
-into fixes, questions into their branches. Edges of other kinds only say what belongs together.
+Nodes are ``kind:id``. Truth flows along the edges of ``FLOW``: metrics into comparisons,
+comparisons into the conditions they are part of, conditions into bottlenecks, guards and questions,
+bottlenecks into fixes, questions into their branches. Edges of other kinds only say what belongs
+together.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def build_graph(knowledge: Knowledge) -> Graph:
 
 def flow(graph: Graph) -> Graph:
     """Return the part of the graph along which truth flows."""
-    edges = [(a, b) for a, b, kind in graph.edges(data="kind") if kind in FLOW]
+    edges = [(a, b) for a, b, data in graph.edges(data=True) if data["kind"] in FLOW]
     part: Graph = graph.edge_subgraph(edges).copy()
     part.add_nodes_from(graph.nodes(data=True))
     return part
@@ -58,7 +59,7 @@ def flow(graph: Graph) -> Graph:
 
 def of_kind(graph: Graph, kind: str) -> Iterator[str]:
     """Yield the nodes of one kind, in the order of the files."""
-    return (node for node, found in graph.nodes(data="kind") if found == kind)
+    return (node for node, data in graph.nodes(data=True) if data["kind"] == kind)
 
 
 def covered(guard: Guard, bottlenecks: tuple[Bottleneck, ...]) -> list[str]:
@@ -104,16 +105,17 @@ def _add_guard(graph: Graph, guard: Guard, bottlenecks: tuple[Bottleneck, ...]) 
 
 
 def _add_tree(graph: Graph, tree: Tree) -> None:
-    for node in (*tree.questions, *tree.leaves):
-        kind = "leaf" if node in tree.leaves else "question"
-        graph.add_node(f"gate:{tree.id}/{node.id}", kind=kind, record=node)
+    for leaf in tree.leaves:
+        graph.add_node(f"gate:{tree.id}/{leaf.id}", kind="leaf", record=leaf)
+    for question in tree.questions:
+        graph.add_node(f"gate:{tree.id}/{question.id}", kind="question", record=question)
     graph.add_node(f"tree:{tree.id}", kind="tree", record=tree)
     graph.add_edge(f"tree:{tree.id}", f"gate:{tree.id}/{tree.root}", kind="branch", answer="start")
     for question in tree.questions:
         node_id = f"gate:{tree.id}/{question.id}"
         when = _add_condition(graph, question.when, f"{tree.id}/{question.id}")
         graph.add_edge(when, node_id, kind="decides")
-        for answer in ("yes", "no", "unknown"):
+        for answer in ("then", "otherwise", "unknown"):
             goal = f"gate:{tree.id}/{getattr(question, answer)}"
             answers = (*graph.get_edge_data(node_id, goal, {}).get("answers", ()), answer)
             graph.add_edge(node_id, goal, kind="branch", answers=answers)

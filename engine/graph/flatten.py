@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any as Json
+from typing import get_args
 
 import networkx as nx
 
@@ -18,14 +19,13 @@ from engine.decide.program import (
 )
 from engine.graph.build import GATE, Graph, build_graph, covered, flow
 from engine.model import condition as cond
-from engine.model.base import Group
-from engine.model.bottleneck import Bottleneck
+from engine.model.bottleneck import Bottleneck, Group
 from engine.model.device import Architecture, Device
 from engine.model.knowledge import Knowledge
 from engine.model.metric import Metric
 from engine.model.tree import Tree
 
-_GROUPS: tuple[str, ...] = Group.__args__  # type: ignore[attr-defined]
+_GROUPS: tuple[str, ...] = get_args(Group)
 
 
 def flatten(knowledge: Knowledge) -> Program:
@@ -193,8 +193,8 @@ def _tree(tree: Tree, limits: _Limits) -> TreeRow:
         "questions": {
             q.id: {
                 "when": limits.flat(q.when, source),
-                "yes": q.yes,
-                "no": q.no,
+                "then": q.then,
+                "otherwise": q.otherwise,
                 "unknown": q.unknown,
             }
             for q in tree.questions

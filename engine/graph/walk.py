@@ -50,7 +50,7 @@ def leaf(graph: Graph, tree: str, known: Mapping[str, float]) -> str:
     truth = _flow_truth(graph, known)
     (node,) = graph.successors(f"tree:{tree}")
     while graph.nodes[node]["kind"] == "question":
-        answer = {True: "yes", False: "no", None: "unknown"}[truth[node]]
+        answer = {True: "then", False: "otherwise", None: "unknown"}[truth[node]]
         node = next(
             goal
             for _, goal, data in graph.out_edges(node, data=True)
@@ -80,8 +80,8 @@ def _value(graph: Graph, node: str, known: Mapping[str, float], truth: dict[str,
         case "question" | "guard":
             return next(
                 truth[source]
-                for source, _, kind in graph.in_edges(node, data="kind")
-                if kind == "decides"
+                for source, _, data in graph.in_edges(node, data=True)
+                if data["kind"] == "decides"
             )
         case "bottleneck":
             return _verdict(graph, node, truth)
@@ -89,7 +89,8 @@ def _value(graph: Graph, node: str, known: Mapping[str, float], truth: dict[str,
 
 
 def _compare(graph: Graph, node: str, truth: dict[str, Any]) -> bool | None:
-    sides = {side: truth[source] for source, _, side in graph.in_edges(node, data="side")}
+    edges = graph.in_edges(node, data=True)
+    sides = {data["side"]: truth[source] for source, _, data in edges}
     record = graph.nodes[node]["record"]
     limit = sides.get("limit", record.value)
     if len(sides) == 1 and isinstance(record.value, str):
@@ -109,9 +110,9 @@ def _combine(kind: str, parts: list[bool | None]) -> bool | None:
 
 def _verdict(graph: Graph, node: str, truth: dict[str, Any]) -> str:
     held: bool | None = None
-    for source, _, kind in graph.in_edges(node, data="kind"):
-        if kind == "excludes" and truth[source] is True:
+    for source, _, data in graph.in_edges(node, data=True):
+        if data["kind"] == "excludes" and truth[source] is True:
             return "excluded"
-        if kind == "decides":
+        if data["kind"] == "decides":
             held = truth[source]
     return "unknown" if held is None else "matches" if held else "excluded"

@@ -90,7 +90,9 @@ def _mistakes(kernel: Kernel, folder: Path) -> list[tuple[tuple[str | int, ...],
     files = [(("reference", "file"), kernel.reference.file)]
     for position, variant in enumerate(kernel.variants):
         files.append((("variants", position, "source"), variant.source))  # type: ignore[arg-type]
-    found += [(loc, f"no file {name!r} here") for loc, name in files if not (folder / name).is_file()]
+    found += [
+        (loc, f"no file {name!r} here") for loc, name in files if not (folder / name).is_file()
+    ]
     for field in ("bytes", "flops"):
         for sizes in kernel.workloads.values():
             try:
@@ -102,5 +104,3 @@ def _mistakes(kernel: Kernel, folder: Path) -> list[tuple[tuple[str | int, ...],
                 found.append((("cost", field), f"must be positive, is {value:g} for {sizes}"))
                 break
     return found
-
-

@@ -34,6 +34,7 @@ _FOLDERS: dict[str, type[BaseModel]] = {
     "trees": Tree,
 }
 
+
 def load_knowledge(root: Path | None = None) -> Knowledge:
     """Load the knowledge folder.
 
@@ -46,7 +47,7 @@ def load_knowledge(root: Path | None = None) -> Knowledge:
     """
     folder = root or Path(shipped("knowledge"))
     files, problems = _read_all(folder)
-    problems += _missing_singles(folder, files)
+    problems += _missing_singles(folder)
     if not problems:  # a file that did not load would make every reference to it dangle
         problems = complaints(files)
     if problems:
@@ -81,7 +82,7 @@ def _shown(path: Path) -> str:
         return str(path)
 
 
-def _missing_singles(folder: Path, files: list[LoadedFile]) -> Iterator[Problem]:
+def _missing_singles(folder: Path) -> Iterator[Problem]:
     if not folder.is_dir():
         yield Problem(str(folder), 1, 1, "file", "no such folder")
         return

@@ -33,7 +33,7 @@ def load(path: Path, model: type[M], shown_as: str | None = None) -> M:
         KnowledgeError: The file is not YAML, not a ``model``, or says something that YAML would
             quietly misread. Carries every complaint.
     """
-    record, marks, problems = read(path, model, shown_as)
+    record, _marks, problems = read(path, model, shown_as)
     if problems or record is None:
         raise KnowledgeError(problems)
     return record
@@ -112,7 +112,9 @@ def _survey(node: yaml.Node | None, loc: Loc, marks: Marks) -> list[tuple[yaml.M
         if node is None:
             return
         if id(node) in seen:
-            found.append((marks.get(loc, node.start_mark), loc, "aliases hide things; write it out"))
+            found.append(
+                (marks.get(loc, node.start_mark), loc, "aliases hide things; write it out")
+            )
             return
         seen.add(id(node))
         if isinstance(node, yaml.MappingNode):

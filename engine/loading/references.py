@@ -33,6 +33,8 @@ DEVICE_FACTS = (
 
 
 class LoadedFile(NamedTuple):
+    """A file that holds a record, and where each part of it stands."""
+
     path: str
     """Relative to the knowledge folder, with forward slashes."""
     shown: str
@@ -192,11 +194,13 @@ _LISTS = (
 
 
 def _lost_branches(file: LoadedFile, tree: Tree) -> Iterator[Problem]:
-    nodes = {node.id for node in (*tree.questions, *tree.leaves)}
-    goals = [(("root",), tree.root)]
+    nodes = {question.id for question in tree.questions} | {leaf.id for leaf in tree.leaves}
+    goals: list[tuple[Loc, str]] = [(("root",), tree.root)]
     for position, question in enumerate(tree.questions):
-        for branch in ("yes", "no", "unknown"):
-            goals.append((("questions", position, branch), getattr(question, branch)))
+        goals += [
+            (("questions", position, branch), getattr(question, branch))
+            for branch in ("then", "otherwise", "unknown")
+        ]
     for loc, name in goals:
         if name not in nodes:
             text = f"unknown node {name!r}{did_you_mean(name, nodes)}"

@@ -67,7 +67,11 @@ def bench(
     fields |= _times(source, workload, timed.result, machine, peaks)
     if wrong:
         detail = f"a timed call was wrong: {1 - wrong[0]['matched_ratio']:.1%} of its elements"
-        fields |= {"verdict": "incorrect", "detail": detail, "cure": f"run kb check on {variant.id}"}
+        fields |= {
+            "verdict": "incorrect",
+            "detail": detail,
+            "cure": f"run kb check on {variant.id}",
+        }
     return Bench(**fields, seconds=time.monotonic() - started)
 
 

@@ -115,7 +115,9 @@ def _native_flags(command: list[str]) -> str:
         return ""
     argv = [command[0], "-march=native", "-###", "-E", "-x", "c++", "/dev/null"]
     asked = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
-    return next((line for line in asked.stderr.splitlines() if "-march=" in line or "cpu" in line), "")
+    return next(
+        (line for line in asked.stderr.splitlines() if "-march=" in line or "cpu" in line), ""
+    )
 
 
 def _compile(final: Path, command: list[str], file: Path) -> tuple[str, str]:

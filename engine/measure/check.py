@@ -55,7 +55,9 @@ def check(
     seed = secrets.randbits(31)
     sizes = [(label(s), s, False) for s in kernel.check_workloads]
     sizes += [(n, kernel.workloads[n], True) for n in dict.fromkeys(names)]
-    cases = [case_of(source, n, s, seed + at, selftest) for at, (n, s, selftest) in enumerate(sizes)]
+    cases = [
+        case_of(source, n, s, seed + at, selftest) for at, (n, s, selftest) in enumerate(sizes)
+    ]
     with scratch_folder() as folder:
         job = {
             "mode": "execute",
@@ -98,7 +100,7 @@ def failure(ran: JobEnd, timeout_s: float) -> tuple[RunStatus, str, str]:
     if "out of memory" in text or "MemoryError" in text or "can't allocate memory" in text:
         return "out-of-memory", f"{last}{where}", "try a smaller workload"
     if "undefined symbol" in text or "cannot open shared object" in text:
-        cure = "the entry point must be extern \"C\" and named as in kernel.yaml"
+        cure = 'the entry point must be extern "C" and named as in kernel.yaml'
         return "unloadable", last, cure
     if "CUDA error" in text or "AcceleratorError" in text:
         found = [line for line in text.splitlines() if "CUDA error" in line]

@@ -5,22 +5,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from engine.model.measurement import KernelResources, Loop
 
 _ERROR = re.compile(
-    r"^(?P<place>[^\s:(][^:(]*[:(]\d+\)?(?::\d+)?): (?:fatal |catastrophic )?error\s*(?:#[\w-]+)?: (?P<text>.+)$"
+    r"^(?P<place>[^\s:(][^:(]*[:(]\d+\)?(?::\d+)?): "
+    r"(?:fatal |catastrophic )?error\s*(?:#[\w-]+)?: (?P<text>.+)$"
 )
-_ANY_ERROR = re.compile(r"(?:^|: )(?:fatal )?error\s*: .+|undefined reference.+|ptxas (?:fatal|error).+")
-_GCC_LINE = re.compile(r"^(?P<file>.+?):(?P<line>\d+):\d+: +(?P<kind>missed|optimized): +(?P<text>.+)$")
+_ANY_ERROR = re.compile(
+    r"(?:^|: )(?:fatal )?error\s*: .+|undefined reference.+|ptxas (?:fatal|error).+"
+)
+_GCC_LINE = re.compile(
+    r"^(?P<file>.+?):(?P<line>\d+):\d+: +(?P<kind>missed|optimized): +(?P<text>.+)$"
+)
 _CLANG_LINE = re.compile(
-    r"^(?P<file>.+?):(?P<line>\d+):\d+: remark: (?P<text>.+?) \[-Rpass(?P<kind>-missed)?=loop-vectorize\]$"
+    r"^(?P<file>.+?):(?P<line>\d+):\d+: remark: (?P<text>.+?) "
+    r"\[-Rpass(?:-missed)?=loop-vectorize\]$"
 )
 _PTXAS_KERNEL = re.compile(r"Compiling entry function '(?P<name>[^']+)'")
 _PTXAS_FRAME = re.compile(
-    r"(?P<stack>\d+) bytes stack frame, (?P<store>\d+) bytes spill stores, (?P<load>\d+) bytes spill loads"
+    r"(?P<stack>\d+) bytes stack frame, (?P<store>\d+) bytes spill stores, "
+    r"(?P<load>\d+) bytes spill loads"
 )
 _PTXAS_USED = re.compile(r"Used (?P<registers>\d+) registers(?:.*?, (?P<smem>\d+) bytes smem)?")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _LOOP_HEAD = re.compile(r"\b(?:for|while)\s*\(")
 
 
@@ -41,30 +50,30 @@ def first_error(output: str) -> str:
 def loops_of(report: str, source: Path) -> tuple[Loop, ...]:
     """Return the innermost loops of a source that a vectorisation report speaks of.
 
-    A loop that was vectorised once counts as vectorised: what stays scalar beside it is its tail.
-    Outer loops never vectorise and are left out; the report does not tell them apart, the nesting
-    of the source does.
+    The compiler may place a remark at a loop's head, its pragma or its body: each is counted for
+    the smallest loop around it. A loop that was vectorised once counts as vectorised, since what
+    stays scalar beside it is its tail. Outer loops never vectorise and are left out; the nesting of
+    the source tells them apart, the report does not.
     """
-    vectorized: dict[int, str] = {}
-    missed: dict[int, str] = {}
+    nest = _nest(source.read_text(encoding="utf-8", errors="replace"))
+    found: dict[int, Loop] = {}
     lines = report.splitlines()
     for at, line in enumerate(lines):
-        found = _GCC_LINE.match(line) or _CLANG_LINE.match(line)
-        if found is None or Path(found["file"]).name != source.name:
+        said = _GCC_LINE.match(line) or _CLANG_LINE.match(line)
+        if said is None or Path(said["file"]).name != source.name:
             continue
-        number, text = int(found["line"]), found["text"]
+        text, place = said["text"], _enclosing(nest, int(said["line"]))
+        if place is None:
+            continue
         if text.startswith(("loop vectorized", "vectorized loop")):
-            vectorized.setdefault(number, text)
+            if place not in found or not found[place].vectorized:
+                found[place] = Loop(line=place, vectorized=True, reason=text)
         elif text.startswith("couldn't vectorize loop"):
-            missed.setdefault(number, _reason(lines[at + 1 : at + 2]))
+            why = _reason(lines[at + 1 : at + 2])
+            found.setdefault(place, Loop(line=place, vectorized=False, reason=why))
         elif text.startswith("loop not vectorized"):
-            missed.setdefault(number, text)
-    outer = _outer_loops(source.read_text(encoding="utf-8", errors="replace"))
-    missed = {n: why for n, why in missed.items() if n not in outer and n not in vectorized}
-    missed = {n: why for n, why in missed.items() if "two or more consecutive inner" not in why}
-    loops = [Loop(line=n, vectorized=True, reason=text) for n, text in vectorized.items()]
-    loops += [Loop(line=n, vectorized=False, reason=text) for n, text in missed.items()]
-    return tuple(sorted(loops, key=lambda loop: loop.line))
+            found.setdefault(place, Loop(line=place, vectorized=False, reason=text))
+    return tuple(found[line] for line in sorted(found))
 
 
 def _reason(following: list[str]) -> str:
@@ -76,19 +85,39 @@ def _reason(following: list[str]) -> str:
     return f"it calls {call[1]}, which has no vector form here" if call else text
 
 
-def _outer_loops(text: str) -> set[int]:
-    """Return the lines of loops with another loop inside, or with calls to functions that loop."""
-    bare = re.sub(r"//[^\n]*|/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.S)
+class _Span(NamedTuple):
+    """A loop in the source: its lines, a pragma above it included."""
+
+    first: int
+    head: int
+    last: int
+    innermost: bool
+
+
+def _nest(text: str) -> list[_Span]:
+    """Return every loop of a source; one that calls a function with loops is not innermost."""
+    bare = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
     heads = [m.start() for m in _LOOP_HEAD.finditer(bare)]
-    spans = {head: _extent(bare, head) for head in heads}
     looping = _looping_functions(bare, heads)
-    outer: set[int] = set()
-    for head, end in spans.items():
-        body = bare[head:end]
-        inner = any(head < other < end for other in heads)
-        if inner or any(re.search(rf"\b{name}\s*\(", body) for name in looping):
-            outer.add(bare.count("\n", 0, head) + 1)
-    return outer
+    rows = bare.splitlines()
+    spans: list[_Span] = []
+    for start in heads:
+        end = _extent(bare, start)
+        body = bare[start:end]
+        inner = any(start < other < end for other in heads)
+        calls = any(re.search(rf"\b{name}\s*\(", body) for name in looping)
+        head = bare.count("\n", 0, start) + 1
+        above = head > 1 and rows[head - 2].lstrip().startswith("#pragma")
+        last = bare.count("\n", 0, end) + 1
+        spans.append(_Span(head - above, head, last, innermost=not (inner or calls)))
+    return spans
+
+
+def _enclosing(nest: list[_Span], line: int) -> int | None:
+    """Return the head of the smallest loop around a line; None when that is no innermost loop."""
+    around = [span for span in nest if span.first <= line <= span.last]
+    smallest = min(around, key=lambda span: span.last - span.first, default=None)
+    return smallest.head if smallest and smallest.innermost else None
 
 
 def _extent(text: str, head: int) -> int:

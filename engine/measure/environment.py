@@ -49,9 +49,7 @@ def inspect(wanted: Wanted, workdir: Path) -> Environment:
 
 _CXX_CURE = "install one (Debian, Ubuntu: apt-get install g++) or set CXX to it"
 _NVCC_CURE = "install the CUDA toolkit, put nvcc on PATH or set CUDA_HOME; or use --target cpu"
-_TORCH_CURE = (
-    "pip install 'kernelkb[torch]', or set KB_PYTHON to the interpreter that has torch"
-)
+_TORCH_CURE = "pip install 'kernelkb[torch]', or set KB_PYTHON to the interpreter that has torch"
 
 
 def find_cxx() -> str | None:

@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +19,7 @@ _POLL_S = 0.02
 
 
 class Cancelled(BaseException):
-    """Whoever asked for the measurement no longer wants it. Not an Exception: nothing handles it."""
+    """Whoever asked no longer wants the answer. Not an Exception, so that nothing handles it."""
 
 
 class ChildEnd(NamedTuple):
@@ -65,7 +65,6 @@ def run_child(
     Raises:
         Cancelled: The event given to ``cancelled_by`` was set.
     """
-    cancel = _CANCEL.get()
     started = time.monotonic()
     with log.open("wb") as sink:
         child = subprocess.Popen(
@@ -77,23 +76,25 @@ def run_child(
             cwd=cwd,
             start_new_session=True,
         )
-        timed_out = False
         try:
-            while True:
-                try:
-                    child.wait(_POLL_S)
-                    break
-                except subprocess.TimeoutExpired:
-                    pass
-                if cancel is not None and cancel.is_set():
-                    raise Cancelled
-                if time.monotonic() - started > timeout_s:
-                    timed_out = True
-                    break
+            timed_out = not _wait(child, started + timeout_s)
         finally:
             _end_group(child)
     seconds = time.monotonic() - started
     return ChildEnd(child.returncode, timed_out, seconds, tail(log))
+
+
+def _wait(child: subprocess.Popen[bytes], deadline: float) -> bool:
+    """Return whether the child ended before the deadline."""
+    cancel = _CANCEL.get()
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(_POLL_S)
+            return True
+        if cancel is not None and cancel.is_set():
+            raise Cancelled
+        if time.monotonic() > deadline:
+            return False
 
 
 def tail(log: Path) -> str:
@@ -104,8 +105,6 @@ def tail(log: Path) -> str:
 
 
 def _end_group(child: subprocess.Popen[bytes]) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)  # also what the child itself left behind
-    except ProcessLookupError:
-        pass
     child.wait()

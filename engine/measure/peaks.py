@@ -52,10 +52,10 @@ def _measure(machine: Machine) -> Peaks:
 
 def _read(path: Path) -> dict[str, list[float]]:
     try:
-        kept: dict[str, list[float]] = json.loads(path.read_text(encoding="utf-8"))
+        kept = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return kept if isinstance(kept, dict) else {}
+    return dict(kept) if isinstance(kept, dict) else {}
 
 
 def _write(path: Path, kept: dict[str, list[float]]) -> None:

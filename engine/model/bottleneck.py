@@ -23,6 +23,7 @@ Group = Literal[
 ]
 """In evaluation order. Mechanisms of one group remove the same cycles: their gains never add."""
 
+
 class LookAlike(Record):
     """Another cause with the same first symptoms; when its condition holds, it is that one."""
 

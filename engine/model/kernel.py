@@ -103,7 +103,9 @@ class Kernel(Record):
     def _names_agree(self) -> Self:
         for sizes in (*self.workloads.values(), *self.check_workloads):
             if set(sizes) != set(self.axes) or min(sizes.values()) < 1:
-                raise ValueError(f"workload {sizes} must give a positive size to each of {self.axes}")
+                raise ValueError(
+                    f"workload {sizes} must give a positive size to each of {self.axes}"
+                )
         for array in (*self.inputs, *self.outputs):
             strange = [d for d in array.shape if isinstance(d, str) and d not in self.axes]
             if strange:

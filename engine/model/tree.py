@@ -16,8 +16,8 @@ class Question(Record):
     id: Slug
     ask: str
     when: Condition
-    yes: Slug
-    no: Slug
+    then: Slug
+    otherwise: Slug
     unknown: Slug
 
 

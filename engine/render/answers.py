@@ -21,8 +21,7 @@ def advice_line(answer: Answer) -> str:
     fix = best["fixes"][0]["id"] if best["fixes"] else "nothing"
     also = f"; also {', '.join(d['bottleneck'] for d in matches[1:])}" if matches[1:] else ""
     return (
-        f"{best['bottleneck']} (confidence {best['confidence']:.2f}) -> {fix}"
-        f"{_price(best)}{also}"
+        f"{best['bottleneck']} (confidence {best['confidence']:.2f}) -> {fix}{_price(best)}{also}"
     )
 
 
@@ -75,8 +74,8 @@ def _diagnoses(answer: Answer) -> Iterator[str]:
     if not matches:
         yield "No cause can be named from these numbers."
     for number, diagnosis in enumerate(matches, 1):
-        price = _price(diagnosis)
-        yield f"{number}. {diagnosis['bottleneck']}, confidence {diagnosis['confidence']:.2f}{price}"
+        sure = f"confidence {diagnosis['confidence']:.2f}"
+        yield f"{number}. {diagnosis['bottleneck']}, {sure}{_price(diagnosis)}"
         yield from (f"     because {_reason(r)}" for r in diagnosis["because"])
         yield from (f"     not {r['bottleneck']}: {r['because']}" for r in diagnosis["ruled_out"])
         yield from _fixes(diagnosis["fixes"])

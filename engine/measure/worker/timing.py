@@ -25,7 +25,7 @@ _WARM_UPS = 3
 def measure(job: Job, folder: Path) -> Job:
     """Return raw times of interleaved calls.
 
-    ``{"candidate_ns": [...], "reference_ns": [...], "calls": n, "busy": {...}, "sets": judged}``: sample
+    ``{"candidate_ns": [...], "reference_ns": [...], "calls": n, "busy": {...}, "sets": k}``: sample
     i of both lists was taken back to back, in alternating order; each is the time of one call,
     averaged over ``calls`` calls. The first sets are computed once more and saved like ``execute``
     saves them, so that what was timed is judged as well.
@@ -73,7 +73,7 @@ class _Buffers:
 def _set_count(job: Job) -> int:
     """Rotate over enough sets that none is still in the cache when its turn comes again."""
     needed = -(-2 * job["cache_bytes"] // max(1, job["working_set_bytes"]))
-    return max(2, min(_MOST_SETS, needed))
+    return int(max(2, min(_MOST_SETS, needed)))
 
 
 def _works(job: Job, sets: Sequence[_Buffers], call: Callable[..., int]) -> tuple[Work, Work]:

@@ -1,0 +1,88 @@
+"""Check, list and print what the knowledge base holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from engine.actions.workplace import project
+from engine.checks.lint import lint
+from engine.errors import KnowledgeError, Problem, UnknownNameError
+from engine.loading.kernels import kernel_folders, load_kernel
+from engine.loading.knowledge import load_knowledge
+from engine.loading.paths import shipped
+from engine.model.knowledge import Knowledge
+
+KINDS = ("metrics", "bottlenecks", "fixes", "devices", "thresholds", "sources", "trees", "kernels")
+
+
+def check(root: Path | None = None) -> tuple[list[Problem], str]:
+    """Validate the knowledge, and the kernels of this project and of the package.
+
+    Args:
+        root: A knowledge folder; the shipped one by default.
+
+    Returns:
+        Every complaint, and a sentence that counts what was checked.
+    """
+    problems: list[Problem] = []
+    found = ""
+    try:
+        knowledge = load_knowledge(root)
+        folder = str(root or shipped("knowledge"))
+        problems += [Problem(folder, 1, 1, where, text) for where, text in lint(knowledge)]
+        found = ", ".join(f"{len(ids)} {kind}" for kind, ids in _listed(knowledge).items())
+    except KnowledgeError as error:
+        problems += error.problems
+    kernels = kernel_folders(project()) if root is None else {}
+    for name in kernels:
+        try:
+            load_kernel(name, project())
+        except KnowledgeError as error:
+            problems += error.problems
+    return problems, f"{found}, {len(kernels)} kernels" if kernels else found
+
+
+def show(kind_or_id: str) -> list[dict[str, Any]] | dict[str, Any]:
+    """Return the entries of a kind as id and title, or one whole entry.
+
+    Raises:
+        UnknownNameError: Neither a kind nor the id of an entry.
+        KnowledgeError: The knowledge is wrong.
+    """
+    if kind_or_id == "kernels":
+        rows = ((n, load_kernel(n, project()).kernel.title) for n in kernel_folders(project()))
+        return [{"id": name, "title": title} for name, title in rows]
+    if kind_or_id in kernel_folders(project()):
+        return load_kernel(kind_or_id, project()).kernel.model_dump(mode="json", by_alias=True)
+    kinds = _listed(load_knowledge())
+    if kind_or_id in kinds:
+        return [{"id": n, "title": _title(r)} for n, r in kinds[kind_or_id].items()]
+    for entries in kinds.values():
+        if kind_or_id in entries:
+            return entries[kind_or_id].model_dump(mode="json", by_alias=True, exclude_none=True)
+    names = [name for entries in kinds.values() for name in entries]
+    raise UnknownNameError("entry", kind_or_id, (*KINDS, *names), "kb show KIND")
+
+
+def _listed(knowledge: Knowledge) -> dict[str, dict[str, BaseModel]]:
+    fixes = [fix for family in knowledge.families for fix in family.fixes]
+    entries: dict[str, tuple[Any, ...]] = {
+        "metrics": knowledge.catalogue.metrics,
+        "bottlenecks": knowledge.bottlenecks,
+        "fixes": tuple(fixes),
+        "devices": knowledge.devices.devices,
+        "thresholds": knowledge.thresholds.thresholds,
+        "sources": knowledge.bibliography.sources,
+        "trees": knowledge.trees,
+    }
+    return {kind: {entry.id: entry for entry in found} for kind, found in entries.items()}
+
+
+def _title(record: BaseModel) -> str:
+    for field in ("title", "do", "why"):
+        if hasattr(record, field):
+            return str(getattr(record, field))
+    return ""

@@ -1,0 +1,113 @@
+"""One check is one function, and its docstring is the sentence that it proves."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+
+from engine.decide.derive import complete
+from engine.decide.diagnose import verdict
+from engine.decide.gain import ESTIMATORS
+from engine.decide.program import Program
+from engine.graph.build import Graph, build_graph, of_kind
+from engine.graph.flatten import flatten
+from engine.graph.structure import circles, unreachable
+from engine.model.bottleneck import Bottleneck
+from engine.model.condition import comparisons
+from engine.model.knowledge import Knowledge
+
+Complaint = tuple[str, str]
+"""What is wrong: the id it concerns, and a sentence."""
+
+
+def lint(knowledge: Knowledge) -> list[Complaint]:
+    """Return every complaint about knowledge that loaded; structure first, then content."""
+    graph = build_graph(knowledge)
+    broken = list(truth_never_flows_in_a_circle(graph))
+    if broken:  # what follows needs an order of evaluation
+        return broken
+    program = flatten(knowledge)
+    return [
+        *every_gate_can_be_reached(graph, knowledge),
+        *every_fix_cures_something(graph),
+        *every_threshold_is_used(graph),
+        *every_bottleneck_can_be_measured(knowledge),
+        *every_estimator_gets_its_inputs(knowledge),
+        *every_case_holds(knowledge, program),
+        *every_case_set_has_both_sides(knowledge),
+    ]
+
+
+def truth_never_flows_in_a_circle(graph: Graph) -> Iterator[Complaint]:
+    """No metric, condition or gate depends on itself."""
+    for circle in circles(graph):
+        yield circle[0], f"depends on itself: {' -> '.join(circle)}"
+
+
+def every_gate_can_be_reached(graph: Graph, knowledge: Knowledge) -> Iterator[Complaint]:
+    """Every question and leaf of a tree can be reached from its root."""
+    for tree in knowledge.trees:
+        for node in unreachable(graph, tree.id):
+            yield node, "cannot be reached from the root of its tree; remove it or lead to it"
+
+
+def every_fix_cures_something(graph: Graph) -> Iterator[Complaint]:
+    """Every fix is pointed to by a bottleneck."""
+    for node in of_kind(graph, "fix"):
+        if not graph.in_degree(node):
+            yield node, "no bottleneck points to this fix; remove it or use it"
+
+
+def every_threshold_is_used(graph: Graph) -> Iterator[Complaint]:
+    """Every threshold decides something."""
+    for node in of_kind(graph, "threshold"):
+        if not graph.out_degree(node):
+            yield node, "no condition uses this threshold; remove it or use it"
+
+
+def every_bottleneck_can_be_measured(knowledge: Knowledge) -> Iterator[Complaint]:
+    """Every metric in a bottleneck's condition can be collected, derived, or is known up front."""
+    metrics = {m.id: m for m in knowledge.catalogue.metrics}
+    for b in knowledge.bottlenecks:
+        for leaf in comparisons(b.when):
+            metric = metrics.get(leaf.metric)
+            if metric and b.target not in metric.targets:
+                yield b.id, f"asks {metric.id}, which does not exist on {b.target}"
+            if metric and not (metric.recipe or metric.derive or metric.level == "L0"):
+                yield b.id, f"asks {metric.id}, which nothing collects"
+
+
+def every_estimator_gets_its_inputs(knowledge: Knowledge) -> Iterator[Complaint]:
+    """Every gain names an estimator that exists and feeds it exactly what it takes."""
+    for b in knowledge.bottlenecks:
+        if b.gain is None:
+            continue
+        function: Callable[..., float] | None = ESTIMATORS.get(b.gain.estimator)
+        if function is None:
+            yield b.id, f"unknown estimator {b.gain.estimator!r}; known: {', '.join(ESTIMATORS)}"
+        elif set(inspect.signature(function).parameters) != set(b.gain.inputs):
+            takes = ", ".join(inspect.signature(function).parameters)
+            yield b.id, f"estimator {b.gain.estimator} takes exactly: {takes}"
+
+
+def every_case_holds(knowledge: Knowledge, program: Program) -> Iterator[Complaint]:
+    """Every case gives the verdict that it says."""
+    rows = {row["id"]: row for row in program["bottlenecks"]}
+    for b in knowledge.bottlenecks:
+        for case in b.cases:
+            known = complete(program, case.metrics, None)
+            found = verdict(rows[b.id], known)
+            if found != case.verdict:
+                yield b.id, f"case {case.name!r} gives {found}, not {case.verdict}"
+
+
+def every_case_set_has_both_sides(knowledge: Knowledge) -> Iterator[Complaint]:
+    """Every bottleneck has a case that matches and one that is excluded."""
+    for b in knowledge.bottlenecks:
+        for side in _missing_sides(b):
+            yield b.id, f"has no case that is {side}; one of each is required"
+
+
+def _missing_sides(bottleneck: Bottleneck) -> list[str]:
+    found = {case.verdict for case in bottleneck.cases}
+    return [side for side in ("matches", "excluded") if side not in found]

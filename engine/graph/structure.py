@@ -1,0 +1,26 @@
+"""Questions about the graph's shape."""
+
+from __future__ import annotations
+
+import networkx as nx
+
+from engine.graph.build import Graph, flow
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """Return the circles along which truth would flow for ever; none in sound knowledge."""
+    return [sorted(circle) for circle in nx.simple_cycles(flow(graph))]
+
+
+def unreachable(graph: Graph, tree: str) -> list[str]:
+    """Return the questions and leaves of a tree that no walk from its root comes to."""
+    reached = nx.descendants(_branches(graph), f"tree:{tree}")
+    nodes = [n for n in graph if n.startswith(f"gate:{tree}/")]
+    return [n for n in nodes if n not in reached]
+
+
+def _branches(graph: Graph) -> Graph:
+    part: Graph = nx.subgraph_view(
+        graph, filter_edge=lambda a, b: graph.edges[a, b]["kind"] == "branch"
+    )
+    return part
