@@ -77,7 +77,7 @@ def examine(place: Workplace, workload: str, steps: Steps) -> Examined:
         workload: What to time.
         steps: Where each step is run and reported.
     """
-    name = place.variant.id
+    name = place.subject.variant.id
     seen = Examined(variant=name)
     built = steps.run("build", name, lambda: kernels.build_here(place), _build)
     seen = seen.model_copy(update={"build": built})
@@ -99,13 +99,13 @@ def examine(place: Workplace, workload: str, steps: Steps) -> Examined:
 
 def answer_to(place: Workplace, metrics: dict[str, float]) -> KernelAnswer:
     """Decide on metrics that were measured here."""
-    machine = place.machine
+    machine = place.subject.machine
     answer = recommend(
         decision_program(),
         metrics,
         target=machine.target,
         device=machine.device,
-        kernel=place.source.kernel.id,
+        kernel=place.subject.source.kernel.id,
     )
     return KernelAnswer.model_validate(answer)
 

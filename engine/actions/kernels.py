@@ -44,7 +44,7 @@ def bench(
 ) -> Bench:
     """Build, check and time a variant; only a right one is timed."""
     place = prepare(kernel, variant, target)
-    name = workload_of(place.source.kernel, place.variant.target, workload)
+    name = workload_of(place.subject.source.kernel, place.subject.variant.target, workload)
     built = build_here(place)
     if built.library is None:
         return _untimed(place, name, "invalid", built.error, built.cure, built.seconds)
@@ -62,7 +62,7 @@ def profile(
 ) -> Bench | Profile:
     """Build, check, time and explain a variant; returns the Bench that stopped it, if one did."""
     place = prepare(kernel, variant, target)
-    timed = bench(kernel, place.variant.id, place.variant.target, workload)
+    timed = bench(kernel, place.subject.variant.id, place.subject.variant.target, workload)
     if timed.candidate_us is None or timed.verdict == "incorrect":
         return timed
     return profile_here(place, build_here(place), timed)
@@ -70,42 +70,32 @@ def profile(
 
 def build_here(place: Workplace) -> Build:
     """Compile in a place that was prepared."""
-    return compile_variant(place.source, place.variant, place.machine, place.build_root)
+    return compile_variant(place.subject, place.build_root)
 
 
 def check_here(
     place: Workplace, built: Build, workload: str | None = None, timeout_s: float = CHECK_TIMEOUT_S
 ) -> Check:
     """Judge in a place that was prepared, on the small workloads and the one to be timed."""
-    kernel = place.source.kernel
+    kernel, variant = place.subject.source.kernel, place.subject.variant
     small = list(kernel.workloads)[:2]
-    names = (*small, workload_of(kernel, place.variant.target, workload))
-    return judge_variant(
-        place.source, place.variant, built, place.machine, workloads=names, timeout_s=timeout_s
-    )
+    names = (*small, workload_of(kernel, variant.target, workload))
+    return judge_variant(place.subject, built, workloads=names, timeout_s=timeout_s)
 
 
 def bench_here(
     place: Workplace, built: Build, workload: str, timeout_s: float = BENCH_TIMEOUT_S
 ) -> Bench:
     """Time in a place that was prepared."""
-    peaks = machine_peaks(place.machine)
-    return time_variant(
-        place.source,
-        place.variant,
-        built,
-        place.machine,
-        peaks,
-        workload=workload,
-        timeout_s=timeout_s,
-    )
+    peaks = machine_peaks(place.subject.machine)
+    return time_variant(place.subject, built, peaks, workload=workload, timeout_s=timeout_s)
 
 
 def profile_here(place: Workplace, built: Build, timed: Bench) -> Profile:
     """Explain in a place that was prepared."""
     names = decision_program()["raw_names"]
     raw = [RawName(metric, tuple(found), scale) for metric, (found, scale) in names.items()]
-    return explain_variant(place.source, place.variant, built, place.machine, timed, raw)
+    return explain_variant(place.subject, built, timed, raw)
 
 
 def refused(place: Workplace, workload: str, checked: Check) -> Bench:
@@ -124,9 +114,7 @@ def _untimed(
     seconds: float,
 ) -> Bench:
     return Bench(
-        kernel=place.source.kernel.id,
-        variant=place.variant.id,
-        target=place.variant.target,
+        **place.subject.names,
         workload=workload,
         verdict="incorrect" if verdict == "incorrect" else "invalid",
         detail=detail,

@@ -17,6 +17,7 @@ from engine.actions.workplace import (
 )
 from engine.loading.kernels import load_kernel, variant_of
 from engine.measure.environment import Wanted
+from engine.measure.subject import Subject
 from engine.model.measurement import Environment
 from engine.model.session import Decision, Entry, Step
 from engine.model.triage import Examined, Followed, Triage
@@ -37,14 +38,14 @@ def triage(
 ) -> Triage:
     """Take a kernel through environment, build, check, bench, gate, profile and recommend.
 
-    Where another variant applies the recommended fix, it goes through the same, and the report
-    says what the change was predicted to give and what it gave. Everything is appended to the
-    project's sessions, unless the machine could not run anything at all.
+    Where another variant applies the recommended fix, it goes through the same, and the report says
+    what the change was predicted to give and what it gave. All is appended to the sessions, unless
+    the machine could run nothing at all.
 
     Args:
         kernel: The kernel's name.
         variant: Where to start; the plain variant by default.
-        target: ``auto`` takes CUDA where there is a GPU, a compiler and a variant for it.
+        target: See ``workplace.prepare``.
         workload: What to time; the target's default when None.
         report: Told of each step as it starts and as it ends.
 
@@ -61,8 +62,8 @@ def triage(
     if found.machine is None:
         return _report(kernel, found, steps, started)
     chosen = variant_of(source.kernel, found.target, variant)
-    place = Workplace(source, chosen, found, found.machine, project())
     name = workload_of(source.kernel, found.target, workload)
+    place = Workplace(Subject(source, chosen, found.machine), project())
     first = examine(place, name, steps)
     choice = choose(source.kernel, chosen, first.answer) if first.answer else None
     if choice is None:

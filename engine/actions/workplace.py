@@ -9,21 +9,19 @@ from engine.actions.program import decision_program
 from engine.decide.program import Program
 from engine.decide.values import find_device
 from engine.errors import EnvironmentGapError, UnknownNameError
-from engine.loading.kernels import KernelFolder, load_kernel, variant_of
+from engine.loading.kernels import load_kernel, variant_of
 from engine.loading.paths import project_root
 from engine.measure.environment import Wanted, inspect
+from engine.measure.subject import Subject
 from engine.model.base import Target
 from engine.model.kernel import Kernel, Variant
 from engine.model.measurement import Environment, Machine
 
 
 class Workplace(NamedTuple):
-    """Everything that building and measuring one variant needs."""
+    """What to measure, and the project that it is measured in."""
 
-    source: KernelFolder
-    variant: Variant
-    environment: Environment
-    machine: Machine
+    subject: Subject
     project: Path
 
     @property
@@ -33,7 +31,7 @@ class Workplace(NamedTuple):
 
     def with_variant(self, variant: Variant) -> Workplace:
         """Return the same place for another variant of the kernel."""
-        return self._replace(variant=variant)
+        return self._replace(subject=self.subject._replace(variant=variant))
 
 
 def project() -> Path:
@@ -62,7 +60,7 @@ def prepare(kernel: str, variant: str | None = None, target: Wanted = "auto") ->
     source = load_kernel(kernel, project())
     found = environment(narrowed(source.kernel, variant, target))
     chosen = variant_of(source.kernel, found.target, variant)
-    return Workplace(source, chosen, found, required(found), project())
+    return Workplace(Subject(source, chosen, required(found)), project())
 
 
 def required(found: Environment) -> Machine:

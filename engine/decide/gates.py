@@ -17,6 +17,7 @@ class Walk(NamedTuple):
     path: tuple[tuple[str, str], ...]
     """Question id and the branch taken: then, otherwise or unknown."""
     do: tuple[str, ...]
+    comes_first: bool
 
 
 def walk(tree: TreeRow, known: Mapping[str, float]) -> Walk:
@@ -35,10 +36,8 @@ def walk(tree: TreeRow, known: Mapping[str, float]) -> Walk:
         node = question["then"] if verdict else question["otherwise"] if verdict is False else ""
         node = node or question["unknown"]
     leaf = tree["leaves"][node]
-    because = f"{spoken}: {leaf['because']}" if spoken and _decided(path) else leaf["because"]
+    because = leaf["because"]
+    if spoken and path[-1][1] != "unknown":
+        because = f"{spoken}: {because[0].lower()}{because[1:]}"
     gate: Gate = {"id": node, "verdict": leaf["verdict"], "because": because}
-    return Walk(gate, tuple(path), tuple(leaf["do"]))
-
-
-def _decided(path: list[tuple[str, str]]) -> bool:
-    return bool(path) and path[-1][1] != "unknown"
+    return Walk(gate, tuple(path), tuple(leaf["do"]), leaf["comes_first"])

@@ -11,6 +11,9 @@ from engine.decide.program import Program
 _AT_MOST = 8
 """Rows worth reading; the first recipe usually settles the rest."""
 
+_BOTHER = 5.0
+"""What it costs to run anything at all, in replay passes: the reason to collect much at once."""
+
 
 def measure_next(
     program: Program, findings: Iterable[Finding], kernel: str, target: str, extra: Iterable[str]
@@ -18,7 +21,7 @@ def measure_next(
     """Return metrics to collect, those of the most valuable recipe first.
 
     A metric is worth 1/n to a hypothesis that still lacks n metrics; a recipe is worth what all
-    its metrics are worth together, divided by its cost in replay passes.
+    its metrics are worth together, divided by what running it costs.
 
     Args:
         program: Knows the metrics and how to collect them.
@@ -42,7 +45,7 @@ def measure_next(
 
     def key(name: str) -> tuple[bool, float, str, float, str]:
         recipe = program["metrics"][name]["recipe"] or ""
-        value = worth[recipe] / program["recipes"][recipe]["cost"]
+        value = worth[recipe] / (_BOTHER + program["recipes"][recipe]["cost"])
         return name not in first, -value, recipe, -sum(wanted[name].values()), name
 
     return [_row(program, n, wanted[n], kernel, target) for n in sorted(wanted, key=key)][:_AT_MOST]

@@ -101,6 +101,7 @@ class LeafRow(TypedDict):
     verdict: str
     because: str
     do: list[str]
+    comes_first: bool
 
 
 class TreeRow(TypedDict):
@@ -114,7 +115,8 @@ class TreeRow(TypedDict):
 class LevelRow(TypedDict):
     """What an evidence level allows."""
 
-    can: list[str]
+    can: list[list[Any]]
+    """``[what to say, [metrics that it needs]]``."""
     cannot: list[str]
 
 

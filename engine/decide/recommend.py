@@ -46,14 +46,13 @@ def recommend(
     found, suppressed = diagnose(program, known, target)
     order = ranked(found, program["effort"])
     ask = measure_next(program, order, kernel, target, _baseline(known, gate))
-    conclusions = program["levels"].get(f"{target}/{level}", {"can": [], "cannot": []})
     return {
         "kernel": kernel,
         "launch": launch,
         "device": device,
         "gate": gate.gate,
         "evidence_level": level,
-        "conclusions": Conclusions(can=conclusions["can"], cannot=conclusions["cannot"]),
+        "conclusions": _conclusions(program, f"{target}/{level}", known),
         "headroom": _headroom(known),
         "diagnoses": [finding.diagnosis for finding in order],
         "suppressed": suppressed,
@@ -71,6 +70,20 @@ def evidence_level(program: Program, metrics: Mapping[str, float]) -> str:
     """Return the highest level that one of the metrics belongs to."""
     levels = [program["metrics"][name]["level"] for name in metrics if name in program["metrics"]]
     return max((level for level in levels if level in LEVELS), default="L0")
+
+
+def _conclusions(program: Program, level: str, known: Mapping[str, float]) -> Conclusions:
+    """Sort what the level allows by whether what it takes was measured."""
+    can: list[str] = []
+    cannot: list[str] = []
+    limits = program["levels"].get(level, {"can": [], "cannot": []})
+    for say, needs in limits["can"]:
+        lacking = [name for name in needs if name not in known]
+        if lacking:
+            cannot.append(f"{say}; that takes {', '.join(lacking)}")
+        else:
+            can.append(f"{say} ({', '.join(f'{n} {known[n]:.4g}' for n in needs)})")
+    return {"can": can, "cannot": [*cannot, *limits["cannot"]]}
 
 
 def _headroom(known: Mapping[str, float]) -> Headroom | None:
@@ -92,12 +105,11 @@ def _baseline(known: Mapping[str, float], gate: Walk) -> list[str]:
 def _next(order: list[Finding], gate: Walk, ask: list[Measure]) -> list[str]:
     """The one change to make if there is one, else the one command to type."""
     best = order[0] if order and order[0].verdict == "matches" else None
-    steps = list(gate.do)
-    if best is not None and best.diagnosis["fixes"]:
-        fix = best.diagnosis["fixes"][0]
-        steps.append(f"change one thing, {fix['id']}: {fix['do']}")
-        if best.diagnosis["falsifier"]:
-            steps.append(f"keep it only if {best.diagnosis['falsifier']['expect']}")
-    if ask and (best is None or not best.diagnosis["fixes"]):
-        steps.append(ask[0]["command"])
+    if best is None or not best.diagnosis["fixes"]:
+        return [*gate.do, *(row["command"] for row in ask[:1])]
+    fix = best.diagnosis["fixes"][0]
+    steps = [*gate.do] if gate.comes_first else []
+    steps.append(f"change one thing, {fix['id']}: {fix['do']}")
+    if best.diagnosis["falsifier"]:
+        steps.append(f"keep it only if {best.diagnosis['falsifier']['expect']}")
     return steps

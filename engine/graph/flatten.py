@@ -42,11 +42,7 @@ def flatten(knowledge: Knowledge) -> Program:
         },
         "metrics": {m.id: _metric(m, graph) for m in knowledge.catalogue.metrics},
         "derived": _derived(graph),
-        "raw_names": {
-            m.id: [list(m.raw["ncu"]), m.raw_scale]
-            for m in knowledge.catalogue.metrics
-            if "ncu" in m.raw
-        },
+        "raw_names": _raw_names(knowledge),
         "recipes": {
             r.id: {"command": r.command, "cost": r.cost, "target": r.target}
             for r in knowledge.catalogue.recipes
@@ -64,7 +60,10 @@ def flatten(knowledge: Knowledge) -> Program:
         "realised": {r.kind: [r.usual, r.worst] for r in knowledge.calibration.realised},
         "effort": {str(m): weights[f"effort_{m}"] for m in (5, 30, 120, 480)},
         "levels": {
-            f"{row.target}/{row.level}": {"can": list(row.can), "cannot": list(row.cannot)}
+            f"{row.target}/{row.level}": {
+                "can": [[claim.say, list(claim.needs)] for claim in row.can],
+                "cannot": list(row.cannot),
+            }
             for row in knowledge.guards.levels
         },
     }
@@ -89,6 +88,11 @@ class _Limits:
         threshold = self._thresholds[condition.threshold]
         origin = f"threshold {threshold.id} ({threshold.evidence}): {', '.join(threshold.sources)}"
         return ["is", condition.metric, condition.op, threshold.value, origin]
+
+
+def _raw_names(knowledge: Knowledge) -> dict[str, list[Json]]:
+    found = [m for m in knowledge.catalogue.metrics if "ncu" in m.raw]
+    return {m.id: [list(m.raw["ncu"]), m.raw_scale] for m in found}
 
 
 def _metric(metric: Metric, graph: Graph) -> MetricRow:
@@ -200,7 +204,12 @@ def _tree(tree: Tree, limits: _Limits) -> TreeRow:
             for q in tree.questions
         },
         "leaves": {
-            leaf.id: {"verdict": leaf.verdict, "because": leaf.because, "do": list(leaf.do)}
+            leaf.id: {
+                "verdict": leaf.verdict,
+                "because": leaf.because,
+                "do": list(leaf.do),
+                "comes_first": leaf.comes_first,
+            }
             for leaf in tree.leaves
         },
     }

@@ -140,6 +140,7 @@ _KINDS: dict[str, dict[str, str]] = {
     "Gain": {"inputs": "quantity"},
     "Falsifier": {"metric": "metric", "value": "quantity"},
     "Case": {"metrics": "quantity keys"},
+    "Claim": {"needs": "metric"},
     "Guard": {"bottlenecks": "bottleneck", "except_": "bottleneck"},
 }
 """Which fields of which record hold names of what."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import statistics
 import time
+from pathlib import Path
 from typing import Any
 
 from engine.loading.kernels import KernelFolder, evaluate
@@ -12,7 +13,7 @@ from engine.measure.check import failure, judge
 from engine.measure.jobs import Job, case_of, reference_of, run_job, scratch_folder, threads_env
 from engine.measure.peaks import Peaks
 from engine.measure.statistics import paired_speedup, verdict
-from engine.model.kernel import Variant
+from engine.measure.subject import Subject
 from engine.model.measurement import Bench, Build, Machine
 
 TIMEOUT_S = 120.0
@@ -24,10 +25,8 @@ _DTYPE_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 
 
 def bench(
-    source: KernelFolder,
-    variant: Variant,
+    subject: Subject,
     built: Build,
-    machine: Machine,
     peaks: Peaks,
     *,
     workload: str,
@@ -39,40 +38,39 @@ def bench(
     judged again afterwards.
 
     Args:
-        source: The kernel and its folder.
-        variant: Which variant.
+        subject: What to time.
         built: Its build, which must not have failed.
-        machine: Where it runs.
         peaks: What the machine can do.
         workload: One of the kernel's named workloads.
         timeout_s: For the whole child.
     """
     started = time.monotonic()
-    fields: dict[str, Any] = {
-        "kernel": source.kernel.id,
-        "variant": variant.id,
-        "target": variant.target,
-        "workload": workload,
-    }
     with scratch_folder() as folder:
-        job = _job(source, variant, built, machine, workload)
-        timed = run_job(job, folder, timeout_s=timeout_s, env=threads_env(machine.core_count))
+        job = _job(subject, built, workload)
+        env = threads_env(subject.machine.core_count)
+        timed = run_job(job, folder, timeout_s=timeout_s, env=env)
         if timed.result is None:
             _, detail, cure = failure(timed, timeout_s)
-            seconds = time.monotonic() - started
-            return Bench(**fields, verdict="invalid", detail=detail, cure=cure, seconds=seconds)
-        again = [{**job["cases"][0], "seed": job["seed"] + k} for k in range(timed.result["sets"])]
-        right = judge(source, variant, again, folder, machine)
-    wrong = [case for case in right["cases"] if not case["correct"]]
-    fields |= _times(source, workload, timed.result, machine, peaks)
-    if wrong:
-        detail = f"a timed call was wrong: {1 - wrong[0]['matched_ratio']:.1%} of its elements"
-        fields |= {
-            "verdict": "incorrect",
-            "detail": detail,
-            "cure": f"run kb check on {variant.id}",
-        }
-    return Bench(**fields, seconds=time.monotonic() - started)
+            fields: dict[str, Any] = {"verdict": "invalid", "detail": detail, "cure": cure}
+        else:
+            fields = _times(subject, workload, timed.result, peaks)
+            fields |= _judged_again(subject, job, timed.result["sets"], folder)
+    seconds = time.monotonic() - started
+    return Bench(**subject.names, workload=workload, **fields, seconds=seconds)
+
+
+def _judged_again(subject: Subject, job: Job, sets: int, folder: Path) -> dict[str, Any]:
+    """Return what a Bench says when a timed call was wrong; nothing when all were right."""
+    cases = [{**job["cases"][0], "seed": job["seed"] + k} for k in range(sets)]
+    wrong = [case for case in judge(subject, cases, folder)["cases"] if not case["correct"]]
+    if not wrong:
+        return {}
+    share = 1 - wrong[0]["matched_ratio"]
+    return {
+        "verdict": "incorrect",
+        "detail": f"a timed call was wrong in {share:.1%} of its elements",
+        "cure": "look for state that is kept between calls",
+    }
 
 
 def working_set_bytes(source: KernelFolder, workload: str) -> int:
@@ -87,19 +85,18 @@ def working_set_bytes(source: KernelFolder, workload: str) -> int:
     return total
 
 
-def _job(
-    source: KernelFolder, variant: Variant, built: Build, machine: Machine, workload: str
-) -> Job:
+def _job(subject: Subject, built: Build, workload: str) -> Job:
+    source = subject.source
     return {
         "mode": "time",
-        "target": variant.target,
+        "target": subject.variant.target,
         "library": built.library,
         "entry": source.kernel.entry,
         "reference": reference_of(source),
         "cases": [case_of(source, workload, source.kernel.workloads[workload], 0)],
         "seed": secrets.randbits(31),
         "working_set_bytes": working_set_bytes(source, workload),
-        "cache_bytes": machine.cache_bytes,
+        "cache_bytes": subject.machine.cache_bytes,
         "budget_s": _BUDGET_S,
         "min_pairs": _FEWEST_PAIRS,
         "max_pairs": _MOST_PAIRS,
@@ -107,11 +104,11 @@ def _job(
     }
 
 
-def _times(
-    source: KernelFolder, workload: str, raw: Job, machine: Machine, peaks: Peaks
-) -> dict[str, Any]:
+def _times(subject: Subject, workload: str, raw: Job, peaks: Peaks) -> dict[str, Any]:
     """Return the fields of a Bench that follow from raw times."""
+    source, _, machine = subject
     speedup = paired_speedup(raw["candidate_ns"], raw["reference_ns"])
+    copy_gbps = max(peaks.copy_gbps, raw["copy_gbps"])  # the kept peak may be of a busy hour
     kernel_us = statistics.median(raw["candidate_ns"]) / 1e3
     sizes = source.kernel.workloads[workload]
     metrics = {
@@ -122,12 +119,12 @@ def _times(
         "algorithmic_flop_count": evaluate(source.kernel.cost.flops, sizes),
         "working_set_bytes": float(working_set_bytes(source, workload)),
         "cache_bytes": float(machine.cache_bytes),
-        "copy_peak_gbps": peaks.copy_gbps,
+        "copy_peak_gbps": copy_gbps,
     }
     metrics |= _cuda_metrics(raw, peaks) if machine.target == "cuda" else {}
     fields: dict[str, Any] = {"verdict": verdict(speedup)}
     if machine.target == "cpu":
-        share = metrics["algorithmic_bytes"] / kernel_us / 1e3 / peaks.copy_gbps
+        share = metrics["algorithmic_bytes"] / kernel_us / 1e3 / copy_gbps
         metrics |= _cpu_metrics(raw, machine, peaks)
         in_memory = metrics["working_set_bytes"] >= 2 * metrics["cache_bytes"]
         if share > _IMPOSSIBLE and in_memory:

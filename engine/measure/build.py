@@ -12,10 +12,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from engine.loading.kernels import KernelFolder
 from engine.measure.compiler_output import first_error, loops_of, resources_of
 from engine.measure.environment import find_ninja
 from engine.measure.isolation import run_child
+from engine.measure.subject import Subject
 from engine.model.kernel import Variant
 from engine.model.measurement import Build, KernelResources, Loop, Machine
 
@@ -34,7 +34,7 @@ build {library}: compile {source}
 """
 
 
-def build(source: KernelFolder, variant: Variant, machine: Machine, root: Path) -> Build:
+def build(subject: Subject, root: Path) -> Build:
     """Compile one variant, or find that this exact build exists.
 
     The directory's name is a digest of the source, the headers beside it, the flags, the compiler
@@ -42,12 +42,11 @@ def build(source: KernelFolder, variant: Variant, machine: Machine, root: Path) 
     succeed, and a killed one leaves nothing that a later build waits for.
 
     Args:
-        source: The kernel and its folder.
-        variant: Which variant.
-        machine: Where it will run.
+        subject: What to compile, and where it will run.
         root: The project's build folder, ``.kb/build``.
     """
     started = time.monotonic()
+    source, variant, machine = subject
     file = source.folder / variant.source
     command = _command(variant, machine, file)
     final = root / source.kernel.id / f"{variant.target}-{variant.id}-{_digest(file, command)}"
@@ -57,9 +56,7 @@ def build(source: KernelFolder, variant: Variant, machine: Machine, root: Path) 
     here = final if final.is_dir() else None
     error = None if status != "failed" else first_error(output)
     return Build(
-        kernel=source.kernel.id,
-        variant=variant.id,
-        target=variant.target,
+        **subject.names,
         status="cached" if status == "cached" else "built" if status == "built" else "failed",
         seconds=time.monotonic() - started,
         library=str(final / _LIBRARY) if error is None else None,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import secrets
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from engine.errors import KbError
 from engine.loading.kernels import KernelFolder
@@ -19,30 +21,26 @@ from engine.measure.jobs import (
     scratch_folder,
     threads_env,
 )
+from engine.measure.subject import Subject
 from engine.model.kernel import Variant
-from engine.model.measurement import Build, Check, CheckedCase, Machine, RunStatus
+from engine.model.measurement import Build, Check, CheckedCase, RunStatus
 
 TIMEOUT_S = 60.0
 
 
 def check(
-    source: KernelFolder,
-    variant: Variant,
+    subject: Subject,
     built: Build,
-    machine: Machine,
     *,
-    workloads: tuple[str, ...] | None = None,
+    workloads: Sequence[str],
     timeout_s: float = TIMEOUT_S,
 ) -> Check:
     """Check a built variant on fresh inputs, on odd shapes and on named workloads.
 
     Args:
-        source: The kernel and its folder.
-        variant: Which variant.
+        subject: What to check.
         built: Its build, which must not have failed.
-        machine: Where it runs.
-        workloads: Named workloads besides ``check_workloads``; by default the two smallest and
-            the target's default.
+        workloads: Named workloads besides the kernel's ``check_workloads``.
         timeout_s: For the candidate, all cases together.
 
     Raises:
@@ -50,37 +48,36 @@ def check(
             itself does not run.
     """
     started = time.monotonic()
-    kernel = source.kernel
-    names = workloads or (*list(kernel.workloads)[:2], kernel.default_workload[variant.target])
-    seed = secrets.randbits(31)
-    sizes = [(label(s), s, False) for s in kernel.check_workloads]
-    sizes += [(n, kernel.workloads[n], True) for n in dict.fromkeys(names)]
-    cases = [
-        case_of(source, n, s, seed + at, selftest) for at, (n, s, selftest) in enumerate(sizes)
-    ]
+    cases = _cases(subject.source, workloads)
     with scratch_folder() as folder:
         job = {
             "mode": "execute",
-            "target": variant.target,
+            "target": subject.variant.target,
             "library": built.library,
-            "entry": kernel.entry,
+            "entry": subject.source.kernel.entry,
             "cases": cases,
         }
-        env = threads_env(machine.core_count)
+        env = threads_env(subject.machine.core_count)
         ran = run_job(job, folder, timeout_s=timeout_s, env=env)
-        if ran.result is None:
-            status, detail, cure = failure(ran, timeout_s)
-            return Check(
-                kernel=kernel.id,
-                variant=variant.id,
-                target=variant.target,
-                status=status,
-                detail=detail,
-                cure=cure,
-                seconds=time.monotonic() - started,
-            )
-        verdict = judge(source, variant, cases, folder, machine)
-    return _result(source, variant, cases, ran.result, verdict, time.monotonic() - started)
+        fields = _unfinished(ran, timeout_s)
+        if ran.result is not None:
+            verdict = judge(subject, cases, folder)
+            fields = _judged(subject.variant, cases, ran.result, verdict)
+    return Check(**subject.names, **fields, seconds=time.monotonic() - started)
+
+
+def _cases(source: KernelFolder, workloads: Sequence[str]) -> list[Job]:
+    """Return odd shapes, then named workloads; the judge is tested on the named ones."""
+    kernel = source.kernel
+    sizes = [(label(s), s, False) for s in kernel.check_workloads]
+    sizes += [(n, kernel.workloads[n], True) for n in dict.fromkeys(workloads)]
+    seed = secrets.randbits(31)
+    return [case_of(source, n, s, seed + at, test) for at, (n, s, test) in enumerate(sizes)]
+
+
+def _unfinished(ran: JobEnd, timeout_s: float) -> dict[str, Any]:
+    status, detail, cure = failure(ran, timeout_s)
+    return {"status": status, "detail": detail, "cure": cure}
 
 
 def failure(ran: JobEnd, timeout_s: float) -> tuple[RunStatus, str, str]:
@@ -109,22 +106,21 @@ def failure(ran: JobEnd, timeout_s: float) -> tuple[RunStatus, str, str]:
     return "crashed", f"{last}{where}", "see the message; the worker itself may be at fault"
 
 
-def judge(
-    source: KernelFolder, variant: Variant, cases: list[Job], folder: Path, machine: Machine
-) -> Job:
+def judge(subject: Subject, cases: list[Job], folder: Path) -> Job:
     """Compare the outputs that lie in ``folder`` with the reference, in a child of its own.
 
     Raises:
         KbError: The tolerance or the reference is at fault.
     """
+    source = subject.source
     job = {
         "mode": "judge",
-        "target": variant.target,
+        "target": subject.variant.target,
         "reference": reference_of(source),
         "tolerances": {n: t.model_dump() for n, t in source.kernel.tolerances.items()},
         "cases": cases,
     }
-    judged = run_job(job, folder, timeout_s=300.0, env=threads_env(machine.core_count))
+    judged = run_job(job, folder, timeout_s=300.0, env=threads_env(subject.machine.core_count))
     if judged.result is None:
         last = (judged.end.output.strip().splitlines() or ["no output"])[-1]
         raise KbError(
@@ -139,33 +135,20 @@ def judge(
     return judged.result
 
 
-def _result(
-    source: KernelFolder,
-    variant: Variant,
-    cases: list[Job],
-    ran: Job,
-    verdict: Job,
-    seconds: float,
-) -> Check:
+def _judged(variant: Variant, cases: list[Job], ran: Job, verdict: Job) -> dict[str, Any]:
     checked = tuple(
         _case(case, end, found)
         for case, end, found in zip(cases, ran["cases"], verdict["cases"], strict=True)
     )
     failed = [case for case in checked if case.status == "incorrect"]
     errors = [end["error"] for end in ran["cases"] if end["error"]]
-    status: RunStatus = "kernel-error" if errors else "incorrect" if failed else "correct"
-    detail = f"{failed[0].workload}: {failed[0].why}" if failed else None
-    return Check(
-        kernel=source.kernel.id,
-        variant=variant.id,
-        target=variant.target,
-        status=status,
-        cases=checked,
-        selftest=tuple(verdict["refused"]),
-        detail=detail,
-        cure=f"compare {variant.source} with the reference on this workload" if failed else None,
-        seconds=seconds,
-    )
+    return {
+        "status": "kernel-error" if errors else "incorrect" if failed else "correct",
+        "cases": checked,
+        "selftest": tuple(verdict["refused"]),
+        "detail": f"{failed[0].workload}: {failed[0].why}" if failed else None,
+        "cure": f"compare {variant.source} with the reference on this workload" if failed else None,
+    }
 
 
 def _case(case: Job, end: Job, found: Job) -> CheckedCase:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from engine.loading.kernels import KernelFolder
 from engine.measure.environment import find_ncu
 from engine.measure.jobs import case_of, run_job, scratch_folder
+from engine.measure.subject import Subject
 from engine.model.kernel import Variant
-from engine.model.measurement import Bench, Build, Loop, Machine, Profile
+from engine.model.measurement import Bench, Build, Loop, Profile
 from engine.profiles.ncu_csv import RawName, read_raw_page
 
 TIMEOUT_S = 180.0
@@ -28,10 +29,8 @@ _FORBIDDEN = "ERR_NVGPUCTRPERM"
 
 
 def profile(
-    source: KernelFolder,
-    variant: Variant,
+    subject: Subject,
     built: Build,
-    machine: Machine,
     timed: Bench,
     raw_names: Sequence[RawName],
     *,
@@ -43,39 +42,44 @@ def profile(
     on a GPU it is what ptxas printed and Nsight Compute's counters.
 
     Args:
-        source: The kernel and its folder.
-        variant: Which variant.
+        subject: What to explain.
         built: Its build.
-        machine: Where it runs.
         timed: Its measurement; its metrics are part of the profile.
         raw_names: Which counters to read from Nsight Compute's report.
         timeout_s: For Nsight Compute.
     """
     started = time.monotonic()
-    metrics = dict(timed.metrics)
-    if machine.target == "cpu":
-        metrics |= _loop_metrics(built.loops)
-        evidence, tool, detail, cure = _loop_evidence(variant, built.loops), "compiler", None, None
-        if not built.loops:
-            detail = "the compiler wrote no vectorisation report"
-            cure = "build with g++ or clang++"
+    if subject.machine.target == "cpu":
+        fields = _from_compiler(subject.variant, built)
     else:
-        metrics |= _static_metrics(built)
-        counters, detail, cure = _ncu(source, variant, built, timed.workload, raw_names, timeout_s)
-        metrics |= counters
-        evidence, tool = _static_evidence(built), "ncu" if counters else "ptxas"
-    return Profile(
-        kernel=source.kernel.id,
-        variant=variant.id,
-        target=variant.target,
-        workload=timed.workload,
-        tool=tool,
-        metrics=metrics,
-        evidence=evidence,
-        detail=detail,
-        cure=cure,
-        seconds=time.monotonic() - started,
-    )
+        fields = _from_ncu(subject, built, timed.workload, raw_names, timeout_s)
+    fields["metrics"] = {**timed.metrics, **fields["metrics"]}
+    seconds = time.monotonic() - started
+    return Profile(**subject.names, workload=timed.workload, **fields, seconds=seconds)
+
+
+def _from_compiler(variant: Variant, built: Build) -> dict[str, Any]:
+    silent = not built.loops
+    return {
+        "tool": "compiler",
+        "metrics": _loop_metrics(built.loops),
+        "evidence": _loop_evidence(variant, built.loops),
+        "detail": "the compiler wrote no vectorisation report" if silent else None,
+        "cure": "build with g++ or clang++" if silent else None,
+    }
+
+
+def _from_ncu(
+    subject: Subject, built: Build, workload: str, raw_names: Sequence[RawName], timeout_s: float
+) -> dict[str, Any]:
+    counters, detail, cure = _ncu(subject, built, workload, raw_names, timeout_s)
+    return {
+        "tool": "ncu" if counters else "ptxas",
+        "metrics": {**_static_metrics(built), **counters},
+        "evidence": _static_evidence(built),
+        "detail": detail,
+        "cure": cure,
+    }
 
 
 def _loop_metrics(loops: Sequence[Loop]) -> dict[str, float]:
@@ -115,17 +119,13 @@ def _static_evidence(built: Build) -> tuple[str, ...]:
 
 
 def _ncu(
-    source: KernelFolder,
-    variant: Variant,
-    built: Build,
-    workload: str,
-    raw_names: Sequence[RawName],
-    timeout_s: float,
+    subject: Subject, built: Build, workload: str, raw_names: Sequence[RawName], timeout_s: float
 ) -> tuple[dict[str, float], str | None, str | None]:
     """Return counters of the longest launch of the variant's own kernels; or why there are none."""
     ncu = find_ncu()
     if ncu is None:
         return {}, "ncu was not found", "install Nsight Compute, or put ncu on PATH"
+    source, variant, _ = subject
     job = {
         "mode": "repeat",
         "target": "cuda",

@@ -94,12 +94,19 @@ class Guard(Record):
     sources: tuple[Slug, ...] = Field(min_length=1)
 
 
+class Claim(Record):
+    """Something that may be said, once what it needs was measured."""
+
+    say: str
+    needs: tuple[Name, ...] = Field(min_length=1)
+
+
 class LevelLimits(Record):
     """What one evidence level allows somebody to say."""
 
     level: EvidenceLevel
     target: Target
-    can: tuple[str, ...]
+    can: tuple[Claim, ...]
     cannot: tuple[str, ...]
     sources: tuple[Slug, ...] = Field(min_length=1)
 

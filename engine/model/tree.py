@@ -29,6 +29,8 @@ class Leaf(Record):
     because: str
     do: tuple[str, ...] = Field(min_length=1)
     """What comes next, in order."""
+    comes_first: bool = False
+    """Whether that comes before any fix, because no fix means anything until it is done."""
 
 
 class Tree(Record):

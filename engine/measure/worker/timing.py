@@ -13,6 +13,7 @@ import torch
 from engine.measure.worker import data
 from engine.measure.worker.candidate import checked, load
 from engine.measure.worker.judge import reference_function
+from engine.measure.worker.probe import copy_gbps
 
 Job = dict[str, Any]
 Work = Callable[[int], None]
@@ -25,10 +26,10 @@ _WARM_UPS = 3
 def measure(job: Job, folder: Path) -> Job:
     """Return raw times of interleaved calls.
 
-    ``{"candidate_ns": [...], "reference_ns": [...], "calls": n, "busy": {...}, "sets": k}``: sample
-    i of both lists was taken back to back, in alternating order; each is the time of one call,
-    averaged over ``calls`` calls. The first sets are computed once more and saved like ``execute``
-    saves them, so that what was timed is judged as well.
+    ``{"candidate_ns": [...], "reference_ns": [...], "calls": n, "busy": {...}, "sets": k,
+    "copy_gbps": x}``: sample i of both lists was taken back to back, in alternating order, and is
+    the time of one call, averaged over ``calls`` calls. The first sets are computed once more and
+    saved like ``execute`` saves them, so that what was timed is judged as well.
     """
     case, target = job["cases"][0], job["target"]
     sets = [_Buffers(case, job["seed"] + k, target) for k in range(_set_count(job))]
@@ -58,6 +59,7 @@ def measure(job: Job, folder: Path) -> Job:
         "calls": calls,
         "sets": len(judged),
         "busy": busy,
+        "copy_gbps": copy_gbps(target, copies=8),
     }
 
 

@@ -1,0 +1,26 @@
+"""What is measured: a variant of a kernel on a machine."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from engine.loading.kernels import KernelFolder
+from engine.model.kernel import Variant
+from engine.model.measurement import Machine
+
+
+class Subject(NamedTuple):
+    """One variant of one kernel on one machine."""
+
+    source: KernelFolder
+    variant: Variant
+    machine: Machine
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """The fields that every result starts with."""
+        return {
+            "kernel": self.source.kernel.id,
+            "variant": self.variant.id,
+            "target": self.variant.target,
+        }
