@@ -80,7 +80,9 @@ def predicted(choice: Choice, answer: KernelAnswer | None) -> PredictedSpeedup |
     return PredictedSpeedup(**as_speedup((low, point, high)))
 
 
-def decisions(choice: Choice, followed: Followed | None, after: Examined) -> tuple[Decision, ...]:
+def decisions(
+    choice: Choice, followed: Followed | None, before: Examined, after: Examined
+) -> tuple[Decision, ...]:
     """Return what the session should remember: predicted, measured, and the falsifier's word."""
     made: list[Decision] = []
     for diagnosis, fix in choice.applied:
@@ -93,22 +95,27 @@ def decisions(choice: Choice, followed: Followed | None, after: Examined) -> tup
                 predicted=(gain.low, gain.point, gain.high) if gain else None,
                 measured=followed.measured if followed else None,
                 interval=followed.interval if followed else None,
-                falsifier=falsifier_said(diagnosis, after),
+                falsifier=falsifier_said(diagnosis, before, after),
             )
         )
     return tuple(made)
 
 
-def falsifier_said(diagnosis: Diagnosis, after: Examined) -> str | None:
-    """Say whether the metric that had to move did, with its value after the change."""
+def falsifier_said(diagnosis: Diagnosis, before: Examined, after: Examined) -> str | None:
+    """Say whether the metric that had to move did, with its value after the change.
+
+    A falsifier that compares a metric with itself means its value before the change.
+    """
     program = decision_program()
     row = next(b for b in program["bottlenecks"] if b["id"] == diagnosis.bottleneck)["falsifier"]
-    if row is None or after.profile is None:
+    if row is None or before.profile is None or after.profile is None:
         return None
     known = complete(program, after.profile.metrics, None)
-    verdict = holds(["is", row["metric"], row["op"], row["value"], ""], known)
+    earlier = complete(program, before.profile.metrics, None)
+    limit = limit_of(row["value"], earlier if row["value"] == row["metric"] else known)
+    verdict = None if limit is None else holds(["is", row["metric"], row["op"], limit, ""], known)
     if verdict is None:
         return f"{row['metric']} was not measured after the change"
-    value, limit = known[row["metric"]], limit_of(row["value"], known)
+    value = known[row["metric"]]
     fact = said({"metric": row["metric"], "value": value, "op": row["op"], "limit": limit})
     return f"held: {fact}" if verdict else f"failed: {fact} is false; revert"

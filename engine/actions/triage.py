@@ -38,9 +38,8 @@ def triage(
 ) -> Triage:
     """Take a kernel through environment, build, check, bench, gate, profile and recommend.
 
-    Where another variant applies the recommended fix, it goes through the same, and the report says
-    what the change was predicted to give and what it gave. All is appended to the sessions, unless
-    the machine could run nothing at all.
+    Where a variant applies the recommended fix, it goes through the same, and the report says what
+    was predicted and what came of it. All is appended to the project's sessions.
 
     Args:
         kernel: The kernel's name.
@@ -57,20 +56,30 @@ def triage(
     started = time.monotonic()
     source = load_kernel(kernel, project())
     wanted = narrowed(source.kernel, variant, target)
+    workload_of(source.kernel, "cpu", workload)
     steps = Steps(report)
     found = steps.run("environment", None, lambda: environment(wanted), _environment)
     if found.machine is None:
         return _report(kernel, found, steps, started)
     chosen = variant_of(source.kernel, found.target, variant)
-    name = workload_of(source.kernel, found.target, workload)
     place = Workplace(Subject(source, chosen, found.machine), project())
-    first = examine(place, name, steps)
-    choice = choose(source.kernel, chosen, first.answer) if first.answer else None
+    examined, choice = _loop(place, workload_of(source.kernel, found.target, workload), steps)
+    followed = compare(*examined, choice) if choice else None
+    return _report(kernel, found, steps, started, examined, followed, choice)
+
+
+def _loop(
+    place: Workplace, workload: str, steps: Steps
+) -> tuple[tuple[Examined, ...], Choice | None]:
+    """Examine a variant, then the one that applies what was recommended, if there is one."""
+    first = examine(place, workload, steps)
+    subject = place.subject
+    if first.answer is None:
+        return (first,), None
+    choice = choose(subject.source.kernel, subject.variant, first.answer)
     if choice is None:
-        return _report(kernel, found, steps, started, (first,))
-    second = examine(place.with_variant(choice.variant), name, steps)
-    followed = compare(first, second, choice)
-    return _report(kernel, found, steps, started, (first, second), followed, choice)
+        return (first,), None
+    return (first, examine(place.with_variant(choice.variant), workload, steps)), choice
 
 
 def _environment(found: Environment) -> Said:
@@ -89,7 +98,7 @@ def _report(
     followed: Followed | None = None,
     choice: Choice | None = None,
 ) -> Triage:
-    made = decisions(choice, followed, examined[-1]) if choice else _untried(examined)
+    made = decisions(choice, followed, *examined) if choice else _untried(examined)
     result = Triage(
         kernel=kernel,
         target=found.target,

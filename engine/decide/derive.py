@@ -63,7 +63,7 @@ def _roof(known: dict[str, float]) -> None:
     measured = known.get("kernel_us")
     if not measured or "attainable_speedup" in known:
         return
-    floor = floor_us(
+    floor = known.get("floor_us") or floor_us(
         algorithmic_bytes=known.get("algorithmic_bytes") if _from_memory(known) else None,
         bandwidth_gbps=_bandwidth(known),
         flops=known.get("algorithmic_flop_count"),

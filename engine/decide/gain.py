@@ -13,6 +13,8 @@ from engine.decide.answer import PredictedSpeedup
 from engine.decide.conditions import limit_of
 from engine.decide.program import GainRow
 
+_MOVES_THE_ROOF = frozenset({"traffic", "launch"})
+
 _MOST = 0.999
 """A fraction of 1 would mean a kernel that takes no time."""
 
@@ -30,7 +32,8 @@ def predict(
         realised: For each calibration row the share of a predicted saving that is realised
             usually, and at worst.
 
-    No estimate goes beyond the roofline floor, where that is known.
+    No estimate goes beyond the roofline floor, where that is known, except of changes that remove
+    work or calls, for which the floor does not hold.
     """
     if gain is None:
         return None
@@ -39,11 +42,17 @@ def predict(
         return None
     given = {name: value for name, value in inputs.items() if value is not None}
     raw = ESTIMATORS[gain["estimator"]](**given)
-    attainable = known.get("attainable_speedup")
-    cap = 1 - 1 / attainable if attainable and attainable > 1 else 0.0 if attainable else _MOST
-    high = max(0.0, min(raw, cap, _MOST))
+    high = max(0.0, min(raw, _cap(gain["kind"], known), _MOST))
     usual, worst = realised[gain["kind"]]
     return worst * high, usual * high, high
+
+
+def _cap(kind: str, known: Mapping[str, float]) -> float:
+    """Return the fraction of time above the roof; what changes the work moves the roof itself."""
+    attainable = known.get("attainable_speedup")
+    if attainable is None or kind in _MOVES_THE_ROOF:
+        return _MOST
+    return 1 - 1 / attainable if attainable > 1 else 0.0
 
 
 def as_speedup(removed: tuple[float, float, float]) -> PredictedSpeedup:

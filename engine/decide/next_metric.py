@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from engine.decide.answer import Measure
 from engine.decide.diagnose import Finding
@@ -16,7 +16,12 @@ _BOTHER = 5.0
 
 
 def measure_next(
-    program: Program, findings: Iterable[Finding], kernel: str, target: str, extra: Iterable[str]
+    program: Program,
+    findings: Iterable[Finding],
+    known: Mapping[str, float],
+    kernel: str,
+    target: str,
+    extra: Iterable[str],
 ) -> list[Measure]:
     """Return metrics to collect, those of the most valuable recipe first.
 
@@ -26,13 +31,14 @@ def measure_next(
     Args:
         program: Knows the metrics and how to collect them.
         findings: Matches with open look-alikes, and unknowns.
+        known: What was measured, and so is not asked for again.
         kernel: Name to put into the commands; empty for a placeholder.
         target: cpu or cuda.
         extra: Metrics that the gate wants, whatever the hypotheses need.
     """
     wanted: dict[str, dict[str, float]] = {}
     for finding in findings:
-        lacking = _collectable(program, finding.missing)
+        lacking = _collectable(program, finding.missing, known)
         for name in lacking:
             wanted.setdefault(name, {})[finding.row["id"]] = 1 / len(lacking)
     for name in extra:
@@ -51,13 +57,13 @@ def measure_next(
     return [_row(program, n, wanted[n], kernel, target) for n in sorted(wanted, key=key)][:_AT_MOST]
 
 
-def _collectable(program: Program, names: Iterable[str]) -> list[str]:
-    """Replace derived metrics by what they follow from; drop what no recipe collects."""
+def _collectable(program: Program, names: Iterable[str], known: Mapping[str, float]) -> list[str]:
+    """Replace derived metrics by what they follow from; drop what is known or not collectable."""
     found: dict[str, None] = {}
     for name in names:
         row = program["metrics"].get(name)
         for base in row["base"] if row else ():
-            if program["metrics"][base]["recipe"]:
+            if base not in known and program["metrics"][base]["recipe"]:
                 found[base] = None
     return list(found)
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 
 from engine.decide.diagnose import Finding
 
-_VALIDITY = ("correctness", "build", "measurement")
-"""Groups that say that the other numbers mean nothing; they come before any gain."""
+_FIRST = ("correctness", "build", "measurement", "terminal")
+"""Groups that come before any gain: the numbers mean nothing, or there is nothing left to gain."""
 
 
 def ranked(findings: Iterable[Finding], effort: Mapping[str, float]) -> list[Finding]:
-    """Return the same findings: faults in the measurement, then matches by score, then unknown.
+    """Return the same findings: faults and terminal verdicts, matches by score, then unknown.
 
     The score of a match is its predicted share of time removed, times confidence, times a factor
     for the effort of its first fix. Unknown ones are ordered by how much already points to them.
@@ -21,8 +21,8 @@ def ranked(findings: Iterable[Finding], effort: Mapping[str, float]) -> list[Fin
     def key(finding: Finding) -> tuple[int, int, float]:
         if finding.verdict == "unknown":
             return 2, 0, -float(len(finding.diagnosis["because"]))
-        if finding.row["group"] in _VALIDITY:
-            return 0, _VALIDITY.index(finding.row["group"]), 0.0
+        if finding.row["group"] in _FIRST:
+            return 0, _FIRST.index(finding.row["group"]), 0.0
         return 1, 0, -score(finding, effort)
 
     return sorted(findings, key=key)

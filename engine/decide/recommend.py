@@ -45,7 +45,7 @@ def recommend(
     level = evidence_level(program, metrics)
     found, suppressed = diagnose(program, known, target)
     order = ranked(found, program["effort"])
-    ask = measure_next(program, order, kernel, target, _baseline(known, gate))
+    ask = measure_next(program, order, known, kernel, target, _baseline(known, gate))
     return {
         "kernel": kernel,
         "launch": launch,
@@ -87,7 +87,7 @@ def _conclusions(program: Program, level: str, known: Mapping[str, float]) -> Co
 
 
 def _headroom(known: Mapping[str, float]) -> Headroom | None:
-    if "floor_us" not in known or "kernel_us" not in known:
+    if not {"floor_us", "kernel_us", "attainable_speedup"} <= known.keys():
         return None
     return {
         "floor_us": known["floor_us"],
@@ -108,6 +108,8 @@ def _next(order: list[Finding], gate: Walk, ask: list[Measure]) -> list[str]:
     if best is None or not best.diagnosis["fixes"]:
         return [*gate.do, *(row["command"] for row in ask[:1])]
     fix = best.diagnosis["fixes"][0]
+    if gate.gate["verdict"] == "done":
+        return [*gate.do]
     steps = [*gate.do] if gate.comes_first else []
     steps.append(f"change one thing, {fix['id']}: {fix['do']}")
     if best.diagnosis["falsifier"]:

@@ -46,6 +46,7 @@ class Falsifier(Record):
     metric: Name
     op: Op
     value: float | Quantity
+    """A number, a quantity, or the metric itself: then its value before the change."""
 
 
 class Case(Record):
