@@ -64,7 +64,7 @@ def triage(
     chosen = variant_of(source.kernel, found.target, variant)
     place = Workplace(Subject(source, chosen, found.machine), project())
     examined, choice = _loop(place, workload_of(source.kernel, found.target, workload), steps)
-    followed = compare(*examined, choice) if choice else None
+    followed = compare(examined[0], examined[-1], choice) if choice else None
     return _report(kernel, found, steps, started, examined, followed, choice)
 
 
@@ -98,7 +98,7 @@ def _report(
     followed: Followed | None = None,
     choice: Choice | None = None,
 ) -> Triage:
-    made = decisions(choice, followed, *examined) if choice else _untried(examined)
+    made = decisions(choice, followed, examined[0], examined[-1]) if choice else _untried(examined)
     result = Triage(
         kernel=kernel,
         target=found.target,

@@ -73,7 +73,7 @@ def device_named(program: Program, name: str) -> str:
     """
     found = find_device(program["device_names"], name)
     if found is None:
-        raise UnknownNameError("GPU", name, program["devices"], "kb show devices")
+        raise UnknownNameError("GPU", name.lower(), program["device_names"], "kb show devices")
     return found
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _CANCEL: ContextVar[threading.Event | None] = ContextVar("cancel", default=None)
+_LIVE: set[int] = set()
 _TAIL_BYTES = 20_000
 _POLL_S = 0.02
 
@@ -76,6 +77,7 @@ def run_child(
             cwd=cwd,
             start_new_session=True,
         )
+        _LIVE.add(child.pid)
         try:
             timed_out = not _wait(child, started + timeout_s)
         finally:
@@ -104,7 +106,15 @@ def tail(log: Path) -> str:
         return file.read().decode("utf-8", "replace")
 
 
+def end_all() -> None:
+    """Kill every group that is running now: for whoever is about to end this process."""
+    for group in tuple(_LIVE):
+        with suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+
+
 def _end_group(child: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)  # also what the child itself left behind
     child.wait()
+    _LIVE.discard(child.pid)

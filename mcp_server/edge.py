@@ -1,0 +1,107 @@
+"""Between the SDK and the engine: strict arguments, readable errors, results, clean ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import anyio
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from engine.errors import KbError
+
+T = TypeVar("T")
+
+
+class KernelServer(MCPServer):
+    """An MCP server whose argument errors are one line that says what is accepted."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """Call a tool; turn pydantic's paragraph about bad arguments into a sentence."""
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(self._refusal(name, error.__cause__)) from None
+            if isinstance(error.__cause__, ToolError):  # the SDK's prefix says nothing new
+                raise ToolError(str(error.__cause__)) from None
+            raise
+
+    def _refusal(self, name: str, error: ValidationError) -> str:
+        problems = "; ".join(
+            f"{'.'.join(map(str, item['loc']))}: {item['msg'].lower()}"
+            for item in error.errors(include_url=False)
+        )
+        tool = self._tool_manager.get_tool(name)
+        accepted = ", ".join(tool.parameters["properties"]) if tool else "none"
+        return f"bad arguments for {name}: {problems}. Accepted: {accepted}"
+
+
+def strict_tool(function: Callable[..., Any], title: str, annotations: ToolAnnotations) -> Tool:
+    """Return a tool that refuses arguments it does not know; its docstring is its description."""
+    tool = Tool.from_function(function, title=title, annotations=annotations)
+    model = tool.fn_metadata.arg_model
+    model.model_config = ConfigDict(**{**model.model_config, "extra": "forbid"})
+    model.model_rebuild(force=True)
+    tool.parameters = _slim(model.model_json_schema(by_alias=True))
+    if tool.fn_metadata.output_schema:
+        tool.fn_metadata.output_schema = _slim(tool.fn_metadata.output_schema)
+    return tool
+
+
+def compact(record: BaseModel) -> CallToolResult:
+    """Return a result whose text is the same JSON as its structure, without the spaces."""
+    return CallToolResult(
+        content=[TextContent(text=record.model_dump_json(by_alias=True))],
+        structured_content=record.model_dump(mode="json", by_alias=True),
+    )
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Run blocking work beside the event loop; a cancelled call leaves no child process behind.
+
+    Raises:
+        ToolError: The engine refused; the text says what happened and the cure.
+    """
+    from engine.measure.isolation import cancelled_by
+
+    stop = threading.Event()
+    ended = threading.Event()
+
+    def run() -> T:
+        try:
+            with cancelled_by(stop):
+                return work()
+        finally:
+            ended.set()
+
+    try:
+        return await anyio.to_thread.run_sync(run, abandon_on_cancel=True)
+    except KbError as error:
+        raise ToolError(str(error)) from error
+    except anyio.get_cancelled_exc_class():
+        stop.set()
+        ended.wait(2.0)  # the thread kills its child within a few hundredths of a second
+        raise
+
+
+def _slim(schema: Any) -> Any:
+    """Drop the titles that pydantic makes up: a fifth of the bytes and no information."""
+    if isinstance(schema, list):
+        return [_slim(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: (
+            {name: _slim(part) for name, part in value.items()}
+            if key in ("properties", "$defs")
+            else _slim(value)
+        )
+        for key, value in schema.items()
+        if not (key == "title" and isinstance(value, str))
+    }

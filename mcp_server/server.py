@@ -1,0 +1,71 @@
+"""Build the MCP server and serve it over stdio."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+
+from engine import __version__
+from mcp_server.edge import KernelServer, strict_tool
+from mcp_server.tools import (
+    bench_kernel,
+    build_kernel,
+    log_session,
+    profile_kernel,
+    recommend_fix,
+)
+
+INSTRUCTIONS = """\
+KernelKB decides from measurements what limits a CUDA or CPU kernel and what to change next.
+Workflow: bench_kernel (is it right, how fast) -> profile_kernel (why) -> recommend_fix (what to
+change, with a predicted gain and what would prove it wrong) -> change that one thing ->
+bench_kernel again -> log_session (what was learnt).
+With numbers from elsewhere start at recommend_fix, for example speedup=0.3, occupancy=0.4.
+A verdict stop means: do not change code on a guess; do what next says. Shares run from 0 to 1.
+Absent numbers are unknown, never zero. Kernels live in the project's kernels/<name>/kernel.yaml.
+"""
+
+
+def build_server() -> KernelServer:
+    """Return the server with its tools, in a fixed order."""
+    return KernelServer(
+        "kernelkb",
+        title="KernelKB",
+        version=__version__,
+        instructions=INSTRUCTIONS,
+        log_level="WARNING",
+        tools=[
+            strict_tool(
+                recommend_fix.recommend_fix, recommend_fix.TITLE, recommend_fix.ANNOTATIONS
+            ),
+            strict_tool(build_kernel.build_kernel, build_kernel.TITLE, build_kernel.ANNOTATIONS),
+            strict_tool(bench_kernel.bench_kernel, bench_kernel.TITLE, bench_kernel.ANNOTATIONS),
+            strict_tool(
+                profile_kernel.profile_kernel, profile_kernel.TITLE, profile_kernel.ANNOTATIONS
+            ),
+            strict_tool(log_session.log_session, log_session.TITLE, log_session.ANNOTATIONS),
+        ],
+    )
+
+
+def main() -> None:
+    """Serve over stdio until the client closes it; leave no child process behind."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end)
+    try:
+        build_server().run("stdio")
+    finally:
+        _end_children()
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    """End at once: the event loop may be waiting for input that never comes."""
+    _end_children()
+    os._exit(128 + number)
+
+
+def _end_children() -> None:
+    from engine.measure.isolation import end_all
+
+    end_all()

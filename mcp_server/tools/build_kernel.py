@@ -1,0 +1,37 @@
+"""build_kernel: compile one variant."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from mcp.types import CallToolResult, ToolAnnotations
+
+from mcp_server.edge import compact, in_thread
+from mcp_server.results import BuildResult
+from mcp_server.tools.arguments import Kernel, Target, Variant
+
+TITLE = "Build a kernel variant"
+ANNOTATIONS = ToolAnnotations(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+_MOST_ROWS = 16
+
+
+async def build_kernel(
+    kernel: Kernel, variant: Variant = None, target: Target = "auto"
+) -> Annotated[CallToolResult, BuildResult]:
+    """Compile one variant of a kernel and say what the compiler reported.
+
+    On a CPU: which innermost loops were vectorised, and why not. On a GPU: registers, spills,
+    stack and shared memory of each kernel. A compiler error is a result, in build.error, with a
+    cure. Writes only to the project's .kb folder; an unchanged source is not compiled again.
+    """
+    from engine.actions.kernels import build
+
+    built = await in_thread(lambda: build(kernel, variant, target))
+    shown = built.model_copy(
+        update={"loops": built.loops[:_MOST_ROWS], "resources": built.resources[:_MOST_ROWS]}
+    )
+    again = f"kernel={kernel!r}, variant={built.variant!r}, target={built.target!r}"
+    follow = f"{'build' if built.error else 'bench'}_kernel({again})"
+    return compact(BuildResult(build=shown, next=(follow,)))

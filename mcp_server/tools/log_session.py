@@ -1,0 +1,47 @@
+"""log_session: append a retrospective."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from mcp.types import CallToolResult, ToolAnnotations
+from pydantic import Field
+
+from mcp_server.edge import compact, in_thread
+from mcp_server.results import LoggedSession
+
+TITLE = "Log what a session taught"
+ANNOTATIONS = ToolAnnotations(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
+)
+Lines = Annotated[list[str] | None, Field(description="One sentence each. Default none.")]
+
+
+async def log_session(
+    goal: Annotated[str, Field(description="What the session was for, in one sentence.")],
+    kernel: Annotated[str | None, Field(description="Kernel name. Default none.")] = None,
+    session: Annotated[
+        str | None, Field(description="Session id. Default: today's with that kernel.")
+    ] = None,
+    went_wrong: Lines = None,
+    went_right: Lines = None,
+    pattern_candidates: Lines = None,
+    cost_usd: Annotated[float | None, Field(ge=0, description="At least 0. Default none.")] = None,
+) -> Annotated[CallToolResult, LoggedSession]:
+    """Append a retrospective to the project's sessions: what went wrong, right, and was learnt.
+
+    Entries are only ever appended. Pattern candidates stay candidates until a person accepts them.
+    """
+    from engine.actions.sessions import log_session as log
+
+    what = {
+        "goal": goal,
+        "kernel": kernel,
+        "session": session,
+        "went_wrong": went_wrong,
+        "went_right": went_right,
+        "pattern_candidates": pattern_candidates,
+        "cost_usd": cost_usd,
+    }
+    entry, path = await in_thread(lambda: log(what))
+    return compact(LoggedSession(session=entry.session, file=str(path)))
