@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import get_args
 
+from engine.model.bottleneck import Group
 from engine.model.condition import All, Any, Comparison, Condition
 from engine.model.knowledge import Knowledge
 from engine.model.tree import Tree
@@ -29,7 +31,7 @@ def _lines(knowledge: Knowledge) -> Iterator[str]:
         yield ""
         yield "| if | then it is | first fix |"
         yield "|---|---|---|"
-        for b in knowledge.bottlenecks:
+        for b in sorted(knowledge.bottlenecks, key=lambda b: get_args(Group).index(b.group)):
             if b.target == target:
                 yield f"| {_said(b.when, limits)} | {b.id} | {b.fixes[0]} |"
     yield ""

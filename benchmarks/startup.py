@@ -1,0 +1,66 @@
+"""What starting ``kb recommend`` costs, next to the bare interpreter of the same environment.
+
+Run: python benchmarks/startup.py [runs]
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+MAIN = "import sys; from engine.cli import main; sys.exit(main(sys.argv[1:]))"
+ASK = ["recommend", "--speedup", "0.3", "--occupancy", "0.4"]
+ROWS = {
+    "python -c pass (the floor)": ["-c", "pass"],
+    "import argparse, json": ["-c", "import argparse, json"],
+    "kb recommend, four flags": ["-c", MAIN, *ASK, "--bandwidth", "0.2", "--kernel-us", "50"],
+    "kb recommend --json": ["-c", MAIN, *ASK, "--json"],
+    "kb --help": ["-c", MAIN, "--help"],
+    "import pydantic": ["-c", "import pydantic"],
+    "import networkx": ["-c", "import networkx"],
+    "import mcp": ["-c", "import mcp"],
+}
+SLOWEST = 5
+
+
+def main(runs: int) -> None:
+    """Print one row for each command: median, range, ratio to the floor; then the imports."""
+    with tempfile.TemporaryDirectory() as cache:
+        env = {**os.environ, "XDG_CACHE_HOME": cache}
+        times = {name: measure(argv, runs, env) for name, argv in ROWS.items()}
+        floor = statistics.median(next(iter(times.values())))
+        print(f"{'command':32} {'median ms':>10} {'min':>8} {'max':>8} {'x floor':>8}")
+        for name, found in times.items():
+            middle = statistics.median(found)
+            row = f"{middle:10.1f} {min(found):8.1f} {max(found):8.1f} {middle / floor:8.2f}"
+            print(f"{name:32} {row}")
+        print(f"\nslowest {SLOWEST} imports of kb recommend, self time")
+        for cost, module in slowest_imports(env):
+            print(f"{cost / 1e3:10.2f} ms  {module}")
+
+
+def measure(argv: list[str], runs: int, env: dict[str, str]) -> list[float]:
+    """Return wall times in milliseconds; the first run, which fills caches, is not counted."""
+    times: list[float] = []
+    for _ in range(runs + 1):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, *argv], env=env, capture_output=True, check=False)
+        times.append((time.perf_counter() - start) * 1e3)
+    return times[1:]
+
+
+def slowest_imports(env: dict[str, str]) -> list[tuple[int, str]]:
+    """Return self time in microseconds and name, slowest first."""
+    argv = [sys.executable, "-X", "importtime", "-c", MAIN, *ASK]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    found = re.findall(r"import time:\s+(\d+) \|\s+\d+ \|\s+(\S+)", done.stderr)
+    return sorted(((int(cost), name) for cost, name in found), reverse=True)[:SLOWEST]
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if sys.argv[1:] else 21)
