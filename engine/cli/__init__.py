@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -48,6 +49,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 0
+    except BrokenPipeError:  # whoever read us has gone; say so like any program that is cut off
+        sys.stdout = None
+        return 128 + signal.SIGPIPE

@@ -17,7 +17,7 @@ from engine.model.measurement import Environment
 from engine.model.session import Step
 from engine.model.triage import Triage
 from engine.render.answers import answer_lines
-from engine.render.measurements import duration
+from engine.render.units import duration
 
 _MARKS = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "failure": ("NO", "bold red")}
 _WIDTH = 22

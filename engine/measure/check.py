@@ -93,6 +93,9 @@ def failure(ran: JobEnd, timeout_s: float) -> tuple[RunStatus, str, str]:
             return "out-of-memory", f"the system killed it{where}", "try a smaller workload"
         cure = "run compute-sanitizer or -fsanitize=address on this workload; check the bounds"
         return "crashed", f"it died of {name}{where}", cure
+    if "Traceback" not in text:
+        what = f"it ended the process with status {ran.end.returncode}{where}"
+        return "crashed", what, "a kernel must return to its caller; look for exit and abort"
     last = (text.strip().splitlines() or ["no output"])[-1]
     if "out of memory" in text or "MemoryError" in text or "can't allocate memory" in text:
         return "out-of-memory", f"{last}{where}", "try a smaller workload"

@@ -65,7 +65,8 @@ def run_job(
     result_file = folder / "result.json"
     result_file.unlink(missing_ok=True)
     argv = [*wrapper, worker_python(), "-P", str(_START), str(job_file)]
-    end = run_child(argv, log=folder / f"{job['mode']}.log", timeout_s=timeout_s, env=env)
+    quiet = {"PYTHONWARNINGS": "ignore", **(env or {})}  # the log is for what the kernel says
+    end = run_child(argv, log=folder / f"{job['mode']}.log", timeout_s=timeout_s, env=quiet)
     progress = folder / "progress"
     return JobEnd(
         _result(result_file) if end.returncode == 0 else None,

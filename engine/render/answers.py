@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from engine.render.units import duration
+
 Answer = Mapping[str, Any]
 """One entry of ``kernels``: see ``engine.model.recommendation.KernelAnswer``."""
 
@@ -53,7 +55,7 @@ def _price(diagnosis: Mapping[str, Any]) -> str:
 def _headroom(room: Mapping[str, float] | None) -> Iterator[str]:
     if room:
         yield (
-            f"  floor {room['floor_us']:.4g} us, measured {room['measured_us']:.4g} us: "
+            f"  floor {duration(room['floor_us'])}, measured {duration(room['measured_us'])}: "
             f"at most {room['attainable_speedup']:.3g}x faster"
         )
 

@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from engine.model.measurement import Bench, Build, Check, Environment, Profile
-
-
-def duration(us: float) -> str:
-    """Return microseconds in the unit that reads best."""
-    if us >= 1e6:
-        return f"{us / 1e6:.2f} s"
-    if us >= 1e3:
-        return f"{us / 1e3:.2f} ms"
-    return f"{us:.2f} us"
+from engine.render.units import duration
 
 
 def environment_line(found: Environment) -> str:

@@ -1,0 +1,50 @@
+"""The README is part of the product: what it names must exist."""
+
+import json
+import pathlib
+import re
+
+import pytest
+from markdown_it import MarkdownIt
+
+from engine.cli import COMMANDS
+
+ROOT = pathlib.Path(__file__).parents[2]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+TOKENS = MarkdownIt("commonmark").enable("table").parse(TEXT)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_in_the_table(command):
+    assert f"`kb {command}" in TEXT
+
+
+def test_no_kb_command_is_named_that_does_not_exist():
+    named = set(re.findall(r"`?(?:\.venv/bin/)?kb ([a-z]+)\b", TEXT)) - {"check"}
+
+    assert named <= set(COMMANDS)
+
+
+def test_every_relative_link_leads_to_a_file():
+    links = [
+        child.attrs["href"]
+        for token in TOKENS
+        for child in token.children or ()
+        if child.type == "link_open" and "://" not in child.attrs["href"]
+    ]
+
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_client_configuration_is_json_and_starts_our_script():
+    blocks = [token.content for token in TOKENS if token.type == "fence" and token.info == "json"]
+
+    assert json.loads(blocks[0])["mcpServers"]["kernelkb"]["command"] == "kb-mcp"
+
+
+def test_every_folder_of_the_map_exists():
+    folders = re.findall(r"^\| `([a-z_]+)/`", TEXT, re.MULTILINE)
+
+    assert len(folders) >= 5
+    assert [name for name in folders if not (ROOT / name).is_dir()] == []
