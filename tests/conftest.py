@@ -1,1 +1,29 @@
-"""Fixtures that every test folder may use."""
+"""Fixtures every test folder may use."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    """Keep tests out of the user's cache; one cache for each process, so that peaks stay known."""
+    base = tmp_path_factory.getbasetemp() / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(base))
+
+
+@pytest.fixture
+def knowledge_copy(tmp_path):
+    """A knowledge folder that a test may break."""
+    return Path(shutil.copytree(ROOT / "knowledge", tmp_path / "knowledge"))
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """An empty project, entered."""
+    (tmp_path / "project" / "sessions").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path / "project"

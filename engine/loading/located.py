@@ -60,7 +60,19 @@ def read(
         mark = error.problem_mark or _TOP
         return None, marks, [_problem(shown, mark, (), error.problem or "not YAML")]
     except ValidationError as error:
-        return None, marks, [_complaint(shown, item, marks) for item in error.errors()]
+        return None, marks, [_complaint(shown, item, marks) for item in _causes(error)]
+
+
+def _causes(error: ValidationError) -> list[Any]:
+    """Drop "too short" about a list whose own items are what is wrong."""
+    items = error.errors()
+    places = [item["loc"] for item in items]
+    return [
+        item
+        for item in items
+        if item["type"] != "too_short"
+        or not any(p[: len(item["loc"])] == item["loc"] != p for p in places)
+    ]
 
 
 def at(shown: str, marks: Marks, loc: Loc, message: str) -> Problem:

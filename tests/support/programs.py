@@ -1,0 +1,41 @@
+"""The shipped program, and random metrics for it."""
+
+from functools import cache
+
+from hypothesis import strategies as st
+
+from engine.graph.build import build_graph
+from engine.graph.flatten import flatten
+from engine.loading.knowledge import load_knowledge
+
+
+@cache
+def knowledge():
+    return load_knowledge()
+
+
+@cache
+def program():
+    return flatten(knowledge())
+
+
+@cache
+def graph():
+    return build_graph(knowledge())
+
+
+def values(row):
+    """Values that the metric can have, limits of conditions more often than chance would."""
+    low, high = row["low"], row["high"]
+    top = high if high is not None else 1e6
+    edges = [
+        v for v in (0.0, 0.05, 0.3, 0.5, 0.6, 0.8, 0.85, 1.0, 1.5, 2.0, 16.0) if low <= v <= top
+    ]
+    return st.one_of(st.sampled_from(edges), st.floats(low, top, allow_nan=False))
+
+
+def metrics(target=None):
+    """Any subset of the metrics, each with a value that it can have."""
+    rows = program()["metrics"]
+    chosen = {n: values(r) for n, r in rows.items() if target is None or target in r["targets"]}
+    return st.fixed_dictionaries({}, optional=chosen)

@@ -1,0 +1,104 @@
+"""Each check of the knowledge fires on the smallest thing it is for."""
+
+import pytest
+from programs import knowledge
+
+from engine.checks.lint import lint
+from engine.model.bottleneck import Case, Gain
+from engine.model.metric import Derivation
+
+
+def changed(bottleneck, **update):
+    found = tuple(
+        b.model_copy(update=update) if b.id == bottleneck else b for b in knowledge().bottlenecks
+    )
+    return knowledge().model_copy(update={"bottlenecks": found})
+
+
+def complaints(broken):
+    return [f"{where}: {text}" for where, text in lint(broken)]
+
+
+def test_shipped_knowledge_is_clean():
+    assert complaints(knowledge()) == []
+
+
+def test_a_case_that_does_not_hold_is_named():
+    wrong = Case(name="wrong", metrics={"waves": 0.5}, verdict="excluded")
+    right = Case(name="right", metrics={"waves": 0.5}, verdict="matches")
+
+    assert complaints(changed("small-grid", cases=(wrong, right))) == [
+        "small-grid: case 'wrong' gives matches, not excluded"
+    ]
+
+
+def test_a_bottleneck_needs_a_case_on_each_side():
+    only = Case(name="only", metrics={"waves": 0.5}, verdict="matches")
+
+    assert any(
+        "has no case that is excluded" in c
+        for c in complaints(changed("small-grid", cases=(only,)))
+    )
+
+
+@pytest.mark.parametrize(
+    ("gain", "complaint"),
+    [
+        (Gain(estimator="wave-tale", kind="parallelism"), "unknown estimator 'wave-tale'"),
+        (
+            Gain(estimator="wave-tail", inputs={"wave": 1.0}, kind="parallelism"),
+            "takes exactly: waves",
+        ),
+    ],
+)
+def test_a_gain_must_fit_its_estimator(gain, complaint):
+    assert any(complaint in text for text in complaints(changed("tail-effect", gain=gain)))
+
+
+def test_a_fix_that_cures_nothing_is_named():
+    found = complaints(changed("shared-memory-bank-conflicts", fixes=("pad-smem",)))
+
+    assert "fix:xor-swizzle: no bottleneck points to this fix; remove it or use it" in found
+
+
+def test_an_unused_threshold_is_named():
+    extra = knowledge().thresholds.thresholds[0].model_copy(update={"id": "idle"})
+    more = knowledge().thresholds.model_copy(
+        update={"thresholds": (*knowledge().thresholds.thresholds, extra)}
+    )
+    broken = knowledge().model_copy(update={"thresholds": more})
+
+    assert complaints(broken) == [
+        "threshold:idle: no condition uses this threshold; remove it or use it"
+    ]
+
+
+def test_a_leaf_that_no_walk_reaches_is_named():
+    (tree,) = knowledge().trees
+    leaf = tree.leaves[0].model_copy(update={"id": "nowhere"})
+    lost = tree.model_copy(update={"leaves": (*tree.leaves, leaf)})
+    broken = knowledge().model_copy(update={"trees": (lost,)})
+
+    assert any(
+        c.startswith("gate:performance-gate/nowhere: cannot be reached") for c in complaints(broken)
+    )
+
+
+def test_metrics_that_follow_from_each_other_are_a_circle():
+    metrics = tuple(
+        m.model_copy(update={"derive": Derivation(op="sum", of=("cache_ratio", 1.0))})
+        if m.id == "working_set_bytes"
+        else m
+        for m in knowledge().catalogue.metrics
+    )
+    catalogue = knowledge().catalogue.model_copy(update={"metrics": metrics})
+    (found,) = complaints(knowledge().model_copy(update={"catalogue": catalogue}))
+
+    assert "depends on itself" in found
+
+
+def test_a_metric_of_the_other_hardware_is_named():
+    (cpu,) = [b for b in knowledge().bottlenecks if b.id == "single-threaded"]
+    found = complaints(changed("single-threaded", target="cuda", cases=cpu.cases))
+
+    assert any("does not exist on cuda" in text for text in found)

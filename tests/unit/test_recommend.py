@@ -1,0 +1,221 @@
+"""The whole answer: its contract, its honesty, and figures worked out by hand."""
+
+from typing import get_type_hints
+
+import pytest
+from hypothesis import given, settings
+from programs import metrics, program
+
+from engine.decide import answer as plain
+from engine.decide.rank import ranked
+from engine.decide.recommend import recommend, recommendation
+from engine.model import recommendation as schema
+
+CONTRACT = {
+    "kernel", "launch", "device", "gate", "evidence_level", "headroom", "diagnoses", "suppressed",
+    "measure_next", "next",
+}  # fmt: skip
+TWINS = [name for name in vars(plain) if name in vars(schema) and name[0].isupper()]
+
+
+def ask(device=None, target="cuda", **measured):
+    return recommend(program(), measured, target=target, device=device)
+
+
+def matches(answer):
+    return [d["bottleneck"] for d in answer["diagnoses"] if d["verdict"] == "matches"]
+
+
+@given(metrics())
+@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("target", ["cuda", "cpu"])
+def test_every_answer_keeps_the_contract(target, measured):
+    answer = recommend(program(), measured, target=target, device="h100-sxm")
+
+    schema.Recommendation.model_validate(recommendation(program(), [answer]), strict=False)
+
+
+def test_the_keys_are_those_of_the_contract():
+    assert set(ask(speedup=0.3)) == CONTRACT | {"conclusions"}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_the_plain_answer_and_its_schema_have_the_same_fields(name):
+    fields = set(get_type_hints(getattr(plain, name)))
+
+    assert fields == set(getattr(schema, name).model_fields)
+
+
+@given(metrics("cuda"))
+@settings(max_examples=60, deadline=None)
+def test_matches_come_before_unknown(measured):
+    verdicts = [d["verdict"] for d in recommend(program(), measured)["diagnoses"]]
+
+    assert verdicts == sorted(verdicts)
+
+
+@given(metrics("cuda"))
+@settings(max_examples=30, deadline=None)
+def test_ranking_loses_and_invents_nothing(measured):
+    from engine.decide.derive import complete
+    from engine.decide.diagnose import diagnose
+
+    found, _ = diagnose(program(), complete(program(), measured, None), "cuda")
+
+    assert sorted(f.row["id"] for f in ranked(found, program()["effort"])) == sorted(
+        f.row["id"] for f in found
+    )
+
+
+FOUR = ("speedup", "dram_utilization", "occupancy", "kernel_us")
+NO_MECHANISM = {"dram-bandwidth-bound"}
+
+
+@given(metrics("cuda"))
+@settings(max_examples=200, deadline=None)
+def test_four_numbers_never_name_a_mechanism(measured):
+    four = {name: value for name, value in measured.items() if name in FOUR}
+
+    assert set(matches(recommend(program(), four))) <= NO_MECHANISM
+
+
+def test_two_numbers_ask_for_the_speed_of_light():
+    answer = ask(speedup=0.3, occupancy=0.4)
+
+    assert matches(answer) == []
+    assert answer["gate"]["id"] == "stop-and-profile"
+    assert "--section SpeedOfLight" in answer["measure_next"][0]["command"]
+    assert any("occupancy" in text for text in answer["conclusions"]["cannot"])
+
+
+def test_an_unknown_cause_gets_no_cure():
+    assert all(d["fixes"] == [] for d in ask(speedup=0.3)["diagnoses"])
+
+
+def test_what_is_known_is_not_asked_for_again():
+    asked = {row["metric"] for row in ask(speedup=0.3, waves=4.0)["measure_next"]}
+
+    assert "waves" not in asked
+
+
+def test_a_wrong_result_gets_no_advice_about_speed():
+    answer = ask(correct=0, dram_utilization=0.9, speedup=3.0)
+
+    assert answer["diagnoses"] == []
+    assert "dram-bandwidth-bound" in {row["bottleneck"] for row in answer["suppressed"]}
+
+
+def point(answer, name):
+    (found,) = [d for d in answer["diagnoses"] if d["bottleneck"] == name]
+    return found["predicted_speedup"]["point"]
+
+
+def test_t3_busy_with_necessary_bytes_is_told_so():
+    answer = ask("a100-80-sxm", dram_utilization=0.91, occupancy=0.85, over_fetch=1.02)
+    fixes = [f["id"] for d in answer["diagnoses"] for f in d["fixes"]]
+
+    assert matches(answer)[0] == "near-roofline"
+    assert {"fuse-kernels", "reduce-precision"} <= set(fixes)
+    assert not {"vectorize-128b", "raise-occupancy"} & set(fixes)
+
+
+def test_t4_waste_comes_before_the_bandwidth_it_uses():
+    answer = ask(
+        dram_utilization=0.88,
+        memory_utilization=0.88,
+        over_fetch=3.9,
+        sector_load_useful_bytes=8,
+        sectors_per_load=16,
+    )
+
+    assert matches(answer)[0] == "uncoalesced-global-access"
+    assert point(answer, "uncoalesced-global-access") == pytest.approx(2.1, abs=0.05)
+
+
+def test_t5_waiting_for_idle_memory_is_latency_and_not_occupancy():
+    answer = ask(
+        waves=6,
+        dram_utilization=0.22,
+        l2_utilization=0.25,
+        lsu_wavefront_utilization=0.2,
+        sm_utilization=0.30,
+        memory_utilization=0.25,
+        issue_rate=0.28,
+        stall_long_scoreboard=0.62,
+        occupancy=0.92,
+        eligible_warps=1.2,
+    )
+
+    assert matches(answer)[0] == "memory-latency-bound"
+    assert point(answer, "memory-latency-bound") == pytest.approx(1.59, abs=0.02)
+    assert not any("occupancy" in name for name in matches(answer))
+
+
+def test_t6_registers_cap_the_warps():
+    answer = ask(
+        "a100-80-sxm",
+        limit_registers_block_count=1,
+        limit_shared_memory_block_count=8,
+        limit_warps_block_count=8,
+        limit_blocks_block_count=32,
+        theoretical_occupancy=0.125,
+        issue_rate=0.25,
+        eligible_warps=0.3,
+        sm_utilization=0.30,
+        memory_utilization=0.20,
+        active_warps=2,
+        next_step_warps=4,
+        warp_latency_cycles=8,
+        waves=4,
+    )
+
+    assert matches(answer)[0] == "occupancy-limited-registers"
+    assert point(answer, "occupancy-limited-registers") == pytest.approx(1.53, abs=0.01)
+
+
+def test_t7_one_block_too_many_is_a_tail():
+    answer = ask("h100-sxm", waves=133 / 132, grid_block_count=133)
+
+    assert matches(answer) == ["tail-effect"]
+    assert point(answer, "tail-effect") == pytest.approx(1 / (1 - 0.8 * 0.496), abs=0.01)
+
+
+def test_t8_replayed_wavefronts_are_bank_conflicts():
+    answer = ask(
+        shared_load_wavefront_count=283.0e6, shared_load_conflict_count=247.6e6, l1_utilization=0.88
+    )
+
+    assert matches(answer) == ["shared-memory-bank-conflicts"]
+    assert point(answer, matches(answer)[0]) == pytest.approx(1 / (1 - 0.8 * 0.77), abs=0.02)
+
+
+def test_t12_gaps_between_launches_want_a_graph():
+    answer = ask(call_us=9.0, kernel_us=4.0)
+
+    assert matches(answer) == ["launch-overhead-bound"]
+    assert answer["diagnoses"][0]["fixes"][0]["id"] == "cuda-graph"
+    assert point(answer, "launch-overhead-bound") == pytest.approx(1.67, abs=0.02)
+
+
+def test_t20_an_impossible_speedup_is_not_celebrated():
+    answer = ask(speedup=3.2, kernel_us=10.0, floor_us=22.9)
+
+    assert answer["gate"]["verdict"] == "stop"
+    assert matches(answer) == ["timing-artifact"]
+
+
+def test_a_naive_cpu_kernel_gets_both_of_its_causes():
+    answer = ask(
+        target="cpu",
+        speedup=0.07,
+        kernel_us=67000.0,
+        core_occupancy=0.25,
+        core_count=4,
+        simd_lanes_count=16,
+        scalar_loop_count=2,
+        vector_loop_count=1,
+        algorithmic_bandwidth=0.05,
+        dispatch_us=0.6,
+    )
+
+    assert set(matches(answer)) == {"single-threaded", "not-vectorised"}
