@@ -91,8 +91,13 @@ def version_line(program: str) -> str:
     return (release or lines or ["no version given"])[0].strip()
 
 
+_PROBED: dict[str, dict[str, Any]] = {}  # importing torch takes seconds: once for each process
+
+
 def _probe() -> tuple[dict[str, Any] | None, EnvironmentLine]:
     python = worker_python()
+    if python in _PROBED:
+        return _PROBED[python], _torch_line(_PROBED[python])
     if shutil.which(python) is None:
         found = f"KB_PYTHON names {python}, which cannot be run"
         return None, EnvironmentLine(name="torch", status="failure", found=found, cure=_TORCH_CURE)
@@ -102,8 +107,13 @@ def _probe() -> tuple[dict[str, Any] | None, EnvironmentLine]:
         last = end.end.output.strip().splitlines() or ["no output"]
         found = f"{python} cannot import torch: {last[-1]}"
         return None, EnvironmentLine(name="torch", status="failure", found=found, cure=_TORCH_CURE)
-    found = f"torch {end.result['torch']} in Python {end.result['python']}"
-    return end.result, EnvironmentLine(name="torch", status="ok", found=found)
+    _PROBED[python] = end.result
+    return end.result, _torch_line(end.result)
+
+
+def _torch_line(probe: dict[str, Any]) -> EnvironmentLine:
+    found = f"torch {probe['torch']} in Python {probe['python']}"
+    return EnvironmentLine(name="torch", status="ok", found=found)
 
 
 def _ninja() -> EnvironmentLine:

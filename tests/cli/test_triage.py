@@ -1,0 +1,109 @@
+"""The main job, on a small copy of the shipped kernel."""
+
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from broken import WORKLOADS, make
+
+from engine.cli import main
+from engine.loading.paths import shipped
+from engine.model.triage import Triage
+
+
+@pytest.fixture
+def softmax(project):
+    """row_softmax as it is shipped, on workloads of milliseconds."""
+    folder = project / "kernels" / "row_softmax"
+    shutil.copytree(Path(shipped("kernels")) / "row_softmax", folder)
+    text = (folder / "kernel.yaml").read_text()
+    text = text[: text.index("workloads:")] + text[text.index("# The smallest ones") :]
+    text = text.replace("axes: [rows, cols]\n", f"axes: [rows, cols]\nworkloads: {WORKLOADS}\n")
+    text = text.replace("small: {rows: 64, cols: 256}", "small: {rows: 1024, cols: 1024}")
+    text = text.replace("{cpu: large, cuda: xlarge}", "{cpu: small, cuda: small}")
+    (folder / "kernel.yaml").write_text(text)
+    return project
+
+
+def documents(project):
+    (path,) = (project / "sessions").glob("*.yaml")
+    return list(yaml.safe_load_all(path.read_text()))
+
+
+def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax, capsys):
+    code = main(["triage", "row_softmax", "--target", "cpu", "--json"])
+    found = Triage.model_validate_json(capsys.readouterr().out)
+    assert [seen.variant for seen in found.examined] == ["naive", "vectorized"]
+    assert "vectorize-inner-loop" in found.followed.fixes
+    assert found.followed.interval[0] <= found.followed.measured <= found.followed.interval[1]
+    assert found.followed.predicted.point > 1
+    assert found.decisions[0].falsifier == "held: scalar_loop_count 0 == 0"
+    assert code == {"done": 0, "stopped": 1}[found.outcome]
+
+
+def test_a_pipe_gets_plain_lines_and_the_session_one_more_entry(softmax, capsys):
+    assert main(["triage", "row_softmax", "--target", "cpu", "--variant", "vectorized"]) in (0, 1)
+
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert [line.split()[1] for line in out.splitlines()[:3]] == ["environment", "build", "check"]
+    assert len(documents(softmax)) == 1
+    assert main(["session", "show"]) == 0
+    assert "triage row_softmax on cpu" in capsys.readouterr().out
+
+
+def test_a_terminal_gets_progress(softmax):
+    body = "import sys; from engine.cli import main; sys.exit(main())"
+    words = ["triage", "row_softmax", "--target", "cpu", "--variant", "vectorized"]
+    leader, follower = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-c", body, *words], stdout=follower, stderr=follower, stdin=follower,
+        env={**os.environ, "TERM": "xterm"},
+    )  # fmt: skip
+    os.close(follower)
+    seen = b""
+    try:
+        while chunk := os.read(leader, 65536):
+            seen += chunk
+    except OSError:  # Linux says so when the other side is closed
+        pass
+    os.close(leader)
+
+    assert child.wait() in (0, 1)  # how fast it is on this machine is not the claim
+    assert b"\x1b[" in seen
+    assert b"check vectorized ..." in seen
+
+
+@pytest.mark.parametrize(
+    ("how", "last", "text"),
+    [
+        ("does-not-compile", "build", "naive.cpp:7:"),
+        ("segfault", "check", "SIGSEGV"),
+        ("zeros", "check", "are wrong"),
+    ],
+)
+def test_a_failed_gate_stops_the_loop_with_the_cure(project, capsys, how, last, text):
+    make(project, how)
+
+    assert main(["triage", "broken", "--target", "cpu", "--json"]) == 1
+
+    found = Triage.model_validate_json(capsys.readouterr().out)
+    assert found.outcome == "stopped"
+    assert (found.steps[-1].name, found.steps[-1].status) == (last, "failure")
+    assert text in found.steps[-1].found
+    assert found.steps[-1].cure
+    assert documents(project)[0]["went_wrong"]
+
+
+def test_a_machine_without_a_compiler_is_exit_2_and_leaves_no_record(project, capsys, monkeypatch):
+    make(project, "right")
+    monkeypatch.setenv("CXX", "/nonexistent/g++")
+
+    assert main(["triage", "broken", "--target", "cpu"]) == 2
+    assert "install one" in capsys.readouterr().out
+    assert list((project / "sessions").iterdir()) == []

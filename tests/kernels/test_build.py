@@ -1,0 +1,99 @@
+"""Builds are named after what went into them, and appear whole."""
+
+import multiprocessing
+import os
+import shutil
+
+import pytest
+from broken import make
+
+from engine.actions.kernels import build
+from engine.errors import EnvironmentGapError
+
+
+def test_the_second_build_is_the_first(project):
+    make(project, "right")
+    first, second = build("broken", target="cpu"), build("broken", target="cpu")
+
+    assert (first.status, second.status) == ("built", "cached")
+    assert first.library == second.library
+
+
+@pytest.mark.parametrize("what", ["source", "flags", "header"])
+def test_whatever_decides_the_result_gives_another_build(project, what):
+    folder = make(project, "right")
+    first = build("broken", target="cpu")
+    if what == "source":
+        (folder / "naive.cpp").write_text((folder / "naive.cpp").read_text() + "// more\n")
+    elif what == "header":
+        (folder / "more.h").write_text("#define MORE\n")
+    else:
+        text = (folder / "kernel.yaml").read_text()
+        (folder / "kernel.yaml").write_text(text.replace("flags: []", "flags: [-DMORE]", 1))
+
+    assert build("broken", target="cpu").directory != first.directory
+
+
+def test_a_compiler_error_is_a_result_with_its_place(project):
+    make(project, "does-not-compile")
+    found = build("broken", target="cpu")
+
+    assert (found.status, found.library) == ("failed", None)
+    assert found.error.startswith("naive.cpp:7:")
+    assert found.cure == "fix naive.cpp and build again"
+
+
+def test_a_failed_build_leaves_nothing_behind(project):
+    make(project, "does-not-compile")
+    build("broken", target="cpu")
+
+    assert list((project / ".kb" / "build" / "broken").iterdir()) == []
+
+
+def test_only_the_build_folder_is_written_and_git_is_told_to_ignore_it(project):
+    make(project, "right")
+    build("broken", target="cpu")
+
+    assert {p.name for p in project.iterdir()} == {".kb", "kernels", "sessions"}
+    assert (project / ".kb" / ".gitignore").read_text() == "*\n"
+
+
+def test_a_missing_compiler_is_named_with_the_cure(project, monkeypatch):
+    monkeypatch.setenv("CXX", "/nonexistent/g++")
+
+    with pytest.raises(EnvironmentGapError, match=r"not found at /nonexistent/g\+\+; install one"):
+        build("row_softmax", target="cpu")
+
+
+def test_an_interpreter_without_torch_is_named_with_the_cure(project, monkeypatch, tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'torch'\"; exit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("KB_PYTHON", str(python))
+
+    with pytest.raises(EnvironmentGapError, match=r"cannot import torch.*set KB_PYTHON"):
+        build("row_softmax", target="cpu")
+
+
+def _build(folder, cache):
+    os.chdir(folder)
+    os.environ["XDG_CACHE_HOME"] = cache
+    return build("broken", target="cpu").library
+
+
+def test_builders_at_the_same_time_get_the_same_library(project, tmp_path):
+    make(project, "right")
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        libraries = pool.starmap(_build, [(str(project), str(tmp_path / "c"))] * 2)
+
+    assert len(set(libraries)) == 1
+    assert len(list((project / ".kb" / "build" / "broken").iterdir())) == 1
+
+
+def test_a_path_with_spaces_is_no_obstacle(project, monkeypatch):
+    make(project, "right")
+    odd = project.parent / "a project: with $pecial names"
+    shutil.move(project, odd)
+    monkeypatch.chdir(odd)
+
+    assert build("broken", target="cpu").error is None

@@ -1,0 +1,102 @@
+"""A wrong kernel is found, and what is wrong with it is said."""
+
+import pytest
+from broken import make
+
+from engine.actions.kernels import bench, check
+from engine.errors import KbError
+
+
+def checked(project, how, timeout_s=60.0):
+    make(project, how)
+    return check("broken", target="cpu", timeout_s=timeout_s)
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "word"),
+    [
+        ("right", "correct", ""),
+        ("prints-a-result", "correct", ""),
+        ("zeros", "incorrect", "of the elements are wrong"),
+        ("one-percent-off", "incorrect", "of the elements are wrong"),
+        ("last-element", "incorrect", "1 elements are NaN or were never written"),
+        ("nothing-written", "incorrect", "NaN or were never written"),
+        ("nan", "incorrect", "NaN or were never written"),
+        ("input-changed", "incorrect", "changed its input x"),
+        ("odd-columns", "incorrect", "cols=33"),
+        ("code-7", "kernel-error", "returned 7"),
+        ("segfault", "crashed", "SIGSEGV on rows=1 cols=1"),
+        ("abort", "crashed", "SIGABRT"),
+        ("exit", "crashed", "ended the process with status 0"),
+        ("too-much-memory", "crashed", "SIGSEGV"),
+    ],
+)
+def test_status_and_reason(project, how, status, word):
+    found = checked(project, how)
+
+    assert found.status == status
+    assert word in (found.detail or "")
+    assert found.status == "correct" or found.cure
+
+
+def test_an_endless_loop_is_ended(project):
+    found = checked(project, "endless", timeout_s=6.0)
+
+    assert (found.status, found.detail[:24]) == ("timed-out", "it did not finish within")
+
+
+def test_the_judge_refuses_wrong_answers_before_its_verdict_counts(project):
+    found = checked(project, "right")
+
+    assert {"all zeros", "the mean everywhere", "a copy of an input"} <= set(found.selftest)
+
+
+def test_a_missing_entry_point_is_unloadable_with_the_cure(project):
+    source = make(project, "right") / "naive.cpp"
+    source.write_text(source.read_text().replace('extern "C" ', ""))
+    found = check("broken", target="cpu")
+
+    assert found.status == "unloadable"
+    assert 'extern "C"' in found.cure
+
+
+def test_a_tolerance_that_accepts_zeros_decides_nothing(project):
+    path = make(project, "right") / "kernel.yaml"
+    text = path.read_text().replace("atol: 1.0e-9", "atol: 2.0")
+    path.write_text(text.replace("max_error: 1.0e-4", "max_error: 2.0"))
+
+    with pytest.raises(KbError, match="so they decide nothing; tighten atol"):
+        check("broken", target="cpu")
+
+
+def test_a_reference_that_fails_is_named(project):
+    path = make(project, "right") / "reference.py"
+    path.write_text("def row_softmax(x, out=None):\n    raise ValueError('no idea')\n")
+
+    with pytest.raises(KbError, match=r"does not run: ValueError: no idea; fix .*reference\.py"):
+        check("broken", target="cpu")
+
+
+def test_a_kernel_that_is_right_only_while_checked_is_incorrect(project):
+    make(project, "right-only-at-first")
+    found = bench("broken", target="cpu")
+
+    assert found.verdict == "incorrect"
+    assert found.candidate_us is None or "timed call was wrong" in found.detail
+
+
+def test_a_wrong_kernel_is_never_timed(project):
+    make(project, "zeros")
+    found = bench("broken", target="cpu")
+
+    assert (found.verdict, found.candidate_us) == ("incorrect", None)
+
+
+def test_a_bench_agrees_with_itself(project):
+    make(project, "right")
+    found = bench("broken", target="cpu", workload="tiny")
+
+    assert found.verdict in ("faster", "slower", "inconclusive")
+    assert found.interval[0] <= found.speedup <= found.interval[1]
+    assert found.metrics["kernel_us"] == found.candidate_us
+    assert 0 < found.metrics["core_occupancy"] <= 1

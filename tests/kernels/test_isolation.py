@@ -1,0 +1,67 @@
+"""Children end when they must, and take theirs with them."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+from processes import settled
+
+from engine.measure.isolation import Cancelled, cancelled_by, run_child
+from engine.measure.jobs import run_job, scratch_folder
+
+FAMILY = (
+    "import subprocess,sys; subprocess.run([sys.executable,'-c','import time; time.sleep(60)'])"
+)
+
+
+def test_a_time_out_takes_grandchildren_along(tmp_path):
+    word = f"#{tmp_path}"
+    script = FAMILY.replace("time.sleep(60)", f"time.sleep(60) {word}")
+    end = run_child([sys.executable, "-c", script], log=tmp_path / "log", timeout_s=1.0)
+
+    assert end.timed_out
+    assert settled(word, 0)
+
+
+def test_a_cancelled_call_ends_its_child(tmp_path):
+    stop = threading.Event()
+    threading.Timer(0.5, stop.set).start()
+
+    with cancelled_by(stop), pytest.raises(Cancelled):
+        run_child(
+            [sys.executable, "-c", FAMILY + f" #{tmp_path}"], log=tmp_path / "log", timeout_s=60
+        )
+
+    assert settled(f"#{tmp_path}", 0)
+
+
+def test_the_worker_dies_with_whoever_started_it(tmp_path):
+    (tmp_path / "hang.py").write_text("import time\ntime.sleep(60)\n")
+    body = (
+        "import pathlib, sys\n"
+        "from engine.measure.jobs import run_job\n"
+        f"reference = {{'file': {str(tmp_path / 'hang.py')!r}, 'function': 'f'}}\n"
+        "job = {'mode': 'judge', 'cases': [], 'reference': reference}\n"
+        f"run_job(job, pathlib.Path({str(tmp_path)!r}), timeout_s=60)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", body])
+    job = str(tmp_path / "judge.json")
+    started = settled(f"start.py {job}", 1)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+
+    assert started
+    assert settled(f"start.py {job}", 0)
+
+
+def test_nothing_in_the_working_directory_is_imported(tmp_path, monkeypatch):
+    for name in ("engine", "torch", "json", "profile"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('hostile import')\n")
+    monkeypatch.chdir(tmp_path)
+    with scratch_folder() as folder:
+        end = run_job({"mode": "probe"}, folder, timeout_s=60)
+
+    assert end.result is not None, end.end.output

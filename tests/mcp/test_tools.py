@@ -1,0 +1,180 @@
+"""The tools through a real client, in process."""
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+from broken import make
+from mcp import Client
+from processes import alive, settled
+
+from engine.cli import main
+from mcp_server.server import INSTRUCTIONS, build_server
+
+SNAPSHOT = Path(__file__).parents[1] / "data" / "mcp_tools.json"
+REGENERATE = (
+    "tool schemas changed; if that is meant, write the snapshot again:\n"
+    '.venv/bin/python -c "import anyio, json; from mcp import Client; '
+    "from mcp_server.server import build_server\n"
+    "async def main():\n"
+    "    async with Client(build_server()) as client:\n"
+    "        tools = (await client.list_tools()).tools\n"
+    "    rows = [t.model_dump(by_alias=True, exclude_none=True) for t in tools]\n"
+    "    open('tests/data/mcp_tools.json', 'w').write(json.dumps(rows, indent=1) + chr(10))\n"
+    'anyio.run(main)"'
+)
+
+
+def tools():
+    async def run():
+        async with Client(build_server()) as client:
+            return (await client.list_tools()).tools
+
+    return anyio.run(run)
+
+
+def call(name, **arguments):
+    async def run():
+        async with Client(build_server()) as client:
+            return await client.call_tool(name, arguments)
+
+    return anyio.run(run)
+
+
+NAMES = ["recommend_fix", "build_kernel", "bench_kernel", "profile_kernel", "log_session"]
+
+
+def test_the_tools_are_these_in_this_order():
+    assert [tool.name for tool in tools()] == NAMES
+
+
+@pytest.mark.parametrize("at", range(len(NAMES)), ids=NAMES)
+def test_a_tool_says_all_that_a_client_asks(at):
+    tool = tools()[at]
+    hints = tool.annotations.model_dump(exclude_none=True)
+
+    assert tool.title
+    assert len(hints) == 4
+    assert len(tool.description) <= 1200
+    assert tool.input_schema["additionalProperties"] is False
+    assert tool.output_schema
+
+
+def test_only_recommend_fix_is_read_only():
+    assert [t.name for t in tools() if t.annotations.read_only_hint] == ["recommend_fix"]
+
+
+def test_schemas_are_those_of_the_snapshot():
+    rows = [tool.model_dump(by_alias=True, exclude_none=True) for tool in tools()]
+
+    assert rows == json.loads(SNAPSHOT.read_text()), REGENERATE
+
+
+def test_instructions_fit_what_clients_show():
+    assert len(INSTRUCTIONS.encode()) <= 2000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"speedup": 0.3, "occupancy": 0.4}, ["--speedup", "0.3", "--occupancy", "0.4"]),
+        ({"bandwidth": "88%", "gpu": "h100-sxm"}, ["--bandwidth", "0.88", "--gpu", "h100-sxm"]),
+        (
+            {"target": "cpu", "metrics": {"scalar_loop_count": 2, "core_count": 4}},
+            ["--target", "cpu", "--metric", "scalar_loop_count=2", "--metric", "core_count=4"],
+        ),
+    ],
+)
+def test_the_tool_and_the_command_give_the_same_answer(capsys, arguments, words):
+    main(["recommend", *words, "--json"])
+
+    assert call("recommend_fix", **arguments).structured_content == json.loads(
+        capsys.readouterr().out
+    )
+
+
+def test_the_text_is_the_structure_and_short():
+    result = call("recommend_fix", speedup=0.3, bandwidth=0.4, occupancy=0.4, kernel_us=100)
+
+    assert json.loads(result.content[0].text) == result.structured_content
+    assert len(result.content[0].text) <= 8000
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "text"),
+    [
+        ("recommend_fix", {"occupancy": 40}, "write 0.40 or 40%"),
+        ("recommend_fix", {"speedup": "nan"}, "leave it out when it was not measured"),
+        ("recommend_fix", {"metrics": {"occupency": 0.4}}, "did you mean 'occupancy'?"),
+        ("recommend_fix", {"gpu": "H1000"}, "unknown GPU"),
+        ("recommend_fix", {"sped": 0.4}, "sped: extra inputs are not permitted. Accepted: speedup"),
+        ("build_kernel", {"kernel": "row_softmx"}, "did you mean 'row_softmax'?"),
+        ("bench_kernel", {"kernel": "row_softmax", "variant": "nave"}, "did you mean 'naive'?"),
+        ("bench_kernel", {}, "kernel: field required"),
+        ("log_session", {"goal": "x", "session": "../x"}, "session field session"),
+    ],
+)
+def test_misuse_is_one_line_that_says_what_to_do(project, name, arguments, text):
+    result = call(name, **arguments)
+
+    assert result.is_error
+    assert text in result.content[0].text
+    assert "\n" not in result.content[0].text
+
+
+def test_a_kernel_is_built_timed_and_explained(project):
+    make(project, "right")
+    built = call("build_kernel", kernel="broken", target="cpu").structured_content
+    timed = call("bench_kernel", kernel="broken", target="cpu", workload="tiny").structured_content
+    why = call("profile_kernel", kernel="broken", target="cpu", workload="tiny").structured_content
+
+    assert built["build"]["status"] == "built"
+    assert timed["bench"]["speedup"] > 0
+    assert why["profile"]["metrics"]["scalar_loop_count"] >= 1
+    assert why["next"][0].startswith("recommend_fix(target='cpu', metrics=")
+
+
+@pytest.mark.parametrize(
+    ("how", "verdict", "word"),
+    [("zeros", "incorrect", "wrong"), ("segfault", "invalid", "SIGSEGV")],
+)
+def test_a_broken_kernel_is_a_result_not_an_error(project, how, verdict, word):
+    make(project, how)
+    result = call("bench_kernel", kernel="broken", target="cpu")
+
+    assert not result.is_error
+    assert result.structured_content["bench"]["verdict"] == verdict
+    assert word in result.structured_content["bench"]["detail"]
+
+
+def test_a_compiler_error_names_the_line(project):
+    make(project, "does-not-compile")
+    found = call("build_kernel", kernel="broken", target="cpu").structured_content["build"]
+
+    assert found["error"].startswith("naive.cpp:7:")
+
+
+def test_a_session_is_logged_in_the_project(project):
+    result = call("log_session", goal="faster", went_wrong=["guessed"])
+
+    assert Path(result.structured_content["file"]).parent == project / "sessions"
+
+
+def test_a_cancelled_call_leaves_no_child(project):
+    make(project, "endless")
+
+    async def run():
+        async with Client(build_server()) as client:
+            with anyio.move_on_after(60) as scope:
+                async with anyio.create_task_group() as group:
+                    arguments = {"kernel": "broken", "target": "cpu"}
+                    group.start_soon(client.call_tool, "bench_kernel", arguments)
+                    while not alive("execute.json"):
+                        await anyio.sleep(0.05)
+                    group.cancel_scope.cancel()
+            assert not scope.cancelled_caught
+
+    anyio.run(run)
+
+    assert settled("execute.json", 0)

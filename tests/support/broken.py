@@ -1,0 +1,67 @@
+"""Projects with a kernel that is broken in one way."""
+
+import shutil
+from pathlib import Path
+
+from engine.loading.paths import shipped
+
+HEAD = """\
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+extern "C" int row_softmax(const float* x, float* y, std::int64_t rows, std::int64_t cols, void*) {
+"""
+
+RIGHT = """\
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float* a = x + r * cols;
+    float* b = y + r * cols;
+    float top = a[0], sum = 0;
+    for (std::int64_t i = 1; i < cols; ++i) top = a[i] > top ? a[i] : top;
+    for (std::int64_t i = 0; i < cols; ++i) sum += b[i] = std::exp(a[i] - top);
+    for (std::int64_t i = 0; i < cols; ++i) b[i] /= sum;
+  }
+"""
+
+HUGE = (
+    "  volatile char* p = (volatile char*)std::malloc((std::size_t)1 << 60);\n  p[0] = 1; return 0;"
+)
+LATER = "  if (++calls > 30) std::memset(y, 0, rows * cols * 4);\n  return 0;"
+OFF = "  for (std::int64_t i = 0; i < rows * cols; ++i) y[i] *= 1.01f;\n  return 0;"
+
+BODIES = {
+    "right": RIGHT + "  return 0;",
+    "zeros": "  std::memset(y, 0, rows * cols * 4); return 0;",
+    "one-percent-off": RIGHT + OFF,
+    "last-element": RIGHT + "  y[rows * cols - 1] = NAN; return 0;",
+    "nothing-written": "  return 0;",
+    "nan": "  for (std::int64_t i = 0; i < rows * cols; ++i) y[i] = NAN;\n  return 0;",
+    "input-changed": RIGHT + "  const_cast<float*>(x)[0] = 0; return 0;",
+    "odd-columns": RIGHT + "  if (cols == 33) y[0] = 0;\n  return 0;",
+    "code-7": RIGHT + "  return 7;",
+    "segfault": "  *(volatile int*)8 = 1; return 0;",
+    "abort": "  std::abort();",
+    "exit": "  std::exit(0);",
+    "endless": "  volatile long n = 0; for (;;) n = n + 1;",
+    "prints-a-result": RIGHT + '  std::puts("{\\"cases\\": []}"); return 0;',
+    "too-much-memory": HUGE,
+    "right-only-at-first": "  static int calls = 0;\n" + RIGHT + LATER,
+    "does-not-compile": "  int x = ;",
+}  # fmt: skip
+
+WORKLOADS = "{tiny: {rows: 16, cols: 128}, small: {rows: 64, cols: 256}}"
+
+
+def make(project: Path, how: str, name: str = "broken") -> Path:
+    """Put a kernel whose plain CPU variant has the given body into a project."""
+    folder = project / "kernels" / name
+    shutil.copytree(Path(shipped("kernels")) / "row_softmax", folder)
+    (folder / "naive.cpp").write_text(HEAD + BODIES[how] + "\n}\n")
+    text = (folder / "kernel.yaml").read_text()
+    start, end = text.index("workloads:"), text.index("default_workload:")
+    text = text[:start] + f"workloads: {WORKLOADS}\n" + text[end:]
+    text = text.replace("{cpu: large, cuda: xlarge}", "{cpu: small, cuda: small}")
+    (folder / "kernel.yaml").write_text(text.replace("id: row_softmax", f"id: {name}"))
+    return folder

@@ -1,0 +1,26 @@
+"""Which processes are alive."""
+
+import time
+from pathlib import Path
+
+
+def alive(word):
+    """Processes that are not dead or dying, whose command line holds a word."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+        except (OSError, ValueError):
+            continue
+        if word in line and state not in "ZX":
+            found.append(entry)
+    return found
+
+
+def settled(word, count):
+    for _ in range(100):
+        if len(alive(word)) == count:
+            return True
+        time.sleep(0.05)
+    return False
