@@ -42,7 +42,7 @@ def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax, ca
     assert "vectorize-inner-loop" in found.followed.fixes
     assert found.followed.interval[0] <= found.followed.measured <= found.followed.interval[1]
     assert found.followed.predicted.point > 1
-    assert found.decisions[0].falsifier == "held: scalar_loop_count 0 == 0"
+    assert "held: scalar_loop_count 0 == 0" in {d.falsifier for d in found.decisions}
     assert code == {"done": 0, "stopped": 1}[found.outcome]
 
 

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from broken import make
 from mcp import Client, StdioServerParameters
-from processes import alive, settled
+from processes import alive, cmdline, settled
 
 SERVE = ["-c", "from mcp_server.server import main; main()"]
 
@@ -94,19 +94,19 @@ def test_the_end_of_input_is_a_clean_end(project):
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL, None])
-def test_however_the_server_ends_the_kernel_ends_with_it(project, how):
+def test_however_the_server_ends_the_kernel_ends_with_it(project, scratch, how):
     make(project, "endless")
     server = hello(project)
     arguments = {"kernel": "broken", "target": "cpu"}
     send(server, 2, "tools/call", name="bench_kernel", arguments=arguments)
     for _ in range(600):
-        if alive("execute.json"):
+        started = any("execute" in cmdline(entry) for entry in alive(scratch))
+        if started:
             break
         time.sleep(0.05)
-    started = bool(alive("execute.json"))
     if how is not None:
         server.send_signal(how)
     end(server)
 
     assert started
-    assert settled("execute.json", 0)
+    assert settled(scratch, 0)

@@ -7,7 +7,7 @@ import anyio
 import pytest
 from broken import make
 from mcp import Client
-from processes import alive, settled
+from processes import alive, cmdline, settled
 
 from engine.cli import main
 from mcp_server.server import INSTRUCTIONS, build_server
@@ -161,7 +161,7 @@ def test_a_session_is_logged_in_the_project(project):
     assert Path(result.structured_content["file"]).parent == project / "sessions"
 
 
-def test_a_cancelled_call_leaves_no_child(project):
+def test_a_cancelled_call_leaves_no_child(project, scratch):
     make(project, "endless")
 
     async def run():
@@ -170,11 +170,11 @@ def test_a_cancelled_call_leaves_no_child(project):
                 async with anyio.create_task_group() as group:
                     arguments = {"kernel": "broken", "target": "cpu"}
                     group.start_soon(client.call_tool, "bench_kernel", arguments)
-                    while not alive("execute.json"):
+                    while not [p for p in alive(scratch) if "execute" in cmdline(p)]:
                         await anyio.sleep(0.05)
                     group.cancel_scope.cancel()
             assert not scope.cancelled_caught
 
     anyio.run(run)
 
-    assert settled("execute.json", 0)
+    assert settled(scratch, 0)

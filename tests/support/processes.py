@@ -9,13 +9,21 @@ def alive(word):
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            line = cmdline(entry)
             state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
         except (OSError, ValueError):
             continue
         if word in line and state not in "ZX":
             found.append(entry)
     return found
+
+
+def cmdline(entry):
+    """The command line of a process, empty when it has just gone."""
+    try:
+        return (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
 
 
 def settled(word, count):
