@@ -5,7 +5,7 @@
 // work: algorithm 8 B and 5 FLOP per element; here 20 B requested (x read twice, y written twice and read once), each 4 B access of a warp in its own 32 B sector, 4 FLOP and one expf
 // roof: DRAM bandwidth for the algorithm; this variant is held far below it by uncoalesced sectors and by too few threads
 // tolerance: float32 atol 1.0e-9 rtol 1.0e-4 matched_ratio 1.0 max_error 1.0e-4
-// measured: not yet measured
+// measured: 11.38 ms at xlarge, session 2026-11-21-h100
 #include <cuda_runtime.h>
 
 #include <algorithm>

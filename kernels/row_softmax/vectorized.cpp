@@ -5,7 +5,7 @@
 // work: algorithm 8 B and 5 FLOP per element; here 12 B of DRAM traffic (x read, y fetched for ownership, y written) while a row fits the L2 cache, about 26 FLOP with the polynomial exponential
 // roof: memory bandwidth of the socket
 // tolerance: float32 atol 1.0e-9 rtol 1.0e-4 matched_ratio 1.0 max_error 1.0e-4
-// measured: not yet measured
+// measured: 2.26 ms at large, session 2026-11-21-zen4
 #include <cstdint>
 #include <cstring>
 

@@ -5,7 +5,7 @@
 // work: algorithm 8 B and 5 FLOP per element; here 8 B (12 B above 16384 columns, where x is read twice), 4 FLOP and one expf (two to three above 16384 columns)
 // roof: DRAM bandwidth; 0.63 FLOP/B is far left of the ridge
 // tolerance: float32 atol 1.0e-9 rtol 1.0e-4 matched_ratio 1.0 max_error 1.0e-4
-// measured: not yet measured
+// measured: 382 us at xlarge, session 2026-11-21-h100
 #include <cuda_runtime.h>
 
 #include <algorithm>

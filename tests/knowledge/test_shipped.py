@@ -10,6 +10,7 @@ from engine.decide.derive import complete
 from engine.decide.diagnose import verdict
 from engine.loading.kernels import load_kernel
 from engine.loading.paths import shipped
+from engine.record.sessions import read, sessions
 
 CASES = [(b, case) for b in knowledge().bottlenecks for case in b.cases]
 ROWS = {row["id"]: row for row in program()["bottlenecks"]}
@@ -79,6 +80,22 @@ def test_a_header_states_the_tolerance_of_kernel_yaml(variant):
     assert numbers == [
         tolerance.atol, tolerance.rtol, tolerance.matched_ratio, tolerance.max_error
     ]  # fmt: skip
+
+
+SESSIONS = Path(shipped("kernels")).parent / "sessions"
+
+
+@pytest.mark.parametrize("name", sessions(SESSIONS))
+def test_a_recorded_session_can_be_read(name):
+    assert all(entry.session == name for entry in read(name, SESSIONS))
+
+
+@pytest.mark.parametrize("variant", KERNEL.kernel.variants, ids=lambda v: f"{v.id}-{v.target}")
+def test_a_header_names_a_session_that_measured_that_variant(variant):
+    name = dict(header(variant))["measured"].rpartition("session ")[2]
+    steps = [step for entry in read(name, SESSIONS) for step in entry.steps]
+
+    assert any((s.name, s.variant, s.status) == ("bench", variant.id, "ok") for s in steps)
 
 
 FIXES = {fix for b in knowledge().bottlenecks for fix in b.fixes}
