@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -44,7 +45,8 @@ class KernelServer(MCPServer):
 
 def strict_tool(function: Callable[..., Any], title: str, annotations: ToolAnnotations) -> Tool:
     """Return a tool that refuses arguments it does not know; its docstring is its description."""
-    tool = Tool.from_function(function, title=title, annotations=annotations)
+    text = inspect.getdoc(function)  # without the indentation that Python 3.12 still keeps
+    tool = Tool.from_function(function, title=title, description=text, annotations=annotations)
     model = tool.fn_metadata.arg_model
     model.model_config = ConfigDict(**{**model.model_config, "extra": "forbid"})
     model.model_rebuild(force=True)

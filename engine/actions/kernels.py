@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from engine.actions.program import decision_program
 from engine.actions.workplace import Workplace, prepare, workload_of
 from engine.measure.bench import TIMEOUT_S as BENCH_TIMEOUT_S
@@ -15,7 +17,7 @@ from engine.measure.profile import profile as explain_variant
 from engine.model.measurement import Bench, Build, Check, Profile
 from engine.profiles.ncu_csv import RawName
 
-_WHY_NOT: dict[str, str] = {"incorrect": "incorrect", "kernel-error": "incorrect"}
+Verdict = Literal["incorrect", "invalid"]
 
 
 def build(kernel: str, variant: str | None = None, target: Wanted = "auto") -> Build:
@@ -100,15 +102,16 @@ def profile_here(place: Workplace, built: Build, timed: Bench) -> Profile:
 
 def refused(place: Workplace, workload: str, checked: Check) -> Bench:
     """Return the Bench of a variant that is not right, and so was not timed."""
-    verdict = _WHY_NOT.get(checked.status, "invalid")
-    detail = checked.detail or f"{checked.status}"
+    wrong = checked.status in ("incorrect", "kernel-error")
+    verdict: Verdict = "incorrect" if wrong else "invalid"
+    detail = checked.detail or checked.status
     return _untimed(place, workload, verdict, detail, checked.cure, checked.seconds)
 
 
 def _untimed(
     place: Workplace,
     workload: str,
-    verdict: str,
+    verdict: Verdict,
     detail: str | None,
     cure: str | None,
     seconds: float,
@@ -116,7 +119,7 @@ def _untimed(
     return Bench(
         **place.subject.names,
         workload=workload,
-        verdict="incorrect" if verdict == "incorrect" else "invalid",
+        verdict=verdict,
         detail=detail,
         cure=cure,
         seconds=seconds,

@@ -10,7 +10,9 @@ import shutil
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from engine.measure.compiler_output import first_error, loops_of, resources_of
 from engine.measure.environment import find_ninja
@@ -50,22 +52,23 @@ def build(subject: Subject, root: Path) -> Build:
     file = source.folder / variant.source
     command = _command(variant, machine, file)
     final = root / source.kernel.id / f"{variant.target}-{variant.id}-{_digest(file, command)}"
-    status, output = "cached", ""
-    if not (final / _LIBRARY).is_file():
-        status, output = _compile(final, command, file)
-    here = final if final.is_dir() else None
-    error = None if status != "failed" else first_error(output)
+    cached = (final / _LIBRARY).is_file()
+    complaint = None if cached else _compile(final, command, file)
+    fields: dict[str, Any] = {"status": "cached" if cached else "built"}
+    if complaint is not None:
+        cure = f"fix {variant.source} and build again"
+        fields = {"status": "failed", "error": first_error(complaint), "cure": cure}
+    elif variant.target == "cpu":
+        fields["loops"] = _loops(final, file)
+    else:
+        fields["resources"] = _resources(final, variant)
     return Build(
         **subject.names,
-        status="cached" if status == "cached" else "built" if status == "built" else "failed",
+        **fields,
         seconds=time.monotonic() - started,
-        library=str(final / _LIBRARY) if error is None else None,
+        library=None if complaint is not None else str(final / _LIBRARY),
         directory=str(final),
         command=shlex.join(command),
-        error=error,
-        cure=None if error is None else f"fix {variant.source} and build again",
-        loops=_loops(here, file) if here and variant.target == "cpu" else (),
-        resources=_resources(here, variant) if here and variant.target == "cuda" else (),
     )
 
 
@@ -117,11 +120,12 @@ def _native_flags(command: list[str]) -> str:
     )
 
 
-def _compile(final: Path, command: list[str], file: Path) -> tuple[str, str]:
+def _compile(final: Path, command: list[str], file: Path) -> str | None:
+    """Compile into a folder of its own and rename that; return what was printed on failure."""
     final.parent.mkdir(parents=True, exist_ok=True)
     _ignore(final.parent.parent.parent)
-    with tempfile.TemporaryDirectory(prefix=".building-", dir=final.parent) as name:
-        folder = Path(name)
+    folder = Path(tempfile.mkdtemp(prefix=".building-", dir=final.parent))
+    try:
         rules = _RULES.format(
             command=shlex.join(command).replace("$", "$$"),
             library=_LIBRARY,
@@ -131,16 +135,15 @@ def _compile(final: Path, command: list[str], file: Path) -> tuple[str, str]:
         ninja = find_ninja() or "ninja"
         end = run_child([ninja, "-v"], log=folder / _LOG, timeout_s=_TIMEOUT_S, cwd=folder)
         if end.timed_out:
-            return "failed", f"error: the compiler took longer than {_TIMEOUT_S:.0f} s"
+            return f"error: the compiler took longer than {_TIMEOUT_S:.0f} s"
         if end.returncode or not (folder / _LIBRARY).is_file():
-            return "failed", end.output
-        done = folder.with_name(f"{folder.name}.done")
-        shutil.copytree(folder, done)
-        try:
-            done.rename(final)
-        except OSError:  # another builder was first; its result is the same by construction
-            shutil.rmtree(done, ignore_errors=True)
-    return "built", end.output
+            return end.output
+        with suppress(OSError):  # another builder was first; its result is the same
+            folder.rename(final)
+        moved = (final / _LIBRARY).is_file()
+        return None if moved else f"error: the build could not be moved to {final}"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _ignore(kb_folder: Path) -> None:
