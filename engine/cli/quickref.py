@@ -10,24 +10,28 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
+from engine.cli.options import json_argument
+
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--write", action="store_true", help="write knowledge/QUICKREF.md")
+    json_argument(parser)
     how.add_argument("--check", action="store_true", help="return 1 when the file is not fresh")
 
 
 def run(options: Namespace) -> int:
     """Print, write or check the page."""
     from engine.actions.quickref import fresh, page, write
+    from engine.cli.output import print_json
 
-    if options.check:
-        if not fresh():
-            sys.stderr.write("kb: knowledge/QUICKREF.md is stale; run kb quickref --write\n")
-        return int(not fresh())
-    if options.write:
-        sys.stdout.write(f"{write()}\n")
-    else:
-        sys.stdout.write(page())
-    return 0
+    file = write() if options.write else None
+    stale = options.check and not fresh()
+    if stale:
+        sys.stderr.write("kb: knowledge/QUICKREF.md is stale; run kb quickref --write\n")
+    if options.json:
+        print_json({"file": str(file) if file else None, "fresh": fresh(), "markdown": page()})
+    elif not options.check:
+        sys.stdout.write(f"{file}\n" if file else page())
+    return int(stale)

@@ -106,7 +106,7 @@ def _next(order: list[Finding], gate: Walk, ask: list[Measure]) -> list[str]:
     """The one change to make if there is one, else the one command to type."""
     best = order[0] if order and order[0].verdict == "matches" else None
     if best is None or not best.diagnosis["fixes"]:
-        return [*gate.do, *(row["command"] for row in ask[:1])]
+        return [*gate.do[:1], *(row["command"] for row in ask[:1]), *gate.do[1:]]
     fix = best.diagnosis["fixes"][0]
     if gate.gate["verdict"] == "done":
         return [*gate.do]

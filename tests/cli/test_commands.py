@@ -137,6 +137,24 @@ def test_every_command_explains_itself(command):
     assert f"usage: kb {command}" in done.stdout
 
 
+LEAVES = [c for c in COMMANDS if c != "session"] + ["session show", "session list", "session log"]
+
+
+@pytest.mark.parametrize("command", LEAVES)
+def test_every_command_speaks_json(command, capsys):
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+
+    assert "--json" in capsys.readouterr().out
+
+
+def test_a_stale_quick_reference_is_exit_1(capsys, monkeypatch):
+    monkeypatch.setattr("engine.actions.quickref.page", lambda: "something else")
+
+    assert main(["quickref", "--check"]) == 1
+    assert "stale" in capsys.readouterr().err
+
+
 def test_a_reader_that_goes_away_is_no_traceback(project):
     done = subprocess.run(
         ["bash", "-c", f"{sys.executable} -c '{KB[2]}' show metrics | head -1"],

@@ -7,7 +7,7 @@ import re
 import pytest
 from markdown_it import MarkdownIt
 
-from engine.cli import COMMANDS
+from engine.cli import COMMANDS, main
 
 ROOT = pathlib.Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -48,3 +48,9 @@ def test_every_folder_of_the_map_exists():
 
     assert len(folders) >= 5
     assert [name for name in folders if not (ROOT / name).is_dir()] == []
+
+
+def test_the_answer_it_shows_is_the_answer(capsys):
+    main(["recommend", "--speedup", "0.3", "--occupancy", "0.4"])
+
+    assert capsys.readouterr().out in TEXT
