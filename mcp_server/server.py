@@ -67,5 +67,7 @@ def _end(number: int, _frame: FrameType | None) -> None:
 
 def _end_children() -> None:
     from engine.measure.isolation import end_all
+    from engine.measure.jobs import drop_scratch
 
     end_all()
+    drop_scratch()

@@ -98,7 +98,9 @@ def narrowed(kernel: Kernel, variant: str | None, target: Wanted) -> Wanted:
     if not possible:
         names = {v.id for v in kernel.variants}
         kind = f"variant of {kernel.id}"
-        raise UnknownNameError(kind, variant or "any", names, f"kb show {kernel.id}")
+        raise UnknownNameError(
+            kind, "any" if variant is None else variant, names, f"kb show {kernel.id}"
+        )
     return "auto" if len(possible) > 1 else next(iter(possible))
 
 

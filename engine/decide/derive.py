@@ -34,9 +34,17 @@ def _derive(program: Program, known: dict[str, float]) -> None:
         if name not in known:
             values = [known.get(o) if isinstance(o, str) else float(o) for o in operands]
             given = [value for value in values if value is not None]
-            value = _apply(op, given) if len(given) == len(values) else None
+            value = _finite(op, given) if len(given) == len(values) else None
             if value is not None:
                 known[name] = value
+
+
+def _finite(op: str, values: list[float]) -> float | None:
+    try:
+        value = _apply(op, values)
+    except OverflowError:
+        return None
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _apply(op: str, values: list[float]) -> float | None:
@@ -70,7 +78,7 @@ def _roof(known: dict[str, float]) -> None:
         peak_tflops=known.get("device.peak_tflops"),
         launch_floor_us=known.get("launch_floor_us"),
     )
-    if floor:
+    if floor and math.isfinite(floor) and math.isfinite(measured / floor):
         known["floor_us"] = floor
         known["attainable_speedup"] = measured / floor
 

@@ -92,7 +92,8 @@ def _stall(*, share: float, issue: float, sm: float, memory: float) -> float:
 def _latency_hiding(*, active: float, wanted: float, latency: float) -> float:
     """Go from ``active`` to ``wanted`` warps per scheduler; saturates [E8, GPA]."""
     idle = 1 - 1 / latency if latency > 1 else 0.0
-    return 1 - (1 - idle**active) / (1 - idle**wanted) if wanted > active else 0.0
+    reached = 1 - idle**wanted
+    return 1 - (1 - idle**active) / reached if wanted > active and reached > 0 else 0.0
 
 
 def _wave_tail(*, waves: float) -> float:

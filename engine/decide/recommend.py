@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import isfinite
 
 from engine.decide.answer import (
     Conclusions,
@@ -40,6 +41,7 @@ def recommend(
         kernel: Its name, for the answer and the commands in it; may be empty.
         launch: Which launch of that kernel in a report, from 0.
     """
+    metrics = {name: value for name, value in metrics.items() if isfinite(value)}
     known = complete(program, metrics, device)
     gate = walk(program["gate"], known)
     level = evidence_level(program, metrics)

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from engine.decide.program import MetricRow, Program
 from engine.errors import BadValueError, UnknownNameError
 
+_PERCENT = 1.5
+"""From here on a share was probably typed as a percentage; 1.01 is a counter's jitter instead."""
+
 HEADLINES = ("speedup", "bandwidth", "occupancy", "kernel-us")
 """The headline flags, without their dashes."""
 
@@ -58,7 +61,7 @@ def _inside(name: str, value: float, row: MetricRow) -> None:
     low, high = row["low"], row["high"]
     if value >= low and (high is None or value <= high):
         return
-    if row["unit"] == "share" and 1 < value <= 100:
+    if row["unit"] == "share" and _PERCENT <= value <= 100:
         cure = f"write {value / 100:.2f} or {value:g}%"
         raise BadValueError(f"{name} is a share from 0 to 1, {value:g} is outside; {cure}")
     span = f"{low:g} to {high:g}" if high is not None else f"at least {low:g}"

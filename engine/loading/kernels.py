@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -66,7 +68,9 @@ def variant_of(kernel: Kernel, target: Target, name: str | None = None) -> Varia
         if name in (None, variant.id):
             return variant
     kind = f"{target} variant of {kernel.id}"
-    raise UnknownNameError(kind, name or "any", (v.id for v in choices), f"kb show {kernel.id}")
+    raise UnknownNameError(
+        kind, "any" if name is None else name, (v.id for v in choices), f"kb show {kernel.id}"
+    )
 
 
 def evaluate(expression: str, sizes: Mapping[str, int]) -> float:
@@ -77,9 +81,14 @@ def evaluate(expression: str, sizes: Mapping[str, int]) -> float:
     """
     evaluator = SimpleEval(names=dict(sizes), functions={"min": min, "max": max})
     try:
-        return float(evaluator.eval(expression))
+        ast.parse(expression, mode="eval")  # simpleeval alone would take statements too
+        value = evaluator.eval(expression)
+        finite = isinstance(value, int | float) and math.isfinite(value)
     except (InvalidExpression, SyntaxError, TypeError, ArithmeticError) as error:
         raise ValueError(f"{expression!r} is not an expression of the axes: {error}") from error
+    if not finite:
+        raise ValueError(f"{expression!r} is not an expression of the axes: it gives {value!r}")
+    return float(value)
 
 
 def _mistakes(kernel: Kernel, folder: Path) -> list[tuple[tuple[str | int, ...], str]]:

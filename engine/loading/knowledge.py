@@ -57,7 +57,7 @@ def load_knowledge(root: Path | None = None) -> Knowledge:
 
 def _read_all(folder: Path) -> tuple[list[LoadedFile], list[Problem]]:
     files: list[LoadedFile] = []
-    problems: list[Problem] = []
+    problems = list(_misspelt(folder))
     for relative in files_of(str(folder)):
         path = folder / relative
         top = relative.partition("/")[0]
@@ -73,6 +73,13 @@ def _read_all(folder: Path) -> tuple[list[LoadedFile], list[Problem]]:
         if record is not None:
             files.append(LoadedFile(relative, shown, record, marks))
     return files, problems
+
+
+def _misspelt(folder: Path) -> Iterator[Problem]:
+    """Name files that look like knowledge and would never be read."""
+    for path in sorted(folder.rglob("*")):
+        if path.suffix.lower() in (".yaml", ".yml") and path.suffix != ".yaml":
+            yield Problem(_shown(path), 1, 1, "file", f"end its name with .yaml, not {path.suffix}")
 
 
 def _shown(path: Path) -> str:

@@ -59,8 +59,13 @@ def read(
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or _TOP
         return None, marks, [_problem(shown, mark, (), error.problem or "not YAML")]
+    except yaml.YAMLError as error:
+        text = " ".join(str(error).split())
+        return None, marks, [_problem(shown, _TOP, (), f"not YAML: {text}")]
     except ValidationError as error:
         return None, marks, [_complaint(shown, item, marks) for item in _causes(error)]
+    except ValueError as error:  # a date that YAML recognises and the calendar does not
+        return None, marks, [_problem(shown, _TOP, (), f"not YAML: {error}")]
 
 
 def _causes(error: ValidationError) -> list[Any]:

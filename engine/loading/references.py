@@ -195,7 +195,14 @@ _LISTS = (
 
 
 def _lost_branches(file: LoadedFile, tree: Tree) -> Iterator[Problem]:
-    nodes = {question.id for question in tree.questions} | {leaf.id for leaf in tree.leaves}
+    seen: set[str] = set()
+    for field in ("questions", "leaves"):
+        for position, node in enumerate(getattr(tree, field)):
+            if node.id in seen:
+                text = f"node {node.id!r} is defined twice"
+                yield at(file.shown, file.marks, (field, position, "id"), text)
+            seen.add(node.id)
+    nodes = seen
     goals: list[tuple[Loc, str]] = [(("root",), tree.root)]
     for position, question in enumerate(tree.questions):
         goals += [

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from engine.errors import EnvironmentGapError
 from engine.measure.compiler_output import first_error, loops_of, resources_of
 from engine.measure.environment import find_ninja
 from engine.measure.isolation import run_child
@@ -122,9 +123,7 @@ def _native_flags(command: list[str]) -> str:
 
 def _compile(final: Path, command: list[str], file: Path) -> str | None:
     """Compile into a folder of its own and rename that; return what was printed on failure."""
-    final.parent.mkdir(parents=True, exist_ok=True)
-    _ignore(final.parent.parent.parent)
-    folder = Path(tempfile.mkdtemp(prefix=".building-", dir=final.parent))
+    folder = _fresh_folder(final.parent)
     try:
         rules = _RULES.format(
             command=shlex.join(command).replace("$", "$$"),
@@ -144,6 +143,16 @@ def _compile(final: Path, command: list[str], file: Path) -> str | None:
         return None if moved else f"error: the build could not be moved to {final}"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fresh_folder(parent: Path) -> Path:
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        _ignore(parent.parent.parent)
+        return Path(tempfile.mkdtemp(prefix=".building-", dir=parent))
+    except OSError as error:
+        gap = f"{error.filename or parent} cannot be written ({error.strerror})"
+        raise EnvironmentGapError(gap, "run in a project that you may write to") from error
 
 
 def _ignore(kb_folder: Path) -> None:

@@ -29,7 +29,7 @@ _PTXAS_FRAME = re.compile(
     r"(?P<load>\d+) bytes spill loads"
 )
 _PTXAS_USED = re.compile(r"Used (?P<registers>\d+) registers(?:.*?, (?P<smem>\d+) bytes smem)?")
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.DOTALL)
 _LOOP_HEAD = re.compile(r"\b(?:for|while)\s*\(")
 
 

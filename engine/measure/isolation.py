@@ -86,6 +86,15 @@ def run_child(
     return ChildEnd(child.returncode, timed_out, seconds, tail(log))
 
 
+def _kill_session(leader: int) -> None:
+    """Kill every process of a session: ninja gives each compiler a process group of its own."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ValueError, IndexError):
+            fields = (entry / "stat").read_text(encoding="ascii", errors="replace")
+            if int(fields.rpartition(")")[2].split()[3]) == leader:
+                os.kill(int(entry.name), signal.SIGKILL)
+
+
 def _wait(child: subprocess.Popen[bytes], deadline: float) -> bool:
     """Return whether the child ended before the deadline."""
     cancel = _CANCEL.get()
@@ -108,13 +117,11 @@ def tail(log: Path) -> str:
 
 def end_all() -> None:
     """Kill every group that is running now: for whoever is about to end this process."""
-    for group in tuple(_LIVE):
-        with suppress(ProcessLookupError):
-            os.killpg(group, signal.SIGKILL)
+    for session in tuple(_LIVE):
+        _kill_session(session)
 
 
 def _end_group(child: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)  # also what the child itself left behind
+    _kill_session(child.pid)  # also what the child itself left behind
     child.wait()
     _LIVE.discard(child.pid)

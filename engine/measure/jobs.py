@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ from engine.model.kernel import Array
 _START = Path(next(iter(engine.__path__))) / "measure" / "worker" / "start.py"
 
 Job = dict[str, Any]
+_SCRATCH: set[str] = set()
 
 
 class JobEnd(NamedTuple):
@@ -40,7 +42,17 @@ def worker_python() -> str:
 def scratch_folder() -> Iterator[Path]:
     """Yield a folder for one job's files; it is gone afterwards, whatever happened."""
     with tempfile.TemporaryDirectory(prefix="kernelkb-", ignore_cleanup_errors=True) as name:
-        yield Path(name)
+        _SCRATCH.add(name)
+        try:
+            yield Path(name)
+        finally:
+            _SCRATCH.discard(name)
+
+
+def drop_scratch() -> None:
+    """Remove every scratch folder: for whoever is about to end this process."""
+    for name in tuple(_SCRATCH):
+        shutil.rmtree(name, ignore_errors=True)
 
 
 def run_job(

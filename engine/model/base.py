@@ -41,4 +41,6 @@ GainKind = Literal[
 class Record(BaseModel):
     """Immutable and closed to unknown keys; attribute docstrings become the JSON schema."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
+    )

@@ -18,6 +18,13 @@ class Derivation(Record):
     op: Literal["quotient", "product", "sum", "difference", "max", "min", "wave-loss"]
     of: tuple[Quantity | float, ...] = Field(min_length=1)
 
+    @model_validator(mode="after")
+    def _takes_that_many(self) -> Self:
+        wanted = {"quotient": 2, "difference": 2, "wave-loss": 1}.get(self.op)
+        if wanted and len(self.of) != wanted:
+            raise ValueError(f"{self.op} takes {wanted} operands, not {len(self.of)}")
+        return self
+
 
 class Metric(Record):
     """One quantity that conditions may refer to."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from engine.errors import KbError
 
 _NAME = "Kernel Name"
+_CURE = "write one with: ncu --import REPORT --csv --page raw --print-units base"
 _SCALES = {  # ncu scales the raw page's units per column unless told --print-units base
     "nsecond": 1.0, "ns": 1.0, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6,
     "second": 1e9, "s": 1e9, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12,
@@ -50,17 +51,27 @@ def read_raw_page(text: str, wanted: Sequence[RawName]) -> list[Launch]:
     head = next((at for at, line in enumerate(lines) if f'"{_NAME}"' in line), None)
     if head is None:
         raise KbError(
-            "this is no raw CSV page of Nsight Compute: it has no column 'Kernel Name'; "
-            "write one with: ncu --import REPORT --csv --page raw --print-units base"
+            "this is no raw CSV page of Nsight Compute: it has no column 'Kernel Name'; " + _CURE
         )
-    rows = list(csv.reader(lines[head:]))
+    rows = _rows(lines[head:])
     columns = {name: at for at, name in enumerate(rows[0])}
+    if "Metric Name" in columns:
+        raise KbError(f"this is the details page of Nsight Compute, not the raw one; {_CURE}")
+    if len(rows) > 2 and len(rows[1]) != len(rows[0]):
+        raise KbError(f"the row of units does not fit the header; {_CURE}")
     units = rows[1] if len(rows) > 1 else []
     return [
         Launch(row[columns[_NAME]], dict(_metrics(row, columns, units, wanted)))
         for row in rows[2:]
         if len(row) == len(rows[0])
     ]
+
+
+def _rows(lines: list[str]) -> list[list[str]]:
+    try:
+        return list(csv.reader(lines))
+    except csv.Error as error:
+        raise KbError(f"this raw page is torn ({error}); {_CURE}") from error
 
 
 def _metrics(

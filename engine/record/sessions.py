@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import yaml
-from pydantic import ValidationError
 
 from engine.errors import SessionError, UnknownNameError
 from engine.model.session import Entry
@@ -59,7 +58,7 @@ def _write_whole(descriptor: int, body: bytes) -> None:
 
 def sessions(folder: Path) -> list[str]:
     """Return the ids of all sessions in a folder, oldest first."""
-    return sorted(path.stem for path in folder.glob("*.yaml"))
+    return sorted(path.stem for path in folder.glob("*.yaml") if path.exists())
 
 
 def read(name: str, folder: Path) -> list[Entry]:
@@ -82,6 +81,6 @@ def read(name: str, folder: Path) -> list[Entry]:
     try:
         documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
         return [Entry.model_validate(document) for document in documents if document]
-    except (yaml.YAMLError, ValidationError) as error:
+    except (OSError, yaml.YAMLError, ValueError) as error:
         first = str(error).splitlines()[0]
         raise SessionError(f"{path} is not a session record: {first}; mend it by hand") from error

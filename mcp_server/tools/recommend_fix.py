@@ -15,7 +15,7 @@ ANNOTATIONS = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
 
-Number = float | str | None
+Number = Annotated[float, Field(strict=True)] | str | None
 
 
 async def recommend_fix(

@@ -1,15 +1,20 @@
 """The shipped knowledge and kernels, held against arithmetic and against themselves."""
 
+import math
 import re
 from pathlib import Path
 
 import pytest
 from programs import knowledge, program
 
+from engine.decide.conditions import holds
 from engine.decide.derive import complete
 from engine.decide.diagnose import verdict
+from engine.decide.gates import walk
+from engine.graph.flatten import flatten
 from engine.loading.kernels import load_kernel
 from engine.loading.paths import shipped
+from engine.model.condition import comparisons
 from engine.record.sessions import read, sessions
 
 CASES = [(b, case) for b in knowledge().bottlenecks for case in b.cases]
@@ -104,3 +109,135 @@ FIXES = {fix for b in knowledge().bottlenecks for fix in b.fixes}
 @pytest.mark.parametrize("variant", KERNEL.kernel.variants, ids=lambda v: f"{v.id}-{v.target}")
 def test_a_variant_applies_only_fixes_that_exist(variant):
     assert set(variant.applies) <= FIXES
+
+
+# Both sides of every limit that only the gate or a guard asks: metrics, what they must lead to.
+GATE = [
+    ({"correct": 1, "speedup": 1.5}, "validate-and-document"),
+    ({"correct": 0, "speedup": 1.5}, "incorrect"),
+    ({"attainable_speedup": 0.79, "speedup": 1.5}, "impossible-time"),
+    ({"attainable_speedup": 0.81, "speedup": 1.5}, "at-roof"),
+    ({"attainable_speedup": 1.11, "speedup": 1.5}, "at-roof"),
+    ({"attainable_speedup": 1.12, "speedup": 1.5}, "validate-and-document"),
+    ({"speedup": 0.49}, "stop-and-profile"),
+    ({"speedup": 0.5}, "close-the-gap"),
+    ({"speedup": 0.99}, "close-the-gap"),
+    ({"speedup": 1.0}, "validate-and-document"),
+    ({"speedup": 2.0}, "validate-and-document"),
+    ({"speedup": 2.01}, "audit-the-baseline"),
+]
+QUIET = {
+    "incorrect-result": ({"correct": 0}, {"correct": 1}),
+    "incorrect-result-cpu": ({"correct": 0}, {"correct": 1}),
+    "profile-of-another-run": ({"profile_ratio": 2.01}, {"profile_ratio": 2.0}),
+    "dram-saturated": ({"dram_utilization": 0.85}, {"dram_utilization": 0.84}),
+    "issue-saturated": ({"issue_rate": 0.8}, {"issue_rate": 0.79}),
+    "under-one-wave": (
+        {"waves": 0.99, "dram_utilization": 0.79},
+        {"waves": 0.99, "dram_utilization": 0.8},
+    ),
+    "cache-resident": ({"cache_ratio": 0.99}, {"cache_ratio": 1.0}),
+    "spills-not-executed": ({"local_instruction_share": 0.02}, {"local_instruction_share": 0.021}),
+    "too-short-for-threads": ({"kernel_us": 19.9}, {"kernel_us": 20.0}),
+}
+SAYS = [(name, *sides) for name, sides in QUIET.items()] + [
+    ("profile-of-another-run", {"profile_ratio": 0.49}, {"profile_ratio": 0.5}),
+    *(
+        ("contradictory-counters", {f"{unit}_utilization": 1.06}, {f"{unit}_utilization": 1.05})
+        for unit in ("dram", "sm", "memory", "l2")
+    ),
+]
+
+
+def awake(one, name, measured):
+    (guard,) = [guard for guard in one["guards"] if guard["id"] == name]
+    return holds(guard["when"], complete(one, measured, None)) is True
+
+
+@pytest.mark.parametrize(("measured", "leaf"), GATE)
+def test_the_gate_turns_exactly_at_its_limits(measured, leaf):
+    assert walk(program()["gate"], complete(program(), measured, None)).gate["id"] == leaf
+
+
+@pytest.mark.parametrize(("name", "inside", "outside"), SAYS)
+def test_a_guard_wakes_exactly_at_its_limit(name, inside, outside):
+    assert awake(program(), name, inside)
+    assert not awake(program(), name, outside)
+
+
+def test_every_guard_has_both_sides():
+    assert {name for name, _, _ in SAYS} == {guard["id"] for guard in program()["guards"]}
+
+
+def broken_by(one):
+    """Yield each case, gate and guard that another program gets wrong."""
+    rows = {row["id"]: row for row in one["bottlenecks"]}
+    for bottleneck, case in CASES:
+        if verdict(rows[bottleneck.id], complete(one, case.metrics, None)) != case.verdict:
+            yield f"{bottleneck.id}: {case.name}"
+    for measured, leaf in GATE:
+        if walk(one["gate"], complete(one, measured, None)).gate["id"] != leaf:
+            yield f"gate: {measured}"
+    for name, inside, outside in SAYS:
+        if not awake(one, name, inside) or awake(one, name, outside):
+            yield f"guard: {name}"
+
+
+@pytest.mark.parametrize("factor", [2.0, 0.5])
+@pytest.mark.parametrize("threshold", [t.id for t in knowledge().thresholds.thresholds])
+def test_a_threshold_that_is_twice_or_half_as_large_is_noticed(threshold, factor):
+    moved = tuple(
+        t.model_copy(update={"value": t.value * factor}) if t.id == threshold else t
+        for t in knowledge().thresholds.thresholds
+    )
+    catalogue = knowledge().thresholds.model_copy(update={"thresholds": moved})
+    other = flatten(knowledge().model_copy(update={"thresholds": catalogue}))
+
+    assert next(broken_by(other), None)
+
+
+def test_the_shipped_program_breaks_none_of_them():
+    assert list(broken_by(program())) == []
+
+
+def test_a_threshold_is_compared_with_its_own_metric():
+    limits = {t.id: t.metric for t in knowledge().thresholds.thresholds}
+    leaves = [
+        leaf
+        for record in (*knowledge().bottlenecks, *knowledge().guards.guards)
+        for condition in (record.when, *(o.when for o in getattr(record, "unless", ())))
+        for leaf in comparisons(condition)
+    ] + [leaf for tree in knowledge().trees for q in tree.questions for leaf in comparisons(q.when)]
+
+    assert all(limits[leaf.threshold] == leaf.metric for leaf in leaves if leaf.threshold)
+
+
+def test_no_two_gpus_share_a_name():
+    names = [
+        name.lower()
+        for device in knowledge().devices.devices
+        for name in {device.id, device.title.lower(), *map(str.lower, device.aliases)}
+    ]
+
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(("bottleneck", "case"), CASES, ids=[f"{b.id}: {c.name}" for b, c in CASES])
+def test_a_case_holds_only_values_that_its_metrics_can_have(bottleneck, case):
+    for name, value in case.metrics.items():
+        row = program()["metrics"].get(name, {"low": 0.0, "high": None})
+
+        assert row["low"] <= value <= (math.inf if row["high"] is None else row["high"])
+
+
+def test_every_recipe_names_a_command_that_exists():
+    for recipe in knowledge().catalogue.recipes:
+        assert recipe.command.split()[0] in {"kb", "ncu", "nsys"}
+
+
+@pytest.mark.parametrize("variant", KERNEL.kernel.variants, ids=lambda v: f"{v.id}-{v.target}")
+def test_a_header_names_the_shapes_of_kernel_yaml(variant):
+    shapes = dict(header(variant))["shapes"]
+
+    for array in (*KERNEL.kernel.inputs, *KERNEL.kernel.outputs):
+        assert f"{array.name} ({', '.join(map(str, array.shape))}) {array.dtype}" in shapes

@@ -1,8 +1,11 @@
 """Fixtures of the MCP tests."""
 
+import contextlib
+import os
 import tempfile
 
 import pytest
+from broken import make
 
 
 @pytest.fixture
@@ -13,3 +16,16 @@ def scratch(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     return str(folder)
+
+
+@pytest.fixture
+def stalled(project):
+    """The source of a kernel whose compiler waits for a pipe that nobody writes to."""
+    folder = make(project, "right")
+    pipe = folder / "wait.txt"
+    os.mkfifo(pipe)
+    source = folder / "naive.cpp"
+    source.write_text(f'#include "wait.txt"\n{source.read_text()}')
+    yield str(source)
+    with contextlib.suppress(OSError):  # a compiler that was left behind ends now
+        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import anyio
 import pytest
@@ -52,10 +53,15 @@ def test_the_whole_loop_over_pipes(project):
             await client.call_tool("profile_kernel", {**where, "workload": "tiny"}),
             await client.call_tool("log_session", {"goal": "try it", "kernel": "broken"}),
         ]
-        return [result.is_error for result in results]
+        return [result.structured_content for result in results]
 
-    assert talk(project, work) == [False] * 4
-    assert len(list((project / "sessions").glob("*-broken.yaml"))) == 1
+    built, timed, why, logged = talk(project, work)
+
+    assert built["build"]["status"] == "built"
+    assert timed["bench"]["speedup"] > 0
+    assert why["profile"]["metrics"]["scalar_loop_count"] >= 1
+    assert why["next"][0].startswith("recommend_fix(target='cpu', metrics=")
+    assert [str(path) for path in (project / "sessions").iterdir()] == [logged["file"]]
 
 
 def hello(project):
@@ -87,6 +93,14 @@ def end(server):
     return server.wait(20)
 
 
+def appears(word):
+    for _ in range(600):
+        if alive(word):
+            return True
+        time.sleep(0.05)
+    return False
+
+
 def test_the_end_of_input_is_a_clean_end(project):
     server = hello(project)
 
@@ -110,3 +124,38 @@ def test_however_the_server_ends_the_kernel_ends_with_it(project, scratch, how):
 
     assert started
     assert settled(scratch, 0)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, None])
+def test_however_the_server_is_asked_to_end_the_compiler_ends_with_it(project, stalled, how):
+    server = hello(project)
+    arguments = {"kernel": "broken", "target": "cpu"}
+    send(server, 2, "tools/call", name="build_kernel", arguments=arguments)
+    started = appears(stalled)
+    if how is not None:
+        server.send_signal(how)
+    end(server)
+
+    assert started
+    assert settled(stalled, 0)
+
+
+def test_a_signal_leaves_no_files_of_a_job(project, scratch):
+    make(project, "endless")
+    server = hello(project)
+    arguments = {"kernel": "broken", "target": "cpu"}
+    send(server, 2, "tools/call", name="bench_kernel", arguments=arguments)
+    started = appears(scratch)
+    server.send_signal(signal.SIGTERM)
+    end(server)
+
+    assert started
+    assert list(Path(scratch).iterdir()) == []
+
+
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_is_told_by_the_exit_code(project, how, code):
+    server = hello(project)
+    server.send_signal(how)
+
+    assert end(server) == code

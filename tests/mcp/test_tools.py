@@ -7,6 +7,7 @@ import anyio
 import pytest
 from broken import make
 from mcp import Client
+from mcp.server.mcpserver.exceptions import ToolError
 from processes import alive, cmdline, settled
 
 from engine.cli import main
@@ -109,7 +110,16 @@ def test_the_text_is_the_structure_and_short():
         ("recommend_fix", {"metrics": {"occupency": 0.4}}, "did you mean 'occupancy'?"),
         ("recommend_fix", {"gpu": "H1000"}, "unknown GPU"),
         ("recommend_fix", {"sped": 0.4}, "sped: extra inputs are not permitted. Accepted: speedup"),
+        ("recommend_fix", {"speedup": [1]}, "speedup.float: input should be a valid number"),
+        ("recommend_fix", {"speedup": True}, "speedup"),
+        ("recommend_fix", {"target": "gpu"}, "target: input should be 'cuda' or 'cpu'"),
         ("build_kernel", {"kernel": "row_softmx"}, "did you mean 'row_softmax'?"),
+        ("build_kernel", {"kernel": "row_softmax", "variant": ""}, "variant of row_softmax ''"),
+        (
+            "profile_kernel",
+            {"kernel": "row_softmax", "target": "cpu", "workload": "tinny"},
+            "did you mean 'tiny'?",
+        ),
         ("bench_kernel", {"kernel": "row_softmax", "variant": "nave"}, "did you mean 'naive'?"),
         ("bench_kernel", {}, "kernel: field required"),
         ("log_session", {"goal": "x", "session": "../x"}, "session field session"),
@@ -123,16 +133,33 @@ def test_misuse_is_one_line_that_says_what_to_do(project, name, arguments, text)
     assert "\n" not in result.content[0].text
 
 
-def test_a_kernel_is_built_timed_and_explained(project):
-    make(project, "right")
-    built = call("build_kernel", kernel="broken", target="cpu").structured_content
-    timed = call("bench_kernel", kernel="broken", target="cpu", workload="tiny").structured_content
-    why = call("profile_kernel", kernel="broken", target="cpu", workload="tiny").structured_content
+def test_an_infinite_cost_is_refused(project):
+    server = build_server()  # a client of ours would send null, others send 1e999
 
-    assert built["build"]["status"] == "built"
-    assert timed["bench"]["speedup"] > 0
-    assert why["profile"]["metrics"]["scalar_loop_count"] >= 1
-    assert why["next"][0].startswith("recommend_fix(target='cpu', metrics=")
+    with pytest.raises(ToolError, match="cost_usd"):
+        anyio.run(server.call_tool, "log_session", {"goal": "x", "cost_usd": float("inf")})
+
+
+def test_a_kernel_yaml_that_no_parser_takes_is_named(project):
+    (make(project, "right") / "kernel.yaml").write_text("id: broken\0\n")
+    result = call("build_kernel", kernel="broken", target="cpu")
+
+    assert "kernel.yaml" in result.content[0].text
+
+
+def test_a_project_that_cannot_be_written_is_named(project):
+    make(project, "right")
+    (project / ".kb").write_text("")
+    result = call("build_kernel", kernel="broken", target="cpu")
+
+    assert str(project / ".kb") in result.content[0].text
+
+
+def test_what_a_build_says_is_short(project):
+    result = call("build_kernel", kernel="row_softmax", target="cpu")
+
+    assert json.loads(result.content[0].text) == result.structured_content
+    assert len(result.content[0].text.encode()) <= 8000
 
 
 @pytest.mark.parametrize(
@@ -153,6 +180,7 @@ def test_a_compiler_error_names_the_line(project):
     found = call("build_kernel", kernel="broken", target="cpu").structured_content["build"]
 
     assert found["error"].startswith("naive.cpp:7:")
+    assert found["cure"] == "fix naive.cpp and build again"
 
 
 def test_a_session_is_logged_in_the_project(project):
@@ -178,3 +206,20 @@ def test_a_cancelled_call_leaves_no_child(project, scratch):
     anyio.run(run)
 
     assert settled(scratch, 0)
+
+
+def test_a_cancelled_build_leaves_no_compiler(project, stalled):
+    async def run():
+        async with Client(build_server()) as client:
+            with anyio.move_on_after(60) as scope:
+                async with anyio.create_task_group() as group:
+                    arguments = {"kernel": "broken", "target": "cpu"}
+                    group.start_soon(client.call_tool, "build_kernel", arguments)
+                    while not alive(stalled):
+                        await anyio.sleep(0.05)
+                    group.cancel_scope.cancel()
+            assert not scope.cancelled_caught
+
+    anyio.run(run)
+
+    assert settled(stalled, 0)

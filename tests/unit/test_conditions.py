@@ -65,3 +65,107 @@ def test_measuring_more_never_turns_excluded_into_matches(row, measured, data):
 
     if verdict(row, known) == "excluded":
         assert verdict(row, more) == "excluded"
+
+
+TRUE, FALSE, OPEN = ["is", "t", ">", 0.0, ""], ["is", "t", "<", 0.0, ""], ["is", "u", ">", 0.0, ""]
+LEAVES = [FALSE, OPEN, TRUE]
+RANK = {False: 0, None: 1, True: 2}
+WORTH = {0: False, 1: None, 2: True}
+
+
+@pytest.mark.parametrize("left", range(3))
+@pytest.mark.parametrize("right", range(3))
+def test_all_is_the_lesser_and_any_the_greater_of_two(left, right):
+    """With false below unknown below true."""
+    parts = [LEAVES[left], LEAVES[right]]
+
+    assert holds(["all", *parts], {"t": 1.0}) is WORTH[min(left, right)]
+    assert holds(["any", *parts], {"t": 1.0}) is WORTH[max(left, right)]
+
+
+@pytest.mark.parametrize("leaf", range(3))
+def test_not_turns_around_what_is_decided(leaf):
+    assert RANK[holds(["not", LEAVES[leaf]], {"t": 1.0})] == 2 - leaf
+
+
+@pytest.mark.parametrize(
+    ("op", "below", "same", "above"),
+    [
+        ("<", True, False, False),
+        ("<=", True, True, False),
+        (">", False, False, True),
+        (">=", False, True, True),
+        ("==", False, True, False),
+        ("!=", True, False, True),
+    ],
+)
+def test_a_limit_itself(op, below, same, above):
+    found = [holds(["is", "a", op, 1.0, ""], {"a": value}) for value in (0.5, 1.0, 1.5)]
+
+    assert found == [below, same, above]
+
+
+NESTED = st.recursive(
+    st.builds(
+        lambda name, op, limit: ["is", name, op, limit, ""],
+        st.sampled_from("abc"),
+        st.sampled_from(["<", "<=", ">", ">=", "==", "!="]),
+        st.sampled_from([0.0, 1.0, "c"]),
+    ),
+    lambda inner: st.one_of(
+        st.builds(lambda part: ["not", part], inner),
+        st.builds(
+            lambda kind, parts: [kind, *parts],
+            st.sampled_from(["all", "any"]),
+            st.lists(inner, min_size=1, max_size=3),
+        ),
+    ),
+    max_leaves=8,
+)
+SOME = st.dictionaries(st.sampled_from("abc"), st.sampled_from([0.0, 0.5, 1.0, 2.0]))
+
+
+@given(NESTED, SOME, SOME)
+def test_measuring_more_never_takes_a_decision_back(condition, more, known):
+    before = holds(condition, known)
+
+    if before is not None:
+        assert holds(condition, {**more, **known}) is before
+
+
+@given(NESTED, SOME)
+def test_what_is_missing_decides(condition, known):
+    """Once all of it is measured nothing stays open, whatever the values are."""
+    while lacking := missing(condition, known):
+        known = {**known, **dict.fromkeys(lacking, 1.0)}
+
+    assert holds(condition, known) is not None
+
+
+@given(NESTED, SOME)
+def test_two_negations_are_none(condition, known):
+    assert holds(["not", ["not", condition]], known) is holds(condition, known)
+
+
+@given(NESTED, SOME, st.booleans())
+def test_every_reason_is_a_comparison_that_holds(condition, known, wanted):
+    for reason in reasons(condition, known, wanted):
+        leaf = ["is", reason["metric"], reason["op"], reason["limit"], ""]
+
+        assert holds(leaf, known)
+
+
+@given(NESTED, SOME)
+def test_a_decided_condition_has_a_reason(condition, known):
+    found = holds(condition, known)
+
+    if found is not None:
+        assert list(reasons(condition, known, found))
+
+
+def test_a_comparison_with_an_unmeasured_quantity_asks_for_both():
+    assert missing(["is", "a", "<", "c", ""], {}) == ["a", "c"]
+
+
+def test_what_cannot_change_the_verdict_is_not_missing():
+    assert missing(["any", ["all", FALSE, OPEN], ["is", "b", ">", 0.0, ""]], {"t": 1.0}) == ["b"]

@@ -1,7 +1,11 @@
 """Derived metrics and the roofline floor."""
 
+import math
+
 import pytest
-from programs import program
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from programs import metrics, program
 
 from engine.decide.derive import complete
 
@@ -47,3 +51,101 @@ def test_arithmetic_can_be_the_floor():
 
 def test_a_floor_that_was_given_prices_the_time():
     assert complete(program(), {"kernel_us": 4.0, "floor_us": 2.0}, None)["attainable_speedup"] == 2
+
+
+def derived(op, *operands):
+    rows = {"derived": [["x", op, list(operands)]], "devices": {}}
+    return complete(rows, {"a": 6.0, "b": 2.0}, None).get("x")
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "value"),
+    [
+        ("quotient", ("a", "b"), 3.0),
+        ("difference", ("a", "b"), 4.0),
+        ("product", ("a", "b", 0.5), 6.0),
+        ("sum", ("a", "b", 1.0), 9.0),
+        ("max", ("a", "b"), 6.0),
+        ("min", ("a", "b"), 2.0),
+        ("wave-loss", (1.5,), 0.25),
+        ("wave-loss", (2.0,), 0.0),
+        ("wave-loss", (0.0,), None),
+        ("quotient", ("a", 0.0), None),
+        ("sum", ("a", "absent"), None),
+        ("max", ("absent", "a"), None),
+    ],
+)
+def test_operations(op, operands, value):
+    assert derived(op, *operands) == value
+
+
+@pytest.mark.parametrize(
+    ("op", "operands"), [("quotient", (1e308, 1e-308)), ("sum", (1.7e308, 1.7e308))]
+)
+def test_what_overflows_is_unknown(op, operands):
+    assert derived(op, *operands) is None
+
+
+def test_a_device_lends_its_facts():
+    known = complete(program(), {}, "h100-sxm")
+
+    assert known["device.sm_count"] == 132
+
+
+def test_without_a_device_its_facts_are_unknown():
+    assert not any(name.startswith("device.") for name in complete(program(), {}, None))
+
+
+def test_a_chain_of_derivations_is_followed_to_its_end():
+    counted = {"dram_read_bytes": 3e9, "dram_write_bytes": 1e9, "algorithmic_bytes": 2e9}
+
+    assert complete(program(), counted, None)["over_fetch"] == 2.0
+
+
+def test_an_empty_kernel_time_has_no_distance_to_the_floor():
+    known = complete(program(), {"kernel_us": 0.0, "floor_us": 2.0}, None)
+
+    assert "attainable_speedup" not in known
+
+
+def test_a_floor_of_nothing_divides_nothing():
+    known = complete(program(), {"kernel_us": 4.0, "floor_us": 0.0}, None)
+
+    assert "attainable_speedup" not in known
+
+
+def test_a_distance_that_was_given_is_kept():
+    measured = {"kernel_us": 4.0, "floor_us": 1.0, "attainable_speedup": 2.0}
+
+    assert complete(program(), measured, None)["attainable_speedup"] == 2.0
+
+
+def test_the_data_sheet_counts_only_as_far_as_a_copy_reaches():
+    known = complete(program(), {"kernel_us": 1e6, "algorithmic_bytes": 2**32}, "h100-sxm")
+    reached = known["device.dram_gbps"] * known["device.achievable_dram_share"]
+
+    assert known["floor_us"] == pytest.approx(2**32 / reached / 1e3)
+
+
+@given(metrics(), st.sampled_from([None, "h100-sxm", "l4"]))
+@settings(max_examples=60, deadline=None)
+def test_completing_keeps_what_was_measured_and_adds_only_finite_numbers(measured, device):
+    known = complete(program(), measured, device)
+
+    assert {name: known[name] for name in measured} == measured
+    assert all(math.isfinite(value) for value in known.values())
+
+
+@given(metrics())
+@settings(max_examples=40, deadline=None)
+def test_completing_twice_is_completing_once(measured):
+    once = complete(program(), measured, "l4")
+
+    assert complete(program(), once, "l4") == once
+
+
+def test_derivations_stand_in_an_order_that_can_be_computed():
+    names = [row[0] for row in program()["derived"]]
+
+    for at, (_, _, operands) in enumerate(program()["derived"]):
+        assert not set(operands) & set(names[at:])

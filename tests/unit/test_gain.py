@@ -1,7 +1,11 @@
 """Prices of fixes: golden figures by hand, bounds for any input."""
 
+import inspect
+import math
+
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from programs import metrics, program
 
 from engine.decide.derive import complete
@@ -60,3 +64,84 @@ def test_every_prediction_is_an_ordered_share_of_the_time(measured):
     for row in program()["bottlenecks"]:
         removed = predict(row["gain"], known, program()["realised"])
         assert removed is None or 0 <= removed[0] <= removed[1] <= removed[2] < 1
+
+
+@pytest.mark.parametrize(
+    ("estimator", "inputs"),
+    [
+        ("amdahl", {"fraction": 0.5, "factor": 0.0}),
+        ("roofline", {"attainable": 0.0}),
+        ("traffic", {"utilization": 0.9, "ratio": 0.0}),
+        ("wave-tail", {"waves": 0.0}),
+        ("wave-tail", {"waves": 2.0}),
+        ("launch-gap", {"gap": 0.5, "call": 9.0}),
+        ("launch-gap", {"gap": 5.0, "call": 0.0}),
+        ("parallelize", {"busy": 4.0, "cores": 4.0}),
+        ("vectorize", {"lanes": 1.0}),
+        ("latency-hiding", {"active": 4.0, "wanted": 4.0, "latency": 8.0}),
+        ("small-grid", {"grid": 264.0, "sms": 132.0, "waves": 1.0}),
+    ],
+)
+def test_where_nothing_can_be_gained_nothing_is_promised(estimator, inputs):
+    assert ESTIMATORS[estimator](**inputs) == 0.0
+
+
+NUMBER = st.sampled_from([0.0, 1e-9, 1.0, 16.0, 1e17, 1e308]) | st.floats(1e-9, 1e308)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@given(data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_no_estimator_trips_over_a_number_that_a_metric_may_have(estimator, data):
+    names = inspect.signature(ESTIMATORS[estimator]).parameters
+    removed = ESTIMATORS[estimator](**{name: data.draw(NUMBER, name) for name in names})
+
+    assert not math.isnan(removed)
+
+
+@given(st.floats(1.0, 100.0), st.floats(1.0, 100.0))
+def test_more_lanes_never_save_less(few, more):
+    few, more = sorted((few, more))
+
+    assert ESTIMATORS["vectorize"](lanes=few) <= ESTIMATORS["vectorize"](lanes=more)
+
+
+def test_the_worst_and_the_usual_share_are_those_of_the_kind():
+    gain = {"estimator": "local-memory", "inputs": {"share": 0.5}, "kind": "elimination"}
+
+    assert predict(gain, {}, {"elimination": [0.9, 0.6]}) == (0.3, 0.45, 0.5)
+
+
+def test_no_gain_row_is_no_price():
+    assert predict(None, {"speedup": 0.3}, {}) is None
+
+
+@pytest.mark.parametrize("kind", ["traffic", "launch"])
+def test_what_removes_the_work_itself_may_go_below_the_roof(kind):
+    gain = {"estimator": "halved-bytes", "inputs": {"utilization": 0.9}, "kind": kind}
+    _, _, high = predict(gain, {"attainable_speedup": 1.0}, {kind: [0.85, 0.6]})
+
+    assert high == 0.45
+
+
+def test_at_the_roof_nothing_else_is_promised():
+    gain = {"estimator": "local-memory", "inputs": {"share": 0.5}, "kind": "elimination"}
+
+    assert predict(gain, {"attainable_speedup": 0.9}, {"elimination": [0.9, 0.6]}) == (0, 0, 0)
+
+
+def test_no_prediction_takes_all_of_the_time():
+    gain = {"estimator": "local-memory", "inputs": {"share": 1.0}, "kind": "validity"}
+    _, _, high = predict(gain, {}, {"validity": [1.0, 1.0]})
+
+    assert as_speedup((0.0, 0.0, high))["high"] == 1000.0
+
+
+def test_every_kind_of_gain_is_calibrated():
+    kinds = {row["gain"]["kind"] for row in program()["bottlenecks"] if row["gain"]}
+
+    assert kinds <= set(program()["realised"])
+
+
+def test_the_worst_is_never_above_the_usual():
+    assert all(worst <= usual for usual, worst in program()["realised"].values())

@@ -1,7 +1,9 @@
 """The speedup gate of the origin, and what is asked before it."""
 
 import pytest
-from programs import program
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from programs import metrics, program
 
 from engine.decide.derive import complete
 from engine.decide.gates import walk
@@ -47,3 +49,71 @@ def test_at_the_roof_is_done_even_when_slower_than_the_reference():
 
 def test_faster_than_possible_is_not_done():
     assert gate(speedup=3.0, attainable_speedup=0.4)["verdict"] == "stop"
+
+
+@pytest.mark.parametrize(
+    ("attainable", "leaf"),
+    [
+        (0.79, "impossible-time"),
+        (0.80, "at-roof"),
+        (1.0, "at-roof"),
+        (1.11, "at-roof"),
+        (1.12, "validate-and-document"),
+    ],
+)
+def test_bands_of_distance_to_the_roof(attainable, leaf):
+    assert gate(speedup=1.5, attainable_speedup=attainable)["id"] == leaf
+
+
+def test_a_wrong_result_comes_before_an_impossible_time():
+    assert gate(speedup=5.0, attainable_speedup=0.1, correct=0)["id"] == "incorrect"
+
+
+def test_a_right_result_is_asked_on():
+    assert gate(speedup=1.5, correct=1)["id"] == "validate-and-document"
+
+
+def test_nothing_at_all_is_no_baseline():
+    found = gate()
+
+    assert (found["id"], found["verdict"]) == ("no-baseline", "caution")
+
+
+def test_a_speedup_of_nan_is_no_baseline():
+    assert gate(speedup=float("nan"))["id"] == "no-baseline"
+
+
+def test_without_a_comparison_only_the_reason_is_given():
+    assert gate()["because"].startswith("Without the time of a reference")
+
+
+def test_far_above_the_roof_the_speedup_decides():
+    assert gate(speedup=0.3, attainable_speedup=4.0)["id"] == "stop-and-profile"
+
+
+def test_the_path_tells_every_question_and_its_answer():
+    path = walk(program()["gate"], complete(program(), {"speedup": 0.7}, None)).path
+
+    assert path == (
+        ("result-correct", "unknown"),
+        ("faster-than-possible", "unknown"),
+        ("slower-than-half", "otherwise"),
+        ("slower-than-reference", "then"),
+    )
+
+
+@given(metrics())
+@settings(max_examples=60, deadline=None)
+def test_every_walk_ends_with_something_to_do(measured):
+    found = walk(program()["gate"], complete(program(), measured, None))
+
+    assert found.gate["id"] in program()["gate"]["leaves"]
+    assert found.do
+
+
+@given(st.floats(0, 1e6), st.floats(0, 1e6))
+def test_a_higher_speedup_never_gets_a_worse_verdict_up_to_twice(slow, fast):
+    order = ["stop", "caution", "continue"]
+    slow, fast = sorted((min(slow, 2.0), min(fast, 2.0)))
+
+    assert order.index(gate(speedup=slow)["verdict"]) <= order.index(gate(speedup=fast)["verdict"])

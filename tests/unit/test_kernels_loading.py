@@ -68,3 +68,81 @@ def test_unknown_variant_is_offered_the_near_one(project):
 
     with pytest.raises(UnknownNameError, match="did you mean 'vectorized'"):
         variant_of(kernel, "cpu", "vectorised")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ('bytes: "8 * rows * cols"', 'bytes: "-8 * rows * cols"', "must be positive, is -"),
+        ('bytes: "8 * rows * cols"', 'bytes: "8 * rows *"', "not an expression of the axes"),
+        (
+            'flops: "5 * rows * cols"',
+            "flops: \"__import__('os').system('true')\"",
+            "not an expression of the axes",
+        ),
+        ("file: reference.py", "file: referense.py", "no file 'referense.py' here"),
+        ("file: reference.py", "file: /etc/passwd", "does not fit"),
+        ("id: vectorized\n", "id: naive\n", "two variants share target and id"),
+        ("flags: []", "flags: [O3]", "every flag starts with '-'"),
+        ("float32: {atol", "float64: {atol", "no tolerance for float32, the type of y"),
+        ("{rows: 1, cols: 1}", "{rows: 0, cols: 1}", "must give a positive size"),
+        ("atol: 1.0e-9", "atol: 1e-9", "write 1.0e-9"),
+        ("atol: 1.0e-9", "atol: 0.0", "greater than 0"),
+        ("entry: row_softmax", "entry: row-softmax", "does not fit"),
+    ],
+)
+def test_another_mistake_is_named_in_place(kernel_file, old, new, complaint):
+    text = kernel_file.read_text()
+    assert old in text
+    kernel_file.write_text(text.replace(old, new, 1))
+
+    with pytest.raises(KnowledgeError, match=r"kernel\.yaml:\d+:\d+: ") as caught:
+        load_kernel("row_softmax")
+
+    assert complaint in str(caught.value)
+
+
+def test_every_file_that_is_missing_is_named_at_once(kernel_file):
+    (kernel_file.parent / "naive.cpp").unlink()
+    (kernel_file.parent / "reference.py").unlink()
+
+    with pytest.raises(KnowledgeError) as caught:
+        load_kernel("row_softmax")
+
+    assert {p.field for p in caught.value.problems} == {"reference.file", "variants.0.source"}
+
+
+@pytest.mark.parametrize("text", ["rows; cols", "rows = 3", "'a' * 3", "'7'", "1e308 * 10 * rows"])
+def test_what_is_no_number_of_the_axes_is_refused(text):
+    with pytest.raises(ValueError, match="not an expression of the axes"):
+        evaluate(text, {"rows": 2, "cols": 3})
+
+
+@pytest.mark.parametrize("text", ["9 ** 9 ** 9", "rows << 70000", "2 ** 100000"])
+def test_an_expression_cannot_occupy_the_machine(text):
+    with pytest.raises(ValueError, match="not an expression of the axes"):
+        evaluate(text, {"rows": 2})
+
+
+def test_a_variant_of_the_other_target_is_not_offered(project):
+    kernel = load_kernel("row_softmax").kernel
+
+    with pytest.raises(UnknownNameError, match="unknown cpu variant of row_softmax 'warp'"):
+        variant_of(kernel, "cpu", "warp")
+
+
+@pytest.mark.parametrize(("target", "plain"), [("cpu", "naive"), ("cuda", "naive")])
+def test_the_plain_variant_stands_first(project, target, plain):
+    assert variant_of(load_kernel("row_softmax").kernel, target).id == plain
+
+
+def test_a_project_kernel_stands_beside_the_shipped_ones(project, kernel_file):
+    shutil.move(kernel_file.parent, project / "kernels" / "mine")
+
+    assert set(kernel_folders()) == {"mine", "row_softmax"}
+
+
+def test_a_folder_without_a_kernel_yaml_is_no_kernel(project):
+    (project / "kernels" / "notes").mkdir(parents=True)
+
+    assert set(kernel_folders()) == {"row_softmax"}

@@ -67,3 +67,64 @@ def test_a_missing_file_is_named(knowledge_copy):
 
 def test_a_folder_that_does_not_exist_is_said_to_not_exist(tmp_path):
     assert "no such folder" in problems(tmp_path / "nowhere")[0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["metrics.yaml", "devices.yaml", "thresholds.yaml", "guards.yaml", "calibration.yaml"],
+)
+def test_each_single_file_is_required(knowledge_copy, name):
+    (knowledge_copy / name).unlink()
+    (found,) = problems(knowledge_copy)
+
+    assert found.endswith(f"{name}:1:1: file: this file is required")
+
+
+def test_a_file_that_does_not_load_makes_no_noise_about_its_references(knowledge_copy):
+    edit(knowledge_copy, "metrics.yaml", "metrics:", "metriks:")
+
+    assert all("metrics.yaml" in text for text in problems(knowledge_copy))
+
+
+def test_a_broken_file_does_not_hide_another_one(knowledge_copy):
+    edit(knowledge_copy, GRID, "level: L0", "level: L9")
+    edit(knowledge_copy, "guards.yaml", "target: cuda", "target: cudda")
+    (knowledge_copy / "notes.yaml").write_text("a: 1\n")
+
+    assert len(problems(knowledge_copy)) == 3
+
+
+@pytest.mark.parametrize("name", ["new-one.yml", "new-one.YAML"])
+def test_an_entry_with_another_suffix_is_not_lost(knowledge_copy, name):
+    """Somebody who adds one would otherwise see it pass every check and never decide anything."""
+    (knowledge_copy / "bottlenecks" / "latency" / name).write_text("id: new-one\n")
+
+    assert any(name in text for text in problems(knowledge_copy))
+
+
+def test_a_bottleneck_outside_every_group_is_refused(knowledge_copy):
+    (knowledge_copy / GRID).rename(knowledge_copy / "bottlenecks" / "small-grid.yaml")
+
+    assert "belongs in bottlenecks/parallelism/" in problems(knowledge_copy)[0]
+
+
+def test_paths_are_shown_from_where_one_stands(knowledge_copy, monkeypatch):
+    monkeypatch.chdir(knowledge_copy.parent)
+    edit(knowledge_copy, GRID, "metric: waves,", "metric: wave,")
+
+    assert problems(knowledge_copy)[0].startswith(f"knowledge/{GRID}:")
+
+
+def test_two_loads_of_the_same_files_are_equal(knowledge_copy):
+    assert load_knowledge(knowledge_copy) == load_knowledge()
+
+
+def test_the_digest_names_the_content_and_not_the_place(knowledge_copy):
+    assert load_knowledge(knowledge_copy).sha256 == load_knowledge().sha256
+
+
+@pytest.mark.parametrize("of", ["[working_set_bytes]", "[working_set_bytes, cache_bytes, 2.0]"])
+def test_a_quotient_has_two_operands(knowledge_copy, of):
+    edit(knowledge_copy, "metrics.yaml", "of: [working_set_bytes, cache_bytes]", f"of: {of}")
+
+    assert any("metrics.yaml:" in text for text in problems(knowledge_copy))

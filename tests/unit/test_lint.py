@@ -3,6 +3,7 @@
 import pytest
 from programs import knowledge
 
+from engine.checks import lint as lint_module
 from engine.checks.lint import lint
 from engine.model.bottleneck import Case, Gain
 from engine.model.metric import Derivation
@@ -102,3 +103,50 @@ def test_a_metric_of_the_other_hardware_is_named():
     found = complaints(changed("single-threaded", target="cuda", cases=cpu.cases))
 
     assert any("does not exist on cuda" in text for text in found)
+
+
+def test_a_metric_that_nothing_collects_is_named():
+    metrics = tuple(
+        m.model_copy(update={"recipe": None}) if m.id == "issue_rate" else m
+        for m in knowledge().catalogue.metrics
+    )
+    catalogue = knowledge().catalogue.model_copy(update={"metrics": metrics})
+    found = complaints(knowledge().model_copy(update={"catalogue": catalogue}))
+
+    assert "memory-latency-bound: asks issue_rate, which nothing collects" in found
+
+
+def test_a_question_that_no_walk_reaches_is_named():
+    (tree,) = knowledge().trees
+    lost = tree.model_copy(
+        update={"questions": (*tree.questions, tree.questions[1].model_copy(update={"id": "lost"}))}
+    )
+    found = complaints(knowledge().model_copy(update={"trees": (lost,)}))
+
+    assert any(c.startswith("gate:performance-gate/lost: cannot be reached") for c in found)
+
+
+def test_a_gate_that_leads_back_to_itself_is_a_circle():
+    (tree,) = knowledge().trees
+    back = tree.questions[-1].model_copy(update={"then": tree.root})
+    broken = tree.model_copy(update={"questions": (*tree.questions[:-1], back)})
+    found = complaints(knowledge().model_copy(update={"trees": (broken,)}))
+
+    assert found
+    assert all("depends on itself" in c for c in found)
+
+
+def test_every_check_says_in_one_sentence_what_it_proves():
+    checks = [f for name, f in vars(lint_module).items() if name.startswith(("every_", "truth_"))]
+
+    assert len(checks) == 8
+    assert all(check.__doc__.count(".") == 1 and check.__doc__.endswith(".") for check in checks)
+
+
+def test_every_complaint_of_a_badly_broken_base_is_made():
+    only = Case(name="only", metrics={"waves": 0.5}, verdict="excluded")
+    broken = changed(
+        "small-grid", cases=(only,), gain=Gain(estimator="nothing", kind="parallelism")
+    )
+
+    assert len(complaints(broken)) >= 3

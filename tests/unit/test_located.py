@@ -70,3 +70,100 @@ def test_what_is_no_record_is_one_complaint_with_a_place(tmp_path, text):
     (found,) = complaints(tmp_path, text)
 
     assert found[0].isdigit()
+
+
+@pytest.mark.parametrize("word", ["yes", "No", "on", "OFF"])
+def test_a_bare_truth_word_is_offered_in_quotes(tmp_path, word):
+    text = GOOD.replace("id: busy", f"id: {word}")
+
+    assert f"2:9: thresholds.0.id: YAML reads a bare {word} as a truth value" in "\n".join(
+        complaints(tmp_path, text)
+    )
+
+
+@pytest.mark.parametrize("value", ["'no'", '"off"', "60% of peak"])
+def test_text_that_says_that_it_is_text_is_left_alone(tmp_path, value):
+    path = tmp_path / "thresholds.yaml"
+    path.write_text(GOOD.replace("Below it a level is no limit.", value))
+
+    assert load(path, ThresholdCatalogue).thresholds[0].why == value.strip("'\"")
+
+
+@pytest.mark.parametrize(
+    ("written", "cure"),
+    [
+        ("1e3", "write 1.0e+3"),
+        ("-2e5", "write -2.0e+5"),
+        ("2.5E6", "write 2.5e+6"),
+        ("60 %", "write 0.6, not 60 %"),
+        ("2.5%", "write 0.025, not 2.5%"),
+        ("190:20:30", "another base"),
+        ("007", "another base"),
+        ("-.inf", "nothing can be compared with -.inf"),
+    ],
+)
+def test_a_number_that_yaml_reads_otherwise_is_refused_with_the_cure(tmp_path, written, cure):
+    (found,) = complaints(tmp_path, GOOD.replace("0.6", written))
+
+    assert found.startswith("4:12: thresholds.0.value: ")
+    assert cure in found
+
+
+@pytest.mark.parametrize("written", ["nan", "NaN", "inf", "Infinity", "1.0e+400"])
+def test_a_limit_is_finite_however_it_is_spelt(tmp_path, written):
+    """A bare nan is text to YAML and a number to pydantic; nothing compares with it."""
+    (found,) = complaints(tmp_path, GOOD.replace("0.6", written))
+
+    assert found.startswith("4:")
+
+
+@pytest.mark.parametrize("written", ["0.6e-2", "6.0e+2", "1_000", "6", "-0.5"])
+def test_a_number_that_yaml_reads_as_one_is_taken(tmp_path, written):
+    path = tmp_path / "thresholds.yaml"
+    path.write_text(GOOD.replace("0.6", written))
+
+    assert load(path, ThresholdCatalogue).thresholds[0].value == float(written)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [GOOD.replace("0.6", "2026-13-45"), GOOD + "\x07", GOOD + "\x00"],
+    ids=["a date that does not exist", "a bell", "a null byte"],
+)
+def test_what_the_yaml_reader_trips_over_is_a_complaint(tmp_path, text):
+    (found,) = complaints(tmp_path, text)
+
+    assert found[0].isdigit()
+
+
+def test_a_second_document_is_refused(tmp_path):
+    (found,) = complaints(tmp_path, GOOD + "---\n" + GOOD)
+
+    assert found.startswith("8:1: file: ")
+
+
+@pytest.mark.parametrize("text", [GOOD.replace("\n", "\r\n"), "\ufeff" + GOOD], ids=["crlf", "bom"])
+def test_files_of_another_editor_load(tmp_path, text):
+    path = tmp_path / "thresholds.yaml"
+    path.write_bytes(text.encode())
+
+    assert load(path, ThresholdCatalogue).thresholds[0].id == "busy"
+
+
+def test_complaints_stand_in_the_order_of_the_file(tmp_path):
+    text = GOOD.replace("id: busy", "id: yes").replace("0.6", "60%").replace("why: B", "why: .inf")
+    lines = [int(found.partition(":")[0]) for found in complaints(tmp_path, text)]
+
+    assert lines == sorted(lines)
+    assert lines[:2] == [2, 4]
+
+
+def test_a_key_that_resembles_nothing_gets_no_offer(tmp_path):
+    text = GOOD.replace("    why:", "    zzzzzz: 1\n    why:")
+
+    assert any(c.endswith("zzzzzz: unknown key") for c in complaints(tmp_path, text))
+
+
+def test_a_file_that_is_not_there_is_a_complaint(tmp_path):
+    with pytest.raises(KnowledgeError, match=r":1:1: file: cannot be read: No such file"):
+        load(tmp_path / "absent.yaml", ThresholdCatalogue)

@@ -1,5 +1,8 @@
 """Recorded pages of Nsight Compute, and what is no such page."""
 
+import csv
+import math
+import re
 from pathlib import Path
 
 import pytest
@@ -90,3 +93,148 @@ def test_the_coalesced_softmax_is_told_that_it_is_done():
 
     assert answer["gate"]["verdict"] == "done"
     assert answer["diagnoses"][0]["bottleneck"] == "near-roofline"
+
+
+def cells(name):
+    """The recorded row as the csv module reads it: column to (cell, unit)."""
+    heads, units, row = csv.reader(page(name).splitlines())
+    return {head: (cell, unit) for head, cell, unit in zip(heads, row, units, strict=True)}
+
+
+@pytest.mark.parametrize("name", ["naive", "warp"])
+def test_every_metric_is_what_the_page_says_in_our_unit(name):
+    found, raw = launch(name).metrics, cells(name)
+
+    for metric, names, scale in WANTED:
+        said = [raw[n][0].replace(",", "") for n in names if n in raw]
+        numbers = [float(cell) for cell in said if re.fullmatch(r"[-+\d.e]+", cell)]
+        expected = pytest.approx(numbers[0] * scale) if numbers else None
+
+        assert found.get(metric) == expected
+
+
+@pytest.mark.parametrize("name", ["naive", "warp"])
+def test_every_metric_of_a_real_page_is_finite_and_possible(name):
+    for metric, value in launch(name).metrics.items():
+        row = program()["metrics"][metric]
+
+        assert math.isfinite(value)
+        assert row["low"] <= value
+        assert row["high"] is None or value <= row["high"] * 1.01
+
+
+@pytest.mark.parametrize("name", ["naive", "warp"])
+def test_an_h100_page_holds_nearly_all_of_what_is_wanted(name):
+    assert len(launch(name).metrics) >= 0.9 * len(WANTED)
+
+
+@pytest.mark.parametrize("name", ["naive", "warp"])
+def test_a_recorded_page_says_nothing_about_the_machine_it_came_from(name):
+    raw = cells(name)
+
+    assert raw["Process Name"][0] == raw["Host Name"][0] == ""
+    assert not re.search(r"/(home|root|tmp|work|usr|opt)/", page(name))
+
+
+def test_the_two_variants_differ_as_the_story_says():
+    naive, warp = launch("naive").metrics, launch("warp").metrics
+
+    assert naive["sector_load_useful_bytes"] < 16 < warp["sector_load_useful_bytes"]
+    assert naive["dram_utilization"] < 0.3 < 0.85 < warp["dram_utilization"]
+    assert naive["waves"] < 1 < warp["waves"]
+
+
+def test_the_preferred_raw_name_wins():
+    text = '"Kernel Name","old","new"\n"","",""\n"k","1","2"\n'
+
+    assert read_raw_page(text, [RawName("m", ("new", "old"), 1.0)])[0].metrics == {"m": 2.0}
+
+
+def test_a_silent_counter_leaves_the_word_to_the_next_name():
+    text = '"Kernel Name","old","new"\n"","",""\n"k","1","n/a"\n'
+
+    assert read_raw_page(text, [RawName("m", ("new", "old"), 1.0)])[0].metrics == {"m": 1.0}
+
+
+def test_every_launch_is_kept_in_order():
+    text = small("1") + '"1","j","2"\n"2","k","3"\n'
+    found = read_raw_page(text, [RawName("m", ("m",), 1.0)])
+
+    assert [(one.kernel, one.metrics["m"]) for one in found] == [("k", 1), ("j", 2), ("k", 3)]
+
+
+def test_a_kernel_name_may_hold_commas_and_quotes():
+    text = small("1").replace('"k"', '"void k<float, 4>(const char *, ""x"")"')
+
+    assert read_raw_page(text, [])[0].kernel == 'void k<float, 4>(const char *, "x")'
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor"), [("nsecond", 1), ("us", 1e3), ("msecond", 1e6), ("Gbyte", 1e9), ("%", 1)]
+)
+def test_units(unit, factor):
+    assert value("3", unit) == pytest.approx(0.03 * factor)
+
+
+def test_windows_line_ends_are_line_ends():
+    text = small("1")
+
+    assert read_raw_page(text.replace("\n", "\r\n"), []) == read_raw_page(text, [])
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
+def test_a_page_that_was_cut_off_gives_whole_launches_or_none(share):
+    text = page("naive")
+    cut = text[: int(len(text) * share)]
+
+    assert read_raw_page(cut, WANTED) in ([], [launch("naive")])
+
+
+def test_a_row_of_units_that_is_too_short_is_no_crash():
+    text = '"ID","Kernel Name","m"\n"",""\n"0","k","3"\n'
+
+    try:
+        found = read_raw_page(text, [RawName("m", ("m",), 0.01)])
+    except KbError:
+        return
+    assert found in ([], read_raw_page(small("3", ""), [RawName("m", ("m",), 0.01)]))
+
+
+def test_a_quote_that_never_closes_is_no_crash():
+    text = small("1") + '"1","k' + "x,y\n" * 50_000
+
+    try:
+        found = read_raw_page(text, [])
+    except KbError:
+        return
+    assert found == read_raw_page(small("1"), [])
+
+
+DETAILS = """\
+"ID","Process ID","Kernel Name","Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"
+"0","1","k","0","9.0","GPU Speed Of Light Throughput","DRAM Throughput","%","7.11"
+"0","1","k","0","9.0","GPU Speed Of Light Throughput","Duration","us","11379.4"
+"0","1","k","0","9.0","Occupancy","Achieved Occupancy","%","6.2"
+"""  # noqa: E501
+
+
+def test_the_details_page_is_not_taken_for_launches_that_measured_nothing():
+    with pytest.raises(KbError, match="--page raw"):
+        read_raw_page(DETAILS, WANTED)
+
+
+def test_the_naive_softmax_is_not_told_to_raise_its_occupancy():
+    metrics = {**launch("naive").metrics, "speedup": 0.05, "algorithmic_bytes": 2**30}
+    answer = recommend(program(), metrics, device="h100-sxm")
+    said = [d["bottleneck"] for d in answer["diagnoses"] if d["verdict"] == "matches"]
+
+    assert answer["gate"]["verdict"] == "stop"
+    assert not {"memory-latency-bound", "occupancy-limited-registers", "near-roofline"} & set(said)
+
+
+def test_the_finished_softmax_gets_no_change_to_make():
+    metrics = {**launch("warp").metrics, "kernel_us": 376.0, "algorithmic_bytes": 2**30}
+    answer = recommend(program(), {**metrics, "speedup": 1.55}, device="h100-sxm")
+
+    assert answer["gate"]["verdict"] == "done"
+    assert not any("change one thing" in step for step in answer["next"])

@@ -3,8 +3,11 @@
 import json
 import multiprocessing
 import os
+from typing import get_args
 
+import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from programs import graph, knowledge, metrics, program
 
 from engine.actions.program import decision_program
@@ -12,8 +15,14 @@ from engine.decide.conditions import holds
 from engine.decide.derive import complete
 from engine.decide.diagnose import diagnose, verdict
 from engine.decide.gates import walk
+from engine.decide.recommend import recommend
+from engine.errors import KnowledgeError
 from engine.graph.flatten import flatten
 from engine.graph.walk import leaf, silenced, verdicts
+from engine.loading.digest import digest
+from engine.model.bottleneck import Group
+
+GROUPS = get_args(Group)
 
 
 @given(metrics())
@@ -93,3 +102,100 @@ def test_writers_at_the_same_time_leave_one_whole_cache(knowledge_copy, tmp_path
 
     assert len(set(digests)) == 1
     assert [p.suffix for p in (tmp_path / "cache" / "kernelkb").iterdir()] == [".json"]
+
+
+CASES = [case.metrics for b in knowledge().bottlenecks for case in b.cases]
+
+
+@given(st.sampled_from(CASES), metrics(), st.sampled_from([None, "l4", "b200"]))
+@settings(max_examples=60, deadline=None)
+def test_program_and_graph_agree_around_every_case(case, measured, device):
+    known = complete(program(), {**measured, **case}, device)
+
+    assert {r["id"]: verdict(r, known) for r in program()["bottlenecks"]} == verdicts(
+        graph(), known
+    )
+
+
+def test_a_second_start_reads_no_knowledge(knowledge_copy, monkeypatch):
+    first = decision_program(str(knowledge_copy))
+    monkeypatch.setattr("engine.loading.knowledge.load_knowledge", None)
+
+    assert decision_program(str(knowledge_copy)) == first
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    ["", "{", "[]", "null", '"text"', "{}", '{"schema": 1}', '{"schema": 1, "knowledge": 3}'],
+)
+def test_a_cache_of_anything_else_is_ignored(knowledge_copy, tmp_path, monkeypatch, rubbish):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    whole = decision_program(str(knowledge_copy))
+    (kept,) = (tmp_path / "cache" / "kernelkb").glob("program-*.json")
+    kept.write_text(rubbish)
+
+    assert decision_program(str(knowledge_copy)) == whole
+
+
+def test_a_damaged_cache_is_mended(knowledge_copy, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    whole = decision_program(str(knowledge_copy))
+    (kept,) = (tmp_path / "cache" / "kernelkb").glob("program-*.json")
+    kept.write_bytes(b"\xff\xfe")
+    decision_program(str(knowledge_copy))
+
+    assert json.loads(kept.read_text()) == whole
+
+
+@pytest.mark.parametrize("change", ["add", "remove", "rename"])
+def test_the_set_of_files_is_part_of_the_content(knowledge_copy, change):
+    before = digest(str(knowledge_copy))
+    path = knowledge_copy / "trees" / "performance-gate.yaml"
+    match change:
+        case "add":
+            (knowledge_copy / "trees" / "another.yaml").write_text(path.read_text())
+        case "remove":
+            path.unlink()
+        case "rename":
+            path.rename(path.with_name("another.yaml"))
+
+    assert digest(str(knowledge_copy)) != before
+
+
+def test_a_broken_edit_is_said_although_the_old_program_is_cached(knowledge_copy):
+    decision_program(str(knowledge_copy))
+    path = knowledge_copy / "thresholds.yaml"
+    path.write_text(path.read_text().replace("value: 0.5\n", "valu: 0.5\n", 1))
+
+    with pytest.raises(KnowledgeError, match=r"thresholds\.yaml:\d+:\d+: "):
+        decision_program(str(knowledge_copy))
+
+
+def test_an_answer_follows_an_edited_threshold(knowledge_copy):
+    edited = knowledge_copy / "thresholds.yaml"
+    text = edited.read_text()
+    gates = []
+    for limit in ("0.5", "0.25"):
+        edited.write_text(text.replace("value: 0.5\n", f"value: {limit}\n", 1))
+        answer = recommend(decision_program(str(knowledge_copy)), {"speedup": 0.3})
+        gates.append(answer["gate"]["id"])
+
+    assert gates == ["stop-and-profile", "close-the-gap"]
+
+
+def test_every_threshold_is_named_where_it_decides():
+    text = json.dumps(program())
+
+    assert all(
+        f"threshold {t.id} ({t.evidence})" in text for t in knowledge().thresholds.thresholds
+    )
+
+
+def test_bottlenecks_stand_in_the_order_of_their_groups():
+    order = [GROUPS.index(row["group"]) for row in program()["bottlenecks"]]
+
+    assert order == sorted(order)
+
+
+def test_flattening_twice_gives_the_same():
+    assert flatten(knowledge()) == program()

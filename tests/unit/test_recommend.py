@@ -1,9 +1,11 @@
 """The whole answer: its contract, its honesty, and figures worked out by hand."""
 
+import json
 from typing import get_type_hints
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from programs import metrics, program
 
 from engine.decide import answer as plain
@@ -219,3 +221,234 @@ def test_a_naive_cpu_kernel_gets_both_of_its_causes():
     )
 
     assert set(matches(answer)) == {"single-threaded", "not-vectorised"}
+
+
+MEASUREMENT_OR_SIZE = {"timing-artifact", "problem-too-small", "near-roofline"}
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "speedup": st.floats(0, 100),
+            "dram_utilization": st.floats(0, 1),
+            "occupancy": st.floats(0, 1),
+            "kernel_us": st.floats(0.1, 1e7),
+        },
+    ),
+    st.sampled_from([None, "h100-sxm", "l4", "a100-80-sxm"]),
+)
+@settings(max_examples=150, deadline=None)
+def test_four_numbers_name_no_mechanism_on_any_gpu(four, device):
+    answer = recommend(program(), four, device=device)
+
+    assert set(matches(answer)) <= NO_MECHANISM | MEASUREMENT_OR_SIZE
+    assert answer["evidence_level"] in ("L0", "L1")
+
+
+@given(metrics(), st.sampled_from(["cpu", "cuda"]))
+@settings(max_examples=60, deadline=None)
+def test_nothing_is_advised_about_a_wrong_result(measured, target):
+    answer = recommend(program(), {**measured, "correct": 0.0}, target=target, device="l4")
+
+    assert answer["gate"]["id"] == "incorrect"
+    assert matches(answer) == []
+
+
+@given(metrics(), st.data())
+@settings(max_examples=60, deadline=None)
+def test_nan_is_the_same_as_not_measured(measured, data):
+    silent = data.draw(st.sets(st.sampled_from(sorted(program()["metrics"])))) - set(measured)
+    padded = {**measured, **dict.fromkeys(silent, float("nan"))}
+
+    assert recommend(program(), padded) == recommend(program(), measured)
+
+
+def test_a_counter_that_said_nothing_lifts_no_level_of_evidence():
+    assert ask(speedup=0.3, sector_load_useful_bytes=float("nan"))["evidence_level"] == "L0"
+
+
+@given(metrics(), st.randoms(use_true_random=False))
+@settings(max_examples=40, deadline=None)
+def test_the_order_of_the_metrics_does_not_matter(measured, draw):
+    names = list(measured)
+    draw.shuffle(names)
+    mixed = {name: measured[name] for name in names}
+
+    assert recommend(program(), mixed) == recommend(program(), measured)
+
+
+@given(metrics())
+@settings(max_examples=30, deadline=None)
+def test_deciding_changes_nothing_that_it_was_given(measured):
+    before = (json.dumps(program()), dict(measured))
+    recommend(program(), measured, device="h100-sxm")
+
+    assert (json.dumps(program()), measured) == before
+
+
+def extreme(row):
+    top = row["high"] if row["high"] is not None else 1e308
+    return st.sampled_from(sorted({row["low"], min(1.0, top), top}))
+
+
+EXTREMES = {name: extreme(row) for name, row in program()["metrics"].items()}
+
+
+@given(st.fixed_dictionaries({}, optional=EXTREMES), st.sampled_from(["cpu", "cuda"]))
+@settings(max_examples=150, deadline=None)
+def test_every_answer_is_json_even_at_the_edges_of_what_can_be_measured(measured, target):
+    json.dumps(recommend(program(), measured, target=target, device="l4"), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "measured",
+    [
+        {"kernel_us": 1e308, "floor_us": 1e-300},
+        {"kernel_us": 1e308, "algorithmic_bytes": 1.0, "copy_peak_gbps": 1e300},
+    ],
+)
+def test_a_distance_beyond_all_numbers_is_unknown(measured):
+    json.dumps(ask(**measured), allow_nan=False)
+
+
+@given(metrics("cuda"))
+@settings(max_examples=60, deadline=None)
+def test_every_confidence_is_a_share_and_that_of_the_unknown_is_none(measured):
+    for diagnosis in recommend(program(), measured)["diagnoses"]:
+        if diagnosis["verdict"] == "unknown":
+            assert diagnosis["confidence"] == 0
+        else:
+            assert 0 < diagnosis["confidence"] <= 1
+
+
+@given(metrics("cuda"))
+@settings(max_examples=60, deadline=None)
+def test_nothing_is_both_advised_and_withheld(measured):
+    answer = recommend(program(), measured)
+    said = {d["bottleneck"] for d in answer["diagnoses"]}
+
+    assert not said & {row["bottleneck"] for row in answer["suppressed"]}
+
+
+@given(metrics("cuda"))
+@settings(max_examples=60, deadline=None)
+def test_the_reason_of_a_match_was_measured(measured):
+    for diagnosis in recommend(program(), measured, device="l4")["diagnoses"]:
+        for reason in diagnosis["because"]:
+            assert reason["source"]
+
+
+def test_every_diagnosis_has_a_name_of_its_own():
+    names = [d["bottleneck"] for d in ask()["diagnoses"]]
+
+    assert len(names) == len(set(names))
+
+
+def test_no_numbers_at_all_ask_for_a_baseline_first():
+    answer = ask()
+
+    assert answer["gate"]["id"] == "no-baseline"
+    assert answer["measure_next"][0]["metric"] == "speedup"
+    assert answer["headroom"] is None
+
+
+def test_the_headroom_is_what_was_measured_over_the_floor():
+    answer = ask(kernel_us=100.0, floor_us=25.0)
+
+    assert answer["headroom"] == {"floor_us": 25.0, "measured_us": 100.0, "attainable_speedup": 4.0}
+
+
+def test_a_look_alike_that_was_ruled_out_is_named_with_the_number():
+    answer = ask(dram_utilization=0.91, over_fetch=1.02, sm_utilization=0.3, attainable_speedup=1.3)
+    (found,) = [d for d in answer["diagnoses"] if d["bottleneck"] == "dram-bandwidth-bound"]
+
+    assert {"bottleneck": "uncoalesced-global-access", "because": "over_fetch 1.02 <= 1.5"} in (
+        found["ruled_out"]
+    )
+
+
+def test_an_open_look_alike_costs_confidence():
+    sure = ask(dram_utilization=0.9, over_fetch=1.02, attainable_speedup=2.0)
+    open_ = ask(dram_utilization=0.9, attainable_speedup=2.0)
+    confidence = [
+        next(d["confidence"] for d in a["diagnoses"] if d["bottleneck"] == "dram-bandwidth-bound")
+        for a in (sure, open_)
+    ]
+
+    assert confidence == [1.0, 0.8]
+
+
+def test_a_guard_says_which_number_woke_it():
+    answer = ask(speedup=0.6, dram_utilization=0.86)
+    (row,) = [r for r in answer["suppressed"] if r["guard"] == "dram-saturated"][:1]
+
+    assert row["because"].startswith("dram_utilization 0.86 >= 0.85: ")
+
+
+def test_the_cpu_is_not_offered_what_only_a_gpu_can_have():
+    names = {d["bottleneck"] for d in ask(target="cpu", speedup=0.3)["diagnoses"]}
+
+    assert names == {"cpu-dram-bound", "dispatch-bound", "not-vectorised", "single-threaded"}
+
+
+def test_a_stop_comes_with_one_command_to_type():
+    answer = ask(speedup=0.3, occupancy=0.4)
+
+    assert answer["next"].count(answer["measure_next"][0]["command"]) == 1
+
+
+def test_t2_a_tiny_grid_is_named_before_anything_about_memory():
+    answer = ask(
+        "l4", dram_utilization=0.04, occupancy=0.08, grid_block_count=2, waves=0.01, correct=1
+    )
+
+    assert matches(answer)[0] == "small-grid"
+    assert "dram-bandwidth-bound" not in matches(answer)
+    assert point(answer, "small-grid") == pytest.approx(1 / (1 - 0.8 * 0.966), abs=0.05)
+
+
+def test_t3_halved_bytes_are_worth_at_most_one_point_eight():
+    answer = ask("a100-80-sxm", dram_utilization=0.91, occupancy=0.85, over_fetch=1.02)
+    (found,) = [d for d in answer["diagnoses"] if d["bottleneck"] == "dram-bandwidth-bound"]
+
+    assert found["predicted_speedup"]["high"] == pytest.approx(1 / (1 - 0.455), abs=0.01)
+
+
+def test_t4_smaller_types_are_not_the_first_cure_of_waste():
+    answer = ask(
+        dram_utilization=0.88,
+        memory_utilization=0.88,
+        over_fetch=3.9,
+        sector_load_useful_bytes=8,
+        sectors_per_load=16,
+    )
+
+    assert answer["diagnoses"][0]["fixes"][0]["id"] != "reduce-precision"
+    assert "dram-bandwidth-bound" not in matches(answer)
+
+
+def test_t6_nobody_is_told_a_register_count_that_occupancy_alone_would_want():
+    fixes = ask(
+        "a100-80-sxm",
+        limit_registers_block_count=1,
+        limit_shared_memory_block_count=8,
+        limit_warps_block_count=8,
+        limit_blocks_block_count=32,
+        theoretical_occupancy=0.125,
+        issue_rate=0.25,
+        eligible_warps=0.3,
+        sm_utilization=0.30,
+        memory_utilization=0.20,
+        waves=4,
+    )["diagnoses"][0]["fixes"]
+
+    assert not any("32 registers" in fix["do"] for fix in fixes)
+
+
+def test_t20_three_times_where_one_point_four_is_possible_wants_the_timer_checked():
+    answer = ask(speedup=3.2, kernel_us=100.0, floor_us=229.0)
+
+    assert answer["gate"]["id"] == "impossible-time"
+    assert answer["diagnoses"][0]["bottleneck"] == "timing-artifact"
+    assert answer["diagnoses"][0]["predicted_speedup"] is None

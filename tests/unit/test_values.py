@@ -1,9 +1,13 @@
 """What somebody types is understood, or refused with what to type."""
 
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from programs import program
 
-from engine.decide.values import device_named, metric_for_flag, parse
+from engine.decide.values import HEADLINES, device_named, find_device, metric_for_flag, parse
 from engine.errors import BadValueError, UnknownNameError
 
 
@@ -50,3 +54,78 @@ def test_bandwidth_is_another_metric_on_a_cpu():
     flags = [metric_for_flag(program(), "bandwidth", target) for target in ("cuda", "cpu")]
 
     assert flags == ["dram_utilization", "algorithmic_bandwidth"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("0", 0.0), ("1", 1.0), ("100%", 1.0), ("0%", 0.0), (" 40 % ", 0.4), ("4e-1", 0.4)],
+)
+def test_a_share_from_end_to_end(text, value):
+    assert parse(program(), "occupancy", text) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("text", ["-inf", "1e999", "NaN", "-nan", "infinity"])
+def test_what_is_not_finite_was_not_measured(text):
+    with pytest.raises(BadValueError, match="leave it out when it was not measured"):
+        parse(program(), "kernel_us", text)
+
+
+@pytest.mark.parametrize("text", ["", " ", "%", "0.4.1", "0,4", "40 percent", "True"])
+def test_what_is_no_number_is_shown_as_it_was_typed(text):
+    with pytest.raises(BadValueError) as caught:
+        parse(program(), "occupancy", text)
+
+    assert f"occupancy {text.strip()!r} is not a number" in str(caught.value)
+
+
+def test_true_is_no_number_even_from_json():
+    with pytest.raises(BadValueError, match="is not a number"):
+        parse(program(), "correct", True)
+
+
+def test_one_too_many_in_a_hundred_is_not_called_a_percentage():
+    """A profiler's 101 percent is jitter; to write 0.01 for it would be wrong."""
+    with pytest.raises(BadValueError) as caught:
+        parse(program(), "dram_utilization", "1.01")
+
+    assert "0.01" not in str(caught.value)
+
+
+def test_an_unknown_gpu_is_offered_the_near_one():
+    with pytest.raises(UnknownNameError, match="unknown GPU 'h100-smx' \\(did you mean"):
+        device_named(program(), "h100-smx")
+
+
+def test_a_gpu_that_nobody_knows_is_none_where_that_is_allowed():
+    assert find_device(program()["device_names"], "Voodoo 2") is None
+
+
+@pytest.mark.parametrize("flag", HEADLINES)
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_every_headline_flag_sets_one_metric_on_each_target(flag, target):
+    row = program()["metrics"][metric_for_flag(program(), flag, target)]
+
+    assert target in row["targets"]
+
+
+def test_an_unknown_flag_is_refused():
+    with pytest.raises(UnknownNameError, match="unknown flag 'registers'"):
+        metric_for_flag(program(), "registers", "cuda")
+
+
+@given(st.sampled_from(sorted(program()["metrics"])), st.data())
+def test_every_value_that_a_metric_can_have_is_understood(name, data):
+    row = program()["metrics"][name]
+    value = data.draw(st.floats(row["low"], row["high"] or 1e12))
+
+    assert parse(program(), name, repr(value)) == value
+
+
+@given(st.sampled_from(sorted(program()["metrics"])), st.text(max_size=8))
+def test_whatever_is_typed_is_a_finite_number_or_a_refusal(name, text):
+    try:
+        value = parse(program(), name, text)
+    except BadValueError:
+        return
+
+    assert math.isfinite(value)
