@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from engine.decide.derive import complete
 from engine.decide.diagnose import verdict
-from engine.decide.gain import ESTIMATORS
+from engine.decide.estimators import ESTIMATORS
 from engine.decide.program import Program
 from engine.graph.build import Graph, build_graph, of_kind
 from engine.graph.flatten import flatten
@@ -33,6 +33,8 @@ def lint(knowledge: Knowledge) -> list[Complaint]:
         *every_threshold_is_used(graph),
         *every_bottleneck_can_be_measured(knowledge),
         *every_estimator_gets_its_inputs(knowledge),
+        *every_kind_of_gain_is_calibrated(knowledge),
+        *every_threshold_limits_its_own_metric(graph),
         *every_case_holds(knowledge, program),
         *every_case_set_has_both_sides(knowledge),
     ]
@@ -78,16 +80,39 @@ def every_bottleneck_can_be_measured(knowledge: Knowledge) -> Iterator[Complaint
 
 
 def every_estimator_gets_its_inputs(knowledge: Knowledge) -> Iterator[Complaint]:
-    """Every gain names an estimator that exists and feeds it exactly what it takes."""
+    """Every gain names estimators that exist and feeds each exactly what it takes."""
     for b in knowledge.bottlenecks:
-        if b.gain is None:
-            continue
-        function: Callable[..., float] | None = ESTIMATORS.get(b.gain.estimator)
-        if function is None:
-            yield b.id, f"unknown estimator {b.gain.estimator!r}; known: {', '.join(ESTIMATORS)}"
-        elif set(inspect.signature(function).parameters) != set(b.gain.inputs):
-            takes = ", ".join(inspect.signature(function).parameters)
-            yield b.id, f"estimator {b.gain.estimator} takes exactly: {takes}"
+        for row in b.gain.estimates if b.gain else ():
+            function: Callable[..., float] | None = ESTIMATORS.get(row.estimator)
+            if function is None:
+                yield b.id, f"unknown estimator {row.estimator!r}; known: {', '.join(ESTIMATORS)}"
+            elif set(inspect.signature(function).parameters) != set(row.inputs):
+                takes = ", ".join(inspect.signature(function).parameters)
+                yield b.id, f"estimator {row.estimator} takes exactly: {takes}"
+
+
+def every_kind_of_gain_is_calibrated(knowledge: Knowledge) -> Iterator[Complaint]:
+    """Every kind of gain has one calibration row, whose worst is no more than its usual."""
+    rows = [row.kind for row in knowledge.calibration.realised]
+    for b in knowledge.bottlenecks:
+        if b.gain and b.gain.kind not in rows:
+            yield b.id, f"gain kind {b.gain.kind!r} has no row in calibration.yaml; add one"
+    for row in knowledge.calibration.realised:
+        if rows.count(row.kind) > 1:
+            yield row.kind, "is calibrated twice; keep one row"
+        if row.worst > row.usual:
+            yield row.kind, f"worst {row.worst:g} exceeds usual {row.usual:g}; exchange them"
+
+
+def every_threshold_limits_its_own_metric(graph: Graph) -> Iterator[Complaint]:
+    """A threshold is compared with the metric that it was judged for, and with no other."""
+    for node in of_kind(graph, "comparison"):
+        leaf = graph.nodes[node]["record"]
+        if leaf.threshold:
+            wanted = graph.nodes[f"threshold:{leaf.threshold}"]["record"].metric
+            if wanted != leaf.metric:
+                where = node.partition(":")[2]
+                yield where, f"threshold {leaf.threshold} is for {wanted}, not for {leaf.metric}"
 
 
 def every_case_holds(knowledge: Knowledge, program: Program) -> Iterator[Complaint]:

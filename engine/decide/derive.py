@@ -61,10 +61,32 @@ def _apply(op: str, values: list[float]) -> float | None:
             return max(values)
         case "min":
             return min(values)
+        case "remainder":
+            return math.fmod(values[0], values[1]) if values[1] else None
+        case "ceil-quotient":
+            return float(math.ceil(values[0] / values[1])) if values[1] else None
+        case "latency-hiding":
+            return hidden_latency(*values)
         case "wave-loss":
             waves = values[0]
             return 1 - waves / math.ceil(waves) if waves > 0 else None
     raise AssertionError(f"the loader lets no operation {op!r} through")
+
+
+def hidden_latency(active: float, wanted: float, latency: float) -> float:
+    """Return the share of the time that more warps would hide; it saturates.
+
+    GPA's model (Zhou et al., CGO 2021): a warp can issue in one of ``latency`` cycles, so of
+    ``n`` warps at least one can with probability 1 - (1 - 1/latency)^n.
+
+    Args:
+        active: Warps per scheduler now.
+        wanted: Warps per scheduler then.
+        latency: Cycles between two instructions of a warp.
+    """
+    idle = 1 - 1 / latency if latency > 1 else 0.0
+    reached = 1 - idle**wanted
+    return 1 - (1 - idle**active) / reached if wanted > active and reached > 0 else 0.0
 
 
 def _roof(known: dict[str, float]) -> None:

@@ -37,12 +37,19 @@ class RecipeRow(TypedDict):
     target: str | None
 
 
-class GainRow(TypedDict):
-    """Which estimator, fed with what, calibrated how."""
+class EstimateRow(TypedDict):
+    """Which estimator, fed with what."""
 
     estimator: str
     inputs: dict[str, float | str]
+
+
+class GainRow(TypedDict):
+    """Which estimates, which of them to take, calibrated how."""
+
     kind: str
+    take: str
+    estimates: list[EstimateRow]
 
 
 class LookAlikeRow(TypedDict):

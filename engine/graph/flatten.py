@@ -164,9 +164,11 @@ def _bottleneck(b: Bottleneck, limits: _Limits, weights: dict[str, Json]) -> Bot
         "weight": weights[b.evidence],
         "gain": (
             {
-                "estimator": b.gain.estimator,
-                "inputs": dict(b.gain.inputs),
                 "kind": b.gain.kind,
+                "take": b.gain.take,
+                "estimates": [
+                    {"estimator": e.estimator, "inputs": dict(e.inputs)} for e in b.gain.estimates
+                ],
             }
             if b.gain
             else None
@@ -218,8 +220,10 @@ def _tree(tree: Tree, limits: _Limits) -> TreeRow:
 def _facts(device: Device, knowledge: Knowledge) -> dict[str, float]:
     """Return what ``device.<fact>`` means for one GPU; see ``references.DEVICE_FACTS``."""
     arch = next(a for a in knowledge.devices.architectures if a.cc == device.cc)
+    streamed = device.dram_gbps * device.achievable_dram_share
     peaks = (device.fp32_tflops, device.fp16_tensor_tflops, device.fp8_tensor_tflops or 0.0)
     return {
+        "cc": float(device.cc),
         "sm_count": device.sm_count,
         "sm_clock_mhz": device.sm_clock_mhz,
         "l2_bytes": device.l2_mb * 2**20,
@@ -227,7 +231,11 @@ def _facts(device: Device, knowledge: Knowledge) -> dict[str, float]:
         "achievable_dram_share": device.achievable_dram_share,
         "fp32_tflops": device.fp32_tflops,
         "fp16_tensor_tflops": device.fp16_tensor_tflops,
+        "fp64_tflops": device.fp64_tflops,
         "peak_tflops": max(peaks),
+        "ridge_fp32": device.fp32_tflops * 1e3 / device.dram_gbps,
+        "tensor_flop_us": device.fp16_tensor_tflops * 1e6 * device.achievable_tensor_share,
+        "dram_bytes_us": streamed * 1e3,
         **_limits_of(arch),
     }
 

@@ -18,6 +18,7 @@ from engine.model.threshold import Bibliography, ThresholdCatalogue
 from engine.model.tree import Tree
 
 DEVICE_FACTS = (
+    "cc",
     "sm_count",
     "sm_clock_mhz",
     "l2_bytes",
@@ -25,7 +26,11 @@ DEVICE_FACTS = (
     "achievable_dram_share",
     "fp32_tflops",
     "fp16_tensor_tflops",
+    "fp64_tflops",
     "peak_tflops",
+    "ridge_fp32",
+    "tensor_flop_us",
+    "dram_bytes_us",
     "max_threads_sm",
     "max_blocks_sm",
 )
@@ -137,11 +142,11 @@ _KINDS: dict[str, dict[str, str]] = {
     "Comparison": {"metric": "quantity", "value": "quantity", "threshold": "threshold"},
     "LookAlike": {"bottleneck": "bottleneck"},
     "Bottleneck": {"fixes": "fix"},
-    "Gain": {"inputs": "quantity"},
+    "Estimate": {"inputs": "quantity"},
     "Falsifier": {"metric": "metric", "value": "quantity"},
     "Case": {"metrics": "quantity keys"},
     "Claim": {"needs": "metric"},
-    "Guard": {"bottlenecks": "bottleneck", "except_": "bottleneck"},
+    "Guard": {"bottlenecks": "bottleneck", "except_": "bottleneck", "fixes": "fix"},
 }
 """Which fields of which record hold names of what."""
 

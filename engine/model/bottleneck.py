@@ -32,12 +32,20 @@ class LookAlike(Record):
     because: str
 
 
-class Gain(Record):
-    """Which estimator prices the bottleneck, and what it is fed."""
+class Estimate(Record):
+    """One estimator and what it is fed."""
 
     estimator: Slug
     inputs: dict[Name, Quantity | float] = Field(default_factory=dict)
+
+
+class Gain(Record):
+    """What curing the bottleneck would save."""
+
     kind: GainKind
+    take: Literal["smallest", "largest"] = "smallest"
+    """Of several estimates; those whose inputs are unknown do not count."""
+    estimates: tuple[Estimate, ...] = Field(min_length=1)
 
 
 class Falsifier(Record):
@@ -91,6 +99,10 @@ class Guard(Record):
     groups: tuple[Group, ...] = ()
     bottlenecks: tuple[Slug, ...] = ()
     except_: tuple[Slug, ...] = Field(default=(), alias="except")
+    fixes: tuple[Slug, ...] = ()
+    """Withheld from whatever diagnosis would offer them."""
+    widen: float | None = Field(default=None, gt=1)
+    """Predicted savings become this many times less certain, to both sides."""
     because: str
     sources: tuple[Slug, ...] = Field(min_length=1)
 

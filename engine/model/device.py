@@ -63,6 +63,8 @@ class Device(Record):
     """Data-sheet memory bandwidth, GB/s (1e9 bytes)."""
     achievable_dram_share: float = Field(gt=0, le=1)
     """Share of ``dram_gbps`` that a copy reaches on this kind of memory."""
+    achievable_tensor_share: float = Field(gt=0, le=1)
+    """Share of the tensor peak that a library's matrix product sustains."""
     tdp_w: float | None
     fp32_tflops: float
     tf32_tensor_tflops: float | None

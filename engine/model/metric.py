@@ -10,17 +10,36 @@ from engine.model.base import EvidenceLevel, Name, Quantity, Record, Slug, Targe
 
 Unit = Literal["ratio", "share", "truth", "us", "bytes", "gbps", "count", "cycles"]
 _DIMENSIONS = ("us", "bytes", "gbps", "count", "cycles")
+_OPERANDS = {
+    "quotient": 2,
+    "difference": 2,
+    "remainder": 2,
+    "ceil-quotient": 2,
+    "wave-loss": 1,
+    "latency-hiding": 3,
+}
 
 
 class Derivation(Record):
     """How a metric follows from others; unknown as long as one of them is unknown."""
 
-    op: Literal["quotient", "product", "sum", "difference", "max", "min", "wave-loss"]
+    op: Literal[
+        "quotient",
+        "product",
+        "sum",
+        "difference",
+        "max",
+        "min",
+        "remainder",
+        "ceil-quotient",
+        "wave-loss",
+        "latency-hiding",
+    ]
     of: tuple[Quantity | float, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _takes_that_many(self) -> Self:
-        wanted = {"quotient": 2, "difference": 2, "wave-loss": 1}.get(self.op)
+        wanted = _OPERANDS.get(self.op)
         if wanted and len(self.of) != wanted:
             raise ValueError(f"{self.op} takes {wanted} operands, not {len(self.of)}")
         return self
