@@ -1,4 +1,4 @@
-"""What a fix would save: the fraction of the kernel's time that goes away, calibrated and capped."""
+"""What a fix would save: the fraction of the kernel's time that goes away."""
 
 from __future__ import annotations
 

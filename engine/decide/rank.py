@@ -19,7 +19,7 @@ def ranked(findings: Iterable[Finding], effort: Mapping[str, float]) -> list[Fin
     """
 
     def key(finding: Finding) -> tuple[int, int, float]:
-        if finding.verdict == "unknown":
+        if finding.diagnosis["verdict"] == "unknown":
             return 2, 0, -float(len(finding.diagnosis["because"]))
         if finding.row["group"] in _FIRST:
             return 0, _FIRST.index(finding.row["group"]), 0.0

@@ -136,6 +136,7 @@ def _references(file: LoadedFile) -> Iterator[_Reference]:
 
 _KINDS: dict[str, dict[str, str]] = {
     "Metric": {"recipe": "recipe"},
+    "Recipe": {"includes": "recipe"},
     "Derivation": {"of": "quantity"},
     "Device": {"cc": "architecture"},
     "Threshold": {"metric": "metric", "device": "device"},

@@ -1,0 +1,55 @@
+"""The table of comparisons: each leaf of each condition once, with thresholds as numbers."""
+
+from __future__ import annotations
+
+from typing import Any as Json
+
+from engine.decide.program import Condition, LeafTable
+from engine.model import condition as cond
+from engine.model.knowledge import Knowledge
+
+
+class Comparisons:
+    """Collects leaves while conditions are flattened."""
+
+    def __init__(self, knowledge: Knowledge, bases: dict[str, list[str]]) -> None:
+        self._thresholds = {t.id: t for t in knowledge.thresholds.thresholds}
+        self._bases = bases
+        self._seen: dict[tuple[Json, ...], int] = {}
+        self._sources: dict[str, int] = {}
+        self.table: LeafTable = {"rows": [], "by_metric": {}, "needs": [], "sources": []}
+
+    def flat(self, condition: cond.Condition, source: str) -> Condition:
+        """Return a condition as numbers of leaves and lists of them."""
+        match condition:
+            case cond.All(all=parts):
+                return ["all", *(self.flat(part, source) for part in parts)]
+            case cond.Any(any=parts):
+                return ["any", *(self.flat(part, source) for part in parts)]
+            case cond.Not(negated=inner):
+                return ["not", self.flat(inner, source)]
+        limit: float | str | None = condition.value
+        if condition.threshold is not None:
+            threshold = self._thresholds[condition.threshold]
+            limit = threshold.value
+            named = ", ".join(threshold.sources)
+            source = f"threshold {threshold.id} ({threshold.evidence}): {named}"
+        key = (condition.metric, condition.op, limit, self._source(source))
+        return self._seen[key] if key in self._seen else self._add(key)
+
+    def _source(self, text: str) -> int:
+        if text not in self._sources:
+            self._sources[text] = len(self._sources)
+            self.table["sources"].append(text)
+        return self._sources[text]
+
+    def _add(self, key: tuple[Json, ...]) -> int:
+        leaf = self._seen[key] = len(self._seen)
+        metric, op, limit, _ = key
+        self.table["rows"].append(list(key))
+        self.table["by_metric"].setdefault(metric, []).append([leaf, op, limit])
+        sides = [metric, *([limit] if isinstance(limit, str) else [])]
+        self.table["needs"].append(
+            list(dict.fromkeys(base for side in sides for base in self._bases.get(side, [side])))
+        )
+        return leaf
