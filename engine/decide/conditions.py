@@ -32,18 +32,22 @@ class Facts(NamedTuple):
     table: LeafTable
     truth: list[bool | None]
     """By leaf; None as long as a side of the comparison is unknown."""
+    touched: set[int]
+    """Leaves about which anything at all is known."""
 
 
 def compare(table: LeafTable, known: Mapping[str, float]) -> Facts:
     """Make every comparison that the known quantities allow."""
     truth: list[bool | None] = [None] * len(table["rows"])
-    by_metric = table["by_metric"]
+    touched: set[int] = set()
+    by_metric, touches = table["by_metric"], table["touches"]
     for name, value in known.items():
+        touched.update(touches.get(name, ()))
         for leaf, op, limit in by_metric.get(name, ()):
             right = known.get(limit) if limit.__class__ is str else limit
             if right is not None:
                 truth[leaf] = _OPS[op](value, right)
-    return Facts(known, table, truth)
+    return Facts(known, table, truth, touched)
 
 
 def compares(left: float, op: str, right: float) -> bool:

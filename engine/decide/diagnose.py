@@ -67,7 +67,11 @@ def _unknown(row: BottleneckRow, facts: Facts) -> Finding:
         "verdict": "unknown",
         "confidence": 0.0,
         "predicted_speedup": None,
-        "because": list(reasons(row["when"], facts)),
+        "because": (
+            []
+            if facts.touched.isdisjoint(row["hint"]["leaves"])
+            else list(reasons(row["when"], facts))
+        ),
         "ruled_out": [],
         "falsifier": None,
         "fixes": [],

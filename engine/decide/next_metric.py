@@ -6,7 +6,9 @@ are false, so what can exclude counts for most; what could only confirm counts l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple, Protocol
 
 from engine.decide.answer import Measure
 from engine.decide.conditions import Facts, missing
@@ -19,6 +21,9 @@ _AT_MOST = 10
 _OF_ONE_RECIPE = 6
 """Rows of one recipe, so that a cheap one does not hide behind a large one."""
 
+_NAMED = 8
+"""Hypotheses named for one metric."""
+
 _CONSIDERED = 200
 """Hypotheses, the best supported first; those beyond say nothing that these do not."""
 
@@ -27,6 +32,22 @@ _LIKELY = 0.1
 
 _EVERY = -1
 """All bits set: settled already, whatever is collected."""
+
+
+class SupportsMask(Protocol):
+    """Knows for each open leaf the recipes, as bits, that settle it."""
+
+    def __getitem__(self, leaf: int, /) -> int:
+        """Return the bits."""
+
+
+class _Wish(NamedTuple):
+    """What would settle one open condition."""
+
+    hypothesis: str
+    sides: tuple[int, int]
+    """Recipes, as bits, that could make it false, and that could make it true."""
+    asks: list[str]
 
 
 def measure_next(
@@ -47,78 +68,68 @@ def measure_next(
         target: cpu or cuda.
         extra: Metrics that the gate wants, whatever the hypotheses need.
     """
-    hypotheses = [(f.row["id"], c) for f in list(findings)[:_CONSIDERED] for c in f.open]
-    recipes = list(program["recipes"])
-    order = _by_worth(program, hypotheses, facts, target)
+    wishes = [w for f in islice(findings, _CONSIDERED) for w in _wishes(program, f, facts)]
     wanted: dict[str, dict[str, None]] = {name: {} for name in extra}
-    for hypothesis, condition in hypotheses:
-        for name in _collectable(program, missing(condition, facts), facts):
-            wanted.setdefault(name, {})[hypothesis] = None
+    for wish in wishes:
+        for name in wish.asks:
+            if name in wanted:
+                wanted[name][wish.hypothesis] = None
+            else:
+                wanted[name] = {wish.hypothesis: None}
     rows = [_row(program, name, [], kernel, target) for name in extra]
-    taken = set(extra)
-    for recipe in order:
+    by_recipe = _by_recipe(program, wanted, set(extra))
+    for recipe in _by_worth(program, wishes, target):
         bits = program["recipes"][recipe]["collects"]
-        inside = [
-            name
-            for name in wanted
-            if name not in taken and bits >> recipes.index(_recipe_of(program, name)) & 1
-        ]
+        inside = [n for at, names in by_recipe.items() if bits >> at & 1 for n in names]
+        by_recipe = {at: names for at, names in by_recipe.items() if not bits >> at & 1}
         inside.sort(key=lambda name: -len(wanted[name]))
-        taken.update(inside)
-        chosen = inside[:_OF_ONE_RECIPE]
-        rows += [_row(program, n, list(wanted[n]), kernel, target, recipe) for n in chosen]
+        rows += [
+            _row(program, name, list(wanted[name])[:_NAMED], kernel, target, recipe)
+            for name in inside[:_OF_ONE_RECIPE]
+        ]
         if len(rows) >= _AT_MOST:
             break
     return rows[:_AT_MOST]
 
 
-def _by_worth(
-    program: Program, hypotheses: list[tuple[str, Condition]], facts: Facts, target: str
-) -> list[str]:
-    """Return the recipes that could settle something, the most settled for its cost first."""
-    masks = _leaf_masks(program, facts)
-    sides = [_sides(condition, facts.truth, masks) for _, condition in hypotheses]
-    worth: dict[str, float] = {}
-    for position, (name, recipe) in enumerate(program["recipes"].items()):
-        bit = 1 << position
-        excluded = sum(1 for false, _ in sides if false & bit)
-        confirmed = sum(1 for _, true in sides if true & bit)
-        value = (1 - _LIKELY) * excluded + _LIKELY * confirmed
-        if value and recipe["target"] in (None, target):
-            worth[name] = value / recipe["cost"]
-    return sorted(worth, key=lambda name: -worth[name])
+def _wishes(program: Program, finding: Finding, facts: Facts) -> Iterator[_Wish]:
+    hint = finding.row["hint"]
+    name = finding.row["id"]
+    if finding.diagnosis["verdict"] == "unknown" and facts.touched.isdisjoint(hint["leaves"]):
+        yield _Wish(name, (hint["false"], hint["true"]), hint["asks"])
+        return
+    for condition in finding.open:
+        asks = _collectable(program, missing(condition, facts), facts)
+        yield _Wish(name, sides(condition, facts.truth, _Masks(program, facts)), asks)
 
 
-def _leaf_masks(program: Program, facts: Facts) -> dict[int, int]:
-    """Return for each open leaf the recipes (as bits) that collect all that it lacks."""
-    recipes = program["recipes"]
-    collectors: dict[str, int] = {}
-    for position, name in enumerate(recipes):
-        collectors[name] = sum(
-            1 << at for at, row in enumerate(recipes.values()) if row["collects"] >> position & 1
-        )
-    masks: dict[int, int] = {}
-    for leaf, needs in enumerate(facts.table["needs"]):
-        if facts.truth[leaf] is None:
-            mask = _EVERY
-            for name in needs:
-                if name not in facts.known:
-                    recipe = program["metrics"][name]["recipe"]
-                    mask &= collectors[recipe] if recipe else 0
-            masks[leaf] = mask if mask != _EVERY else 0
-    return masks
+class _Masks:
+    """For an open leaf the recipes that collect what it still lacks."""
+
+    def __init__(self, program: Program, facts: Facts) -> None:
+        self._program, self._facts = program, facts
+
+    def __getitem__(self, leaf: int) -> int:
+        table, known = self._program["comparisons"], self._facts.known
+        if leaf not in self._facts.touched:
+            return table["collected_by"][leaf]
+        mask = _EVERY
+        for name in table["needs"][leaf]:
+            if name not in known:
+                mask &= self._program["collectors"].get(name, 0)
+        return mask if mask != _EVERY else 0
 
 
-def _sides(
-    condition: Condition, truth: list[bool | None], masks: dict[int, int]
+def sides(
+    condition: Condition, truth: Sequence[bool | None], masks: SupportsMask
 ) -> tuple[int, int]:
-    """Return the recipes that could make a condition false, and those that could make it true."""
+    """Return the recipes, as bits, that could make a condition false, and true."""
     if condition.__class__ is int:
         value = truth[condition]
         if value is None:
             return masks[condition], masks[condition]
         return (0, _EVERY) if value else (_EVERY, 0)
-    parts = [_sides(part, truth, masks) for part in condition[1:]]
+    parts = [sides(part, truth, masks) for part in condition[1:]]
     if condition[0] == "not":
         return parts[0][1], parts[0][0]
     either, both = (0, 1) if condition[0] == "all" else (1, 0)
@@ -129,20 +140,45 @@ def _sides(
     return (some, every) if condition[0] == "all" else (every, some)
 
 
+def _by_worth(program: Program, wishes: list[_Wish], target: str) -> list[str]:
+    """Return the recipes that could settle something, the most settled for its cost first."""
+    alike: dict[tuple[int, int], int] = {}
+    for wish in wishes:
+        alike[wish.sides] = alike.get(wish.sides, 0) + 1
+    worth: dict[str, float] = {}
+    for position, (name, recipe) in enumerate(program["recipes"].items()):
+        bit = 1 << position
+        value = sum(
+            count * ((1 - _LIKELY) * bool(false & bit) + _LIKELY * bool(true & bit))
+            for (false, true), count in alike.items()
+        )
+        if value and recipe["target"] in (None, target):
+            worth[name] = value / recipe["cost"]
+    return sorted(worth, key=lambda name: -worth[name])
+
+
+def _by_recipe(
+    program: Program, wanted: Iterable[str], settled: Container[str]
+) -> dict[int, list[str]]:
+    """Return the wanted metrics under the position of the recipe that collects each."""
+    position = {name: at for at, name in enumerate(program["recipes"])}
+    found: dict[int, list[str]] = {}
+    for name in wanted:
+        if name not in settled:
+            recipe = program["metrics"][name]["recipe"] or ""
+            found.setdefault(position[recipe], []).append(name)
+    return found
+
+
 def _collectable(program: Program, names: Iterable[str], facts: Facts) -> list[str]:
     """Replace derived metrics by what they follow from; drop what is known or not collectable."""
-    bases = program["bases"]
+    bases, collectors = program["bases"], program["collectors"]
     found: dict[str, None] = {}
     for name in names:
         for base in bases.get(name, (name,)):
-            row = program["metrics"].get(base)
-            if row and base not in facts.known and row["recipe"]:
+            if base not in facts.known and base in collectors:
                 found[base] = None
     return list(found)
-
-
-def _recipe_of(program: Program, name: str) -> str:
-    return program["metrics"][name]["recipe"] or ""
 
 
 def _row(
@@ -153,7 +189,7 @@ def _row(
     target: str,
     recipe: str | None = None,
 ) -> Measure:
-    row = program["recipes"][recipe or _recipe_of(program, name)]
+    row = program["recipes"][recipe or program["metrics"][name]["recipe"] or ""]
     command = row["command"].replace("{kernel}", kernel or "<kernel>")
     return {
         "metric": name,

@@ -23,6 +23,10 @@ class LeafTable(TypedDict):
     """For each metric ``[leaf, op, limit]`` of the comparisons that it stands left in."""
     needs: list[list[str]]
     """For each leaf the metrics that a tool has to collect for it."""
+    collected_by: list[int]
+    """For each leaf the recipes, as bits, that collect all of these."""
+    touches: dict[str, list[int]]
+    """For each quantity the leaves that it has a part in."""
     sources: list[str]
 
 
@@ -80,6 +84,17 @@ class FalsifierRow(TypedDict):
     value: float | str
 
 
+class HintRow(TypedDict):
+    """What asking for more comes to while nothing is known about a condition."""
+
+    leaves: list[int]
+    false: int
+    """Recipes, as bits, that could make it false."""
+    true: int
+    asks: list[str]
+    """Metrics that a tool can collect for it."""
+
+
 class BottleneckRow(TypedDict):
     """One diagnosis, in evaluation order."""
 
@@ -93,6 +108,7 @@ class BottleneckRow(TypedDict):
     gain: GainRow | None
     falsifier: FalsifierRow | None
     fixes: list[str]
+    hint: HintRow
 
 
 class GuardRow(TypedDict):
@@ -165,6 +181,8 @@ class Program(TypedDict):
     derived: list[list[Any]]
     """``[metric, op, [operand, …], [operands that are quantities]]`` in an order in which each
     uses only those before it."""
+    collectors: dict[str, int]
+    """For each metric that tools collect the recipes, as bits, that do."""
     bases: dict[str, list[str]]
     """For each derived metric what it comes down to: metrics that a tool collects, device facts."""
     raw_names: dict[str, list[Any]]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any as Json
 
-from engine.decide.program import Condition, LeafTable
+from engine.decide.next_metric import sides
+from engine.decide.program import Condition, HintRow, LeafTable
 from engine.model import condition as cond
 from engine.model.knowledge import Knowledge
 
@@ -12,12 +14,22 @@ from engine.model.knowledge import Knowledge
 class Comparisons:
     """Collects leaves while conditions are flattened."""
 
-    def __init__(self, knowledge: Knowledge, bases: dict[str, list[str]]) -> None:
+    def __init__(
+        self, knowledge: Knowledge, bases: dict[str, list[str]], collectors: dict[str, int]
+    ) -> None:
         self._thresholds = {t.id: t for t in knowledge.thresholds.thresholds}
         self._bases = bases
+        self._collectors = collectors
         self._seen: dict[tuple[Json, ...], int] = {}
         self._sources: dict[str, int] = {}
-        self.table: LeafTable = {"rows": [], "by_metric": {}, "needs": [], "sources": []}
+        self.table: LeafTable = {
+            "rows": [],
+            "by_metric": {},
+            "needs": [],
+            "collected_by": [],
+            "touches": {},
+            "sources": [],
+        }
 
     def flat(self, condition: cond.Condition, source: str) -> Condition:
         """Return a condition as numbers of leaves and lists of them."""
@@ -48,8 +60,34 @@ class Comparisons:
         metric, op, limit, _ = key
         self.table["rows"].append(list(key))
         self.table["by_metric"].setdefault(metric, []).append([leaf, op, limit])
-        sides = [metric, *([limit] if isinstance(limit, str) else [])]
-        self.table["needs"].append(
-            list(dict.fromkeys(base for side in sides for base in self._bases.get(side, [side])))
-        )
+        names = [metric, *([limit] if isinstance(limit, str) else [])]
+        needs = dict.fromkeys(base for name in names for base in self._bases.get(name, [name]))
+        mask = -1
+        for base in needs:
+            mask &= self._collectors.get(base, 0)
+        self.table["needs"].append(list(needs))
+        self.table["collected_by"].append(mask)
+        for name in {*names, *needs}:
+            self.table["touches"].setdefault(name, []).append(leaf)
         return leaf
+
+    def hint(self, condition: Condition) -> HintRow:
+        """Return what asking comes to while nothing is known about a flat condition."""
+        leaves = list(dict.fromkeys(_leaves_of(condition)))
+        nothing: list[bool | None] = [None] * len(self._seen)
+        false, true = sides(condition, nothing, self.table["collected_by"])
+        asks = dict.fromkeys(
+            base
+            for leaf in leaves
+            for base in self.table["needs"][leaf]
+            if base in self._collectors
+        )
+        return {"leaves": leaves, "false": false, "true": true, "asks": list(asks)}
+
+
+def _leaves_of(condition: Condition) -> Iterator[int]:
+    if isinstance(condition, int):
+        yield condition
+    else:
+        for part in condition[1:]:
+            yield from _leaves_of(part)

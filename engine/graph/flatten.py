@@ -35,7 +35,9 @@ def flatten(knowledge: Knowledge) -> Program:
     """Return the decision program of a knowledge base, ready to be written as JSON."""
     graph = build_graph(knowledge)
     bases = _bases(knowledge)
-    leaves = Comparisons(knowledge, bases)
+    recipes = _recipes(knowledge)
+    collectors = _collectors(knowledge, recipes)
+    leaves = Comparisons(knowledge, bases, collectors)
     weights = knowledge.calibration.weights.model_dump()
     return {
         "schema": SCHEMA,
@@ -48,7 +50,8 @@ def flatten(knowledge: Knowledge) -> Program:
         "derived": _derived(graph),
         "bases": {m: found for m, found in bases.items() if found != [m]},
         "raw_names": _raw_names(knowledge),
-        "recipes": _recipes(knowledge),
+        "recipes": recipes,
+        "collectors": collectors,
         "devices": {d.id: facts_of(d, knowledge) for d in knowledge.devices.devices},
         "device_names": device_names(knowledge),
         "bottlenecks": {
@@ -127,6 +130,20 @@ def _recipes(knowledge: Knowledge) -> dict[str, RecipeRow]:
     }
 
 
+def _collectors(knowledge: Knowledge, recipes: dict[str, RecipeRow]) -> dict[str, int]:
+    """Return the recipes, as bits, that collect each metric."""
+    position = {name: at for at, name in enumerate(recipes)}
+    return {
+        m.id: sum(
+            1 << at
+            for at, row in enumerate(recipes.values())
+            if row["collects"] >> position[m.recipe] & 1
+        )
+        for m in knowledge.catalogue.metrics
+        if m.recipe
+    }
+
+
 def _fix(fix: Fix, leaves: Comparisons) -> FixRow:
     said = {"do", "before", "after", "when_not", "cost_min", "risk"}
     row: FixRow = {"advice": fix.model_dump(include=said)}
@@ -167,12 +184,13 @@ def _ordered(graph: Graph) -> list[Bottleneck]:
 
 def _bottleneck(b: Bottleneck, leaves: Comparisons, weights: dict[str, Json]) -> BottleneckRow:
     source = ", ".join(b.sources)
+    when = leaves.flat(b.when, source)
     return {
         "id": b.id,
         "group": b.group,
         "target": b.target,
         "title": b.title,
-        "when": leaves.flat(b.when, source),
+        "when": when,
         "unless": [
             {
                 "bottleneck": other.bottleneck,
@@ -199,6 +217,7 @@ def _bottleneck(b: Bottleneck, leaves: Comparisons, weights: dict[str, Json]) ->
             else None
         ),
         "fixes": list(b.fixes),
+        "hint": leaves.hint(when),
     }
 
 
