@@ -23,6 +23,8 @@ def complete(
     known = {name: value for name, value in measured.items() if math.isfinite(value)}
     facts = program["devices"].get(device or "", {})
     known.update((f"device.{name}", value) for name, value in facts.items())
+    for name, values in program["limits"].items():
+        known[name] = values.get(device or "", values[""])
     _derive(program, known)
     before = len(known)
     _roof(known)

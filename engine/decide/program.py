@@ -188,6 +188,8 @@ class Program(TypedDict):
     raw_names: dict[str, list[Any]]
     """Per metric ``[[raw name, …], scale]`` in Nsight Compute's reports."""
     recipes: dict[str, RecipeRow]
+    limits: dict[str, dict[str, float]]
+    """``limit.<threshold>`` by device, and for any other device under ``""``."""
     devices: dict[str, dict[str, float]]
     device_names: dict[str, str]
     """Lower-case name or alias to device id."""

@@ -18,6 +18,7 @@ class Comparisons:
         self, knowledge: Knowledge, bases: dict[str, list[str]], collectors: dict[str, int]
     ) -> None:
         self._thresholds = {t.id: t for t in knowledge.thresholds.thresholds}
+        self._overridden = knowledge.overridden
         self._bases = bases
         self._collectors = collectors
         self._seen: dict[tuple[Json, ...], int] = {}
@@ -43,9 +44,11 @@ class Comparisons:
         limit: float | str | None = condition.value
         if condition.threshold is not None:
             threshold = self._thresholds[condition.threshold]
-            limit = threshold.value
+            limit = f"limit.{threshold.id}" if threshold.by_device else threshold.value
             named = ", ".join(threshold.sources)
-            source = f"threshold {threshold.id} ({threshold.evidence}): {named}"
+            changed = self._overridden.get(threshold.id)
+            note = "" if changed is None else f", the project's own, shipped {changed:g}"
+            source = f"threshold {threshold.id} ({threshold.evidence}{note}): {named}"
         key = (condition.metric, condition.op, limit, self._source(source))
         return self._seen[key] if key in self._seen else self._add(key)
 
@@ -61,7 +64,8 @@ class Comparisons:
         self.table["rows"].append(list(key))
         self.table["by_metric"].setdefault(metric, []).append([leaf, op, limit])
         names = [metric, *([limit] if isinstance(limit, str) else [])]
-        needs = dict.fromkeys(base for name in names for base in self._bases.get(name, [name]))
+        asked = [name for name in names if not name.startswith("limit.")]
+        needs = dict.fromkeys(base for name in asked for base in self._bases.get(name, [name]))
         mask = -1
         for base in needs:
             mask &= self._collectors.get(base, 0)

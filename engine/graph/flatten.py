@@ -52,10 +52,17 @@ def flatten(knowledge: Knowledge) -> Program:
         "raw_names": _raw_names(knowledge),
         "recipes": recipes,
         "collectors": collectors,
+        "limits": {
+            f"limit.{t.id}": {"": t.value, **t.by_device}
+            for t in knowledge.thresholds.thresholds
+            if t.by_device
+        },
         "devices": {d.id: facts_of(d, knowledge) for d in knowledge.devices.devices},
         "device_names": device_names(knowledge),
         "bottlenecks": {
-            target: [_bottleneck(b, leaves, weights) for b in _ordered(graph) if b.target == target]
+            target: [
+                _bottleneck(b, knowledge, leaves) for b in _ordered(graph) if b.target == target
+            ]
             for target in get_args(Target)
         },
         "guards": {
@@ -182,8 +189,8 @@ def _ordered(graph: Graph) -> list[Bottleneck]:
     return sorted(order, key=lambda b: position[b.group])
 
 
-def _bottleneck(b: Bottleneck, leaves: Comparisons, weights: dict[str, Json]) -> BottleneckRow:
-    source = ", ".join(b.sources)
+def _bottleneck(b: Bottleneck, knowledge: Knowledge, leaves: Comparisons) -> BottleneckRow:
+    source = _sources(b.id, b.sources, knowledge)
     when = leaves.flat(b.when, source)
     return {
         "id": b.id,
@@ -199,7 +206,7 @@ def _bottleneck(b: Bottleneck, leaves: Comparisons, weights: dict[str, Json]) ->
             }
             for other in b.unless
         ],
-        "weight": weights[b.evidence],
+        "weight": getattr(knowledge.calibration.weights, b.evidence),
         "gain": (
             {
                 "kind": b.gain.kind,
@@ -221,11 +228,16 @@ def _bottleneck(b: Bottleneck, leaves: Comparisons, weights: dict[str, Json]) ->
     }
 
 
+def _sources(name: str, sources: tuple[str, ...], knowledge: Knowledge) -> str:
+    own = "the project's own knowledge: " if name in knowledge.own else ""
+    return own + ", ".join(sources)
+
+
 def _guard(guard: Guard, knowledge: Knowledge, leaves: Comparisons) -> GuardRow:
     return {
         "id": guard.id,
         "target": guard.target,
-        "when": leaves.flat(guard.when, ", ".join(guard.sources)),
+        "when": leaves.flat(guard.when, _sources(guard.id, guard.sources, knowledge)),
         "bottlenecks": covered(guard, knowledge.bottlenecks),
         "fixes": list(guard.fixes),
         "widen": guard.widen,

@@ -127,5 +127,5 @@ class LevelLimits(Record):
 class GuardCatalogue(Record):
     """The file ``guards.yaml``."""
 
-    guards: tuple[Guard, ...]
-    levels: tuple[LevelLimits, ...]
+    guards: tuple[Guard, ...] = ()
+    levels: tuple[LevelLimits, ...] = ()

@@ -77,6 +77,7 @@ class Device(Record):
 class DeviceCatalogue(Record):
     """The file ``devices.yaml``."""
 
-    common: Common
-    architectures: tuple[Architecture, ...] = Field(min_length=1)
-    devices: tuple[Device, ...] = Field(min_length=1)
+    common: Common | None = None
+    """Required in the shipped file; a project's own file only adds to the lists."""
+    architectures: tuple[Architecture, ...] = ()
+    devices: tuple[Device, ...] = ()

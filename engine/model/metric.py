@@ -94,5 +94,5 @@ class Recipe(Record):
 class MetricCatalogue(Record):
     """The file ``metrics.yaml``."""
 
-    metrics: tuple[Metric, ...] = Field(min_length=1)
-    recipes: tuple[Recipe, ...] = Field(min_length=1)
+    metrics: tuple[Metric, ...] = ()
+    recipes: tuple[Recipe, ...] = ()
