@@ -24,6 +24,9 @@ _OF_ONE_RECIPE = 6
 _NAMED = 8
 """Hypotheses named for one metric."""
 
+_RECIPES = 4
+"""Recipes in one answer."""
+
 _CONSIDERED = 200
 """Hypotheses, the best supported first; those beyond say nothing that these do not."""
 
@@ -141,20 +144,35 @@ def sides(
 
 
 def _by_worth(program: Program, wishes: list[_Wish], target: str) -> list[str]:
-    """Return the recipes that could settle something, the most settled for its cost first."""
-    alike: dict[tuple[int, int], int] = {}
+    """Return the recipes that could settle something, the most settled for its cost first.
+
+    What the recipes before could exclude already counts only as far as it would still be open.
+    """
+    open_: dict[tuple[int, int], float] = {}
     for wish in wishes:
-        alike[wish.sides] = alike.get(wish.sides, 0) + 1
-    worth: dict[str, float] = {}
-    for position, (name, recipe) in enumerate(program["recipes"].items()):
-        bit = 1 << position
-        value = sum(
-            count * ((1 - _LIKELY) * bool(false & bit) + _LIKELY * bool(true & bit))
-            for (false, true), count in alike.items()
-        )
-        if value and recipe["target"] in (None, target):
-            worth[name] = value / recipe["cost"]
-    return sorted(worth, key=lambda name: -worth[name])
+        open_[wish.sides] = open_.get(wish.sides, 0.0) + 1.0
+    recipes = program["recipes"].items()
+    bits = {n: 1 << at for at, (n, r) in enumerate(recipes) if r["target"] in (None, target)}
+    order: list[str] = []
+    while bits and len(order) < _RECIPES:
+        worth = {
+            name: sum(n * _chance(pair, bit) for pair, n in open_.items())
+            / program["recipes"][name]["cost"]
+            for name, bit in bits.items()
+        }
+        best = max(worth, key=lambda name: worth[name])
+        if not worth[best]:
+            break
+        order.append(best)
+        taken = bits.pop(best)
+        open_ = {pair: n * (1 - _chance(pair, taken)) for pair, n in open_.items()}
+    return order
+
+
+def _chance(pair: tuple[int, int], bit: int) -> float:
+    """Return the chance that a recipe settles a condition with these sides."""
+    false, true = pair
+    return (1 - _LIKELY) * bool(false & bit) + _LIKELY * bool(true & bit)
 
 
 def _by_recipe(

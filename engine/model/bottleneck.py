@@ -43,7 +43,7 @@ class Gain(Record):
     """What curing the bottleneck would save."""
 
     kind: GainKind
-    take: Literal["smallest", "largest"] = "smallest"
+    take: Literal["smallest", "largest", "first"] = "smallest"
     """Of several estimates; those whose inputs are unknown do not count."""
     estimates: tuple[Estimate, ...] = Field(min_length=1)
 

@@ -18,7 +18,7 @@ def finding(name, verdict="matches", group="latency", saved=0.5, sure=1.0, minut
         "because": [{}] * reasons,
         "fixes": [{"cost_min": minutes}] if minutes else [],
     }
-    return Finding({"id": name, "group": group}, verdict, diagnosis, removed, ())
+    return Finding({"id": name, "group": group}, diagnosis, removed, [])
 
 
 def order(*findings):
@@ -100,7 +100,7 @@ def test_ranking_is_a_permutation(findings):
 
 @given(FINDINGS)
 def test_every_match_comes_before_every_unknown(findings):
-    verdicts = [found.verdict for found in ranked(findings, EFFORT)]
+    verdicts = [found.diagnosis["verdict"] for found in ranked(findings, EFFORT)]
 
     assert verdicts == sorted(verdicts)
 
