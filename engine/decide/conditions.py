@@ -43,10 +43,12 @@ def compare(table: LeafTable, known: Mapping[str, float]) -> Facts:
     by_metric, touches = table["by_metric"], table["touches"]
     for name, value in known.items():
         touched.update(touches.get(name, ()))
-        for leaf, op, limit in by_metric.get(name, ()):
-            right = known.get(limit) if limit.__class__ is str else limit
-            if right is not None:
-                truth[leaf] = _OPS[op](value, right)
+        for op, leaves, limits in by_metric.get(name, ()):
+            test = _OPS[op]
+            for leaf, limit in zip(leaves, limits, strict=True):
+                right = known.get(limit) if limit.__class__ is str else limit
+                if right is not None:
+                    truth[leaf] = test(value, right)
     return Facts(known, table, truth, touched)
 
 

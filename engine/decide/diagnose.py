@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from heapq import nlargest
 from typing import NamedTuple
 
 from engine.decide.answer import Advice, Diagnosis, Expectation, Reason, RuledOut, Suppressed
@@ -38,40 +39,59 @@ def verdict(row: BottleneckRow, truth: list[bool | None]) -> str:
     return "matches" if held else "unknown"
 
 
-def diagnose(program: Program, facts: Facts, target: str) -> tuple[list[Finding], list[Suppressed]]:
+class Diagnosed(NamedTuple):
+    """What a set of metrics says about every bottleneck that it does not exclude."""
+
+    matches: list[Finding]
+    open: list[BottleneckRow]
+    """Those that stay unknown, in evaluation order."""
+    suppressed: list[Suppressed]
+    """Matches, and fixes of matches, that a guard forbids."""
+
+
+def diagnose(program: Program, facts: Facts, target: str) -> Diagnosed:
     """Judge every bottleneck of a target, and withhold what a guard forbids."""
     truth = facts.truth
     guards = [guard for guard in program["guards"][target] if holds(guard["when"], truth)]
     silenced: dict[str, GuardRow] = {}
     for guard in reversed(guards):  # the first guard in the file speaks
         silenced.update(dict.fromkeys(guard["bottlenecks"], guard))
-    findings: list[Finding] = []
-    suppressed: list[Suppressed] = []
+    found = Diagnosed([], [], [])
     for row in program["bottlenecks"][target]:
         outcome = verdict(row, truth)
-        if outcome == "excluded":
-            continue
-        if row["id"] in silenced:
-            suppressed.append(_withheld(row["id"], silenced[row["id"]], facts))
-        elif outcome == "unknown":
-            findings.append(_unknown(row, facts))
-        else:
-            findings.append(_match(program, row, facts, guards, suppressed))
-    return findings, suppressed
+        if outcome == "unknown":
+            if row["id"] not in silenced:
+                found.open.append(row)
+        elif outcome == "matches":
+            if row["id"] in silenced:
+                found.suppressed.append(_withheld(row["id"], silenced[row["id"]], facts))
+            else:
+                found.matches.append(_match(program, row, facts, guards, found.suppressed))
+    return found
+
+
+def supported(rows: list[BottleneckRow], facts: Facts, most: int) -> list[Finding]:
+    """Return the unknown bottlenecks to which most already points, the best first."""
+    truth, touched = facts.truth, facts.touched
+
+    def support(row: BottleneckRow) -> int:
+        leaves = row["hint"]["leaves"]
+        if touched.isdisjoint(leaves):
+            return 0
+        return sum(truth[leaf] is True for leaf in leaves)
+
+    return [_unknown(row, facts) for row in nlargest(most, rows, key=support)]
 
 
 def _unknown(row: BottleneckRow, facts: Facts) -> Finding:
+    nothing = facts.touched.isdisjoint(row["hint"]["leaves"])
     diagnosis: Diagnosis = {
         "bottleneck": row["id"],
         "group": row["group"],
         "verdict": "unknown",
         "confidence": 0.0,
         "predicted_speedup": None,
-        "because": (
-            []
-            if facts.touched.isdisjoint(row["hint"]["leaves"])
-            else list(reasons(row["when"], facts))
-        ),
+        "because": [] if nothing else list(reasons(row["when"], facts)),
         "ruled_out": [],
         "falsifier": None,
         "fixes": [],

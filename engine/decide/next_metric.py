@@ -7,7 +7,6 @@ are false, so what can exclude counts for most; what could only confirm counts l
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple, Protocol
 
 from engine.decide.answer import Measure
@@ -26,9 +25,6 @@ _NAMED = 8
 
 _RECIPES = 4
 """Recipes in one answer."""
-
-_CONSIDERED = 200
-"""Hypotheses, the best supported first; those beyond say nothing that these do not."""
 
 _LIKELY = 0.1
 """Prior chance that a hypothesis is true: about one in ten of those that are still open."""
@@ -71,7 +67,7 @@ def measure_next(
         target: cpu or cuda.
         extra: Metrics that the gate wants, whatever the hypotheses need.
     """
-    wishes = [w for f in islice(findings, _CONSIDERED) for w in _wishes(program, f, facts)]
+    wishes = [wish for finding in findings for wish in _wishes(program, finding, facts)]
     wanted: dict[str, dict[str, None]] = {name: {} for name in extra}
     for wish in wishes:
         for name in wish.asks:

@@ -20,7 +20,7 @@ class LeafTable(TypedDict):
     """``[metric, op, limit, source]``; a limit that is text names another quantity, and a source
     is a position in ``sources``."""
     by_metric: dict[str, list[list[Any]]]
-    """For each metric ``[leaf, op, limit]`` of the comparisons that it stands left in."""
+    """For each metric that stands left ``[op, [leaf, …], [limit, …]]`` for each operator."""
     needs: list[list[str]]
     """For each leaf the metrics that a tool has to collect for it."""
     collected_by: list[int]

@@ -15,7 +15,7 @@ from engine.decide.answer import (
 )
 from engine.decide.conditions import compare
 from engine.decide.derive import complete
-from engine.decide.diagnose import Finding, diagnose
+from engine.decide.diagnose import Finding, diagnose, supported
 from engine.decide.gain import as_speedup, combine
 from engine.decide.gates import Walk, walk
 from engine.decide.next_metric import measure_next
@@ -24,8 +24,8 @@ from engine.decide.rank import ranked
 
 LEVELS = ("L0", "L1", "L2", "L3", "L4")
 
-_SHOWN = 100
-"""Diagnoses in an answer, the best first: more than the shipped knowledge can ever give."""
+_OPEN = 100
+"""Unknown diagnoses in an answer, the best supported first: more than the shipped knowledge has."""
 
 
 def recommend(
@@ -52,8 +52,8 @@ def recommend(
     facts = compare(program["comparisons"], known)
     gate = walk(program["gate"], facts)
     level = evidence_level(program, metrics)
-    found, suppressed = diagnose(program, facts, target)
-    order = ranked(found, program["effort"])
+    found = diagnose(program, facts, target)
+    order = ranked(found.matches, program["effort"]) + supported(found.open, facts, _OPEN)
     ask = measure_next(program, order, facts, kernel, target, _baseline(known, gate))
     return {
         "kernel": kernel,
@@ -64,8 +64,8 @@ def recommend(
         "conclusions": _conclusions(program, f"{target}/{level}", known),
         "headroom": _headroom(known),
         "combined_speedup": _combined(order, known),
-        "diagnoses": [finding.diagnosis for finding in order[:_SHOWN]],
-        "suppressed": suppressed,
+        "diagnoses": [finding.diagnosis for finding in order],
+        "suppressed": found.suppressed,
         "measure_next": ask,
         "next": _next(order, gate, ask),
     }

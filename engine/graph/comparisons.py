@@ -62,7 +62,7 @@ class Comparisons:
         leaf = self._seen[key] = len(self._seen)
         metric, op, limit, _ = key
         self.table["rows"].append(list(key))
-        self.table["by_metric"].setdefault(metric, []).append([leaf, op, limit])
+        self._file_by_metric(leaf, metric, op, limit)
         names = [metric, *([limit] if isinstance(limit, str) else [])]
         asked = [name for name in names if not name.startswith("limit.")]
         needs = dict.fromkeys(base for name in asked for base in self._bases.get(name, [name]))
@@ -71,9 +71,17 @@ class Comparisons:
             mask &= self._collectors.get(base, 0)
         self.table["needs"].append(list(needs))
         self.table["collected_by"].append(mask)
-        for name in {*names, *needs}:
+        for name in {*asked, *needs}:
             self.table["touches"].setdefault(name, []).append(leaf)
         return leaf
+
+    def _file_by_metric(self, leaf: int, metric: str, op: str, limit: float | str) -> None:
+        groups = self.table["by_metric"].setdefault(metric, [])
+        group = next((g for g in groups if g[0] == op), None)
+        if group is None:
+            groups.append(group := [op, [], []])
+        group[1].append(leaf)
+        group[2].append(limit)
 
     def hint(self, condition: Condition) -> HintRow:
         """Return what asking comes to while nothing is known about a flat condition."""

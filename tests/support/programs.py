@@ -54,7 +54,7 @@ def written(condition, known):
         metric, op, limit = part
         leaf = len(table["rows"])
         table["rows"].append([metric, op, limit, 0])
-        table["by_metric"].setdefault(metric, []).append([leaf, op, limit])
+        table["by_metric"].setdefault(metric, []).append([op, [leaf], [limit]])
         return leaf
 
     return flat(condition), compare(table, known)

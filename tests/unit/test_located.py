@@ -36,7 +36,10 @@ def test_a_good_file_loads(tmp_path):
     ("edit", "complaint"),
     [
         (("evidence:", "evidense:"), "5:5: thresholds.0.evidense: unknown key (did you mean 'evi"),
-        (("value: 0.6", "value: true"), "4:12: thresholds.0.value: value is no truth value; write 1"),
+        (
+            ("value: 0.6", "value: true"),
+            "4:12: thresholds.0.value: value is no truth value; write 1",
+        ),
         (("0.6", "2026-13-45"), "4:12: thresholds.0.value: 2026-13-45 is no day of the calendar"),
         (("value: 0.6", "value: 60%"), "4:12: thresholds.0.value: shares are plain numbers: write"),
         (("value: 0.6", "value: 1e-3"), "4:12: thresholds.0.value: YAML reads 1e-3 as text; write"),

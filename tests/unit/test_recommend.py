@@ -61,11 +61,10 @@ def test_matches_come_before_unknown(measured):
 def test_ranking_loses_and_invents_nothing(measured):
     from engine.decide.diagnose import diagnose
 
-    found, _ = diagnose(program(), facts(measured), "cuda")
+    found = diagnose(program(), facts(measured), "cuda").matches
+    order = ranked(found, program()["effort"])
 
-    assert sorted(f.row["id"] for f in ranked(found, program()["effort"])) == sorted(
-        f.row["id"] for f in found
-    )
+    assert sorted(f.row["id"] for f in order) == sorted(f.row["id"] for f in found)
 
 
 FOUR = ("speedup", "dram_utilization", "occupancy", "kernel_us")
