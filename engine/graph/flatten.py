@@ -18,6 +18,7 @@ from engine.decide.program import (
     TreeRow,
 )
 from engine.graph.build import GATE, Graph, build_graph, covered, flow
+from engine.graph.hardware import hardware
 from engine.model import condition as cond
 from engine.model.bottleneck import Bottleneck, Group
 from engine.model.device import Architecture, Device
@@ -49,6 +50,7 @@ def flatten(knowledge: Knowledge) -> Program:
         },
         "devices": {d.id: _facts(d, knowledge) for d in knowledge.devices.devices},
         "device_names": _device_names(knowledge),
+        "hardware": hardware(knowledge.devices),
         "bottlenecks": [_bottleneck(b, limits, weights) for b in _ordered(graph)],
         "guards": [_guard(g, knowledge, limits) for g in knowledge.guards.guards],
         "gate": next(_tree(t, limits) for t in knowledge.trees if t.id == GATE),

@@ -20,11 +20,24 @@ class Architecture(Record):
     smem_reserved_block: int
     smem_gran: int
     carveouts_kb: tuple[int, ...]
-    fp32_lanes: int
-    fp64_lanes: int
-    xu_lanes: int
-    tc_fp16_fma: int
-    """Dense fp16 tensor FMA per clock and SM."""
+    barriers_sm: int | None
+    """Block barriers that one SM has; None where no calculator counts them."""
+    fp32_lanes: int | None
+    fp64_lanes: int | None
+    xu_lanes: int | None
+    tc_fp16_fma: int | None
+    """Dense fp16 tensor FMA per clock and SM. None: not verified, like the lanes above."""
+
+    @property
+    def id(self) -> str:
+        """Name of the entry, as every other record has one."""
+        return self.cc
+
+    @property
+    def title(self) -> str:
+        """Name that compilers use."""
+        return f"sm_{self.cc.replace('.', '')}"
+
     sources: tuple[Slug, ...] = Field(min_length=1)
 
 
@@ -45,6 +58,9 @@ class Common(Record):
     line: int
     smem_bytes_per_clk_sm: int
     smem_bytes_per_clk_sm_cc75: int
+    barriers_block: int
+    launch_floor_us: float
+    """Least time of a kernel that does nothing, where this machine's was not measured."""
     sources: tuple[Slug, ...] = Field(min_length=1)
 
 

@@ -1,0 +1,18 @@
+"""What the device calculators need to know, as plain JSON in the decision program."""
+
+from __future__ import annotations
+
+from engine.decide.program import Hardware
+from engine.model.device import DeviceCatalogue
+
+
+def hardware(catalogue: DeviceCatalogue) -> Hardware:
+    """Return every limit and peak of ``devices.yaml``, by compute capability and by device id."""
+    unused = {"sources", "aliases"}
+    return {
+        "common": catalogue.common.model_dump(mode="json", exclude=unused),
+        "architectures": {
+            a.cc: a.model_dump(mode="json", exclude=unused) for a in catalogue.architectures
+        },
+        "devices": {d.id: d.model_dump(mode="json", exclude=unused) for d in catalogue.devices},
+    }
