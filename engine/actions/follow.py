@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from engine.actions.program import decision_program
-from engine.decide.conditions import holds, limit_of, said
+from engine.decide.conditions import compares, said
 from engine.decide.derive import complete
 from engine.decide.gain import as_speedup, combine
 from engine.model.kernel import Kernel, Variant
@@ -107,15 +108,19 @@ def falsifier_said(diagnosis: Diagnosis, before: Examined, after: Examined) -> s
     A falsifier that compares a metric with itself means its value before the change.
     """
     program = decision_program()
-    row = next(b for b in program["bottlenecks"] if b["id"] == diagnosis.bottleneck)["falsifier"]
+    rows = (row for found in program["bottlenecks"].values() for row in found)
+    row = next(r for r in rows if r["id"] == diagnosis.bottleneck)["falsifier"]
     if row is None or before.profile is None or after.profile is None:
         return None
     known = complete(program, after.profile.metrics, None)
     earlier = complete(program, before.profile.metrics, None)
-    limit = limit_of(row["value"], earlier if row["value"] == row["metric"] else known)
-    verdict = None if limit is None else holds(["is", row["metric"], row["op"], limit, ""], known)
-    if verdict is None:
+    limit = row["value"]
+    if isinstance(limit, str):
+        limit = (earlier if limit == row["metric"] else known).get(limit, math.nan)
+    value = known.get(row["metric"])
+    if value is None or math.isnan(limit):
         return f"{row['metric']} was not measured after the change"
-    value = known[row["metric"]]
     fact = said({"metric": row["metric"], "value": value, "op": row["op"], "limit": limit})
-    return f"held: {fact}" if verdict else f"failed: {fact} is false; revert"
+    if compares(value, row["op"], limit):
+        return f"held: {fact}"
+    return f"failed: {fact} is false; revert"

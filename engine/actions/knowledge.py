@@ -12,7 +12,7 @@ from engine.checks.lint import lint
 from engine.errors import KnowledgeError, Problem, UnknownNameError
 from engine.loading.kernels import kernel_folders, load_kernel
 from engine.loading.knowledge import load_knowledge
-from engine.loading.paths import shipped
+from engine.loading.paths import overlay_folder, shipped
 from engine.model.knowledge import Knowledge
 
 KINDS = (
@@ -40,7 +40,7 @@ def check(root: Path | None = None) -> tuple[list[Problem], str]:
     problems: list[Problem] = []
     found = ""
     try:
-        knowledge = load_knowledge(root)
+        knowledge = load_knowledge(root) if root else here()
         folder = str(root or shipped("knowledge"))
         problems += [Problem(folder, 1, 1, where, text) for where, text in lint(knowledge)]
         found = ", ".join(f"{len(ids)} {kind}" for kind, ids in _listed(knowledge).items())
@@ -67,7 +67,7 @@ def show(kind_or_id: str) -> list[dict[str, Any]] | dict[str, Any]:
         return [{"id": name, "title": title} for name, title in rows]
     if kind_or_id in kernel_folders(project()):
         return load_kernel(kind_or_id, project()).kernel.model_dump(mode="json", by_alias=True)
-    kinds = _listed(load_knowledge())
+    kinds = _listed(here())
     if kind_or_id in kinds:
         return [{"id": n, "title": _title(r)} for n, r in kinds[kind_or_id].items()]
     for entries in kinds.values():
@@ -75,6 +75,16 @@ def show(kind_or_id: str) -> list[dict[str, Any]] | dict[str, Any]:
             return entries[kind_or_id].model_dump(mode="json", by_alias=True, exclude_none=True)
     names = [name for entries in kinds.values() for name in entries]
     raise UnknownNameError("entry", kind_or_id, (*KINDS, *names), "kb show KIND")
+
+
+def here() -> Knowledge:
+    """Return the shipped knowledge with the project's own on top of it.
+
+    Raises:
+        KnowledgeError: A file is wrong.
+    """
+    own = overlay_folder(str(project()))
+    return load_knowledge(overlay=Path(own) if own else None)
 
 
 def _listed(knowledge: Knowledge) -> dict[str, dict[str, BaseModel]]:

@@ -13,19 +13,25 @@ from typing import cast
 from engine import __version__
 from engine.decide.program import SCHEMA, Program
 from engine.loading.digest import digest
-from engine.loading.paths import cache_folder, shipped
+from engine.loading.paths import cache_folder, overlay_folder, shipped
 
 
 def decision_program(root: str | None = None) -> Program:
-    """Return the program of a knowledge folder, by default the shipped one.
+    """Return the program of a knowledge folder.
+
+    Args:
+        root: The folder; by default the shipped one with the project's own on top of it.
 
     Raises:
         KnowledgeError: The knowledge is wrong (it is only read when no cache holds it).
     """
     folder = root or shipped("knowledge")
-    sha256 = digest(folder)
+    overlay = None if root else overlay_folder()
+    sha256 = digest(folder, overlay)
     path = os.path.join(cache_folder(), f"program-{__version__}-{SCHEMA}-{sha256[:32]}.json")
-    return _cached(path, sha256) or _compiled(folder, path)
+    program = _cached(path, sha256) or _compiled(folder, overlay, path)
+    program["knowledge"]["overlay"] = overlay  # the same content may lie in several projects
+    return program
 
 
 def _cached(path: str, sha256: str) -> Program | None:
@@ -38,14 +44,14 @@ def _cached(path: str, sha256: str) -> Program | None:
     return program if stamp == (SCHEMA, sha256) else None
 
 
-def _compiled(folder: str, path: str) -> Program:
+def _compiled(folder: str, overlay: str | None, path: str) -> Program:
     import tempfile  # this and what follows cost a quarter second, once for each knowledge
     from pathlib import Path
 
     from engine.graph.flatten import flatten
     from engine.loading.knowledge import load_knowledge
 
-    program = flatten(load_knowledge(Path(folder)))
+    program = flatten(load_knowledge(Path(folder), Path(overlay) if overlay else None))
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with tempfile.NamedTemporaryFile(

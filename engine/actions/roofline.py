@@ -125,7 +125,7 @@ def _pipe(gpu: Gpu, dtype: str | None) -> tuple[str, float]:
         raise UnknownNameError("type", dtype, PIPES, "kb roofline --help")
     peak = facts[PIPES[dtype]]
     too_old = dtype == "bf16" and int(gpu.cc.partition(".")[0]) < _FIRST_BF16
-    if peak is None or too_old:
+    if not peak or too_old:
         raise BadValueError(f"{gpu.id} has no unit for {dtype}; kb show {gpu.id} lists its peaks")
     return PIPES[dtype], peak
 

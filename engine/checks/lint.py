@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 
+from engine.decide.conditions import compare
 from engine.decide.derive import complete
 from engine.decide.diagnose import verdict
 from engine.decide.estimators import ESTIMATORS
@@ -117,11 +118,11 @@ def every_threshold_limits_its_own_metric(graph: Graph) -> Iterator[Complaint]:
 
 def every_case_holds(knowledge: Knowledge, program: Program) -> Iterator[Complaint]:
     """Every case gives the verdict that it says."""
-    rows = {row["id"]: row for row in program["bottlenecks"]}
+    rows = {r["id"]: r for found in program["bottlenecks"].values() for r in found}
     for b in knowledge.bottlenecks:
         for case in b.cases:
             known = complete(program, case.metrics, None)
-            found = verdict(rows[b.id], known)
+            found = verdict(rows[b.id], compare(program["comparisons"], known).truth)
             if found != case.verdict:
                 yield b.id, f"case {case.name!r} gives {found}, not {case.verdict}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from engine.decide.program import Stamp
 
@@ -48,6 +48,12 @@ class PredictedSpeedup(TypedDict):
     high: float
 
 
+class CombinedSpeedup(PredictedSpeedup):
+    """Of the best change in each of several groups together."""
+
+    groups: list[str]
+
+
 class Expectation(TypedDict):
     """The falsifier."""
 
@@ -82,11 +88,12 @@ class Diagnosis(TypedDict):
 
 
 class Suppressed(TypedDict):
-    """Advice withheld."""
+    """Advice withheld: a whole diagnosis, or one of its fixes."""
 
     bottleneck: str
     guard: str
     because: str
+    fix: NotRequired[str]
 
 
 class Measure(TypedDict):
@@ -115,6 +122,7 @@ class KernelAnswer(TypedDict):
     evidence_level: str
     conclusions: Conclusions
     headroom: Headroom | None
+    combined_speedup: CombinedSpeedup | None
     diagnoses: list[Diagnosis]
     suppressed: list[Suppressed]
     measure_next: list[Measure]

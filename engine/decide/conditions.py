@@ -1,13 +1,18 @@
-"""Three-valued conditions: true, false, or None for what was not measured."""
+"""Three-valued conditions: true, false, or None for what was not measured.
+
+Every comparison that the knowledge makes is a leaf of one table, and is made once for a set of
+metrics. A condition is the number of a leaf, or a list: ``["all", …]``, ``["any", …]``,
+``["not", c]``.
+"""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.decide.answer import Reason
-from engine.decide.program import Condition
+from engine.decide.program import Condition, LeafTable
 
 _OPS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -17,27 +22,53 @@ _OPS: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
+_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 
-def limit_of(limit: float | str, known: Mapping[str, float]) -> float | None:
-    """Return a number, or the value of the quantity that ``limit`` names, None if unknown."""
-    return known.get(limit) if isinstance(limit, str) else limit
+class Facts(NamedTuple):
+    """What is known, and what that makes of every comparison."""
+
+    known: Mapping[str, float]
+    table: LeafTable
+    truth: list[bool | None]
+    """By leaf; None as long as a side of the comparison is unknown."""
+    touched: set[int]
+    """Leaves about which anything at all is known."""
 
 
-def holds(condition: Condition, known: Mapping[str, float]) -> bool | None:
+def compare(table: LeafTable, known: Mapping[str, float]) -> Facts:
+    """Make every comparison that the known quantities allow."""
+    truth: list[bool | None] = [None] * len(table["rows"])
+    touched: set[int] = set()
+    by_metric, touches = table["by_metric"], table["touches"]
+    for name, value in known.items():
+        touched.update(touches.get(name, ()))
+        for op, leaves, limits in by_metric.get(name, ()):
+            test = _OPS[op]
+            for leaf, limit in zip(leaves, limits, strict=True):
+                right = known.get(limit) if limit.__class__ is str else limit
+                if right is not None:
+                    truth[leaf] = test(value, right)
+    return Facts(known, table, truth, touched)
+
+
+def compares(left: float, op: str, right: float) -> bool:
+    """Compare two numbers."""
+    return _OPS[op](left, right)
+
+
+def holds(condition: Condition, truth: list[bool | None]) -> bool | None:
     """Judge a condition: false and true win over unknown wherever logic allows it."""
+    if condition.__class__ is int:
+        return truth[condition]
     kind = condition[0]
-    if kind == "is":
-        _, metric, op, limit, _ = condition
-        left, right = known.get(metric), limit_of(limit, known)
-        return None if left is None or right is None else _OPS[op](left, right)
     if kind == "not":
-        inner = holds(condition[1], known)
+        inner = holds(condition[1], truth)
         return None if inner is None else not inner
     decisive = kind == "any"  # one true settles "any", one false settles "all"
     verdict: bool | None = not decisive
     for part in condition[1:]:
-        value = holds(part, known)
+        value = truth[part] if part.__class__ is int else holds(part, truth)
         if value is decisive:
             return decisive
         if value is None:
@@ -45,41 +76,40 @@ def holds(condition: Condition, known: Mapping[str, float]) -> bool | None:
     return verdict
 
 
-def reasons(
-    condition: Condition, known: Mapping[str, float], wanted: bool = True
-) -> Iterator[Reason]:
+def reasons(condition: Condition, facts: Facts, wanted: bool = True) -> Iterator[Reason]:
     """Yield the comparisons that make a condition ``wanted``, in its own order.
 
     For an unknown condition these are the parts that hold so far.
     """
-    kind = condition[0]
-    if kind == "is":
-        _, metric, op, limit, source = condition
-        left, right = known.get(metric), limit_of(limit, known)
-        if left is not None and right is not None and _OPS[op](left, right) is wanted:
-            shown = op if wanted else _OPPOSITE[op]
-            yield {"metric": metric, "value": left, "op": shown, "limit": right, "source": source}
-    elif kind == "not":
-        yield from reasons(condition[1], known, not wanted)
+    if isinstance(condition, int):
+        if facts.truth[condition] is wanted:
+            metric, op, limit, source = facts.table["rows"][condition]
+            yield {
+                "metric": metric,
+                "value": facts.known[metric],
+                "op": op if wanted else _OPPOSITE[op],
+                "limit": facts.known[limit] if isinstance(limit, str) else limit,
+                "source": facts.table["sources"][source],
+            }
+    elif condition[0] == "not":
+        yield from reasons(condition[1], facts, not wanted)
     else:
         for part in condition[1:]:
-            if holds(part, known) in (wanted, None):
-                yield from reasons(part, known, wanted)
+            if holds(part, facts.truth) in (wanted, None):
+                yield from reasons(part, facts, wanted)
 
 
-_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
-
-
-def missing(condition: Condition, known: Mapping[str, float]) -> list[str]:
+def missing(condition: Condition, facts: Facts) -> list[str]:
     """Return the quantities that still decide an unknown condition, each once, in order."""
     found: dict[str, None] = {}
 
     def walk(part: Condition) -> None:
-        if holds(part, known) is not None:
+        if holds(part, facts.truth) is not None:
             return
-        if part[0] == "is":
-            names = (part[1], part[3])
-            found.update((n, None) for n in names if isinstance(n, str) and n not in known)
+        if isinstance(part, int):
+            metric, _, limit, _ = facts.table["rows"][part]
+            names = (metric, limit)
+            found.update((n, None) for n in names if isinstance(n, str) and n not in facts.known)
         else:
             for inner in part[1:]:
                 walk(inner)

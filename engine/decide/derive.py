@@ -21,18 +21,25 @@ def complete(
     known = {name: value for name, value in measured.items() if math.isfinite(value)}
     facts = program["devices"].get(device or "", {})
     known.update((f"device.{name}", value) for name, value in facts.items())
+    for name, values in program["limits"].items():
+        known[name] = values.get(device or "", values[""])
     _derive(program, known)
+    before = len(known)
     _roof(known)
-    _derive(program, known)
+    if len(known) > before:
+        _derive(program, known)
     return known
 
 
 def _derive(program: Program, known: dict[str, float]) -> None:
-    for name, op, operands in program["derived"]:
-        if name not in known:
-            values = [known.get(o) if isinstance(o, str) else float(o) for o in operands]
-            given = [value for value in values if value is not None]
-            value = _finite(op, given) if len(given) == len(values) else None
+    for name, op, operands, needs in program["derived"]:
+        if name in known:
+            continue
+        for need in needs:
+            if need not in known:
+                break
+        else:
+            value = _finite(op, [known[o] if isinstance(o, str) else o for o in operands])
             if value is not None:
                 known[name] = value
 

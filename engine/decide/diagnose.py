@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from heapq import nlargest
 from typing import NamedTuple
 
 from engine.decide.answer import Advice, Diagnosis, Expectation, Reason, RuledOut, Suppressed
-from engine.decide.conditions import holds, limit_of, missing, reasons, said
+from engine.decide.conditions import Facts, holds, reasons, said
 from engine.decide.gain import as_speedup, predict
-from engine.decide.program import BottleneckRow, FalsifierRow, Program
+from engine.decide.program import BottleneckRow, Condition, FalsifierRow, GuardRow, Program
 
 _DOUBT = 0.8
 """What is left of the confidence for each look-alike that could not be ruled out (judgement)."""
@@ -18,105 +19,154 @@ class Finding(NamedTuple):
     """One bottleneck's verdict, with what ranking and asking further need."""
 
     row: BottleneckRow
-    verdict: str
     diagnosis: Diagnosis
     removed: tuple[float, float, float] | None
-    missing: tuple[str, ...]
-    """Quantities that would settle the verdict, or rule a look-alike out."""
+    open: list[Condition]
+    """Unknown conditions that would settle the verdict, or rule a look-alike out."""
 
 
-def verdict(row: BottleneckRow, known: Mapping[str, float]) -> str:
+def verdict(row: BottleneckRow, truth: list[bool | None]) -> str:
     """Return ``matches``, ``excluded`` or ``unknown``.
 
     A look-alike that holds excludes; one that is unknown leaves a match standing, with doubt.
     """
-    held = holds(row["when"], known)
-    if held is False or any(holds(other["when"], known) for other in row["unless"]):
+    held = holds(row["when"], truth)
+    if held is False:
         return "excluded"
+    for other in row["unless"]:
+        if holds(other["when"], truth):
+            return "excluded"
     return "matches" if held else "unknown"
 
 
-def diagnose(
-    program: Program, known: Mapping[str, float], target: str
-) -> tuple[list[Finding], list[Suppressed]]:
+class Diagnosed(NamedTuple):
+    """What a set of metrics says about every bottleneck that it does not exclude."""
+
+    matches: list[Finding]
+    open: list[BottleneckRow]
+    """Those that stay unknown, in evaluation order."""
+    suppressed: list[Suppressed]
+    """Matches, and fixes of matches, that a guard forbids."""
+
+
+def diagnose(program: Program, facts: Facts, target: str) -> Diagnosed:
     """Judge every bottleneck of a target, and withhold what a guard forbids."""
-    guards = [
-        guard
-        for guard in program["guards"]
-        if guard["target"] == target and holds(guard["when"], known)
-    ]
-    findings: list[Finding] = []
-    suppressed: list[Suppressed] = []
-    for row in program["bottlenecks"]:
-        if row["target"] != target:
-            continue
-        finding = _judge(program, row, known)
-        if finding.verdict == "excluded":
-            continue
-        guard = next((g for g in guards if row["id"] in g["bottlenecks"]), None)
-        if guard is None:
-            findings.append(finding)
-        else:
-            facts = ", ".join(said(r) for r in reasons(guard["when"], known))
-            because = f"{facts}: {guard['because']}"
-            suppressed.append({"bottleneck": row["id"], "guard": guard["id"], "because": because})
-    return findings, suppressed
+    truth = facts.truth
+    guards = [guard for guard in program["guards"][target] if holds(guard["when"], truth)]
+    silenced: dict[str, GuardRow] = {}
+    for guard in reversed(guards):  # the first guard in the file speaks
+        silenced.update(dict.fromkeys(guard["bottlenecks"], guard))
+    found = Diagnosed([], [], [])
+    for row in program["bottlenecks"][target]:
+        outcome = verdict(row, truth)
+        if outcome == "unknown":
+            if row["id"] not in silenced:
+                found.open.append(row)
+        elif outcome == "matches":
+            if row["id"] in silenced:
+                found.suppressed.append(_withheld(row["id"], silenced[row["id"]], facts))
+            else:
+                found.matches.append(_match(program, row, facts, guards, found.suppressed))
+    return found
 
 
-def _judge(program: Program, row: BottleneckRow, known: Mapping[str, float]) -> Finding:
-    outcome = verdict(row, known)
-    matched = outcome == "matches"
-    removed = predict(row["gain"], known, program["realised"]) if matched else None
-    open_look_alikes = [o["when"] for o in row["unless"] if holds(o["when"], known) is None]
-    lacking = dict.fromkeys(missing(row["when"], known))
-    if matched:
-        lacking = dict.fromkeys(name for c in open_look_alikes for name in missing(c, known))
-    confidence = row["weight"] * _DOUBT ** len(open_look_alikes) if matched else 0.0
+def supported(rows: list[BottleneckRow], facts: Facts, most: int) -> list[Finding]:
+    """Return the unknown bottlenecks to which most already points, the best first."""
+    truth, touched = facts.truth, facts.touched
+
+    def support(row: BottleneckRow) -> int:
+        leaves = row["hint"]["leaves"]
+        if touched.isdisjoint(leaves):
+            return 0
+        return sum(truth[leaf] is True for leaf in leaves)
+
+    return [_unknown(row, facts) for row in nlargest(most, rows, key=support)]
+
+
+def _unknown(row: BottleneckRow, facts: Facts) -> Finding:
+    nothing = facts.touched.isdisjoint(row["hint"]["leaves"])
     diagnosis: Diagnosis = {
         "bottleneck": row["id"],
         "group": row["group"],
-        "verdict": outcome,
-        "confidence": round(confidence, 3),
-        "predicted_speedup": as_speedup(removed) if removed else None,
-        "because": _distinct(list(reasons(row["when"], known))),
-        "ruled_out": _ruled_out(row, known) if matched else [],
-        "falsifier": _expectation(row["falsifier"], known) if matched else None,
-        "fixes": [_advice(program, name) for name in row["fixes"]] if matched else [],
+        "verdict": "unknown",
+        "confidence": 0.0,
+        "predicted_speedup": None,
+        "because": [] if nothing else list(reasons(row["when"], facts)),
+        "ruled_out": [],
+        "falsifier": None,
+        "fixes": [],
     }
-    return Finding(row, outcome, diagnosis, removed, tuple(lacking))
+    return Finding(row, diagnosis, None, [row["when"]])
+
+
+def _match(
+    program: Program,
+    row: BottleneckRow,
+    facts: Facts,
+    guards: list[GuardRow],
+    suppressed: list[Suppressed],
+) -> Finding:
+    widen = max((guard["widen"] for guard in guards if guard["widen"]), default=1.0)
+    removed = predict(row["gain"], facts.known, program["realised"], widen)
+    doubts = [o["when"] for o in row["unless"] if holds(o["when"], facts.truth) is None]
+    diagnosis: Diagnosis = {
+        "bottleneck": row["id"],
+        "group": row["group"],
+        "verdict": "matches",
+        "confidence": round(row["weight"] * _DOUBT ** len(doubts), 3),
+        "predicted_speedup": as_speedup(removed) if removed else None,
+        "because": _distinct(list(reasons(row["when"], facts))),
+        "ruled_out": _ruled_out(row, facts),
+        "falsifier": _expectation(row["falsifier"], facts.known),
+        "fixes": _advice(program, row, facts, guards, suppressed),
+    }
+    return Finding(row, diagnosis, removed, doubts)
+
+
+def _withheld(bottleneck: str, guard: GuardRow, facts: Facts) -> Suppressed:
+    grounds = ", ".join(said(r) for r in reasons(guard["when"], facts))
+    because = f"{grounds}: {guard['because']}"
+    return {"bottleneck": bottleneck, "guard": guard["id"], "because": because}
 
 
 def _distinct(found: list[Reason]) -> list[Reason]:
     return [reason for at, reason in enumerate(found) if reason not in found[:at]]
 
 
-def _ruled_out(row: BottleneckRow, known: Mapping[str, float]) -> list[RuledOut]:
+def _ruled_out(row: BottleneckRow, facts: Facts) -> list[RuledOut]:
     out: list[RuledOut] = []
     for other in row["unless"]:
-        if holds(other["when"], known) is False:
-            facts = ", ".join(said(r) for r in reasons(other["when"], known, wanted=False))
-            out.append({"bottleneck": other["bottleneck"], "because": facts})
+        if holds(other["when"], facts.truth) is False:
+            grounds = ", ".join(said(r) for r in reasons(other["when"], facts, wanted=False))
+            out.append({"bottleneck": other["bottleneck"], "because": grounds})
     return out
 
 
 def _expectation(row: FalsifierRow | None, known: Mapping[str, float]) -> Expectation | None:
     if row is None:
         return None
-    limit = limit_of(row["value"], known)
-    goal = f"{row['value']}" if limit is None else f"{limit:.4g}"
+    value = row["value"]
+    limit = known.get(value) if isinstance(value, str) else value
+    goal = f"{value}" if limit is None else f"{limit:.4g}"
     now = known.get(row["metric"])
     was = "" if now is None else f", it is {now:.4g} now"
     return {"metric": row["metric"], "expect": f"{row['metric']} {row['op']} {goal}{was}"}
 
 
-def _advice(program: Program, name: str) -> Advice:
-    fix = program["fixes"][name]
-    return {
-        "id": name,
-        "do": fix["do"],
-        "before": fix["before"],
-        "after": fix["after"],
-        "when_not": fix["when_not"],
-        "cost_min": fix["cost_min"],
-        "risk": fix["risk"],
-    }
+def _advice(
+    program: Program,
+    row: BottleneckRow,
+    facts: Facts,
+    guards: list[GuardRow],
+    suppressed: list[Suppressed],
+) -> list[Advice]:
+    """Return the fixes that fit this kernel and GPU, in the order to try them."""
+    offered: list[Advice] = []
+    for name in row["fixes"]:
+        fix = program["fixes"][name]
+        guard = next((g for g in guards if name in g["fixes"]), None)
+        if guard:
+            suppressed.append({**_withheld(row["id"], guard, facts), "fix": name})
+        elif "applies" not in fix or holds(fix["applies"], facts.truth) is not False:
+            offered.append({"id": name, **fix["advice"]})  # type: ignore[typeddict-item]  # JSON
+    return offered

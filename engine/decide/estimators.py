@@ -63,7 +63,12 @@ def _wave_tail(*, waves: float) -> float:
     return 1 - waves / math.ceil(waves) if waves > 0 else 0.0
 
 
-def _small_grid(*, grid: float, sms: float) -> float:
+def _small_grid(*, grid: float, sms: float, waves: float) -> float:
+    """Give every SM a block, then every slot [E10]."""
+    return 1 - grid / sms if grid < sms else max(0.0, 1 - waves)
+
+
+def _idle_sms(*, grid: float, sms: float) -> float:
     """Give every SM a block [E10]."""
     return 1 - grid / sms if grid < sms else 0.0
 
@@ -105,7 +110,7 @@ def _fusion(*, share: float, utilization: float) -> float:
 
 def _precision(*, share: float, utilization: float, slow: float, fast: float) -> float:
     """Move the double-precision share to the single-precision pipe [E17]."""
-    return share * (1 - slow / fast) * utilization if fast > 0 else 0.0
+    return share * (1 - slow / fast) * utilization if fast > slow else 0.0
 
 
 def _relief(*, busiest: float, next_busiest: float) -> float:
@@ -167,6 +172,7 @@ ESTIMATORS: dict[str, Callable[..., float]] = {
         _latency_hiding,
         _wave_tail,
         _small_grid,
+        _idle_sms,
         _partial_wave,
         _partial_warp,
         _conflicts,

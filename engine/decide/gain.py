@@ -1,4 +1,4 @@
-"""What a fix would save: the fraction of the kernel's time that goes away, calibrated and capped."""
+"""What a fix would save: the fraction of the kernel's time that goes away."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def predict(
     raw = [value for row in gain["estimates"] if (value := _estimate(row, known)) is not None]
     if not raw:
         return None
-    taken = min(raw) if gain["take"] == "smallest" else max(raw)
+    taken = {"smallest": min(raw), "largest": max(raw), "first": raw[0]}[gain["take"]]
     cap = min(_cap(gain["kind"], known), _MOST)
     high = max(0.0, min(taken, cap))
     usual, worst = realised[gain["kind"]]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from engine.decide.answer import Gate
-from engine.decide.conditions import holds, reasons, said
+from engine.decide.conditions import Facts, holds, reasons, said
 from engine.decide.program import TreeRow
 
 
@@ -20,19 +19,19 @@ class Walk(NamedTuple):
     comes_first: bool
 
 
-def walk(tree: TreeRow, known: Mapping[str, float]) -> Walk:
+def walk(tree: TreeRow, facts: Facts) -> Walk:
     """Follow the tree from its root; unknown has a branch of its own at every question."""
     path: list[tuple[str, str]] = []
     spoken = ""
     node = tree["root"]
     while node not in tree["leaves"]:
         question = tree["questions"][node]
-        verdict = holds(question["when"], known)
+        verdict = holds(question["when"], facts.truth)
         branch = "unknown" if verdict is None else "then" if verdict else "otherwise"
         path.append((node, branch))
         if verdict is not None:
-            facts = [said(r) for r in reasons(question["when"], known, verdict)]
-            spoken = ", ".join(facts) or spoken
+            grounds = [said(r) for r in reasons(question["when"], facts, verdict)]
+            spoken = ", ".join(grounds) or spoken
         node = question["then"] if verdict else question["otherwise"] if verdict is False else ""
         node = node or question["unknown"]
     leaf = tree["leaves"][node]

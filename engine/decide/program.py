@@ -1,17 +1,33 @@
 """The decision program: the knowledge flattened to what deciding needs, as plain JSON.
 
-A condition is a list. ``["is", metric, op, limit, source]`` compares a metric with a number or,
-where ``limit`` is text, with another quantity; ``["all", …]``, ``["any", …]`` and ``["not", c]``
-combine.
+A condition is the number of a leaf in the table of comparisons, or a list: ``["all", …]``,
+``["any", …]`` and ``["not", c]`` combine.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
-Condition = list[Any]
-SCHEMA = 1
+Condition = Any
+SCHEMA = 2
 """Raise it whenever the program's shape changes: caches of another shape are ignored."""
+
+
+class LeafTable(TypedDict):
+    """Every comparison that the knowledge makes, each once."""
+
+    rows: list[list[Any]]
+    """``[metric, op, limit, source]``; a limit that is text names another quantity, and a source
+    is a position in ``sources``."""
+    by_metric: dict[str, list[list[Any]]]
+    """For each metric that stands left ``[op, [leaf, …], [limit, …]]`` for each operator."""
+    needs: list[list[str]]
+    """For each leaf the metrics that a tool has to collect for it."""
+    collected_by: list[int]
+    """For each leaf the recipes, as bits, that collect all of these."""
+    touches: dict[str, list[int]]
+    """For each quantity the leaves that it has a part in."""
+    sources: list[str]
 
 
 class MetricRow(TypedDict):
@@ -25,8 +41,6 @@ class MetricRow(TypedDict):
     targets: list[str]
     flag: str | None
     recipe: str | None
-    base: list[str]
-    """What it is derived from, down to what a tool can collect; itself when not derived."""
 
 
 class RecipeRow(TypedDict):
@@ -35,6 +49,8 @@ class RecipeRow(TypedDict):
     command: str
     cost: float
     target: str | None
+    collects: int
+    """One bit for each recipe, in their order, whose metrics this one collects too."""
 
 
 class EstimateRow(TypedDict):
@@ -68,6 +84,17 @@ class FalsifierRow(TypedDict):
     value: float | str
 
 
+class HintRow(TypedDict):
+    """What asking for more comes to while nothing is known about a condition."""
+
+    leaves: list[int]
+    false: int
+    """Recipes, as bits, that could make it false."""
+    true: int
+    asks: list[str]
+    """Metrics that a tool can collect for it."""
+
+
 class BottleneckRow(TypedDict):
     """One diagnosis, in evaluation order."""
 
@@ -81,6 +108,7 @@ class BottleneckRow(TypedDict):
     gain: GainRow | None
     falsifier: FalsifierRow | None
     fixes: list[str]
+    hint: HintRow
 
 
 class GuardRow(TypedDict):
@@ -90,7 +118,16 @@ class GuardRow(TypedDict):
     target: str
     when: Condition
     bottlenecks: list[str]
+    fixes: list[str]
+    widen: float | None
     because: str
+
+
+class FixRow(TypedDict):
+    """One change: how an answer says it, and when it is offered at all."""
+
+    advice: dict[str, Any]
+    applies: NotRequired[Condition]
 
 
 class QuestionRow(TypedDict):
@@ -152,18 +189,28 @@ class Program(TypedDict):
     knowledge: Stamp
     metrics: dict[str, MetricRow]
     derived: list[list[Any]]
-    """``[metric, op, [operand, …]]`` in an order in which each uses only those before it."""
+    """``[metric, op, [operand, …], [operands that are quantities]]`` in an order in which each
+    uses only those before it."""
+    collectors: dict[str, int]
+    """For each metric that tools collect the recipes, as bits, that do."""
+    bases: dict[str, list[str]]
+    """For each derived metric what it comes down to: metrics that a tool collects, device facts."""
     raw_names: dict[str, list[Any]]
     """Per metric ``[[raw name, …], scale]`` in Nsight Compute's reports."""
     recipes: dict[str, RecipeRow]
+    limits: dict[str, dict[str, float]]
+    """``limit.<threshold>`` by device, and for any other device under ``""``."""
     devices: dict[str, dict[str, float]]
     device_names: dict[str, str]
     """Lower-case name or alias to device id."""
     hardware: Hardware
-    bottlenecks: list[BottleneckRow]
-    guards: list[GuardRow]
+    comparisons: LeafTable
+    bottlenecks: dict[str, list[BottleneckRow]]
+    """By target, in evaluation order."""
+    guards: dict[str, list[GuardRow]]
+    """By target."""
     gate: TreeRow
-    fixes: dict[str, dict[str, Any]]
+    fixes: dict[str, FixRow]
     realised: dict[str, list[float]]
     """Share of a predicted saving that is realised: usually, and at worst."""
     effort: dict[str, float]

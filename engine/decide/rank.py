@@ -10,22 +10,19 @@ _FIRST = ("correctness", "build", "measurement", "terminal")
 """Groups that come before any gain: the numbers mean nothing, or there is nothing left to gain."""
 
 
-def ranked(findings: Iterable[Finding], effort: Mapping[str, float]) -> list[Finding]:
-    """Return the same findings: faults and terminal verdicts, matches by score, then unknown.
+def ranked(matches: Iterable[Finding], effort: Mapping[str, float]) -> list[Finding]:
+    """Return the same matches: faults and terminal verdicts, then the others by score.
 
     The score of a match is its predicted share of time removed, times confidence, times a factor
-    for the effort of its first fix. Unknown ones are ordered by how much already points to them.
-    Ties keep evaluation order.
+    for the effort of its first fix. Ties keep evaluation order.
     """
 
-    def key(finding: Finding) -> tuple[int, int, float]:
-        if finding.verdict == "unknown":
-            return 2, 0, -float(len(finding.diagnosis["because"]))
+    def key(finding: Finding) -> tuple[int, float]:
         if finding.row["group"] in _FIRST:
-            return 0, _FIRST.index(finding.row["group"]), 0.0
-        return 1, 0, -score(finding, effort)
+            return _FIRST.index(finding.row["group"]), 0.0
+        return len(_FIRST), -score(finding, effort)
 
-    return sorted(findings, key=key)
+    return sorted(matches, key=key)
 
 
 def score(finding: Finding, effort: Mapping[str, float]) -> float:

@@ -6,20 +6,26 @@ from collections.abc import Iterable, Mapping
 from math import isfinite
 
 from engine.decide.answer import (
+    CombinedSpeedup,
     Conclusions,
     Headroom,
     KernelAnswer,
     Measure,
     Recommendation,
 )
+from engine.decide.conditions import compare
 from engine.decide.derive import complete
-from engine.decide.diagnose import Finding, diagnose
+from engine.decide.diagnose import Finding, diagnose, supported
+from engine.decide.gain import as_speedup, combine
 from engine.decide.gates import Walk, walk
 from engine.decide.next_metric import measure_next
 from engine.decide.program import Program
 from engine.decide.rank import ranked
 
 LEVELS = ("L0", "L1", "L2", "L3", "L4")
+
+_OPEN = 100
+"""Unknown diagnoses in an answer, the best supported first: more than the shipped knowledge has."""
 
 
 def recommend(
@@ -43,11 +49,12 @@ def recommend(
     """
     metrics = {name: value for name, value in metrics.items() if isfinite(value)}
     known = complete(program, metrics, device)
-    gate = walk(program["gate"], known)
+    facts = compare(program["comparisons"], known)
+    gate = walk(program["gate"], facts)
     level = evidence_level(program, metrics)
-    found, suppressed = diagnose(program, known, target)
-    order = ranked(found, program["effort"])
-    ask = measure_next(program, order, known, kernel, target, _baseline(known, gate))
+    found = diagnose(program, facts, target)
+    order = ranked(found.matches, program["effort"]) + supported(found.open, facts, _OPEN)
+    ask = measure_next(program, order, facts, kernel, target, _baseline(known, gate))
     return {
         "kernel": kernel,
         "launch": launch,
@@ -56,8 +63,9 @@ def recommend(
         "evidence_level": level,
         "conclusions": _conclusions(program, f"{target}/{level}", known),
         "headroom": _headroom(known),
+        "combined_speedup": _combined(order, known),
         "diagnoses": [finding.diagnosis for finding in order],
-        "suppressed": suppressed,
+        "suppressed": found.suppressed,
         "measure_next": ask,
         "next": _next(order, gate, ask),
     }
@@ -98,6 +106,23 @@ def _headroom(known: Mapping[str, float]) -> Headroom | None:
     }
 
 
+def _combined(order: list[Finding], known: Mapping[str, float]) -> CombinedSpeedup | None:
+    """Combine the best match of each group: within a group mechanisms remove the same cycles."""
+    best: dict[str, tuple[float, float, float]] = {}
+    for finding in order:
+        group = finding.row["group"]
+        if finding.removed and finding.removed[1] > best.get(group, (0.0, 0.0, 0.0))[1]:
+            best[group] = finding.removed
+    if len(best) < 2:
+        return None
+    removed = combine(best)
+    attainable = known.get("attainable_speedup", 0.0)
+    if attainable > 1 and "memory-traffic" not in best and "system" not in best:
+        low, point, high = (min(part, 1 - 1 / attainable) for part in removed)
+        removed = (low, point, high)
+    return {**as_speedup(removed), "groups": list(best)}
+
+
 def _baseline(known: Mapping[str, float], gate: Walk) -> list[str]:
     """Ask for the speedup before anything else when the gate could not be decided without it."""
     undecided = gate.path and gate.path[-1][1] == "unknown"
@@ -106,7 +131,7 @@ def _baseline(known: Mapping[str, float], gate: Walk) -> list[str]:
 
 def _next(order: list[Finding], gate: Walk, ask: list[Measure]) -> list[str]:
     """The one change to make if there is one, else the one command to type."""
-    best = order[0] if order and order[0].verdict == "matches" else None
+    best = order[0] if order and order[0].diagnosis["verdict"] == "matches" else None
     if best is None or not best.diagnosis["fixes"]:
         return [*gate.do[:1], *(row["command"] for row in ask[:1]), *gate.do[1:]]
     fix = best.diagnosis["fixes"][0]

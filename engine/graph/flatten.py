@@ -11,17 +11,20 @@ from engine import __version__
 from engine.decide.program import (
     SCHEMA,
     BottleneckRow,
-    Condition,
+    FixRow,
     GuardRow,
     MetricRow,
     Program,
+    RecipeRow,
     TreeRow,
 )
 from engine.graph.build import GATE, Graph, build_graph, covered, flow
+from engine.graph.comparisons import Comparisons
+from engine.graph.device_facts import device_names, facts_of
 from engine.graph.hardware import hardware
-from engine.model import condition as cond
-from engine.model.bottleneck import Bottleneck, Group
-from engine.model.device import Architecture, Device
+from engine.model.base import Target
+from engine.model.bottleneck import Bottleneck, Group, Guard
+from engine.model.fix import Fix
 from engine.model.knowledge import Knowledge
 from engine.model.metric import Metric
 from engine.model.tree import Tree
@@ -32,7 +35,10 @@ _GROUPS: tuple[str, ...] = get_args(Group)
 def flatten(knowledge: Knowledge) -> Program:
     """Return the decision program of a knowledge base, ready to be written as JSON."""
     graph = build_graph(knowledge)
-    limits = _Limits(knowledge)
+    bases = _bases(knowledge)
+    recipes = _recipes(knowledge)
+    collectors = _collectors(knowledge, recipes)
+    leaves = Comparisons(knowledge, bases, collectors)
     weights = knowledge.calibration.weights.model_dump()
     return {
         "schema": SCHEMA,
@@ -41,24 +47,34 @@ def flatten(knowledge: Knowledge) -> Program:
             "sha256": knowledge.sha256,
             "overlay": knowledge.overlay,
         },
-        "metrics": {m.id: _metric(m, graph) for m in knowledge.catalogue.metrics},
+        "metrics": {m.id: _metric(m) for m in knowledge.catalogue.metrics},
         "derived": _derived(graph),
+        "bases": {m: found for m, found in bases.items() if found != [m]},
         "raw_names": _raw_names(knowledge),
-        "recipes": {
-            r.id: {"command": r.command, "cost": r.cost, "target": r.target}
-            for r in knowledge.catalogue.recipes
+        "recipes": recipes,
+        "collectors": collectors,
+        "limits": {
+            f"limit.{t.id}": {"": t.value, **t.by_device}
+            for t in knowledge.thresholds.thresholds
+            if t.by_device
         },
-        "devices": {d.id: _facts(d, knowledge) for d in knowledge.devices.devices},
-        "device_names": _device_names(knowledge),
+        "devices": {d.id: facts_of(d, knowledge) for d in knowledge.devices.devices},
+        "device_names": device_names(knowledge),
         "hardware": hardware(knowledge.devices),
-        "bottlenecks": [_bottleneck(b, limits, weights) for b in _ordered(graph)],
-        "guards": [_guard(g, knowledge, limits) for g in knowledge.guards.guards],
-        "gate": next(_tree(t, limits) for t in knowledge.trees if t.id == GATE),
-        "fixes": {
-            f.id: f.model_dump(include={"do", "before", "after", "when_not", "cost_min", "risk"})
-            for family in knowledge.families
-            for f in family.fixes
+        "bottlenecks": {
+            target: [
+                _bottleneck(b, knowledge, leaves) for b in _ordered(graph) if b.target == target
+            ]
+            for target in get_args(Target)
         },
+        "guards": {
+            target: [
+                _guard(g, knowledge, leaves) for g in knowledge.guards.guards if g.target == target
+            ]
+            for target in get_args(Target)
+        },
+        "gate": next(_tree(t, leaves) for t in knowledge.trees if t.id == GATE),
+        "fixes": {f.id: _fix(f, leaves) for family in knowledge.families for f in family.fixes},
         "realised": {r.kind: [r.usual, r.worst] for r in knowledge.calibration.realised},
         "effort": {str(m): weights[f"effort_{m}"] for m in (5, 30, 120, 480)},
         "levels": {
@@ -68,28 +84,8 @@ def flatten(knowledge: Knowledge) -> Program:
             }
             for row in knowledge.guards.levels
         },
+        "comparisons": leaves.table,
     }
-
-
-class _Limits:
-    """Turns conditions into lists, with thresholds replaced by their values."""
-
-    def __init__(self, knowledge: Knowledge) -> None:
-        self._thresholds = {t.id: t for t in knowledge.thresholds.thresholds}
-
-    def flat(self, condition: cond.Condition, source: str) -> Condition:
-        match condition:
-            case cond.All(all=parts):
-                return ["all", *(self.flat(part, source) for part in parts)]
-            case cond.Any(any=parts):
-                return ["any", *(self.flat(part, source) for part in parts)]
-            case cond.Not(negated=inner):
-                return ["not", self.flat(inner, source)]
-        if condition.threshold is None:
-            return ["is", condition.metric, condition.op, condition.value, source]
-        threshold = self._thresholds[condition.threshold]
-        origin = f"threshold {threshold.id} ({threshold.evidence}): {', '.join(threshold.sources)}"
-        return ["is", condition.metric, condition.op, threshold.value, origin]
 
 
 def _raw_names(knowledge: Knowledge) -> dict[str, list[Json]]:
@@ -97,7 +93,7 @@ def _raw_names(knowledge: Knowledge) -> dict[str, list[Json]]:
     return {m.id: [list(m.raw["ncu"]), m.raw_scale] for m in found}
 
 
-def _metric(metric: Metric, graph: Graph) -> MetricRow:
+def _metric(metric: Metric) -> MetricRow:
     return {
         "title": metric.title,
         "unit": metric.unit,
@@ -107,16 +103,62 @@ def _metric(metric: Metric, graph: Graph) -> MetricRow:
         "targets": list(metric.targets),
         "flag": metric.flag,
         "recipe": metric.recipe,
-        "base": _base(metric.id, graph),
     }
 
 
-def _base(metric: str, graph: Graph) -> list[str]:
-    """Return what a derived metric comes down to, itself when it is not derived."""
-    node = f"metric:{metric}"
-    above = [n for n in nx.ancestors(_feeds(graph), node) if n.startswith("metric:")]
-    roots = [n for n in above if graph.nodes[n]["record"].derive is None]
-    return sorted(n.partition(":")[2] for n in roots or [node])
+def _bases(knowledge: Knowledge) -> dict[str, list[str]]:
+    """Return what each metric comes down to: itself where a tool collects it."""
+    metrics = {m.id: m for m in knowledge.catalogue.metrics}
+
+    def base(name: str) -> dict[str, None]:
+        metric = metrics.get(name)
+        if metric is None or metric.recipe or metric.derive is None:
+            return {name: None}
+        found: dict[str, None] = {}
+        for operand in metric.derive.of:
+            if isinstance(operand, str):
+                found.update(base(operand))
+        return found
+
+    return {name: list(base(name)) for name in metrics}
+
+
+def _recipes(knowledge: Knowledge) -> dict[str, RecipeRow]:
+    recipes = {r.id: r for r in knowledge.catalogue.recipes}
+    position = {name: at for at, name in enumerate(recipes)}
+
+    def collects(name: str) -> int:
+        bits = 1 << position[name]
+        for inner in recipes[name].includes:
+            bits |= collects(inner)
+        return bits
+
+    return {
+        r.id: {"command": r.command, "cost": r.cost, "target": r.target, "collects": collects(r.id)}
+        for r in recipes.values()
+    }
+
+
+def _collectors(knowledge: Knowledge, recipes: dict[str, RecipeRow]) -> dict[str, int]:
+    """Return the recipes, as bits, that collect each metric."""
+    position = {name: at for at, name in enumerate(recipes)}
+    return {
+        m.id: sum(
+            1 << at
+            for at, row in enumerate(recipes.values())
+            if row["collects"] >> position[m.recipe] & 1
+        )
+        for m in knowledge.catalogue.metrics
+        if m.recipe
+    }
+
+
+def _fix(fix: Fix, leaves: Comparisons) -> FixRow:
+    said = {"do", "before", "after", "when_not", "cost_min", "risk"}
+    row: FixRow = {"advice": fix.model_dump(include=said)}
+    if fix.applies is not None:
+        row["applies"] = leaves.flat(fix.applies, ", ".join(fix.sources))
+    return row
 
 
 def _feeds(graph: Graph) -> Graph:
@@ -132,7 +174,9 @@ def _derived(graph: Graph) -> list[list[Json]]:
     for node in nx.lexicographical_topological_sort(_feeds(graph)):
         record = graph.nodes[node].get("record")
         if isinstance(record, Metric) and record.derive:
-            rows.append([record.id, record.derive.op, list(record.derive.of)])
+            operands = list(record.derive.of)
+            needs = [operand for operand in operands if isinstance(operand, str)]
+            rows.append([record.id, record.derive.op, operands, needs])
     return rows
 
 
@@ -147,23 +191,24 @@ def _ordered(graph: Graph) -> list[Bottleneck]:
     return sorted(order, key=lambda b: position[b.group])
 
 
-def _bottleneck(b: Bottleneck, limits: _Limits, weights: dict[str, Json]) -> BottleneckRow:
-    source = ", ".join(b.sources)
+def _bottleneck(b: Bottleneck, knowledge: Knowledge, leaves: Comparisons) -> BottleneckRow:
+    source = _sources(b.id, b.sources, knowledge)
+    when = leaves.flat(b.when, source)
     return {
         "id": b.id,
         "group": b.group,
         "target": b.target,
         "title": b.title,
-        "when": limits.flat(b.when, source),
+        "when": when,
         "unless": [
             {
                 "bottleneck": other.bottleneck,
-                "when": limits.flat(other.when, source),
+                "when": leaves.flat(other.when, source),
                 "because": other.because,
             }
             for other in b.unless
         ],
-        "weight": weights[b.evidence],
+        "weight": getattr(knowledge.calibration.weights, b.evidence),
         "gain": (
             {
                 "kind": b.gain.kind,
@@ -181,26 +226,34 @@ def _bottleneck(b: Bottleneck, limits: _Limits, weights: dict[str, Json]) -> Bot
             else None
         ),
         "fixes": list(b.fixes),
+        "hint": leaves.hint(when),
     }
 
 
-def _guard(guard: Json, knowledge: Knowledge, limits: _Limits) -> GuardRow:
+def _sources(name: str, sources: tuple[str, ...], knowledge: Knowledge) -> str:
+    own = "the project's own knowledge: " if name in knowledge.own else ""
+    return own + ", ".join(sources)
+
+
+def _guard(guard: Guard, knowledge: Knowledge, leaves: Comparisons) -> GuardRow:
     return {
         "id": guard.id,
         "target": guard.target,
-        "when": limits.flat(guard.when, ", ".join(guard.sources)),
+        "when": leaves.flat(guard.when, _sources(guard.id, guard.sources, knowledge)),
         "bottlenecks": covered(guard, knowledge.bottlenecks),
+        "fixes": list(guard.fixes),
+        "widen": guard.widen,
         "because": guard.because,
     }
 
 
-def _tree(tree: Tree, limits: _Limits) -> TreeRow:
+def _tree(tree: Tree, leaves: Comparisons) -> TreeRow:
     source = ", ".join(tree.sources)
     return {
         "root": tree.root,
         "questions": {
             q.id: {
-                "when": limits.flat(q.when, source),
+                "when": leaves.flat(q.when, source),
                 "then": q.then,
                 "otherwise": q.otherwise,
                 "unknown": q.unknown,
@@ -217,38 +270,3 @@ def _tree(tree: Tree, limits: _Limits) -> TreeRow:
             for leaf in tree.leaves
         },
     }
-
-
-def _facts(device: Device, knowledge: Knowledge) -> dict[str, float]:
-    """Return what ``device.<fact>`` means for one GPU; see ``references.DEVICE_FACTS``."""
-    arch = next(a for a in knowledge.devices.architectures if a.cc == device.cc)
-    streamed = device.dram_gbps * device.achievable_dram_share
-    peaks = (device.fp32_tflops, device.fp16_tensor_tflops, device.fp8_tensor_tflops or 0.0)
-    return {
-        "cc": float(device.cc),
-        "sm_count": device.sm_count,
-        "sm_clock_mhz": device.sm_clock_mhz,
-        "l2_bytes": device.l2_mb * 2**20,
-        "dram_gbps": device.dram_gbps,
-        "achievable_dram_share": device.achievable_dram_share,
-        "fp32_tflops": device.fp32_tflops,
-        "fp16_tensor_tflops": device.fp16_tensor_tflops,
-        "fp64_tflops": device.fp64_tflops,
-        "peak_tflops": max(peaks),
-        "ridge_fp32": device.fp32_tflops * 1e3 / device.dram_gbps,
-        "tensor_flop_us": device.fp16_tensor_tflops * 1e6 * device.achievable_tensor_share,
-        "dram_bytes_us": streamed * 1e3,
-        **_limits_of(arch),
-    }
-
-
-def _limits_of(arch: Architecture) -> dict[str, float]:
-    return {"max_threads_sm": arch.max_threads_sm, "max_blocks_sm": arch.max_blocks_sm}
-
-
-def _device_names(knowledge: Knowledge) -> dict[str, str]:
-    names: dict[str, str] = {}
-    for device in knowledge.devices.devices:
-        for name in (device.id, device.title, *device.aliases):
-            names[" ".join(name.lower().split())] = device.id
-    return names

@@ -9,8 +9,9 @@ from engine.model.device import DeviceCatalogue
 def hardware(catalogue: DeviceCatalogue) -> Hardware:
     """Return every limit and peak of ``devices.yaml``, by compute capability and by device id."""
     unused = {"sources", "aliases"}
+    common = catalogue.common  # only a project's own file may lack it, and that is merged by now
     return {
-        "common": catalogue.common.model_dump(mode="json", exclude=unused),
+        "common": common.model_dump(mode="json", exclude=unused) if common else {},
         "architectures": {
             a.cc: a.model_dump(mode="json", exclude=unused) for a in catalogue.architectures
         },

@@ -72,7 +72,7 @@ def _value(graph: Graph, node: str, known: Mapping[str, float], truth: dict[str,
         case "metric" | "fact":
             return known.get(node.partition(":")[2])
         case "threshold":
-            return data["record"].value
+            return known.get(f"limit.{data['record'].id}", data["record"].value)
         case "comparison":
             return _compare(graph, node, truth)
         case "all" | "any" | "not":

@@ -16,12 +16,19 @@ def files_of(root: str) -> list[str]:
     return sorted(found)
 
 
-def digest(root: str) -> str:
-    """Return the SHA-256 of every knowledge file's relative path and bytes."""
+def digest(root: str, overlay: str | None = None) -> str:
+    """Return the SHA-256 of every knowledge file's relative path and bytes.
+
+    Args:
+        root: The knowledge folder.
+        overlay: A project's own folder on top of it, None if there is none.
+    """
     running = hashlib.sha256()
-    for relative in files_of(root):
-        with open(os.path.join(root, relative), "rb") as file:
-            body = file.read()
-        running.update(f"{relative}\0{len(body)}\0".encode())
-        running.update(body)
+    for folder in (root, overlay) if overlay else (root,):
+        for relative in files_of(folder):
+            with open(os.path.join(folder, relative), "rb") as file:
+                body = file.read()
+            running.update(f"{relative}\0{len(body)}\0".encode())
+            running.update(body)
+        running.update(b"\0\0")
     return running.hexdigest()

@@ -1,8 +1,11 @@
-"""The keys that any record may have, for "did you mean"."""
+"""The keys that any record may have."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
+
+from pydantic.fields import FieldInfo
 
 from engine.model.base import Record
 
@@ -10,11 +13,18 @@ from engine.model.base import Record
 @cache
 def known_keys() -> frozenset[str]:
     """Return every field name and alias of every record class that is loaded."""
-    keys: set[str] = set()
+    return frozenset(field.alias or name for name, field in _fields())
+
+
+@cache
+def truth_keys() -> frozenset[str]:
+    """Return the keys whose value is true or false."""
+    return frozenset(field.alias or name for name, field in _fields() if field.annotation is bool)
+
+
+def _fields() -> Iterator[tuple[str, FieldInfo]]:
     todo: list[type[Record]] = [Record]
     while todo:
         model = todo.pop()
         todo.extend(model.__subclasses__())
-        for name, field in model.model_fields.items():
-            keys.add(field.alias or name)
-    return frozenset(keys)
+        yield from model.model_fields.items()

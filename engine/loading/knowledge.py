@@ -5,41 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import BaseModel
-
 from engine.errors import KnowledgeError, Problem, did_you_mean
+from engine.loading.assemble import FOLDERS, GATE_FILE, SINGLE, assemble
 from engine.loading.digest import digest, files_of
-from engine.loading.located import read
+from engine.loading.located import at, read
 from engine.loading.paths import shipped
 from engine.loading.references import LoadedFile, complaints
-from engine.model.bottleneck import Bottleneck, GuardCatalogue
 from engine.model.device import DeviceCatalogue
-from engine.model.fix import FixFamily
 from engine.model.knowledge import Knowledge
-from engine.model.metric import MetricCatalogue
-from engine.model.threshold import Bibliography, Calibration, ThresholdCatalogue
-from engine.model.tree import Tree
-
-_SINGLE: dict[str, type[BaseModel]] = {
-    "metrics.yaml": MetricCatalogue,
-    "devices.yaml": DeviceCatalogue,
-    "thresholds.yaml": ThresholdCatalogue,
-    "guards.yaml": GuardCatalogue,
-    "calibration.yaml": Calibration,
-    "sources.yaml": Bibliography,
-}
-_FOLDERS: dict[str, type[BaseModel]] = {
-    "bottlenecks": Bottleneck,
-    "fixes": FixFamily,
-    "trees": Tree,
-}
 
 
-def load_knowledge(root: Path | None = None) -> Knowledge:
-    """Load the knowledge folder.
+def load_knowledge(root: Path | None = None, overlay: Path | None = None) -> Knowledge:
+    """Load a knowledge folder, and a project's own on top of it.
 
     Args:
         root: The folder; the shipped one by default.
+        overlay: A project's folder of the same layout, in which no file is required. It adds
+            entries and overrides thresholds.
 
     Raises:
         KnowledgeError: At least one file is wrong or refers to something that does not exist.
@@ -47,12 +29,16 @@ def load_knowledge(root: Path | None = None) -> Knowledge:
     """
     folder = root or Path(shipped("knowledge"))
     files, problems = _read_all(folder)
-    problems += _missing_singles(folder)
+    problems += _missing(folder, files)
+    if overlay is not None:
+        own, wrong = _read_all(overlay)
+        files += [file._replace(own=True) for file in own]
+        problems += wrong
     if not problems:  # a file that did not load would make every reference to it dangle
         problems = complaints(files)
     if problems:
         raise KnowledgeError(problems)
-    return _assemble(folder, files)
+    return assemble(files, digest(str(folder), str(overlay) if overlay else None), overlay)
 
 
 def _read_all(folder: Path) -> tuple[list[LoadedFile], list[Problem]]:
@@ -61,10 +47,10 @@ def _read_all(folder: Path) -> tuple[list[LoadedFile], list[Problem]]:
     for relative in files_of(str(folder)):
         path = folder / relative
         top = relative.partition("/")[0]
-        model = _SINGLE.get(relative) or _FOLDERS.get(top)
+        model = SINGLE.get(relative) or FOLDERS.get(top)
         shown = _shown(path)
         if model is None:
-            known = (*_SINGLE, *(f"{name}/" for name in _FOLDERS))
+            known = (*SINGLE, *(f"{name}/" for name in FOLDERS))
             near = did_you_mean(relative, known)
             problems.append(Problem(shown, 1, 1, "file", f"not a knowledge file{near}"))
             continue
@@ -89,27 +75,13 @@ def _shown(path: Path) -> str:
         return str(path)
 
 
-def _missing_singles(folder: Path) -> Iterator[Problem]:
+def _missing(folder: Path, files: list[LoadedFile]) -> Iterator[Problem]:
     if not folder.is_dir():
         yield Problem(str(folder), 1, 1, "file", "no such folder")
         return
-    for name in _SINGLE:
+    for name in (*SINGLE, GATE_FILE):
         if not (folder / name).is_file():
             yield Problem(f"{_shown(folder)}/{name}", 1, 1, "file", "this file is required")
-
-
-def _assemble(folder: Path, files: list[LoadedFile]) -> Knowledge:
-    single = {file.path: file.record for file in files}
-    many = {name: [f.record for f in files if f.path.startswith(f"{name}/")] for name in _FOLDERS}
-    return Knowledge.model_construct(
-        catalogue=single["metrics.yaml"],
-        devices=single["devices.yaml"],
-        thresholds=single["thresholds.yaml"],
-        guards=single["guards.yaml"],
-        calibration=single["calibration.yaml"],
-        bibliography=single["sources.yaml"],
-        bottlenecks=tuple(many["bottlenecks"]),
-        families=tuple(many["fixes"]),
-        trees=tuple(many["trees"]),
-        sha256=digest(str(folder)),
-    )
+    for file in files:
+        if isinstance(file.record, DeviceCatalogue) and file.record.common is None:
+            yield at(file.shown, file.marks, (), "required key 'common' is missing")

@@ -18,6 +18,7 @@ Marks = dict[Loc, yaml.Mark]
 _TOP = yaml.Mark("", 0, 0, 0, None, 0)
 _TEXT_NUMBER = re.compile(r"^([-+]?\d+)(\.\d*)?[eE]([-+]?)(\d+)$")
 _OTHER_BASE = re.compile(r"^(0\d+|[-+]?\d+(:[0-5]?\d)+(\.\d*)?)$")
+_DEEPEST = 100
 _BARE_PERCENT = re.compile(r"^[-+]?\d+(\.\d+)?\s*%$")
 
 
@@ -46,7 +47,10 @@ def read(
     shown = shown_as or str(path)
     marks: Marks = {}
     try:
-        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        text = path.read_text(encoding="utf-8")
+        if _deep(text):
+            return None, marks, [_problem(shown, _TOP, (), "nested deeper than any record is")]
+        node = yaml.compose(text, Loader=yaml.CSafeLoader)
         problems = [_problem(shown, m, at, text) for m, at, text in _survey(node, (), marks)]
         if problems:
             return None, marks, problems
@@ -64,8 +68,22 @@ def read(
         return None, marks, [_problem(shown, _TOP, (), f"not YAML: {text}")]
     except ValidationError as error:
         return None, marks, [_complaint(shown, item, marks) for item in _causes(error)]
-    except ValueError as error:  # a date that YAML recognises and the calendar does not
-        return None, marks, [_problem(shown, _TOP, (), f"not YAML: {error}")]
+
+
+def _deep(text: str) -> bool:
+    """Say whether a file nests so deep that composing it would end the process."""
+    if text.count("[") + text.count("{") < _DEEPEST and " " * _DEEPEST not in text:
+        return False
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                return True
+    except yaml.YAMLError:
+        return False  # composing says what is wrong, and stops where this did
+    return False
 
 
 def _causes(error: ValidationError) -> list[Any]:
@@ -146,7 +164,8 @@ def _survey(node: yaml.Node | None, loc: Loc, marks: Marks) -> list[tuple[yaml.M
                 marks[(*loc, position)] = item.start_mark
                 visit(item, (*loc, position))
         elif isinstance(node, yaml.ScalarNode) and not node.style:
-            text = _misread(node.value, node.tag.rpartition(":")[2])
+            read_as = node.tag.rpartition(":")[2]
+            text = _misread(node.value, read_as) or _out_of_place(loc, read_as)
             if text:
                 found.append((node.start_mark, loc, text))
 
@@ -154,10 +173,24 @@ def _survey(node: yaml.Node | None, loc: Loc, marks: Marks) -> list[tuple[yaml.M
     return found
 
 
+def _out_of_place(loc: Loc, read_as: str) -> str | None:
+    """Say that a truth value stands where a number or text belongs, which pydantic would take."""
+    if read_as != "bool":
+        return None
+    from engine.loading.keys import truth_keys  # walks every record class: only when asked
+
+    key = next((part for part in reversed(loc) if isinstance(part, str)), "")
+    if key in truth_keys():
+        return None
+    return f"{key} is no truth value; write 1 or 0 for a number, and quote a word"
+
+
 def _misread(word: str, read_as: str) -> str | None:
     """Say what is wrong with a plain scalar that YAML 1.1 reads as something else."""
     if read_as == "bool" and word.lower() not in ("true", "false"):
         return f"YAML reads a bare {word} as a truth value; write true, false or '{word}'"
+    if read_as == "timestamp" and not _in_the_calendar(word):
+        return f"{word} is no day of the calendar; write year-month-day"
     if read_as == "str" and (parts := _TEXT_NUMBER.match(word)):
         whole, fraction, sign, exponent = parts.groups()
         return f"YAML reads {word} as text; write {whole}{fraction or '.0'}e{sign or '+'}{exponent}"
@@ -168,3 +201,11 @@ def _misread(word: str, read_as: str) -> str | None:
     if read_as == "float" and word.lower().lstrip("+-") in (".inf", ".nan"):
         return f"nothing can be compared with {word}; leave the value out"
     return None
+
+
+def _in_the_calendar(word: str) -> bool:
+    try:
+        yaml.safe_load(word)
+    except ValueError:
+        return False
+    return True

@@ -5,6 +5,19 @@ from __future__ import annotations
 import os
 
 _ENGINE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+KNOWLEDGE = (
+    "metrics.yaml",
+    "devices.yaml",
+    "thresholds.yaml",
+    "guards.yaml",
+    "calibration.yaml",
+    "sources.yaml",
+    "bottlenecks",
+    "fixes",
+    "trees",
+)
+"""What a knowledge folder may hold at its top."""
+
 _MARKS = ("kernels", ".kb", "sessions")
 
 
@@ -27,6 +40,17 @@ def project_root(start: str | None = None) -> str:
         if parent == here:
             return first
         here = parent
+
+
+def overlay_folder(start: str | None = None) -> str | None:
+    """Return the project's own ``knowledge`` folder, None where it has none.
+
+    A folder of that name that holds no knowledge file is somebody else's.
+    """
+    folder = os.path.join(project_root(start), "knowledge")
+    if not os.path.isdir(folder) or os.path.samefile(folder, shipped("knowledge")):
+        return None
+    return folder if any(os.path.exists(os.path.join(folder, n)) for n in KNOWLEDGE) else None
 
 
 def cache_folder() -> str:

@@ -14,7 +14,7 @@ from engine.model.bottleneck import Bottleneck
 from engine.model.device import DeviceCatalogue
 from engine.model.fix import FixFamily
 from engine.model.metric import MetricCatalogue
-from engine.model.threshold import Bibliography, ThresholdCatalogue
+from engine.model.threshold import Bibliography, Threshold, ThresholdCatalogue
 from engine.model.tree import Tree
 
 DEVICE_FACTS = (
@@ -46,6 +46,8 @@ class LoadedFile(NamedTuple):
     """As complaints print it."""
     record: BaseModel
     marks: Marks
+    own: bool = False
+    """Whether it belongs to the project, not to what is shipped."""
 
 
 class _Reference(NamedTuple):
@@ -127,18 +129,19 @@ def _references(file: LoadedFile) -> Iterator[_Reference]:
             for position, item in enumerate(value):
                 yield from leaves(item, (*loc, position), kind)
         elif isinstance(value, dict):
-            keys = kind == "quantity keys"
+            of, _, keys = kind.partition(" ")
             for key, item in value.items():
-                yield from leaves(key if keys else item, (*loc, key), "quantity")
+                yield from leaves(key if keys else item, (*loc, key), of)
 
     return walk(file.record, ())
 
 
 _KINDS: dict[str, dict[str, str]] = {
     "Metric": {"recipe": "recipe"},
+    "Recipe": {"includes": "recipe"},
     "Derivation": {"of": "quantity"},
     "Device": {"cc": "architecture"},
-    "Threshold": {"metric": "metric", "device": "device"},
+    "Threshold": {"metric": "metric", "by_device": "device keys"},
     "Comparison": {"metric": "quantity", "value": "quantity", "threshold": "threshold"},
     "LookAlike": {"bottleneck": "bottleneck"},
     "Bottleneck": {"fixes": "fix"},
@@ -167,25 +170,42 @@ def _misnamed(files: list[LoadedFile]) -> Iterator[Problem]:
 
 
 def _repeated(files: list[LoadedFile]) -> Iterator[Problem]:
-    seen: dict[tuple[str, str], str] = {}
-
-    def one(kind: str, name: str, file: LoadedFile, loc: Loc) -> Iterator[Problem]:
-        first = seen.setdefault((kind, name), file.shown)
-        if first != file.shown or loc in repeated:
-            yield at(file.shown, file.marks, loc, f"{kind} {name!r} is defined twice, see {first}")
-
+    seen: dict[tuple[str, str], tuple[LoadedFile, BaseModel]] = {}
     for file in files:
-        repeated: set[Loc] = set()
-        for kind, field in _LISTS:
-            items = getattr(file.record, field, ())
-            if not (isinstance(items, tuple) and items and hasattr(items[0], "id")):
+        for kind, loc, entry in _entries(file):
+            name = str(entry.id)  # type: ignore[attr-defined]  # every entry of _LISTS has one
+            first, before = seen.setdefault((kind, name), (file, entry))
+            if before is entry:
                 continue
-            ids = [item.id for item in items]
-            repeated.update((field, i) for i, name in enumerate(ids) if name in ids[:i])
-            for position, name in enumerate(ids):
-                yield from one(kind, name, file, (field, position))
-        if isinstance(file.record, Bottleneck):
-            yield from one("bottleneck", file.record.id, file, ("id",))
+            if file.own and not first.own:
+                text = _not_replaced(kind, name, before, entry)
+            else:
+                text = f"{kind} {name!r} is defined twice, see {first.shown}"
+            if text:
+                yield at(file.shown, file.marks, loc, text)
+
+
+def _not_replaced(kind: str, name: str, before: BaseModel, entry: BaseModel) -> str | None:
+    """Say why a project's entry may not take the place of a shipped one, None if it may."""
+    if isinstance(before, Threshold) and isinstance(entry, Threshold):
+        if before.metric == entry.metric:
+            return None
+        return f"threshold {name!r} limits {before.metric}; an override cannot limit {entry.metric}"
+    return (
+        f"{kind} {name!r} is shipped; a project adds entries and overrides thresholds, "
+        "so give this one another id"
+    )
+
+
+def _entries(file: LoadedFile) -> Iterator[tuple[str, Loc, BaseModel]]:
+    for kind, field in _LISTS:
+        items = getattr(file.record, field, ())
+        if isinstance(items, tuple) and items and hasattr(items[0], "id"):
+            for position, item in enumerate(items):
+                yield kind, (field, position), item
+    for kind, model in (("bottleneck", Bottleneck), ("tree", Tree)):
+        if isinstance(file.record, model):
+            yield kind, ("id",), file.record
 
 
 _LISTS = (

@@ -43,7 +43,7 @@ class Gain(Record):
     """What curing the bottleneck would save."""
 
     kind: GainKind
-    take: Literal["smallest", "largest"] = "smallest"
+    take: Literal["smallest", "largest", "first"] = "smallest"
     """Of several estimates; those whose inputs are unknown do not count."""
     estimates: tuple[Estimate, ...] = Field(min_length=1)
 
@@ -127,5 +127,5 @@ class LevelLimits(Record):
 class GuardCatalogue(Record):
     """The file ``guards.yaml``."""
 
-    guards: tuple[Guard, ...]
-    levels: tuple[LevelLimits, ...]
+    guards: tuple[Guard, ...] = ()
+    levels: tuple[LevelLimits, ...] = ()

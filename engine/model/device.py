@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from engine.model.base import Record, Slug
 
@@ -11,15 +11,15 @@ class Architecture(Record):
     """Limits that every GPU of one compute capability shares."""
 
     cc: str = Field(pattern=r"^\d+\.\d$")
-    max_threads_sm: int
-    max_blocks_sm: int
-    smem_sm: int
+    max_threads_sm: PositiveInt
+    max_blocks_sm: PositiveInt
+    smem_sm: PositiveInt
     """Bytes of shared memory per SM."""
-    smem_optin_block: int
+    smem_optin_block: PositiveInt
     """Bytes that one block may ask for after raising its dynamic limit."""
-    smem_reserved_block: int
-    smem_gran: int
-    carveouts_kb: tuple[int, ...]
+    smem_reserved_block: int = Field(ge=0)
+    smem_gran: PositiveInt
+    carveouts_kb: tuple[int, ...] = Field(min_length=1)
     barriers_sm: int | None
     """Block barriers that one SM has; None where no calculator counts them."""
     fp32_lanes: int | None
@@ -27,6 +27,7 @@ class Architecture(Record):
     xu_lanes: int | None
     tc_fp16_fma: int | None
     """Dense fp16 tensor FMA per clock and SM. None: not verified, like the lanes above."""
+    sources: tuple[Slug, ...] = Field(min_length=1)
 
     @property
     def id(self) -> str:
@@ -37,8 +38,6 @@ class Architecture(Record):
     def title(self) -> str:
         """Name that compilers use."""
         return f"sm_{self.cc.replace('.', '')}"
-
-    sources: tuple[Slug, ...] = Field(min_length=1)
 
 
 class Common(Record):
@@ -72,10 +71,10 @@ class Device(Record):
     aliases: tuple[str, ...] = ()
     """Names that drivers and people use: ``NVIDIA H100 80GB HBM3``."""
     cc: str
-    sm_count: int
+    sm_count: PositiveInt
     sm_clock_mhz: float
     l2_mb: float
-    dram_gbps: float
+    dram_gbps: float = Field(gt=0)
     """Data-sheet memory bandwidth, GB/s (1e9 bytes)."""
     achievable_dram_share: float = Field(gt=0, le=1)
     """Share of ``dram_gbps`` that a copy reaches on this kind of memory."""
@@ -93,6 +92,7 @@ class Device(Record):
 class DeviceCatalogue(Record):
     """The file ``devices.yaml``."""
 
-    common: Common
-    architectures: tuple[Architecture, ...] = Field(min_length=1)
-    devices: tuple[Device, ...] = Field(min_length=1)
+    common: Common | None = None
+    """Required in the shipped file; a project's own file only adds to the lists."""
+    architectures: tuple[Architecture, ...] = ()
+    devices: tuple[Device, ...] = ()

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from engine.model.base import Record, Slug, Target
+from engine.model.condition import Condition
 
 
 class Fix(Record):
@@ -22,6 +23,8 @@ class Fix(Record):
     risk: Literal["low", "medium", "high"]
     risk_note: str | None = None
     targets: tuple[Target, ...]
+    applies: Condition | None = None
+    """Offered unless this is false; what cannot be known keeps the offer."""
     sources: tuple[Slug, ...] = Field(min_length=1)
 
 

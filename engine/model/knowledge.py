@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from engine.model.base import Record
 from engine.model.bottleneck import Bottleneck, GuardCatalogue
 from engine.model.device import DeviceCatalogue
@@ -27,3 +29,7 @@ class Knowledge(Record):
     """Of every file's path and bytes: two equal digests are the same knowledge."""
     overlay: str | None = None
     """The project's own knowledge folder, when there is one."""
+    own: frozenset[str] = frozenset()
+    """Ids of the bottlenecks and guards that the project added."""
+    overridden: dict[str, float] = Field(default_factory=dict)
+    """For each threshold that the project overrides the value that was shipped."""

@@ -85,12 +85,14 @@ class Recipe(Record):
     command: str
     """What to type; ``{kernel}`` stands for the kernel's name, ``{target}`` for cpu or cuda."""
     cost: float = Field(gt=0)
-    """Relative cost of collecting, in profiler replay passes; 0.1 for what a build prints."""
+    """Relative cost of collecting, in profiler replay passes; 2 for what a build prints."""
+    includes: tuple[Slug, ...] = ()
+    """Recipes whose metrics this one collects as well."""
     sources: tuple[Slug, ...] = Field(min_length=1)
 
 
 class MetricCatalogue(Record):
     """The file ``metrics.yaml``."""
 
-    metrics: tuple[Metric, ...] = Field(min_length=1)
-    recipes: tuple[Recipe, ...] = Field(min_length=1)
+    metrics: tuple[Metric, ...] = ()
+    recipes: tuple[Recipe, ...] = ()

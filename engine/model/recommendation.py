@@ -52,6 +52,16 @@ class PredictedSpeedup(Record):
     high: float
 
 
+class CombinedSpeedup(PredictedSpeedup):
+    """What the best change of each group would give together.
+
+    Changes of one group remove the same cycles, so only the best of each counts; shares of time
+    removed combine as 1 - (1 - a)(1 - b).
+    """
+
+    groups: tuple[str, ...]
+
+
 class Expectation(Record):
     """If the metric does not move like this after the fix, the diagnosis was wrong: revert."""
 
@@ -93,6 +103,8 @@ class Suppressed(Record):
     bottleneck: str
     guard: str
     because: str
+    fix: str | None = None
+    """The one fix that is withheld; null when the whole diagnosis is."""
 
 
 class Measure(Record):
@@ -121,6 +133,8 @@ class KernelAnswer(Record):
     evidence_level: Literal["L0", "L1", "L2", "L3", "L4"]
     conclusions: Conclusions
     headroom: Headroom | None
+    combined_speedup: CombinedSpeedup | None
+    """Null unless changes of at least two groups can be priced."""
     diagnoses: tuple[Diagnosis, ...]
     suppressed: tuple[Suppressed, ...]
     measure_next: tuple[Measure, ...]

@@ -15,8 +15,8 @@ class Threshold(Record):
     id: Slug
     metric: Name
     value: float
-    device: Slug | None = None
-    """Holds for this device alone; null for all."""
+    by_device: dict[Slug, float] = Field(default_factory=dict)
+    """Where a device needs another value, that value."""
     evidence: Evidence
     why: str
     sources: tuple[Slug, ...] = Field(min_length=1)

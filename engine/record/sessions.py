@@ -27,12 +27,7 @@ def append(entry: Entry, folder: Path) -> Path:
     Raises:
         SessionError: The folder cannot be written.
     """
-    text = yaml.safe_dump(
-        entry.model_dump(mode="json", exclude_defaults=True),
-        sort_keys=False,
-        allow_unicode=True,
-        width=100,
-    )
+    text = _dumped(entry)
     path = folder / f"{entry.session}.yaml"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -47,6 +42,16 @@ def append(entry: Entry, folder: Path) -> Path:
             f"cannot write {path}: {error.strerror}; run in a project that you may write to"
         ) from error
     return path
+
+
+def _dumped(entry: Entry) -> str:
+    """Return one YAML document that reads back as the entry, whatever its texts hold."""
+    plain = entry.model_dump(mode="json", exclude_defaults=True)
+    text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100)
+    # The dumper writes these line breaks as they are, and the loader folds them into spaces.
+    if any(mark in text for mark in "\x85\u2028\u2029"):
+        text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=False, width=100)
+    return text
 
 
 def _write_whole(descriptor: int, body: bytes) -> None:

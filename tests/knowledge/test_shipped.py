@@ -5,10 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
-from programs import knowledge, program
+from programs import facts, guards, knowledge, program, rows
 
 from engine.decide.conditions import holds
-from engine.decide.derive import complete
 from engine.decide.diagnose import verdict
 from engine.decide.gates import walk
 from engine.graph.flatten import flatten
@@ -18,7 +17,7 @@ from engine.model.condition import comparisons
 from engine.record.sessions import read, sessions
 
 CASES = [(b, case) for b in knowledge().bottlenecks for case in b.cases]
-ROWS = {row["id"]: row for row in program()["bottlenecks"]}
+ROWS = {row["id"]: row for row in rows()}
 KERNEL = load_kernel("row_softmax", Path(shipped("kernels")).parent)
 HEADER = ["kernel", "shapes", "launch", "shared", "work", "roof", "tolerance", "measured"]
 
@@ -27,9 +26,7 @@ HEADER = ["kernel", "shapes", "launch", "shared", "work", "roof", "tolerance", "
     ("bottleneck", "case"), CASES, ids=[f"{b.id}: {case.name}" for b, case in CASES]
 )
 def test_case(bottleneck, case):
-    known = complete(program(), case.metrics, None)
-
-    assert verdict(ROWS[bottleneck.id], known) == case.verdict
+    assert verdict(ROWS[bottleneck.id], facts(case.metrics).truth) == case.verdict
 
 
 ARCHITECTURES = {a.cc: a for a in knowledge().devices.architectures}
@@ -131,6 +128,10 @@ QUIET = {
     "incorrect-result-cpu": ({"correct": 0}, {"correct": 1}),
     "profile-of-another-run": ({"profile_ratio": 2.01}, {"profile_ratio": 2.0}),
     "dram-saturated": ({"dram_utilization": 0.85}, {"dram_utilization": 0.84}),
+    "debug-build": ({"debug_build": 1}, {"debug_build": 0}),
+    "tensor-cores-busy": ({"tensor_utilization": 0.6}, {"tensor_utilization": 0.59}),
+    "enough-warps": ({"occupancy": 0.6}, {"occupancy": 0.59}),
+    "too-short-to-profile": ({"profiled_us": 19.9}, {"profiled_us": 20.0, "kernel_us": 20.0}),
     "issue-saturated": ({"issue_rate": 0.8}, {"issue_rate": 0.79}),
     "under-one-wave": (
         {"waves": 0.99, "dram_utilization": 0.79},
@@ -142,6 +143,7 @@ QUIET = {
 }
 SAYS = [(name, *sides) for name, sides in QUIET.items()] + [
     ("profile-of-another-run", {"profile_ratio": 0.49}, {"profile_ratio": 0.5}),
+    ("too-short-to-profile", {"kernel_us": 19.9}, {"kernel_us": 20.0}),
     *(
         ("contradictory-counters", {f"{unit}_utilization": 1.06}, {f"{unit}_utilization": 1.05})
         for unit in ("dram", "sm", "memory", "l2")
@@ -150,13 +152,13 @@ SAYS = [(name, *sides) for name, sides in QUIET.items()] + [
 
 
 def awake(one, name, measured):
-    (guard,) = [guard for guard in one["guards"] if guard["id"] == name]
-    return holds(guard["when"], complete(one, measured, None)) is True
+    (guard,) = [guard for guard in guards(one) if guard["id"] == name]
+    return holds(guard["when"], facts(measured, one=one).truth) is True
 
 
 @pytest.mark.parametrize(("measured", "leaf"), GATE)
 def test_the_gate_turns_exactly_at_its_limits(measured, leaf):
-    assert walk(program()["gate"], complete(program(), measured, None)).gate["id"] == leaf
+    assert walk(program()["gate"], facts(measured)).gate["id"] == leaf
 
 
 @pytest.mark.parametrize(("name", "inside", "outside"), SAYS)
@@ -166,17 +168,18 @@ def test_a_guard_wakes_exactly_at_its_limit(name, inside, outside):
 
 
 def test_every_guard_has_both_sides():
-    assert {name for name, _, _ in SAYS} == {guard["id"] for guard in program()["guards"]}
+    assert {name for name, _, _ in SAYS} == {guard["id"] for guard in guards()}
 
 
 def broken_by(one):
     """Yield each case, gate and guard that another program gets wrong."""
-    rows = {row["id"]: row for row in one["bottlenecks"]}
+    found = {row["id"]: row for row in rows(one)}
     for bottleneck, case in CASES:
-        if verdict(rows[bottleneck.id], complete(one, case.metrics, None)) != case.verdict:
+        about = facts(case.metrics, one=one)
+        if verdict(found[bottleneck.id], about.truth) != case.verdict:
             yield f"{bottleneck.id}: {case.name}"
     for measured, leaf in GATE:
-        if walk(one["gate"], complete(one, measured, None)).gate["id"] != leaf:
+        if walk(one["gate"], facts(measured, one=one)).gate["id"] != leaf:
             yield f"gate: {measured}"
     for name, inside, outside in SAYS:
         if not awake(one, name, inside) or awake(one, name, outside):
@@ -232,7 +235,14 @@ def test_a_case_holds_only_values_that_its_metrics_can_have(bottleneck, case):
 
 def test_every_recipe_names_a_command_that_exists():
     for recipe in knowledge().catalogue.recipes:
-        assert recipe.command.split()[0] in {"kb", "ncu", "nsys"}
+        assert recipe.command.split()[0] in {
+            "kb",
+            "ncu",
+            "nsys",
+            "cuobjdump",
+            "nvidia-smi",
+            "torch.profiler.profile",
+        }
 
 
 @pytest.mark.parametrize("variant", KERNEL.kernel.variants, ids=lambda v: f"{v.id}-{v.target}")

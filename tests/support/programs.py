@@ -4,6 +4,8 @@ from functools import cache
 
 from hypothesis import strategies as st
 
+from engine.decide.conditions import compare, holds
+from engine.decide.derive import complete
 from engine.graph.build import build_graph
 from engine.graph.flatten import flatten
 from engine.loading.knowledge import load_knowledge
@@ -22,6 +24,46 @@ def program():
 @cache
 def graph():
     return build_graph(knowledge())
+
+
+def rows(one=None):
+    """Every bottleneck row of a program, whatever its target."""
+    return [row for found in (one or program())["bottlenecks"].values() for row in found]
+
+
+def guards(one=None):
+    return [guard for found in (one or program())["guards"].values() for guard in found]
+
+
+def facts(measured, device=None, one=None):
+    """What a program makes of metrics."""
+    one = one or program()
+    return compare(one["comparisons"], complete(one, measured, device))
+
+
+def written(condition, known):
+    """A readable condition as the engine wants it: flat, beside what is known of its leaves.
+
+    A leaf is ``("metric", op, limit)``; ``["all", …]``, ``["any", …]`` and ``["not", c]`` combine.
+    """
+    table = {"rows": [], "by_metric": {}, "needs": [], "touches": {}, "sources": ["test"]}
+
+    def flat(part):
+        if isinstance(part, list):
+            return [part[0], *map(flat, part[1:])]
+        metric, op, limit = part
+        leaf = len(table["rows"])
+        table["rows"].append([metric, op, limit, 0])
+        table["by_metric"].setdefault(metric, []).append([op, [leaf], [limit]])
+        return leaf
+
+    return flat(condition), compare(table, known)
+
+
+def truth(condition, known):
+    """Judge a readable condition."""
+    flat, about = written(condition, known)
+    return holds(flat, about.truth)
 
 
 def values(row):

@@ -54,7 +54,8 @@ def test_a_floor_that_was_given_prices_the_time():
 
 
 def derived(op, *operands):
-    rows = {"derived": [["x", op, list(operands)]], "devices": {}}
+    needs = [operand for operand in operands if isinstance(operand, str)]
+    rows = {"derived": [["x", op, list(operands), needs]], "devices": {}, "limits": {}}
     return complete(rows, {"a": 6.0, "b": 2.0}, None).get("x")
 
 
@@ -67,6 +68,11 @@ def derived(op, *operands):
         ("sum", ("a", "b", 1.0), 9.0),
         ("max", ("a", "b"), 6.0),
         ("min", ("a", "b"), 2.0),
+        ("remainder", (7.0, "b"), 1.0),
+        ("remainder", (7.0, 0.0), None),
+        ("ceil-quotient", (7.0, "b"), 4.0),
+        ("ceil-quotient", ("a", 0.0), None),
+        ("latency-hiding", (2.0, 2.0, 8.0), 0.0),
         ("wave-loss", (1.5,), 0.25),
         ("wave-loss", (2.0,), 0.0),
         ("wave-loss", (0.0,), None),
@@ -147,5 +153,5 @@ def test_completing_twice_is_completing_once(measured):
 def test_derivations_stand_in_an_order_that_can_be_computed():
     names = [row[0] for row in program()["derived"]]
 
-    for at, (_, _, operands) in enumerate(program()["derived"]):
+    for at, (_, _, operands, _) in enumerate(program()["derived"]):
         assert not set(operands) & set(names[at:])

@@ -6,10 +6,19 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import metrics, program
+from programs import metrics, program, rows
 
 from engine.decide.derive import complete
-from engine.decide.gain import ESTIMATORS, as_speedup, combine, predict
+from engine.decide.estimators import ESTIMATORS
+from engine.decide.gain import as_speedup, combine, predict
+
+
+def priced(estimator, inputs, kind):
+    return {
+        "kind": kind,
+        "take": "smallest",
+        "estimates": [{"estimator": estimator, "inputs": inputs}],
+    }
 
 
 @pytest.mark.parametrize(
@@ -18,12 +27,28 @@ from engine.decide.gain import ESTIMATORS, as_speedup, combine, predict
         ("stall", {"share": 0.62, "issue": 0.28, "sm": 0.30, "memory": 0.2}, 0.62),
         ("wave-tail", {"waves": 133 / 132}, 0.496),
         ("small-grid", {"grid": 2, "sms": 58, "waves": 0.01}, 0.966),
+        ("small-grid", {"grid": 132, "sms": 132, "waves": 0.5}, 0.5),
+        ("idle-sms", {"grid": 2, "sms": 58}, 0.966),
+        ("partial-wave", {"waves": 0.4}, 0.6),
+        ("partial-warp", {"threads": 100}, 0.219),
+        ("headroom", {"sm": 0.3, "memory": 0.7}, 0.3),
+        ("issue-slots", {"issue": 0.25, "sm": 0.3, "memory": 0.2}, 0.7),
+        ("occupancy", {"now": 0.125, "then": 0.25}, 0.5),
+        ("divergence", {"lanes": 16, "utilization": 0.6}, 0.3),
+        ("imbalance", {"balance": 0.7, "busy": 0.9}, 0.27),
+        ("fusion", {"share": 0.6, "utilization": 0.8}, 0.24),
+        ("precision", {"share": 0.25, "utilization": 0.92, "slow": 0.47, "fast": 30.3}, 0.226),
+        ("relief", {"busiest": 0.92, "next_busiest": 0.20}, 0.783),
+        ("remote-memory", {"share": 0.9, "link": 50, "dram": 3352}, 0.887),
+        ("matrix-floor", {"ratio": 1.5}, 0.333),
+        ("bytes-in-flight", {"utilization": 0.22, "achievable": 0.88}, 0.75),
+        ("overlap", {"load": 0.4, "compute": 0.5}, 0.4),
         ("conflicts", {"share": 0.875, "utilization": 0.88}, 0.77),
         ("traffic", {"utilization": 0.88, "ratio": 3.9}, 0.654),
         ("halved-bytes", {"utilization": 0.91}, 0.455),
         ("launch-gap", {"gap": 5.0, "call": 9.0}, 0.444),
         ("latency-hiding", {"active": 2, "wanted": 4, "latency": 8}, 0.434),
-        ("local-memory", {"share": 0.18}, 0.18),
+        ("share", {"share": 0.18}, 0.18),
         ("parallelize", {"busy": 1, "cores": 4}, 0.75),
         ("vectorize", {"lanes": 16}, 0.9375),
         ("amdahl", {"fraction": 0.5, "factor": 10}, 0.45),
@@ -36,14 +61,14 @@ def test_estimator(estimator, inputs, removed):
 
 
 def test_a_prediction_stops_at_the_roof():
-    gain = {"estimator": "vectorize", "inputs": {"lanes": 16}, "kind": "elimination"}
+    gain = priced("vectorize", {"lanes": 16}, "elimination")
     _, _, high = predict(gain, {"attainable_speedup": 2.0}, {"elimination": [0.9, 0.6]})
 
     assert high == 0.5
 
 
 def test_an_unknown_input_gives_no_price():
-    gain = {"estimator": "vectorize", "inputs": {"lanes": "simd"}, "kind": "elimination"}
+    gain = priced("vectorize", {"lanes": "simd"}, "elimination")
 
     assert predict(gain, {}, {"elimination": [0.9, 0.6]}) is None
 
@@ -61,7 +86,7 @@ def test_half_the_time_removed_is_twice_the_speed():
 def test_every_prediction_is_an_ordered_share_of_the_time(measured):
     known = complete(program(), measured, "l4")
 
-    for row in program()["bottlenecks"]:
+    for row in rows():
         removed = predict(row["gain"], known, program()["realised"])
         assert removed is None or 0 <= removed[0] <= removed[1] <= removed[2] < 1
 
@@ -80,6 +105,16 @@ def test_every_prediction_is_an_ordered_share_of_the_time(measured):
         ("vectorize", {"lanes": 1.0}),
         ("latency-hiding", {"active": 4.0, "wanted": 4.0, "latency": 8.0}),
         ("small-grid", {"grid": 264.0, "sms": 132.0, "waves": 1.0}),
+        ("idle-sms", {"grid": 264.0, "sms": 132.0}),
+        ("partial-wave", {"waves": 1.0}),
+        ("partial-warp", {"threads": 128.0}),
+        ("partial-warp", {"threads": 0.0}),
+        ("occupancy", {"now": 0.5, "then": 0.5}),
+        ("remote-memory", {"share": 0.9, "link": 500.0, "dram": 300.0}),
+        ("matrix-floor", {"ratio": 0.9}),
+        ("bytes-in-flight", {"utilization": 0.9, "achievable": 0.88}),
+        ("relief", {"busiest": 0.2, "next_busiest": 0.9}),
+        ("precision", {"share": 0.2, "utilization": 0.9, "slow": 1.0, "fast": 0.0}),
     ],
 )
 def test_where_nothing_can_be_gained_nothing_is_promised(estimator, inputs):
@@ -107,7 +142,7 @@ def test_more_lanes_never_save_less(few, more):
 
 
 def test_the_worst_and_the_usual_share_are_those_of_the_kind():
-    gain = {"estimator": "local-memory", "inputs": {"share": 0.5}, "kind": "elimination"}
+    gain = priced("share", {"share": 0.5}, "elimination")
 
     assert predict(gain, {}, {"elimination": [0.9, 0.6]}) == (0.3, 0.45, 0.5)
 
@@ -118,30 +153,67 @@ def test_no_gain_row_is_no_price():
 
 @pytest.mark.parametrize("kind", ["traffic", "launch"])
 def test_what_removes_the_work_itself_may_go_below_the_roof(kind):
-    gain = {"estimator": "halved-bytes", "inputs": {"utilization": 0.9}, "kind": kind}
+    gain = priced("halved-bytes", {"utilization": 0.9}, kind)
     _, _, high = predict(gain, {"attainable_speedup": 1.0}, {kind: [0.85, 0.6]})
 
     assert high == 0.45
 
 
 def test_at_the_roof_nothing_else_is_promised():
-    gain = {"estimator": "local-memory", "inputs": {"share": 0.5}, "kind": "elimination"}
+    gain = priced("share", {"share": 0.5}, "elimination")
 
     assert predict(gain, {"attainable_speedup": 0.9}, {"elimination": [0.9, 0.6]}) == (0, 0, 0)
 
 
 def test_no_prediction_takes_all_of_the_time():
-    gain = {"estimator": "local-memory", "inputs": {"share": 1.0}, "kind": "validity"}
+    gain = priced("share", {"share": 1.0}, "validity")
     _, _, high = predict(gain, {}, {"validity": [1.0, 1.0]})
 
     assert as_speedup((0.0, 0.0, high))["high"] == 1000.0
 
 
 def test_every_kind_of_gain_is_calibrated():
-    kinds = {row["gain"]["kind"] for row in program()["bottlenecks"] if row["gain"]}
+    kinds = {row["gain"]["kind"] for row in rows() if row["gain"]}
 
     assert kinds <= set(program()["realised"])
 
 
 def test_the_worst_is_never_above_the_usual():
     assert all(worst <= usual for usual, worst in program()["realised"].values())
+
+
+TWO = {
+    "kind": "latency-hiding",
+    "estimates": [
+        {"estimator": "share", "inputs": {"share": 0.6}},
+        {"estimator": "share", "inputs": {"share": "dram_utilization"}},
+    ],
+}
+FULLY = {"latency-hiding": [1.0, 1.0]}
+
+
+@pytest.mark.parametrize(("take", "removed"), [("smallest", 0.2), ("largest", 0.6), ("first", 0.6)])
+def test_of_several_estimates_the_wanted_one_counts(take, removed):
+    _, _, high = predict({**TWO, "take": take}, {"dram_utilization": 0.2}, FULLY)
+
+    assert high == removed
+
+
+def test_an_estimate_that_cannot_be_made_does_not_count():
+    _, _, high = predict({**TWO, "take": "smallest"}, {}, FULLY)
+
+    assert high == 0.6
+
+
+def test_without_a_floor_the_same_work_cannot_gain_more_than_the_busiest_unit_leaves():
+    busy = {"sm_utilization": 0.3, "memory_utilization": 0.75}
+    _, _, high = predict({**TWO, "take": "largest"}, busy, FULLY)
+
+    assert high == 0.25
+
+
+def test_a_guard_may_widen_the_interval_and_leaves_the_point():
+    realised = {"latency-hiding": [0.6, 0.4]}
+    low, point, high = predict({**TWO, "take": "largest"}, {}, realised, widen=2.0)
+
+    assert (round(low, 3), point, round(high, 3)) == (0.12, 0.36, 0.84)

@@ -3,14 +3,13 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import metrics, program
+from programs import facts, metrics, program
 
-from engine.decide.derive import complete
 from engine.decide.gates import walk
 
 
 def gate(**measured):
-    return walk(program()["gate"], complete(program(), measured, None)).gate
+    return walk(program()["gate"], facts(measured)).gate
 
 
 @pytest.mark.parametrize(
@@ -92,7 +91,7 @@ def test_far_above_the_roof_the_speedup_decides():
 
 
 def test_the_path_tells_every_question_and_its_answer():
-    path = walk(program()["gate"], complete(program(), {"speedup": 0.7}, None)).path
+    path = walk(program()["gate"], facts({"speedup": 0.7})).path
 
     assert path == (
         ("result-correct", "unknown"),
@@ -105,7 +104,7 @@ def test_the_path_tells_every_question_and_its_answer():
 @given(metrics())
 @settings(max_examples=60, deadline=None)
 def test_every_walk_ends_with_something_to_do(measured):
-    found = walk(program()["gate"], complete(program(), measured, None))
+    found = walk(program()["gate"], facts(measured))
 
     assert found.gate["id"] in program()["gate"]["leaves"]
     assert found.do

@@ -5,7 +5,7 @@ from programs import knowledge
 
 from engine.checks import lint as lint_module
 from engine.checks.lint import lint
-from engine.model.bottleneck import Case, Gain
+from engine.model.bottleneck import Case, Estimate, Gain
 from engine.model.metric import Derivation
 
 
@@ -14,6 +14,10 @@ def changed(bottleneck, **update):
         b.model_copy(update=update) if b.id == bottleneck else b for b in knowledge().bottlenecks
     )
     return knowledge().model_copy(update={"bottlenecks": found})
+
+
+def priced(estimator, **inputs):
+    return Gain(kind="parallelism", estimates=[Estimate(estimator=estimator, inputs=inputs)])
 
 
 def complaints(broken):
@@ -45,9 +49,9 @@ def test_a_bottleneck_needs_a_case_on_each_side():
 @pytest.mark.parametrize(
     ("gain", "complaint"),
     [
-        (Gain(estimator="wave-tale", kind="parallelism"), "unknown estimator 'wave-tale'"),
+        (priced("wave-tale"), "unknown estimator 'wave-tale'"),
         (
-            Gain(estimator="wave-tail", inputs={"wave": 1.0}, kind="parallelism"),
+            priced("wave-tail", wave=1.0),
             "takes exactly: waves",
         ),
     ],
@@ -139,14 +143,12 @@ def test_a_gate_that_leads_back_to_itself_is_a_circle():
 def test_every_check_says_in_one_sentence_what_it_proves():
     checks = [f for name, f in vars(lint_module).items() if name.startswith(("every_", "truth_"))]
 
-    assert len(checks) == 8
+    assert len(checks) == 10
     assert all(check.__doc__.count(".") == 1 and check.__doc__.endswith(".") for check in checks)
 
 
 def test_every_complaint_of_a_badly_broken_base_is_made():
     only = Case(name="only", metrics={"waves": 0.5}, verdict="excluded")
-    broken = changed(
-        "small-grid", cases=(only,), gain=Gain(estimator="nothing", kind="parallelism")
-    )
+    broken = changed("small-grid", cases=(only,), gain=priced("nothing"))
 
     assert len(complaints(broken)) >= 3

@@ -36,6 +36,11 @@ def test_a_good_file_loads(tmp_path):
     ("edit", "complaint"),
     [
         (("evidence:", "evidense:"), "5:5: thresholds.0.evidense: unknown key (did you mean 'evi"),
+        (
+            ("value: 0.6", "value: true"),
+            "4:12: thresholds.0.value: value is no truth value; write 1",
+        ),
+        (("0.6", "2026-13-45"), "4:12: thresholds.0.value: 2026-13-45 is no day of the calendar"),
         (("value: 0.6", "value: 60%"), "4:12: thresholds.0.value: shares are plain numbers: write"),
         (("value: 0.6", "value: 1e-3"), "4:12: thresholds.0.value: YAML reads 1e-3 as text; write"),
         (("value: 0.6", "value: 1.0e6"), "write 1.0e+6"),
@@ -167,3 +172,16 @@ def test_a_key_that_resembles_nothing_gets_no_offer(tmp_path):
 def test_a_file_that_is_not_there_is_a_complaint(tmp_path):
     with pytest.raises(KnowledgeError, match=r":1:1: file: cannot be read: No such file"):
         load(tmp_path / "absent.yaml", ThresholdCatalogue)
+
+
+def test_a_file_that_nests_without_end_is_refused(tmp_path):
+    """Composing it would end the process, not raise."""
+    (found,) = complaints(tmp_path, "a: " + "[" * 60_000 + "]" * 60_000)
+
+    assert "nested deeper than any record is" in found
+
+
+def test_many_lists_that_do_not_nest_are_read(tmp_path):
+    text = GOOD.replace("[somewhere]", "[" + ", ".join(["'[['"] * 80) + "]")
+
+    assert all("nested" not in found for found in complaints(tmp_path, text + "x: 1\n"))

@@ -1,34 +1,71 @@
 """What to measure next, on a program small enough to see through."""
 
+from functools import reduce
+from operator import and_, or_
+
 import pytest
 from hypothesis import given, settings
-from programs import metrics, program
+from programs import facts, metrics, program
 
-from engine.decide.derive import complete
-from engine.decide.diagnose import Finding, diagnose
+from engine.decide.conditions import compare
+from engine.decide.diagnose import Finding, diagnose, supported
 from engine.decide.next_metric import measure_next
 
+LEAF = {"a": 0, "b": 1, "c": 2, "a_over_b": 3, "told": 4}
+NEEDS = [["a"], ["b"], ["c"], ["a", "b"], ["told"]]
 SMALL = {
     "metrics": {
-        "a": {"recipe": "cheap", "base": ["a"]},
-        "b": {"recipe": "cheap", "base": ["b"]},
-        "c": {"recipe": "dear", "base": ["c"]},
-        "a_over_b": {"recipe": None, "base": ["a", "b"]},
-        "told": {"recipe": None, "base": ["told"]},
+        "a": {"recipe": "cheap"},
+        "b": {"recipe": "cheap"},
+        "c": {"recipe": "dear"},
+        "a_over_b": {"recipe": None},
+        "told": {"recipe": None},
     },
     "recipes": {
-        "cheap": {"command": "look at {kernel} on {target}", "cost": 1.0, "target": None},
-        "dear": {"command": "look hard at {kernel}", "cost": 40.0, "target": None},
+        "cheap": {
+            "command": "look at {kernel} on {target}",
+            "cost": 1.0,
+            "target": None,
+            "collects": 0b01,
+        },
+        "dear": {
+            "command": "look hard at {kernel}",
+            "cost": 40.0,
+            "target": None,
+            "collects": 0b11,
+        },
+    },
+    "collectors": {"a": 0b11, "b": 0b11, "c": 0b10},
+    "bases": {"a_over_b": ["a", "b"]},
+    "comparisons": {
+        "rows": [[name, ">", 0.0, 0] for name in LEAF],
+        "by_metric": {name: [[">", [leaf], [0.0]]] for name, leaf in LEAF.items()},
+        "needs": NEEDS,
+        "collected_by": [0b11, 0b11, 0b10, 0b11, 0],
+        "touches": {"a": [0, 3], "b": [1, 3], "c": [2], "a_over_b": [3], "told": [4]},
+        "sources": ["test"],
     },
 }
 
 
-def lacking(name, *missing):
-    return Finding({"id": name}, "unknown", {}, None, missing)
+def lacking(name, *missing, of="all"):
+    when = [of, *(LEAF[metric] for metric in missing)]
+    masks = [SMALL["comparisons"]["collected_by"][leaf] for leaf in when[1:]]
+    some, every = reduce(or_, masks), reduce(and_, masks)
+    asks = dict.fromkeys(m for leaf in when[1:] for m in NEEDS[leaf] if m in SMALL["collectors"])
+    hint = {
+        "leaves": when[1:],
+        "false": some if of == "all" else every,
+        "true": every if of == "all" else some,
+        "asks": list(asks),
+    }
+    diagnosis = {"verdict": "unknown"}
+    return Finding({"id": name, "hint": hint}, diagnosis, None, [when])
 
 
 def ask(*findings, known=(), kernel="k", extra=(), of=SMALL):
-    return measure_next(of, findings, dict.fromkeys(known, 1.0), kernel, "cpu", extra)
+    about = compare(of["comparisons"], dict.fromkeys(known, 1.0))
+    return measure_next(of, findings, about, kernel, "cpu", extra)
 
 
 def names(rows):
@@ -51,10 +88,30 @@ def test_what_only_the_caller_can_say_is_not_asked_for():
     assert ask(lacking("told", "told")) == []
 
 
-def test_a_hypothesis_that_one_number_settles_stands_first_beside_it():
-    (first, *_) = ask(lacking("far", "a", "b"), lacking("near", "a"))
+def test_a_metric_names_what_it_separates():
+    (first, *_) = ask(lacking("one", "a", "b"), lacking("two", "a"))
 
-    assert first["separates"] == ["near", "far"]
+    assert first["separates"] == ["one", "two"]
+
+
+def test_what_may_exclude_counts_for_more_than_what_could_only_confirm():
+    """One false part settles an ``all``; an ``any`` stays open until every part is known."""
+    dear = {"cheap": {**SMALL["recipes"]["cheap"], "cost": 40.0}, "dear": SMALL["recipes"]["dear"]}
+    exclusive = {**dear, "dear": {**dear["dear"], "collects": 0b10}}
+    collectors = {"a": 0b01, "b": 0b01, "c": 0b10}
+    table = {**SMALL["comparisons"], "collected_by": [0b01, 0b01, 0b10, 0b01, 0]}
+    small = {**SMALL, "recipes": exclusive, "collectors": collectors, "comparisons": table}
+    either, both = lacking("either", "a", "c", of="any"), lacking("both", "a", "c")
+    either.row["hint"].update({"false": 0, "true": 0b11})
+    both.row["hint"].update({"false": 0b10, "true": 0})
+
+    assert names(ask(either, both, of=small))[0] == "c"
+
+
+def test_a_part_that_is_known_narrows_what_is_asked():
+    rows = ask(lacking("both", "a", "c"), known=["a"])
+
+    assert names(rows) == ["c"]
 
 
 def test_a_metric_that_settles_more_comes_first_within_a_recipe():
@@ -89,13 +146,14 @@ def test_nothing_open_asks_for_nothing():
 @given(measured=metrics())
 @settings(max_examples=40, deadline=None)
 def test_every_question_is_one_that_can_be_answered(target, measured):
-    known = complete(program(), measured, None)
-    findings, _ = diagnose(program(), known, target)
-    rows = measure_next(program(), findings, known, "k", target, [])
+    about = facts(measured)
+    found = diagnose(program(), about, target)
+    findings = found.matches + supported(found.open, about, 100)
+    rows = measure_next(program(), findings, about, "k", target, [])
 
-    assert len(rows) <= 8
+    assert len(rows) <= 10
     assert len(set(names(rows))) == len(rows)
-    assert not set(names(rows)) & set(known)
+    assert not set(names(rows)) & set(about.known)
     for row in rows:
         assert row["separates"]
         assert "{" not in row["command"]

@@ -8,11 +8,10 @@ from typing import get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import graph, knowledge, metrics, program
+from programs import facts, graph, guards, knowledge, metrics, program, rows
 
 from engine.actions.program import decision_program
 from engine.decide.conditions import holds
-from engine.decide.derive import complete
 from engine.decide.diagnose import diagnose, verdict
 from engine.decide.gates import walk
 from engine.decide.recommend import recommend
@@ -28,31 +27,30 @@ GROUPS = get_args(Group)
 @given(metrics())
 @settings(max_examples=60, deadline=None)
 def test_program_and_graph_give_the_same_verdicts(measured):
-    known = complete(program(), measured, "h100-sxm")
+    about = facts(measured, "h100-sxm")
 
-    assert {r["id"]: verdict(r, known) for r in program()["bottlenecks"]} == verdicts(
-        graph(), known
-    )
+    assert {r["id"]: verdict(r, about.truth) for r in rows()} == verdicts(graph(), about.known)
 
 
 @given(metrics())
 @settings(max_examples=40, deadline=None)
 def test_program_and_graph_end_at_the_same_leaf(measured):
-    known = complete(program(), measured, None)
+    about = facts(measured)
+    found = leaf(graph(), "performance-gate", about.known)
 
-    assert walk(program()["gate"], known).gate["id"] == leaf(graph(), "performance-gate", known)
+    assert walk(program()["gate"], about).gate["id"] == found
 
 
 @given(metrics())
 @settings(max_examples=40, deadline=None)
 def test_program_and_graph_silence_the_same_bottlenecks(measured):
-    known = complete(program(), measured, None)
-    quiet = {b for g in program()["guards"] if holds(g["when"], known) for b in g["bottlenecks"]}
-    said = {
-        f.row["id"] for target in ("cpu", "cuda") for f in diagnose(program(), known, target)[0]
-    }
+    about = facts(measured)
+    quiet = {b for g in guards() if holds(g["when"], about.truth) for b in g["bottlenecks"]}
+    both = [diagnose(program(), about, target) for target in ("cpu", "cuda")]
+    said = {row["id"] for found in both for row in found.open}
+    said |= {finding.row["id"] for found in both for finding in found.matches}
 
-    assert silenced(graph(), known) == quiet
+    assert silenced(graph(), about.known) == quiet
     assert not said & quiet
 
 
@@ -110,11 +108,9 @@ CASES = [case.metrics for b in knowledge().bottlenecks for case in b.cases]
 @given(st.sampled_from(CASES), metrics(), st.sampled_from([None, "l4", "b200"]))
 @settings(max_examples=60, deadline=None)
 def test_program_and_graph_agree_around_every_case(case, measured, device):
-    known = complete(program(), {**measured, **case}, device)
+    about = facts({**measured, **case}, device)
 
-    assert {r["id"]: verdict(r, known) for r in program()["bottlenecks"]} == verdicts(
-        graph(), known
-    )
+    assert {r["id"]: verdict(r, about.truth) for r in rows()} == verdicts(graph(), about.known)
 
 
 def test_a_second_start_reads_no_knowledge(knowledge_copy, monkeypatch):
@@ -192,9 +188,10 @@ def test_every_threshold_is_named_where_it_decides():
 
 
 def test_bottlenecks_stand_in_the_order_of_their_groups():
-    order = [GROUPS.index(row["group"]) for row in program()["bottlenecks"]]
+    for found in program()["bottlenecks"].values():
+        order = [GROUPS.index(row["group"]) for row in found]
 
-    assert order == sorted(order)
+        assert order == sorted(order)
 
 
 def test_flattening_twice_gives_the_same():

@@ -9,16 +9,16 @@ from engine.decide.rank import ranked, score
 EFFORT = {"5": 1.0, "30": 0.9, "120": 0.7, "480": 0.5}
 
 
-def finding(name, verdict="matches", group="latency", saved=0.5, sure=1.0, minutes=5, reasons=0):
+def finding(name, group="latency", saved=0.5, sure=1.0, minutes=5):
     removed = None if saved is None else (saved / 2, saved, saved)
     diagnosis = {
         "bottleneck": name,
-        "verdict": verdict,
+        "verdict": "matches",
         "confidence": sure,
-        "because": [{}] * reasons,
+        "because": [],
         "fixes": [{"cost_min": minutes}] if minutes else [],
     }
-    return Finding({"id": name, "group": group}, verdict, diagnosis, removed, ())
+    return Finding({"id": name, "group": group}, diagnosis, removed, [])
 
 
 def order(*findings):
@@ -56,19 +56,6 @@ def test_faults_of_the_result_come_before_faults_of_the_timer_and_the_roof():
     assert found == ["correctness", "build", "measurement", "terminal"]
 
 
-def test_a_match_without_a_price_still_comes_before_what_is_unknown():
-    unknown = finding("unknown", verdict="unknown", saved=None, reasons=5)
-
-    assert order(unknown, finding("match", saved=None)) == ["match", "unknown"]
-
-
-def test_of_the_unknown_the_one_with_more_pointing_to_it_comes_first():
-    few = finding("few", verdict="unknown", saved=None, reasons=1)
-    many = finding("many", verdict="unknown", saved=None, reasons=3)
-
-    assert order(few, many) == ["many", "few"]
-
-
 def test_equals_keep_their_order():
     assert order(*(finding(name) for name in "cab")) == ["c", "a", "b"]
 
@@ -81,12 +68,10 @@ FINDINGS = st.lists(
     st.builds(
         finding,
         st.sampled_from("abcdef"),
-        verdict=st.sampled_from(["matches", "unknown"]),
         group=st.sampled_from(["build", "latency", "terminal", "compute"]),
         saved=st.none() | st.floats(0, 0.999),
         sure=st.floats(0, 1),
         minutes=st.sampled_from([0, 5, 30, 120, 480]),
-        reasons=st.integers(0, 3),
     )
 )
 
@@ -96,13 +81,6 @@ def test_ranking_is_a_permutation(findings):
     found = ranked(findings, EFFORT)
 
     assert sorted(map(id, found)) == sorted(map(id, findings))
-
-
-@given(FINDINGS)
-def test_every_match_comes_before_every_unknown(findings):
-    verdicts = [found.verdict for found in ranked(findings, EFFORT)]
-
-    assert verdicts == sorted(verdicts)
 
 
 @given(FINDINGS)

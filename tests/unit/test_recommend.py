@@ -6,7 +6,7 @@ from typing import get_type_hints
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import metrics, program
+from programs import facts, metrics, program
 
 from engine.decide import answer as plain
 from engine.decide.rank import ranked
@@ -38,7 +38,7 @@ def test_every_answer_keeps_the_contract(target, measured):
 
 
 def test_the_keys_are_those_of_the_contract():
-    assert set(ask(speedup=0.3)) == CONTRACT | {"conclusions"}
+    assert set(ask(speedup=0.3)) == CONTRACT | {"conclusions", "combined_speedup"}
 
 
 @pytest.mark.parametrize("name", TWINS)
@@ -59,14 +59,12 @@ def test_matches_come_before_unknown(measured):
 @given(metrics("cuda"))
 @settings(max_examples=30, deadline=None)
 def test_ranking_loses_and_invents_nothing(measured):
-    from engine.decide.derive import complete
     from engine.decide.diagnose import diagnose
 
-    found, _ = diagnose(program(), complete(program(), measured, None), "cuda")
+    found = diagnose(program(), facts(measured), "cuda").matches
+    order = ranked(found, program()["effort"])
 
-    assert sorted(f.row["id"] for f in ranked(found, program()["effort"])) == sorted(
-        f.row["id"] for f in found
-    )
+    assert sorted(f.row["id"] for f in order) == sorted(f.row["id"] for f in found)
 
 
 FOUR = ("speedup", "dram_utilization", "occupancy", "kernel_us")
@@ -328,7 +326,14 @@ def test_nothing_is_both_advised_and_withheld(measured):
     answer = recommend(program(), measured)
     said = {d["bottleneck"] for d in answer["diagnoses"]}
 
-    assert not said & {row["bottleneck"] for row in answer["suppressed"]}
+    assert not said & {row["bottleneck"] for row in answer["suppressed"] if "fix" not in row}
+    for diagnosis in answer["diagnoses"]:
+        withheld = {
+            row["fix"]
+            for row in answer["suppressed"]
+            if row["bottleneck"] == diagnosis["bottleneck"] and "fix" in row
+        }
+        assert not withheld & {fix["id"] for fix in diagnosis["fixes"]}
 
 
 @given(metrics("cuda"))

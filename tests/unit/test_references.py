@@ -97,9 +97,9 @@ def edit(folder, name, old, new):
         ),
         (
             "metrics.yaml",
-            "recipe: nsys-gaps",
-            "recipe: nsys-gap",
-            "unknown recipe 'nsys-gap' (did you mean 'nsys-gaps'?)",
+            "recipe: nsys-timeline",
+            "recipe: nsys-timelin",
+            "unknown recipe 'nsys-timelin' (did you mean 'nsys-timeline'?)",
         ),
         (
             "guards.yaml",

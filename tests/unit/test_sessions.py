@@ -70,6 +70,14 @@ def test_ids_sort_by_day():
     )
 
 
+@pytest.mark.parametrize("mark", ["\x85", "\u2028", "\u2029", "\ufeff", "\r\n", "\x00", "---\n"])
+def test_a_strange_line_break_is_read_back_as_it_was(tmp_path, mark):
+    written = entry(f"one{mark}two {mark}")
+    append(written, tmp_path)
+
+    assert read(written.session, tmp_path) == [written]
+
+
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 NUMBER = st.floats(allow_nan=False, allow_infinity=False)
 

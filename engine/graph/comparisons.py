@@ -1,0 +1,105 @@
+"""The table of comparisons: each leaf of each condition once, with thresholds as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any as Json
+
+from engine.decide.next_metric import sides
+from engine.decide.program import Condition, HintRow, LeafTable
+from engine.model import condition as cond
+from engine.model.knowledge import Knowledge
+
+
+class Comparisons:
+    """Collects leaves while conditions are flattened."""
+
+    def __init__(
+        self, knowledge: Knowledge, bases: dict[str, list[str]], collectors: dict[str, int]
+    ) -> None:
+        self._thresholds = {t.id: t for t in knowledge.thresholds.thresholds}
+        self._overridden = knowledge.overridden
+        self._bases = bases
+        self._collectors = collectors
+        self._seen: dict[tuple[Json, ...], int] = {}
+        self._sources: dict[str, int] = {}
+        self.table: LeafTable = {
+            "rows": [],
+            "by_metric": {},
+            "needs": [],
+            "collected_by": [],
+            "touches": {},
+            "sources": [],
+        }
+
+    def flat(self, condition: cond.Condition, source: str) -> Condition:
+        """Return a condition as numbers of leaves and lists of them."""
+        match condition:
+            case cond.All(all=parts):
+                return ["all", *(self.flat(part, source) for part in parts)]
+            case cond.Any(any=parts):
+                return ["any", *(self.flat(part, source) for part in parts)]
+            case cond.Not(negated=inner):
+                return ["not", self.flat(inner, source)]
+        limit: float | str | None = condition.value
+        if condition.threshold is not None:
+            threshold = self._thresholds[condition.threshold]
+            limit = f"limit.{threshold.id}" if threshold.by_device else threshold.value
+            named = ", ".join(threshold.sources)
+            changed = self._overridden.get(threshold.id)
+            note = "" if changed is None else f", the project's own, shipped {changed:g}"
+            source = f"threshold {threshold.id} ({threshold.evidence}{note}): {named}"
+        key = (condition.metric, condition.op, limit, self._source(source))
+        return self._seen[key] if key in self._seen else self._add(key)
+
+    def _source(self, text: str) -> int:
+        if text not in self._sources:
+            self._sources[text] = len(self._sources)
+            self.table["sources"].append(text)
+        return self._sources[text]
+
+    def _add(self, key: tuple[Json, ...]) -> int:
+        leaf = self._seen[key] = len(self._seen)
+        metric, op, limit, _ = key
+        self.table["rows"].append(list(key))
+        self._file_by_metric(leaf, metric, op, limit)
+        names = [metric, *([limit] if isinstance(limit, str) else [])]
+        asked = [name for name in names if not name.startswith("limit.")]
+        needs = dict.fromkeys(base for name in asked for base in self._bases.get(name, [name]))
+        mask = -1
+        for base in needs:
+            mask &= self._collectors.get(base, 0)
+        self.table["needs"].append(list(needs))
+        self.table["collected_by"].append(mask)
+        for name in {*asked, *needs}:
+            self.table["touches"].setdefault(name, []).append(leaf)
+        return leaf
+
+    def _file_by_metric(self, leaf: int, metric: str, op: str, limit: float | str) -> None:
+        groups = self.table["by_metric"].setdefault(metric, [])
+        group = next((g for g in groups if g[0] == op), None)
+        if group is None:
+            groups.append(group := [op, [], []])
+        group[1].append(leaf)
+        group[2].append(limit)
+
+    def hint(self, condition: Condition) -> HintRow:
+        """Return what asking comes to while nothing is known about a flat condition."""
+        leaves = list(dict.fromkeys(_leaves_of(condition)))
+        nothing: list[bool | None] = [None] * len(self._seen)
+        false, true = sides(condition, nothing, self.table["collected_by"])
+        asks = dict.fromkeys(
+            base
+            for leaf in leaves
+            for base in self.table["needs"][leaf]
+            if base in self._collectors
+        )
+        return {"leaves": leaves, "false": false, "true": true, "asks": list(asks)}
+
+
+def _leaves_of(condition: Condition) -> Iterator[int]:
+    if isinstance(condition, int):
+        yield condition
+    else:
+        for part in condition[1:]:
+            yield from _leaves_of(part)

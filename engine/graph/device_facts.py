@@ -1,0 +1,42 @@
+"""What conditions may ask of a GPU."""
+
+from __future__ import annotations
+
+from engine.model.device import Architecture, Device
+from engine.model.knowledge import Knowledge
+
+
+def facts_of(device: Device, knowledge: Knowledge) -> dict[str, float]:
+    """Return what ``device.<fact>`` means for one GPU; see ``references.DEVICE_FACTS``."""
+    arch = next(a for a in knowledge.devices.architectures if a.cc == device.cc)
+    streamed = device.dram_gbps * device.achievable_dram_share
+    peaks = (device.fp32_tflops, device.fp16_tensor_tflops, device.fp8_tensor_tflops or 0.0)
+    return {
+        "cc": float(device.cc),
+        "sm_count": device.sm_count,
+        "sm_clock_mhz": device.sm_clock_mhz,
+        "l2_bytes": device.l2_mb * 2**20,
+        "dram_gbps": device.dram_gbps,
+        "achievable_dram_share": device.achievable_dram_share,
+        "fp32_tflops": device.fp32_tflops,
+        "fp16_tensor_tflops": device.fp16_tensor_tflops,
+        "fp64_tflops": device.fp64_tflops,
+        "peak_tflops": max(peaks),
+        "ridge_fp32": device.fp32_tflops * 1e3 / device.dram_gbps,
+        "tensor_flop_us": device.fp16_tensor_tflops * 1e6 * device.achievable_tensor_share,
+        "dram_bytes_us": streamed * 1e3,
+        **_limits_of(arch),
+    }
+
+
+def _limits_of(arch: Architecture) -> dict[str, float]:
+    return {"max_threads_sm": arch.max_threads_sm, "max_blocks_sm": arch.max_blocks_sm}
+
+
+def device_names(knowledge: Knowledge) -> dict[str, str]:
+    """Return our id for every name that drivers and people use, in lower case."""
+    names: dict[str, str] = {}
+    for device in knowledge.devices.devices:
+        for name in (device.id, device.title, *device.aliases):
+            names[" ".join(name.lower().split())] = device.id
+    return names

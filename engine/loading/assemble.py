@@ -1,0 +1,92 @@
+"""Files that loaded → one knowledge base; what a project adds stands behind what is shipped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from engine.loading.references import LoadedFile
+from engine.model.bottleneck import Bottleneck, GuardCatalogue
+from engine.model.device import DeviceCatalogue
+from engine.model.fix import FixFamily
+from engine.model.knowledge import Knowledge
+from engine.model.metric import MetricCatalogue
+from engine.model.threshold import Bibliography, Calibration, Threshold, ThresholdCatalogue
+from engine.model.tree import Tree
+
+M = TypeVar("M", bound=BaseModel)
+
+SINGLE: dict[str, type[BaseModel]] = {
+    "metrics.yaml": MetricCatalogue,
+    "devices.yaml": DeviceCatalogue,
+    "thresholds.yaml": ThresholdCatalogue,
+    "guards.yaml": GuardCatalogue,
+    "calibration.yaml": Calibration,
+    "sources.yaml": Bibliography,
+}
+FOLDERS: dict[str, type[BaseModel]] = {
+    "bottlenecks": Bottleneck,
+    "fixes": FixFamily,
+    "trees": Tree,
+}
+GATE_FILE = "trees/performance-gate.yaml"
+"""Required as well: every recommendation starts with it."""
+
+
+def assemble(files: list[LoadedFile], sha256: str, overlay: Path | None) -> Knowledge:
+    """Return the knowledge base that sound files make up."""
+    thresholds, overridden = _thresholds(files)
+    own = [file.record for file in files if file.own]
+    return Knowledge.model_construct(
+        catalogue=_joined(files, MetricCatalogue),
+        devices=_joined(files, DeviceCatalogue),
+        thresholds=thresholds,
+        guards=_joined(files, GuardCatalogue),
+        calibration=_records(files, Calibration)[-1],
+        bibliography=_joined(files, Bibliography),
+        bottlenecks=tuple(_records(files, Bottleneck)),
+        families=tuple(_records(files, FixFamily)),
+        trees=tuple(_records(files, Tree)),
+        sha256=sha256,
+        overlay=str(overlay) if overlay else None,
+        own=frozenset(_ids(own)),
+        overridden=overridden,
+    )
+
+
+def _records(files: list[LoadedFile], model: type[M]) -> list[M]:
+    return [file.record for file in files if isinstance(file.record, model)]
+
+
+def _joined(files: list[LoadedFile], model: type[M]) -> M:
+    """Return one record whose lists hold those of all files, the shipped file's first."""
+    first, *rest = _records(files, model)
+    lists: dict[str, Any] = {
+        name: (*value, *(item for record in rest for item in getattr(record, name)))
+        for name, value in first
+        if isinstance(value, tuple)
+    }
+    return first.model_copy(update=lists)
+
+
+def _thresholds(files: list[LoadedFile]) -> tuple[ThresholdCatalogue, dict[str, float]]:
+    catalogue = _joined(files, ThresholdCatalogue)
+    last: dict[str, Threshold] = {}
+    overridden: dict[str, float] = {}
+    for threshold in catalogue.thresholds:
+        if threshold.id in last:
+            overridden[threshold.id] = last[threshold.id].value
+        last[threshold.id] = threshold
+    return ThresholdCatalogue.model_construct(thresholds=tuple(last.values())), overridden
+
+
+def _ids(records: list[BaseModel]) -> list[str]:
+    found: list[str] = []
+    for record in records:
+        if isinstance(record, Bottleneck):
+            found.append(record.id)
+        if isinstance(record, GuardCatalogue):
+            found += [guard.id for guard in record.guards]
+    return found
