@@ -15,7 +15,17 @@ from engine.loading.knowledge import load_knowledge
 from engine.loading.paths import overlay_folder, shipped
 from engine.model.knowledge import Knowledge
 
-KINDS = ("metrics", "bottlenecks", "fixes", "devices", "thresholds", "sources", "trees", "kernels")
+KINDS = (
+    "metrics",
+    "bottlenecks",
+    "fixes",
+    "devices",
+    "architectures",
+    "thresholds",
+    "sources",
+    "trees",
+    "kernels",
+)
 
 
 def check(root: Path | None = None) -> tuple[list[Problem], str]:
@@ -84,6 +94,7 @@ def _listed(knowledge: Knowledge) -> dict[str, dict[str, BaseModel]]:
         "bottlenecks": knowledge.bottlenecks,
         "fixes": tuple(fixes),
         "devices": knowledge.devices.devices,
+        "architectures": knowledge.devices.architectures,
         "thresholds": knowledge.thresholds.thresholds,
         "sources": knowledge.bibliography.sources,
         "trees": knowledge.trees,

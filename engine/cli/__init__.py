@@ -17,6 +17,8 @@ COMMANDS = {
     "bench": "check and time a variant against the reference",
     "profile": "collect the metrics that explain a variant",
     "env": "what this machine can build and measure, and how to mend it",
+    "occupancy": "how many blocks fit on an SM, what limits them, and the next step",
+    "roofline": "the fastest that a GPU could do some work, and which roof binds",
     "check": "validate every knowledge file and kernel",
     "show": "list and print what the knowledge base holds",
     "quickref": "the quick reference, generated from the knowledge",

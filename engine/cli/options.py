@@ -20,6 +20,16 @@ def kernel_arguments(parser: ArgumentParser, *, workload: bool = True) -> None:
     json_argument(parser)
 
 
+def gpu_arguments(parser: ArgumentParser) -> None:
+    """Add what names a GPU or an architecture."""
+    parser.add_argument(
+        "--gpu", metavar="NAME", help="the GPU, as the driver or kb show devices says"
+    )
+    parser.add_argument(
+        "--arch", metavar="CC", help="or an architecture: 8.9 or sm_89; kb show architectures"
+    )
+
+
 def json_argument(parser: ArgumentParser) -> None:
     """Add ``--json``."""
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")

@@ -15,7 +15,8 @@ def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
         "what",
-        help="metrics, bottlenecks, fixes, devices, thresholds, sources, trees, kernels, or an id",
+        help="metrics, bottlenecks, fixes, devices, architectures, thresholds, sources, trees, "
+        "kernels, or an id",
     )
     json_argument(parser)
 

@@ -6,10 +6,8 @@ import math
 from collections.abc import Mapping
 
 from engine.decide.program import Program
-from engine.device_math.roofline import floor_us
-
-_IN_MEMORY = 2.0
-"""Working set ÷ last-level cache from which on memory speed, not cache speed, is what is timed."""
+from engine.device_math.roofline import comes_from_memory, floor_us
+from engine.device_math.waves import wave_loss
 
 
 def complete(
@@ -75,8 +73,7 @@ def _apply(op: str, values: list[float]) -> float | None:
         case "latency-hiding":
             return hidden_latency(*values)
         case "wave-loss":
-            waves = values[0]
-            return 1 - waves / math.ceil(waves) if waves > 0 else None
+            return wave_loss(values[0])
     raise AssertionError(f"the loader lets no operation {op!r} through")
 
 
@@ -117,7 +114,7 @@ def _from_memory(known: Mapping[str, float]) -> bool:
     ratio = known.get("cache_ratio")
     if ratio is None and "device.l2_bytes" in known and "algorithmic_bytes" in known:
         ratio = known["algorithmic_bytes"] / known["device.l2_bytes"]
-    return ratio is None or ratio >= _IN_MEMORY
+    return comes_from_memory(ratio)
 
 
 def _bandwidth(known: Mapping[str, float]) -> float | None:

@@ -172,6 +172,16 @@ class Stamp(TypedDict):
     overlay: str | None
 
 
+class Hardware(TypedDict):
+    """What the calculators know about GPUs: the fields of ``engine.model.device`` as they are."""
+
+    common: dict[str, Any]
+    architectures: dict[str, dict[str, Any]]
+    """By compute capability."""
+    devices: dict[str, dict[str, Any]]
+    """By our id."""
+
+
 class Program(TypedDict):
     """Everything that deciding needs."""
 
@@ -193,6 +203,7 @@ class Program(TypedDict):
     devices: dict[str, dict[str, float]]
     device_names: dict[str, str]
     """Lower-case name or alias to device id."""
+    hardware: Hardware
     comparisons: LeafTable
     bottlenecks: dict[str, list[BottleneckRow]]
     """By target, in evaluation order."""

@@ -2,6 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Literal, NamedTuple
+
+RoofName = Literal["memory", "compute", "launch"]
+
+IN_MEMORY = 2.0
+"""Working set ÷ last-level cache from which on memory speed, not cache speed, is what is timed."""
+
+
+class Roof(NamedTuple):
+    """One thing that no kernel can be faster than, for a given amount of work."""
+
+    name: RoofName
+    floor_us: float
+
+
+def roofs(
+    *,
+    algorithmic_bytes: float | None = None,
+    bandwidth_gbps: float | None = None,
+    flops: float | None = None,
+    peak_tflops: float | None = None,
+    launch_floor_us: float | None = None,
+) -> list[Roof]:
+    """Return every roof that is known. See ``floor_us`` for the arguments."""
+    found: list[Roof] = []
+    if algorithmic_bytes and bandwidth_gbps:
+        found.append(Roof("memory", algorithmic_bytes / bandwidth_gbps / 1e3))
+    if flops and peak_tflops:
+        found.append(Roof("compute", flops / peak_tflops / 1e6))
+    if launch_floor_us:
+        found.append(Roof("launch", launch_floor_us))
+    return found
+
+
+def binding(known: list[Roof]) -> Roof | None:
+    """Return the roof that is reached first, or None: a launch alone is no roof."""
+    if not any(roof.name != "launch" for roof in known):
+        return None
+    return max(known, key=lambda roof: roof.floor_us)
+
 
 def floor_us(
     *,
@@ -20,11 +60,27 @@ def floor_us(
         peak_tflops: Fastest rate of any unit that could do them, 1e12 per second.
         launch_floor_us: Time of an empty kernel or call.
     """
-    roofs: list[float] = []
-    if algorithmic_bytes and bandwidth_gbps:
-        roofs.append(algorithmic_bytes / bandwidth_gbps / 1e3)
-    if flops and peak_tflops:
-        roofs.append(flops / peak_tflops / 1e6)
-    if not roofs:
-        return None
-    return max(*roofs, launch_floor_us or 0.0)
+    highest = binding(
+        roofs(
+            algorithmic_bytes=algorithmic_bytes,
+            bandwidth_gbps=bandwidth_gbps,
+            flops=flops,
+            peak_tflops=peak_tflops,
+            launch_floor_us=launch_floor_us,
+        )
+    )
+    return highest.floor_us if highest else None
+
+
+def ridge_flop_per_byte(peak_tflops: float, bandwidth_gbps: float) -> float:
+    """Return the operations per byte above which arithmetic, not memory, is the roof."""
+    return peak_tflops * 1e3 / bandwidth_gbps
+
+
+def comes_from_memory(cache_ratio: float | None) -> bool:
+    """Say whether data must come from memory: what fits a cache may beat the memory's roof.
+
+    Args:
+        cache_ratio: Working set ÷ last-level cache. None, unknown, counts as memory.
+    """
+    return cache_ratio is None or cache_ratio >= IN_MEMORY

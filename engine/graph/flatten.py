@@ -21,6 +21,7 @@ from engine.decide.program import (
 from engine.graph.build import GATE, Graph, build_graph, covered, flow
 from engine.graph.comparisons import Comparisons
 from engine.graph.device_facts import device_names, facts_of
+from engine.graph.hardware import hardware
 from engine.model.base import Target
 from engine.model.bottleneck import Bottleneck, Group, Guard
 from engine.model.fix import Fix
@@ -59,6 +60,7 @@ def flatten(knowledge: Knowledge) -> Program:
         },
         "devices": {d.id: facts_of(d, knowledge) for d in knowledge.devices.devices},
         "device_names": device_names(knowledge),
+        "hardware": hardware(knowledge.devices),
         "bottlenecks": {
             target: [
                 _bottleneck(b, knowledge, leaves) for b in _ordered(graph) if b.target == target

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from engine.model.base import Record, Slug
 
@@ -11,21 +11,33 @@ class Architecture(Record):
     """Limits that every GPU of one compute capability shares."""
 
     cc: str = Field(pattern=r"^\d+\.\d$")
-    max_threads_sm: int
-    max_blocks_sm: int
-    smem_sm: int
+    max_threads_sm: PositiveInt
+    max_blocks_sm: PositiveInt
+    smem_sm: PositiveInt
     """Bytes of shared memory per SM."""
-    smem_optin_block: int
+    smem_optin_block: PositiveInt
     """Bytes that one block may ask for after raising its dynamic limit."""
-    smem_reserved_block: int
-    smem_gran: int
-    carveouts_kb: tuple[int, ...]
-    fp32_lanes: int
-    fp64_lanes: int
-    xu_lanes: int
-    tc_fp16_fma: int
-    """Dense fp16 tensor FMA per clock and SM."""
+    smem_reserved_block: int = Field(ge=0)
+    smem_gran: PositiveInt
+    carveouts_kb: tuple[int, ...] = Field(min_length=1)
+    barriers_sm: int | None
+    """Block barriers that one SM has; None where no calculator counts them."""
+    fp32_lanes: int | None
+    fp64_lanes: int | None
+    xu_lanes: int | None
+    tc_fp16_fma: int | None
+    """Dense fp16 tensor FMA per clock and SM. None: not verified, like the lanes above."""
     sources: tuple[Slug, ...] = Field(min_length=1)
+
+    @property
+    def id(self) -> str:
+        """Name of the entry, as every other record has one."""
+        return self.cc
+
+    @property
+    def title(self) -> str:
+        """Name that compilers use."""
+        return f"sm_{self.cc.replace('.', '')}"
 
 
 class Common(Record):
@@ -45,6 +57,9 @@ class Common(Record):
     line: int
     smem_bytes_per_clk_sm: int
     smem_bytes_per_clk_sm_cc75: int
+    barriers_block: int
+    launch_floor_us: float
+    """Least time of a kernel that does nothing, where this machine's was not measured."""
     sources: tuple[Slug, ...] = Field(min_length=1)
 
 
@@ -56,10 +71,10 @@ class Device(Record):
     aliases: tuple[str, ...] = ()
     """Names that drivers and people use: ``NVIDIA H100 80GB HBM3``."""
     cc: str
-    sm_count: int
+    sm_count: PositiveInt
     sm_clock_mhz: float
     l2_mb: float
-    dram_gbps: float
+    dram_gbps: float = Field(gt=0)
     """Data-sheet memory bandwidth, GB/s (1e9 bytes)."""
     achievable_dram_share: float = Field(gt=0, le=1)
     """Share of ``dram_gbps`` that a copy reaches on this kind of memory."""

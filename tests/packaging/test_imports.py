@@ -11,7 +11,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 HEAVY = frozenset({"torch", "numpy", "mcp", "rich", "networkx", "pydantic", "yaml"})
-RECOMMEND = ["recommend", "--speedup", "0.3", "--occupancy", "0.4"]
+LIGHT = [
+    ["recommend", "--speedup", "0.3", "--occupancy", "0.4"],
+    ["occupancy", "--gpu", "l4", "--threads", "256", "--registers", "96"],
+    ["roofline", "--gpu", "l4", "--bytes", "1GiB"],
+]
 
 # A package that is not installed never reaches sys.modules, so the recorder also notes what the
 # code looked for: a guarded `try: import numpy` counts, here and on a machine without numpy.
@@ -93,9 +97,10 @@ def test_import_loads_nothing_heavy(module, heavy, tmp_path):
     assert not unwanted
 
 
-def test_a_second_recommend_loads_nothing_heavy(tmp_path):
+@pytest.mark.parametrize("words", LIGHT, ids=lambda words: words[0])
+def test_a_second_answer_loads_nothing_heavy(words, tmp_path):
     """The first call fills the cache with the decision program; from then on it is enough."""
-    body = f"from engine.cli import main; code = main({RECOMMEND!r})"
+    body = f"from engine.cli import main; code = main({words!r})"
     run_child(body, tmp_path)
     second = run_child(body, tmp_path)
     unwanted = HEAVY & set(second["seen"])

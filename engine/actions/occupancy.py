@@ -1,0 +1,164 @@
+"""How much of a GPU a launch fills, what limits it, and the smallest change that helps."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from engine.actions.hardware import Gpu, either_named
+from engine.decide.sizes import byte_count, whole_number
+from engine.device_math.limits import Launch, Limits
+from engine.device_math.next_step import (
+    Step,
+    better_block_size,
+    one_more_block,
+    register_steps,
+    spare_registers,
+    spare_shared_bytes,
+)
+from engine.device_math.occupancy import Occupancy, occupancy
+from engine.device_math.registers import register_cap, registers_for_blocks
+from engine.device_math.shared_memory import largest_shared_bytes
+from engine.device_math.waves import waves
+from engine.errors import BadValueError
+
+_MOST_BLOCKS = 2**31 - 1
+
+
+class Asked(NamedTuple):
+    """A launch as somebody typed it."""
+
+    threads: str | int
+    """Per block."""
+    registers: str | int
+    """Per thread."""
+    gpu: str | None = None
+    """Any name of a GPU."""
+    architecture: str | None = None
+    """``8.9`` or ``sm_89``, instead of a GPU."""
+    static_smem: str | int = 0
+    """Bytes of a block, or text such as ``48KiB``."""
+    dynamic_smem: str | int = 0
+    """The same, for what the launch adds."""
+    carveout: str | int | None = None
+    """Preferred shared memory per SM, as a size or as a percentage. None: the most."""
+    barriers: str | int = 0
+    """Named barriers of a block, where they matter."""
+    grid: str | int | None = None
+    """Blocks of the whole launch. Needs a GPU, because an architecture has no number of SMs."""
+    blocks: str | int | None = None
+    """Blocks per SM that are wanted: asks for the registers and bytes that allow them."""
+
+
+def occupancy_of(asked: Asked) -> dict[str, Any]:
+    """Return everything about one launch, as plain data.
+
+    Raises:
+        UnknownNameError: No such GPU or architecture.
+        BadValueError: A number that no launch can have.
+    """
+    target = either_named(asked.gpu, asked.architecture)
+    limits = target.limits
+    launch = _launch(limits, asked)
+    grid = None if asked.grid is None else whole_number("grid", asked.grid, 1, _MOST_BLOCKS)
+    found = occupancy(limits, launch)
+    return {
+        "gpu": target.id,
+        "title": target.title,
+        "architecture": target.cc,
+        "launch": {**launch._asdict(), "grid_blocks": grid},
+        **_result(limits, launch, found),
+        "next_step": _step(one_more_block(limits, launch)),
+        "better_block_size": _step(better_block_size(limits, launch)),
+        "wanted": _wanted(limits, launch, asked.blocks),
+        "register_cap": register_cap(limits, launch.threads),
+        "register_steps": [row._asdict() for row in register_steps(limits, launch)],
+        "waves": _waves(target, found, grid) if grid else None,
+    }
+
+
+def _launch(limits: Limits, asked: Asked) -> Launch:
+    return Launch(
+        threads=whole_number("threads per block", asked.threads, 1, limits.threads_block),
+        registers=whole_number("registers per thread", asked.registers, 1, limits.registers_thread),
+        static_bytes=byte_count("static shared memory", asked.static_smem),
+        dynamic_bytes=byte_count("dynamic shared memory", asked.dynamic_smem),
+        barriers=whole_number("barriers", asked.barriers, 0, limits.barriers_block),
+        carveout_bytes=_carveout(limits, asked.carveout),
+    )
+
+
+def _result(limits: Limits, launch: Launch, found: Occupancy) -> dict[str, Any]:
+    shared = found.shared
+    return {
+        "possible": not found.obstacles,
+        "obstacles": list(found.obstacles),
+        "blocks_per_sm": found.blocks,
+        "warps_per_sm": found.warps,
+        "warps_max": limits.warps,
+        "occupancy": found.share,
+        "limits": found.limits._asdict(),
+        "limited_by": list(found.limiters),
+        "registers": {
+            "block": found.registers_block,
+            "sm": limits.registers,
+            "spare_per_thread": spare_registers(limits, launch),
+        },
+        "shared_memory": {
+            **shared._asdict(),
+            "reserved": limits.shared_reserved,
+            "static_limit": limits.shared_static,
+            "opt_in_limit": limits.shared_opt_in,
+            "spare_per_block": spare_shared_bytes(limits, launch),
+        },
+    }
+
+
+def _carveout(limits: Limits, text: str | int | None) -> int | None:
+    if text is None:
+        return None
+    word = str(text).strip()
+    if word.endswith("%"):
+        return limits.shared * whole_number("carve-out in percent", word[:-1], 0, 100) // 100
+    size = byte_count("carve-out", word)
+    if size > limits.shared:
+        raise BadValueError(
+            f"carve-out is {size} bytes, but an SM has {limits.shared}; write 100% for the most"
+        )
+    return size
+
+
+def _step(step: Step | None) -> dict[str, Any] | None:
+    if step is None:
+        return None
+    return {
+        "changes": [change._asdict() for change in step.changes],
+        "blocks_per_sm": step.occupancy.blocks,
+        "warps_per_sm": step.occupancy.warps,
+        "occupancy": step.occupancy.share,
+    }
+
+
+def _wanted(limits: Limits, launch: Launch, blocks: str | int | None) -> dict[str, Any] | None:
+    if blocks is None:
+        return None
+    goal = whole_number("wanted blocks per SM", blocks, 1, limits.blocks)
+    room = limits.warps // limits.warps_of(launch.threads)
+    if goal > room:
+        raise BadValueError(
+            f"{goal} blocks of {launch.threads} threads do not fit an SM of {limits.threads} "
+            f"threads; ask for {room} or for smaller blocks"
+        )
+    return {
+        "blocks_per_sm": goal,
+        "registers": registers_for_blocks(limits, launch.threads, goal),
+        "shared_bytes": largest_shared_bytes(limits, goal, launch.carveout_bytes),
+    }
+
+
+def _waves(target: Gpu, found: Occupancy, grid: int) -> dict[str, Any] | None:
+    if target.id is None:
+        raise BadValueError(
+            "a grid fills SMs, and an architecture has no number of them; name the GPU with --gpu"
+        )
+    result = waves(grid, found.blocks, target.facts["sm_count"])
+    return {"sm_count": target.facts["sm_count"], **result._asdict()} if result else None

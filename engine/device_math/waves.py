@@ -1,0 +1,48 @@
+"""How a grid fills a GPU over time."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+
+class Waves(NamedTuple):
+    """A grid, dealt out to all SMs at once until it is used up."""
+
+    slots: int
+    """Blocks that run at the same time at most."""
+    waves: float
+    """Grid ÷ slots."""
+    rounds: int
+    """How many times the slots are filled, the last time perhaps not fully."""
+    tail_blocks: int
+    """Blocks of the last round."""
+    loss: float
+    """Share of the slots, over all rounds, that stay empty when all blocks take equally long."""
+    idle_sms: int
+    """SMs that never get a block."""
+
+
+def waves(grid_blocks: int, blocks_per_sm: int, sm_count: int) -> Waves | None:
+    """Return how a grid of so many blocks fills a GPU, or None when no block fits an SM."""
+    slots = blocks_per_sm * sm_count
+    if not slots:
+        return None
+    rounds = -(-grid_blocks // slots)
+    count = grid_blocks / slots
+    return Waves(
+        slots=slots,
+        waves=count,
+        rounds=rounds,
+        tail_blocks=grid_blocks - (rounds - 1) * slots,
+        loss=wave_loss(count) or 0.0,
+        idle_sms=max(0, sm_count - grid_blocks),
+    )
+
+
+def wave_loss(count: float) -> float | None:
+    """Return the share of a grid's time that a partly filled last wave leaves unused.
+
+    None: there is no wave. Source: Nsight Compute's tail effect, refined (E9).
+    """
+    return 1 - count / math.ceil(count) if count > 0 else None

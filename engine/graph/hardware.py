@@ -1,0 +1,19 @@
+"""What the device calculators need to know, as plain JSON in the decision program."""
+
+from __future__ import annotations
+
+from engine.decide.program import Hardware
+from engine.model.device import DeviceCatalogue
+
+
+def hardware(catalogue: DeviceCatalogue) -> Hardware:
+    """Return every limit and peak of ``devices.yaml``, by compute capability and by device id."""
+    unused = {"sources", "aliases"}
+    common = catalogue.common  # only a project's own file may lack it, and that is merged by now
+    return {
+        "common": common.model_dump(mode="json", exclude=unused) if common else {},
+        "architectures": {
+            a.cc: a.model_dump(mode="json", exclude=unused) for a in catalogue.architectures
+        },
+        "devices": {d.id: d.model_dump(mode="json", exclude=unused) for d in catalogue.devices},
+    }

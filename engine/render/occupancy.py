@@ -1,0 +1,172 @@
+"""An occupancy answer → text: the verdict, what limits it, and the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Answer = Mapping[str, Any]
+"""See ``engine.actions.occupancy.occupancy_of``."""
+
+_NAMES = {
+    "warps": "warps",
+    "registers": "registers",
+    "shared_memory": "shared memory",
+    "blocks": "block slots",
+    "barriers": "barriers",
+}
+_CHANGES = {
+    "threads": "threads per block",
+    "registers": "registers per thread",
+    "static_bytes": "bytes of static shared memory",
+    "shared_bytes": "bytes of shared memory per block",
+    "carveout_bytes": "bytes of carve-out",
+    "barriers": "barriers per block",
+}
+
+
+def occupancy_lines(answer: Answer) -> Iterator[str]:
+    """Yield the whole answer, a line at a time."""
+    yield _verdict(answer)
+    yield from (f"  {text}" for text in _failures(answer))
+    yield from _room(answer)
+    yield from _shared(answer)
+    yield from _waves(answer["waves"])
+    yield from _next(answer)
+    yield from _wanted(answer["wanted"])
+    yield from _steps(answer)
+
+
+def _verdict(answer: Answer) -> str:
+    where = f"on {answer['title']} (sm_{answer['architecture'].replace('.', '')})"
+    if not answer["possible"]:
+        return f"This launch fails {where}"
+    names = " and ".join(_NAMES[name] for name in answer["limited_by"])
+    blocks = answer["blocks_per_sm"]
+    return (
+        f"{blocks} {_plural('block', blocks)} per SM: {answer['warps_per_sm']} of "
+        f"{answer['warps_max']} warps, occupancy {answer['occupancy']:.3g}, "
+        f"limited by {names}, {where}"
+    )
+
+
+def _failures(answer: Answer) -> Iterator[str]:
+    launch, shared = answer["launch"], answer["shared_memory"]
+    cap = answer["register_cap"]
+    said = {
+        "threads": f"{launch['threads']} threads are more than a block may have",
+        "registers_thread": f"{launch['registers']} registers are more than a thread may have",
+        "registers_block": (
+            f"{launch['registers']} registers x {launch['threads']} threads: a block of this size "
+            f"may use {cap} per thread; __launch_bounds__({launch['threads']}) makes ptxas keep it"
+        ),
+        "static_bytes": (
+            f"{launch['static_bytes']:,} B of static shared memory are above the "
+            f"{shared['static_limit']:,} B that a kernel may declare; make them dynamic"
+        ),
+        "shared_bytes": (
+            f"{shared['asked']:,} B of shared memory are above the {shared['opt_in_limit']:,} B "
+            f"that a block may have, by {-shared['left']:,} B"
+        ),
+        "barriers": f"{launch['barriers']} barriers are more than a block has",
+    }
+    yield from (said[name] for name in answer["obstacles"])
+
+
+def _room(answer: Answer) -> Iterator[str]:
+    rows = {_NAMES[name]: value for name, value in answer["limits"].items() if value is not None}
+    room = ", ".join(f"{name} {value}" for name, value in rows.items())
+    yield f"  blocks that fit, by each: {room}"
+    registers, launch = answer["registers"], answer["launch"]
+    spare = registers["spare_per_thread"]
+    more = f"; {spare} more per thread cost no block" if spare else ""
+    yield (
+        f"  a block takes {registers['block']:,} of {registers['sm']:,} registers "
+        f"at {launch['registers']} per thread{more}"
+    )
+    idle = -launch["threads"] % 32
+    if idle:
+        yield f"  {idle} lanes of each block's last warp never run: use a multiple of 32 threads"
+
+
+def _shared(answer: Answer) -> Iterator[str]:
+    shared = answer["shared_memory"]
+    held = f", {shared['reserved']:,} of them the driver's" if shared["reserved"] else ""
+    spare = shared["spare_per_block"]
+    more = f"; {spare:,} B more per block cost no block" if spare else ""
+    yield (
+        f"  a block takes {shared['allocated']:,} of {shared['carveout']:,} B of shared memory"
+        f"{held}{more}"
+    )
+    if shared["opt_in_bytes"] is not None:
+        yield (
+            f"  {shared['asked']:,} B are above {shared['static_limit']:,}: before the launch call "
+            f"cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, "
+            f"{shared['opt_in_bytes']})"
+        )
+
+
+def _waves(found: Mapping[str, Any] | None) -> Iterator[str]:
+    if not found:
+        return
+    yield (
+        f"  {found['waves']:.3g} waves on {found['sm_count']} SMs ({found['slots']:,} slots): "
+        f"the last of {found['rounds']} fills {found['tail_blocks']:,}, "
+        f"so a share of {found['loss']:.2g} of the slots stays empty"
+    )
+    if found["idle_sms"]:
+        yield f"  {found['idle_sms']} SMs get no block at all"
+
+
+def _next(answer: Answer) -> Iterator[str]:
+    yield ""
+    yield "Next step" if answer["possible"] else "To make it run"
+    step, other = answer["next_step"], answer["better_block_size"]
+    if step:
+        yield f"  {_gain(step)}: {' and '.join(_change(change) for change in step['changes'])}"
+    if other:
+        threads = other["changes"][0]["to"]
+        yield f"  {_gain(other)}: {threads} threads per block, if it needs no more shared memory"
+    if not step and not other:
+        full = answer["occupancy"] == 1
+        yield f"  none: {'the SM is full' if full else 'no single change puts more warps on an SM'}"
+    elif answer["possible"]:
+        yield "  More warps help only a kernel that waits: see eligible_warps and issue_rate first."
+
+
+def _gain(step: Mapping[str, Any]) -> str:
+    blocks = step["blocks_per_sm"]
+    return f"{blocks} {_plural('block', blocks)}, occupancy {step['occupancy']:.3g}"
+
+
+def _change(change: Mapping[str, Any]) -> str:
+    bound = "at least" if change["field"] == "carveout_bytes" else "at most"
+    return f"{bound} {change['to']:,} {_CHANGES[change['field']]} (now {change['now']:,})"
+
+
+def _wanted(wanted: Mapping[str, Any] | None) -> Iterator[str]:
+    if wanted:
+        size = wanted["shared_bytes"]
+        room = f"{size:,} B of shared memory" if size is not None else "no shared memory at all"
+        yield ""
+        yield (
+            f"For {wanted['blocks_per_sm']} {_plural('block', wanted['blocks_per_sm'])} per SM: "
+            f"at most {wanted['registers']} registers per thread and {room} per block"
+        )
+
+
+def _steps(answer: Answer) -> Iterator[str]:
+    rows = answer["register_steps"]
+    if rows:
+        yield ""
+        cap = answer["register_cap"]
+        yield f"Registers per thread at {answer['launch']['threads']} threads, at most {cap}"
+        yield from (
+            f"  up to {row['registers']:3}: {row['blocks']:2} {_plural('block', row['blocks']):6} "
+            f" occupancy {row['share']:.3g}"
+            for row in rows
+        )
+
+
+def _plural(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}s"
