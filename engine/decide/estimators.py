@@ -148,6 +148,11 @@ def _overlap(*, load: float, compute: float) -> float:
     return min(load, compute)
 
 
+def _clock(*, share: float, utilization: float) -> float:
+    """Run at the full clock instead of ``share`` of it, as far as the SMs are the limit."""
+    return (1 - share) * utilization
+
+
 def _parallelize(*, busy: float, cores: float) -> float:
     """Go from ``busy`` cores to all of them, perfectly [E0]."""
     return 1 - busy / cores if cores > busy else 0.0
@@ -188,6 +193,7 @@ ESTIMATORS: dict[str, Callable[..., float]] = {
         _halved_bytes,
         _bytes_in_flight,
         _overlap,
+        _clock,
         _parallelize,
         _vectorize,
     )
