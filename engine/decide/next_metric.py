@@ -81,7 +81,7 @@ def measure_next(
         bits = program["recipes"][recipe]["collects"]
         inside = [n for at, names in by_recipe.items() if bits >> at & 1 for n in names]
         by_recipe = {at: names for at, names in by_recipe.items() if not bits >> at & 1}
-        inside.sort(key=lambda name: -len(wanted[name]))
+        inside.sort(key=lambda name: (program["metrics"][name]["level"], -len(wanted[name])))
         rows += [
             _row(program, name, list(wanted[name])[:_NAMED], kernel, target, recipe)
             for name in inside[:_OF_ONE_RECIPE]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NotRequired, TypedDict
 
 Condition = Any
-SCHEMA = 2
+SCHEMA = 3
 """Raise it whenever the program's shape changes: caches of another shape are ignored."""
 
 

@@ -25,7 +25,10 @@ from engine.decide.rank import ranked
 LEVELS = ("L0", "L1", "L2", "L3", "L4")
 
 _OPEN = 100
-"""Unknown diagnoses in an answer, the best supported first: more than the shipped knowledge has."""
+"""Unknown diagnoses that asking further considers, the best supported first."""
+
+_SHOWN = 10
+"""Unknown diagnoses in an answer."""
 
 
 def recommend(
@@ -51,7 +54,6 @@ def recommend(
     known = complete(program, metrics, device)
     facts = compare(program["comparisons"], known)
     gate = walk(program["gate"], facts)
-    level = evidence_level(program, metrics)
     found = diagnose(program, facts, target)
     order = ranked(found.matches, program["effort"]) + supported(found.open, facts, _OPEN)
     ask = measure_next(program, order, facts, kernel, target, _baseline(known, gate))
@@ -60,11 +62,11 @@ def recommend(
         "launch": launch,
         "device": device,
         "gate": gate.gate,
-        "evidence_level": level,
+        "evidence_level": (level := evidence_level(program, metrics)),
         "conclusions": _conclusions(program, f"{target}/{level}", known),
         "headroom": _headroom(known),
         "combined_speedup": _combined(order, known),
-        "diagnoses": [finding.diagnosis for finding in order],
+        "diagnoses": [row.diagnosis for row in order[: len(found.matches) + _SHOWN]],
         "suppressed": found.suppressed,
         "measure_next": ask,
         "next": _next(order, gate, ask),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any as Json
-from typing import get_args
+from typing import TypeVar, get_args
 
 import networkx as nx
 
@@ -13,9 +13,11 @@ from engine.decide.program import (
     BottleneckRow,
     FixRow,
     GuardRow,
+    LevelRow,
     MetricRow,
     Program,
     RecipeRow,
+    Stamp,
     TreeRow,
 )
 from engine.graph.build import GATE, Graph, build_graph, covered, flow
@@ -31,6 +33,8 @@ from engine.model.tree import Tree
 
 _GROUPS: tuple[str, ...] = get_args(Group)
 
+Row = TypeVar("Row", BottleneckRow, GuardRow)
+
 
 def flatten(knowledge: Knowledge) -> Program:
     """Return the decision program of a knowledge base, ready to be written as JSON."""
@@ -39,52 +43,63 @@ def flatten(knowledge: Knowledge) -> Program:
     recipes = _recipes(knowledge)
     collectors = _collectors(knowledge, recipes)
     leaves = Comparisons(knowledge, bases, collectors)
-    weights = knowledge.calibration.weights.model_dump()
     return {
         "schema": SCHEMA,
-        "knowledge": {
-            "version": __version__,
-            "sha256": knowledge.sha256,
-            "overlay": knowledge.overlay,
-        },
+        "knowledge": _stamp(knowledge),
         "metrics": {m.id: _metric(m) for m in knowledge.catalogue.metrics},
         "derived": _derived(graph),
         "bases": {m: found for m, found in bases.items() if found != [m]},
         "raw_names": _raw_names(knowledge),
         "recipes": recipes,
         "collectors": collectors,
-        "limits": {
-            f"limit.{t.id}": {"": t.value, **t.by_device}
-            for t in knowledge.thresholds.thresholds
-            if t.by_device
-        },
+        "limits": _limits(knowledge),
         "devices": {d.id: facts_of(d, knowledge) for d in knowledge.devices.devices},
         "device_names": device_names(knowledge),
         "hardware": hardware(knowledge.devices),
-        "bottlenecks": {
-            target: [
-                _bottleneck(b, knowledge, leaves) for b in _ordered(graph) if b.target == target
-            ]
-            for target in get_args(Target)
-        },
-        "guards": {
-            target: [
-                _guard(g, knowledge, leaves) for g in knowledge.guards.guards if g.target == target
-            ]
-            for target in get_args(Target)
-        },
+        "bottlenecks": _by_target([_bottleneck(b, knowledge, leaves) for b in _ordered(graph)]),
+        "guards": _by_target([_guard(g, knowledge, leaves) for g in knowledge.guards.guards]),
         "gate": next(_tree(t, leaves) for t in knowledge.trees if t.id == GATE),
         "fixes": {f.id: _fix(f, leaves) for family in knowledge.families for f in family.fixes},
         "realised": {r.kind: [r.usual, r.worst] for r in knowledge.calibration.realised},
-        "effort": {str(m): weights[f"effort_{m}"] for m in (5, 30, 120, 480)},
-        "levels": {
-            f"{row.target}/{row.level}": {
-                "can": [[claim.say, list(claim.needs)] for claim in row.can],
-                "cannot": list(row.cannot),
-            }
-            for row in knowledge.guards.levels
-        },
+        "effort": _effort(knowledge),
+        "levels": _levels(knowledge),
         "comparisons": leaves.table,
+    }
+
+
+def _stamp(knowledge: Knowledge) -> Stamp:
+    return {
+        "version": __version__,
+        "sha256": knowledge.sha256,
+        "overlay": knowledge.overlay,
+    }
+
+
+def _limits(knowledge: Knowledge) -> dict[str, dict[str, float]]:
+    """Return the thresholds that differ between GPUs; the others stand in the comparisons."""
+    return {
+        f"limit.{t.id}": {"": t.value, **t.by_device}
+        for t in knowledge.thresholds.thresholds
+        if t.by_device
+    }
+
+
+def _by_target(rows: list[Row]) -> dict[str, list[Row]]:
+    return {target: [r for r in rows if r["target"] == target] for target in get_args(Target)}
+
+
+def _effort(knowledge: Knowledge) -> dict[str, float]:
+    weights = knowledge.calibration.weights.model_dump()
+    return {str(m): weights[f"effort_{m}"] for m in (5, 30, 120, 480)}
+
+
+def _levels(knowledge: Knowledge) -> dict[str, LevelRow]:
+    return {
+        f"{row.target}/{row.level}": {
+            "can": [[claim.say, list(claim.needs)] for claim in row.can],
+            "cannot": list(row.cannot),
+        }
+        for row in knowledge.guards.levels
     }
 
 

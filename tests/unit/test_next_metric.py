@@ -15,11 +15,11 @@ LEAF = {"a": 0, "b": 1, "c": 2, "a_over_b": 3, "told": 4}
 NEEDS = [["a"], ["b"], ["c"], ["a", "b"], ["told"]]
 SMALL = {
     "metrics": {
-        "a": {"recipe": "cheap"},
-        "b": {"recipe": "cheap"},
-        "c": {"recipe": "dear"},
-        "a_over_b": {"recipe": None},
-        "told": {"recipe": None},
+        "a": {"recipe": "cheap", "level": "L2"},
+        "b": {"recipe": "cheap", "level": "L2"},
+        "c": {"recipe": "dear", "level": "L3"},
+        "a_over_b": {"recipe": None, "level": "L0"},
+        "told": {"recipe": None, "level": "L0"},
     },
     "recipes": {
         "cheap": {

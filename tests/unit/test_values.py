@@ -86,7 +86,7 @@ def test_true_is_no_number_even_from_json():
 def test_one_too_many_in_a_hundred_is_not_called_a_percentage():
     """A profiler's 101 percent is jitter; to write 0.01 for it would be wrong."""
     with pytest.raises(BadValueError) as caught:
-        parse(program(), "dram_utilization", "1.01")
+        parse(program(), "occupancy", "1.01")
 
     assert "0.01" not in str(caught.value)
 
