@@ -72,15 +72,16 @@ def diagnose(program: Program, facts: Facts, target: str) -> Diagnosed:
 
 def supported(rows: list[BottleneckRow], facts: Facts, most: int) -> list[Finding]:
     """Return the unknown bottlenecks to which most already points, the best first."""
-    truth, touched = facts.truth, facts.touched
+    best = nlargest(most, rows, key=lambda row: support(row, facts))
+    return [_unknown(row, facts) for row in best]
 
-    def support(row: BottleneckRow) -> int:
-        leaves = row["hint"]["leaves"]
-        if touched.isdisjoint(leaves):
-            return 0
-        return sum(truth[leaf] is True for leaf in leaves)
 
-    return [_unknown(row, facts) for row in nlargest(most, rows, key=support)]
+def support(row: BottleneckRow, facts: Facts) -> int:
+    """Return how many comparisons of a bottleneck's condition already hold."""
+    leaves = row["hint"]["leaves"]
+    if facts.touched.isdisjoint(leaves):
+        return 0
+    return sum(facts.truth[leaf] is True for leaf in leaves)
 
 
 def _unknown(row: BottleneckRow, facts: Facts) -> Finding:

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from engine.decide.answer import Measure
 from engine.decide.conditions import Facts, missing
-from engine.decide.diagnose import Finding
+from engine.decide.diagnose import Finding, support
 from engine.decide.program import Condition, Program
 
 _AT_MOST = 10
@@ -28,6 +28,9 @@ _RECIPES = 4
 
 _LIKELY = 0.1
 """Prior chance that a hypothesis is true: about one in ten of those that are still open."""
+
+_TELLING = 2
+"""How many times more than a coincidence a part that holds speaks for the whole (judgement)."""
 
 _EVERY = -1
 """All bits set: settled already, whatever is collected."""
@@ -47,6 +50,16 @@ class _Wish(NamedTuple):
     sides: tuple[int, int]
     """Recipes, as bits, that could make it false, and that could make it true."""
     asks: list[str]
+    support: int = 0
+    """Parts of the condition that hold already."""
+
+
+class _Stake(NamedTuple):
+    """Open conditions of one kind: who could settle them, and how likely they are true."""
+
+    false: int
+    true: int
+    likely: float
 
 
 def measure_next(
@@ -99,7 +112,10 @@ def _wishes(program: Program, finding: Finding, facts: Facts) -> Iterator[_Wish]
         return
     for condition in finding.open:
         asks = _collectable(program, missing(condition, facts), facts)
-        yield _Wish(name, sides(condition, facts.truth, _Masks(program, facts)), asks)
+        masks = _Masks(program, facts)
+        known = finding.diagnosis["verdict"] == "matches"
+        held = 0 if known else support(finding.row, facts)
+        yield _Wish(name, sides(condition, facts.truth, masks), asks, held)
 
 
 class _Masks:
@@ -144,15 +160,16 @@ def _by_worth(program: Program, wishes: list[_Wish], target: str) -> list[str]:
 
     What the recipes before could exclude already counts only as far as it would still be open.
     """
-    open_: dict[tuple[int, int], float] = {}
+    open_: dict[_Stake, float] = {}
     for wish in wishes:
-        open_[wish.sides] = open_.get(wish.sides, 0.0) + 1.0
+        stake = _Stake(*wish.sides, 1 - (1 - _LIKELY) ** (1 + _TELLING * wish.support))
+        open_[stake] = open_.get(stake, 0.0) + 1 + wish.support
     recipes = program["recipes"].items()
     bits = {n: 1 << at for at, (n, r) in enumerate(recipes) if r["target"] in (None, target)}
     order: list[str] = []
     while bits and len(order) < _RECIPES:
         worth = {
-            name: sum(n * _chance(pair, bit) for pair, n in open_.items())
+            name: sum(n * _chance(stake, bit) for stake, n in open_.items())
             / program["recipes"][name]["cost"]
             for name, bit in bits.items()
         }
@@ -161,14 +178,13 @@ def _by_worth(program: Program, wishes: list[_Wish], target: str) -> list[str]:
             break
         order.append(best)
         taken = bits.pop(best)
-        open_ = {pair: n * (1 - _chance(pair, taken)) for pair, n in open_.items()}
+        open_ = {stake: n * (1 - _chance(stake, taken)) for stake, n in open_.items()}
     return order
 
 
-def _chance(pair: tuple[int, int], bit: int) -> float:
-    """Return the chance that a recipe settles a condition with these sides."""
-    false, true = pair
-    return (1 - _LIKELY) * bool(false & bit) + _LIKELY * bool(true & bit)
+def _chance(stake: _Stake, bit: int) -> float:
+    """Return the chance that a recipe settles a condition."""
+    return (1 - stake.likely) * bool(stake.false & bit) + stake.likely * bool(stake.true & bit)
 
 
 def _by_recipe(

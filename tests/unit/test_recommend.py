@@ -374,8 +374,10 @@ def test_a_look_alike_that_was_ruled_out_is_named_with_the_number():
 
 
 def test_an_open_look_alike_costs_confidence():
-    sure = ask(dram_utilization=0.9, over_fetch=1.02, attainable_speedup=2.0)
-    open_ = ask(dram_utilization=0.9, attainable_speedup=2.0)
+    sure = ask(
+        dram_utilization=0.9, over_fetch=1.02, attainable_speedup=2.0, local_sector_share=0.0
+    )
+    open_ = ask(dram_utilization=0.9, attainable_speedup=2.0, local_sector_share=0.0)
     confidence = [
         next(d["confidence"] for d in a["diagnoses"] if d["bottleneck"] == "dram-bandwidth-bound")
         for a in (sure, open_)

@@ -1,0 +1,91 @@
+"""Kernels with one fault each, profiled on an H100: the engine must name that fault, and no other.
+
+The kernels are in ``tests/data/ncu/faults/kernels.cu``. What each list allows beside the first
+cause are true companions of the fault that a reader of the profile would grant.
+"""
+
+from pathlib import Path
+
+import pytest
+from programs import program
+
+from engine.decide.recommend import recommend
+from engine.profiles.ncu_csv import RawName, read_raw_page
+
+FOLDER = Path(__file__).parents[1] / "data" / "ncu" / "faults"
+WANTED = [RawName(m, tuple(names), scale) for m, (names, scale) in program()["raw_names"].items()]
+
+FAULTS = {
+    "byte_stores": ["uncoalesced-global-access", "dram-bandwidth-bound"],
+    "chase": ["uncoalesced-global-access"],
+    "constant_by_lane": ["constant-cache-miss"],
+    "divergent": ["branch-divergence", "non-fused-fp"],
+    "divisions": ["integer-address-overhead", "compute-pipe-bound"],
+    "double_literals": ["fp64-on-slow-pipe"],
+    "exponentials": ["special-function-bound"],
+    "fences": ["memory-fence-stall"],
+    "few_blocks": ["small-grid"],
+    "hot_histogram": ["atomic-contention", "narrow-memory-access"],
+    "huge_code": ["small-grid"],
+    "indexed_array": ["local-array-indexing"],
+    "last_wave": ["tail-effect"],
+    "latency_stream": ["memory-latency-bound", "occupancy-limited-shared-memory"],
+    "many_chains": ["compute-pipe-bound"],
+    "one_chain": ["small-grid"],
+    "one_warp_prepares": ["barrier-stall", "uncoalesced-global-access"],
+    "plain_copy": ["dram-bandwidth-bound"],
+    "reread_l2": ["l2-bandwidth-bound"],
+    "scalar_gemm": ["l1tex-bandwidth-bound", "narrow-memory-access"],
+    "spilling": ["register-spilling"],
+    "staged_tiles": ["small-grid"],
+    "strided_copy": ["uncoalesced-global-access", "store-drain"],
+    "transpose_conflicts": ["shared-memory-bank-conflicts", "barrier-stall"],
+    "transpose_padded": ["l1tex-bandwidth-bound", "mio-throttle", "narrow-memory-access"],
+    "triangular": ["integer-address-overhead"],
+    "wmma_gemm": ["uncoalesced-global-access", "l1tex-bandwidth-bound", "tail-effect"],
+}
+
+
+def diagnoses(name, **told):
+    (launch,) = read_raw_page((FOLDER / f"{name}.csv").read_text(), WANTED)
+    answer = recommend(program(), {**launch.metrics, **told}, device="h100-sxm")
+    return [d for d in answer["diagnoses"] if d["verdict"] == "matches"]
+
+
+def test_every_recording_has_its_fault():
+    assert sorted(FAULTS) == sorted(file.stem for file in FOLDER.glob("*.csv"))
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_fault_is_named_first(name):
+    assert diagnoses(name)[0]["bottleneck"] == FAULTS[name][0]
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_nothing_else_is_blamed_for_more_than_a_tenth(name):
+    """Units that are a little unequal are real, but a tenth at most is no cause."""
+    blamed = [
+        d["bottleneck"]
+        for d in diagnoses(name)
+        if d["predicted_speedup"] is None or d["predicted_speedup"]["point"] > 1.15
+    ]
+
+    assert set(blamed) <= set(FAULTS[name])
+
+
+def test_a_chase_through_memory_is_a_chain_once_somebody_read_the_loop():
+    found = [d["bottleneck"] for d in diagnoses("chase", dependent_load=1)]
+
+    assert "dependent-load-chain" in found
+
+
+def test_a_scalar_product_is_told_about_tensor_cores_once_its_work_is_known():
+    work = {
+        "kernel_us": 3133.0,
+        "matrix_work": 1,
+        "tensor_type": 1,
+        "algorithmic_flop_count": 2 * 2048**3,
+        "algorithmic_bytes": 3 * 2048**2 * 4,
+    }
+
+    assert diagnoses("scalar_gemm", **work)[0]["bottleneck"] == "tensor-core-unused"
