@@ -24,6 +24,9 @@ KINDS = (
     "thresholds",
     "sources",
     "trees",
+    "patterns",
+    "symptoms",
+    "workflow",
     "kernels",
 )
 
@@ -98,6 +101,9 @@ def _listed(knowledge: Knowledge) -> dict[str, dict[str, BaseModel]]:
         "thresholds": knowledge.thresholds.thresholds,
         "sources": knowledge.bibliography.sources,
         "trees": knowledge.trees,
+        "patterns": knowledge.patterns,
+        "symptoms": tuple(s for family in knowledge.symptoms for s in family.symptoms),
+        "workflow": knowledge.workflow.phases,
     }
     return {kind: {entry.id: entry for entry in found} for kind, found in entries.items()}
 

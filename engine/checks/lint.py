@@ -5,10 +5,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 
+from engine.checks.symptoms import (
+    every_example_shows_its_symptom,
+    no_look_alike_shows_its_symptom,
+)
 from engine.decide.conditions import compare
 from engine.decide.derive import complete
 from engine.decide.diagnose import verdict
 from engine.decide.estimators import ESTIMATORS
+from engine.decide.gates import walk
 from engine.decide.program import Program
 from engine.graph.build import Graph, build_graph, of_kind
 from engine.graph.flatten import flatten
@@ -38,6 +43,10 @@ def lint(knowledge: Knowledge) -> list[Complaint]:
         *every_threshold_limits_its_own_metric(graph),
         *every_case_holds(knowledge, program),
         *every_case_set_has_both_sides(knowledge),
+        *every_walk_ends_where_it_should(knowledge, program),
+        *every_example_shows_its_symptom(knowledge, program),
+        *no_look_alike_shows_its_symptom(knowledge, program),
+        *every_pattern_is_reached(graph),
     ]
 
 
@@ -59,6 +68,13 @@ def every_fix_cures_something(graph: Graph) -> Iterator[Complaint]:
     for node in of_kind(graph, "fix"):
         if not graph.in_degree(node):
             yield node, "no bottleneck points to this fix; remove it or use it"
+
+
+def every_pattern_is_reached(graph: Graph) -> Iterator[Complaint]:
+    """Every pattern is pointed to by a symptom, a leaf, a gate of the workflow, or a pattern."""
+    for node in of_kind(graph, "pattern"):
+        if not graph.in_degree(node):
+            yield node, "nothing points to this pattern; remove it or lead to it"
 
 
 def every_threshold_is_used(graph: Graph) -> Iterator[Complaint]:
@@ -125,6 +141,18 @@ def every_case_holds(knowledge: Knowledge, program: Program) -> Iterator[Complai
             found = verdict(rows[b.id], compare(program["comparisons"], known).truth)
             if found != case.verdict:
                 yield b.id, f"case {case.name!r} gives {found}, not {case.verdict}"
+
+
+def every_walk_ends_where_it_should(knowledge: Knowledge, program: Program) -> Iterator[Complaint]:
+    """Every case of a tree ends at the leaf that it says, and every leaf has a case."""
+    for tree in knowledge.trees:
+        for case in tree.cases:
+            known = complete(program, case.metrics, None)
+            found = walk(program["trees"][tree.id], compare(program["comparisons"], known))
+            if found.gate["id"] != case.leaf:
+                yield tree.id, f"case {dict(case.metrics)} ends at {found.gate['id']}"
+        for leaf in {leaf.id for leaf in tree.leaves} - {case.leaf for case in tree.cases}:
+            yield tree.id, f"no case ends at {leaf}"
 
 
 def every_case_set_has_both_sides(knowledge: Knowledge) -> Iterator[Complaint]:

@@ -19,6 +19,7 @@ COMMANDS = {
     "env": "what this machine can build and measure, and how to mend it",
     "occupancy": "how many blocks fit on an SM, what limits them, and the next step",
     "roofline": "the fastest that a GPU could do some work, and which roof binds",
+    "diagnose": "name what went wrong in the log of a build, a load or a run",
     "check": "validate every knowledge file and kernel",
     "show": "list and print what the knowledge base holds",
     "quickref": "the quick reference, generated from the knowledge",

@@ -9,7 +9,10 @@ from __future__ import annotations
 from typing import Any, NotRequired, TypedDict
 
 Condition = Any
-SCHEMA = 3
+GATE = "performance-gate"
+"""The tree that every recommendation starts with."""
+
+SCHEMA = 4
 """Raise it whenever the program's shape changes: caches of another shape are ignored."""
 
 
@@ -164,6 +167,22 @@ class LevelRow(TypedDict):
     cannot: list[str]
 
 
+class SymptomRow(TypedDict):
+    """How one failure shows in a log."""
+
+    id: str
+    kind: str
+    title: str
+    says: list[str]
+    unless: list[str]
+    cause: str
+    cure: str
+    check: str
+    fixes: list[str]
+    pattern: str | None
+    weighs: str | None
+
+
 class Stamp(TypedDict):
     """Which knowledge this is."""
 
@@ -209,7 +228,7 @@ class Program(TypedDict):
     """By target, in evaluation order."""
     guards: dict[str, list[GuardRow]]
     """By target."""
-    gate: TreeRow
+    trees: dict[str, TreeRow]
     fixes: dict[str, FixRow]
     realised: dict[str, list[float]]
     """Share of a predicted saving that is realised: usually, and at worst."""
@@ -217,3 +236,4 @@ class Program(TypedDict):
     """What a fix's rank is multiplied by, per bucket of minutes."""
     levels: dict[str, LevelRow]
     """``cuda/L1`` and the like."""
+    symptoms: list[SymptomRow]

@@ -19,7 +19,7 @@ from engine.decide.diagnose import Finding, diagnose, supported
 from engine.decide.gain import as_speedup, combine
 from engine.decide.gates import Walk, walk
 from engine.decide.next_metric import measure_next
-from engine.decide.program import Program
+from engine.decide.program import GATE, Program
 from engine.decide.rank import ranked
 
 LEVELS = ("L0", "L1", "L2", "L3", "L4")
@@ -53,7 +53,7 @@ def recommend(
     metrics = {name: value for name, value in metrics.items() if isfinite(value)}
     known = complete(program, metrics, device)
     facts = compare(program["comparisons"], known)
-    gate = walk(program["gate"], facts)
+    gate = walk(program["trees"][GATE], facts)
     found = diagnose(program, facts, target)
     order = ranked(found.matches, program["effort"]) + supported(found.open, facts, _OPEN)
     ask = measure_next(program, order, facts, kernel, target, _baseline(known, gate))

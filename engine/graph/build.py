@@ -2,8 +2,8 @@
 
 Nodes are ``kind:id``. Truth flows along the edges of ``FLOW``: metrics into comparisons,
 comparisons into the conditions they are part of, conditions into bottlenecks, guards and questions,
-bottlenecks into fixes, questions into their branches. Edges of other kinds only say what belongs
-together.
+bottlenecks and symptoms into fixes, questions into their branches. Edges of other kinds only say
+what belongs together.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from engine.model.bottleneck import Bottleneck, Guard
 from engine.model.condition import All, Any, Comparison, Condition, Not
 from engine.model.knowledge import Knowledge
 from engine.model.metric import Metric
-from engine.model.tree import Tree
+from engine.model.pattern import Pattern
+from engine.model.symptom import Symptom
+from engine.model.tree import LeadsTo, Leaf, Tree
+from engine.model.workflow import Workflow
 
 Graph: TypeAlias = "nx.DiGraph[str]"
 
 FLOW = frozenset({"feeds", "part", "decides", "excludes", "cured-by", "branch"})
 """Edge kinds along which truth flows; together they must have no cycle."""
-
-GATE = "performance-gate"
-"""The tree that every recommendation starts with."""
 
 
 def build_graph(knowledge: Knowledge) -> Graph:
@@ -46,6 +46,11 @@ def build_graph(knowledge: Knowledge) -> Graph:
         _add_guard(graph, guard, knowledge.bottlenecks)
     for tree in knowledge.trees:
         _add_tree(graph, tree)
+    for symptom in (s for found in knowledge.symptoms for s in found.symptoms):
+        _add_symptom(graph, symptom)
+    for pattern in knowledge.patterns:
+        _add_pattern(graph, pattern)
+    _add_workflow(graph, knowledge.workflow)
     return graph
 
 
@@ -104,9 +109,47 @@ def _add_guard(graph: Graph, guard: Guard, bottlenecks: tuple[Bottleneck, ...]) 
         graph.add_edge(node, f"bottleneck:{name}", kind="silences")
 
 
+def _add_symptom(graph: Graph, symptom: Symptom) -> None:
+    node = f"symptom:{symptom.id}"
+    graph.add_node(node, kind="symptom", record=symptom)
+    for position, fix in enumerate(symptom.fixes):
+        graph.add_edge(node, f"fix:{fix}", kind="cured-by", position=position)
+    if symptom.pattern:
+        graph.add_edge(node, f"pattern:{symptom.pattern}", kind="avoided-by")
+
+
+def _add_pattern(graph: Graph, pattern: Pattern) -> None:
+    node = f"pattern:{pattern.id}"
+    graph.add_node(node, kind="pattern", record=pattern)
+    if pattern.refines:
+        graph.add_edge(node, f"pattern:{pattern.refines}", kind="refines")
+    for other in pattern.conflicts:
+        graph.add_edge(node, f"pattern:{other.pattern}", kind="conflicts", resolve=other.resolve)
+    for bottleneck in pattern.bottlenecks:
+        graph.add_edge(node, f"bottleneck:{bottleneck}", kind="helps")
+
+
+def _add_workflow(graph: Graph, workflow: Workflow) -> None:
+    steps = [(phase.id, gate.id, gate) for phase in workflow.phases for gate in phase.gates]
+    for phase, name, gate in steps:
+        node = f"workflow:{phase}/{name}"
+        graph.add_node(node, kind="workflow", record=gate)
+        if gate.tree:
+            graph.add_edge(node, f"tree:{gate.tree}", kind="decided-by")
+        for pattern in gate.patterns:
+            graph.add_edge(node, f"pattern:{pattern}", kind="leads-to")
+    for check in workflow.preflight:
+        node = f"workflow:preflight/{check.id}"
+        graph.add_node(node, kind="workflow", record=check)
+        for pattern in check.patterns:
+            graph.add_edge(node, f"pattern:{pattern}", kind="leads-to")
+
+
 def _add_tree(graph: Graph, tree: Tree) -> None:
     for leaf in tree.leaves:
         graph.add_node(f"gate:{tree.id}/{leaf.id}", kind="leaf", record=leaf)
+        for goal in _goals(leaf):
+            graph.add_edge(f"gate:{tree.id}/{leaf.id}", goal, kind="leads-to")
     for question in tree.questions:
         graph.add_node(f"gate:{tree.id}/{question.id}", kind="question", record=question)
     graph.add_node(f"tree:{tree.id}", kind="tree", record=tree)
@@ -119,6 +162,14 @@ def _add_tree(graph: Graph, tree: Tree) -> None:
             goal = f"gate:{tree.id}/{getattr(question, answer)}"
             answers = (*graph.get_edge_data(node_id, goal, {}).get("answers", ()), answer)
             graph.add_edge(node_id, goal, kind="branch", answers=answers)
+
+
+def _goals(leaf: Leaf) -> Iterator[str]:
+    to = leaf.leads_to or LeadsTo()
+    yield from (f"bottleneck:{name}" for name in to.bottlenecks)
+    yield from (f"symptom:{name}" for name in to.symptoms)
+    yield from (f"pattern:{name}" for name in to.patterns)
+    yield from (f"metric:{name}" for name in to.metrics)
 
 
 def _add_condition(graph: Graph, condition: Condition, path: str) -> str:

@@ -16,11 +16,12 @@ from engine.decide.program import (
     LevelRow,
     MetricRow,
     Program,
-    RecipeRow,
     Stamp,
+    SymptomRow,
     TreeRow,
 )
-from engine.graph.build import GATE, Graph, build_graph, covered, flow
+from engine.graph.build import Graph, build_graph, covered, flow
+from engine.graph.collecting import bases_of, collectors_of, recipe_rows
 from engine.graph.comparisons import Comparisons
 from engine.graph.device_facts import device_names, facts_of
 from engine.graph.hardware import hardware
@@ -39,9 +40,9 @@ Row = TypeVar("Row", BottleneckRow, GuardRow)
 def flatten(knowledge: Knowledge) -> Program:
     """Return the decision program of a knowledge base, ready to be written as JSON."""
     graph = build_graph(knowledge)
-    bases = _bases(knowledge)
-    recipes = _recipes(knowledge)
-    collectors = _collectors(knowledge, recipes)
+    bases = bases_of(knowledge)
+    recipes = recipe_rows(knowledge)
+    collectors = collectors_of(knowledge, recipes)
     leaves = Comparisons(knowledge, bases, collectors)
     return {
         "schema": SCHEMA,
@@ -58,11 +59,12 @@ def flatten(knowledge: Knowledge) -> Program:
         "hardware": hardware(knowledge.devices),
         "bottlenecks": _by_target([_bottleneck(b, knowledge, leaves) for b in _ordered(graph)]),
         "guards": _by_target([_guard(g, knowledge, leaves) for g in knowledge.guards.guards]),
-        "gate": next(_tree(t, leaves) for t in knowledge.trees if t.id == GATE),
+        "trees": {tree.id: _tree(tree, leaves) for tree in knowledge.trees},
         "fixes": {f.id: _fix(f, leaves) for family in knowledge.families for f in family.fixes},
         "realised": {r.kind: [r.usual, r.worst] for r in knowledge.calibration.realised},
         "effort": _effort(knowledge),
         "levels": _levels(knowledge),
+        "symptoms": _symptoms(knowledge),
         "comparisons": leaves.table,
     }
 
@@ -103,6 +105,26 @@ def _levels(knowledge: Knowledge) -> dict[str, LevelRow]:
     }
 
 
+def _symptoms(knowledge: Knowledge) -> list[SymptomRow]:
+    return [
+        {
+            "id": s.id,
+            "kind": family.family,
+            "title": s.title,
+            "says": list(s.says),
+            "unless": list(s.unless),
+            "cause": s.cause,
+            "cure": s.cure,
+            "check": s.check,
+            "fixes": list(s.fixes),
+            "pattern": s.pattern,
+            "weighs": s.weighs,
+        }
+        for family in knowledge.symptoms
+        for s in family.symptoms
+    ]
+
+
 def _raw_names(knowledge: Knowledge) -> dict[str, list[Json]]:
     found = [m for m in knowledge.catalogue.metrics if "ncu" in m.raw]
     return {m.id: [list(m.raw["ncu"]), m.raw_scale] for m in found}
@@ -118,53 +140,6 @@ def _metric(metric: Metric) -> MetricRow:
         "targets": list(metric.targets),
         "flag": metric.flag,
         "recipe": metric.recipe,
-    }
-
-
-def _bases(knowledge: Knowledge) -> dict[str, list[str]]:
-    """Return what each metric comes down to: itself where a tool collects it."""
-    metrics = {m.id: m for m in knowledge.catalogue.metrics}
-
-    def base(name: str) -> dict[str, None]:
-        metric = metrics.get(name)
-        if metric is None or metric.recipe or metric.derive is None:
-            return {name: None}
-        found: dict[str, None] = {}
-        for operand in metric.derive.of:
-            if isinstance(operand, str):
-                found.update(base(operand))
-        return found
-
-    return {name: list(base(name)) for name in metrics}
-
-
-def _recipes(knowledge: Knowledge) -> dict[str, RecipeRow]:
-    recipes = {r.id: r for r in knowledge.catalogue.recipes}
-    position = {name: at for at, name in enumerate(recipes)}
-
-    def collects(name: str) -> int:
-        bits = 1 << position[name]
-        for inner in recipes[name].includes:
-            bits |= collects(inner)
-        return bits
-
-    return {
-        r.id: {"command": r.command, "cost": r.cost, "target": r.target, "collects": collects(r.id)}
-        for r in recipes.values()
-    }
-
-
-def _collectors(knowledge: Knowledge, recipes: dict[str, RecipeRow]) -> dict[str, int]:
-    """Return the recipes, as bits, that collect each metric."""
-    position = {name: at for at, name in enumerate(recipes)}
-    return {
-        m.id: sum(
-            1 << at
-            for at, row in enumerate(recipes.values())
-            if row["collects"] >> position[m.recipe] & 1
-        )
-        for m in knowledge.catalogue.metrics
-        if m.recipe
     }
 
 

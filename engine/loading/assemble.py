@@ -13,8 +13,11 @@ from engine.model.device import DeviceCatalogue
 from engine.model.fix import FixFamily
 from engine.model.knowledge import Knowledge
 from engine.model.metric import MetricCatalogue
+from engine.model.pattern import Pattern
+from engine.model.symptom import SymptomFamily
 from engine.model.threshold import Bibliography, Calibration, Threshold, ThresholdCatalogue
 from engine.model.tree import Tree
+from engine.model.workflow import Workflow
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -25,11 +28,14 @@ SINGLE: dict[str, type[BaseModel]] = {
     "guards.yaml": GuardCatalogue,
     "calibration.yaml": Calibration,
     "sources.yaml": Bibliography,
+    "workflow.yaml": Workflow,
 }
 FOLDERS: dict[str, type[BaseModel]] = {
     "bottlenecks": Bottleneck,
     "fixes": FixFamily,
     "trees": Tree,
+    "symptoms": SymptomFamily,
+    "patterns": Pattern,
 }
 GATE_FILE = "trees/performance-gate.yaml"
 """Required as well: every recommendation starts with it."""
@@ -49,6 +55,9 @@ def assemble(files: list[LoadedFile], sha256: str, overlay: Path | None) -> Know
         bottlenecks=tuple(_records(files, Bottleneck)),
         families=tuple(_records(files, FixFamily)),
         trees=tuple(_records(files, Tree)),
+        symptoms=tuple(_records(files, SymptomFamily)),
+        patterns=tuple(_records(files, Pattern)),
+        workflow=_records(files, Workflow)[0],
         sha256=sha256,
         overlay=str(overlay) if overlay else None,
         own=frozenset(_ids(own)),

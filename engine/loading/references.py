@@ -14,6 +14,8 @@ from engine.model.bottleneck import Bottleneck
 from engine.model.device import DeviceCatalogue
 from engine.model.fix import FixFamily
 from engine.model.metric import MetricCatalogue
+from engine.model.pattern import Pattern
+from engine.model.symptom import SymptomFamily
 from engine.model.threshold import Bibliography, Threshold, ThresholdCatalogue
 from engine.model.tree import Tree
 
@@ -89,6 +91,12 @@ def _names(files: list[LoadedFile]) -> dict[str, set[str]]:
                 add("bottleneck", (record.id,))
             case FixFamily() as record:
                 add("fix", (f.id for f in record.fixes))
+            case SymptomFamily() as record:
+                add("symptom", (s.id for s in record.symptoms))
+            case Pattern() as record:
+                add("pattern", (record.id,))
+            case Tree() as record:
+                add("tree", (record.id,))
             case _:
                 pass
     return names
@@ -148,7 +156,19 @@ _KINDS: dict[str, dict[str, str]] = {
     "Estimate": {"inputs": "quantity"},
     "Falsifier": {"metric": "metric", "value": "quantity"},
     "Case": {"metrics": "quantity keys"},
+    "TreeCase": {"metrics": "quantity keys"},
     "Claim": {"needs": "metric"},
+    "Symptom": {"unless": "symptom", "fixes": "fix", "pattern": "pattern"},
+    "Pattern": {"refines": "pattern", "bottlenecks": "bottleneck"},
+    "Conflict": {"pattern": "pattern"},
+    "WorkflowGate": {"tree": "tree", "patterns": "pattern"},
+    "Precheck": {"patterns": "pattern"},
+    "LeadsTo": {
+        "bottlenecks": "bottleneck",
+        "symptoms": "symptom",
+        "patterns": "pattern",
+        "metrics": "metric",
+    },
     "Guard": {"bottlenecks": "bottleneck", "except_": "bottleneck", "fixes": "fix"},
 }
 """Which fields of which record hold names of what."""
@@ -203,7 +223,7 @@ def _entries(file: LoadedFile) -> Iterator[tuple[str, Loc, BaseModel]]:
         if isinstance(items, tuple) and items and hasattr(items[0], "id"):
             for position, item in enumerate(items):
                 yield kind, (field, position), item
-    for kind, model in (("bottleneck", Bottleneck), ("tree", Tree)):
+    for kind, model in (("bottleneck", Bottleneck), ("tree", Tree), ("pattern", Pattern)):
         if isinstance(file.record, model):
             yield kind, ("id",), file.record
 
@@ -216,6 +236,8 @@ _LISTS = (
     ("guard", "guards"),
     ("source", "sources"),
     ("fix", "fixes"),
+    ("symptom", "symptoms"),
+    ("phase", "phases"),
 )
 
 

@@ -9,8 +9,11 @@ from engine.model.bottleneck import Bottleneck, GuardCatalogue
 from engine.model.device import DeviceCatalogue
 from engine.model.fix import FixFamily
 from engine.model.metric import MetricCatalogue
+from engine.model.pattern import Pattern
+from engine.model.symptom import SymptomFamily
 from engine.model.threshold import Bibliography, Calibration, ThresholdCatalogue
 from engine.model.tree import Tree
+from engine.model.workflow import Workflow
 
 
 class Knowledge(Record):
@@ -25,6 +28,9 @@ class Knowledge(Record):
     bottlenecks: tuple[Bottleneck, ...]
     families: tuple[FixFamily, ...]
     trees: tuple[Tree, ...]
+    symptoms: tuple[SymptomFamily, ...]
+    patterns: tuple[Pattern, ...]
+    workflow: Workflow
     sha256: str
     """Of every file's path and bytes: two equal digests are the same knowledge."""
     overlay: str | None = None

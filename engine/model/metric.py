@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 
 from engine.model.base import EvidenceLevel, Name, Quantity, Record, Slug, Target
 
-Unit = Literal["ratio", "share", "truth", "us", "bytes", "gbps", "count", "cycles"]
-_DIMENSIONS = ("us", "bytes", "gbps", "count", "cycles")
+Unit = Literal["ratio", "share", "truth", "us", "bytes", "gbps", "count", "cycles", "seconds"]
+_DIMENSIONS = ("us", "bytes", "gbps", "count", "cycles", "seconds")
 _OPERANDS = {
     "quotient": 2,
     "difference": 2,

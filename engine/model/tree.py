@@ -1,4 +1,4 @@
-"""Gates: a tree of questions whose leaves are verdicts."""
+"""Trees of questions whose leaves are verdicts, or point to where to look."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from engine.model.base import Record, Slug
+from engine.model.base import Name, Quantity, Record, Slug
 from engine.model.condition import Condition
+from engine.model.pattern import Origin
 
 
 class Question(Record):
@@ -19,18 +20,39 @@ class Question(Record):
     then: Slug
     otherwise: Slug
     unknown: Slug
+    origin: Origin | None = None
+
+
+class LeadsTo(Record):
+    """What a leaf points to in the rest of the knowledge."""
+
+    bottlenecks: tuple[Slug, ...] = ()
+    symptoms: tuple[Slug, ...] = ()
+    patterns: tuple[Slug, ...] = ()
+    metrics: tuple[Name, ...] = ()
+    """To measure before anything can be said."""
 
 
 class Leaf(Record):
     """Where a walk ends."""
 
     id: Slug
-    verdict: Literal["stop", "caution", "continue", "done"]
+    verdict: Literal["stop", "caution", "continue", "done", "diagnose", "measure"]
+    """The first four judge whether to go on; the others say where to look."""
     because: str
     do: tuple[str, ...] = Field(min_length=1)
     """What comes next, in order."""
     comes_first: bool = False
     """Whether that comes before any fix, because no fix means anything until it is done."""
+    leads_to: LeadsTo | None = None
+    origin: Origin | None = None
+
+
+class TreeCase(Record):
+    """Metrics, and the leaf that a walk with them must end at. The tests run every case."""
+
+    metrics: dict[Quantity, float]
+    leaf: Slug
 
 
 class Tree(Record):
@@ -43,4 +65,5 @@ class Tree(Record):
     """Minutes that somebody should need to get through it."""
     questions: tuple[Question, ...] = Field(min_length=1)
     leaves: tuple[Leaf, ...] = Field(min_length=1)
+    cases: tuple[TreeCase, ...] = Field(min_length=1)
     sources: tuple[Slug, ...] = Field(min_length=1)

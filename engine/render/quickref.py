@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import get_args
 
+from engine.decide.program import GATE
 from engine.model.bottleneck import Group
 from engine.model.condition import All, Any, Comparison, Condition
 from engine.model.knowledge import Knowledge
@@ -27,9 +28,8 @@ def _lines(knowledge: Knowledge) -> Iterator[str]:
     limits = {t.id: t.value for t in knowledge.thresholds.thresholds}
     yield HEADER
     yield "# KernelKB quick reference"
-    for tree in knowledge.trees:
-        yield ""
-        yield from _gate(tree, limits)
+    yield ""
+    yield from _gate(next(tree for tree in knowledge.trees if tree.id == GATE), limits)
     for target, title in (("cuda", "On a GPU"), ("cpu", "On a CPU")):
         yield ""
         yield f"## {title}"

@@ -143,7 +143,12 @@ QUIET = {
 }
 SAYS = [(name, *sides) for name, sides in QUIET.items()] + [
     ("profile-of-another-run", {"profile_ratio": 0.49}, {"profile_ratio": 0.5}),
-    ("too-short-to-profile", {"kernel_us": 19.9}, {"kernel_us": 20.0}),
+    (
+        "too-short-to-profile",
+        {"kernel_us": 19.9, "sm_utilization": 0.1},
+        {"kernel_us": 20.0, "sm_utilization": 0.1},
+    ),
+    ("too-short-to-profile", {"profiled_us": 19.9}, {"kernel_us": 19.9}),
     *(
         ("contradictory-counters", {f"{unit}_utilization": 1.06}, {f"{unit}_utilization": 1.05})
         for unit in ("dram", "sm", "memory", "l2")
@@ -158,7 +163,7 @@ def awake(one, name, measured):
 
 @pytest.mark.parametrize(("measured", "leaf"), GATE)
 def test_the_gate_turns_exactly_at_its_limits(measured, leaf):
-    assert walk(program()["gate"], facts(measured)).gate["id"] == leaf
+    assert walk(program()["trees"]["performance-gate"], facts(measured)).gate["id"] == leaf
 
 
 @pytest.mark.parametrize(("name", "inside", "outside"), SAYS)
@@ -179,8 +184,12 @@ def broken_by(one):
         if verdict(found[bottleneck.id], about.truth) != case.verdict:
             yield f"{bottleneck.id}: {case.name}"
     for measured, leaf in GATE:
-        if walk(one["gate"], facts(measured, one=one)).gate["id"] != leaf:
+        if walk(one["trees"]["performance-gate"], facts(measured, one=one)).gate["id"] != leaf:
             yield f"gate: {measured}"
+    for tree, case in ((tree, case) for tree in knowledge().trees for case in tree.cases):
+        found_leaf = walk(one["trees"][tree.id], facts(case.metrics, one=one)).gate["id"]
+        if found_leaf != case.leaf:
+            yield f"{tree.id}: {case.metrics}"
     for name, inside, outside in SAYS:
         if not awake(one, name, inside) or awake(one, name, outside):
             yield f"guard: {name}"

@@ -9,7 +9,7 @@ from engine.decide.gates import walk
 
 
 def gate(**measured):
-    return walk(program()["gate"], facts(measured)).gate
+    return walk(program()["trees"]["performance-gate"], facts(measured)).gate
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,11 @@ def test_far_above_the_roof_the_speedup_decides():
 
 
 def test_the_path_tells_every_question_and_its_answer():
-    path = walk(program()["gate"], facts({"speedup": 0.7})).path
+    path = walk(program()["trees"]["performance-gate"], facts({"speedup": 0.7})).path
 
     assert path == (
         ("result-correct", "unknown"),
+        ("debug-build", "unknown"),
         ("faster-than-possible", "unknown"),
         ("slower-than-half", "otherwise"),
         ("slower-than-reference", "then"),
@@ -104,9 +105,9 @@ def test_the_path_tells_every_question_and_its_answer():
 @given(metrics())
 @settings(max_examples=60, deadline=None)
 def test_every_walk_ends_with_something_to_do(measured):
-    found = walk(program()["gate"], facts(measured))
+    found = walk(program()["trees"]["performance-gate"], facts(measured))
 
-    assert found.gate["id"] in program()["gate"]["leaves"]
+    assert found.gate["id"] in program()["trees"]["performance-gate"]["leaves"]
     assert found.do
 
 

@@ -38,7 +38,7 @@ def test_program_and_graph_end_at_the_same_leaf(measured):
     about = facts(measured)
     found = leaf(graph(), "performance-gate", about.known)
 
-    assert walk(program()["gate"], about).gate["id"] == found
+    assert walk(program()["trees"]["performance-gate"], about).gate["id"] == found
 
 
 @given(metrics())

@@ -1,0 +1,38 @@
+"""A log → what went wrong. Imports nothing that is slow to import."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from engine.actions.program import decision_program
+from engine.decide.program import Stamp
+from engine.decide.symptoms import FoundSymptom, find_symptoms
+from engine.decide.values import device_named
+
+_MOST = 4_000_000
+"""Characters read from each end of a log; what lies between repeats itself."""
+
+
+class LogDiagnosis(TypedDict):
+    """What a log shows, in the order in which it says so."""
+
+    symptoms: list[FoundSymptom]
+    knowledge: Stamp
+
+
+def diagnose_log(log: str, gpu: str | None = None) -> LogDiagnosis:
+    """Name the failures in a log.
+
+    Args:
+        log: Output of a compiler, a loader, a sanitizer or a run.
+        gpu: Any name of the GPU that it was for, or None.
+
+    Raises:
+        UnknownNameError: No such GPU.
+    """
+    program = decision_program()
+    device = device_named(program, gpu) if gpu else None
+    arch = program["hardware"]["devices"][device]["cc"] if device else None
+    text = log if len(log) <= 2 * _MOST else f"{log[:_MOST]}\n{log[-_MOST:]}"
+    found = find_symptoms(program, text, arch)
+    return {"symptoms": found, "knowledge": program["knowledge"]}

@@ -1,0 +1,43 @@
+"""Name what went wrong in the log of a build, a load or a run.
+
+kb diagnose build.log
+python setup.py build_ext 2>&1 | kb diagnose -
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from engine.actions.diagnose import diagnose_log
+from engine.cli.options import json_argument
+from engine.errors import KbError
+from engine.render.symptoms import symptom_lines
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("log", metavar="LOG", nargs="?", default="-", help="a file; - is stdin")
+    parser.add_argument("--gpu", metavar="NAME", help="the GPU that the build was for")
+    json_argument(parser)
+
+
+def run(options: Namespace) -> int:
+    """Print what was found; return 1 when the log shows a known failure."""
+    result = diagnose_log(_text(options.log), options.gpu)
+    if options.json:
+        sys.stdout.write(json.dumps(result, indent=2) + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in symptom_lines(result["symptoms"]))
+    return int(bool(result["symptoms"]))
+
+
+def _text(path: str) -> str:
+    if path == "-":
+        return sys.stdin.buffer.read().decode("utf-8", errors="replace")
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise KbError(f"cannot read {path}: {error.strerror}") from error

@@ -1,0 +1,29 @@
+"""What a log shows, as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.decide.symptoms import FoundSymptom
+
+
+def symptom_lines(found: list[FoundSymptom]) -> Iterator[str]:
+    """Yield one block for each symptom."""
+    for position, row in enumerate(found):
+        if position:
+            yield ""
+        times = f", {row['times']} times" if row["times"] > 1 else ""
+        yield f"{row['symptom']}: {row['title']} (line {row['line']}{times})"
+        yield f"  said: {row['said']}"
+        yield from (f"  {name}: {value}" for name, value in row["captured"].items())
+        yield f"  cause: {row['cause']}"
+        if row["note"]:
+            yield f"  note: {row['note']}"
+        yield f"  cure: {row['cure']}"
+        yield f"  check: {row['check']}"
+        if row["fixes"]:
+            yield f"  fixes: {', '.join(row['fixes'])}"
+        if row["pattern"]:
+            yield f"  pattern: {row['pattern']}"
+    if not found:
+        yield "no known symptom; kb show symptoms lists those that are known"
