@@ -14,7 +14,7 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ from engine.graph.flatten import flatten
 from engine.loading.knowledge import load_knowledge
 from engine.model.bottleneck import Bottleneck
 from engine.model.knowledge import Knowledge
-from engine.profiles.ncu_csv import RawName, read_raw_page
+from engine.profiles.launch import wanted_metrics
+from engine.profiles.ncu_csv import read_raw_page
 
 FOUR = {"speedup": 0.3, "dram_utilization": 0.4, "occupancy": 0.4, "kernel_us": 900.0}
 PAGE = Path(__file__).parent.parent / "tests/data/ncu/row_softmax_full.csv"
@@ -55,13 +56,8 @@ def main() -> None:
 
 def recorded(program: Program) -> dict[str, float]:
     """Return what a recorded page of ``ncu --set full`` on an H100 holds of our metrics."""
-    wanted = [RawName(m, tuple(names), scale) for m, (names, scale) in _raw(program)]
-    (launch,) = read_raw_page(PAGE.read_text(encoding="utf-8"), wanted)
+    (launch,) = read_raw_page(PAGE.read_text(encoding="utf-8"), wanted_metrics(program))
     return launch.metrics
-
-
-def _raw(program: Program) -> Iterator[tuple[str, Any]]:
-    yield from program["raw_names"].items()
 
 
 def enlarged(knowledge: Knowledge, count: int) -> Knowledge:

@@ -15,7 +15,7 @@ from engine.measure.environment import Wanted
 from engine.measure.peaks import machine_peaks
 from engine.measure.profile import profile as explain_variant
 from engine.model.measurement import Bench, Build, Check, Profile
-from engine.profiles.ncu_csv import RawName
+from engine.profiles.launch import wanted_metrics
 
 Verdict = Literal["incorrect", "invalid"]
 
@@ -95,9 +95,7 @@ def bench_here(
 
 def profile_here(place: Workplace, built: Build, timed: Bench) -> Profile:
     """Explain in a place that was prepared."""
-    names = decision_program()["raw_names"]
-    raw = [RawName(metric, tuple(found), scale) for metric, (found, scale) in names.items()]
-    return explain_variant(place.subject, built, timed, raw)
+    return explain_variant(place.subject, built, timed, wanted_metrics(decision_program()))
 
 
 def refused(place: Workplace, workload: str, checked: Check) -> Bench:

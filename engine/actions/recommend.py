@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from engine.actions.program import decision_program
 from engine.decide.answer import Recommendation
+from engine.decide.program import Program
 from engine.decide.recommend import recommend as decide
 from engine.decide.recommend import recommendation
 from engine.decide.values import device_named, metric_for_flag, parse
@@ -40,7 +41,22 @@ def recommend(
         raise UnknownNameError("target", target, TARGETS, "kb recommend --help")
     program = decision_program()
     device = device_named(program, gpu) if gpu else None
-    named = {metric_for_flag(program, flag, target): v for flag, v in (headlines or {}).items()}
-    values = {name: parse(program, name, value) for name, value in {**named, **metrics}.items()}
+    values = given_metrics(program, metrics, headlines or {}, target)
     answer = decide(program, values, target=target, device=device, kernel=kernel)
     return recommendation(program, [answer])
+
+
+def given_metrics(
+    program: Program,
+    metrics: Mapping[str, str | float],
+    headlines: Mapping[str, str | float],
+    target: str,
+) -> dict[str, float]:
+    """Return what somebody gave, by metric id and in the metrics' units.
+
+    Raises:
+        UnknownNameError: A metric that does not exist.
+        BadValueError: A value that its metric cannot have.
+    """
+    named = {metric_for_flag(program, flag, target): v for flag, v in headlines.items()}
+    return {name: parse(program, name, value) for name, value in {**named, **metrics}.items()}

@@ -2,6 +2,7 @@
 
 kb recommend --speedup 0.3 --occupancy 0.4
 kb recommend --bandwidth 88% --metric over_fetch=3.9 --gpu "NVIDIA H100 80GB HBM3"
+kb recommend --profile report.ncu-rep --kernel gemm --speedup 0.7
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from engine.actions.recommend import TARGETS, recommend
+from engine.decide.answer import Recommendation
 from engine.errors import BadValueError
 from engine.render.answers import answer_lines
 
@@ -31,7 +33,15 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--target", choices=TARGETS, default="cuda", help="where the numbers are from"
     )
-    parser.add_argument("--kernel", metavar="NAME", default="", help="name to use in the answer")
+    parser.add_argument(
+        "--profile", metavar="FILE", help="a report of Nsight Compute: .ncu-rep, or CSV pages"
+    )
+    parser.add_argument(
+        "--kernel",
+        metavar="NAME",
+        default="",
+        help="name to use in the answer; with --profile a regular expression that picks kernels",
+    )
     parser.add_argument(
         "--metric",
         metavar="NAME=VALUE",
@@ -50,19 +60,38 @@ def run(options: Namespace) -> int:
         "occupancy": options.occupancy,
         "kernel-us": options.kernel_us,
     }
-    result = recommend(
-        dict(_pair(text) for text in options.metric),
-        headlines={flag: value for flag, value in flags.items() if value is not None},
-        target=options.target,
-        gpu=options.gpu,
-        kernel=options.kernel,
-    )
+    headlines = {flag: value for flag, value in flags.items() if value is not None}
+    metrics = dict(_pair(text) for text in options.metric)
+    if options.profile is not None:
+        result = _from_report(options, metrics, headlines)
+    else:
+        result = recommend(
+            metrics,
+            headlines=headlines,
+            target=options.target,
+            gpu=options.gpu,
+            kernel=options.kernel,
+        )
     if options.json:
         sys.stdout.write(json.dumps(result, indent=2, allow_nan=False) + "\n")
     else:
-        for answer in result["kernels"]:
+        for position, answer in enumerate(result["kernels"]):
+            if position:
+                sys.stdout.write("\n")
             sys.stdout.writelines(f"{line}\n" for line in answer_lines(answer))
     return int(any(answer["gate"]["verdict"] == "stop" for answer in result["kernels"]))
+
+
+def _from_report(
+    options: Namespace, metrics: dict[str, str], headlines: dict[str, str]
+) -> Recommendation:
+    from engine.actions.report import recommend_report  # reads files, so it imports more
+
+    if options.target == "cpu":
+        raise BadValueError("--profile reads reports of a GPU; leave --target cpu out")
+    return recommend_report(
+        options.profile, only=options.kernel, metrics=metrics, headlines=headlines, gpu=options.gpu
+    )
 
 
 def _pair(text: str) -> tuple[str, str]:

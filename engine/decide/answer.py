@@ -105,6 +105,16 @@ class Measure(TypedDict):
     command: str
 
 
+class RuleSaid(TypedDict):
+    """What a rule of Nsight Compute says."""
+
+    rule: str
+    says: str
+    scope: str | None
+    removes: float | None
+    speedup: float | None
+
+
 class Conclusions(TypedDict):
     """What may and may not be said."""
 
@@ -126,6 +136,8 @@ class KernelAnswer(TypedDict):
     diagnoses: list[Diagnosis]
     suppressed: list[Suppressed]
     measure_next: list[Measure]
+    ncu_rules: list[RuleSaid]
+    notes: list[str]
     next: list[str]
 
 

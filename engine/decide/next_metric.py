@@ -220,10 +220,16 @@ def _row(
     recipe: str | None = None,
 ) -> Measure:
     row = program["recipes"][recipe or program["metrics"][name]["recipe"] or ""]
-    command = row["command"].replace("{kernel}", kernel or "<kernel>")
+    command = row["command"].replace("{kernel}", _plain(kernel) or "<kernel>")
     return {
         "metric": name,
         "separates": separates,
         "cost": row["cost"],
         "command": command.replace("{target}", target),
     }
+
+
+def _plain(kernel: str) -> str:
+    """Return a kernel's name without return type, arguments and name space, fit for a command."""
+    words = kernel.partition("<")[0].partition("(")[0].split()
+    return words[-1].rpartition("::")[2] if words else ""

@@ -12,7 +12,7 @@ Condition = Any
 GATE = "performance-gate"
 """The tree that every recommendation starts with."""
 
-SCHEMA = 4
+SCHEMA = 5
 """Raise it whenever the program's shape changes: caches of another shape are ignored."""
 
 
@@ -215,7 +215,7 @@ class Program(TypedDict):
     bases: dict[str, list[str]]
     """For each derived metric what it comes down to: metrics that a tool collects, device facts."""
     raw_names: dict[str, list[Any]]
-    """Per metric ``[[raw name, …], scale]`` in Nsight Compute's reports."""
+    """Per metric ``[[raw name, …], scale, [section/title, …]]`` in Nsight Compute's reports."""
     recipes: dict[str, RecipeRow]
     limits: dict[str, dict[str, float]]
     """``limit.<threshold>`` by device, and for any other device under ``""``."""

@@ -69,6 +69,8 @@ def recommend(
         "diagnoses": [row.diagnosis for row in order[: len(found.matches) + _SHOWN]],
         "suppressed": found.suppressed,
         "measure_next": ask,
+        "ncu_rules": [],
+        "notes": [],
         "next": _next(order, gate, ask),
     }
 

@@ -12,7 +12,8 @@ from engine.measure.jobs import case_of, run_job, scratch_folder
 from engine.measure.subject import Subject
 from engine.model.kernel import Variant
 from engine.model.measurement import Bench, Build, Loop, Profile
-from engine.profiles.ncu_csv import RawName, read_raw_page
+from engine.profiles.launch import RawName
+from engine.profiles.ncu_csv import read_raw_page
 
 TIMEOUT_S = 180.0
 _CALLS = 3
@@ -24,6 +25,10 @@ _SECTIONS = (
     "WarpStateStats",
     "MemoryWorkloadAnalysis",
     "MemoryWorkloadAnalysis_Tables",
+    "ComputeWorkloadAnalysis",
+    "WorkloadDistribution",
+    "SpeedOfLight_RooflineChart",
+    "InstructionStats",
 )
 _FORBIDDEN = "ERR_NVGPUCTRPERM"
 

@@ -60,8 +60,11 @@ class Metric(Record):
     targets: tuple[Target, ...] = ("cpu", "cuda")
     flag: Literal["speedup", "bandwidth", "occupancy", "kernel-us"] | None = None
     """The headline command-line flag that sets this metric on its targets."""
-    raw: dict[Literal["ncu"], tuple[str, ...]] = Field(default_factory=dict, alias="from")
-    """Raw names per tool; the first that the report holds wins."""
+    raw: dict[Literal["ncu", "ncu-details"], tuple[str, ...]] = Field(
+        default_factory=dict, alias="from"
+    )
+    """Raw names for each tool; the first that a report holds wins. On the details page of ncu a
+    name is ``section/title``."""
     raw_scale: float = 1.0
     """What a raw value is multiplied by to reach this metric's unit."""
     derive: Derivation | None = None

@@ -116,6 +116,19 @@ class Measure(Record):
     command: str
 
 
+class RuleSaid(Record):
+    """What one of Nsight Compute's own rules says about the launch: evidence, not our verdict."""
+
+    rule: str
+    says: str
+    scope: Literal["kernel", "local"] | None
+    """Of the whole kernel, or of one unit of it only; null without an estimate."""
+    removes: float | None
+    """The rule's estimate, as a share of the time of its scope."""
+    speedup: float | None
+    """1 / (1 - removes). Null for a local one, which needs a weight that the rule does not give."""
+
+
 class Conclusions(Record):
     """What the evidence at hand allows somebody to say, and what it does not."""
 
@@ -138,6 +151,10 @@ class KernelAnswer(Record):
     diagnoses: tuple[Diagnosis, ...]
     suppressed: tuple[Suppressed, ...]
     measure_next: tuple[Measure, ...]
+    ncu_rules: tuple[RuleSaid, ...]
+    """Empty unless a report was read that holds them."""
+    notes: tuple[str, ...]
+    """What was odd about the numbers, and what was left out because of it."""
     next: tuple[str, ...]
 
 

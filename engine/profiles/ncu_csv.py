@@ -1,4 +1,4 @@
-"""Nsight Compute's raw CSV page → metrics.
+"""Nsight Compute's raw CSV page → launches.
 
 The page is wide: one row for each launch, one column for each raw metric, a second row with units.
 Columns differ between GPUs and versions, so names are looked up, never counted. ``n/a``, ``no
@@ -8,33 +8,14 @@ data``, empty cells and NaN mean that a counter said nothing, which is not zero.
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from engine.errors import KbError
+from engine.profiles.launch import Launch, RawName, base_scale, number
 
-_NAME = "Kernel Name"
+NAME = "Kernel Name"
+_DEVICE = "device__attribute_display_name"
 _CURE = "write one with: ncu --import REPORT --csv --page raw --print-units base"
-_SCALES = {  # ncu scales the raw page's units per column unless told --print-units base
-    "nsecond": 1.0, "ns": 1.0, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6,
-    "second": 1e9, "s": 1e9, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12,
-}  # fmt: skip
-
-
-class RawName(NamedTuple):
-    """How one of our metrics is found in a report."""
-
-    metric: str
-    names: tuple[str, ...]
-    scale: float
-
-
-class Launch(NamedTuple):
-    """One launch of one kernel in a report."""
-
-    kernel: str
-    metrics: dict[str, float]
 
 
 def read_raw_page(text: str, wanted: Sequence[RawName]) -> list[Launch]:
@@ -47,13 +28,7 @@ def read_raw_page(text: str, wanted: Sequence[RawName]) -> list[Launch]:
     Raises:
         KbError: There is no raw page in the text.
     """
-    lines = text.splitlines()
-    head = next((at for at, line in enumerate(lines) if f'"{_NAME}"' in line), None)
-    if head is None:
-        raise KbError(
-            "this is no raw CSV page of Nsight Compute: it has no column 'Kernel Name'; " + _CURE
-        )
-    rows = _rows(lines[head:])
+    rows = table(text, "this is no raw CSV page of Nsight Compute", _CURE)
     columns = {name: at for at, name in enumerate(rows[0])}
     if "Metric Name" in columns:
         raise KbError(f"this is the details page of Nsight Compute, not the raw one; {_CURE}")
@@ -61,17 +36,40 @@ def read_raw_page(text: str, wanted: Sequence[RawName]) -> list[Launch]:
         raise KbError(f"the row of units does not fit the header; {_CURE}")
     units = rows[1] if len(rows) > 1 else []
     return [
-        Launch(row[columns[_NAME]], dict(_metrics(row, columns, units, wanted)))
+        Launch(
+            row[columns[NAME]],
+            dict(_metrics(row, columns, units, wanted)),
+            _cell(row, columns, _DEVICE),
+            (_cell(row, columns, "Grid Size"), _cell(row, columns, "Block Size")),
+        )
         for row in rows[2:]
         if len(row) == len(rows[0])
     ]
 
 
-def _rows(lines: list[str]) -> list[list[str]]:
+def table(text: str, what: str, cure: str) -> list[list[str]]:
+    """Return the rows of a CSV page from its header on.
+
+    Args:
+        text: The page; lines before the header are ignored.
+        what: Said when there is no header.
+        cure: How to write a sound page.
+
+    Raises:
+        KbError: There is no header, or the text is torn inside a cell.
+    """
+    lines = text.splitlines()
+    head = next((at for at, line in enumerate(lines) if f'"{NAME}"' in line), None)
+    if head is None:
+        raise KbError(f"{what}: it has no column '{NAME}'; {cure}")
     try:
-        return list(csv.reader(lines))
+        return list(csv.reader(lines[head:]))
     except csv.Error as error:
-        raise KbError(f"this raw page is torn ({error}); {_CURE}") from error
+        raise KbError(f"this page is torn ({error}); {cure}") from error
+
+
+def _cell(row: Sequence[str], columns: Mapping[str, int], name: str) -> str:
+    return row[columns[name]] if name in columns else ""
 
 
 def _metrics(
@@ -80,18 +78,10 @@ def _metrics(
     units: Sequence[str],
     wanted: Iterable[RawName],
 ) -> Iterable[tuple[str, float]]:
-    for metric, names, scale in wanted:
-        for name in names:
+    for one in wanted:
+        for name in one.names:
             if name in columns:
-                value = _number(row[columns[name]])
+                value = number(row[columns[name]])
                 if value is not None:
-                    yield metric, value * scale * _SCALES.get(units[columns[name]], 1.0)
+                    yield one.metric, value * one.scale * base_scale(units[columns[name]])
                     break
-
-
-def _number(cell: str) -> float | None:
-    try:
-        value = float(cell.replace(",", ""))
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None

@@ -34,11 +34,29 @@ def answer_lines(answer: Answer) -> Iterator[str]:
     yield f"{name}{gate['verdict'].upper()} ({gate['id']})"
     yield f"  {gate['because']}"
     yield from _headroom(answer["headroom"])
+    yield from (f"  note: {note}" for note in answer["notes"])
     yield from _conclusions(answer)
     yield from _diagnoses(answer)
     yield from _suppressed(answer["suppressed"])
+    yield from _ncu_rules(answer["ncu_rules"])
     yield from _measure(answer["measure_next"])
     yield from _listed("Next", answer["next"])
+
+
+def _ncu_rules(rules: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what Nsight Compute itself estimates, the largest of the whole kernel first."""
+    priced = [rule for rule in rules if rule["removes"]]
+    if priced:
+        yield ""
+        yield "Nsight Compute says"
+    for rule in sorted(priced, key=lambda one: (one["scope"] != "kernel", -one["removes"])):
+        share = f"{100 * rule['removes']:.3g} %"
+        if rule["speedup"]:
+            price = f"{share} of the time, {rule['speedup']:.3g}x"
+        else:
+            price = f"{share} of one unit's time"
+        said = rule["says"].partition(". ")[0]
+        yield f"  {rule['rule']}: {price}: {said}"
 
 
 def _matches(answer: Answer) -> list[Mapping[str, Any]]:

@@ -33,7 +33,17 @@ async def recommend_fix(
     target: Annotated[
         Literal["cuda", "cpu"], Field(description="Where the numbers come from. Default cuda.")
     ] = "cuda",
-    kernel: Annotated[str, Field(description="Name for the answer. Default empty.")] = "",
+    kernel: Annotated[
+        str,
+        Field(
+            max_length=500,
+            description="Name for the answer; with profile a regular expression that picks kernels.",
+        ),
+    ] = "",
+    profile: Annotated[
+        str | None,
+        Field(description="Path of a report of Nsight Compute: .ncu-rep, or raw or details CSV."),
+    ] = None,
     metrics: Annotated[
         dict[str, float | str] | None,
         Field(description="Any other metric by id, such as over_fetch or waves."),
@@ -46,6 +56,7 @@ async def recommend_fix(
     interval, and lists the metrics to collect next with the exact command.
     """
     from engine.actions.recommend import recommend
+    from engine.actions.report import recommend_report
 
     given = {
         "speedup": speedup,
@@ -54,7 +65,15 @@ async def recommend_fix(
         "kernel-us": kernel_us,
     }
     headlines = {flag: value for flag, value in given.items() if value is not None}
-    answer = await in_thread(
-        lambda: recommend(metrics or {}, headlines=headlines, target=target, gpu=gpu, kernel=kernel)
-    )
+    more = metrics or {}
+    if profile is None:
+        answer = await in_thread(
+            lambda: recommend(more, headlines=headlines, target=target, gpu=gpu, kernel=kernel)
+        )
+    else:
+        answer = await in_thread(
+            lambda: recommend_report(
+                profile, only=kernel, metrics=more, headlines=headlines, gpu=gpu
+            )
+        )
     return compact(Recommendation.model_validate(answer))

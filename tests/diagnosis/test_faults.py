@@ -10,10 +10,11 @@ import pytest
 from programs import program
 
 from engine.decide.recommend import recommend
-from engine.profiles.ncu_csv import RawName, read_raw_page
+from engine.profiles.launch import wanted_metrics
+from engine.profiles.ncu_csv import read_raw_page
 
 FOLDER = Path(__file__).parents[1] / "data" / "ncu" / "faults"
-WANTED = [RawName(m, tuple(names), scale) for m, (names, scale) in program()["raw_names"].items()]
+WANTED = wanted_metrics(program())
 
 FAULTS = {
     "byte_stores": ["uncoalesced-global-access", "dram-bandwidth-bound"],

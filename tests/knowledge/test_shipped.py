@@ -186,7 +186,7 @@ def broken_by(one):
     for measured, leaf in GATE:
         if walk(one["trees"]["performance-gate"], facts(measured, one=one)).gate["id"] != leaf:
             yield f"gate: {measured}"
-    for tree, case in ((tree, case) for tree in knowledge().trees for case in tree.cases):
+    for tree, case in [(t, c) for t in knowledge().trees for c in t.cases]:
         found_leaf = walk(one["trees"][tree.id], facts(case.metrics, one=one)).gate["id"]
         if found_leaf != case.leaf:
             yield f"{tree.id}: {case.metrics}"

@@ -223,3 +223,12 @@ def test_a_cancelled_build_leaves_no_compiler(project, stalled):
     anyio.run(run)
 
     assert settled(stalled, 0)
+
+
+def test_a_report_gives_an_answer_for_each_of_its_kernels():
+    path = SNAPSHOT.parent / "ncu/reports/four_launches.ncu-rep"
+    answer = call("recommend_fix", profile=str(path), kernel="few").structured_content
+
+    (kernel,) = answer["kernels"]
+    assert kernel["diagnoses"][0]["bottleneck"] == "small-grid"
+    assert kernel["ncu_rules"]

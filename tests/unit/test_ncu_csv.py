@@ -10,10 +10,11 @@ from programs import program
 
 from engine.decide.recommend import recommend
 from engine.errors import KbError
-from engine.profiles.ncu_csv import RawName, read_raw_page
+from engine.profiles.launch import RawName, wanted_metrics
+from engine.profiles.ncu_csv import read_raw_page
 
 DATA = Path(__file__).parents[1] / "data" / "ncu"
-WANTED = [RawName(m, tuple(names), scale) for m, (names, scale) in program()["raw_names"].items()]
+WANTED = wanted_metrics(program())
 
 
 def page(name):

@@ -38,7 +38,12 @@ def test_every_answer_keeps_the_contract(target, measured):
 
 
 def test_the_keys_are_those_of_the_contract():
-    assert set(ask(speedup=0.3)) == CONTRACT | {"conclusions", "combined_speedup"}
+    assert set(ask(speedup=0.3)) == CONTRACT | {
+        "conclusions",
+        "combined_speedup",
+        "ncu_rules",
+        "notes",
+    }
 
 
 @pytest.mark.parametrize("name", TWINS)

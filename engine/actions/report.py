@@ -1,0 +1,134 @@
+"""A report of Nsight Compute → an answer for each kernel in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from engine.actions.program import decision_program
+from engine.actions.recommend import given_metrics
+from engine.decide.answer import KernelAnswer, Recommendation, RuleSaid
+from engine.decide.program import Program
+from engine.decide.recommend import recommend, recommendation
+from engine.decide.values import device_named
+from engine.errors import BadValueError, KbError, UnknownNameError
+from engine.measure.environment import find_ncu
+from engine.profiles.launch import Launch, NcuRule, wanted_metrics
+from engine.profiles.report import read_report
+
+_MOST = 20
+"""Kernels in one answer, those that take the most time first."""
+
+
+def recommend_report(
+    path: str,
+    *,
+    only: str | None = None,
+    metrics: Mapping[str, str | float] | None = None,
+    headlines: Mapping[str, str | float] | None = None,
+    gpu: str | None = None,
+) -> Recommendation:
+    """Answer for the kernels of a report, the longest first.
+
+    Launches of one kernel with the same grid and block differ in nothing but time, so the longest
+    of them speaks for all; what is given beside the report holds for every kernel.
+
+    Args:
+        path: A ``.ncu-rep`` file, a raw CSV page or a details CSV page.
+        only: A regular expression; kernels whose name it is not found in are left out.
+        metrics: Further values by metric id; they count before those of the report.
+        headlines: Further values by headline flag.
+        gpu: Any name of the GPU; by default what the report says.
+
+    Raises:
+        KbError: The file is no report, or no kernel is left.
+        UnknownNameError: A metric or GPU that does not exist.
+        BadValueError: A value that its metric cannot have, or no regular expression.
+    """
+    program = decision_program()
+    given = given_metrics(program, metrics or {}, headlines or {}, "cuda")
+    launches = read_report(Path(path), wanted_metrics(program), find_ncu())
+    answers = [
+        _answer(program, launch, number, given, gpu)
+        for number, launch in _representatives(launches, _filter(only), path)
+    ]
+    return recommendation(program, answers)
+
+
+def _filter(only: str | None) -> re.Pattern[str]:
+    try:
+        return re.compile(only or "")
+    except re.error as error:
+        raise BadValueError(f"--kernel {only!r} is no regular expression: {error}") from error
+
+
+def _representatives(
+    launches: list[Launch], name: re.Pattern[str], path: str
+) -> list[tuple[int, Launch]]:
+    """Return the longest launch of each kernel and shape, with its number among the kernel's."""
+    longest: dict[tuple[str, tuple[str, str]], tuple[int, Launch]] = {}
+    seen: dict[str, int] = {}
+    for launch in launches:
+        number = seen.get(launch.kernel, 0)
+        seen[launch.kernel] = number + 1
+        key = (launch.kernel, launch.shape)
+        if name.search(launch.kernel) and _us(launch) > _us(longest.get(key, (0, None))[1]):
+            longest[key] = (number, launch)
+    if not longest:
+        known = ", ".join(list(seen)[:8])
+        raise KbError(f"no kernel in {path} matches {name.pattern!r}; it holds {known}")
+    return sorted(longest.values(), key=lambda one: -_us(one[1]))[:_MOST]
+
+
+def _us(launch: Launch | None) -> float:
+    return -1.0 if launch is None else launch.metrics.get("profiled_us", 0.0)
+
+
+def _answer(
+    program: Program, launch: Launch, number: int, given: Mapping[str, float], gpu: str | None
+) -> KernelAnswer:
+    notes: list[str] = []
+    device = device_named(program, gpu) if gpu else _device(program, launch, notes)
+    sound = dict(_sound(program, launch, notes))
+    answer = recommend(
+        program, {**sound, **given}, device=device, kernel=launch.kernel, launch=number
+    )
+    answer["ncu_rules"] = [_said(rule) for rule in launch.rules]
+    answer["notes"] = notes
+    return answer
+
+
+def _device(program: Program, launch: Launch, notes: list[str]) -> str | None:
+    if not launch.device:
+        return None
+    try:
+        return device_named(program, launch.device)
+    except UnknownNameError:
+        notes.append(f"{launch.device} is not in the catalogue, so nothing about it is known")
+        return None
+
+
+def _sound(program: Program, launch: Launch, notes: list[str]) -> Iterator[tuple[str, float]]:
+    """Yield what can be true, and note what cannot."""
+    for name, value in launch.metrics.items():
+        row = program["metrics"][name]
+        low, high = row["low"], row["high"]
+        if name == "profiled_us" and value == 0:
+            notes.append("the report gives a duration of 0, which no launch has; left out")
+        elif value < low or (high is not None and value > high):
+            span = f"{low:g} to {high:g}" if high is not None else f"at least {low:g}"
+            notes.append(f"{name} is {value:g} in the report, outside what it can be ({span})")
+        else:
+            yield name, value
+
+
+def _said(rule: NcuRule) -> RuleSaid:
+    whole = rule.removes is not None and rule.scope == "kernel"
+    return {
+        "rule": rule.rule,
+        "says": rule.says,
+        "scope": rule.scope,
+        "removes": rule.removes,
+        "speedup": round(1 / (1 - rule.removes), 3) if whole and rule.removes else None,
+    }

@@ -1,0 +1,62 @@
+"""Nsight Compute's details CSV page → launches, with what its own rules say.
+
+The page is long: one row for each metric or rule of each launch. It names metrics by section and
+title, holds fewer of them than the raw page, and rounds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from engine.errors import KbError
+from engine.profiles.launch import Launch, NcuRule, RawName, base_scale, estimate, number
+from engine.profiles.ncu_csv import NAME, table
+
+_CURE = "write one with: ncu --import REPORT --csv --page details"
+
+Row = Mapping[str, str]
+
+
+def read_details_page(text: str, wanted: Sequence[RawName]) -> list[Launch]:
+    """Return every launch in a details page.
+
+    Args:
+        text: What ``ncu --csv --page details`` printed; lines before the header are ignored.
+        wanted: Our metrics, with their titles on this page.
+
+    Raises:
+        KbError: There is no details page in the text.
+    """
+    header, *rows = table(text, "this is no details CSV page of Nsight Compute", _CURE)
+    if not {"Section Name", "Metric Name", "Metric Value"} <= set(header):
+        raise KbError(f"this is not the details page of Nsight Compute; {_CURE}")
+    launches: dict[str, list[Row]] = {}
+    least = header.index("Metric Value") + 1  # rows of metrics leave the cells about rules out
+    for cells in rows:
+        if len(cells) >= least:
+            row = dict(zip(header, cells, strict=False))
+            launches.setdefault(row.get("ID", ""), []).append(row)
+    titles = {title: one for one in wanted for title in one.titles}
+    return [_launch(found, titles) for found in launches.values()]
+
+
+def _launch(rows: Sequence[Row], titles: Mapping[str, RawName]) -> Launch:
+    first = rows[0]
+    shape = (first.get("Grid Size", ""), first.get("Block Size", ""))
+    return Launch(first[NAME], dict(_metrics(rows, titles)), shape=shape, rules=tuple(_rules(rows)))
+
+
+def _metrics(rows: Sequence[Row], titles: Mapping[str, RawName]) -> Iterator[tuple[str, float]]:
+    for row in rows:
+        one = titles.get(f"{row['Section Name']}/{row['Metric Name']}")
+        value = number(row.get("Metric Value", "")) if one else None
+        if one and value is not None:
+            yield one.metric, value * one.scale * base_scale(row.get("Metric Unit", ""))
+
+
+def _rules(rows: Sequence[Row]) -> Iterator[NcuRule]:
+    for row in rows:
+        if row.get("Rule Name") and row.get("Rule Description"):
+            share = number(row.get("Estimated Speedup", ""))
+            removes, scope = estimate(share, row.get("Estimated Speedup Type", ""))
+            yield NcuRule(row["Rule Name"], row["Rule Description"], removes, scope)

@@ -1,0 +1,111 @@
+"""A binary report of Nsight Compute → launches, by NVIDIA's own reader or by ncu itself."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.errors import KbError
+from engine.profiles.launch import Launch, NcuRule, RawName, base_scale, estimate
+from engine.profiles.ncu_csv import read_raw_page
+from engine.profiles.ncu_details import read_details_page
+
+MAGIC = b"NVR\0"
+_TIMEOUT_S = 120.0
+_NO_READER = (
+    "reading a .ncu-rep file takes the ncu-report package or ncu itself: "
+    "pip install 'kernelkb[reports]', or write a CSV page where ncu is installed: "
+    "ncu --import REPORT --csv --page raw --print-units base"
+)
+
+
+def read_binary(path: Path, wanted: Sequence[RawName], ncu: str | None) -> list[Launch]:
+    """Return every launch in a ``.ncu-rep`` file.
+
+    Args:
+        path: The file.
+        wanted: Our metrics and their raw names.
+        ncu: The program, used where the ``ncu-report`` package is not installed; or None.
+
+    Raises:
+        KbError: Nothing can read it, or it holds no complete launch.
+    """
+    try:
+        reader = importlib.import_module("ncu_report")
+    except ImportError:
+        if ncu is None:
+            raise KbError(_NO_READER) from None
+        return _with_ncu(path, wanted, ncu)
+    context = reader.load_report(str(path))
+    actions = [action for part in context for action in part]
+    return [_launch(reader, action, wanted) for action in actions]
+
+
+def _launch(reader: Any, action: Any, wanted: Sequence[RawName]) -> Launch:
+    shape = (_shape(action, "launch__grid_dim"), _shape(action, "launch__block_dim"))
+    device = action.metric_by_name("device__attribute_display_name")
+    return Launch(
+        action.name(action.NameBase_DEMANGLED),
+        dict(_metrics(action, wanted)),
+        str(device.value()) if device is not None else "",
+        shape,
+        tuple(_rules(reader, action)),
+    )
+
+
+def _shape(action: Any, name: str) -> str:
+    found = [action.metric_by_name(f"{name}_{axis}") for axis in "xyz"]
+    return "" if None in found else f"({', '.join(str(one.value()) for one in found)})"
+
+
+def _metrics(action: Any, wanted: Sequence[RawName]) -> Iterator[tuple[str, float]]:
+    for one in wanted:
+        for name in one.names:
+            metric = action.metric_by_name(name)
+            value = metric.value() if metric is not None and metric.has_value() else None
+            if isinstance(value, int | float) and value - value == 0:
+                yield one.metric, value * one.scale * base_scale(metric.unit())
+                break
+
+
+def _rules(reader: Any, action: Any) -> Iterator[NcuRule]:
+    for row in action.rule_results_as_dicts():
+        message = row.get("rule_message", {})
+        says = ": ".join(part for part in (message.get("title"), message.get("message")) if part)
+        if not says:
+            continue
+        guess = row.get("speedup_estimation", {})
+        scope = "global" if guess.get("type") == reader.SpeedupType_GLOBAL else "local"
+        yield NcuRule(row["rule_identifier"], _plain(says), *estimate(guess.get("speedup"), scope))
+
+
+def _plain(text: str) -> str:
+    """Return a message without ncu's links: ``@section:Name:what is shown@``."""
+    return re.sub(r"@(?:section|url|source):[^:@]*:([^@]*)@", r"\1", text)
+
+
+def _with_ncu(path: Path, wanted: Sequence[RawName], ncu: str) -> list[Launch]:
+    raw = _page(path, ncu, "raw", "--print-units", "base")
+    details = read_details_page(_page(path, ncu, "details"), wanted)
+    launches = read_raw_page(raw, wanted)
+    if len(details) != len(launches):
+        return launches
+    return [one._replace(rules=other.rules) for one, other in zip(launches, details, strict=True)]
+
+
+def _page(path: Path, ncu: str, page: str, *options: str) -> str:
+    words = [ncu, "--import", str(path), "--csv", "--page", page, *options]
+    try:
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise KbError(f"ncu could not read {path}: {error}") from error
+    if '"Kernel Name"' not in done.stdout:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise KbError(f"ncu found no launch in {path}: {said[-1] if said else 'it said nothing'}")
+    return done.stdout

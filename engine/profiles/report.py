@@ -1,0 +1,68 @@
+"""Any report of Nsight Compute → launches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.errors import KbError
+from engine.profiles.launch import Launch, RawName
+from engine.profiles.ncu_csv import NAME, read_raw_page
+from engine.profiles.ncu_details import read_details_page
+from engine.profiles.ncu_rep import MAGIC, read_binary
+
+_CURE = "give a .ncu-rep file, or what ncu --csv --page raw or details printed"
+_STRANGERS = {
+    b"SQLite format 3\0": "an SQLite file, as Nsight Systems exports them",
+    b"\x7fELF": "a program or library",
+    b"PK\x03\x04": "an archive",
+    b"\x1f\x8b": "a compressed file; unpack it first",
+}
+
+
+def read_report(path: Path, wanted: Sequence[RawName], ncu: str | None = None) -> list[Launch]:
+    """Return every launch in a report.
+
+    Args:
+        path: A ``.ncu-rep`` file, a raw CSV page or a details CSV page.
+        wanted: Our metrics, their raw names and their titles.
+        ncu: The program, for binary reports where no reader is installed.
+
+    Raises:
+        KbError: The file cannot be read, is something else, or holds no complete launch.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise KbError(f"cannot read {path}: {error.strerror}") from error
+    if data.startswith(MAGIC):
+        launches = read_binary(path, wanted, ncu)
+    else:
+        launches = _from_text(path, data, wanted)
+    if not launches:
+        raise KbError(f"{path} holds no complete launch; was it cut off? {_CURE}")
+    return launches
+
+
+def _from_text(path: Path, data: bytes, wanted: Sequence[RawName]) -> list[Launch]:
+    for start, name in _STRANGERS.items():
+        if data.startswith(start):
+            raise KbError(f"{path} is {name}; {_CURE}")
+    if b"\0" in data:
+        raise KbError(f"{path} is a binary file, but no report of Nsight Compute; {_CURE}")
+    text = data.decode("utf-8-sig", errors="replace")
+    if f'"{NAME}"' not in text:
+        raise KbError(f"{path} is no report of Nsight Compute{_hint(text)}; {_CURE}")
+    header = next(line for line in text.splitlines() if f'"{NAME}"' in line)
+    read = read_details_page if '"Metric Name"' in header else read_raw_page
+    return read(text, wanted)
+
+
+def _hint(text: str) -> str:
+    if "Total Time (ns)" in text or "Time (%)" in text:
+        return ": it looks like a summary of Nsight Systems"
+    if "Section: " in text:
+        return ": it is what ncu prints for people"
+    if "traceEvents" in text:
+        return ": it is a trace for a browser, as profilers of frameworks write them"
+    return ""
