@@ -21,6 +21,8 @@ COMMANDS = {
     "roofline": "the fastest that a GPU could do some work, and which roof binds",
     "diagnose": "name what went wrong in the log of a build, a load or a run",
     "check": "validate every knowledge file and kernel",
+    "search": "find entries of the knowledge by words, misspelt ones too",
+    "graph": "draw a tree or the surroundings of an entry, with the path that metrics take",
     "show": "list and print what the knowledge base holds",
     "quickref": "the quick reference, generated from the knowledge",
     "session": "show or log what was done and learnt",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+
+from engine.actions.recommend import TARGETS
+from engine.errors import BadValueError
 
 
 def kernel_arguments(parser: ArgumentParser, *, workload: bool = True) -> None:
@@ -28,6 +31,54 @@ def gpu_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--arch", metavar="CC", help="or an architecture: 8.9 or sm_89; kb show architectures"
     )
+
+
+def metric_arguments(parser: ArgumentParser) -> None:
+    """Add the headline flags, the GPU, and any other metric."""
+    parser.add_argument(
+        "--speedup", metavar="X", help="reference time / our time; above 1 is faster"
+    )
+    parser.add_argument(
+        "--bandwidth", metavar="SHARE", help="share of peak memory bandwidth, 0 to 1"
+    )
+    parser.add_argument("--occupancy", metavar="SHARE", help="achieved occupancy, 0 to 1 or 40%%")
+    parser.add_argument("--kernel-us", metavar="US", help="kernel duration in microseconds")
+    parser.add_argument(
+        "--gpu", metavar="NAME", help="the GPU, as the driver or kb show devices says"
+    )
+    parser.add_argument(
+        "--target", choices=TARGETS, default="cuda", help="where the numbers are from"
+    )
+    parser.add_argument(
+        "--metric",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="any other metric; repeat",
+    )
+
+
+def given_flags(options: Namespace) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what ``metric_arguments`` read: values by metric id, and by headline flag.
+
+    Raises:
+        BadValueError: A metric without a value.
+    """
+    flags = {
+        "speedup": options.speedup,
+        "bandwidth": options.bandwidth,
+        "occupancy": options.occupancy,
+        "kernel-us": options.kernel_us,
+    }
+    headlines = {flag: value for flag, value in flags.items() if value is not None}
+    return dict(_pair(text) for text in options.metric), headlines
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BadValueError(f"--metric {text!r} has no value; write --metric {name}=0.5")
+    return name.strip(), value.strip()
 
 
 def json_argument(parser: ArgumentParser) -> None:

@@ -11,7 +11,8 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 
-from engine.actions.recommend import TARGETS, recommend
+from engine.actions.recommend import recommend
+from engine.cli.options import given_flags, metric_arguments
 from engine.decide.answer import Recommendation
 from engine.errors import BadValueError
 from engine.render.answers import answer_lines
@@ -19,20 +20,7 @@ from engine.render.answers import answer_lines
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "--speedup", metavar="X", help="reference time / our time; above 1 is faster"
-    )
-    parser.add_argument(
-        "--bandwidth", metavar="SHARE", help="share of peak memory bandwidth, 0 to 1"
-    )
-    parser.add_argument("--occupancy", metavar="SHARE", help="achieved occupancy, 0 to 1 or 40%%")
-    parser.add_argument("--kernel-us", metavar="US", help="kernel duration in microseconds")
-    parser.add_argument(
-        "--gpu", metavar="NAME", help="the GPU, as the driver or kb show devices says"
-    )
-    parser.add_argument(
-        "--target", choices=TARGETS, default="cuda", help="where the numbers are from"
-    )
+    metric_arguments(parser)
     parser.add_argument(
         "--profile", metavar="FILE", help="a report of Nsight Compute: .ncu-rep, or CSV pages"
     )
@@ -42,26 +30,12 @@ def arguments(parser: ArgumentParser) -> None:
         default="",
         help="name to use in the answer; with --profile a regular expression that picks kernels",
     )
-    parser.add_argument(
-        "--metric",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="any other metric; repeat",
-    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def run(options: Namespace) -> int:
     """Print the answer; return 1 when the gate says stop."""
-    flags = {
-        "speedup": options.speedup,
-        "bandwidth": options.bandwidth,
-        "occupancy": options.occupancy,
-        "kernel-us": options.kernel_us,
-    }
-    headlines = {flag: value for flag, value in flags.items() if value is not None}
-    metrics = dict(_pair(text) for text in options.metric)
+    metrics, headlines = given_flags(options)
     if options.profile is not None:
         result = _from_report(options, metrics, headlines)
     else:
@@ -92,10 +66,3 @@ def _from_report(
     return recommend_report(
         options.profile, only=options.kernel, metrics=metrics, headlines=headlines, gpu=options.gpu
     )
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise BadValueError(f"--metric {text!r} has no value; write --metric {name}=0.5")
-    return name.strip(), value.strip()

@@ -37,7 +37,7 @@ async def recommend_fix(
         str,
         Field(
             max_length=500,
-            description="Name for the answer; with profile a regular expression that picks kernels.",
+            description="Name for the answer; with profile a pattern that picks kernels.",
         ),
     ] = "",
     profile: Annotated[

@@ -1,0 +1,37 @@
+"""Draw a tree, or a bottleneck between its metrics and fixes, with the path that metrics take.
+
+kb graph performance-gate --speedup 0.3
+kb graph memory-hierarchy --bandwidth 0.9 --metric over_fetch=3 --format dot | dot -Tsvg
+kb graph uncoalesced-global-access --format json
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from engine.cli.options import given_flags, json_argument, metric_arguments
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "name", nargs="?", default="performance-gate", help="id of a tree or of a bottleneck"
+    )
+    parser.add_argument("--format", choices=("mermaid", "dot", "json"), default="mermaid")
+    metric_arguments(parser)
+    json_argument(parser)
+
+
+def run(options: Namespace) -> int:
+    """Print the picture."""
+    from engine.actions.graph import picture
+    from engine.cli.output import print_json, print_lines
+    from engine.render.pictures import dot_lines, mermaid_lines
+
+    metrics, headlines = given_flags(options)
+    drawn = picture(options.name, metrics, headlines, target=options.target, gpu=options.gpu)
+    if options.json or options.format == "json":
+        print_json(drawn)
+    else:
+        print_lines(mermaid_lines(drawn) if options.format == "mermaid" else dot_lines(drawn))
+    return 0

@@ -1,0 +1,121 @@
+"""What a picture of a part of the knowledge shows: boxes, arrows, and which of them were taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypedDict
+
+from engine.decide.gates import Walk
+from engine.model.bottleneck import Bottleneck
+from engine.model.condition import comparisons
+from engine.model.knowledge import Knowledge
+from engine.model.tree import LeadsTo, Tree
+
+
+class Box(TypedDict):
+    """A node of the picture."""
+
+    id: str
+    kind: str
+    label: str
+    taken: bool
+
+
+class Arrow(TypedDict):
+    """An edge of the picture."""
+
+    source: str
+    target: str
+    label: str
+    taken: bool
+
+
+class Picture(TypedDict):
+    """A directed graph, in the node-link form that many tools read."""
+
+    directed: bool
+    title: str
+    nodes: list[Box]
+    edges: list[Arrow]
+
+
+_WORDS = {"then": "yes", "otherwise": "no", "unknown": "not known"}
+
+
+def of_tree(tree: Tree, walked: Walk | None, asked: Mapping[str, str]) -> Picture:
+    """Return a tree with everything that its leaves lead to.
+
+    Args:
+        tree: The tree.
+        walked: The walk to highlight, or None.
+        asked: For each question its condition in words.
+    """
+    path = dict(walked.path) if walked else {}
+    end = walked.gate["id"] if walked else None
+    nodes: list[Box] = []
+    edges: list[Arrow] = []
+    for question in tree.questions:
+        label = f"{question.ask}\n{asked[question.id]}"
+        nodes.append(_box(question.id, "question", label, question.id in path))
+        goals: dict[str, list[str]] = {}
+        for branch in ("then", "otherwise", "unknown"):
+            goals.setdefault(getattr(question, branch), []).append(branch)
+        for goal, branches in goals.items():
+            label = ", ".join(_WORDS[branch] for branch in branches)
+            edges.append(_arrow(question.id, goal, label, path.get(question.id) in branches))
+    for leaf in tree.leaves:
+        label = f"{leaf.verdict}: {leaf.do[0]}"
+        nodes.append(_box(leaf.id, "leaf", label, leaf.id == end))
+        for kind, name in _goals(leaf.leads_to or LeadsTo()):
+            if all(box["id"] != f"{kind}:{name}" for box in nodes):
+                nodes.append(_box(f"{kind}:{name}", kind, name, taken=False))
+            edges.append(_arrow(leaf.id, f"{kind}:{name}", "", leaf.id == end))
+    return {"directed": True, "title": tree.title, "nodes": nodes, "edges": edges}
+
+
+def of_bottleneck(
+    bottleneck: Bottleneck, knowledge: Knowledge, known: Mapping[str, float], verdict: str
+) -> Picture:
+    """Return a bottleneck between what shows it and what cures it, with what resembles it.
+
+    Args:
+        bottleneck: The bottleneck.
+        knowledge: Knows the metrics' titles.
+        known: Metrics whose values the picture shows.
+        verdict: ``matches``, ``excluded`` or ``unknown``.
+    """
+    titles = {metric.id: metric.title for metric in knowledge.catalogue.metrics}
+    hit = verdict == "matches"
+    label = f"{bottleneck.title}\n{verdict}" if known else bottleneck.title
+    nodes = [_box(bottleneck.id, "bottleneck", label, hit)]
+    edges: list[Arrow] = []
+    for name in dict.fromkeys(leaf.metric for leaf in comparisons(bottleneck.when)):
+        value = f" {known[name]:.4g}" if name in known else ""
+        text = f"{titles.get(name, name)}\n{name}{value}"
+        nodes.append(_box(f"metric:{name}", "metric", text, name in known))
+        edges.append(_arrow(f"metric:{name}", bottleneck.id, "", name in known and hit))
+    for other in bottleneck.unless:
+        nodes.append(_box(f"bottleneck:{other.bottleneck}", "look-alike", other.bottleneck, False))
+        edges.append(_arrow(bottleneck.id, f"bottleneck:{other.bottleneck}", "or is it", False))
+    for position, fix in enumerate(bottleneck.fixes):
+        nodes.append(_box(f"fix:{fix}", "fix", fix, hit and position == 0))
+        edges.append(_arrow(bottleneck.id, f"fix:{fix}", str(position + 1), hit and not position))
+    return {"directed": True, "title": bottleneck.title, "nodes": nodes, "edges": edges}
+
+
+def _goals(to: LeadsTo) -> Iterable[tuple[str, str]]:
+    for kind, names in (
+        ("bottleneck", to.bottlenecks),
+        ("symptom", to.symptoms),
+        ("pattern", to.patterns),
+        ("metric", to.metrics),
+    ):
+        yield from ((kind, name) for name in names)
+
+
+def _box(name: str, kind: str, label: str, taken: bool) -> Box:
+    return {"id": name, "kind": kind, "label": label, "taken": taken}
+
+
+def _arrow(source: str, target: str, label: str, taken: bool) -> Arrow:
+    return {"source": source, "target": target, "label": label, "taken": taken}

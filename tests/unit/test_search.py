@@ -1,0 +1,85 @@
+"""Finding entries by ids, by what people see, and by words typed badly."""
+
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from programs import graph, knowledge
+
+from engine.graph.search import index, search
+
+
+@cache
+def everything():
+    return index(graph())
+
+
+def first(query, **how):
+    return search(everything(), query, **how)[0]
+
+
+def ids(query, **how):
+    return [hit.id for hit in search(everything(), query, **how)]
+
+
+@pytest.mark.parametrize("bottleneck", knowledge().bottlenecks, ids=lambda b: b.id)
+def test_its_own_id_finds_a_bottleneck(bottleneck):
+    assert first(bottleneck.id).id == bottleneck.id
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("coalesing", "uncoalesced-global-access"),
+        ("warp divergance", "branch-divergence"),
+        ("shared memory bank conflcts", "shared-memory-bank-conflicts"),
+        ("regsiter spiling", "register-spilling"),
+        ("tensorcores", "tensor-core-unused"),
+        ("cudagraph", "cuda-graph"),
+        ("too few blocks", "small-grid"),
+        ("nan", "nan-inf-overflow"),
+        ("undefined symbl torch", "undefined-symbol-torch-abi"),
+        ("kernel hangs while building", "jit-lock-hang"),
+        ("illegal memory access", "out-of-bounds-access"),
+        ("no kernel image", "no-kernel-image"),
+        ("exponentials roots reciprocals", "special-function-bound"),
+        ("smsp__average_warp_latency_per_inst_issued.ratio", "warp_latency_cycles"),
+        ("waits for launches", "launch-overhead-bound"),
+    ],
+)
+def test_what_people_type_finds_what_they_mean(query, wanted):
+    assert first(query).id == wanted
+
+
+def test_two_letters_that_changed_places_are_one_mistake():
+    assert "shared-memory-bank-conflicts" in ids("shared memroy")
+
+
+def test_a_kind_narrows():
+    found = search(everything(), "occupancy", kind="fix")
+
+    assert found
+    assert {hit.kind for hit in found} == {"fix"}
+
+
+def test_more_words_that_fit_count_more():
+    both = first("register spilling")
+    one = next(h for h in search(everything(), "register", most=300) if h.id == both.id)
+
+    assert both.score > one.score
+
+
+def test_at_most_so_many():
+    assert len(ids("memory", most=3)) == 3
+
+
+def test_nothing_like_it_finds_nothing():
+    assert ids("qqqqxxzz") == []
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_query(text):
+    scores = [hit.score for hit in search(everything(), text)]
+
+    assert scores == sorted(scores, reverse=True)
