@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from engine.actions.program import decision_program
 from engine.decide.program import Hardware
+from engine.decide.residency import limits_of
 from engine.decide.values import device_named
 from engine.device_math.limits import Limits
 from engine.errors import BadValueError, UnknownNameError
@@ -72,30 +73,6 @@ def either_named(gpu: str | None, architecture: str | None) -> Gpu:
             "name one of the two: a GPU (--gpu h100-sxm) or an architecture (--arch 9.0)"
         )
     return gpu_named(gpu) if gpu else architecture_named(architecture or "")
-
-
-def limits_of(hardware: Hardware, cc: str) -> Limits:
-    """Return the limits of an architecture that the program has."""
-    common, own = hardware["common"], hardware["architectures"][cc]
-    return Limits(
-        warp=common["warp"],
-        partitions=common["subpartitions"],
-        threads=own["max_threads_sm"],
-        threads_block=common["max_threads_block"],
-        blocks=own["max_blocks_sm"],
-        registers=common["regs_sm"],
-        registers_block=common["regs_block"],
-        registers_thread=common["regs_thread_max"],
-        register_unit=common["reg_alloc_unit_per_warp"],
-        shared=own["smem_sm"],
-        shared_opt_in=own["smem_optin_block"],
-        shared_static=common["static_smem_block"],
-        shared_reserved=own["smem_reserved_block"],
-        shared_unit=own["smem_gran"],
-        carveouts=tuple(size * 1024 for size in own["carveouts_kb"]),
-        barriers=own["barriers_sm"],
-        barriers_block=common["barriers_block"],
-    )
 
 
 def _gpu(hardware: Hardware, cc: str, device: str | None, facts: Mapping[str, Any]) -> Gpu:

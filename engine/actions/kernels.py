@@ -6,6 +6,7 @@ from typing import Literal
 
 from engine.actions.program import decision_program
 from engine.actions.workplace import Workplace, prepare, workload_of
+from engine.decide.symptoms import find_symptoms
 from engine.measure.bench import TIMEOUT_S as BENCH_TIMEOUT_S
 from engine.measure.bench import bench as time_variant
 from engine.measure.build import build as compile_variant
@@ -71,8 +72,13 @@ def profile(
 
 
 def build_here(place: Workplace) -> Build:
-    """Compile in a place that was prepared."""
-    return compile_variant(place.subject, place.build_root)
+    """Compile in a place that was prepared; a known failure brings its own cure."""
+    built = compile_variant(place.subject, place.build_root)
+    found = find_symptoms(decision_program(), built.error) if built.error else []
+    if not found:
+        return built
+    cure = " ".join(part for part in (found[0]["note"], found[0]["cure"]) if part)
+    return built.model_copy(update={"cure": f"{found[0]['symptom']}: {cure}"})
 
 
 def check_here(

@@ -95,7 +95,7 @@ def _answer(
         program, {**sound, **given}, device=device, kernel=launch.kernel, launch=number
     )
     answer["ncu_rules"] = [_said(rule) for rule in launch.rules]
-    answer["notes"] = notes
+    answer["notes"] = [*notes, *answer["notes"]]
     return answer
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 from engine.decide.program import Program
+from engine.decide.residency import residency
 from engine.device_math.roofline import comes_from_memory, floor_us
 from engine.device_math.waves import wave_loss
 
@@ -21,6 +22,8 @@ def complete(
     known = {name: value for name, value in measured.items() if math.isfinite(value)}
     facts = program["devices"].get(device or "", {})
     known.update((f"device.{name}", value) for name, value in facts.items())
+    for name, value in residency(program, known, device):
+        known.setdefault(name, value)
     for name, values in program["limits"].items():
         known[name] = values.get(device or "", values[""])
     _derive(program, known)

@@ -21,6 +21,7 @@ from engine.decide.gates import Walk, walk
 from engine.decide.next_metric import measure_next
 from engine.decide.program import GATE, Program
 from engine.decide.rank import ranked
+from engine.decide.residency import next_step
 
 LEVELS = ("L0", "L1", "L2", "L3", "L4")
 
@@ -70,9 +71,22 @@ def recommend(
         "suppressed": found.suppressed,
         "measure_next": ask,
         "ncu_rules": [],
-        "notes": [],
+        "notes": _notes(program, order, known, device),
         "next": _next(order, gate, ask),
     }
+
+
+def _notes(
+    program: Program, order: list[Finding], known: Mapping[str, float], device: str | None
+) -> list[str]:
+    """Name the next step of the resource that limits residency, where one does."""
+    limited = any(
+        finding.row["id"].startswith("occupancy-limited-")
+        and finding.diagnosis["verdict"] == "matches"
+        for finding in order
+    )
+    step = next_step(program, known, device) if limited else None
+    return [f"next step of the launch: {step}"] if step else []
 
 
 def recommendation(program: Program, answers: Iterable[KernelAnswer]) -> Recommendation:

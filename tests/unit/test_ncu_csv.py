@@ -106,7 +106,7 @@ def cells(name):
 def test_every_metric_is_what_the_page_says_in_our_unit(name):
     found, raw = launch(name).metrics, cells(name)
 
-    for metric, names, scale in WANTED:
+    for metric, names, scale, _ in WANTED:
         said = [raw[n][0].replace(",", "") for n in names if n in raw]
         numbers = [float(cell) for cell in said if re.fullmatch(r"[-+\d.e]+", cell)]
         expected = pytest.approx(numbers[0] * scale) if numbers else None

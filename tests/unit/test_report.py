@@ -243,7 +243,7 @@ def test_an_occupancy_of_170_percent_is_left_out_and_said(tmp_path):
     raw = "sm__warps_active.avg.pct_of_peak_sustained_active"
     (answer,) = report(altered(tmp_path, "latency_stream", **{raw: "170.0"}))
 
-    assert answer["notes"] == ["occupancy is 1.7 in the report, outside what it can be (0 to 1)"]
+    assert answer["notes"][0] == "occupancy is 1.7 in the report, outside what it can be (0 to 1)"
 
 
 def test_a_duration_of_zero_is_left_out_and_said(tmp_path):

@@ -1,0 +1,102 @@
+"""What a launch's own numbers say about a known GPU: blocks that fit, occupancy, waves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from engine.decide.program import Hardware, Program
+from engine.device_math.limits import Launch, Limits
+from engine.device_math.next_step import one_more_block
+from engine.device_math.occupancy import occupancy
+from engine.device_math.waves import waves
+
+
+def limits_of(hardware: Hardware, cc: str) -> Limits:
+    """Return the limits of an architecture that the program has."""
+    common, own = hardware["common"], hardware["architectures"][cc]
+    return Limits(
+        warp=common["warp"],
+        partitions=common["subpartitions"],
+        threads=own["max_threads_sm"],
+        threads_block=common["max_threads_block"],
+        blocks=own["max_blocks_sm"],
+        registers=common["regs_sm"],
+        registers_block=common["regs_block"],
+        registers_thread=common["regs_thread_max"],
+        register_unit=common["reg_alloc_unit_per_warp"],
+        shared=own["smem_sm"],
+        shared_opt_in=own["smem_optin_block"],
+        shared_static=common["static_smem_block"],
+        shared_reserved=own["smem_reserved_block"],
+        shared_unit=own["smem_gran"],
+        carveouts=tuple(size * 1024 for size in own["carveouts_kb"]),
+        barriers=own["barriers_sm"],
+        barriers_block=common["barriers_block"],
+    )
+
+
+def residency(
+    program: Program, known: Mapping[str, float], device: str | None
+) -> Iterator[tuple[str, float]]:
+    """Yield the metrics that follow from block, registers and shared memory on a known GPU.
+
+    Unknown in, unknown out: without the shared memory of a block nobody knows what fits, only what
+    registers and warps allow.
+    """
+    launch = _launch(known)
+    if device is None or launch is None:
+        return
+    facts = program["hardware"]["devices"][device]
+    limits = limits_of(program["hardware"], facts["cc"])
+    if launch.threads > limits.threads_block:
+        return
+    found = occupancy(limits, launch)
+    yield "limit_warps_block_count", float(found.limits.warps)
+    yield "limit_blocks_block_count", float(found.limits.blocks)
+    if found.limits.registers is not None:
+        yield "limit_registers_block_count", float(found.limits.registers)
+    if not _shared_is_known(known):
+        return
+    room = found.limits.shared_memory
+    shared = limits.blocks if room is None else min(room, limits.blocks)
+    yield "limit_shared_memory_block_count", float(shared)
+    yield "theoretical_occupancy", found.share
+    grid = known.get("grid_block_count")
+    filled = waves(int(grid), found.blocks, facts["sm_count"]) if grid else None
+    if filled:
+        yield "waves", filled.waves
+
+
+def next_step(program: Program, known: Mapping[str, float], device: str | None) -> str | None:
+    """Say what the smallest change is that makes room for one more block; None if unknown."""
+    launch = _launch(known)
+    if device is None or launch is None or not _shared_is_known(known):
+        return None
+    step = one_more_block(limits_of(program["hardware"], _cc(program, device)), launch)
+    if step is None:
+        return None
+    changes = " and ".join(
+        f"{change.field.replace('_', ' ')} {change.now} -> {change.to}" for change in step.changes
+    )
+    found = step.occupancy
+    return f"{changes} makes room for {found.blocks} blocks an SM, occupancy {found.share:.3g}"
+
+
+def _cc(program: Program, device: str) -> str:
+    return str(program["hardware"]["devices"][device]["cc"])
+
+
+def _launch(known: Mapping[str, float]) -> Launch | None:
+    threads, registers = known.get("block_thread_count"), known.get("register_count")
+    if not threads or not registers:
+        return None
+    return Launch(
+        threads=int(threads),
+        registers=int(registers),
+        static_bytes=int(known.get("static_shared_bytes", 0)),
+        dynamic_bytes=int(known.get("dynamic_shared_bytes", 0)),
+    )
+
+
+def _shared_is_known(known: Mapping[str, float]) -> bool:
+    return "static_shared_bytes" in known and "dynamic_shared_bytes" in known
