@@ -57,7 +57,7 @@ def assemble(files: list[LoadedFile], sha256: str, overlay: Path | None) -> Know
         trees=tuple(_records(files, Tree)),
         symptoms=tuple(_records(files, SymptomFamily)),
         patterns=tuple(_records(files, Pattern)),
-        workflow=_records(files, Workflow)[0],
+        workflow=_joined(files, Workflow),
         sha256=sha256,
         overlay=str(overlay) if overlay else None,
         own=frozenset(_ids(own)),

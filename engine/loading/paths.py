@@ -12,8 +12,11 @@ KNOWLEDGE = (
     "guards.yaml",
     "calibration.yaml",
     "sources.yaml",
+    "workflow.yaml",
     "bottlenecks",
     "fixes",
+    "patterns",
+    "symptoms",
     "trees",
 )
 """What a knowledge folder may hold at its top."""

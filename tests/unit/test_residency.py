@@ -29,7 +29,7 @@ def test_a_real_launch_gets_the_limits_that_ncu_reports(page):
     found = dict(residency(program(), launch.metrics, "h100-sxm"))
 
     assert {"waves", "theoretical_occupancy", "limit_registers_block_count"} <= found.keys()
-    # The driver sets no more shared memory than the other limits let a launch use; we name the most.
+    # The driver sets no more shared memory than the launch can use; we name the most.
     assert (
         found.pop("limit_shared_memory_block_count")
         >= launch.metrics["limit_shared_memory_block_count"]

@@ -1,0 +1,186 @@
+"""A project's own knowledge on top of what is shipped: what it adds, overrides and may not do."""
+
+import json
+
+import pytest
+
+from engine.actions.knowledge import here
+from engine.actions.program import decision_program
+from engine.cli import main
+from engine.errors import KnowledgeError
+from engine.loading.assemble import FOLDERS, SINGLE
+from engine.loading.paths import KNOWLEDGE, overlay_folder
+
+CARD = """\
+id: our-slow-table
+title: Our table is read again and again
+group: memory-traffic
+target: cuda
+level: L1
+definition: The table of our model does not stay in L2.
+when: {metric: dram_utilization, op: ">", value: 0.30}
+evidence: coarse
+confirm: Keep the table in shared memory and see.
+fixes: [tile-into-smem]
+cases:
+  - {name: often, metrics: {dram_utilization: 0.5}, verdict: matches}
+  - {name: seldom, metrics: {dram_utilization: 0.2}, verdict: excluded}
+sources: [kernelkb-judgement]
+"""
+THRESHOLD = """\
+thresholds:
+  - id: stop-and-profile
+    metric: speedup
+    value: 0.25
+    evidence: judgement
+    why: Our reference is a library that took years.
+    sources: [kernelkb-judgement]
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project folder to work in, with a cache of its own."""
+    (tmp_path / "kernels").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def write(project, name, text):
+    file = project / "knowledge" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def answer(capsys, *words):
+    main(["recommend", *words, "--json"])
+    return json.loads(capsys.readouterr().out)
+
+
+def complaint():
+    with pytest.raises(KnowledgeError) as caught:
+        here()
+    return str(caught.value)
+
+
+def test_every_kind_of_file_makes_a_folder_knowledge():
+    assert set(KNOWLEDGE) == {*SINGLE, *FOLDERS}
+
+
+def test_a_bottleneck_of_the_project_is_diagnosed_and_called_its_own(project, capsys):
+    write(project, "bottlenecks/memory-traffic/our-slow-table.yaml", CARD)
+    (kernel,) = answer(capsys, "--bandwidth", "0.5")["kernels"]
+    found = next(d for d in kernel["diagnoses"] if d["bottleneck"] == "our-slow-table")
+
+    assert found["verdict"] == "matches"
+    assert found["because"][0]["source"].startswith("the project's own knowledge")
+
+
+def test_the_answer_says_which_overlay_it_used(project, capsys):
+    write(project, "thresholds.yaml", THRESHOLD)
+
+    stamp = answer(capsys, "--speedup", "0.3")["knowledge"]
+    assert stamp["overlay"] == str(project / "knowledge")
+
+
+def test_a_threshold_of_the_project_counts_and_the_shipped_one_is_named(project, capsys):
+    before = answer(capsys, "--speedup", "0.3")["kernels"][0]["gate"]["id"]
+    write(project, "thresholds.yaml", THRESHOLD)
+    after = answer(capsys, "--speedup", "0.3")["kernels"][0]["gate"]["id"]
+
+    assert (before, after) == ("stop-and-profile", "close-the-gap")
+    assert "the project's own, shipped 0.5" in json.dumps(decision_program())
+
+
+def test_without_its_folder_the_shipped_knowledge_is_back(project, capsys):
+    file = write(project, "thresholds.yaml", THRESHOLD)
+    answer(capsys, "--speedup", "0.3")
+    file.unlink()
+
+    assert answer(capsys, "--speedup", "0.3")["kernels"][0]["gate"]["id"] == "stop-and-profile"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        (
+            "bottlenecks/memory-traffic/dram-bandwidth-bound.yaml",
+            CARD.replace("our-slow-table", "dram-bandwidth-bound"),
+            "bottleneck 'dram-bandwidth-bound' is shipped; a project adds entries",
+        ),
+        (
+            "thresholds.yaml",
+            THRESHOLD.replace("metric: speedup", "metric: occupancy"),
+            "threshold 'stop-and-profile' limits speedup; an override cannot limit occupancy",
+        ),
+        (
+            "bottlenecks/memory-traffic/our-slow-table.yaml",
+            CARD.replace("tile-into-smem", "tile-into-smen"),
+            "unknown fix 'tile-into-smen' (did you mean 'tile-into-smem'?)",
+        ),
+        (
+            "bottlenecks/memory-traffic/our-slow-table.yaml",
+            CARD.replace("metric: dram_utilization,", "metric: dram_utilisation,"),
+            "unknown metric 'dram_utilisation'",
+        ),
+        ("thresholds.yaml", THRESHOLD.replace("0.25", "25%"), "thresholds.0.value"),
+        ("thresholds.yaml", "thresholds: [", "thresholds.yaml"),
+        ("notes.yaml", "a: 1", "not a knowledge file"),
+    ],
+)
+def test_an_overlay_that_is_wrong_is_refused_with_file_and_line(project, name, text, says):
+    write(project, name, text)
+    write(project, "sources.yaml", "sources: []\n") if name == "notes.yaml" else None
+
+    assert says in complaint()
+
+
+def test_a_wrong_overlay_never_gives_a_diagnosis(project, capsys):
+    write(project, "thresholds.yaml", THRESHOLD.replace("metric: speedup", "metric: speeedup"))
+
+    assert main(["recommend", "--speedup", "0.3"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "knowledge/thresholds.yaml:3:5" in err
+
+
+def test_kb_check_reads_it_too(project, capsys):
+    write(
+        project,
+        "bottlenecks/memory-traffic/our-slow-table.yaml",
+        CARD.replace("dram_utilization: 0.2", "dram_utilization: 0.4"),
+    )
+
+    assert main(["check"]) == 1
+    assert "case 'seldom' gives matches, not excluded" in capsys.readouterr().out
+
+
+def test_a_folder_of_that_name_without_knowledge_is_somebody_elses(project):
+    write(project, "README.md", "our notes")
+
+    assert overlay_folder() is None
+
+
+def test_a_pattern_and_a_symptom_of_the_project_are_shown(project, capsys):
+    write(
+        project,
+        "patterns/our-way.yaml",
+        "id: our-way\ntitle: Our way\nproblem: p\npractice: q\ntriggers: [t]\nsteps: [s]\n"
+        "sources: [kernelkb-judgement]\n",
+    )
+    write(
+        project,
+        "symptoms/build.yaml",
+        "family: build\nsymptoms:\n  - id: our-proxy\n    title: Our proxy is down\n"
+        "    says: ['proxy said 502']\n    cause: c\n    cure: restart it\n    check: d\n"
+        "    pattern: our-way\n    example: proxy said 502\n    resembles: proxy said 200\n"
+        "    sources: [kernelkb-judgement]\n",
+    )
+    log = project / "log"
+    log.write_text("pip: proxy said 502\n")
+
+    assert main(["diagnose", str(log)]) == 1
+    assert "restart it" in capsys.readouterr().out
+    assert main(["check"]) == 0
