@@ -102,17 +102,19 @@ def reasons(condition: Condition, facts: Facts, wanted: bool = True) -> Iterator
 def missing(condition: Condition, facts: Facts) -> list[str]:
     """Return the quantities that still decide an unknown condition, each once, in order."""
     found: dict[str, None] = {}
+    truth, known, rows = facts.truth, facts.known, facts.table["rows"]
 
     def walk(part: Condition) -> None:
-        if holds(part, facts.truth) is not None:
-            return
-        if isinstance(part, int):
-            metric, _, limit, _ = facts.table["rows"][part]
-            names = (metric, limit)
-            found.update((n, None) for n in names if isinstance(n, str) and n not in facts.known)
-        else:
-            for inner in part[1:]:
-                walk(inner)
+        if part.__class__ is not int:
+            if holds(part, truth) is None:
+                for inner in part[1:]:
+                    walk(inner)
+        elif truth[part] is None:
+            metric, _, limit, _ = rows[part]
+            if metric not in known:
+                found[metric] = None
+            if limit.__class__ is str and limit not in known:
+                found[limit] = None
 
     walk(condition)
     return list(found)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from heapq import nlargest
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from engine.decide.answer import Advice, Diagnosis, Expectation, Reason, RuledOut, Suppressed
 from engine.decide.conditions import Facts, holds, reasons, said
@@ -16,13 +15,13 @@ _DOUBT = 0.8
 
 
 class Finding(NamedTuple):
-    """One bottleneck's verdict, with what ranking and asking further need."""
+    """A bottleneck that matches, with what ranking and asking further need."""
 
     row: BottleneckRow
     diagnosis: Diagnosis
     removed: tuple[float, float, float] | None
     open: list[Condition]
-    """Unknown conditions that would settle the verdict, or rule a look-alike out."""
+    """Unknown conditions that would rule a look-alike out."""
 
 
 def verdict(row: BottleneckRow, truth: list[bool | None]) -> str:
@@ -51,14 +50,14 @@ class Diagnosed(NamedTuple):
 
 def diagnose(program: Program, facts: Facts, target: str) -> Diagnosed:
     """Judge every bottleneck of a target, and withhold what a guard forbids."""
-    truth = facts.truth
+    truth, untouched = facts.truth, facts.touched.isdisjoint
     guards = [guard for guard in program["guards"][target] if holds(guard["when"], truth)]
     silenced: dict[str, GuardRow] = {}
     for guard in reversed(guards):  # the first guard in the file speaks
         silenced.update(dict.fromkeys(guard["bottlenecks"], guard))
     found = Diagnosed([], [], [])
     for row in program["bottlenecks"][target]:
-        outcome = verdict(row, truth)
+        outcome = "unknown" if untouched(row["leaves"]) else verdict(row, truth)
         if outcome == "unknown":
             if row["id"] not in silenced:
                 found.open.append(row)
@@ -70,34 +69,36 @@ def diagnose(program: Program, facts: Facts, target: str) -> Diagnosed:
     return found
 
 
-def supported(rows: list[BottleneckRow], facts: Facts, most: int) -> list[Finding]:
+Candidate: TypeAlias = tuple[BottleneckRow, int | None]
+"""An unknown bottleneck, and how many comparisons of its condition hold; None: nothing that it
+asks for is known."""
+
+
+def supported(rows: list[BottleneckRow], facts: Facts, most: int) -> list[Candidate]:
     """Return the unknown bottlenecks to which most already points, the best first."""
-    best = nlargest(most, rows, key=lambda row: support(row, facts))
-    return [_unknown(row, facts) for row in best]
+    truth, untouched = facts.truth, facts.touched.isdisjoint
+    found: list[Candidate] = []
+    for row in rows:
+        leaves = row["hint"]["leaves"]
+        found.append((row, None if untouched(leaves) else [truth[n] for n in leaves].count(True)))
+    found.sort(key=lambda one: one[1] or 0, reverse=True)
+    return found[:most]
 
 
-def support(row: BottleneckRow, facts: Facts) -> int:
-    """Return how many comparisons of a bottleneck's condition already hold."""
-    leaves = row["hint"]["leaves"]
-    if facts.touched.isdisjoint(leaves):
-        return 0
-    return sum(facts.truth[leaf] is True for leaf in leaves)
-
-
-def _unknown(row: BottleneckRow, facts: Facts) -> Finding:
-    nothing = facts.touched.isdisjoint(row["hint"]["leaves"])
-    diagnosis: Diagnosis = {
+def unknown(candidate: Candidate, facts: Facts) -> Diagnosis:
+    """Return what an answer says of an unknown bottleneck."""
+    row, held = candidate
+    return {
         "bottleneck": row["id"],
         "group": row["group"],
         "verdict": "unknown",
         "confidence": 0.0,
         "predicted_speedup": None,
-        "because": [] if nothing else list(reasons(row["when"], facts)),
+        "because": [] if held is None else list(reasons(row["when"], facts)),
         "ruled_out": [],
         "falsifier": None,
         "fixes": [],
     }
-    return Finding(row, diagnosis, None, [row["when"]])
 
 
 def _match(

@@ -6,12 +6,12 @@ are false, so what can exclude counts for most; what could only confirm counts l
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from engine.decide.answer import Measure
 from engine.decide.conditions import Facts, missing
-from engine.decide.diagnose import Finding, support
+from engine.decide.diagnose import Candidate, Finding
 from engine.decide.program import Condition, Program
 
 _AT_MOST = 10
@@ -36,35 +36,15 @@ _EVERY = -1
 """All bits set: settled already, whatever is collected."""
 
 
-class SupportsMask(Protocol):
-    """Knows for each open leaf the recipes, as bits, that settle it."""
-
-    def __getitem__(self, leaf: int, /) -> int:
-        """Return the bits."""
-
-
-class _Wish(NamedTuple):
-    """What would settle one open condition."""
-
-    hypothesis: str
-    sides: tuple[int, int]
-    """Recipes, as bits, that could make it false, and that could make it true."""
-    asks: list[str]
-    support: int = 0
-    """Parts of the condition that hold already."""
-
-
-class _Stake(NamedTuple):
-    """Open conditions of one kind: who could settle them, and how likely they are true."""
-
-    false: int
-    true: int
-    likely: float
+Stake: TypeAlias = tuple[int, int, float]
+"""Open conditions of one kind: the recipes, as bits, that could make them false, those that could
+make them true, and how likely they are true."""
 
 
 def measure_next(
     program: Program,
-    findings: Iterable[Finding],
+    matches: Iterable[Finding],
+    open_: Iterable[Candidate],
     facts: Facts,
     kernel: str,
     target: str,
@@ -74,69 +54,80 @@ def measure_next(
 
     Args:
         program: Knows the metrics and how to collect them.
-        findings: Matches with open look-alikes, and unknowns, the best supported first.
+        matches: Diagnoses, whose look-alikes may be open.
+        open_: Bottlenecks that are unknown, the best supported first.
         facts: What is known, and so is not asked for again.
         kernel: Name to put into the commands; empty for a placeholder.
         target: cpu or cuda.
         extra: Metrics that the gate wants, whatever the hypotheses need.
     """
-    wishes = [wish for finding in findings for wish in _wishes(program, finding, facts)]
-    wanted: dict[str, dict[str, None]] = {name: {} for name in extra}
-    for wish in wishes:
-        for name in wish.asks:
-            if name in wanted:
-                wanted[name][wish.hypothesis] = None
+    wanted: dict[str, list[str]] = {name: [] for name in extra}
+    stakes: dict[Stake, float] = {}
+    masks = _masks(program, facts)
+    for name, stake, weight, asks in _wishes(program, matches, open_, facts, masks):
+        stakes[stake] = stakes.get(stake, 0.0) + weight
+        for metric in asks:
+            if metric in wanted:
+                wanted[metric].append(name)
             else:
-                wanted[name] = {wish.hypothesis: None}
+                wanted[metric] = [name]
     rows = [_row(program, name, [], kernel, target) for name in extra]
     by_recipe = _by_recipe(program, wanted, set(extra))
-    for recipe in _by_worth(program, wishes, target):
+    for recipe in _by_worth(program, stakes, target):
         bits = program["recipes"][recipe]["collects"]
         inside = [n for at, names in by_recipe.items() if bits >> at & 1 for n in names]
         by_recipe = {at: names for at, names in by_recipe.items() if not bits >> at & 1}
-        inside.sort(key=lambda name: (program["metrics"][name]["level"], -len(wanted[name])))
         rows += [
-            _row(program, name, list(wanted[name])[:_NAMED], kernel, target, recipe)
-            for name in inside[:_OF_ONE_RECIPE]
+            _row(program, name, list(dict.fromkeys(wanted[name]))[:_NAMED], kernel, target, recipe)
+            for _, _, _, name in sorted(inside)[:_OF_ONE_RECIPE]
         ]
         if len(rows) >= _AT_MOST:
             break
     return rows[:_AT_MOST]
 
 
-def _wishes(program: Program, finding: Finding, facts: Facts) -> Iterator[_Wish]:
-    hint = finding.row["hint"]
-    name = finding.row["id"]
-    if finding.diagnosis["verdict"] == "unknown" and facts.touched.isdisjoint(hint["leaves"]):
-        yield _Wish(name, (hint["false"], hint["true"]), hint["asks"])
-        return
-    for condition in finding.open:
-        asks = _collectable(program, missing(condition, facts), facts)
-        masks = _Masks(program, facts)
-        known = finding.diagnosis["verdict"] == "matches"
-        held = 0 if known else support(finding.row, facts)
-        yield _Wish(name, sides(condition, facts.truth, masks), asks, held)
+def _wishes(
+    program: Program,
+    matches: Iterable[Finding],
+    open_: Iterable[Candidate],
+    facts: Facts,
+    masks: Sequence[int],
+) -> Iterator[tuple[str, Stake, int, list[str]]]:
+    """Yield for each open condition whose it is, its stake, its weight, and what it asks for.
+
+    The more of a condition holds already, the likelier it is and the more settling it counts.
+    """
+    for finding in matches:
+        for condition in finding.open:
+            stake = (*sides(condition, facts.truth, masks), _LIKELY)
+            asks = _collectable(program, missing(condition, facts), facts)
+            yield finding.row["id"], stake, 1, asks
+    for row, held in open_:
+        hint = row["hint"]
+        if held is None:
+            yield row["id"], (hint["false"], hint["true"], _LIKELY), 1, hint["asks"]
+            continue
+        likely = 1 - (1 - _LIKELY) ** (1 + _TELLING * held)
+        stake = (*sides(row["when"], facts.truth, masks), likely)
+        yield row["id"], stake, 1 + held, _collectable(program, missing(row["when"], facts), facts)
 
 
-class _Masks:
-    """For an open leaf the recipes that collect what it still lacks."""
-
-    def __init__(self, program: Program, facts: Facts) -> None:
-        self._program, self._facts = program, facts
-
-    def __getitem__(self, leaf: int) -> int:
-        table, known = self._program["comparisons"], self._facts.known
-        if leaf not in self._facts.touched:
-            return table["collected_by"][leaf]
-        mask = _EVERY
-        for name in table["needs"][leaf]:
-            if name not in known:
-                mask &= self._program["collectors"].get(name, 0)
-        return mask if mask != _EVERY else 0
+def _masks(program: Program, facts: Facts) -> list[int]:
+    """Return for each open leaf the recipes, as bits, that collect what it still lacks."""
+    table, known, collectors = program["comparisons"], facts.known, program["collectors"]
+    masks = table["collected_by"].copy()
+    for leaf in facts.touched:
+        if facts.truth[leaf] is None:
+            mask = _EVERY
+            for name in table["needs"][leaf]:
+                if name not in known:
+                    mask &= collectors.get(name, 0)
+            masks[leaf] = mask if mask != _EVERY else 0
+    return masks
 
 
 def sides(
-    condition: Condition, truth: Sequence[bool | None], masks: SupportsMask
+    condition: Condition, truth: Sequence[bool | None], masks: Sequence[int]
 ) -> tuple[int, int]:
     """Return the recipes, as bits, that could make a condition false, and true."""
     if condition.__class__ is int:
@@ -144,69 +135,85 @@ def sides(
         if value is None:
             return masks[condition], masks[condition]
         return (0, _EVERY) if value else (_EVERY, 0)
-    parts = [sides(part, truth, masks) for part in condition[1:]]
-    if condition[0] == "not":
-        return parts[0][1], parts[0][0]
-    either, both = (0, 1) if condition[0] == "all" else (1, 0)
+    kind = condition[0]
+    if kind == "not":
+        false, true = sides(condition[1], truth, masks)
+        return true, false
     some, every = 0, _EVERY
-    for part in parts:
-        some |= part[either]
-        every &= part[both]
-    return (some, every) if condition[0] == "all" else (every, some)
+    for part in condition[1:]:
+        if part.__class__ is int and truth[part] is None:
+            settled = masks[part]
+            some |= settled
+            every &= settled
+            continue
+        false, true = sides(part, truth, masks)
+        some |= false if kind == "all" else true
+        every &= true if kind == "all" else false
+    return (some, every) if kind == "all" else (every, some)
 
 
-def _by_worth(program: Program, wishes: list[_Wish], target: str) -> list[str]:
-    """Return the recipes that could settle something, the most settled for its cost first.
+def _by_worth(program: Program, stakes: Mapping[Stake, float], target: str) -> Iterator[str]:
+    """Yield the recipes that could settle something, the most settled for its cost first.
 
     What the recipes before could exclude already counts only as far as it would still be open.
     """
-    open_: dict[_Stake, float] = {}
-    for wish in wishes:
-        stake = _Stake(*wish.sides, 1 - (1 - _LIKELY) ** (1 + _TELLING * wish.support))
-        open_[stake] = open_.get(stake, 0.0) + 1 + wish.support
+    open_ = [(f, t, n * (1 - p), n * p) for (f, t, p), n in stakes.items()]
     recipes = program["recipes"].items()
     bits = {n: 1 << at for at, (n, r) in enumerate(recipes) if r["target"] in (None, target)}
-    order: list[str] = []
-    while bits and len(order) < _RECIPES:
-        worth = {
-            name: sum(n * _chance(stake, bit) for stake, n in open_.items())
-            / program["recipes"][name]["cost"]
-            for name, bit in bits.items()
-        }
-        best = max(worth, key=lambda name: worth[name])
-        if not worth[best]:
-            break
-        order.append(best)
-        taken = bits.pop(best)
-        open_ = {stake: n * (1 - _chance(stake, taken)) for stake, n in open_.items()}
-    return order
-
-
-def _chance(stake: _Stake, bit: int) -> float:
-    """Return the chance that a recipe settles a condition."""
-    return (1 - stake.likely) * bool(stake.false & bit) + stake.likely * bool(stake.true & bit)
+    for _ in range(min(_RECIPES, len(bits))):
+        best, most = "", 0.0
+        for name, bit in bits.items():
+            settled = 0.0
+            for false, true, if_false, if_true in open_:
+                if false & bit:
+                    settled += if_false
+                if true & bit:
+                    settled += if_true
+            worth = settled / program["recipes"][name]["cost"]
+            if worth > most:
+                best, most = name, worth
+        if not best:
+            return
+        yield best
+        bit = bits.pop(best)
+        left = [
+            1
+            - ((if_false if f & bit else 0.0) + (if_true if t & bit else 0.0))
+            / (if_false + if_true)
+            for f, t, if_false, if_true in open_
+        ]
+        open_ = [(f, t, x * n, y * n) for (f, t, x, y), n in zip(open_, left, strict=True) if n > 0]
 
 
 def _by_recipe(
-    program: Program, wanted: Iterable[str], settled: Container[str]
-) -> dict[int, list[str]]:
-    """Return the wanted metrics under the position of the recipe that collects each."""
+    program: Program, wanted: Mapping[str, list[str]], settled: Container[str]
+) -> dict[int, list[tuple[str, int, int, str]]]:
+    """Return the wanted metrics under the position of the recipe that collects each.
+
+    Each with its rank: by evidence level, then by how many hypotheses want it, then as first asked.
+    """
     position = {name: at for at, name in enumerate(program["recipes"])}
-    found: dict[int, list[str]] = {}
-    for name in wanted:
+    metrics = program["metrics"]
+    found: dict[int, list[tuple[str, int, int, str]]] = {}
+    for at, (name, wishes) in enumerate(wanted.items()):
         if name not in settled:
-            recipe = program["metrics"][name]["recipe"] or ""
-            found.setdefault(position[recipe], []).append(name)
+            row = metrics[name]
+            place = position[row["recipe"] or ""]
+            found.setdefault(place, []).append((row["level"], -len(wishes), at, name))
     return found
 
 
 def _collectable(program: Program, names: Iterable[str], facts: Facts) -> list[str]:
     """Replace derived metrics by what they follow from; drop what is known or not collectable."""
-    bases, collectors = program["bases"], program["collectors"]
+    bases, collectors, known = program["bases"], program["collectors"], facts.known
     found: dict[str, None] = {}
     for name in names:
-        for base in bases.get(name, (name,)):
-            if base not in facts.known and base in collectors:
+        if name not in bases:
+            if name in collectors:
+                found[name] = None
+            continue
+        for base in bases[name]:
+            if base in collectors and base not in known:
                 found[base] = None
     return list(found)
 

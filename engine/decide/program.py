@@ -12,7 +12,7 @@ Condition = Any
 GATE = "performance-gate"
 """The tree that every recommendation starts with."""
 
-SCHEMA = 5
+SCHEMA = 6
 """Raise it whenever the program's shape changes: caches of another shape are ignored."""
 
 
@@ -111,6 +111,8 @@ class BottleneckRow(TypedDict):
     gain: GainRow | None
     falsifier: FalsifierRow | None
     fixes: list[str]
+    leaves: list[int]
+    """Every comparison that its verdict rests on, those of look-alikes too."""
     hint: HintRow
 
 

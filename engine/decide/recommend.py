@@ -15,7 +15,7 @@ from engine.decide.answer import (
 )
 from engine.decide.conditions import compare
 from engine.decide.derive import complete
-from engine.decide.diagnose import Finding, diagnose, supported
+from engine.decide.diagnose import Finding, diagnose, supported, unknown
 from engine.decide.gain import as_speedup, combine
 from engine.decide.gates import Walk, walk
 from engine.decide.next_metric import measure_next
@@ -56,8 +56,9 @@ def recommend(
     facts = compare(program["comparisons"], known)
     gate = walk(program["trees"][GATE], facts)
     found = diagnose(program, facts, target)
-    order = ranked(found.matches, program["effort"]) + supported(found.open, facts, _OPEN)
-    ask = measure_next(program, order, facts, kernel, target, _baseline(known, gate))
+    matches = ranked(found.matches, program["effort"])
+    open_ = supported(found.open, facts, _OPEN)
+    ask = measure_next(program, matches, open_, facts, kernel, target, _baseline(known, gate))
     return {
         "kernel": kernel,
         "launch": launch,
@@ -66,25 +67,24 @@ def recommend(
         "evidence_level": (level := evidence_level(program, metrics)),
         "conclusions": _conclusions(program, f"{target}/{level}", known),
         "headroom": _headroom(known),
-        "combined_speedup": _combined(order, known),
-        "diagnoses": [row.diagnosis for row in order[: len(found.matches) + _SHOWN]],
+        "combined_speedup": _combined(matches, known),
+        "diagnoses": [
+            *(finding.diagnosis for finding in matches),
+            *(unknown(candidate, facts) for candidate in open_[:_SHOWN]),
+        ],
         "suppressed": found.suppressed,
         "measure_next": ask,
         "ncu_rules": [],
-        "notes": _notes(program, order, known, device),
-        "next": _next(order, gate, ask),
+        "notes": _notes(program, matches, known, device),
+        "next": _next(matches, gate, ask),
     }
 
 
 def _notes(
-    program: Program, order: list[Finding], known: Mapping[str, float], device: str | None
+    program: Program, matches: list[Finding], known: Mapping[str, float], device: str | None
 ) -> list[str]:
     """Name the next step of the resource that limits residency, where one does."""
-    limited = any(
-        finding.row["id"].startswith("occupancy-limited-")
-        and finding.diagnosis["verdict"] == "matches"
-        for finding in order
-    )
+    limited = any(finding.row["id"].startswith("occupancy-limited-") for finding in matches)
     step = next_step(program, known, device) if limited else None
     return [f"next step of the launch: {step}"] if step else []
 
@@ -124,10 +124,10 @@ def _headroom(known: Mapping[str, float]) -> Headroom | None:
     }
 
 
-def _combined(order: list[Finding], known: Mapping[str, float]) -> CombinedSpeedup | None:
+def _combined(matches: list[Finding], known: Mapping[str, float]) -> CombinedSpeedup | None:
     """Combine the best match of each group: within a group mechanisms remove the same cycles."""
     best: dict[str, tuple[float, float, float]] = {}
-    for finding in order:
+    for finding in matches:
         group = finding.row["group"]
         if finding.removed and finding.removed[1] > best.get(group, (0.0, 0.0, 0.0))[1]:
             best[group] = finding.removed
@@ -147,9 +147,9 @@ def _baseline(known: Mapping[str, float], gate: Walk) -> list[str]:
     return ["speedup"] if undecided and "speedup" not in known else []
 
 
-def _next(order: list[Finding], gate: Walk, ask: list[Measure]) -> list[str]:
+def _next(matches: list[Finding], gate: Walk, ask: list[Measure]) -> list[str]:
     """The one change to make if there is one, else the one command to type."""
-    best = order[0] if order and order[0].diagnosis["verdict"] == "matches" else None
+    best = matches[0] if matches else None
     if best is None or not best.diagnosis["fixes"]:
         return [*gate.do[:1], *(row["command"] for row in ask[:1]), *gate.do[1:]]
     fix = best.diagnosis["fixes"][0]

@@ -85,7 +85,7 @@ class Comparisons:
 
     def hint(self, condition: Condition) -> HintRow:
         """Return what asking comes to while nothing is known about a flat condition."""
-        leaves = list(dict.fromkeys(_leaves_of(condition)))
+        leaves = list(dict.fromkeys(leaves_of(condition)))
         nothing: list[bool | None] = [None] * len(self._seen)
         false, true = sides(condition, nothing, self.table["collected_by"])
         asks = dict.fromkeys(
@@ -97,9 +97,10 @@ class Comparisons:
         return {"leaves": leaves, "false": false, "true": true, "asks": list(asks)}
 
 
-def _leaves_of(condition: Condition) -> Iterator[int]:
+def leaves_of(condition: Condition) -> Iterator[int]:
+    """Yield the leaves of a flat condition, in its order."""
     if isinstance(condition, int):
         yield condition
     else:
         for part in condition[1:]:
-            yield from _leaves_of(part)
+            yield from leaves_of(part)

@@ -14,6 +14,7 @@ from engine.decide.program import (
     FixRow,
     GuardRow,
     LevelRow,
+    LookAlikeRow,
     MetricRow,
     Program,
     Stamp,
@@ -22,7 +23,7 @@ from engine.decide.program import (
 )
 from engine.graph.build import Graph, build_graph, covered, flow
 from engine.graph.collecting import bases_of, collectors_of, recipe_rows
-from engine.graph.comparisons import Comparisons
+from engine.graph.comparisons import Comparisons, leaves_of
 from engine.graph.device_facts import device_names, facts_of
 from engine.graph.hardware import hardware
 from engine.model.base import Target
@@ -186,20 +187,22 @@ def _ordered(graph: Graph) -> list[Bottleneck]:
 def _bottleneck(b: Bottleneck, knowledge: Knowledge, leaves: Comparisons) -> BottleneckRow:
     source = _sources(b.id, b.sources, knowledge)
     when = leaves.flat(b.when, source)
+    unless: list[LookAlikeRow] = [
+        {
+            "bottleneck": other.bottleneck,
+            "when": leaves.flat(other.when, source),
+            "because": other.because,
+        }
+        for other in b.unless
+    ]
+    every = [leaf for part in (when, *(row["when"] for row in unless)) for leaf in leaves_of(part)]
     return {
         "id": b.id,
         "group": b.group,
         "target": b.target,
         "title": b.title,
         "when": when,
-        "unless": [
-            {
-                "bottleneck": other.bottleneck,
-                "when": leaves.flat(other.when, source),
-                "because": other.because,
-            }
-            for other in b.unless
-        ],
+        "unless": unless,
         "weight": getattr(knowledge.calibration.weights, b.evidence),
         "gain": (
             {
@@ -218,6 +221,7 @@ def _bottleneck(b: Bottleneck, knowledge: Knowledge, leaves: Comparisons) -> Bot
             else None
         ),
         "fixes": list(b.fixes),
+        "leaves": list(dict.fromkeys(every)),
         "hint": leaves.hint(when),
     }
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from programs import facts, metrics, program
 
 from engine.decide.conditions import compare
-from engine.decide.diagnose import Finding, diagnose, supported
+from engine.decide.diagnose import diagnose, supported
 from engine.decide.next_metric import measure_next
 
 LEAF = {"a": 0, "b": 1, "c": 2, "a_over_b": 3, "told": 4}
@@ -59,13 +59,13 @@ def lacking(name, *missing, of="all"):
         "true": every if of == "all" else some,
         "asks": list(asks),
     }
-    diagnosis = {"verdict": "unknown"}
-    return Finding({"id": name, "hint": hint}, diagnosis, None, [when])
+    return {"id": name, "when": when, "hint": hint}
 
 
-def ask(*findings, known=(), kernel="k", extra=(), of=SMALL):
+def ask(*rows, known=(), kernel="k", extra=(), of=SMALL):
     about = compare(of["comparisons"], dict.fromkeys(known, 1.0))
-    return measure_next(of, findings, about, kernel, "cpu", extra)
+    open_ = supported(list(rows), about, 100)
+    return measure_next(of, [], open_, about, kernel, "cpu", extra)
 
 
 def names(rows):
@@ -102,8 +102,8 @@ def test_what_may_exclude_counts_for_more_than_what_could_only_confirm():
     table = {**SMALL["comparisons"], "collected_by": [0b01, 0b01, 0b10, 0b01, 0]}
     small = {**SMALL, "recipes": exclusive, "collectors": collectors, "comparisons": table}
     either, both = lacking("either", "a", "c", of="any"), lacking("both", "a", "c")
-    either.row["hint"].update({"false": 0, "true": 0b11})
-    both.row["hint"].update({"false": 0b10, "true": 0})
+    either["hint"].update({"false": 0, "true": 0b11})
+    both["hint"].update({"false": 0b10, "true": 0})
 
     assert names(ask(either, both, of=small))[0] == "c"
 
@@ -148,8 +148,8 @@ def test_nothing_open_asks_for_nothing():
 def test_every_question_is_one_that_can_be_answered(target, measured):
     about = facts(measured)
     found = diagnose(program(), about, target)
-    findings = found.matches + supported(found.open, about, 100)
-    rows = measure_next(program(), findings, about, "k", target, [])
+    open_ = supported(found.open, about, 100)
+    rows = measure_next(program(), found.matches, open_, about, "k", target, [])
 
     assert len(rows) <= 10
     assert len(set(names(rows))) == len(rows)
