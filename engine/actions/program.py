@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from engine import __version__
-from engine.decide.program import SCHEMA, Program
-from engine.loading.digest import digest
+from engine.decide.schema import SCHEMA
+from engine.loading.digest import key
 from engine.loading.paths import cache_folder, overlay_folder, shipped
+
+if TYPE_CHECKING:
+    from engine.decide.program import Program
 
 
 def decision_program(root: str | None = None) -> Program:
@@ -27,21 +30,21 @@ def decision_program(root: str | None = None) -> Program:
     """
     folder = root or shipped("knowledge")
     overlay = None if root else overlay_folder()
-    sha256 = digest(folder, overlay)
-    path = os.path.join(cache_folder(), f"program-{__version__}-{SCHEMA}-{sha256[:32]}.json")
-    program = _cached(path, sha256) or _compiled(folder, overlay, path)
+    content = key(folder, overlay)
+    path = os.path.join(cache_folder(), f"program-{__version__}-{SCHEMA}-{content}.json")
+    program = _cached(path) or _compiled(folder, overlay, path)
     program["knowledge"]["overlay"] = overlay  # the same content may lie in several projects
     return program
 
 
-def _cached(path: str, sha256: str) -> Program | None:
+def _cached(path: str) -> Program | None:
     try:
         with open(path, encoding="utf-8") as file:
-            program = cast(Program, json.load(file))
-        stamp = (program["schema"], program["knowledge"]["sha256"])
+            program = cast("Program", json.load(file))
+        schema, version = program["schema"], program["knowledge"]["version"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return program if stamp == (SCHEMA, sha256) else None
+    return program if (schema, version) == (SCHEMA, __version__) else None
 
 
 def _compiled(folder: str, overlay: str | None, path: str) -> Program:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from engine.actions.program import decision_program
-from engine.decide.answer import Recommendation
-from engine.decide.program import Program
 from engine.decide.recommend import recommend as decide
 from engine.decide.recommend import recommendation
 from engine.decide.values import device_named, metric_for_flag, parse
 from engine.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from engine.decide.answer import Recommendation
+    from engine.decide.program import Program
+
 
 TARGETS = ("cuda", "cpu")
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
 from engine.actions.recommend import recommend
 from engine.cli.options import given_flags, metric_arguments
-from engine.decide.answer import Recommendation
 from engine.errors import BadValueError
 from engine.render.answers import answer_lines
+
+if TYPE_CHECKING:
+    from engine.decide.answer import Recommendation
 
 
 def arguments(parser: ArgumentParser) -> None:

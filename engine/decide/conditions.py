@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engine.decide.answer import Reason
-from engine.decide.program import Condition, LeafTable
+if TYPE_CHECKING:
+    from engine.decide.answer import Reason
+    from engine.decide.program import Condition, LeafTable
+
 
 _OPS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from engine.decide.program import Program
 from engine.decide.residency import residency
-from engine.device_math.roofline import comes_from_memory, floor_us
-from engine.device_math.waves import wave_loss
+
+if TYPE_CHECKING:
+    from engine.decide.program import Program
 
 
 def complete(
@@ -76,6 +77,8 @@ def _apply(op: str, values: list[float]) -> float | None:
         case "latency-hiding":
             return hidden_latency(*values)
         case "wave-loss":
+            from engine.device_math.waves import wave_loss
+
             return wave_loss(values[0])
     raise AssertionError(f"the loader lets no operation {op!r} through")
 
@@ -100,6 +103,8 @@ def _roof(known: dict[str, float]) -> None:
     measured = known.get("kernel_us")
     if not measured or "attainable_speedup" in known:
         return
+    from engine.device_math.roofline import floor_us
+
     floor = known.get("floor_us") or floor_us(
         algorithmic_bytes=known.get("algorithmic_bytes") if _from_memory(known) else None,
         bandwidth_gbps=_bandwidth(known),
@@ -117,6 +122,8 @@ def _from_memory(known: Mapping[str, float]) -> bool:
     ratio = known.get("cache_ratio")
     if ratio is None and "device.l2_bytes" in known and "algorithmic_bytes" in known:
         ratio = known["algorithmic_bytes"] / known["device.l2_bytes"]
+    from engine.device_math.roofline import comes_from_memory
+
     return comes_from_memory(ratio)
 
 

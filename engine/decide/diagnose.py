@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from engine.decide.answer import Advice, Diagnosis, Expectation, Reason, RuledOut, Suppressed
 from engine.decide.conditions import Facts, holds, reasons, said
 from engine.decide.gain import as_speedup, predict
-from engine.decide.program import BottleneckRow, Condition, FalsifierRow, GuardRow, Program
+
+if TYPE_CHECKING:
+    from engine.decide.answer import Advice, Diagnosis, Expectation, Reason, RuledOut, Suppressed
+    from engine.decide.program import BottleneckRow, Condition, FalsifierRow, GuardRow, Program
+
 
 _DOUBT = 0.8
 """What is left of the confidence for each look-alike that could not be ruled out (judgement)."""
@@ -69,7 +72,7 @@ def diagnose(program: Program, facts: Facts, target: str) -> Diagnosed:
     return found
 
 
-Candidate: TypeAlias = tuple[BottleneckRow, int | None]
+Candidate: TypeAlias = "tuple[BottleneckRow, int | None]"
 """An unknown bottleneck, and how many comparisons of its condition hold; None: nothing that it
 asks for is known."""
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from engine.decide.answer import PredictedSpeedup
 from engine.decide.estimators import ESTIMATORS
-from engine.decide.program import EstimateRow, GainRow
+
+if TYPE_CHECKING:
+    from engine.decide.answer import PredictedSpeedup
+    from engine.decide.program import EstimateRow, GainRow
+
 
 _MOVES_THE_ROOF = frozenset({"traffic", "launch"})
 _SAME_WORK = frozenset({"parallelism", "latency-hiding", "barrier"})

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from engine.decide.answer import Gate
 from engine.decide.conditions import Facts, holds, reasons, said
-from engine.decide.program import TreeRow
+
+if TYPE_CHECKING:
+    from engine.decide.answer import Gate
+    from engine.decide.program import TreeRow
+
+
+GATE = "performance-gate"
+"""The tree that every recommendation starts with."""
 
 
 class Walk(NamedTuple):

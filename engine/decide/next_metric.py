@@ -7,12 +7,15 @@ are false, so what can exclude counts for most; what could only confirm counts l
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from engine.decide.answer import Measure
 from engine.decide.conditions import Facts, missing
 from engine.decide.diagnose import Candidate, Finding
-from engine.decide.program import Condition, Program
+
+if TYPE_CHECKING:
+    from engine.decide.answer import Measure
+    from engine.decide.program import Condition, Program
+
 
 _AT_MOST = 10
 """Rows worth reading; the first recipe usually settles the rest."""
@@ -72,18 +75,27 @@ def measure_next(
             else:
                 wanted[metric] = [name]
     rows = [_row(program, name, [], kernel, target) for name in extra]
-    by_recipe = _by_recipe(program, wanted, set(extra))
-    for recipe in _by_worth(program, stakes, target):
-        bits = program["recipes"][recipe]["collects"]
-        inside = [n for at, names in by_recipe.items() if bits >> at & 1 for n in names]
-        by_recipe = {at: names for at, names in by_recipe.items() if not bits >> at & 1}
-        rows += [
-            _row(program, name, list(dict.fromkeys(wanted[name]))[:_NAMED], kernel, target, recipe)
-            for _, _, _, name in sorted(inside)[:_OF_ONE_RECIPE]
-        ]
+    for recipe, names in _chosen(program, wanted, stakes, set(extra), target):
+        rows += [_row(program, n, wanted[n], kernel, target, recipe) for n in names]
         if len(rows) >= _AT_MOST:
             break
     return rows[:_AT_MOST]
+
+
+def _chosen(
+    program: Program,
+    wanted: Mapping[str, list[str]],
+    stakes: Mapping[Stake, float],
+    settled: Container[str],
+    target: str,
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield recipes, the most valuable first, with the wanted metrics that each adds."""
+    by_recipe = _by_recipe(program, wanted, settled)
+    for recipe in _by_worth(program, stakes, target):
+        bits = program["recipes"][recipe]["collects"]
+        inside = [one for at, found in by_recipe.items() if bits >> at & 1 for one in found]
+        by_recipe = {at: found for at, found in by_recipe.items() if not bits >> at & 1}
+        yield recipe, [name for *_, name in sorted(inside)[:_OF_ONE_RECIPE]]
 
 
 def _wishes(
@@ -230,7 +242,7 @@ def _row(
     command = row["command"].replace("{kernel}", _plain(kernel) or "<kernel>")
     return {
         "metric": name,
-        "separates": separates,
+        "separates": list(dict.fromkeys(separates))[:_NAMED],
         "cost": row["cost"],
         "command": command.replace("{target}", target),
     }

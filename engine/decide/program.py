@@ -9,11 +9,6 @@ from __future__ import annotations
 from typing import Any, NotRequired, TypedDict
 
 Condition = Any
-GATE = "performance-gate"
-"""The tree that every recommendation starts with."""
-
-SCHEMA = 6
-"""Raise it whenever the program's shape changes: caches of another shape are ignored."""
 
 
 class LeafTable(TypedDict):
@@ -36,7 +31,6 @@ class LeafTable(TypedDict):
 class MetricRow(TypedDict):
     """What deciding must know about a metric."""
 
-    title: str
     unit: str
     low: float
     high: float | None
@@ -104,7 +98,6 @@ class BottleneckRow(TypedDict):
     id: str
     group: str
     target: str
-    title: str
     when: Condition
     unless: list[LookAlikeRow]
     weight: float

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import isfinite
+from typing import TYPE_CHECKING
 
-from engine.decide.answer import (
-    CombinedSpeedup,
-    Conclusions,
-    Headroom,
-    KernelAnswer,
-    Measure,
-    Recommendation,
-)
-from engine.decide.conditions import compare
+from engine.decide.conditions import Facts, compare
 from engine.decide.derive import complete
-from engine.decide.diagnose import Finding, diagnose, supported, unknown
+from engine.decide.diagnose import Candidate, Finding, diagnose, supported, unknown
 from engine.decide.gain import as_speedup, combine
-from engine.decide.gates import Walk, walk
+from engine.decide.gates import GATE, Walk, walk
 from engine.decide.next_metric import measure_next
-from engine.decide.program import GATE, Program
 from engine.decide.rank import ranked
 from engine.decide.residency import next_step
+
+if TYPE_CHECKING:
+    from engine.decide.answer import (
+        CombinedSpeedup,
+        Conclusions,
+        Diagnosis,
+        Headroom,
+        KernelAnswer,
+        Measure,
+        Recommendation,
+    )
+    from engine.decide.program import Program
+
 
 LEVELS = ("L0", "L1", "L2", "L3", "L4")
 
@@ -45,15 +50,12 @@ def recommend(
 
     Args:
         program: The flattened knowledge.
-        metrics: Values by metric id, in the metric's unit; non-finite values count as absent.
+        metrics: Values by metric id, in its unit; what is not finite counts as absent.
         target: ``cuda`` or ``cpu``.
         device: Our id of the GPU, None if unknown.
-        kernel: Its name, for the answer and the commands in it; may be empty.
-        launch: Which launch of that kernel in a report, from 0.
+        kernel: Its name, for the answer; ``launch`` says which of its launches.
     """
-    metrics = {name: value for name, value in metrics.items() if isfinite(value)}
-    known = complete(program, metrics, device)
-    facts = compare(program["comparisons"], known)
+    facts = compare(program["comparisons"], known := complete(program, metrics, device))
     gate = walk(program["trees"][GATE], facts)
     found = diagnose(program, facts, target)
     matches = ranked(found.matches, program["effort"])
@@ -68,16 +70,21 @@ def recommend(
         "conclusions": _conclusions(program, f"{target}/{level}", known),
         "headroom": _headroom(known),
         "combined_speedup": _combined(matches, known),
-        "diagnoses": [
-            *(finding.diagnosis for finding in matches),
-            *(unknown(candidate, facts) for candidate in open_[:_SHOWN]),
-        ],
+        "diagnoses": _diagnoses(matches, open_, facts),
         "suppressed": found.suppressed,
         "measure_next": ask,
         "ncu_rules": [],
         "notes": _notes(program, matches, known, device),
         "next": _next(matches, gate, ask),
     }
+
+
+def _diagnoses(matches: list[Finding], open_: list[Candidate], facts: Facts) -> list[Diagnosis]:
+    """Return every match, and the unknown ones to which most points."""
+    return [
+        *(finding.diagnosis for finding in matches),
+        *(unknown(candidate, facts) for candidate in open_[:_SHOWN]),
+    ]
 
 
 def _notes(
@@ -96,7 +103,8 @@ def recommendation(program: Program, answers: Iterable[KernelAnswer]) -> Recomme
 
 def evidence_level(program: Program, metrics: Mapping[str, float]) -> str:
     """Return the highest level that one of the metrics belongs to."""
-    levels = [program["metrics"][name]["level"] for name in metrics if name in program["metrics"]]
+    rows = program["metrics"]
+    levels = [rows[n]["level"] for n, value in metrics.items() if n in rows and isfinite(value)]
     return max((level for level in levels if level in LEVELS), default="L0")
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
-from engine.decide.program import Program, SymptomRow
+if TYPE_CHECKING:
+    from engine.decide.program import Program, SymptomRow
 
 
 class FoundSymptom(TypedDict):

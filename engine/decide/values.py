@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from engine.decide.program import MetricRow, Program
 from engine.errors import BadValueError, UnknownNameError
+
+if TYPE_CHECKING:
+    from engine.decide.program import MetricRow, Program
+
 
 _PERCENT = 1.5
 """From here on a share was probably typed as a percentage; 1.01 is a counter's jitter instead."""

@@ -9,7 +9,6 @@ import networkx as nx
 
 from engine import __version__
 from engine.decide.program import (
-    SCHEMA,
     BottleneckRow,
     FixRow,
     GuardRow,
@@ -21,6 +20,7 @@ from engine.decide.program import (
     SymptomRow,
     TreeRow,
 )
+from engine.decide.schema import SCHEMA
 from engine.graph.build import Graph, build_graph, covered, flow
 from engine.graph.collecting import bases_of, collectors_of, recipe_rows
 from engine.graph.comparisons import Comparisons, leaves_of
@@ -135,7 +135,6 @@ def _raw_names(knowledge: Knowledge) -> dict[str, list[Json]]:
 
 def _metric(metric: Metric) -> MetricRow:
     return {
-        "title": metric.title,
         "unit": metric.unit,
         "low": metric.range[0],
         "high": metric.range[1],
@@ -200,7 +199,6 @@ def _bottleneck(b: Bottleneck, knowledge: Knowledge, leaves: Comparisons) -> Bot
         "id": b.id,
         "group": b.group,
         "target": b.target,
-        "title": b.title,
         "when": when,
         "unless": unless,
         "weight": getattr(knowledge.calibration.weights, b.evidence),

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
+from collections.abc import Iterator
+from typing import Any
+
+try:  # hashlib would load OpenSSL for it, and that costs a twentieth of a start
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
 
 
 def files_of(root: str) -> list[str]:
@@ -16,19 +22,34 @@ def files_of(root: str) -> list[str]:
     return sorted(found)
 
 
-def digest(root: str, overlay: str | None = None) -> str:
-    """Return the SHA-256 of every knowledge file's relative path and bytes.
+def key(root: str, overlay: str | None = None) -> str:
+    """Return 128 bits of BLAKE2b over every knowledge file's relative path and bytes.
 
     Args:
         root: The knowledge folder.
         overlay: A project's own folder on top of it, None if there is none.
     """
-    running = hashlib.sha256()
+    return _over(blake2b(digest_size=16), root, overlay)
+
+
+def digest(root: str, overlay: str | None = None) -> str:
+    """Return the SHA-256 of the same: what an answer says it was made from."""
+    from hashlib import sha256
+
+    return _over(sha256(), root, overlay)
+
+
+def _over(running: Any, root: str, overlay: str | None) -> str:
+    for part in _parts(root, overlay):
+        running.update(part)
+    return str(running.hexdigest())
+
+
+def _parts(root: str, overlay: str | None) -> Iterator[bytes]:
     for folder in (root, overlay) if overlay else (root,):
         for relative in files_of(folder):
             with open(os.path.join(folder, relative), "rb") as file:
                 body = file.read()
-            running.update(f"{relative}\0{len(body)}\0".encode())
-            running.update(body)
-        running.update(b"\0\0")
-    return running.hexdigest()
+            yield f"{relative}\0{len(body)}\0".encode()
+            yield body
+        yield b"\0\0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import get_args
 
-from engine.decide.program import GATE
+from engine.decide.gates import GATE
 from engine.model.bottleneck import Group
 from engine.model.knowledge import Knowledge
 from engine.model.tree import Tree

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 from mcp.types import CallToolResult, ToolAnnotations
@@ -16,38 +17,45 @@ ANNOTATIONS = ToolAnnotations(
 )
 
 Number = Annotated[float, Field(strict=True)] | str | None
+Speedup = Annotated[Number, Field(description="Reference time / our time; above 1 is faster.")]
+Bandwidth = Annotated[
+    Number, Field(description="Share of peak memory bandwidth, 0 to 1, or a text like '40%'.")
+]
+Occupancy = Annotated[
+    Number, Field(description="Achieved occupancy, 0 to 1, or a text like '40%'.")
+]
+Microseconds = Annotated[Number, Field(description="Kernel duration in microseconds.")]
+Gpu = Annotated[str | None, Field(description="GPU as the driver names it.")]
+Target = Annotated[
+    Literal["cuda", "cpu"], Field(description="Where the numbers come from. Default cuda.")
+]
+Kernel = Annotated[
+    str,
+    Field(
+        max_length=500,
+        description="Name for the answer; with profile a pattern that picks kernels.",
+    ),
+]
+Report = Annotated[
+    str | None,
+    Field(description="Path of a report of Nsight Compute: .ncu-rep, or raw or details CSV."),
+]
+Metrics = Annotated[
+    dict[str, float | str] | None,
+    Field(description="Any other metric by id, such as over_fetch or waves."),
+]
 
 
 async def recommend_fix(
-    speedup: Annotated[
-        Number, Field(description="Reference time / our time; above 1 is faster.")
-    ] = None,
-    bandwidth: Annotated[
-        Number, Field(description="Share of peak memory bandwidth, 0 to 1, or a text like '40%'.")
-    ] = None,
-    occupancy: Annotated[
-        Number, Field(description="Achieved occupancy, 0 to 1, or a text like '40%'.")
-    ] = None,
-    kernel_us: Annotated[Number, Field(description="Kernel duration in microseconds.")] = None,
-    gpu: Annotated[str | None, Field(description="GPU as the driver names it.")] = None,
-    target: Annotated[
-        Literal["cuda", "cpu"], Field(description="Where the numbers come from. Default cuda.")
-    ] = "cuda",
-    kernel: Annotated[
-        str,
-        Field(
-            max_length=500,
-            description="Name for the answer; with profile a pattern that picks kernels.",
-        ),
-    ] = "",
-    profile: Annotated[
-        str | None,
-        Field(description="Path of a report of Nsight Compute: .ncu-rep, or raw or details CSV."),
-    ] = None,
-    metrics: Annotated[
-        dict[str, float | str] | None,
-        Field(description="Any other metric by id, such as over_fetch or waves."),
-    ] = None,
+    speedup: Speedup = None,
+    bandwidth: Bandwidth = None,
+    occupancy: Occupancy = None,
+    kernel_us: Microseconds = None,
+    gpu: Gpu = None,
+    target: Target = "cuda",
+    kernel: Kernel = "",
+    profile: Report = None,
+    metrics: Metrics = None,
 ) -> Annotated[CallToolResult, Recommendation]:
     """Say whether to go on, what limits a kernel, and the one change to make, or what to measure.
 
@@ -67,13 +75,10 @@ async def recommend_fix(
     headlines = {flag: value for flag, value in given.items() if value is not None}
     more = metrics or {}
     if profile is None:
-        answer = await in_thread(
-            lambda: recommend(more, headlines=headlines, target=target, gpu=gpu, kernel=kernel)
-        )
+        ask = partial(recommend, more, headlines=headlines, target=target, gpu=gpu, kernel=kernel)
     else:
-        answer = await in_thread(
-            lambda: recommend_report(
-                profile, only=kernel, metrics=more, headlines=headlines, gpu=gpu
-            )
+        ask = partial(
+            recommend_report, profile, only=kernel, metrics=more, headlines=headlines, gpu=gpu
         )
+    answer = await in_thread(ask)
     return compact(Recommendation.model_validate(answer))
