@@ -91,9 +91,8 @@ def _answer(
     notes: list[str] = []
     device = device_named(program, gpu) if gpu else _device(program, launch, notes)
     sound = dict(_sound(program, launch, notes))
-    answer = recommend(
-        program, {**sound, **given}, device=device, kernel=launch.kernel, launch=number
-    )
+    answer = recommend(program, {**sound, **given}, device=device, kernel=launch.kernel)
+    answer["launch"] = number
     answer["ncu_rules"] = [_said(rule) for rule in launch.rules]
     answer["notes"] = [*notes, *answer["notes"]]
     return answer

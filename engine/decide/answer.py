@@ -134,6 +134,7 @@ class KernelAnswer(TypedDict):
     headroom: Headroom | None
     combined_speedup: CombinedSpeedup | None
     diagnoses: list[Diagnosis]
+    open_count: int
     suppressed: list[Suppressed]
     measure_next: list[Measure]
     ncu_rules: list[RuleSaid]

@@ -44,7 +44,6 @@ def recommend(
     target: str = "cuda",
     device: str | None = None,
     kernel: str = "",
-    launch: int = 0,
 ) -> KernelAnswer:
     """Say whether to go on, what limits the kernel, what to change, or what to measure.
 
@@ -53,7 +52,7 @@ def recommend(
         metrics: Values by metric id, in its unit; what is not finite counts as absent.
         target: ``cuda`` or ``cpu``.
         device: Our id of the GPU, None if unknown.
-        kernel: Its name, for the answer; ``launch`` says which of its launches.
+        kernel: Its name, for the answer and the commands in it; may be empty.
     """
     facts = compare(program["comparisons"], known := complete(program, metrics, device))
     gate = walk(program["trees"][GATE], facts)
@@ -63,7 +62,7 @@ def recommend(
     ask = measure_next(program, matches, open_, facts, kernel, target, _baseline(known, gate))
     return {
         "kernel": kernel,
-        "launch": launch,
+        "launch": 0,
         "device": device,
         "gate": gate.gate,
         "evidence_level": (level := evidence_level(program, metrics)),
@@ -71,6 +70,7 @@ def recommend(
         "headroom": _headroom(known),
         "combined_speedup": _combined(matches, known),
         "diagnoses": _diagnoses(matches, open_, facts),
+        "open_count": len(found.open),
         "suppressed": found.suppressed,
         "measure_next": ask,
         "ncu_rules": [],

@@ -149,6 +149,9 @@ class KernelAnswer(Record):
     combined_speedup: CombinedSpeedup | None
     """Null unless changes of at least two groups can be priced."""
     diagnoses: tuple[Diagnosis, ...]
+    """Every match, then the unknown ones to which most points."""
+    open_count: int
+    """Bottlenecks that stay unknown, those not listed included."""
     suppressed: tuple[Suppressed, ...]
     measure_next: tuple[Measure, ...]
     ncu_rules: tuple[RuleSaid, ...]

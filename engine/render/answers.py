@@ -12,6 +12,9 @@ Answer = Mapping[str, Any]
 
 _UNKNOWN_SHOWN = 4
 
+_NAMED = 6
+"""Hypotheses that one line of what to measure names."""
+
 
 def advice_line(answer: Answer) -> str:
     """Say the best diagnosis and its first fix in one sentence, or what is lacking."""
@@ -102,7 +105,8 @@ def _diagnoses(answer: Answer) -> Iterator[str]:
         if diagnosis["falsifier"]:
             yield f"     revert unless {diagnosis['falsifier']['expect']}"
     if unknown:
-        more = f" and {len(unknown) - _UNKNOWN_SHOWN} more" if len(unknown) > _UNKNOWN_SHOWN else ""
+        left = answer["open_count"] - len(unknown[:_UNKNOWN_SHOWN])
+        more = f" and {left} more" if left else ""
         yield f"Still possible: {', '.join(unknown[:_UNKNOWN_SHOWN])}{more}"
 
 
@@ -145,7 +149,8 @@ def _measure(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield "Measure next"
     for command, found in commands.items():
         separates = list(dict.fromkeys(name for row in found for name in row["separates"]))
-        about = f": settles {', '.join(separates)}" if separates else ""
+        more = f" and {len(separates) - _NAMED} more" if len(separates) > _NAMED else ""
+        about = f": settles {', '.join(separates[:_NAMED])}{more}" if separates else ""
         yield f"  {', '.join(row['metric'] for row in found)}{about}"
         yield f"    $ {command}"
 

@@ -42,6 +42,7 @@ def test_the_keys_are_those_of_the_contract():
         "conclusions",
         "combined_speedup",
         "ncu_rules",
+        "open_count",
         "notes",
     }
 
