@@ -27,6 +27,8 @@ KINDS = (
     "patterns",
     "symptoms",
     "workflow",
+    "stop-rules",
+    "preflight",
     "kernels",
 )
 
@@ -104,12 +106,14 @@ def _listed(knowledge: Knowledge) -> dict[str, dict[str, BaseModel]]:
         "patterns": knowledge.patterns,
         "symptoms": tuple(s for family in knowledge.symptoms for s in family.symptoms),
         "workflow": knowledge.workflow.phases,
+        "stop-rules": knowledge.workflow.stop_rules,
+        "preflight": knowledge.workflow.preflight,
     }
     return {kind: {entry.id: entry for entry in found} for kind, found in entries.items()}
 
 
 def _title(record: BaseModel) -> str:
-    for field in ("title", "do", "why"):
+    for field in ("title", "check", "do", "why"):
         if hasattr(record, field):
             return str(getattr(record, field))
     return ""

@@ -16,8 +16,9 @@ class Gate(TypedDict):
 
 
 class Headroom(TypedDict):
-    """Microseconds, and their ratio."""
+    """Microseconds, their ratio, and the roof that holds."""
 
+    bound: str | None
     floor_us: float
     measured_us: float
     attainable_speedup: float

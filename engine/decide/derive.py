@@ -10,6 +10,7 @@ from engine.decide.residency import residency
 
 if TYPE_CHECKING:
     from engine.decide.program import Program
+    from engine.device_math.roofline import Roof
 
 
 def complete(
@@ -103,18 +104,26 @@ def _roof(known: dict[str, float]) -> None:
     measured = known.get("kernel_us")
     if not measured or "attainable_speedup" in known:
         return
-    from engine.device_math.roofline import floor_us
-
-    floor = known.get("floor_us") or floor_us(
-        algorithmic_bytes=known.get("algorithmic_bytes") if _from_memory(known) else None,
-        bandwidth_gbps=_bandwidth(known),
-        flops=known.get("algorithmic_flop_count"),
-        peak_tflops=known.get("device.peak_tflops"),
-        launch_floor_us=known.get("launch_floor_us"),
-    )
+    roof = None if known.get("floor_us") else binding_roof(known)
+    floor = roof.floor_us if roof else known.get("floor_us")
     if floor and math.isfinite(floor) and math.isfinite(measured / floor):
         known["floor_us"] = floor
         known["attainable_speedup"] = measured / floor
+
+
+def binding_roof(known: Mapping[str, float]) -> Roof | None:
+    """Return the roof that a kernel with this work reaches first, None if no roof is known."""
+    from engine.device_math.roofline import binding, roofs
+
+    return binding(
+        roofs(
+            algorithmic_bytes=known.get("algorithmic_bytes") if _from_memory(known) else None,
+            bandwidth_gbps=_bandwidth(known),
+            flops=known.get("algorithmic_flop_count"),
+            peak_tflops=known.get("device.peak_tflops"),
+            launch_floor_us=known.get("launch_floor_us"),
+        )
+    )
 
 
 def _from_memory(known: Mapping[str, float]) -> bool:

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from engine.decide.conditions import Facts, compare
-from engine.decide.derive import complete
+from engine.decide.derive import binding_roof, complete
 from engine.decide.diagnose import Candidate, Finding, diagnose, supported, unknown
 from engine.decide.gain import as_speedup, combine
 from engine.decide.gates import GATE, Walk, walk
@@ -125,7 +125,10 @@ def _conclusions(program: Program, level: str, known: Mapping[str, float]) -> Co
 def _headroom(known: Mapping[str, float]) -> Headroom | None:
     if not {"floor_us", "kernel_us", "attainable_speedup"} <= known.keys():
         return None
+    roof = binding_roof(known)
+    holds = roof is not None and roof.floor_us == known["floor_us"]
     return {
+        "bound": roof.name if roof and holds else None,
         "floor_us": known["floor_us"],
         "measured_us": known["kernel_us"],
         "attainable_speedup": known["attainable_speedup"],

@@ -22,6 +22,8 @@ class Gate(Record):
 class Headroom(Record):
     """How far the kernel is from the fastest that this machine could do the same work."""
 
+    bound: Literal["memory", "compute", "launch"] | None
+    """The roof that is reached first; null when the floor was given, not worked out."""
     floor_us: float
     measured_us: float
     attainable_speedup: float

@@ -73,10 +73,12 @@ def _price(diagnosis: Mapping[str, Any]) -> str:
     return f", predicted {gain['point']:.3g}x [{gain['low']:.3g}, {gain['high']:.3g}]"
 
 
-def _headroom(room: Mapping[str, float] | None) -> Iterator[str]:
+def _headroom(room: Mapping[str, Any] | None) -> Iterator[str]:
     if room:
+        bound = f" by {room['bound']}" if room["bound"] else ""
+        floor, measured = duration(room["floor_us"]), duration(room["measured_us"])
         yield (
-            f"  floor {duration(room['floor_us'])}, measured {duration(room['measured_us'])}: "
+            f"  floor {floor}{bound}, measured {measured}: "
             f"at most {room['attainable_speedup']:.3g}x faster"
         )
 

@@ -107,7 +107,7 @@ def test_nothing_found_is_said(capsys):
     assert "nothing fits" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("kind", ["patterns", "symptoms", "workflow"])
+@pytest.mark.parametrize("kind", ["patterns", "symptoms", "workflow", "stop-rules", "preflight"])
 def test_the_new_kinds_are_listed(capsys, kind):
     assert len(printed(capsys, "show", kind).splitlines()) >= 5
 

@@ -66,6 +66,7 @@ def test_the_same_attention_made_correct_fills_two_sms_of_58():
 
     assert {"small-grid", "tensor-core-unused", "problem-too-small"} <= set(matches(answer))
     assert answer["headroom"]["floor_us"] == 2.5
+    assert answer["headroom"]["bound"] == "launch"
     assert speedup(answer, "small-grid", "high") == pytest.approx(58 / 2, rel=0.01)
     assert not {"vectorize-128b", "launch-bounds", "reduce-live-range"} & set(fixes(answer))
     assert "dram-bandwidth-bound" not in matches(answer)

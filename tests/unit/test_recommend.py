@@ -367,7 +367,23 @@ def test_no_numbers_at_all_ask_for_a_baseline_first():
 def test_the_headroom_is_what_was_measured_over_the_floor():
     answer = ask(kernel_us=100.0, floor_us=25.0)
 
-    assert answer["headroom"] == {"floor_us": 25.0, "measured_us": 100.0, "attainable_speedup": 4.0}
+    assert answer["headroom"] == {
+        "bound": None, "floor_us": 25.0, "measured_us": 100.0, "attainable_speedup": 4.0
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("work", "bound"),
+    [
+        ({"algorithmic_bytes": 1e9}, "memory"),
+        ({"algorithmic_bytes": 1e9, "algorithmic_flop_count": 1e15}, "compute"),
+        ({"algorithmic_flop_count": 1e6, "launch_floor_us": 2.0}, "launch"),
+    ],
+)
+def test_the_roof_that_holds_is_named(work, bound):
+    answer = ask("h100-sxm", kernel_us=1e6, **work)
+
+    assert answer["headroom"]["bound"] == bound
 
 
 def test_a_look_alike_that_was_ruled_out_is_named_with_the_number():
