@@ -210,7 +210,8 @@ class Program(TypedDict):
     bases: dict[str, list[str]]
     """For each derived metric what it comes down to: metrics that a tool collects, device facts."""
     raw_names: dict[str, list[Any]]
-    """Per metric ``[[raw name, …], scale, [section/title, …]]`` in Nsight Compute's reports."""
+    """Per metric ``[[raw name, …], scale, [section/title, …], whether 0 is a value]`` in Nsight
+    Compute's reports."""
     recipes: dict[str, RecipeRow]
     limits: dict[str, dict[str, float]]
     """``limit.<threshold>`` by device, and for any other device under ``""``."""

@@ -129,7 +129,13 @@ def _symptoms(knowledge: Knowledge) -> list[SymptomRow]:
 def _raw_names(knowledge: Knowledge) -> dict[str, list[Json]]:
     found = [m for m in knowledge.catalogue.metrics if "ncu" in m.raw]
     return {
-        m.id: [list(m.raw["ncu"]), m.raw_scale, list(m.raw.get("ncu-details", ()))] for m in found
+        m.id: [
+            list(m.raw["ncu"]),
+            m.raw_scale,
+            list(m.raw.get("ncu-details", ())),
+            m.raw_zero == "known",
+        ]
+        for m in found
     }
 
 

@@ -67,6 +67,8 @@ class Metric(Record):
     name is ``section/title``."""
     raw_scale: float = 1.0
     """What a raw value is multiplied by to reach this metric's unit."""
+    raw_zero: Literal["known", "unknown"] = "known"
+    """Whether a raw 0 is a value, or what a tool reports of an average over nothing."""
     derive: Derivation | None = None
     recipe: Slug | None = None
     """The recipe that collects it; null for what only the caller can say, or what is derived."""

@@ -21,6 +21,14 @@ class RawName(NamedTuple):
     scale: float
     titles: tuple[str, ...] = ()
     """``section/title`` on the details page."""
+    zero: bool = True
+    """Whether 0 is a value; else it is an average over nothing."""
+
+    def value(self, raw: float | None, unit: str) -> float | None:
+        """Return a raw value in the metric's unit, None where it says nothing."""
+        if raw is None or (raw == 0 and not self.zero):
+            return None
+        return raw * self.scale * base_scale(unit)
 
 
 class NcuRule(NamedTuple):
@@ -51,7 +59,10 @@ class Launch(NamedTuple):
 def wanted_metrics(program: Program) -> list[RawName]:
     """Return how every metric of a program that reports can hold is found in one."""
     rows = program["raw_names"].items()
-    return [RawName(m, tuple(names), scale, tuple(titles)) for m, (names, scale, titles) in rows]
+    return [
+        RawName(metric, tuple(names), scale, tuple(titles), zero)
+        for metric, (names, scale, titles, zero) in rows
+    ]
 
 
 def base_scale(unit: str) -> float:

@@ -11,7 +11,7 @@ import csv
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.errors import KbError
-from engine.profiles.launch import Launch, RawName, base_scale, number
+from engine.profiles.launch import Launch, RawName, number
 
 NAME = "Kernel Name"
 _DEVICE = "device__attribute_display_name"
@@ -81,7 +81,7 @@ def _metrics(
     for one in wanted:
         for name in one.names:
             if name in columns:
-                value = number(row[columns[name]])
+                value = one.value(number(row[columns[name]]), units[columns[name]])
                 if value is not None:
-                    yield one.metric, value * one.scale * base_scale(units[columns[name]])
+                    yield one.metric, value
                     break

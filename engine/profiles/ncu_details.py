@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from engine.errors import KbError
-from engine.profiles.launch import Launch, NcuRule, RawName, base_scale, estimate, number
+from engine.profiles.launch import Launch, NcuRule, RawName, estimate, number
 from engine.profiles.ncu_csv import NAME, table
 
 _CURE = "write one with: ncu --import REPORT --csv --page details"
@@ -49,9 +49,10 @@ def _launch(rows: Sequence[Row], titles: Mapping[str, RawName]) -> Launch:
 def _metrics(rows: Sequence[Row], titles: Mapping[str, RawName]) -> Iterator[tuple[str, float]]:
     for row in rows:
         one = titles.get(f"{row['Section Name']}/{row['Metric Name']}")
-        value = number(row.get("Metric Value", "")) if one else None
+        raw = number(row.get("Metric Value", "")) if one else None
+        value = one.value(raw, row.get("Metric Unit", "")) if one else None
         if one and value is not None:
-            yield one.metric, value * one.scale * base_scale(row.get("Metric Unit", ""))
+            yield one.metric, value
 
 
 def _rules(rows: Sequence[Row]) -> Iterator[NcuRule]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import KbError
-from engine.profiles.launch import Launch, NcuRule, RawName, base_scale, estimate
+from engine.profiles.launch import Launch, NcuRule, RawName, estimate
 from engine.profiles.ncu_csv import read_raw_page
 from engine.profiles.ncu_details import read_details_page
 
@@ -67,8 +67,10 @@ def _metrics(action: Any, wanted: Sequence[RawName]) -> Iterator[tuple[str, floa
         for name in one.names:
             metric = action.metric_by_name(name)
             value = metric.value() if metric is not None and metric.has_value() else None
-            if isinstance(value, int | float) and value - value == 0:
-                yield one.metric, value * one.scale * base_scale(metric.unit())
+            finite = isinstance(value, int | float) and value - value == 0
+            known = one.value(value if finite else None, metric.unit() if finite else "")
+            if known is not None:
+                yield one.metric, known
                 break
 
 

@@ -106,10 +106,11 @@ def cells(name):
 def test_every_metric_is_what_the_page_says_in_our_unit(name):
     found, raw = launch(name).metrics, cells(name)
 
-    for metric, names, scale, _ in WANTED:
+    for metric, names, scale, _, zero in WANTED:
         said = [raw[n][0].replace(",", "") for n in names if n in raw]
         numbers = [float(cell) for cell in said if re.fullmatch(r"[-+\d.e]+", cell)]
-        expected = pytest.approx(numbers[0] * scale) if numbers else None
+        told = numbers and (numbers[0] or zero)
+        expected = pytest.approx(numbers[0] * scale) if told else None
 
         assert found.get(metric) == expected
 
@@ -243,3 +244,11 @@ def test_the_finished_softmax_gets_no_change_to_make():
 
     assert answer["gate"]["verdict"] == "done"
     assert not any("change one thing" in step for step in answer["next"])
+
+
+@pytest.mark.parametrize(("zero", "kept"), [(True, {"m": 0.0}), (False, {})])
+def test_an_average_over_nothing_is_unknown(zero, kept):
+    """Of a kernel whose loads all bypass registers ncu reports 0 useful bytes a sector."""
+    (found,) = read_raw_page(small("0"), [RawName("m", ("m",), 1.0, (), zero)])
+
+    assert found.metrics == kept
