@@ -1,0 +1,71 @@
+"""Kernels of PyTorch, cuBLAS, cuDNN and CUB on an H100: tuned code, of which little should be said.
+
+What they showed to be wrong when they were first seen has been corrected. Each row names the first
+cause that a reader of the profile would grant, or None where nothing stands out, and what would be
+wrong to say.
+"""
+
+from pathlib import Path
+
+import pytest
+from programs import program
+
+from engine.decide.recommend import recommend
+from engine.profiles.launch import wanted_metrics
+from engine.profiles.ncu_csv import read_raw_page
+
+PAGE = Path(__file__).parents[1] / "data" / "ncu" / "library" / "torch_operations.csv"
+LAUNCHES = read_raw_page(PAGE.read_text(), wanted_metrics(program()))
+TENSOR = {"occupancy-limited-registers", "occupancy-limited-shared-memory", "low-ilp"}
+COALESCED = {"uncoalesced-global-access", "partial-sector-writes"}
+
+FIRST = {
+    "gemm_fp16": ("tensor-pipe-saturated", TENSOR | COALESCED | {"l1tex-bandwidth-bound"}),
+    "gemm_fp32": ("compute-pipe-bound", COALESCED | {"occupancy-limited-registers"}),
+    "gemm_skinny": ("dram-bandwidth-bound", TENSOR | COALESCED | {"small-grid"}),
+    "gemv": ("dram-bandwidth-bound", TENSOR | COALESCED | {"small-grid"}),
+    "sdpa": ("shared-memory-bank-conflicts", TENSOR | COALESCED),
+    "sdpa_small": ("small-grid", COALESCED),
+    "add_big": ("dram-bandwidth-bound", COALESCED | {"memory-latency-bound"}),
+    "add_small": ("small-grid", COALESCED),
+    "softmax": (None, COALESCED),
+    "layernorm": ("dram-bandwidth-bound", COALESCED),
+    "sum_rows": ("dram-bandwidth-bound", COALESCED),
+    "transpose": ("uncoalesced-global-access", {"dram-bandwidth-bound", "l2-bandwidth-bound"}),
+    "gather_rows": ("dram-bandwidth-bound", COALESCED),
+    "gather_random": ("uncoalesced-global-access", {"dram-bandwidth-bound"}),
+    "index_add_hot": ("atomic-contention", {"memory-latency-bound"}),
+    "cub::DeviceScan::InclusiveScan": ("dram-bandwidth-bound", COALESCED),
+    "conv": ("tensor-pipe-saturated", TENSOR | COALESCED),
+    "gelu_fp32": ("dram-bandwidth-bound", COALESCED | {"special-function-bound"}),
+    "pow": ("compute-pipe-bound", COALESCED | {"integer-address-overhead"}),
+    "exp_fp64": ("dram-bandwidth-bound", COALESCED),
+    "strided_copy": ("uncoalesced-global-access", {"l2-bandwidth-bound"}),
+    "bytes_add": ("dram-bandwidth-bound", {"narrow-memory-access"}),
+    "cub::DeviceReduce::Sum": ("dram-bandwidth-bound", COALESCED),
+    "max_pool": ("memory-latency-bound", COALESCED),
+}
+
+
+def said(operation):
+    launch = next(one for one in LAUNCHES if one.kernel.startswith(f"{operation}/"))
+    answer = recommend(program(), launch.metrics, device="h100-sxm", kernel=launch.kernel)
+    return [d["bottleneck"] for d in answer["diagnoses"] if d["verdict"] == "matches"]
+
+
+@pytest.mark.parametrize("operation", FIRST)
+def test_the_first_cause_is_one_that_a_reader_would_grant(operation):
+    assert (said(operation) or [None])[0] == FIRST[operation][0]
+
+
+@pytest.mark.parametrize("operation", FIRST)
+def test_what_would_be_wrong_is_not_said(operation):
+    assert not set(said(operation)) & FIRST[operation][1]
+
+
+@pytest.mark.parametrize("launch", LAUNCHES, ids=lambda one: one.kernel[:50])
+def test_no_library_kernel_is_promised_five_times_its_speed(launch):
+    answer = recommend(program(), launch.metrics, device="h100-sxm")
+    gains = [d["predicted_speedup"] for d in answer["diagnoses"] if d["predicted_speedup"]]
+
+    assert all(gain["point"] < 5 for gain in gains)
