@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from engine.decide.program import MetricRow, Program
 
 
-_PERCENT = 1.5
-"""From here on a share was probably typed as a percentage; 1.01 is a counter's jitter instead."""
+_PERCENT = 2.0
+"""From here on a share was probably typed as a percentage."""
+
+_JITTER = 1.05
+"""A counter may exceed its peak by this much; what a report says beyond it contradicts itself."""
 
 HEADLINES = ("speedup", "bandwidth", "occupancy", "kernel-us")
 """The headline flags, without their dashes."""
@@ -63,6 +66,8 @@ def _number(name: str, text: str | float, row: MetricRow) -> float:
 
 def _inside(name: str, value: float, row: MetricRow) -> None:
     low, high = row["low"], row["high"]
+    if row["unit"] == "share" and high is not None:
+        high = min(high, _JITTER)
     if value >= low and (high is None or value <= high):
         return
     if row["unit"] == "share" and _PERCENT <= value <= 100:

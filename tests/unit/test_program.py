@@ -1,5 +1,6 @@
 """The flat program and a walk over the graph are the same decision."""
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 from programs import facts, graph, guards, knowledge, metrics, program, rows
 
 from engine.actions.program import decision_program
+from engine.decide import program as program_module
 from engine.decide.conditions import holds
 from engine.decide.diagnose import diagnose, verdict
 from engine.decide.gates import walk
 from engine.decide.recommend import recommend
+from engine.decide.schema import SCHEMA
 from engine.errors import KnowledgeError
 from engine.graph.flatten import flatten
 from engine.graph.walk import leaf, silenced, verdicts
@@ -196,3 +199,22 @@ def test_bottlenecks_stand_in_the_order_of_their_groups():
 
 def test_flattening_twice_gives_the_same():
     assert flatten(knowledge()) == program()
+
+
+SHAPE = (8, "cee6d37231eebaf5")
+"""The schema, and what the classes of the program looked like when it was raised last."""
+
+
+def test_a_changed_shape_raises_the_schema():
+    """A cache of another shape would be read as if it were this one."""
+    classes = {
+        name: sorted(
+            (field, getattr(kind, "__forward_arg__", kind))
+            for field, kind in one.__annotations__.items()
+        )
+        for name, one in vars(program_module).items()
+        if isinstance(one, type) and one.__module__ == program_module.__name__
+    }
+    found = hashlib.sha256(repr(sorted(classes.items())).encode()).hexdigest()[:16]
+
+    assert (SCHEMA, found) == SHAPE, "raise SCHEMA in engine/decide/schema.py, then write both here"

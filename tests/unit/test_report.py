@@ -249,7 +249,9 @@ def test_an_occupancy_of_170_percent_is_left_out_and_said(tmp_path):
 def test_a_duration_of_zero_is_left_out_and_said(tmp_path):
     (answer,) = report(altered(tmp_path, "latency_stream", **{"gpu__time_duration.sum": "0"}))
 
-    assert "a duration of 0" in answer["notes"][0]
+    assert answer["notes"][0] == (
+        "profiled_us is 0 in the report, outside what it can be (at least 0.001)"
+    )
 
 
 def test_a_memory_at_140_percent_stops_every_diagnosis_of_the_kernel(tmp_path):

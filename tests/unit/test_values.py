@@ -23,14 +23,16 @@ def test_understood(name, text, value):
     ("name", "text", "cure"),
     [
         ("occupancy", "40", "write 0.40 or 40%"),
-        ("occupancy", "1.7", "write 0.02 or 1.7%"),
+        ("occupancy", "1.7", "outside what it can be (0 to 1)"),
         ("occupancy", "-0.1", "outside what it can be (0 to 1)"),
         ("occupancy", "140", "outside what it can be (0 to 1)"),
         ("speedup", "nan", "leave it out when it was not measured"),
         ("speedup", "inf", "leave it out when it was not measured"),
         ("speedup", "fast", "'fast' is not a number"),
         ("speedup", "30%", "not a share"),
-        ("speedup", "-1", "at least 0"),
+        ("speedup", "-1", "at least 1e-06"),
+        ("kernel_us", "0", "at least 0.001"),
+        ("dram_utilization", "140%", "outside what it can be (0 to 1.05)"),
     ],
 )
 def test_refused_with_the_cure(name, text, cure):
