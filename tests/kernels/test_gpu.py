@@ -45,7 +45,7 @@ def test_ptxas_says_that_nothing_spills(project):
 def test_the_naive_profile_names_its_cause(project):
     if not gpu()[1]:
         pytest.skip("no ncu")
-    seen = profile("row_softmax", "naive", "cuda", "medium")
+    seen = profile("row_softmax", "naive", "cuda", "large")
     best = recommend(seen.metrics, target="cuda")["kernels"][0]["diagnoses"][0]
 
     assert seen.tool == "ncu", seen.detail
