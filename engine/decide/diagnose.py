@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from engine.decide.conditions import Facts, holds, reasons, said
-from engine.decide.gain import as_speedup, predict
 
 if TYPE_CHECKING:
     from engine.decide.answer import Advice, Diagnosis, Expectation, Reason, RuledOut, Suppressed
@@ -111,6 +110,8 @@ def _match(
     guards: list[GuardRow],
     suppressed: list[Suppressed],
 ) -> Finding:
+    from engine.decide.gain import as_speedup, predict  # a few numbers mostly match nothing
+
     widen = max((guard["widen"] for guard in guards if guard["widen"]), default=1.0)
     removed = predict(row["gain"], facts.known, program["realised"], widen)
     doubts = [o["when"] for o in row["unless"] if holds(o["when"], facts.truth) is None]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from engine.decide.conditions import Facts, compare
 from engine.decide.derive import binding_roof, complete
 from engine.decide.diagnose import Candidate, Finding, diagnose, supported, unknown
-from engine.decide.gain import as_speedup, combine
 from engine.decide.gates import GATE, Walk, walk
 from engine.decide.next_metric import measure_next
 from engine.decide.rank import ranked
@@ -144,6 +143,8 @@ def _combined(matches: list[Finding], known: Mapping[str, float]) -> CombinedSpe
             best[group] = finding.removed
     if len(best) < 2:
         return None
+    from engine.decide.gain import as_speedup, combine
+
     removed = combine(best)
     attainable = known.get("attainable_speedup", 0.0)
     if attainable > 1 and "memory-traffic" not in best and "system" not in best:
