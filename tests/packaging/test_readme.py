@@ -8,6 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from engine.cli import COMMANDS, main
+from engine.loading.knowledge import load_knowledge
 
 ROOT = pathlib.Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -54,3 +55,14 @@ def test_the_answer_it_shows_is_the_answer(capsys):
     main(["recommend", "--speedup", "0.3", "--occupancy", "0.4"])
 
     assert capsys.readouterr().out in TEXT
+
+
+def test_the_counts_are_those_of_the_knowledge():
+    knowledge = load_knowledge()
+    fixes = sum(len(family.fixes) for family in knowledge.families)
+    symptoms = sum(len(family.symptoms) for family in knowledge.symptoms)
+
+    assert (
+        f"{len(knowledge.bottlenecks)} bottlenecks, {fixes} fixes, {symptoms} symptoms, "
+        f"{len(knowledge.patterns)} patterns" in TEXT
+    )
