@@ -1,7 +1,9 @@
 """The shipped knowledge and kernels, held against arithmetic and against themselves."""
 
+import argparse
 import math
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -262,3 +264,26 @@ def test_a_header_names_the_shapes_of_kernel_yaml(variant):
 
     for array in (*KERNEL.kernel.inputs, *KERNEL.kernel.outputs):
         assert f"{array.name} ({', '.join(map(str, array.shape))}) {array.dtype}" in shapes
+
+
+def workflow_commands():
+    workflow = knowledge().workflow
+    steps = [*(gate for phase in workflow.phases for gate in phase.gates), *workflow.preflight]
+    return sorted({one.command for one in steps if one.command and one.command.startswith("kb ")})
+
+
+@pytest.mark.parametrize("command", workflow_commands())
+def test_a_command_of_the_workflow_is_one_that_kb_takes(command):
+    """Placeholders get values; only the parser decides, and nothing runs."""
+    values = {"NAME": "l4", "N": "64", "SIZE": "48KiB", "KERNEL": "k", "FILE": "f", "X": "0.3"}
+    _, name, *words = command.split()
+    parser = argparse.ArgumentParser()
+    import_module(f"engine.cli.{name}").arguments(parser)
+    given = [values.get(word, word) for word in words]
+
+    if name != "session":
+        assert parser.parse_args(given)
+        return
+    with pytest.raises(SystemExit) as ended:  # its verbs take arguments that the step leaves open
+        parser.parse_args([*given, "--help"])
+    assert ended.value.code == 0
