@@ -97,12 +97,14 @@ def _mistakes(kernel: Kernel, folder: Path) -> list[tuple[tuple[str | int, ...],
     if kernel.id != folder.name:
         found.append((("id",), f"{kernel.id!r} must equal the folder's name, {folder.name!r}"))
     files = [(("reference", "file"), kernel.reference.file)]
-    for position, variant in enumerate(kernel.variants):
-        files.append((("variants", position, "source"), variant.source))  # type: ignore[arg-type]
+    for field, rows in (("variants", kernel.variants), ("baselines", kernel.baselines)):
+        for position, row in enumerate(rows):
+            last = "source" if field == "variants" else "file"
+            files.append(((field, position, last), getattr(row, last)))  # type: ignore[arg-type]
     found += [
         (loc, f"no file {name!r} here") for loc, name in files if not (folder / name).is_file()
     ]
-    for field in ("bytes", "flops"):
+    for field in ("bytes", "flops") if kernel.cost else ():
         for sizes in kernel.workloads.values():
             try:
                 value = evaluate(getattr(kernel.cost, field), sizes)

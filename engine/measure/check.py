@@ -1,12 +1,9 @@
-"""Is a variant right? Run it in one child, judge its outputs in another."""
+"""Is a variant right? It runs in one child, behind walls; another child judges what it wrote."""
 
 from __future__ import annotations
 
-import secrets
-import signal
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from engine.errors import KbError
@@ -21,11 +18,21 @@ from engine.measure.jobs import (
     scratch_folder,
     threads_env,
 )
+from engine.measure.partners import candidate_job
 from engine.measure.subject import Subject
-from engine.model.kernel import Variant
-from engine.model.measurement import Build, Check, CheckedCase, RunStatus
+from engine.model.measurement import Build, Check, CheckedCase
 
 TIMEOUT_S = 60.0
+_JUDGE_S = 300.0
+
+_CURES = {
+    "timed-out": "look for an endless loop, or allow more with --timeout",
+    "out-of-memory": "try a smaller workload; look for memory that grows with every call",
+    "limit-exceeded": "a kernel computes; it starts no programs and writes no files",
+    "unloadable": 'the entry point must be extern "C" and named as in kernel.yaml',
+    "crashed": "run kb bench --sanitize, or -fsanitize=address on a CPU; check the bounds",
+    "kernel-error": "look up what the entry point reports, and on which workload",
+}
 
 
 def check(
@@ -49,21 +56,57 @@ def check(
     """
     started = time.monotonic()
     cases = _cases(subject.source, workloads)
+    job = {
+        "mode": "check",
+        "target": subject.variant.target,
+        "reference": reference_of(subject.source),
+        "tolerances": tolerances_of(subject.source),
+        "cases": cases,
+        "timeout_s": timeout_s,
+        "partners": {"candidate": candidate_job(subject, built)},
+    }
     with scratch_folder() as folder:
-        job = {
-            "mode": "execute",
-            "target": subject.variant.target,
-            "library": built.library,
-            "entry": subject.source.kernel.entry,
-            "cases": cases,
-        }
         env = threads_env(subject.machine.core_count)
-        ran = run_job(job, folder, timeout_s=timeout_s, env=env)
-        fields = _unfinished(ran, timeout_s)
-        if ran.result is not None:
-            verdict = judge(subject, cases, folder)
-            fields = _judged(subject.variant, cases, ran.result, verdict)
+        ran = run_job(job, folder, timeout_s=timeout_s + _JUDGE_S, env=env)
+    verdict = finished(subject, ran)
+    if verdict["accepted"]:
+        raise KbError(
+            f"the tolerances of {subject.source.kernel.id} accept {verdict['accepted'][0]} "
+            f"as an answer, so they decide nothing; tighten atol in its kernel.yaml"
+        )
+    fields = _judged(subject, verdict)
     return Check(**subject.names, **fields, seconds=time.monotonic() - started)
+
+
+def tolerances_of(source: KernelFolder) -> dict[str, Any]:
+    """Return the kernel's own tolerances by type, for the judge."""
+    return {name: limit.model_dump() for name, limit in source.kernel.tolerances.items()}
+
+
+def finished(subject: Subject, ran: JobEnd) -> Job:
+    """Return what the judge found.
+
+    Raises:
+        KbError: The judge itself did not get to the end, which is the reference's fault.
+    """
+    if ran.result is not None:
+        return ran.result
+    source = subject.source
+    last = (ran.end.output.strip().splitlines() or ["no output"])[-1]
+    if ran.end.timed_out:
+        last = f"it took longer than {ran.end.seconds:.0f} s"
+    where = f" on {ran.progress}" if ran.progress else ""
+    raise KbError(
+        f"the reference of {source.kernel.id} does not run{where}: {last}; "
+        f"fix {source.folder / source.kernel.reference.file}"
+    )
+
+
+def cure_of(status: str, detail: str) -> str:
+    """Return what to do about a candidate that did not last."""
+    if status == "crashed" and "ended the process with status" in detail:
+        return "a kernel must return to its caller; look for exit and abort"
+    return _CURES[status]
 
 
 def _cases(source: KernelFolder, workloads: Sequence[str]) -> list[Job]:
@@ -71,105 +114,52 @@ def _cases(source: KernelFolder, workloads: Sequence[str]) -> list[Job]:
     kernel = source.kernel
     sizes = [(label(s), s, False) for s in kernel.check_workloads]
     sizes += [(n, kernel.workloads[n], True) for n in dict.fromkeys(workloads)]
-    seed = secrets.randbits(31)
-    return [case_of(source, n, s, seed + at, test) for at, (n, s, test) in enumerate(sizes)]
+    return [case_of(source, name, size, selftest) for name, size, selftest in sizes]
 
 
-def _unfinished(ran: JobEnd, timeout_s: float) -> dict[str, Any]:
-    status, detail, cure = failure(ran, timeout_s)
-    return {"status": status, "detail": detail, "cure": cure}
-
-
-def failure(ran: JobEnd, timeout_s: float) -> tuple[RunStatus, str, str]:
-    """Say how a child that did not finish ended: status, what happened, the cure."""
-    where = f" on {ran.progress}" if ran.progress else ""
-    text = ran.end.output
-    if ran.end.timed_out:
-        what = f"it did not finish within {timeout_s:g} s{where}"
-        return "timed-out", what, "look for an endless loop, or allow more with --timeout"
-    if ran.end.returncode < 0:
-        name = signal.Signals(-ran.end.returncode).name
-        if name == "SIGKILL":
-            return "out-of-memory", f"the system killed it{where}", "try a smaller workload"
-        cure = "run compute-sanitizer or -fsanitize=address on this workload; check the bounds"
-        return "crashed", f"it died of {name}{where}", cure
-    if "Traceback" not in text:
-        what = f"it ended the process with status {ran.end.returncode}{where}"
-        return "crashed", what, "a kernel must return to its caller; look for exit and abort"
-    last = (text.strip().splitlines() or ["no output"])[-1]
-    if "out of memory" in text or "MemoryError" in text or "can't allocate memory" in text:
-        return "out-of-memory", f"{last}{where}", "try a smaller workload"
-    if "undefined symbol" in text or "cannot open shared object" in text:
-        cure = 'the entry point must be extern "C" and named as in kernel.yaml'
-        return "unloadable", last, cure
-    if "CUDA error" in text or "AcceleratorError" in text:
-        found = [line for line in text.splitlines() if "CUDA error" in line]
-        what = f"{(found or [last])[0]}{where}"
-        return "crashed", what, "run compute-sanitizer on this workload; check the bounds"
-    return "crashed", f"{last}{where}", "see the message; the worker itself may be at fault"
-
-
-def judge(subject: Subject, cases: list[Job], folder: Path) -> Job:
-    """Compare the outputs that lie in ``folder`` with the reference, in a child of its own.
-
-    Raises:
-        KbError: The tolerance or the reference is at fault.
-    """
-    source = subject.source
-    job = {
-        "mode": "judge",
-        "target": subject.variant.target,
-        "reference": reference_of(source),
-        "tolerances": {n: t.model_dump() for n, t in source.kernel.tolerances.items()},
-        "cases": cases,
-    }
-    judged = run_job(job, folder, timeout_s=300.0, env=threads_env(subject.machine.core_count))
-    if judged.result is None:
-        last = (judged.end.output.strip().splitlines() or ["no output"])[-1]
-        raise KbError(
-            f"the reference of {source.kernel.id} does not run: {last}; "
-            f"fix {source.folder / source.kernel.reference.file}"
-        )
-    if judged.result["accepted"]:
-        raise KbError(
-            f"the tolerances of {source.kernel.id} accept {judged.result['accepted'][0]} "
-            f"as an answer, so they decide nothing; tighten atol in its kernel.yaml"
-        )
-    return judged.result
-
-
-def _judged(variant: Variant, cases: list[Job], ran: Job, verdict: Job) -> dict[str, Any]:
-    checked = tuple(
-        _case(case, end, found)
-        for case, end, found in zip(cases, ran["cases"], verdict["cases"], strict=True)
-    )
-    failed = [case for case in checked if case.status == "incorrect"]
-    errors = [end["error"] for end in ran["cases"] if end["error"]]
-    return {
-        "status": "kernel-error" if errors else "incorrect" if failed else "correct",
+def _judged(subject: Subject, verdict: Job) -> dict[str, Any]:
+    checked = tuple(_case(found) for found in verdict["cases"])
+    common = {
         "cases": checked,
         "selftest": tuple(verdict["refused"]),
+        "layers": tuple(verdict["layers"]),
+    }
+    lost = verdict["lost"]
+    if lost:
+        where = f" on {lost['where']}" if lost["where"] else ""
+        detail = f"{lost['detail']}{where}"
+        return {
+            **common,
+            "status": lost["status"],
+            "detail": detail,
+            "cure": cure_of(lost["status"], detail),
+        }
+    failed = [case for case in checked if case.status == "incorrect"]
+    errors = [found["error"] for found in verdict["cases"] if found["error"]]
+    source = subject.variant.source
+    return {
+        **common,
+        "status": "kernel-error" if errors else "incorrect" if failed else "correct",
         "detail": f"{failed[0].workload}: {failed[0].why}" if failed else None,
-        "cure": f"compare {variant.source} with the reference on this workload" if failed else None,
+        "cure": f"compare {source} with the reference on this workload" if failed else None,
     }
 
 
-def _case(case: Job, end: Job, found: Job) -> CheckedCase:
-    why = end["error"]
-    if end["mutated"]:
-        why = f"it changed its input {end['mutated'][0]}"
-    elif why is None and found["nan_count"]:
+def _case(found: Job) -> CheckedCase:
+    why = found["error"] or found["tampered"]
+    if why is None and found["nan_count"]:
         why = f"{found['nan_count']} elements are NaN or were never written"
     elif why is None and not found["correct"]:
-        off = 1 - found["matched_ratio"]
-        why = f"{off:.1%} of the elements are wrong, by up to {found['max_abs_error']:.3g}"
+        off, worst = 1 - found["matched_ratio"], found["max_abs_error"]
+        by = "" if worst is None else f", by up to {worst:.3g}"
+        why = f"{off:.1%} of the elements are wrong{by}"
     return CheckedCase(
-        workload=case["name"],
-        seed=case["seed"],
+        workload=found["name"],
         status="incorrect" if why else "correct",
         max_abs_error=found["max_abs_error"],
         reference_error=found["reference_error"],
         matched_ratio=found["matched_ratio"],
         nan_count=found["nan_count"],
+        steady=found["steady"],
         why=why,
     )

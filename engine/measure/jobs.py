@@ -15,9 +15,12 @@ from typing import Any, NamedTuple
 import engine
 from engine.loading.kernels import KernelFolder
 from engine.measure.isolation import ChildEnd, run_child
-from engine.model.kernel import Array
+from engine.model.kernel import Array, Input
 
 _START = Path(next(iter(engine.__path__))) / "measure" / "worker" / "start.py"
+
+MODULE_SEED = 42
+"""Draws the weights of a ``torch.nn.Module``, the same in reference and candidate."""
 
 Job = dict[str, Any]
 _SCRATCH: set[str] = set()
@@ -88,37 +91,49 @@ def run_job(
 
 
 def threads_env(core_count: int) -> dict[str, str]:
-    """Give candidate and reference the same number of threads."""
-    return {"OMP_NUM_THREADS": str(core_count)}
+    """Give judge, candidate and rivals the same number of threads; the judge's do not spin."""
+    return {"OMP_NUM_THREADS": str(core_count), "OMP_WAIT_POLICY": "passive"}
 
 
 def case_of(
-    source: KernelFolder, name: str, sizes: Mapping[str, int], seed: int, selftest: bool = False
+    source: KernelFolder, name: str, sizes: Mapping[str, int], selftest: bool = False
 ) -> Job:
-    """Return one case of a job: concrete shapes, the axes in the entry point's order, a seed."""
+    """Return one case of a job: concrete shapes, and the axes in the entry point's order."""
     kernel = source.kernel
     return {
         "name": name,
-        "seed": seed,
         "selftest": selftest,
+        "axis_names": list(kernel.axes),
         "axes": [sizes[axis] for axis in kernel.axes],
-        "inputs": [
-            {**_array(array, sizes), "fill": array.fill, "scale": array.scale}
-            for array in kernel.inputs
-        ],
+        "inputs": [_input(array, sizes) for array in kernel.inputs],
         "outputs": [_array(array, sizes) for array in kernel.outputs],
     }
 
 
 def reference_of(source: KernelFolder) -> Job:
-    """Return where the torch reference is."""
+    """Return where the torch reference is, and what kind it is of."""
     reference = source.kernel.reference
-    return {"file": str(source.folder / reference.file), "function": reference.function}
+    file = str(source.folder / reference.file)
+    if reference.module:
+        return {"kind": "module", "file": file, "entry": reference.module, "seed": MODULE_SEED}
+    return {
+        "kind": "python",
+        "file": file,
+        "entry": reference.function,
+        "returns": True,
+        "inputs": reference.inputs,
+    }
 
 
 def label(sizes: Mapping[str, int]) -> str:
     """Return sizes as text: ``rows=3 cols=1000``."""
     return " ".join(f"{axis}={size}" for axis, size in sizes.items())
+
+
+def _input(array: Input, sizes: Mapping[str, int]) -> Job:
+    if array.value is not None:
+        return {"name": array.name, "value": array.value}
+    return {**_array(array, sizes), "fill": array.fill, "scale": array.scale}
 
 
 def _array(array: Array, sizes: Mapping[str, int]) -> Job:

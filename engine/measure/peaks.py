@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from engine.errors import KbError
 from engine.loading.paths import cache_folder
@@ -23,6 +23,10 @@ class Peaks(NamedTuple):
     """Large copy, bytes read plus bytes written, 1e9 per second."""
     dispatch_us: float
     """An empty foreign call on a CPU, the smallest node of a CUDA graph on a GPU."""
+    launch_us: float
+    """An empty kernel, launched by itself and waited for; 0 on a CPU."""
+    gemm_gflops: dict[str, float]
+    """A large matrix product by torch, by type: 1e9 multiplications and additions per second."""
 
 
 def machine_peaks(machine: Machine) -> Peaks:
@@ -31,13 +35,13 @@ def machine_peaks(machine: Machine) -> Peaks:
     Raises:
         KbError: The measurement failed.
     """
-    path = Path(cache_folder()) / "peaks.json"
+    path = Path(cache_folder()) / "peaks-2.json"
     key = f"{machine.target} {machine.title} {machine.core_count} torch {machine.torch}"
     kept = _read(path)
     if key not in kept:
-        kept[key] = list(_measure(machine))
+        kept[key] = _measure(machine)._asdict()
         _write(path, kept)
-    return Peaks(*kept[key])
+    return Peaks(**kept[key])
 
 
 def _measure(machine: Machine) -> Peaks:
@@ -47,10 +51,10 @@ def _measure(machine: Machine) -> Peaks:
     if done.result is None:
         last = (done.end.output.strip().splitlines() or ["no output"])[-1]
         raise KbError(f"the copy bandwidth of {machine.title} could not be measured: {last}")
-    return Peaks(done.result["copy_peak_gbps"], done.result["dispatch_us"])
+    return Peaks(**done.result)
 
 
-def _read(path: Path) -> dict[str, list[float]]:
+def _read(path: Path) -> dict[str, dict[str, Any]]:
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -58,7 +62,7 @@ def _read(path: Path) -> dict[str, list[float]]:
     return dict(kept) if isinstance(kept, dict) else {}
 
 
-def _write(path: Path, kept: dict[str, list[float]]) -> None:
+def _write(path: Path, kept: dict[str, dict[str, Any]]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.measure.environment import find_ncu
-from engine.measure.jobs import case_of, run_job, scratch_folder
+from engine.measure.jobs import case_of, reference_of, run_job, scratch_folder
+from engine.measure.partners import code_of
 from engine.measure.subject import Subject
 from engine.model.kernel import Variant
 from engine.model.measurement import Bench, Build, Loop, Profile
@@ -134,9 +135,9 @@ def _ncu(
     job = {
         "mode": "repeat",
         "target": "cuda",
-        "library": built.library,
-        "entry": source.kernel.entry,
-        "cases": [case_of(source, workload, source.kernel.workloads[workload], 1)],
+        "reference": reference_of(source),
+        "what": code_of(subject, built),
+        "cases": [case_of(source, workload, source.kernel.workloads[workload])],
         "times": _CALLS,
     }
     with scratch_folder() as folder:

@@ -17,6 +17,11 @@ class Subject(NamedTuple):
     machine: Machine
 
     @property
+    def compiles(self) -> bool:
+        """Whether torch.compile is tried as a baseline; on a CPU it takes longer than the rest."""
+        return self.machine.target == "cuda"
+
+    @property
     def names(self) -> dict[str, Any]:
         """The fields that every result starts with."""
         return {

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
 from engine.model.base import Name, Record, Slug, Target
 
-Dtype = Literal["float32", "float64", "float16", "bfloat16"]
+Dtype = Literal[
+    "float64",
+    "float32",
+    "float16",
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "bool",
+]
+DTYPE_BYTES: dict[str, int] = {
+    **dict.fromkeys(("float64", "int64"), 8),
+    **dict.fromkeys(("float32", "int32"), 4),
+    **dict.fromkeys(("float16", "bfloat16", "int16"), 2),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "int8", "uint8", "bool"), 1),
+}
+Binding = Literal["c", "tvm-ffi", "torch-extension", "python", "module"]
+"""How a variant is called. c: a C function of pointers, axes and a stream. tvm-ffi: a packed
+function of tensors. torch-extension, python: a Python function of tensors. module: a
+``torch.nn.Module`` class that stands in for the reference's."""
+Symbol = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=120)]
+"""A name in C or Python."""
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 """A file beside kernel.yaml; never a path, so that a kernel cannot reach outside its folder."""
 
@@ -17,23 +42,46 @@ class Array(Record):
     """One tensor argument: contiguous, row-major, passed as a raw pointer."""
 
     name: Name
-    shape: tuple[Name | int, ...] = Field(min_length=1)
+    shape: tuple[Name | int, ...] = ()
+    """Axes and sizes; none for a tensor of one element without dimensions."""
     dtype: Dtype
 
 
 class Input(Array):
     """A tensor that the harness fills afresh, from a new seed, for every check."""
 
-    fill: Literal["normal", "uniform"] = "normal"
-    """normal: mean 0, deviation ``scale``; uniform: 0 to ``scale``."""
+    fill: Literal["normal", "uniform", "integers", "ones", "zeros"] = "normal"
+    """normal: mean 0, deviation ``scale``; uniform: 0 to ``scale``; integers: from 0, below it."""
     scale: float = Field(default=1.0, gt=0)
+    value: int | float | None = None
+    """Makes it a number instead of a tensor: the same in every call."""
 
 
 class Reference(Record):
-    """A torch function of the inputs, in order, that returns the outputs."""
+    """The torch code that says what is right: a function, or a module, of the inputs in order."""
 
     file: FileName
-    function: Name
+    function: Symbol | None = None
+    """Returns the outputs; where it takes ``out``, timing it does not time the allocator."""
+    module: Symbol | None = None
+    """A ``torch.nn.Module``; the file also has ``get_inputs`` and ``get_init_inputs``."""
+    inputs: Symbol | None = None
+    """A function of the axes, by name, that makes the inputs where ``fill`` cannot."""
+
+    @model_validator(mode="after")
+    def _function_or_module(self) -> Self:
+        if (self.function is None) == (self.module is None):
+            raise ValueError("name one of the two: a function, or a module")
+        return self
+
+
+class Baseline(Record):
+    """Something else that a user could run instead: a vendor's call, another backend."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.+-]*$", max_length=40)]
+    file: FileName
+    function: Symbol
+    """Takes the inputs, like the reference; returns the outputs."""
 
 
 class Tolerance(Record):
@@ -56,12 +104,18 @@ class Cost(Record):
 
 
 class Variant(Record):
-    """One implementation. Its entry point is a C function: inputs, outputs, axes, stream → int."""
+    """One implementation, in a file beside kernel.yaml."""
 
     id: Slug
     target: Target
-    language: Literal["c++", "cuda"]
+    language: Literal["c++", "cuda", "python", "triton"]
+    binding: Binding = "c"
+    """How it is called; a Python file is ``python`` or ``module``."""
     source: FileName
+    entry: Symbol | None = None
+    """The kernel's entry by default."""
+    returns: bool = False
+    """It returns its outputs instead of writing the tensors that it is given."""
     summary: str
     flags: tuple[str, ...] = ()
     """Compiler flags on top of the defaults."""
@@ -70,10 +124,28 @@ class Variant(Record):
     applies: tuple[Slug, ...] = ()
     """Fixes that this variant applies to the plain one."""
 
+    @property
+    def compiled(self) -> bool:
+        """Whether there is something to build before it can be loaded."""
+        return self.language in ("c++", "cuda")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _python_is_bound_as_python(cls, fields: Any) -> Any:
+        scripted = isinstance(fields, dict) and fields.get("language") in ("python", "triton")
+        if scripted and "binding" not in fields:
+            return {**fields, "binding": "python"}
+        return fields
+
     @model_validator(mode="after")
-    def _language_fits_target(self) -> Self:
-        if (self.language == "cuda") != (self.target == "cuda"):
+    def _language_fits(self) -> Self:
+        needs = {"cuda": "cuda", "triton": "cuda", "c++": "cpu"}.get(self.language)
+        if needs is not None and needs != self.target:
             raise ValueError(f"a {self.language} variant cannot have target {self.target}")
+        if self.compiled != (self.binding in ("c", "tvm-ffi", "torch-extension")):
+            raise ValueError(f"a {self.language} variant cannot have binding {self.binding}")
+        if self.returns and self.binding in ("c", "tvm-ffi"):
+            raise ValueError(f"a {self.binding} variant writes its outputs, it returns none")
         if any(not flag.startswith("-") for flag in self.flags):
             raise ValueError("every flag starts with '-'")
         return self
@@ -84,25 +156,29 @@ class Kernel(Record):
 
     id: Name
     title: str
-    axes: tuple[Name, ...] = Field(min_length=1)
+    axes: tuple[Name, ...] = ()
     workloads: dict[Slug, dict[Name, int]] = Field(min_length=1)
     """From tiny to large: a value for every axis."""
     default_workload: dict[Target, Slug]
     """What triage measures: larger than the caches, so that memory speed is what is timed."""
-    check_workloads: tuple[dict[Name, int], ...] = Field(min_length=1)
+    check_workloads: tuple[dict[Name, int], ...] = ()
     """Odd shapes and boundaries, checked besides the named workloads."""
     inputs: tuple[Input, ...] = Field(min_length=1)
     outputs: tuple[Array, ...] = Field(min_length=1)
     reference: Reference
-    tolerances: dict[Dtype, Tolerance] = Field(min_length=1)
-    cost: Cost
-    entry: Name
+    baselines: tuple[Baseline, ...] = ()
+    """Rivals besides the reference and torch.compile of it; the fastest is the baseline."""
+    tolerances: dict[Dtype, Tolerance] = Field(default_factory=dict)
+    """Where a type has none, the reference's own error in that type is the yardstick."""
+    cost: Cost | None = None
+    """Without it nothing is known of the roofline."""
+    entry: Symbol
     variants: tuple[Variant, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _names_agree(self) -> Self:
         for sizes in (*self.workloads.values(), *self.check_workloads):
-            if set(sizes) != set(self.axes) or min(sizes.values()) < 1:
+            if set(sizes) != set(self.axes) or min(sizes.values(), default=1) < 1:
                 raise ValueError(
                     f"workload {sizes} must give a positive size to each of {self.axes}"
                 )
@@ -110,9 +186,9 @@ class Kernel(Record):
             strange = [d for d in array.shape if isinstance(d, str) and d not in self.axes]
             if strange:
                 raise ValueError(f"shape of {array.name} names {strange[0]!r}, not one of the axes")
-        for output in self.outputs:
-            if output.dtype not in self.tolerances:
-                raise ValueError(f"no tolerance for {output.dtype}, the type of {output.name}")
+        unused = set(self.tolerances) - {output.dtype for output in self.outputs}
+        if unused:
+            raise ValueError(f"a tolerance for {min(unused)}, which no output has")
         for target, name in self.default_workload.items():
             if name not in self.workloads:
                 raise ValueError(f"default workload {name!r} of {target} is not defined")

@@ -80,6 +80,9 @@ class Build(Record):
     status: Literal["built", "cached", "failed"]
     seconds: float
     library: str | None
+    """None when it failed, and for a variant that is not compiled."""
+    module: str | None = None
+    """The name under which Python imports a torch extension."""
     directory: str
     command: str
     error: str | None = None
@@ -92,10 +95,9 @@ class Build(Record):
 
 
 class CheckedCase(Record):
-    """One workload, one seed."""
+    """One workload, on inputs that were drawn for it and are not kept."""
 
     workload: str
-    seed: int
     status: Literal["correct", "incorrect"]
     max_abs_error: float | None
     """Against the fp64 reference; None when the output holds NaN or was not written."""
@@ -103,11 +105,20 @@ class CheckedCase(Record):
     """The reference's own error in the kernel's dtype: what an honest kernel may show."""
     matched_ratio: float
     nan_count: int
+    steady: bool = True
+    """The same inputs gave the same bits again."""
     why: str | None = None
 
 
 RunStatus = Literal[
-    "correct", "incorrect", "crashed", "timed-out", "out-of-memory", "unloadable", "kernel-error"
+    "correct",
+    "incorrect",
+    "crashed",
+    "timed-out",
+    "out-of-memory",
+    "limit-exceeded",
+    "unloadable",
+    "kernel-error",
 ]
 
 
@@ -121,13 +132,39 @@ class Check(Record):
     cases: tuple[CheckedCase, ...] = ()
     selftest: tuple[str, ...] = ()
     """Wrong outputs that the judge was shown first, all of which it refused."""
+    layers: tuple[str, ...] = ()
+    """What confined the candidate, as far as this kernel of Linux allows it."""
     detail: str | None = None
     cure: str | None = None
     seconds: float
 
 
+class Rival(Record):
+    """One thing that a user could run instead."""
+
+    name: str
+    eager_us: float | None = None
+    graph_us: float | None = None
+    """In a CUDA graph, free of the time to launch; None on a CPU or where it cannot be captured."""
+    rejected: str | None = None
+    """Why it could not be timed."""
+
+
+class Clocks(Record):
+    """What the GPU said of itself while it was timed."""
+
+    sm_mhz: tuple[float, float]
+    """Lowest and highest."""
+    sm_max_mhz: float
+    temperature_c: float
+    power_w: float
+    throttled: tuple[str, ...] = ()
+    """Reasons for which the clock was lowered; windows under heat or power alarm are dropped."""
+    dropped_count: int = 0
+
+
 class Bench(Record):
-    """Candidate against baseline, interleaved in one process on one workload."""
+    """Candidate against the fastest baseline, in turn, on one workload, by the judge's clock."""
 
     kernel: Name
     variant: Slug
@@ -144,6 +181,22 @@ class Bench(Record):
     interval: tuple[float, float] | None = None
     """95 % bootstrap interval of the paired speedup."""
     pair_count: int = 0
+    timing: Literal["graph", "eager"] | None = None
+    """graph: all calls of a window in one CUDA graph, free of the time to launch."""
+    eager_us: float | None = None
+    """With the time that the CPU needs to launch."""
+    warm_us: float | None = None
+    """With its data in the cache; by the runner's own clock, so it explains and decides nothing."""
+    floor_us: float | None = None
+    """No right kernel is faster on this machine, by its measured peaks."""
+    attainable_speedup: float | None = None
+    """Candidate time over the floor."""
+    rivals: tuple[Rival, ...] = ()
+    judged_count: int = 0
+    """Timed calls whose outputs were compared with the reference."""
+    clocks: Clocks | None = None
+    layers: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     metrics: dict[Name, float] = Field(default_factory=dict)
     seconds: float
 

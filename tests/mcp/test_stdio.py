@@ -114,7 +114,7 @@ def test_however_the_server_ends_the_kernel_ends_with_it(project, scratch, how):
     arguments = {"kernel": "broken", "target": "cpu"}
     send(server, 2, "tools/call", name="bench_kernel", arguments=arguments)
     for _ in range(600):
-        started = any("execute" in cmdline(entry) for entry in alive(scratch))
+        started = any("candidate" in cmdline(entry) for entry in alive(scratch))
         if started:
             break
         time.sleep(0.05)

@@ -1,89 +1,161 @@
-"""Compare raw outputs with the reference. The candidate's code never runs in this process."""
+"""Compare outputs with the reference. The candidate's code never runs in this process."""
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Sequence
-from pathlib import Path
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from engine.measure.worker import data
+from engine.measure.worker.task import Task, Tensors
 
 Job = dict[str, Any]
-Outputs = tuple[torch.Tensor, ...]
+
+_EPSILON_ALLOWANCE = 32.0
+"""How many units in the last place of the dtype an honest kernel may be off by another order of
+sums, beside the reference's own error."""
+_OWN_ERROR_ALLOWANCE = 8.0
+_HALF_WORD = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
-def reference_function(path: str, name: str) -> Callable[..., Any]:
-    """Load the torch function that says what is right."""
-    spec = importlib.util.spec_from_file_location("kernel_reference", path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"cannot load {path}")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    function: Callable[..., Any] = getattr(module, name)
-    return function
+def oracle_dtype(task: Task) -> torch.dtype:
+    """Return fp64 where eight times the arrays fit into memory, else fp32."""
+    wide = sum(t.numel() for t in (_meta(s) for s in (*task.inputs, *task.outputs))) * 8 * 4
+    if task.target == "cpu" or wide <= torch.cuda.mem_get_info()[0]:
+        return torch.float64
+    return torch.float32
 
 
-def judge(job: Job, folder: Path) -> Job:
-    """Judge every case: ``{"cases": [...], "accepted": [...], "refused": [...]}``.
-
-    ``accepted`` and ``refused`` are wrong outputs that the same comparison was shown first: a
-    tolerance that accepts any of them decides nothing.
-    """
-    function = reference_function(job["reference"]["file"], job["reference"]["function"])
-    cases: list[Job] = []
-    accepted: set[str] = set()
-    refused: set[str] = set()
-    for at, case in enumerate(job["cases"]):
-        given = data.inputs(case["inputs"], case["seed"], job["target"])
-        want = _outputs(function(*(tensor.double() for tensor in given)))
-        near = _outputs(function(*given))
-        verdicts: list[Job] = []
-        for position, spec in enumerate(case["outputs"]):
-            got = data.read(folder / f"out-{at}-{position}.bin", spec).to(want[position].device)
-            tolerance = job["tolerances"][spec["dtype"]]
-            verdicts.append(_compare(got, want[position], near[position], tolerance))
-            if case["selftest"]:
-                for name, wrong in _wrong(want[position], given):
-                    fooled = _compare(wrong, want[position], near[position], tolerance)["correct"]
-                    (accepted if fooled else refused).add(name)
-        cases.append(min(verdicts, key=lambda v: (v["correct"], v["matched_ratio"])))
-    return {"cases": cases, "accepted": sorted(accepted), "refused": sorted(refused - accepted)}
+def _meta(spec: Job) -> torch.Tensor:
+    return torch.empty(tuple(spec["shape"]), device="meta")
 
 
-def _outputs(value: Any) -> Outputs:
-    return (value,) if isinstance(value, torch.Tensor) else tuple(value)
+class Expected:
+    """The right outputs for some inputs, and how far from them an honest kernel may be."""
+
+    def __init__(self, task: Task, inputs: Tensors, tolerances: Job) -> None:
+        self._task, self._inputs = task, inputs
+        self.dtype = oracle_dtype(task)
+        self._want = task.right(inputs, self.dtype)
+        near = task.right(inputs, None)
+        self._limits = [
+            limits(spec["dtype"], want, one, tolerances.get(spec["dtype"]))
+            for spec, want, one in zip(task.outputs, self._want, near, strict=True)
+        ]
+
+    def compare(self, got: Tensors) -> Job:
+        """Judge outputs; the worst of several outputs speaks for all."""
+        verdicts = [self._one(at, tensor) for at, tensor in enumerate(got)]
+        return min(verdicts, key=lambda v: (v["correct"], v["matched_ratio"]))
+
+    def fooled_by(self) -> tuple[list[str], list[str]]:
+        """Return which wrong answers would pass, and which would not."""
+        accepted: set[str] = set()
+        refused: set[str] = set()
+        for at, want in enumerate(self._want):
+            for name, wrong in _wrong(want, self._inputs, self._swapped(at)):
+                (accepted if self._one(at, wrong)["correct"] else refused).add(name)
+        return sorted(accepted), sorted(refused - accepted)
+
+    def _swapped(self, at: int) -> list[torch.Tensor]:
+        """Return the answers with two inputs of one shape exchanged, where that changes them."""
+        found: list[torch.Tensor] = []
+        for first in range(len(self._inputs)):
+            for second in range(first + 1, len(self._inputs)):
+                one, two = self._inputs[first], self._inputs[second]
+                if one.shape == two.shape and one.dtype == two.dtype:
+                    other = list(self._inputs)
+                    other[first], other[second] = two, one
+                    found.append(self._task.right(other, self.dtype)[at])
+        return found
+
+    def _one(self, at: int, got: torch.Tensor) -> Job:
+        want, limit = self._want[at], self._limits[at]
+        if not want.is_floating_point():
+            return _exact(got, want)
+        error = (got.to(want.dtype) - want).abs_()
+        nan_count = 0
+        if not math.isfinite(float(error.sum())):
+            both = (want == got.to(want.dtype)) | (want.isnan() & got.isnan())
+            error = torch.where(both, 0.0, error)  # equal infinities differ by NaN
+            nan_count = int((got.isnan() & ~want.isnan()).sum())
+        ratio = _mean(error <= limit["atol"] + limit["rtol"] * want.abs())
+        worst = float(error.max()) if error.numel() else 0.0
+        finite = math.isfinite(worst)
+        return {
+            "correct": finite and worst <= limit["max_error"] and ratio >= limit["matched_ratio"],
+            "max_abs_error": worst if finite else None,
+            "matched_ratio": ratio,
+            "nan_count": nan_count,
+            "reference_error": limit["own"],
+        }
 
 
-def _compare(
-    got: torch.Tensor, want: torch.Tensor, near: torch.Tensor, tolerance: dict[str, float]
-) -> Job:
-    error = (got.double() - want).abs()
-    bad = torch.isnan(got) & ~torch.isnan(want)
-    nan_count = int(bad.sum())
-    matched = error <= tolerance["atol"] + tolerance["rtol"] * want.abs()
-    ratio = float(matched.double().mean())
-    worst = None if nan_count else float(error.max())
-    within = worst is not None and worst <= tolerance["max_error"]
+def _mean(truth: torch.Tensor) -> float:
+    return int(truth.count_nonzero()) / truth.numel() if truth.numel() else 1.0
+
+
+def _exact(got: torch.Tensor, want: torch.Tensor) -> Job:
+    equal = got.to(torch.float64) == want.to(torch.float64)
+    off = (got.to(torch.float64) - want.to(torch.float64)).abs()
     return {
-        "correct": within and ratio >= tolerance["matched_ratio"],
-        "max_abs_error": worst,
-        "matched_ratio": ratio,
-        "nan_count": nan_count,
-        "reference_error": float((near.double() - want).abs().max()),
+        "correct": bool(equal.all()),
+        "max_abs_error": float(off.max()) if off.numel() else 0.0,
+        "matched_ratio": _mean(equal),
+        "nan_count": 0,
+        "reference_error": 0.0,
     }
 
 
-def _wrong(want: torch.Tensor, given: Sequence[torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
+def limits(dtype: str, want: torch.Tensor, near: torch.Tensor, given: Job | None) -> Job:
+    """Return how far off an element may be: ``{"atol", "rtol", "matched_ratio", "max_error"}``.
+
+    What a kernel.yaml says holds, as long as it says it. Otherwise the yardstick is the reference
+    itself: what it loses by computing in the run's own dtype, eight times over, and some units in
+    the last place. ``atol`` follows the outputs' root mean square, so that zeros never pass.
+    """
+    error = (near.to(want.dtype) - want).abs_()
+    inside = want
+    if not math.isfinite(float(error.sum())):
+        finite = want.isfinite() & error.isfinite()
+        error, inside = error[finite], want[finite]
+    own = float(error.max()) if error.numel() else 0.0
+    if not want.is_floating_point():
+        return {"own": 0.0}
+    if given is not None:
+        return {**given, "own": own}
+    scale = float(inside.square().mean().sqrt()) if inside.numel() else 0.0
+    unit = torch.finfo(getattr(torch, dtype)).eps
+    allowance = _EPSILON_ALLOWANCE if dtype not in _HALF_WORD else 4.0
+    mean = float(error.square().mean().sqrt()) if error.numel() else 0.0
+    atol = allowance * unit * scale + _OWN_ERROR_ALLOWANCE * mean
+    most = _OWN_ERROR_ALLOWANCE * own + allowance * unit * float(
+        inside.abs().max() if inside.numel() else 0.0
+    )
+    return {
+        "atol": atol,
+        "rtol": allowance * unit,
+        "matched_ratio": 0.999,
+        "max_error": max(most, atol),
+        "own": own,
+    }
+
+
+def _wrong(
+    want: torch.Tensor, given: Sequence[torch.Tensor], swapped: Sequence[torch.Tensor]
+) -> list[tuple[str, torch.Tensor]]:
     """Return outputs that no right kernel gives, and lazy kernels have been seen to give."""
     flat = want.reshape(-1)
     wrong = [
         ("all zeros", torch.zeros_like(want)),
         ("all ones", torch.ones_like(want)),
-        ("the mean everywhere", want.mean().expand_as(want)),
         ("the right values one place on", flat.roll(1).reshape(want.shape)),
+        ("the right values backwards", flat.flip(0).reshape(want.shape)),
     ]
-    wrong += [("a copy of an input", g.double()) for g in given if g.shape == want.shape]
+    if want.is_floating_point():
+        wrong.append(("the mean everywhere", want.mean().expand_as(want)))
+        wrong.append(("NaN everywhere", torch.full_like(want, float("nan"))))
+    wrong += [("a copy of an input", g.to(want.dtype)) for g in given if g.shape == want.shape]
+    wrong += [("two inputs exchanged", other) for other in swapped]
     return [(name, tensor) for name, tensor in wrong if not torch.equal(tensor, want)]

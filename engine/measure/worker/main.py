@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from engine.measure.worker.partner import Partner
+
 Job = dict[str, Any]
 
 
@@ -19,22 +21,40 @@ def main(job_file: Path) -> None:
     _die_with_parent()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     job: Job = json.loads(job_file.read_text(encoding="utf-8"))
-    result = _mode(job["mode"])(job, job_file.parent)
+    folder = job_file.parent
+    if job["mode"] in ("check", "time"):
+        result = _judged(job, folder)
+    else:
+        result = _mode(job["mode"])(job, folder)
     scratch = job_file.with_name("result.tmp")
     scratch.write_text(json.dumps(result), encoding="utf-8")
     scratch.replace(job_file.with_name("result.json"))
 
 
+def _judged(job: Job, folder: Path) -> Job:
+    """Start the runners before anything here imports torch, so that all load it side by side."""
+    partners = {name: Partner(name, one, folder) for name, one in job["partners"].items()}
+    try:
+        if job["mode"] == "check":
+            from engine.measure.worker.checking import check
+
+            return check(job, folder, partners)
+        from engine.measure.worker.windows import measure
+
+        return measure(job, partners)
+    finally:
+        for partner in partners.values():
+            partner.close()
+
+
 def _mode(name: str) -> Callable[[Job, Path], Job]:
-    from engine.measure.worker import execute, judge, probe, timing
+    from engine.measure.worker import probe, repeating, runner
 
     modes: dict[str, Callable[[Job, Path], Job]] = {
         "probe": probe.probe,
         "peaks": probe.peaks,
-        "execute": execute.execute,
-        "repeat": execute.repeat,
-        "judge": judge.judge,
-        "time": timing.measure,
+        "repeat": repeating.repeat,
+        "serve": runner.serve,
     }
     return modes[name]
 

@@ -6,6 +6,8 @@ import ctypes
 import statistics
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import torch
 
 Job = dict[str, Any]
 
+_WORDS = ("float32", "float64")
 _COPIES = 30
 _CPU_BYTES = 256 * 2**20
 _GPU_BYTES = 2**30
@@ -40,9 +43,53 @@ def _gpu() -> Job:
 
 
 def peaks(job: Job, _folder: Path) -> Job:
-    """Return ``{"copy_peak_gbps", "dispatch_us"}``, each measured here and now."""
-    smallest = _empty_kernel_us if job["target"] == "cuda" else _dispatch_us
-    return {"copy_peak_gbps": copy_gbps(job["target"]), "dispatch_us": smallest()}
+    """Return what ``engine.measure.peaks.Peaks`` holds, each measured here and now."""
+    target = job["target"]
+    return {
+        "copy_gbps": copy_gbps(target),
+        "dispatch_us": _empty_kernel_us() if target == "cuda" else _dispatch_us(),
+        "launch_us": _launch_us() if target == "cuda" else 0.0,
+        "gemm_gflops": _gemms(target),
+    }
+
+
+def _gemms(target: str) -> dict[str, float]:
+    """Return the rate of a large product of random matrices, by type; fp32 in its fastest mode."""
+    size, types = (8192, ("float32", "float16", "bfloat16")) if target == "cuda" else (1024, _WORDS)
+    torch.set_float32_matmul_precision("high")
+    found: dict[str, float] = {}
+    for name in types:
+        made = [torch.randn(size, size, device=target).to(getattr(torch, name)) for _ in range(2)]
+        out = torch.mm(*made)
+        work = partial(torch.mm, *made, out=out)
+        best = min(_clock(work, target) for _ in range(7))
+        found[name] = 2 * size**3 / best / 1e9
+    if target == "cuda":
+        found["float64"] = found["float32"]  # no more than that, on any card
+    return found
+
+
+def _clock(work: Callable[[], Any], target: str) -> float:
+    if target == "cpu":
+        return _seconds(work)
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    work()
+    end.record()
+    end.synchronize()
+    return float(start.elapsed_time(end)) / 1e3
+
+
+def _launch_us() -> float:
+    one = torch.zeros(1, device="cuda")
+    times: list[float] = []
+    for _ in range(200):
+        torch.cuda.synchronize()
+        start = time.perf_counter_ns()
+        one.add_(1)
+        torch.cuda.synchronize()
+        times.append((time.perf_counter_ns() - start) / 1e3)
+    return statistics.median(times)
 
 
 def copy_gbps(target: str, copies: int = _COPIES) -> float:

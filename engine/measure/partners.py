@@ -1,0 +1,92 @@
+"""Jobs for runners: which code, in which language, behind which walls."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.measure.jobs import MODULE_SEED, Job, reference_of
+from engine.measure.subject import Subject
+from engine.model.measurement import Build
+
+_CONFINE = Path(__file__).with_name("confine.py")
+_FILE_BYTES = 256 * 2**20
+_THREADS = 4096
+_PROCESSES = 64
+_SPARE = 0.75
+
+
+def candidate_job(subject: Subject, built: Build) -> Job:
+    """Return the runner of a variant, confined."""
+    what = code_of(subject, built)
+    forks = what["kind"] in ("python", "module")  # Triton starts ptxas and a C compiler
+    return _runner(subject, [what], _launcher(forks=forks))
+
+
+def baseline_job(subject: Subject) -> tuple[Job, list[Job]]:
+    """Return the runner of everything that comes with the kernel, and its rivals by name."""
+    source = subject.source
+    eager = reference_of(source)
+    if eager["kind"] == "module":
+        eager["task"] = eager["file"]
+    named = [("torch", eager), ("torch.compile", {**eager, "compile": True})]
+    for one in source.kernel.baselines:
+        file = str(source.folder / one.file)
+        code: dict[str, Any] = {
+            "kind": "python",
+            "file": file,
+            "entry": one.function,
+            "returns": True,
+        }
+        named.append((one.name, code))
+    if not subject.compiles:
+        named = [pair for pair in named if pair[0] != "torch.compile"]
+    rivals = [
+        {"name": name, "partner": "baselines", "which": at} for at, (name, _) in enumerate(named)
+    ]
+    return _runner(subject, [code for _, code in named], []), rivals
+
+
+def code_of(subject: Subject, built: Build) -> dict[str, Any]:
+    """Return what a runner has to load for a variant. See ``engine.measure.worker.callables``."""
+    source, variant = subject.source, subject.variant
+    entry = variant.entry or source.kernel.entry
+    file = str(source.folder / variant.source)
+    if variant.binding == "module":
+        task = str(source.folder / source.kernel.reference.file)
+        return {"kind": "module", "file": file, "entry": entry, "task": task, "seed": MODULE_SEED}
+    if variant.binding == "python":
+        return {"kind": "python", "file": file, "entry": entry, "returns": variant.returns}
+    code: dict[str, Any] = {"kind": variant.binding, "library": built.library, "entry": entry}
+    if variant.binding == "torch-extension":
+        code |= {"module": built.module, "returns": variant.returns}
+    return code
+
+
+def _launcher(*, forks: bool) -> Sequence[str]:
+    policy = {"folder": "{folder}", "fork": forks, "file_bytes": _FILE_BYTES}
+    return [sys.executable, "-P", str(_CONFINE), json.dumps(policy)]
+
+
+def _runner(subject: Subject, what: list[Job], launcher: Sequence[str]) -> Job:
+    return {
+        "target": subject.variant.target,
+        "what": what,
+        "launcher": list(launcher),
+        "limits": {
+            "memory_bytes": int(_available_bytes() * _SPARE),
+            "threads": _THREADS,
+            "processes": _PROCESSES,
+            "file_bytes": _FILE_BYTES,
+        },
+    }
+
+
+def _available_bytes() -> int:
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 4 * 2**30

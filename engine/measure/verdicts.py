@@ -1,0 +1,203 @@
+"""Raw windows → a verdict. Nothing here runs anything.
+
+A window's time is what the judge's clock saw, less what the same clock saw beyond the device's
+own events in the rival's windows: the way there and back, which is the same for both.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from engine.loading.kernels import evaluate
+from engine.measure.bench_sizes import output_bytes, working_set_bytes
+from engine.measure.peaks import Peaks
+from engine.measure.statistics import Speedup, paired_speedup, verdict
+from engine.measure.subject import Subject
+from engine.measure.telemetry import Watch, alarmed, clocks
+from engine.model.measurement import Rival
+
+Raw = dict[str, Any]
+
+_IMPOSSIBLE = 1.2  # above the measured peak by more than its own noise
+_CLOCKS_DIFFER = 0.10
+_SMALL_US = 10.0
+_FEWEST_LEFT = 5
+
+
+class Window(NamedTuple):
+    """One window, as the judge reports it: nanoseconds for all its calls; seconds at its ends."""
+
+    outer_ns: float
+    inner_ns: float
+    calls: int
+    start: float
+    end: float
+
+
+def bench_fields(
+    subject: Subject, workload: str, raw: Raw, peaks: Peaks, watch: Watch
+) -> dict[str, Any]:
+    """Return the fields of a Bench that follow from raw windows.
+
+    Args:
+        subject: What was timed.
+        workload: On what.
+        raw: What ``engine.measure.worker.windows.measure`` returned.
+        peaks: What the machine can do.
+        watch: What its GPU said of itself meanwhile.
+    """
+    pairs = [
+        (Window(*one), Window(*other))
+        for one, other in zip(raw["candidate"], raw["rival_times"], strict=True)
+    ]
+    calm = [p for p in pairs if not alarmed(watch.samples, *_span(p))]
+    kept = calm if len(calm) >= _FEWEST_LEFT else pairs
+    gap = statistics.median(rival.outer_ns - rival.inner_ns for _, rival in kept)
+    candidate = [_call_ns(one, gap) for one, _ in kept]
+    speedup = paired_speedup(candidate, [_call_ns(rival, gap) for _, rival in kept])
+    kernel_us = statistics.median(candidate) / 1e3
+    floor_us, roof = floor_of(subject, workload, peaks, raw["slots"])
+    doubt = _disagreement([one for one, _ in kept], gap) or _too_fast(kernel_us, floor_us, roof)
+    if raw["threads_started"] > 0:
+        doubt = f"it started {raw['threads_started']} threads while it was timed, and left them"
+    fields: dict[str, Any] = {"verdict": verdict(speedup)}
+    if doubt:
+        cure = "make every call do all of its work before it returns, on the stream it is given"
+        fields = {"verdict": "invalid", "detail": doubt, "cure": cure}
+    span = (pairs[0][0].start, pairs[-1][1].end)
+    seen = clocks(watch, *span, len(pairs) - len(calm))
+    return {
+        **fields,
+        "candidate_us": kernel_us,
+        "baseline": raw["rival"],
+        "baseline_us": kernel_us * speedup.point,
+        "speedup": speedup.point,
+        "interval": (speedup.low, speedup.high),
+        "pair_count": len(kept),
+        "timing": "graph" if raw["graph"] else "eager",
+        "eager_us": raw["eager_ns"] / 1e3,
+        "warm_us": raw["warm_ns"][0] / 1e3,
+        "floor_us": floor_us,
+        "attainable_speedup": max(1.0, kernel_us / floor_us) if floor_us else None,
+        "rivals": _rivals(raw),
+        "judged_count": raw["checked"],
+        "clocks": seen,
+        "layers": tuple(raw["layers"]),
+        "warnings": _warnings(raw, kernel_us, seen),
+        "metrics": _metrics(subject, workload, raw, peaks, kernel_us, speedup),
+    }
+
+
+def _span(pair: tuple[Window, Window]) -> tuple[float, float]:
+    return min(w.start for w in pair), max(w.end for w in pair)
+
+
+def _call_ns(window: Window, gap: float) -> float:
+    """Return a call's time; never less than a tenth of what the clock saw."""
+    return max(window.outer_ns - gap, 0.1 * window.outer_ns) / window.calls
+
+
+def _disagreement(windows: Sequence[Window], gap: float) -> str | None:
+    """Say that the candidate's process tells another time than the judge's clock."""
+    outer = statistics.median(w.outer_ns for w in windows)
+    inner = statistics.median(w.inner_ns for w in windows)
+    missing = outer - gap - inner
+    if missing <= max(_CLOCKS_DIFFER * outer, gap):
+        return None
+    share = missing / outer
+    return (
+        f"by its own process's clock it took {1 - share:.0%} of what the judge's clock saw; "
+        f"work went on outside the stream, or the clock was changed"
+    )
+
+
+def _too_fast(kernel_us: float, floor_us: float | None, roof: str | None) -> str | None:
+    if floor_us is None or kernel_us * _IMPOSSIBLE >= floor_us:
+        return None
+    return f"{kernel_us:.3g} us is below the {floor_us:.3g} us that {roof} allows on this machine"
+
+
+def floor_of(
+    subject: Subject, workload: str, peaks: Peaks, slots: int
+) -> tuple[float | None, str | None]:
+    """Return the fastest that a right kernel can be here, microseconds, and what says so.
+
+    Outputs that the cache can hold need not have reached memory within a window.
+    """
+    source, cost = subject.source, subject.source.kernel.cost
+    if cost is None:
+        return None, None
+    sizes = source.kernel.workloads[workload]
+    written = output_bytes(source, workload)
+    moved = evaluate(cost.bytes, sizes)
+    if written * max(1, slots - 1) <= subject.machine.cache_bytes:
+        moved = max(0.0, moved - written)
+    roofs = [(moved / peaks.copy_gbps / 1e3, "the measured copy bandwidth")]
+    rates = [
+        peaks.gemm_gflops[o.dtype] for o in source.kernel.outputs if o.dtype in peaks.gemm_gflops
+    ]
+    if rates:
+        flops = evaluate(cost.flops, sizes)
+        roofs.append((flops / max(rates) / 1e3, "the measured matrix product rate"))
+    roofs.append((peaks.dispatch_us, "an empty call"))
+    return max(roofs)
+
+
+def _rivals(raw: Raw) -> tuple[Rival, ...]:
+    timed = [
+        Rival(
+            name=name,
+            eager_us=one["eager_ns"] / 1e3,
+            graph_us=None if one["graph_ns"] is None else one["graph_ns"] / 1e3,
+        )
+        for name, one in raw["rivals"].items()
+    ]
+    return (*timed, *(Rival(name=n, rejected=why) for n, why in raw["rejected"].items()))
+
+
+def _warnings(raw: Raw, kernel_us: float, seen: Any) -> tuple[str, ...]:
+    found = []
+    if raw["graph_why"]:
+        found.append(f"it cannot be captured in a CUDA graph: {raw['graph_why']}")
+    if kernel_us < _SMALL_US:
+        found.append(
+            f"{kernel_us:.2g} us is mostly launch for whoever calls it once: "
+            f"{raw['eager_ns'] / 1e3:.2g} us with the launch"
+        )
+    if seen is not None and seen.dropped_count:
+        found.append(f"{seen.dropped_count} pairs were dropped: {', '.join(seen.throttled)}")
+    return tuple(found)
+
+
+def _metrics(
+    subject: Subject, workload: str, raw: Raw, peaks: Peaks, kernel_us: float, speedup: Speedup
+) -> dict[str, float]:
+    source, _, machine = subject
+    found = {
+        "correct": 1.0,
+        "speedup": speedup.point,
+        "kernel_us": kernel_us,
+        "working_set_bytes": float(working_set_bytes(source, workload)),
+        "cache_bytes": float(machine.cache_bytes),
+        "copy_peak_gbps": peaks.copy_gbps,
+    }
+    cost = source.kernel.cost
+    if cost is not None:
+        sizes = source.kernel.workloads[workload]
+        found["algorithmic_bytes"] = evaluate(cost.bytes, sizes)
+        found["algorithmic_flop_count"] = evaluate(cost.flops, sizes)
+    if machine.target == "cuda":
+        found |= {"call_us": raw["eager_ns"] / 1e3, "launch_floor_us": peaks.dispatch_us}
+        return found
+    in_memory = found["working_set_bytes"] >= 2 * found["cache_bytes"]
+    if in_memory and cost is not None:
+        share = found["algorithmic_bytes"] / kernel_us / 1e3 / peaks.copy_gbps
+        found["algorithmic_bandwidth"] = min(1.0, share)
+    return found | {
+        "core_occupancy": min(1.0, raw["busy"] / machine.core_count),
+        "core_count": float(machine.core_count),
+        "simd_lanes_count": float(machine.simd_lanes_count),
+        "dispatch_us": peaks.dispatch_us,
+    }

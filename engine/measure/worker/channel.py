@@ -1,0 +1,58 @@
+"""Messages between the judge and a runner: JSON packets over a socket pair.
+
+A packet is never unpickled: whatever a runner sends is text, bounded, and answers one request.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+Message = dict[str, Any]
+
+LARGEST = 160_000
+"""Bytes of a packet; Linux takes packets up to its socket buffer, 212,992 by default."""
+
+
+class ProtocolError(Exception):
+    """The other side sent something that is not the one answer to the last request."""
+
+
+def send(channel: socket.socket, message: Message, *descriptors: int) -> None:
+    """Send one message, with open files where the other side needs them."""
+    data = json.dumps(message, separators=(",", ":")).encode()
+    if len(data) > LARGEST:
+        raise ProtocolError(f"a message of {len(data)} bytes is larger than {LARGEST}")
+    if descriptors:
+        socket.send_fds(channel, [data], descriptors)
+    else:
+        channel.send(data)
+
+
+def receive(channel: socket.socket) -> Message:
+    """Return the next message.
+
+    Raises:
+        EOFError: The other side has gone.
+        ProtocolError: It is not a JSON object.
+    """
+    return _parsed(channel.recv(LARGEST))
+
+
+def receive_with_files(channel: socket.socket) -> tuple[Message, list[int]]:
+    """Return the next message and the files that came with it. Raises like ``receive``."""
+    data, descriptors, _, _ = socket.recv_fds(channel, LARGEST, 4)
+    return _parsed(data), descriptors
+
+
+def _parsed(data: bytes) -> Message:
+    if not data:
+        raise EOFError
+    try:
+        message = json.loads(data)
+    except ValueError as error:
+        raise ProtocolError("the answer is not JSON") from error
+    if not isinstance(message, dict):
+        raise ProtocolError("the answer is not an object")
+    return message

@@ -1,0 +1,114 @@
+"""Is a candidate right? Every case on fresh inputs, more than once, judged here."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from pathlib import Path
+from typing import Any
+
+from engine.measure.worker.partner import Partner, Refused, RunnerLost
+from engine.measure.worker.stage import Stage
+from engine.measure.worker.task import Task, Tensors, same_bits
+
+Job = dict[str, Any]
+
+
+def check(job: Job, folder: Path, partners: dict[str, Partner]) -> Job:
+    """Judge every case.
+
+    ``{"cases": [...], "accepted": [...], "refused": [...], "layers": [...], "lost": {...}}``:
+    ``accepted`` and ``refused`` are wrong outputs that the same comparison was shown first;
+    ``lost`` says how the runner ended when it did not answer to the end.
+    """
+    candidate = partners["candidate"]
+    deadline = time.monotonic() + job["timeout_s"]
+    result: Job = {"cases": [], "accepted": [], "refused": [], "lost": None}
+    accepted: set[str] = set()
+    refused: set[str] = set()
+    where = ""
+    try:
+        candidate.ask("load", _left(deadline), which=0)
+        for case in job["cases"]:
+            where = case["name"]
+            (folder / "progress").write_text(where, encoding="utf-8")
+            found, wrong, right = _case(job, case, candidate, deadline)
+            result["cases"].append(found)
+            accepted |= set(wrong)
+            refused |= set(right)
+    except RunnerLost as lost:
+        result["lost"] = {"status": lost.status, "detail": lost.detail, "where": where}
+    except Refused as problem:
+        status = "crashed" if where else "unloadable"
+        result["lost"] = {"status": status, "detail": str(problem), "where": where}
+    return {
+        **result,
+        "accepted": sorted(accepted),
+        "refused": sorted(refused - accepted),
+        "layers": candidate.layers(),
+        "log": candidate.log(),
+    }
+
+
+def _left(deadline: float) -> float:
+    return max(0.1, deadline - time.monotonic())
+
+
+def _case(
+    job: Job, case: Job, candidate: Partner, deadline: float
+) -> tuple[Job, list[str], list[str]]:
+    task = Task(job, case)
+    draw = random.Random(secrets.randbits(64))
+    stage = Stage(task, job["tolerances"], 2, draw, flush_bytes=4)
+    try:
+        stage.join(candidate, 0, timeout_s=_left(deadline))
+        found, fooled = _repeated(stage, candidate, deadline)
+    finally:
+        stage.close()
+    return {**found, "name": case["name"]}, *fooled
+
+
+def _repeated(
+    stage: Stage, candidate: Partner, deadline: float
+) -> tuple[Job, tuple[list[str], list[str]]]:
+    """Call on one slot, again on the same inputs, and on another slot; judge each answer."""
+    first, problem = _called(stage, candidate, 0, deadline)
+    expected = stage.expected(0)
+    fooled = expected.fooled_by() if stage.task.case["selftest"] else ([], [])
+    found = _verdict(stage, 0, expected.compare(first), problem)
+    if not _fine(found):
+        return {**found, "steady": True}, fooled
+    again, problem = _called(stage, candidate, 0, deadline)
+    steady = all(map(same_bits, first, again))
+    if not steady:
+        found = _worse(found, _verdict(stage, 0, expected.compare(again), problem))
+    del first, again, expected
+    other, problem = _called(stage, candidate, 1, deadline)
+    last = _verdict(stage, 1, stage.expected(1).compare(other), problem)
+    return {**_worse(found, last), "steady": steady}, fooled
+
+
+def _called(
+    stage: Stage, candidate: Partner, slot: int, deadline: float
+) -> tuple[Tensors, str | None]:
+    """Return a slot's outputs after one call, and what the candidate reported."""
+    stage.poison(slot)
+    try:
+        candidate.ask("call", _left(deadline), slot=slot)
+        candidate.ask("store", _left(deadline), slot=slot)
+    except Refused as refused:
+        return stage.taken(slot), str(refused)
+    return stage.taken(slot), None
+
+
+def _verdict(stage: Stage, slot: int, compared: Job, problem: str | None) -> Job:
+    return {**compared, "error": problem, "tampered": stage.tampered(slot)}
+
+
+def _fine(found: Job) -> bool:
+    return found["correct"] and not found["error"] and not found["tampered"]
+
+
+def _worse(one: Job, other: Job) -> Job:
+    return min(one, other, key=lambda found: (_fine(found), found["matched_ratio"]))

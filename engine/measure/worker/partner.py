@@ -1,0 +1,240 @@
+"""A runner as the judge sees it: start it, ask it, watch it, end it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import site
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from engine.measure.worker.channel import Message, ProtocolError, receive, send
+
+Job = dict[str, Any]
+
+_POLL_S = 0.05
+_COUNT_S = 0.4
+_ROUNDS = 100
+_NO_MEMORY = ("out of memory", "MemoryError", "can't allocate memory")
+_NO_LIBRARY = ("undefined symbol", "cannot open shared object", "ImportError", "ModuleNotFound")
+
+
+class RunnerLost(Exception):
+    """A runner ended, hung, grew too large or spoke out of turn; ``status`` says which."""
+
+    def __init__(self, status: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+
+
+class Refused(Exception):
+    """The candidate reported an error of its own, in its words; nothing was lost."""
+
+
+class Partner:
+    """One runner process."""
+
+    def __init__(self, name: str, job: Job, folder: Path) -> None:
+        """Start a runner.
+
+        Args:
+            name: For its files.
+            job: ``{"target", "what", "launcher", "limits", "flush_bytes"}``.
+            folder: The judge's folder; the runner gets one of its own inside.
+        """
+        self.name = name
+        self.limits: Job = job["limits"]
+        self._seq = 0
+        self._counted = 0.0
+        self._folder = folder / name
+        self._folder.mkdir()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._channel = ours
+        task = {**job, "mode": "serve", "channel": theirs.fileno()}
+        file = self._folder / "job.json"
+        file.write_text(json.dumps(task), encoding="utf-8")
+        start = Path(__file__).with_name("start.py")
+        launcher = [part.replace("{folder}", str(self._folder)) for part in job["launcher"]]
+        with (self._folder / "log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [*launcher, sys.executable, "-P", str(start), str(file)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=(theirs.fileno(),),
+                env=_environment(self._folder if launcher else None),
+                cwd=self._folder,
+            )
+        theirs.close()
+
+    def ask(self, what: str, timeout_s: float, *files: int, **fields: Any) -> Message:
+        """Send a request and return its answer.
+
+        Raises:
+            Refused: The candidate reported an error.
+            RunnerLost: There will be no answer.
+        """
+        started = self.begin(what, *files, **fields)
+        return self.finish(timeout_s, started)
+
+    def begin(self, what: str, *files: int, **fields: Any) -> float:
+        """Send a request; return when, on this process's own clock in seconds."""
+        self._seq += 1
+        started = time.monotonic()
+        try:
+            send(self._channel, {"do": what, "seq": self._seq, **fields}, *files)
+        except OSError:
+            self._end("it had ended before it was asked")
+        return started
+
+    def finish(self, timeout_s: float, started: float) -> Message:
+        """Wait for the answer to the last request. Raises like ``ask``."""
+        self._channel.settimeout(_POLL_S)
+        while True:
+            try:
+                answer = receive(self._channel)
+                break
+            except TimeoutError:
+                self._watch(started, timeout_s)
+            except (EOFError, ConnectionError):
+                self._end(None)
+            except ProtocolError as error:
+                self._kill("crashed", f"it wrote to the judge's channel: {error}")
+        if answer.get("seq") != self._seq:
+            self._kill("crashed", "it answered a question that nobody asked")
+        if "raised" in answer:
+            self._raised(str(answer["raised"]))
+        if "error" in answer:
+            raise Refused(str(answer["error"]))
+        return answer
+
+    def _raised(self, said: str) -> NoReturn:
+        """Tell an exception after which nothing works any more from one that is only an answer."""
+        if any(word in said for word in _NO_MEMORY):
+            self._kill("out-of-memory", said)
+        if any(word in said for word in _NO_LIBRARY):
+            self._kill("unloadable", said)
+        if "CUDA error" in said or "AcceleratorError" in said:
+            self._kill("crashed", said.splitlines()[0])
+        raise Refused(said)
+
+    def timed(self, what: str, timeout_s: float, **fields: Any) -> tuple[int, Message]:
+        """Ask, and return the nanoseconds from question to answer as this process saw them."""
+        start = time.perf_counter_ns()
+        self.begin(what, **fields)
+        answer = self.finish(timeout_s, start / 1e9)
+        return time.perf_counter_ns() - start, answer
+
+    def thread_count(self) -> int:
+        """Return how many threads it has now."""
+        return int(self._status().get("Threads", "0"))
+
+    def cpu_ticks(self) -> int:
+        """Return the CPU time that it and its threads have taken, in the kernel's ticks."""
+        text = Path(f"/proc/{self._process.pid}/stat").read_text("utf-8").rpartition(")")[2]
+        user, system = text.split()[11:13]
+        return int(user) + int(system)
+
+    def log(self) -> str:
+        """Return the last of what it printed."""
+        with suppress(OSError):
+            return (self._folder / "log").read_bytes()[-4000:].decode("utf-8", "replace")
+        return ""
+
+    def layers(self) -> list[str]:
+        """Return what confines it, by the launcher's own account."""
+        with suppress(OSError, ValueError):
+            found: list[str] = json.loads((self._folder / "layers.json").read_text("utf-8"))
+            return found
+        return []
+
+    def close(self) -> None:
+        """End it."""
+        self._channel.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(0.5)
+        self._process.kill()
+        self._process.wait()
+
+    def _watch(self, started: float, timeout_s: float) -> None:
+        """Look whether it may go on."""
+        if self._process.poll() is not None:
+            self._end(None)
+        if time.monotonic() - started > timeout_s:
+            self._kill("timed-out", f"it did not finish within {timeout_s:g} s")
+        status = self._status()
+        if int(status.get("RssAnon", "0 kB").split()[0]) * 1024 > self.limits["memory_bytes"]:
+            most = self.limits["memory_bytes"] / 2**30
+            self._kill("out-of-memory", f"it took more than {most:.1f} GiB of memory")
+        if int(status.get("Threads", "0")) > self.limits["threads"]:
+            self._kill("limit-exceeded", f"it started more than {self.limits['threads']} threads")
+        if time.monotonic() - self._counted > _COUNT_S:  # it reads all of /proc
+            self._counted = time.monotonic()
+            most = self.limits["processes"]
+            if len(_family()) > most:
+                self._kill("limit-exceeded", f"it started more than {most} processes")
+
+    def _status(self) -> dict[str, str]:
+        with suppress(OSError):
+            text = Path(f"/proc/{self._process.pid}/status").read_text("utf-8")
+            return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+        return {}
+
+    def _kill(self, status: str, detail: str) -> NoReturn:
+        self._process.kill()
+        for _ in range(_ROUNDS):  # a bomb forks between our reading and our killing
+            family = _family()
+            for process in family:
+                with suppress(OSError):
+                    os.kill(process, signal.SIGKILL)
+            if not family:
+                break
+        self._process.wait()
+        raise RunnerLost(status, detail)
+
+    def _end(self, detail: str | None) -> NoReturn:
+        """Say how it ended by itself."""
+        try:
+            code = self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._kill("crashed", "it closed the judge's channel")
+        text = self.log()
+        if code == -signal.SIGXFSZ:
+            most = self.limits["file_bytes"] / 2**20
+            raise RunnerLost("limit-exceeded", f"it wrote more than {most:.0f} MiB")
+        if code < 0:
+            raise RunnerLost("crashed", f"it died of {signal.Signals(-code).name}")
+        last = (text.strip().splitlines() or ["no output"])[-1]
+        if "Traceback" in text:
+            raise RunnerLost("crashed", last)
+        raise RunnerLost("crashed", detail or f"it ended the process with status {code}")
+
+
+def _family() -> list[int]:
+    """Return the processes of our session that a runner started, directly or not."""
+    ours, found = os.getsid(0), []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ValueError, IndexError):
+            fields = (entry / "stat").read_text("utf-8").rpartition(")")[2].split()
+            process = int(entry.name)
+            if int(fields[3]) == ours and process != os.getpid() and int(fields[1]) != os.getpid():
+                found.append(process)
+    return found
+
+
+def _environment(confined: Path | None) -> dict[str, str]:
+    """Return a runner's variables: the judge's idle threads must not spin, a runner's may."""
+    found = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    if confined is None:
+        return found
+    # Whatever a library wants to keep goes into the runner's own folder, where it may write.
+    names = ("HOME", "TMPDIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUDA_CACHE_PATH")
+    own = dict.fromkeys(names, str(confined))
+    return {**found, **own, "PYTHONUSERBASE": site.getuserbase()}  # torch may lie below the home

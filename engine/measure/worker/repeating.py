@@ -1,0 +1,45 @@
+"""Call a candidate a few times with nobody judging: for a profiler or a sanitizer to watch."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engine.measure.worker.callables import load
+from engine.measure.worker.task import Task, poison
+
+Job = dict[str, Any]
+
+
+def repeat(job: Job, _folder: Path) -> Job:
+    """Call on each case ``times`` times, inside the NVTX range ``kernelkb``.
+
+    ``{"calls": n}``. A kernel that reports an error ends the process with it.
+    """
+    bind = load(job["what"], job["target"])
+    for case in job["cases"]:
+        task = Task(job, case)
+        given: list[Any] = list(task.fresh(random.getrandbits(31)))
+        for at, value in task.scalars:
+            given.insert(at, value)
+        made = [
+            torch.empty(tuple(s["shape"]), dtype=getattr(torch, s["dtype"]), device=task.device)
+            for s in task.outputs
+        ]
+        poison(made)
+        call = bind(given, made, case["axes"])
+        if job["target"] == "cuda":
+            torch.cuda.synchronize()
+            torch.cuda.nvtx.range_push("kernelkb")
+        for _ in range(job["times"]):
+            stream = torch.cuda.current_stream().cuda_stream if job["target"] == "cuda" else 0
+            code = call(stream)
+            if isinstance(code, int) and code:
+                raise RuntimeError(f"the entry point returned {code}")
+        if job["target"] == "cuda":
+            torch.cuda.synchronize()
+            torch.cuda.nvtx.range_pop()
+    return {"calls": job["times"] * len(job["cases"])}

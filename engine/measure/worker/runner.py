@@ -1,0 +1,185 @@
+"""The process in which a candidate runs. It does what the judge asks, and knows no answer.
+
+Inputs, outputs, order of calls and the clock that counts are the judge's; what this process says
+about time is compared with that clock, not believed.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engine.measure.worker import callables
+from engine.measure.worker.channel import Message, receive_with_files, send
+from engine.measure.worker.memory import Arena
+
+Job = dict[str, Any]
+
+
+def serve(job: Job, _folder: Path) -> Job:
+    """Answer the judge until it hangs up. See ``Runner`` for what can be asked."""
+    channel = socket.socket(fileno=job["channel"])
+    runner = Runner(job)
+    while True:
+        try:
+            message, files = receive_with_files(channel)
+        except EOFError:
+            return {}
+        answer: Message = {"seq": message["seq"]}
+        try:
+            answer |= runner.answers[message["do"]](message, files)
+        except callables.KernelError as error:
+            answer["error"] = str(error)
+        except Exception as error:  # the candidate's, whatever it is; the judge names it
+            answer["raised"] = f"{type(error).__name__}: {error}"[:2000]
+        send(channel, answer)
+
+
+class Runner:
+    """Binds loaded code to slots of shared memory and calls it."""
+
+    def __init__(self, job: Job) -> None:
+        self.target: str = job["target"]
+        self._what: list[Job] = job["what"]
+        self._loaded: dict[int, callables.Bind] = {}
+        self._calls: list[callables.Call] = []
+        self._slots: list[tuple[list[Any], list[torch.Tensor]]] = []
+        self._returned: dict[int, Any] = {}
+        self._plans: dict[int, tuple[list[int], Any, dict[int, Any]]] = {}
+        self._arena: Arena | None = None
+        self._scratch = torch.empty(0)
+        self.answers: dict[str, Callable[[Message, list[int]], Message]] = {
+            "load": self._load,
+            "open": self._open,
+            "bind": self._bind,
+            "call": self._call,
+            "plan": self._plan,
+            "wake": self._wake,
+            "go": self._go,
+            "store": self._store,
+        }
+
+    def _load(self, message: Message, _files: list[int]) -> Message:
+        which = message["which"]
+        self._loaded[which] = callables.load(self._what[which], self.target)
+        return {}
+
+    def _open(self, message: Message, files: list[int]) -> Message:
+        self._forget()
+        handle = message["handle"] if self.target == "cuda" else files[0]
+        self._arena = Arena(message["bytes"], self.target, opened=handle)
+        device = "cuda" if self.target == "cuda" else "cpu"
+        self._scratch = torch.ones(message["flush_bytes"] // 4, device=device)
+        return {}
+
+    def _forget(self) -> None:
+        """Drop everything that points into the arena, then the arena."""
+        self._calls, self._slots, self._returned, self._plans = [], [], {}, {}
+        if self._arena is not None:
+            self._arena.close()
+
+    def _bind(self, message: Message, _files: list[int]) -> Message:
+        """Tie code to the slots' arrays: ``offsets`` has a row for each slot."""
+        arena = self._arena
+        if arena is None:
+            raise RuntimeError("bind before open")
+        bind = self._loaded[message["which"]]
+        count = message["input_count"]
+        self._calls, self._slots, self._returned, self._plans = [], [], {}, {}
+        for row in message["offsets"]:
+            arrays = [arena.view(o, s) for o, s in zip(row, message["specs"], strict=True)]
+            inputs: list[Any] = list(arrays[:count])
+            for at, value in message["scalars"]:
+                inputs.insert(at, value)
+            self._slots.append((inputs, arrays[count:]))
+            self._calls.append(bind(inputs, arrays[count:], message["axes"]))
+        return {}
+
+    def _call(self, message: Message, _files: list[int]) -> Message:
+        self._returned = self._run([message["slot"]])
+        self._finish()
+        return {}
+
+    def _run(self, slots: list[int]) -> dict[int, Any]:
+        """Call slot after slot; return what a returning function returned for each."""
+        stream = torch.cuda.current_stream().cuda_stream if self.target == "cuda" else 0
+        returned: dict[int, Any] = {}
+        for slot in slots:
+            result = self._calls[slot](stream)
+            if isinstance(result, int):
+                if result:
+                    what = f" ({_cuda_name(result)})" if self.target == "cuda" else ""
+                    raise callables.KernelError(f"the entry point returned {result}{what}")
+            elif result is not None:
+                returned[slot] = result
+        return returned
+
+    def _finish(self) -> None:
+        if self.target == "cuda":
+            torch.cuda.synchronize()
+
+    def _plan(self, message: Message, _files: list[int]) -> Message:
+        """Remember an order of calls; ``graph`` asks for one CUDA graph of all of them."""
+        slots, why = message["slots"], None
+        graph: Any = None
+        returned: dict[int, Any] = {}
+        if message["graph"]:
+            try:
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph):
+                    returned = self._run(slots)
+            except Exception as error:  # not every kernel can be captured
+                graph, why = None, f"{type(error).__name__}: {error}"[:300]
+        self._plans[message["id"]] = (slots, graph, returned)
+        return {"graph": graph is not None, "why": why}
+
+    def _wake(self, _message: Message, _files: list[int]) -> Message:
+        """Push everything out of the cache and take the GPU back from whoever had it.
+
+        Reading does both without leaving lines that the candidate would have to write back.
+        """
+        if self._arena is not None and self._arena.cuda is not None:
+            self._arena.cuda.forget_persisting_lines()
+        self._scratch.sum()
+        self._finish()
+        return {}
+
+    def _go(self, message: Message, _files: list[int]) -> Message:
+        slots, graph, returned = self._plans[message["plan"]]
+        self._returned = returned
+        if self.target == "cpu":
+            start = time.perf_counter_ns()
+            self._returned = self._run(slots)
+            return {"inner_ns": time.perf_counter_ns() - start}
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        if graph is None:
+            self._returned = self._run(slots)
+        else:
+            graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        return {"inner_ns": begin.elapsed_time(end) * 1e6}
+
+    def _store(self, message: Message, _files: list[int]) -> Message:
+        """Copy what a returning function returned for a slot into that slot's outputs."""
+        slot = message["slot"]
+        if slot in self._returned:
+            outputs = self._slots[slot][1]
+            made = callables.plain(self._returned[slot], outputs)
+            for one, want in zip(made, outputs, strict=True):
+                want.copy_(one)
+            self._finish()
+        return {}
+
+
+def _cuda_name(code: int) -> str:
+    try:
+        return str(torch.cuda.cudart().cudaGetErrorString(torch.cuda.cudart().cudaError(code)))
+    except (RuntimeError, TypeError, ValueError):
+        return "no CUDA error of that number"

@@ -1,0 +1,118 @@
+"""Judge, runner and shared memory, set up for one case."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import torch
+
+from engine.measure.worker.judge import Expected
+from engine.measure.worker.memory import Arena, Layout
+from engine.measure.worker.partner import Partner
+from engine.measure.worker.task import Contents, Task, Tensors, poison, poisoned, same_bits
+
+Job = dict[str, Any]
+
+_OPEN_S = 60.0
+
+
+class Stage:
+    """Slots of one case in one piece of memory that every runner has open.
+
+    Attributes:
+        slots: How many copies of all arrays there are.
+    """
+
+    def __init__(
+        self, task: Task, tolerances: Job, slots: int, draw: random.Random, flush_bytes: int
+    ) -> None:
+        self.task, self.slots = task, slots
+        self._tolerances = tolerances
+        self._flush_bytes = flush_bytes
+        self._layout = Layout([*task.inputs, *task.outputs], slots, draw)
+        self._arena = Arena(self._layout.size, task.target)
+        self._layout.guard(self._arena)
+        self.contents = Contents(task, draw)
+        for slot in range(slots):
+            self.contents.begin(slot, self.inputs(slot))
+            poison(self.outputs(slot))
+        self._settle()
+
+    def join(self, partner: Partner, which: int, *, timeout_s: float) -> None:
+        """Let a runner open the memory and tie its code to every slot."""
+        files = () if self._arena.descriptor is None else (self._arena.descriptor,)
+        partner.ask(
+            "open",
+            _OPEN_S,
+            *files,
+            bytes=self._arena.size,
+            handle=self._arena.handle,
+            flush_bytes=self._flush_bytes,
+        )
+        self.bind(partner, which, timeout_s=timeout_s)
+
+    def bind(self, partner: Partner, which: int, *, timeout_s: float) -> None:
+        """Tie another of a runner's pieces of code to every slot."""
+        partner.ask(
+            "bind",
+            timeout_s,
+            which=which,
+            specs=[*self.task.inputs, *self.task.outputs],
+            offsets=self._layout.offsets,
+            input_count=len(self.task.inputs),
+            scalars=self.task.scalars,
+            axes=self.task.case["axes"],
+        )
+
+    def inputs(self, slot: int) -> Tensors:
+        """Return a slot's inputs, as they lie in shared memory."""
+        return self._layout.arrays(self._arena, slot)[: len(self.task.inputs)]
+
+    def outputs(self, slot: int) -> Tensors:
+        """Return a slot's outputs, as they lie in shared memory."""
+        return self._layout.arrays(self._arena, slot)[len(self.task.inputs) :]
+
+    def renew(self, slots: list[int]) -> None:
+        """Change the inputs of some slots and poison their outputs."""
+        for slot in slots:
+            self.contents.change(slot, self.inputs(slot))
+            poison(self.outputs(slot))
+        self._settle()
+
+    def poison(self, slot: int) -> None:
+        """Poison the outputs of a slot."""
+        poison(self.outputs(slot))
+        self._settle()
+
+    def untouched(self, slot: int) -> bool:
+        """Return whether nobody has written a slot's outputs since they were poisoned."""
+        return poisoned(self.outputs(slot))
+
+    def taken(self, slot: int) -> Tensors:
+        """Return copies of a slot's outputs as they are at this moment."""
+        made = [tensor.clone() for tensor in self.outputs(slot)]
+        self._settle()
+        return made
+
+    def expected(self, slot: int) -> Expected:
+        """Return what is right for what a slot's inputs have to hold."""
+        return Expected(self.task, self.contents.again(slot), self._tolerances)
+
+    def tampered(self, slot: int) -> str | None:
+        """Say what was written beside the outputs of a slot: an input, or memory of nobody."""
+        pairs = zip(self.inputs(slot), self.contents.again(slot), strict=True)
+        for spec, (now, before) in zip(self.task.inputs, pairs, strict=True):
+            if not same_bits(now, before):
+                return f"it changed its input {spec['name']}"
+        if self._layout.trespassed(self._arena, slot):
+            return "it wrote outside its arrays"
+        return None
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._arena.close()
+
+    def _settle(self) -> None:
+        if self.task.target == "cuda":
+            torch.cuda.synchronize()

@@ -1,0 +1,175 @@
+"""What is to be computed, on the judge's side: inputs, how they change, and the right outputs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from engine.measure.worker.callables import python_module
+
+Job = dict[str, Any]
+Tensors = list[torch.Tensor]
+
+_STRIDE = 16
+_FEW = 64  # arrays smaller than this change whole
+_POISON = 0x5B
+_INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
+
+
+class Task:
+    """One case of a kernel: shapes, a way to make inputs, and the reference."""
+
+    def __init__(self, job: Job, case: Job) -> None:
+        self.target: str = job["target"]
+        self.case = case
+        self._reference: Job = job["reference"]
+        self.scalars: list[tuple[int, Any]] = [
+            (at, spec["value"]) for at, spec in enumerate(case["inputs"]) if "value" in spec
+        ]
+        self.inputs: list[Job] = [spec for spec in case["inputs"] if "value" not in spec]
+        self.outputs: list[Job] = case["outputs"]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the arrays live."""
+        return torch.device("cuda" if self.target == "cuda" else "cpu")
+
+    def fresh(self, seed: int) -> Tensors:
+        """Return inputs made from a seed; the same seed gives the same on this machine."""
+        if self._reference["kind"] == "module":
+            torch.manual_seed(seed)
+            made = python_module(self._reference["file"]).get_inputs()
+            return [value.to(self.device) for value in made if isinstance(value, torch.Tensor)]
+        if self._reference.get("inputs"):
+            make = getattr(python_module(self._reference["file"]), self._reference["inputs"])
+            torch.manual_seed(seed)
+            sizes = dict(zip(self.case["axis_names"], self.case["axes"], strict=True))
+            return [value.to(self.device) for value in make(**sizes)]
+        generator = torch.Generator(device=self.device).manual_seed(seed)
+        return [_filled(spec, generator, self.device) for spec in self.inputs]
+
+    def right(self, inputs: Tensors, dtype: torch.dtype | None) -> Tensors:
+        """Return the reference's outputs, computed in ``dtype``, or as it stands when None."""
+        given = [_as(tensor, dtype) for tensor in inputs]
+        values: list[Any] = list(given)
+        for at, value in self.scalars:
+            values.insert(at, value)
+        result = self._function(dtype)(*values)
+        made = [result] if isinstance(result, torch.Tensor) else list(result)
+        # A reference that answers with its input, or a view of it, must not change with it.
+        return [one.clone() if _shares(one, given) else one for one in made]
+
+    def _function(self, dtype: torch.dtype | None) -> Any:
+        made = python_module(self._reference["file"])
+        if self._reference["kind"] == "module":
+            torch.manual_seed(self._reference["seed"])
+            module = made.Model(*made.get_init_inputs()).to(self.device).eval()
+            return module if dtype is None else module.to(dtype)
+        return getattr(made, self._reference["entry"])
+
+
+def _filled(spec: Job, generator: torch.Generator, device: torch.device) -> torch.Tensor:
+    dtype: torch.dtype = getattr(torch, spec["dtype"])
+    shape, fill, scale = tuple(spec["shape"]), spec["fill"], spec["scale"]
+    if fill == "integers":
+        return torch.randint(
+            0, int(scale), shape, generator=generator, device=device, dtype=torch.int64
+        ).to(dtype)
+    if fill in ("ones", "zeros"):
+        return torch.full(shape, float(fill == "ones"), device=device, dtype=dtype)
+    draw = torch.randn if fill == "normal" else torch.rand
+    values = draw(shape, generator=generator, device=device, dtype=torch.float32)
+    return (values * scale).to(dtype)
+
+
+def _as(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    return tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
+
+
+def _shares(one: torch.Tensor, given: Sequence[torch.Tensor]) -> bool:
+    storage = one.untyped_storage().data_ptr()
+    return any(tensor.untyped_storage().data_ptr() == storage for tensor in given)
+
+
+class Contents:
+    """What the inputs of each slot hold, and how to make them again elsewhere.
+
+    Drawing all values anew for each timed window would take longer than the window on a CPU. So
+    every sixteenth value moves to another place instead: no content ever comes twice, and whoever
+    keeps an earlier answer is wrong in all parts of the output.
+    """
+
+    def __init__(self, task: Task, draw: random.Random) -> None:
+        self._task = task
+        self._draw = draw
+        self._history: dict[int, list[int]] = {}
+        self._kept: tuple[int, list[int], Tensors] | None = None
+
+    def begin(self, slot: int, arrays: Tensors) -> None:
+        """Fill a slot's inputs with values that no slot has had."""
+        self._history[slot] = [self._draw.getrandbits(31)]
+        for array, value in zip(arrays, self._task.fresh(self._history[slot][0]), strict=True):
+            array.copy_(value)
+
+    def change(self, slot: int, arrays: Tensors) -> None:
+        """Change a slot's inputs in place."""
+        seed = self._draw.getrandbits(31)
+        self._history[slot].append(seed)
+        for array in arrays:
+            _mix(array, seed)
+
+    def again(self, slot: int) -> Tensors:
+        """Return what a slot's inputs have to hold now, made apart from them."""
+        history = self._history[slot]
+        if self._kept is not None and self._kept[:2] == (slot, history):
+            return self._kept[2]
+        self._kept = None  # before the new ones are made: there may be no room for both
+        first, *later = history
+        arrays = [array.contiguous() for array in self._task.fresh(first)]
+        for seed in later:
+            for array in arrays:
+                _mix(array, seed)
+        self._kept = (slot, list(history), arrays)
+        return arrays
+
+
+def _mix(array: torch.Tensor, seed: int) -> None:
+    """Move values of an array to other places of it. Integers may be indices, and stay."""
+    if array.dtype in (*_INTEGERS, torch.bool):
+        return
+    flat = array.view(-1)
+    draw = random.Random(seed)
+    stride = _STRIDE if flat.numel() >= _FEW else 1
+    part = flat[draw.randrange(stride) :: stride]
+    if part.numel() > 1:
+        part.copy_(part.roll(draw.randrange(1, part.numel())))
+
+
+def bits(array: torch.Tensor) -> torch.Tensor:
+    """Return the bytes of a contiguous array, as a view."""
+    return array.view(-1).view(torch.uint8)
+
+
+def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Compare contiguous arrays byte by byte, so that NaN equals itself and -0 does not equal 0."""
+    return bool(torch.equal(bits(one), bits(other)))
+
+
+def poison(arrays: Tensors) -> None:
+    """Fill outputs with what no kernel computes: NaN, or a number that is unlikely."""
+    for array in arrays:
+        if array.is_floating_point():
+            array.fill_(float("nan"))
+        else:
+            bits(array).fill_(_POISON)
+
+
+def poisoned(arrays: Tensors) -> bool:
+    """Return whether outputs are as ``poison`` left them."""
+    return all(
+        bool(a.isnan().all() if a.is_floating_point() else (bits(a) == _POISON).all())
+        for a in arrays
+    )
