@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Literal
 
 from engine.actions.program import decision_program
@@ -10,6 +12,7 @@ from engine.decide.symptoms import find_symptoms
 from engine.measure.bench import TIMEOUT_S as BENCH_TIMEOUT_S
 from engine.measure.bench import bench as time_variant
 from engine.measure.build import build as compile_variant
+from engine.measure.build import build_all as compile_all
 from engine.measure.check import TIMEOUT_S as CHECK_TIMEOUT_S
 from engine.measure.check import check as judge_variant
 from engine.measure.environment import Wanted
@@ -26,6 +29,19 @@ def build(kernel: str, variant: str | None = None, target: Wanted = "auto") -> B
     return build_here(prepare(kernel, variant, target))
 
 
+def build_configurations(
+    kernel: str,
+    macros: Mapping[str, Sequence[str]],
+    variant: str | None = None,
+    target: Wanted = "auto",
+) -> list[Build]:
+    """Compile every combination of some macros' values, side by side."""
+    place = prepare(kernel, variant, target)
+    pairs = [[f"{name}={value}" for value in values] for name, values in macros.items()]
+    found = compile_all(place.subject, place.build_root, list(product(*pairs)))
+    return [_cured(built) for built in found]
+
+
 def check(
     kernel: str,
     variant: str | None = None,
@@ -35,7 +51,7 @@ def check(
     """Judge a variant; returns the failed build where there is nothing to judge."""
     place = prepare(kernel, variant, target)
     built = build_here(place)
-    return built if built.library is None else check_here(place, built, None, timeout_s)
+    return built if built.error else check_here(place, built, None, timeout_s)
 
 
 def bench(
@@ -49,7 +65,7 @@ def bench(
     place = prepare(kernel, variant, target)
     name = workload_of(place.subject.source.kernel, place.subject.variant.target, workload)
     built = build_here(place)
-    if built.library is None:
+    if built.error:
         return _untimed(place, name, "invalid", built.error, built.cure, built.seconds)
     checked = check_here(place, built, name, timeout_s)
     if checked.status != "correct":
@@ -73,7 +89,10 @@ def profile(
 
 def build_here(place: Workplace) -> Build:
     """Compile in a place that was prepared; a known failure brings its own cure."""
-    built = compile_variant(place.subject, place.build_root)
+    return _cured(compile_variant(place.subject, place.build_root))
+
+
+def _cured(built: Build) -> Build:
     found = find_symptoms(decision_program(), built.error) if built.error else []
     if not found:
         return built

@@ -13,7 +13,7 @@ from engine.decide.program import Program
 from engine.decide.recommend import recommend, recommendation
 from engine.decide.values import device_named
 from engine.errors import BadValueError, KbError, UnknownNameError
-from engine.measure.environment import find_ncu
+from engine.measure.tools import find_cuda_tool
 from engine.profiles.launch import Launch, NcuRule, wanted_metrics
 from engine.profiles.report import read_report
 
@@ -48,7 +48,7 @@ def recommend_report(
     """
     program = decision_program()
     given = given_metrics(program, metrics or {}, headlines or {}, "cuda")
-    launches = read_report(Path(path), wanted_metrics(program), find_ncu())
+    launches = read_report(Path(path), wanted_metrics(program), find_cuda_tool("ncu"))
     answers = [
         _answer(program, launch, number, given, gpu)
         for number, launch in _representatives(launches, _filter(only), path)

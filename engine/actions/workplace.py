@@ -39,9 +39,9 @@ def project() -> Path:
     return Path(project_root())
 
 
-def environment(target: Wanted = "auto") -> Environment:
+def environment(target: Wanted = "auto", *, fresh: bool = False) -> Environment:
     """Validate this machine. See ``engine.measure.environment.inspect``."""
-    return _with_device(inspect(target, project() / ".kb"), decision_program())
+    return _with_device(inspect(target, project() / ".kb", fresh=fresh), decision_program())
 
 
 def prepare(kernel: str, variant: str | None = None, target: Wanted = "auto") -> Workplace:

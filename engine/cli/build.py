@@ -8,27 +8,51 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from engine.cli.options import kernel_arguments
+from engine.errors import BadValueError
+from engine.model.measurement import Build
+from engine.render.measurements import build_line
 
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
     kernel_arguments(parser, workload=False)
+    parser.add_argument(
+        "--define",
+        action="append",
+        default=[],
+        metavar="NAME=V[,V...]",
+        help="a macro; several values, or several macros, make every combination side by side",
+    )
 
 
 def run(options: Namespace) -> int:
     """Print the build; return 1 when it failed."""
-    from engine.actions.kernels import build
+    from engine.actions.kernels import build, build_configurations
     from engine.cli.output import print_json, print_lines
-    from engine.render.measurements import build_line
 
-    built = build(options.kernel, options.variant, options.target)
-    if options.json:
-        print_json(built)
+    if not options.define:
+        builds = [build(options.kernel, options.variant, options.target)]
     else:
-        where = built.library or built.cure
-        loops = (
-            f"  line {loop.line}: {'' if loop.vectorized else 'scalar: '}{loop.reason}"
-            for loop in built.loops
-        )
-        print_lines([build_line(built), *loops, f"  {where}"])
-    return int(built.error is not None)
+        macros = dict(map(_macro, options.define))
+        builds = build_configurations(options.kernel, macros, options.variant, options.target)
+    if options.json:
+        print_json(builds if options.define else builds[0])
+    else:
+        print_lines(line for built in builds for line in _lines(built))
+    return int(any(built.error is not None for built in builds))
+
+
+def _macro(text: str) -> tuple[str, list[str]]:
+    name, _, values = text.partition("=")
+    if not name.isidentifier() or not values:
+        raise BadValueError(f"--define {text} is not NAME=VALUE; write --define BLOCK=128,256")
+    return name, values.split(",")
+
+
+def _lines(built: Build) -> list[str]:
+    loops = [
+        f"  line {loop.line}: {'' if loop.vectorized else 'scalar: '}{loop.reason}"
+        for loop in built.loops
+    ]
+    which = f"{' '.join(built.defines)}: " if built.defines else ""
+    return [which + build_line(built), *loops, f"  {built.library or built.cure or 'as it is'}"]

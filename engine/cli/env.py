@@ -21,7 +21,7 @@ def run(options: Namespace) -> int:
     from engine.actions.workplace import environment
     from engine.cli.output import print_environment, print_json
 
-    found = environment(options.target)
+    found = environment(options.target, fresh=True)
     if options.json:
         print_json(found)
     else:

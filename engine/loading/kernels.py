@@ -96,11 +96,13 @@ def _mistakes(kernel: Kernel, folder: Path) -> list[tuple[tuple[str | int, ...],
     found: list[tuple[tuple[str | int, ...], str]] = []
     if kernel.id != folder.name:
         found.append((("id",), f"{kernel.id!r} must equal the folder's name, {folder.name!r}"))
-    files = [(("reference", "file"), kernel.reference.file)]
+    files: list[tuple[tuple[str | int, ...], str]] = []
+    files.append((("reference", "file"), kernel.reference.file))
     for field, rows in (("variants", kernel.variants), ("baselines", kernel.baselines)):
         for position, row in enumerate(rows):
             last = "source" if field == "variants" else "file"
-            files.append(((field, position, last), getattr(row, last)))  # type: ignore[arg-type]
+            names = (getattr(row, last), *getattr(row, "also", ()))
+            files += [((field, position, last), name) for name in names]
     found += [
         (loc, f"no file {name!r} here") for loc, name in files if not (folder / name).is_file()
     ]

@@ -4,124 +4,90 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import time
 from pathlib import Path
 from typing import Any, Literal
 
+from engine.measure import walls
+from engine.measure.driver import Driver, Gpu, counters_allowed, driver
 from engine.measure.hardware import cache_bytes, core_count, cpu_title, simd_lanes
-from engine.measure.jobs import run_job, scratch_folder, worker_python
+from engine.measure.jobs import worker_python
+from engine.measure.probing import Probe, probe
+from engine.measure.telemetry import ALARM, REASONS
+from engine.measure.tools import find_cuda_tool, find_cxx, find_ninja, find_nvcc, version_of
 from engine.model.base import Target
-from engine.model.measurement import Environment, EnvironmentLine, Machine
+from engine.model.measurement import Environment, EnvironmentLine, Machine, Status
 
 Wanted = Literal["auto", "cpu", "cuda"]
-_PROBE_TIMEOUT_S = 120.0
 _ENOUGH_DISK = 2**30
-
-
-def inspect(wanted: Wanted, workdir: Path) -> Environment:
-    """Validate the machine for a target.
-
-    Args:
-        wanted: ``auto`` takes CUDA where there is a GPU that torch sees and nvcc, else the CPU.
-        workdir: Where builds will be written.
-
-    Returns:
-        All lines; ``machine`` is None when one of them is a failure.
-    """
-    started = time.monotonic()
-    probe, torch_line = _probe()
-    nvcc, ncu = find_nvcc(), find_ncu()
-    gpu = probe.get("gpu") if probe else None
-    target: Target = "cuda" if wanted == "cuda" or (wanted == "auto" and gpu and nvcc) else "cpu"
-    lines = [torch_line, _ninja(), _disk(workdir)]
-    if target == "cuda":
-        lines += [_gpu_line(gpu, probe), _compiler("nvcc", nvcc, _NVCC_CURE), _ncu_line(ncu)]
-        compiler = nvcc
-    else:
-        compiler = find_cxx()
-        lines += [_cpu_line(), _compiler("C++ compiler", compiler, _CXX_CURE)]
-    failed = any(line.status == "failure" for line in lines)
-    machine = None if failed or not (probe and compiler) else _machine(target, probe, compiler)
-    seconds = time.monotonic() - started
-    return Environment(target=target, lines=tuple(lines), machine=machine, seconds=seconds)
-
+_HOT_C = 85.0
+_PREEMPTIBLE = (
+    "PREEMPTIBLE",
+    "SPOT_INSTANCE",
+    "SLURM_JOB_END_TIME",
+    "AWS_SPOT_INSTANCE",
+    "GOOGLE_CLOUD_PREEMPTIBLE",
+)
 
 _CXX_CURE = "install one (Debian, Ubuntu: apt-get install g++) or set CXX to it"
 _NVCC_CURE = "install the CUDA toolkit, put nvcc on PATH or set CUDA_HOME; or use --target cpu"
 _TORCH_CURE = "pip install 'kernelkb[torch]', or set KB_PYTHON to the interpreter that has torch"
 
 
-def find_cxx() -> str | None:
-    """Return the C++ compiler: CXX when it is set, else the first of c++, g++, clang++."""
-    chosen = os.environ.get("CXX")
-    names = (chosen,) if chosen else ("c++", "g++", "clang++")
-    return next((path for name in names if (path := shutil.which(name))), None)
+def inspect(wanted: Wanted, workdir: Path, *, fresh: bool = False) -> Environment:
+    """Validate the machine for a target.
+
+    Args:
+        wanted: ``auto`` takes CUDA where there is a GPU that torch sees and nvcc, else the CPU.
+        workdir: Where builds will be written.
+        fresh: Look at everything now, and at what matters only to a person too: other users of
+            the GPU, clocks, counters. Otherwise what torch said before is believed.
+
+    Returns:
+        All lines; ``machine`` is None when one of them is a failure.
+    """
+    started = time.monotonic()
+    asked = probe(fresh=fresh)
+    facts, nvcc = asked.facts, find_nvcc()
+    gpu = facts.get("gpu") if facts else None
+    target: Target = "cuda" if wanted == "cuda" or (wanted == "auto" and gpu and nvcc) else "cpu"
+    lines = [_torch(asked, target), _ninja(), _disk(workdir)]
+    compiler = nvcc if target == "cuda" else find_cxx()
+    if target == "cuda":
+        lines += [_gpu(gpu, facts), _compiler("nvcc", nvcc, _NVCC_CURE)]
+        lines += [_compiler("C++ compiler", find_cxx(), _CXX_CURE)] if fresh else []
+        lines += _gpu_details(gpu) if fresh else []
+    else:
+        lines += [_cpu(), _compiler("C++ compiler", compiler, _CXX_CURE)]
+    lines += [_walls(), *_preemption()] if fresh else []
+    failed = any(line.status == "failure" for line in lines)
+    machine = None if failed or not (facts and compiler) else _machine(target, facts, compiler)
+    seconds = time.monotonic() - started
+    return Environment(target=target, lines=tuple(lines), machine=machine, seconds=seconds)
 
 
-def find_nvcc() -> str | None:
-    """Return nvcc of CUDA_HOME, else of PATH, else of the usual place."""
-    home = os.environ.get("CUDA_HOME")
-    if home:
-        return shutil.which("nvcc", path=f"{home}/bin")
-    return shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+def _line(name: str, status: Status, found: str, cure: str | None = None) -> EnvironmentLine:
+    return EnvironmentLine(name=name, status=status, found=found, cure=cure)
 
 
-def find_ncu() -> str | None:
-    """Return Nsight Compute's command line."""
-    return shutil.which("ncu") or shutil.which("ncu", path="/usr/local/cuda/bin")
-
-
-def find_ninja() -> str | None:
-    """Return ninja: the package's own, else the one on PATH."""
-    try:
-        from ninja import BIN_DIR
-    except ImportError:
-        return shutil.which("ninja")
-    return shutil.which("ninja", path=BIN_DIR) or shutil.which("ninja")
-
-
-def version_line(program: str) -> str:
-    """Return the line of ``--version`` that holds the version."""
-    done = subprocess.run(
-        [program, "--version"], capture_output=True, text=True, timeout=30, check=False
-    )
-    lines = [line for line in done.stdout.splitlines() if line.strip()]
-    release = [line for line in lines if "release" in line]
-    return (release or lines or ["no version given"])[0].strip()
-
-
-_PROBED: dict[str, dict[str, Any]] = {}  # importing torch takes seconds: once for each process
-
-
-def _probe() -> tuple[dict[str, Any] | None, EnvironmentLine]:
-    python = worker_python()
-    if python in _PROBED:
-        return _PROBED[python], _torch_line(_PROBED[python])
-    if shutil.which(python) is None:
-        found = f"KB_PYTHON names {python}, which cannot be run"
-        return None, EnvironmentLine(name="torch", status="failure", found=found, cure=_TORCH_CURE)
-    with scratch_folder() as folder:
-        end = run_job({"mode": "probe"}, folder, timeout_s=_PROBE_TIMEOUT_S)
-    if end.result is None:
-        last = end.end.output.strip().splitlines() or ["no output"]
-        found = f"{python} cannot import torch: {last[-1]}"
-        return None, EnvironmentLine(name="torch", status="failure", found=found, cure=_TORCH_CURE)
-    _PROBED[python] = end.result
-    return end.result, _torch_line(end.result)
-
-
-def _torch_line(probe: dict[str, Any]) -> EnvironmentLine:
-    found = f"torch {probe['torch']} in Python {probe['python']}"
-    return EnvironmentLine(name="torch", status="ok", found=found)
+def _torch(asked: Probe, target: Target) -> EnvironmentLine:
+    facts = asked.facts
+    if facts is None:
+        return _line("torch", "failure", asked.complaint or "unknown", _TORCH_CURE)
+    abi = "new" if facts["cxx11_abi"] else "old"
+    built = f"for CUDA {facts['cuda']}" if facts["cuda"] else "for CPUs only"
+    text = f"torch {facts['torch']} {built}, {abi} C++ ABI, in Python {facts['python']}"
+    if target == "cuda" and not facts["cuda"]:
+        cure = "install a CUDA build of torch (pytorch.org/get-started), or use --target cpu"
+        return _line("torch", "failure", text, cure)
+    return _line("torch", "ok", text)
 
 
 def _ninja() -> EnvironmentLine:
     ninja = find_ninja()
     if ninja is None:
-        cure = "pip install ninja"
-        return EnvironmentLine(name="ninja", status="failure", found="not found", cure=cure)
-    return EnvironmentLine(name="ninja", status="ok", found=f"ninja {version_line(ninja)}")
+        return _line("ninja", "failure", "not found", "pip install ninja")
+    return _line("ninja", "ok", f"ninja {version_of(ninja)}")
 
 
 def _disk(workdir: Path) -> EnvironmentLine:
@@ -129,52 +95,110 @@ def _disk(workdir: Path) -> EnvironmentLine:
     free = shutil.disk_usage(existing).free
     found = f"{free / 2**30:.0f} GiB free for builds"
     if not os.access(existing, os.W_OK):
-        cure = "run in a project that you may write to"
-        return EnvironmentLine(name="disk", status="failure", found="not writable", cure=cure)
+        return _line(
+            "disk", "failure", f"{existing} is not writable", "run in a project that you may write"
+        )
     if free < _ENOUGH_DISK:
-        cure = f"free some space, or delete {workdir}"
-        return EnvironmentLine(name="disk", status="warning", found=found, cure=cure)
-    return EnvironmentLine(name="disk", status="ok", found=found)
+        return _line("disk", "warning", found, f"free some space, or delete {workdir}")
+    return _line("disk", "ok", found)
 
 
 def _compiler(name: str, path: str | None, cure: str) -> EnvironmentLine:
     if path is None:
         chosen = os.environ.get("CUDA_HOME" if name == "nvcc" else "CXX")
-        found = f"not found at {chosen}" if chosen else "not found"
-        return EnvironmentLine(name=name, status="failure", found=found, cure=cure)
-    return EnvironmentLine(name=name, status="ok", found=version_line(path))
+        return _line(name, "failure", f"not found at {chosen}" if chosen else "not found", cure)
+    return _line(name, "ok", version_of(path))
 
 
-def _cpu_line() -> EnvironmentLine:
+def _cpu() -> EnvironmentLine:
     cache = cache_bytes() / 2**20
     found = f"{cpu_title()}, {core_count()} cores, {cache:.0f} MiB cache, {simd_lanes()} fp32 lanes"
-    return EnvironmentLine(name="CPU", status="ok", found=found)
+    return _line("CPU", "ok", found)
 
 
-def _gpu_line(gpu: dict[str, Any] | None, probe: dict[str, Any] | None) -> EnvironmentLine:
+def _gpu(gpu: dict[str, Any] | None, facts: dict[str, Any] | None) -> EnvironmentLine:
     if gpu:
         found = f"{gpu['name']}, compute capability {gpu['cc']}, {gpu['sm_count']} SMs"
-        return EnvironmentLine(name="GPU", status="ok", found=found)
+        return _line("GPU", "ok", found)
     cure = "check the driver with nvidia-smi and that torch is a CUDA build; or use --target cpu"
-    built = f"torch {probe['torch']} sees none" if probe else "torch is missing"
-    return EnvironmentLine(name="GPU", status="failure", found=built, cure=cure)
+    return _line(
+        "GPU", "failure", f"torch {facts['torch']} sees none" if facts else "torch is missing", cure
+    )
 
 
-def _ncu_line(ncu: str | None) -> EnvironmentLine:
+def _gpu_details(gpu: dict[str, Any] | None) -> list[EnvironmentLine]:
+    found = driver()
+    if found is None:
+        cure = "install the NVIDIA driver; inside a container, start it with --gpus all"
+        return [_line("driver", "failure", "no driver answers", cure)]
+    version = f"driver {found.version}, runs CUDA up to {found.cuda}"
+    lines = [_line("driver", "ok", version), _counters()]
+    first = _named(found, gpu)
+    return lines if first is None else [*lines, *_state(first)]
+
+
+def _named(found: Driver, gpu: dict[str, Any] | None) -> Gpu | None:
+    """Return the driver's view of the GPU that torch uses; CUDA may count them otherwise."""
+    same = [one for one in found.gpus if gpu and one.name == gpu["name"]]
+    return next(iter(same or found.gpus), None)
+
+
+def _counters() -> EnvironmentLine:
+    ncu = find_cuda_tool("ncu")
     if ncu is None:
         cure = "install Nsight Compute for causes; without it only times are measured"
-        return EnvironmentLine(name="ncu", status="warning", found="not found", cure=cure)
-    return EnvironmentLine(name="ncu", status="ok", found=_ncu_version(ncu))
+        return _line("ncu", "warning", "not found", cure)
+    version = f"ncu {version_of(ncu).removeprefix('Version ')}"
+    allowed = counters_allowed()
+    if allowed is False:
+        cure = "run as administrator, or load the driver with NVreg_RestrictProfilingToAdminUsers=0"
+        return _line("ncu", "warning", f"{version}; only an administrator reads counters", cure)
+    unsure = "" if allowed else "; whether counters may be read shows only when they are"
+    return _line("ncu", "ok", version + unsure)
 
 
-def _ncu_version(ncu: str) -> str:
-    done = subprocess.run([ncu, "--version"], capture_output=True, text=True, check=False)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("Version")]
-    return (lines or ["no version given"])[0]
+def _state(gpu: Gpu) -> list[EnvironmentLine]:
+    clock = f"{gpu.sm_mhz:.0f} of {gpu.sm_max_mhz:.0f} MHz, {gpu.temperature_c:.0f} C"
+    reasons = [name for bit, name in REASONS.items() if gpu.throttle_bits & bit & ALARM]
+    lines = [_line("clocks", "ok", clock)]
+    if reasons or gpu.temperature_c >= _HOT_C:
+        cure = "let it cool down, look at its fans and power supply; times mean little until then"
+        lines = [_line("clocks", "warning", f"{clock}; {', '.join(reasons) or 'hot'}", cure)]
+    free = f"{(gpu.memory_bytes - gpu.used_bytes) / 2**30:.0f} GiB of GPU memory free"
+    if gpu.others:
+        pids = ", ".join(map(str, gpu.others[:4]))
+        cure = "wait for them, or choose another GPU with CUDA_VISIBLE_DEVICES"
+        lines.append(_line("other users", "warning", f"processes {pids} use it; {free}", cure))
+    else:
+        lines.append(_line("other users", "ok", f"none; {free}"))
+    if gpu.exclusive:
+        cure = "nvidia-smi -c DEFAULT: judge and candidate are two processes"
+        lines.append(_line("compute mode", "failure", "one process at a time", cure))
+    if gpu.mig:
+        cure = "compare only with times of the same slice"
+        lines.append(_line("MIG", "warning", "this is a slice of a GPU", cure))
+    return lines
 
 
-def _machine(target: Target, probe: dict[str, Any], compiler: str) -> Machine:
-    gpu = probe["gpu"] if target == "cuda" else None
+def _walls() -> EnvironmentLine:
+    active, absent = walls.available()
+    if absent:
+        cure = f"trust the candidate's author, or enable {', '.join(absent)} in the kernel"
+        found = f"{', '.join(active) or 'none'}; not {', '.join(absent)}"
+        return _line("isolation", "warning", found, cure)
+    return _line("isolation", "ok", ", ".join(active))
+
+
+def _preemption() -> list[EnvironmentLine]:
+    seen = [name for name in _PREEMPTIBLE if os.environ.get(name)]
+    if not seen:
+        return []
+    cure = "log every step as it happens (kb session log); the machine may go at any time"
+    return [_line("preemption", "warning", f"{seen[0]} is set", cure)]
+
+
+def _machine(target: Target, facts: dict[str, Any], compiler: str) -> Machine:
+    gpu = facts["gpu"] if target == "cuda" else None
     return Machine(
         target=target,
         title=gpu["name"] if gpu else cpu_title(),
@@ -183,7 +207,7 @@ def _machine(target: Target, probe: dict[str, Any], compiler: str) -> Machine:
         simd_lanes_count=simd_lanes(),
         cc=gpu["cc"] if gpu else None,
         compiler=compiler,
-        compiler_version=version_line(compiler),
+        compiler_version=version_of(compiler),
         python=worker_python(),
-        torch=probe["torch"],
+        torch=facts["torch"],
     )

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from engine.errors import KbError
-from engine.loading.paths import cache_folder
 from engine.measure.jobs import run_job, scratch_folder, threads_env
+from engine.measure.kept import keep, kept
 from engine.model.measurement import Machine
 
 _TIMEOUT_S = 120.0
+_FILE = "peaks-2"
 
 
 class Peaks(NamedTuple):
@@ -35,13 +32,12 @@ def machine_peaks(machine: Machine) -> Peaks:
     Raises:
         KbError: The measurement failed.
     """
-    path = Path(cache_folder()) / "peaks-2.json"
     key = f"{machine.target} {machine.title} {machine.core_count} torch {machine.torch}"
-    kept = _read(path)
-    if key not in kept:
-        kept[key] = _measure(machine)._asdict()
-        _write(path, kept)
-    return Peaks(**kept[key])
+    found = kept(_FILE, key)
+    if found is None:
+        found = _measure(machine)._asdict()
+        keep(_FILE, key, found)
+    return Peaks(**found)
 
 
 def _measure(machine: Machine) -> Peaks:
@@ -52,22 +48,3 @@ def _measure(machine: Machine) -> Peaks:
         last = (done.end.output.strip().splitlines() or ["no output"])[-1]
         raise KbError(f"the copy bandwidth of {machine.title} could not be measured: {last}")
     return Peaks(**done.result)
-
-
-def _read(path: Path) -> dict[str, dict[str, Any]]:
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return dict(kept) if isinstance(kept, dict) else {}
-
-
-def _write(path: Path, kept: dict[str, dict[str, Any]]) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(kept, file, indent=1)
-        Path(name).replace(path)
-    except OSError:
-        return  # a read-only home costs a measurement each time, no more

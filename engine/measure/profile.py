@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.measure.environment import find_ncu
 from engine.measure.jobs import case_of, reference_of, run_job, scratch_folder
 from engine.measure.partners import code_of
 from engine.measure.subject import Subject
+from engine.measure.tools import find_cuda_tool
 from engine.model.kernel import Variant
 from engine.model.measurement import Bench, Build, Loop, Profile
 from engine.profiles.launch import RawName
@@ -128,7 +128,7 @@ def _ncu(
     subject: Subject, built: Build, workload: str, raw_names: Sequence[RawName], timeout_s: float
 ) -> tuple[dict[str, float], str | None, str | None]:
     """Return counters of the longest launch of the variant's own kernels; or why there are none."""
-    ncu = find_ncu()
+    ncu = find_cuda_tool("ncu")
     if ncu is None:
         return {}, "ncu was not found", "install Nsight Compute, or put ncu on PATH"
     source, variant, _ = subject

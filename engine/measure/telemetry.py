@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 from engine.model.measurement import Clocks
 
 _PERIOD_S = 0.02
-_REASONS = {
+REASONS = {
     0x0000000000000004: "power cap",
     0x0000000000000008: "hardware slowdown",
     0x0000000000000020: "software thermal slowdown",
     0x0000000000000040: "hardware thermal slowdown",
     0x0000000000000080: "power brake",
 }
-_ALARM = 0x8 | 0x20 | 0x40 | 0x80
+ALARM = 0x8 | 0x20 | 0x40 | 0x80
 """A power cap is how a busy card works; these are not."""
 
 
@@ -31,7 +31,7 @@ class Sample(NamedTuple):
     temperature_c: float
     power_w: float
     reasons: int
-    """Bits of ``_REASONS``."""
+    """Bits of ``REASONS``."""
 
 
 class Watch:
@@ -92,7 +92,7 @@ def watched(target: str, index: int = 0) -> Iterator[Watch]:
 def alarmed(samples: Sequence[Sample], start: float, end: float) -> bool:
     """Return whether heat or power lowered the clock between two moments, or just around them."""
     near = [s for s in samples if start - 2 * _PERIOD_S <= s.at <= end + 2 * _PERIOD_S]
-    return any(sample.reasons & _ALARM for sample in near)
+    return any(sample.reasons & ALARM for sample in near)
 
 
 def clocks(watch: Watch, start: float, end: float, dropped: int) -> Clocks | None:
@@ -108,6 +108,6 @@ def clocks(watch: Watch, start: float, end: float, dropped: int) -> Clocks | Non
         sm_max_mhz=watch.sm_max_mhz,
         temperature_c=max(s.temperature_c for s in seen),
         power_w=max(s.power_w for s in seen),
-        throttled=tuple(name for bit, name in _REASONS.items() if reasons & bit),
+        throttled=tuple(name for bit, name in REASONS.items() if reasons & bit),
         dropped_count=dropped,
     )

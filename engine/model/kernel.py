@@ -112,6 +112,8 @@ class Variant(Record):
     binding: Binding = "c"
     """How it is called; a Python file is ``python`` or ``module``."""
     source: FileName
+    also: tuple[FileName, ...] = ()
+    """Further sources, compiled apart and linked: a binding is not compiled again with a kernel."""
     entry: Symbol | None = None
     """The kernel's entry by default."""
     returns: bool = False

@@ -77,7 +77,8 @@ class Build(Record):
     kernel: Name
     variant: Slug
     target: Target
-    status: Literal["built", "cached", "failed"]
+    status: Literal["built", "cached", "failed", "not-compiled"]
+    """not-compiled: Python and Triton are loaded as they are."""
     seconds: float
     library: str | None
     """None when it failed, and for a variant that is not compiled."""
@@ -85,6 +86,8 @@ class Build(Record):
     """The name under which Python imports a torch extension."""
     directory: str
     command: str
+    defines: tuple[str, ...] = ()
+    """Macros of this configuration, as ``NAME=VALUE``."""
     error: str | None = None
     """The compiler's own first error."""
     cure: str | None = None

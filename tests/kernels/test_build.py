@@ -7,7 +7,7 @@ import shutil
 import pytest
 from broken import make
 
-from engine.actions.kernels import build
+from engine.actions.kernels import build, build_configurations
 from engine.errors import EnvironmentGapError
 
 
@@ -19,19 +19,62 @@ def test_the_second_build_is_the_first(project):
     assert first.library == second.library
 
 
-@pytest.mark.parametrize("what", ["source", "flags", "header"])
+CHANGES = {
+    "source": ("naive.cpp", "#include <cmath>", "#include <cmath>  // more"),
+    "flags": ("kernel.yaml", "flags: []", "flags: [-DMORE]"),
+    "header": ("near.h", "deep/most.h", "deep/./most.h"),
+    "header of a header": ("deep/most.h", "1", "2"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
 def test_whatever_decides_the_result_gives_another_build(project, what):
     folder = make(project, "right")
+    source = folder / "naive.cpp"
+    source.write_text('#include "near.h"\n' + source.read_text())
+    (folder / "deep").mkdir()
+    (folder / "near.h").write_text('#pragma once\n#include "deep/most.h"\n')
+    (folder / "deep" / "most.h").write_text("#define MOST 1\n")
     first = build("broken", target="cpu")
-    if what == "source":
-        (folder / "naive.cpp").write_text((folder / "naive.cpp").read_text() + "// more\n")
-    elif what == "header":
-        (folder / "more.h").write_text("#define MORE\n")
-    else:
-        text = (folder / "kernel.yaml").read_text()
-        (folder / "kernel.yaml").write_text(text.replace("flags: []", "flags: [-DMORE]", 1))
+    name, old, new = CHANGES[what]
+    text = (folder / name).read_text()
+    (folder / name).write_text(text.replace(old, new, 1))
+    second = build("broken", target="cpu")
 
-    assert build("broken", target="cpu").directory != first.directory
+    assert first.error is None
+    assert old in text
+    assert second.directory != first.directory
+
+
+def test_a_header_that_nobody_includes_changes_nothing(project):
+    folder = make(project, "right")
+    first = build("broken", target="cpu")
+    (folder / "other.h").write_text("#define OTHER\n")
+
+    assert build("broken", target="cpu").status == "cached"
+    assert first.error is None
+
+
+def test_configurations_are_built_side_by_side_and_one_that_fails_stops_no_other(project):
+    folder = make(project, "right")
+    source = folder / "naive.cpp"
+    source.write_text("#if BLOCK == 3\n#error three\n#endif\n" + source.read_text())
+    builds = build_configurations("broken", {"BLOCK": ["1", "2", "3", "4"]}, target="cpu")
+
+    assert [one.status for one in builds] == ["built", "built", "failed", "built"]
+    assert [one.defines for one in builds] == [(f"BLOCK={n}",) for n in (1, 2, 3, 4)]
+    assert "three" in builds[2].error
+    assert len({one.library for one in builds}) == 4
+
+
+def test_a_lock_that_somebody_left_is_nobodys_concern(project):
+    make(project, "right")
+    first = build("broken", target="cpu")
+    shutil.rmtree(first.directory)
+    for name in ("lock", ".ninja_lock", ".building-dead"):
+        (project / ".kb" / "build" / "broken" / name).mkdir()
+
+    assert build("broken", target="cpu").status == "built"
 
 
 def test_a_compiler_error_is_a_result_with_its_place(project):

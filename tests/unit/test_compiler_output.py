@@ -8,7 +8,7 @@ import pytest
 
 from engine.loading.paths import shipped
 from engine.measure.compiler_output import first_error, loops_of, resources_of
-from engine.measure.environment import find_cxx
+from engine.measure.tools import find_cxx
 
 FOLDER = Path(shipped("kernels")) / "row_softmax"
 PTXAS = """\

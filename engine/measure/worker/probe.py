@@ -26,7 +26,9 @@ def probe(_job: Job, _folder: Path) -> Job:
     return {
         "python": ".".join(map(str, sys.version_info[:3])),
         "torch": torch.__version__,
+        "file": torch.version.__file__,
         "cuda": torch.version.cuda,
+        "cxx11_abi": torch.compiled_with_cxx11_abi(),
         "gpu": _gpu() if torch.cuda.is_available() else None,
     }
 

@@ -7,127 +7,23 @@ that was put off could be made up for. Raw times only; no verdict.
 
 from __future__ import annotations
 
-import os
 import random
 import secrets
 import statistics
 import time
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from engine.measure.worker.partner import Partner, Refused, RunnerLost
+from engine.measure.worker.side import CALL_S, Side, Window
 from engine.measure.worker.stage import Stage
 from engine.measure.worker.task import Task
 
 Job = dict[str, Any]
 
-_PLANS = 2
 _PROBES = 3
+_ATTEMPTS = 3
 _TRIALS = 5
-_WARM = 5
-_BUSY_S = 0.3
-_CALL_S = 60.0
-
-
-class Window(NamedTuple):
-    """One window: nanoseconds of each call by the judge's clock and by the runner's."""
-
-    outer_ns: float
-    inner_ns: float
-    calls: int
-    start: float
-    """On the system's monotonic clock, seconds."""
-    end: float
-
-
-class Side:
-    """A runner with one piece of its code bound, ready to be timed."""
-
-    def __init__(self, partner: Partner, which: int, stage: Stage, draw: random.Random) -> None:
-        self._partner, self._stage, self._draw = partner, stage, draw
-        self._which = which
-        self._plans: list[list[int]] = []
-        self.graph = False
-        self.why: str | None = None
-        self.threads = 0
-
-    def prepare(self, *, graph: bool, join: bool) -> None:
-        """Bind, warm up, and plan windows over all slots but one, each in an order of its own."""
-        if join:
-            self._stage.join(self._partner, self._which, timeout_s=_CALL_S)
-        else:
-            self._stage.bind(self._partner, self._which, timeout_s=_CALL_S)
-        self._partner.ask("call", _CALL_S, slot=0)
-        slots = list(range(self._stage.slots))
-        self._plans = []
-        for at in range(_PLANS):
-            self._draw.shuffle(slots)
-            plan = slots[: max(1, len(slots) - 1)]
-            answer = self._partner.ask("plan", _CALL_S, id=at, slots=plan, graph=graph)
-            self._plans.append(plan)
-            self.graph, self.why = answer["graph"], answer["why"]
-        warm = [0] * max(2, len(slots) - 1)
-        self._partner.ask("plan", _CALL_S, id=_PLANS, slots=warm, graph=self.graph)
-        self.threads = self._partner.thread_count()
-
-    def warm_ns(self) -> float:
-        """Return the time of a call whose data the call before has left in the cache.
-
-        Its contents repeat, so it could be cheated, and by the runner's own clock: it explains,
-        and decides nothing.
-        """
-        times = []
-        for _ in range(_WARM):
-            self._partner.ask("wake", _CALL_S)
-            answer = self._partner.ask("go", _CALL_S, plan=_PLANS)
-            times.append(float(answer["inner_ns"]) / max(2, self._stage.slots - 1))
-        return statistics.median(times)
-
-    def busy(self) -> float:
-        """Return how many cores it kept busy in a window, over at least a tenth of a second."""
-        wall, ticks = 0.0, 0
-        while wall < _BUSY_S:
-            self._partner.ask("wake", _CALL_S)
-            before = self._partner.cpu_ticks()
-            outer, _ = self._partner.timed("go", _CALL_S, plan=_PLANS)
-            wall, ticks = wall + outer / 1e9, ticks + self._partner.cpu_ticks() - before
-        return ticks / os.sysconf("SC_CLK_TCK") / wall
-
-    def window(self) -> tuple[Window, list[int]]:
-        """Renew all contents, then time one plan; also returns the plan's slots, in order."""
-        at = self._draw.randrange(_PLANS)
-        plan = self._plans[at]
-        self._stage.renew(list(range(self._stage.slots)))
-        self._partner.ask("wake", _CALL_S)
-        start = time.monotonic()
-        outer, answer = self._partner.timed("go", _CALL_S, plan=at)
-        inner = float(answer["inner_ns"])
-        return Window(outer, inner, len(plan), start, time.monotonic()), plan
-
-    def judged(self, plan: list[int], *, fully: bool) -> str | None:
-        """Say what is wrong with the last window; must be asked at once.
-
-        Args:
-            plan: Its slots.
-            fully: Compare a slot with the reference too, which takes time.
-        """
-        slot = plan[-1] if self._draw.random() < 0.5 else self._draw.choice(plan)
-        self._partner.ask("store", _CALL_S, slot=slot)
-        made = self._stage.taken(slot)
-        left = [s for s in range(self._stage.slots) if s not in plan]
-        if any(not self._stage.untouched(s) for s in left):
-            return "it wrote outputs that it was not called for"
-        if not fully:
-            return None
-        tampered = self._stage.tampered(slot)
-        if tampered:
-            return tampered
-        found = self._stage.expected(slot).compare(made)
-        if found["correct"]:
-            return None
-        if found["nan_count"]:
-            return f"{found['nan_count']} elements were not written when it said it had ended"
-        return f"a timed call was wrong in {1 - found['matched_ratio']:.1%} of its elements"
 
 
 def measure(job: Job, partners: dict[str, Partner]) -> Job:
@@ -138,7 +34,7 @@ def measure(job: Job, partners: dict[str, Partner]) -> Job:
     ``{"wrong": text}`` when a timed call was wrong.
     """
     try:
-        partners["candidate"].ask("load", _CALL_S, which=0)
+        partners["candidate"].ask("load", CALL_S, which=0)
         return Match(job, partners).play()
     except RunnerLost as lost:
         return {"lost": {"status": lost.status, "detail": lost.detail}}
@@ -168,15 +64,7 @@ class Match:
 
     def play(self) -> Job:
         """Choose slots and rival, then take windows in pairs until the time is up."""
-        candidate = self._side("candidate", 0)
-        candidate.prepare(graph=False, join=True)
-        slots = self._slot_count(candidate)
-        if slots != self._stage.slots:
-            self._stage.close()
-            self._stage = self._staged(slots)
-            candidate = self._side("candidate", 0)
-            candidate.prepare(graph=False, join=True)
-        eager = self._series(candidate, _TRIALS)
+        candidate, eager = self._settled()
         rivals = self._rivals()
         best = min(rivals, key=lambda name: rivals[name]["graph_ns"] or rivals[name]["eager_ns"])
         rival = self._side(*self._where(best))
@@ -192,12 +80,34 @@ class Match:
             "rival": best,
             "rivals": rivals,
             "rejected": self.rejected,
-            "slots": slots,
+            "slots": self._stage.slots,
             "graph": graph,
             "graph_why": candidate.why,
             "eager_ns": eager,
             "layers": self._partners["candidate"].layers(),
         }
+
+    def _settled(self) -> tuple[Side, float]:
+        """Return the candidate on as many slots as it needs, and what a call takes.
+
+        Asked again after the first windows: a candidate that is slow at first would get few slots,
+        and windows that are too short to be timed.
+        """
+        candidate = self._side("candidate", 0)
+        candidate.prepare(graph=False, join=True)
+        eager = self._series(candidate, _PROBES)
+        for _ in range(_ATTEMPTS):
+            slots = self._slot_count(eager)
+            if slots <= 2 * self._stage.slots and self._stage.slots > 2:
+                break
+            if slots == self._stage.slots:
+                break
+            self._stage.close()
+            self._stage = self._staged(slots)
+            candidate = self._side("candidate", 0)
+            candidate.prepare(graph=False, join=True)
+            eager = self._series(candidate, _TRIALS)
+        return candidate, eager
 
     def _side(self, partner: str, which: int) -> Side:
         return Side(self._partners[partner], which, self._stage, self._draw)
@@ -206,13 +116,9 @@ class Match:
         at = next(r for r in self._job["rivals"] if r["name"] == name)
         return at["partner"], at["which"]
 
-    def _slot_count(self, candidate: Side) -> int:
+    def _slot_count(self, call_ns: float) -> int:
         """Return how many slots make a window long enough to be timed from outside."""
-        took = []
-        for _ in range(_PROBES):
-            window, _plan = candidate.window()
-            took.append(window.inner_ns / window.calls)
-        wanted = int(self._job["window_ns"] / max(1.0, statistics.median(took))) + 1
+        wanted = int(self._job["window_ns"] / max(1.0, call_ns)) + 1
         each = self._job["working_set_bytes"] + 4096
         return int(max(2, min(wanted, self._job["most_slots"], self._job["arena_bytes"] // each)))
 
@@ -232,7 +138,7 @@ class Match:
         for one in self._job["rivals"]:
             name, partner = one["name"], one["partner"]
             try:
-                self._partners[partner].ask("load", _CALL_S, which=one["which"])
+                self._partners[partner].ask("load", CALL_S, which=one["which"])
                 side = self._side(partner, one["which"])
                 side.prepare(graph=False, join=partner not in joined)
                 joined.add(partner)

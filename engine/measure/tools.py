@@ -1,0 +1,46 @@
+"""Where compilers and profilers are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+
+def find_cxx() -> str | None:
+    """Return the C++ compiler: CXX when it is set, else the first of c++, g++, clang++."""
+    chosen = os.environ.get("CXX")
+    names = (chosen,) if chosen else ("c++", "g++", "clang++")
+    return next((path for name in names if (path := shutil.which(name))), None)
+
+
+def find_nvcc() -> str | None:
+    """Return nvcc of CUDA_HOME, else of PATH, else of the usual place."""
+    home = os.environ.get("CUDA_HOME")
+    if home:
+        return shutil.which("nvcc", path=f"{home}/bin")
+    return shutil.which("nvcc") or find_cuda_tool("nvcc")
+
+
+def find_cuda_tool(name: str) -> str | None:
+    """Return a program of the CUDA toolkit, such as ncu or compute-sanitizer."""
+    return shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin")
+
+
+def find_ninja() -> str | None:
+    """Return ninja: the package's own, else the one on PATH."""
+    try:
+        from ninja import BIN_DIR
+    except ImportError:
+        return shutil.which("ninja")
+    return shutil.which("ninja", path=BIN_DIR) or shutil.which("ninja")
+
+
+def version_of(program: str) -> str:
+    """Return the line of ``--version`` that holds the version."""
+    done = subprocess.run(
+        [program, "--version"], capture_output=True, text=True, timeout=30, check=False
+    )
+    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    marked = [line for line in lines if "release" in line or line.startswith("Version")]
+    return (marked or lines or ["no version given"])[0]

@@ -1,0 +1,124 @@
+"""One side of a match: a runner with one piece of its code bound, timed window by window."""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import time
+from typing import NamedTuple
+
+from engine.measure.worker.partner import Partner
+from engine.measure.worker.stage import Stage
+
+CALL_S = 60.0
+_PLANS = 2
+_WARM = 5
+_BUSY_S = 0.3
+
+
+class Window(NamedTuple):
+    """One window: nanoseconds of each call by the judge's clock and by the runner's."""
+
+    outer_ns: float
+    inner_ns: float
+    calls: int
+    start: float
+    """On the system's monotonic clock, seconds."""
+    end: float
+
+
+class Side:
+    """A runner with one piece of its code bound.
+
+    Attributes:
+        graph: Whether its windows are CUDA graphs.
+        why: Why they are not, where they were to be.
+        threads: How many threads its process had once it was warm.
+    """
+
+    def __init__(self, partner: Partner, which: int, stage: Stage, draw: random.Random) -> None:
+        self._partner, self._stage, self._draw = partner, stage, draw
+        self._which = which
+        self._plans: list[list[int]] = []
+        self.graph = False
+        self.why: str | None = None
+        self.threads = 0
+
+    def prepare(self, *, graph: bool, join: bool) -> None:
+        """Bind, warm up, and plan windows over all slots but one, each in an order of its own."""
+        if join:
+            self._stage.join(self._partner, self._which, timeout_s=CALL_S)
+        else:
+            self._stage.bind(self._partner, self._which, timeout_s=CALL_S)
+        self._partner.ask("call", CALL_S, slot=0)
+        slots = list(range(self._stage.slots))
+        self._plans = []
+        for at in range(_PLANS):
+            self._draw.shuffle(slots)
+            plan = slots[: max(1, len(slots) - 1)]
+            answer = self._partner.ask("plan", CALL_S, id=at, slots=plan, graph=graph)
+            self._plans.append(plan)
+            self.graph, self.why = answer["graph"], answer["why"]
+        warm = [0] * max(2, len(slots) - 1)
+        self._partner.ask("plan", CALL_S, id=_PLANS, slots=warm, graph=self.graph)
+        self.threads = self._partner.thread_count()
+
+    def warm_ns(self) -> float:
+        """Return the time of a call whose data the call before has left in the cache.
+
+        Its contents repeat, so it could be cheated, and by the runner's own clock: it explains,
+        and decides nothing.
+        """
+        times = []
+        for _ in range(_WARM):
+            self._partner.ask("wake", CALL_S)
+            answer = self._partner.ask("go", CALL_S, plan=_PLANS)
+            times.append(float(answer["inner_ns"]) / max(2, self._stage.slots - 1))
+        return statistics.median(times)
+
+    def busy(self) -> float:
+        """Return how many cores it kept busy in a window, over at least a tenth of a second."""
+        wall, ticks = 0.0, 0
+        while wall < _BUSY_S:
+            self._partner.ask("wake", CALL_S)
+            before = self._partner.cpu_ticks()
+            outer, _ = self._partner.timed("go", CALL_S, plan=_PLANS)
+            wall, ticks = wall + outer / 1e9, ticks + self._partner.cpu_ticks() - before
+        return ticks / os.sysconf("SC_CLK_TCK") / wall
+
+    def window(self) -> tuple[Window, list[int]]:
+        """Renew all contents, then time one plan; also returns the plan's slots, in order."""
+        at = self._draw.randrange(_PLANS)
+        plan = self._plans[at]
+        self._stage.renew(list(range(self._stage.slots)))
+        self._partner.ask("wake", CALL_S)
+        start = time.monotonic()
+        outer, answer = self._partner.timed("go", CALL_S, plan=at)
+        inner = float(answer["inner_ns"])
+        return Window(outer, inner, len(plan), start, time.monotonic()), plan
+
+    def judged(self, plan: list[int], *, fully: bool) -> str | None:
+        """Say what is wrong with the last window; must be asked at once.
+
+        Args:
+            plan: Its slots.
+            fully: Compare a slot with the reference too, which takes time.
+        """
+        slot = plan[-1] if self._draw.random() < 0.5 else self._draw.choice(plan)
+        self._partner.ask("store", CALL_S, slot=slot)
+        made = self._stage.taken(slot)
+        left = [s for s in range(self._stage.slots) if s not in plan]
+        if any(not self._stage.untouched(s) for s in left):
+            return "it wrote outputs that it was not called for"
+        if not fully:
+            return None
+        tampered = self._stage.tampered(slot)
+        if tampered:
+            return tampered
+        found = self._stage.expected(slot).compare(made)
+        if found["correct"]:
+            return None
+        if found["nan_count"]:
+            return f"{found['nan_count']} elements were not written when it said it had ended"
+        return f"a timed call was wrong in {1 - found['matched_ratio']:.1%} of its elements"
