@@ -9,6 +9,7 @@ from typing import Literal
 from engine.actions.program import decision_program
 from engine.actions.workplace import Workplace, prepare, workload_of
 from engine.decide.symptoms import find_symptoms
+from engine.measure.bench import BUDGET_S
 from engine.measure.bench import TIMEOUT_S as BENCH_TIMEOUT_S
 from engine.measure.bench import bench as time_variant
 from engine.measure.build import build as compile_variant
@@ -60,6 +61,7 @@ def bench(
     target: Wanted = "auto",
     workload: str | None = None,
     timeout_s: float = BENCH_TIMEOUT_S,
+    budget_s: float = BUDGET_S,
 ) -> Bench:
     """Build, check and time a variant; only a right one is timed."""
     place = prepare(kernel, variant, target)
@@ -70,7 +72,7 @@ def bench(
     checked = check_here(place, built, name, timeout_s)
     if checked.status != "correct":
         return refused(place, name, checked)
-    return bench_here(place, built, name, timeout_s)
+    return bench_here(place, built, name, timeout_s, budget_s)
 
 
 def profile(
@@ -111,11 +113,17 @@ def check_here(
 
 
 def bench_here(
-    place: Workplace, built: Build, workload: str, timeout_s: float = BENCH_TIMEOUT_S
+    place: Workplace,
+    built: Build,
+    workload: str,
+    timeout_s: float = BENCH_TIMEOUT_S,
+    budget_s: float = BUDGET_S,
 ) -> Bench:
     """Time in a place that was prepared."""
     peaks = machine_peaks(place.subject.machine)
-    return time_variant(place.subject, built, peaks, workload=workload, timeout_s=timeout_s)
+    return time_variant(
+        place.subject, built, peaks, workload=workload, timeout_s=timeout_s, budget_s=budget_s
+    )
 
 
 def profile_here(place: Workplace, built: Build, timed: Bench) -> Profile:

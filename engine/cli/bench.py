@@ -14,6 +14,9 @@ def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
     kernel_arguments(parser)
     parser.add_argument("--timeout", type=seconds, default=120.0, metavar="S", help="default 120")
+    parser.add_argument(
+        "--budget", type=seconds, default=3.0, metavar="S", help="of taking times; default 3"
+    )
 
 
 def run(options: Namespace) -> int:
@@ -23,7 +26,12 @@ def run(options: Namespace) -> int:
     from engine.render.measurements import bench_line
 
     timed = bench(
-        options.kernel, options.variant, options.target, options.workload, options.timeout
+        options.kernel,
+        options.variant,
+        options.target,
+        options.workload,
+        options.timeout,
+        options.budget,
     )
     if options.json:
         print_json(timed)

@@ -1,22 +1,19 @@
-"""The keys that any record may have."""
+"""The keys that any record may have. Asked anew each time: classes are loaded when needed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 
 from pydantic.fields import FieldInfo
 
 from engine.model.base import Record
 
 
-@cache
 def known_keys() -> frozenset[str]:
     """Return every field name and alias of every record class that is loaded."""
     return frozenset(field.alias or name for name, field in _fields())
 
 
-@cache
 def truth_keys() -> frozenset[str]:
     """Return the keys whose value is true or false."""
     return frozenset(field.alias or name for name, field in _fields() if field.annotation is bool)

@@ -3,7 +3,9 @@
 import pytest
 
 from engine.errors import KnowledgeError
+from engine.loading.keys import truth_keys
 from engine.loading.located import load
+from engine.model.base import Record
 from engine.model.threshold import ThresholdCatalogue
 
 GOOD = """\
@@ -185,3 +187,14 @@ def test_many_lists_that_do_not_nest_are_read(tmp_path):
     text = GOOD.replace("[somewhere]", "[" + ", ".join(["'[['"] * 80) + "]")
 
     assert all("nested" not in found for found in complaints(tmp_path, text + "x: 1\n"))
+
+
+def test_a_record_class_that_is_loaded_later_is_known_too():
+    before = truth_keys()
+
+    class Later(Record):
+        comes_later: bool = False
+
+    assert "comes_later" not in before
+    assert "comes_later" in truth_keys()
+    assert Later().comes_later is False

@@ -1,0 +1,164 @@
+"""Attacks and errors of measurement that only a GPU shows. Run with ``pytest -m gpu``."""
+
+import pytest
+from attacks import attack
+
+from engine.actions.kernels import bench, check
+from engine.actions.workplace import environment
+
+pytestmark = pytest.mark.gpu
+
+HONEST = "  honest(x, y, rows, cols, stream);\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def needs_a_gpu():
+    if environment("cuda").machine is None:
+        pytest.skip("no GPU that torch sees, or no nvcc")
+
+
+TIMED = {
+    "H1 output kept by pointer": """
+  static std::map<const void*, float*> kept;
+  auto& mine = kept[x];
+  if (!mine) {
+    cudaMalloc(&mine, bytes);
+    honest(x, y, rows, cols, stream);
+    cudaMemcpyAsync(mine, y, bytes, cudaMemcpyDeviceToDevice, stream);
+  } else cudaMemcpyAsync(y, mine, bytes, cudaMemcpyDeviceToDevice, stream);
+""",
+    "H3 all problems that it knows of in one call": """
+  static std::map<const float*, float*> known;
+  static int calls = 0;
+  known[x] = y;
+  if (rows != 2048 || known.size() < 3) { honest(x, y, rows, cols, stream); return 0; }
+  if (calls++ % 4) return 0;
+  for (auto& [in, out] : known) honest(in, out, rows, cols, stream);
+""",
+    "H4 right while it is checked, not while it is timed": """
+  static int calls = 0;
+  if (++calls < 30) honest(x, y, rows, cols, stream);
+""",
+    "H6 a stream of its own, which nobody waits for": """
+  static cudaStream_t mine = nullptr;
+  if (!mine) cudaStreamCreateWithFlags(&mine, cudaStreamNonBlocking);
+  cudaStreamCaptureStatus capturing;
+  cudaStreamIsCapturing(stream, &capturing);
+  if (capturing != cudaStreamCaptureStatusNone) return cudaErrorStreamCaptureUnsupported;
+  honest(x, y, rows, cols, mine);
+""",
+    "H7 a thread launches later": """
+  static int calls = 0;
+  if (++calls < 30) { honest(x, y, rows, cols, stream); return 0; }
+  std::thread([=] { usleep(5000); rows_kernel<<<rows, 256>>>(x, y, int(cols)); }).detach();
+""",
+}
+
+
+@pytest.mark.parametrize("how", TIMED)
+def test_what_cheats_while_it_is_timed_is_not_believed(project, how):
+    found = bench(attack(project, TIMED[how], cuda=True), target="cuda", budget_s=1.0)
+
+    assert found.verdict in ("incorrect", "invalid"), found
+    assert found.detail
+
+
+CHECKED = {
+    "H14 its inputs are zeroed": HONEST
+    + "  cudaMemsetAsync(const_cast<float*>(x), 0, bytes, stream);",
+    "H15 zeros": "  cudaMemsetAsync(y, 0, bytes, stream);",
+    "H21 nothing is written": "",
+    "H18 beyond its array": HONEST + "  cudaMemsetAsync(y + rows * cols, 0, 64, stream);",
+}
+
+
+@pytest.mark.parametrize("how", CHECKED)
+def test_what_is_wrong_from_the_start_is_not_timed(project, how):
+    found = check(attack(project, CHECKED[how], cuda=True), target="cuda")
+
+    assert found.status == "incorrect", found
+
+
+def test_h18_shared_memory_that_nobody_wrote(project):
+    name = attack(project, HONEST, cuda=True)
+    source = project / "kernels" / name / "candidate.cu"
+    text = source.read_text().replace("float top = -INFINITY,", "float top = part[7],")
+    source.write_text(text.replace("v = part[0];", "v = part[0] + 1e-3f * part[31];"))
+
+    assert check(name, target="cuda").status == "incorrect"
+
+
+def test_h9_events_that_lie_change_no_verdict(project):
+    body = """
+import torch
+
+real = torch.cuda.Event.elapsed_time
+torch.cuda.Event.elapsed_time = lambda self, other: real(self, other) / 50
+
+def softmax(x, y):
+    torch.softmax(x, dim=-1, out=y)
+"""
+    name = attack(project, body, python=True, cuda=True)
+    found = bench(name, target="cuda", budget_s=1.0)
+
+    assert found.verdict == "invalid"
+    assert "the judge's clock" in found.detail
+
+
+def test_h22_lines_that_persist_in_l2_do_not_help(project):
+    body = """
+  static bool once = false;
+  if (!once) {
+    once = true;
+    cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 32 << 20);
+  }
+  cudaStreamAttrValue window{};
+  window.accessPolicyWindow = {const_cast<float*>(x), bytes, 1.0f,
+                               cudaAccessPropertyPersisting, cudaAccessPropertyStreaming};
+  cudaStreamSetAttribute(stream, cudaStreamAttributeAccessPolicyWindow, &window);
+"""
+    honest = bench(attack(project, HONEST, cuda=True), target="cuda", budget_s=1.0)
+    source = project / "kernels" / "attacked" / "candidate.cu"
+    source.write_text(source.read_text().replace(HONEST, body + HONEST))
+    sly = bench("attacked", target="cuda", budget_s=1.0)
+
+    assert sly.candidate_us > 0.9 * honest.candidate_us
+    assert sly.candidate_us > sly.floor_us
+
+
+def test_m1_data_that_fits_the_cache_is_read_from_memory(project):
+    found = bench(attack(project, HONEST, cuda=True), target="cuda", budget_s=1.0)
+    read = 2048 * 1024 * 4
+
+    assert found.candidate_us > read / found.metrics["copy_peak_gbps"] / 1e3
+    assert found.warm_us < found.candidate_us
+
+
+def test_m2_the_flush_is_not_billed(project):
+    name = attack(project, HONEST, cuda=True)
+    found = bench(name, target="cuda", workload="small", budget_s=1.0)
+
+    assert found.candidate_us < 10
+    assert any("launch" in warning for warning in found.warnings)
+
+
+def test_m3_the_baseline_is_the_fastest_of_what_a_user_would_run(project):
+    found = bench(attack(project, HONEST, cuda=True), target="cuda", budget_s=1.0)
+    tried = {rival.name: rival.graph_us for rival in found.rivals if rival.graph_us}
+
+    assert {"torch", "torch.compile"} <= {rival.name for rival in found.rivals}
+    assert found.baseline == min(tried, key=tried.get)
+
+
+def test_m4_clocks_are_recorded(project):
+    found = bench(attack(project, HONEST, cuda=True), target="cuda", budget_s=1.0)
+
+    assert found.clocks.sm_mhz[0] > 0
+    assert found.clocks.temperature_c > 0
+
+
+def test_every_wall_stands_on_a_machine_with_a_gpu_too(project):
+    found = check(attack(project, HONEST, cuda=True), target="cuda")
+
+    assert found.status == "correct"
+    assert {"landlock", "seccomp"} <= set(found.layers)
