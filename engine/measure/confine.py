@@ -75,7 +75,8 @@ def _close_files(policy: Policy) -> None:
         rules = rules.allow_read_write(policy["folder"])
         rules = rules.add_path_rule(*(d for d in devices if d.exists()), access=use)
         # The CUDA driver names its threads there, and does not start when it cannot.
-        rules = rules.add_path_rule(f"/proc/{os.getpid()}", access=AccessFs.WRITE_FILE)
+        own = AccessFs.WRITE_FILE | AccessFs.TRUNCATE
+        rules = rules.add_path_rule(f"/proc/{os.getpid()}", access=own)
         rules.apply()
     except LandlockError as error:
         raise OSError(errno.EOPNOTSUPP, str(error)) from error

@@ -58,7 +58,7 @@ def bench_fields(
     candidate = [_call_ns(one, gap) for one, _ in kept]
     speedup = paired_speedup(candidate, [_call_ns(rival, gap) for _, rival in kept])
     kernel_us = statistics.median(candidate) / 1e3
-    floor_us, roof = floor_of(subject, workload, peaks, raw["slots"])
+    floor_us, roof = floor_of(subject, workload, peaks, kept[0][0].calls)
     doubt = _disagreement([one for one, _ in kept], gap) or _too_fast(kernel_us, floor_us, roof)
     if raw["threads_started"] > 0:
         doubt = f"it started {raw['threads_started']} threads while it was timed, and left them"
@@ -120,7 +120,7 @@ def _too_fast(kernel_us: float, floor_us: float | None, roof: str | None) -> str
 
 
 def floor_of(
-    subject: Subject, workload: str, peaks: Peaks, slots: int
+    subject: Subject, workload: str, peaks: Peaks, calls: int
 ) -> tuple[float | None, str | None]:
     """Return the fastest that a right kernel can be here, microseconds, and what says so.
 
@@ -132,7 +132,7 @@ def floor_of(
     sizes = source.kernel.workloads[workload]
     written = output_bytes(source, workload)
     moved = evaluate(cost.bytes, sizes)
-    if written * max(1, slots - 1) <= subject.machine.cache_bytes:
+    if written * calls <= subject.machine.cache_bytes:
         moved = max(0.0, moved - written)
     roofs = [(moved / peaks.copy_gbps / 1e3, "the measured copy bandwidth")]
     rates = [

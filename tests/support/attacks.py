@@ -141,6 +141,12 @@ def attack(
     (folder / "reference.py").write_text(REFERENCE)
     language = "python" if python else "cuda" if cuda else "c++"
     flags = "[-pthread]" if language == "c++" else "[]"
-    text = YAML.format(language=language, source=source, returns=str(returns).lower(), flags=flags)
+    text = YAML.format(
+        target="cuda" if cuda else "cpu",
+        language=language,
+        source=source,
+        returns=str(returns).lower(),
+        flags=flags,
+    )
     (folder / "kernel.yaml").write_text(text)
     return "attacked"

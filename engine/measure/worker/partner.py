@@ -232,6 +232,8 @@ def _family() -> list[int]:
 def _environment(confined: Path | None) -> dict[str, str]:
     """Return a runner's variables: the judge's idle threads must not spin, a runner's may."""
     found = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    # A pool of compilers takes longer to start than a reference takes to compile.
+    found["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     if confined is None:
         return found
     # Whatever a library wants to keep goes into the runner's own folder, where it may write.

@@ -22,7 +22,6 @@ from engine.measure.worker.task import Task
 Job = dict[str, Any]
 
 _PROBES = 3
-_ATTEMPTS = 3
 _TRIALS = 5
 
 
@@ -64,50 +63,47 @@ class Match:
 
     def play(self) -> Job:
         """Choose slots and rival, then take windows in pairs until the time is up."""
-        candidate, eager = self._settled()
-        rivals = self._rivals()
-        best = min(rivals, key=lambda name: rivals[name]["graph_ns"] or rivals[name]["eager_ns"])
+        candidate = self._side("candidate", 0)
+        candidate.prepare(1, graph=False, join=True)
+        first = self._series(candidate, _PROBES)
+        rivals = self._loaded()
+        times = [first, *(self._series(side, _PROBES) for side in rivals.values())]
+        self._stage.close()
+        self._stage = self._staged(self._calls(min(times)) + 1)
+        candidate = self._side("candidate", 0)
+        candidate.prepare(self._calls(first), graph=False, join=True)
+        eager = self._series(candidate, _TRIALS)
+        seen = self._compared(rivals)
+        best = min(seen, key=lambda name: seen[name]["graph_ns"] or seen[name]["eager_ns"])
         rival = self._side(*self._where(best))
-        graph = self._graph and rivals[best]["graph_ns"] is not None
-        if graph:
-            candidate.prepare(graph=True, join=False)
-            graph = candidate.graph
-        rival.prepare(graph=graph, join=False)
+        graph = self._graph and seen[best]["graph_ns"] is not None
+        candidate.prepare(self._calls(eager), graph=graph, join=False)
+        graph = candidate.graph
+        fast = seen[best]["graph_ns"] if graph else seen[best]["eager_ns"]
+        rival.prepare(self._calls(fast), graph=graph, join=False)
         result = self._pairs(candidate, rival)
         self._stage.close()
         return {
             **result,
             "rival": best,
-            "rivals": rivals,
+            "rivals": seen,
             "rejected": self.rejected,
-            "slots": self._stage.slots,
             "graph": graph,
             "graph_why": candidate.why,
             "eager_ns": eager,
             "layers": self._partners["candidate"].layers(),
         }
 
-    def _settled(self) -> tuple[Side, float]:
-        """Return the candidate on as many slots as it needs, and what a call takes.
+    def _calls(self, call_ns: float) -> int:
+        """Return how many calls make a window long enough to be timed from outside.
 
-        Asked again after the first windows: a candidate that is slow at first would get few slots,
-        and windows that are too short to be timed.
+        Asked again after the first windows: a candidate that is slow at first must not get windows
+        that are too short later.
         """
-        candidate = self._side("candidate", 0)
-        candidate.prepare(graph=False, join=True)
-        eager = self._series(candidate, _PROBES)
-        for _ in range(_ATTEMPTS):
-            slots = self._slot_count(eager)
-            if slots <= 2 * self._stage.slots and self._stage.slots > 2:
-                break
-            if slots == self._stage.slots:
-                break
-            self._stage.close()
-            self._stage = self._staged(slots)
-            candidate = self._side("candidate", 0)
-            candidate.prepare(graph=False, join=True)
-            eager = self._series(candidate, _TRIALS)
-        return candidate, eager
+        wanted = int(self._job["window_ns"] / max(1.0, call_ns)) + 1
+        each = self._job["working_set_bytes"] + 4096
+        room = self._job["arena_bytes"] // each - 1
+        return int(max(1, min(wanted, self._job["most_slots"], room)))
 
     def _side(self, partner: str, which: int) -> Side:
         return Side(self._partners[partner], which, self._stage, self._draw)
@@ -115,12 +111,6 @@ class Match:
     def _where(self, name: str) -> tuple[str, int]:
         at = next(r for r in self._job["rivals"] if r["name"] == name)
         return at["partner"], at["which"]
-
-    def _slot_count(self, call_ns: float) -> int:
-        """Return how many slots make a window long enough to be timed from outside."""
-        wanted = int(self._job["window_ns"] / max(1.0, call_ns)) + 1
-        each = self._job["working_set_bytes"] + 4096
-        return int(max(2, min(wanted, self._job["most_slots"], self._job["arena_bytes"] // each)))
 
     def _series(self, side: Side, count: int) -> float:
         """Return the median nanoseconds of a call, eagerly, over some windows."""
@@ -131,30 +121,42 @@ class Match:
             times.append(window.inner_ns / window.calls)
         return statistics.median(times)
 
-    def _rivals(self) -> dict[str, Job]:
-        """Time every rival a little; one that cannot run is named with its reason."""
-        found: dict[str, Job] = {}
+    def _loaded(self) -> dict[str, Side]:
+        """Return every rival that runs; one that does not is named with its reason."""
+        found: dict[str, Side] = {}
         joined: set[str] = set()
         for one in self._job["rivals"]:
             name, partner = one["name"], one["partner"]
             try:
                 self._partners[partner].ask("load", CALL_S, which=one["which"])
                 side = self._side(partner, one["which"])
-                side.prepare(graph=False, join=partner not in joined)
+                side.prepare(1, graph=False, join=partner not in joined)
                 joined.add(partner)
-                eager = self._series(side, _TRIALS)
-                graph = None
-                if self._graph:
-                    side.prepare(graph=True, join=False)
-                    graph = self._series(side, _TRIALS) if side.graph else None
-                found[name] = {"eager_ns": eager, "graph_ns": graph}
+                found[name] = side
             except (Refused, RunnerLost) as problem:
                 self.rejected[name] = str(problem)[:300]
-                if isinstance(problem, RunnerLost):
-                    joined.discard(partner)
         if not found:
             name, why = next(iter(self.rejected.items()))
             raise RuntimeError(f"no baseline runs; {name}: {why}")
+        return found
+
+    def _compared(self, rivals: dict[str, Side]) -> dict[str, Job]:
+        """Time every rival a little, by itself and in a CUDA graph."""
+        found: dict[str, Job] = {}
+        joined: set[str] = set()
+        for name in rivals:
+            partner, which = self._where(name)
+            side = self._side(partner, which)
+            side.prepare(1, graph=False, join=partner not in joined)
+            joined.add(partner)
+            calls = self._calls(self._series(side, _PROBES))
+            side.prepare(calls, graph=False, join=False)
+            eager = self._series(side, _TRIALS)
+            graph = None
+            if self._graph:
+                side.prepare(calls, graph=True, join=False)
+                graph = self._series(side, _TRIALS) if side.graph else None
+            found[name] = {"eager_ns": eager, "graph_ns": graph}
         return found
 
     def _pairs(self, candidate: Side, rival: Side) -> Job:
