@@ -82,8 +82,8 @@ def test_what_is_wrong_from_the_start_is_not_timed(project, how):
 def test_h18_shared_memory_that_nobody_wrote(project):
     name = attack(project, HONEST, cuda=True)
     source = project / "kernels" / name / "candidate.cu"
-    text = source.read_text().replace("float top = -INFINITY,", "float top = part[7],")
-    source.write_text(text.replace("v = part[0];", "v = part[0] + 1e-3f * part[31];"))
+    text = source.read_text().replace("reduce(top, true);", "reduce(top, true); sum = part[5];")
+    source.write_text(text)
 
     assert check(name, target="cuda").status == "incorrect"
 
@@ -106,22 +106,26 @@ def softmax(x, y):
 
 
 def test_h22_lines_that_persist_in_l2_do_not_help(project):
-    body = """
-  static bool once = false;
-  if (!once) {
-    once = true;
-    cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 32 << 20);
-  }
-  cudaStreamAttrValue window{};
-  window.accessPolicyWindow = {const_cast<float*>(x), bytes, 1.0f,
-                               cudaAccessPropertyPersisting, cudaAccessPropertyStreaming};
-  cudaStreamSetAttribute(stream, cudaStreamAttributeAccessPolicyWindow, &window);
+    sly_launch = """
+  static bool once = cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 32 << 20) == 0;
+  cudaLaunchAttribute window{};
+  window.id = cudaLaunchAttributeAccessPolicyWindow;
+  window.val.accessPolicyWindow = {const_cast<float*>(x), bytes, 1.0f,
+                                   cudaAccessPropertyPersisting, cudaAccessPropertyStreaming};
+  cudaLaunchConfig_t config{};
+  config.gridDim = rows;
+  config.blockDim = 256;
+  config.stream = stream;
+  config.attrs = &window;
+  config.numAttrs = once;
+  if (auto code = cudaLaunchKernelEx(&config, rows_kernel, x, y, int(cols))) return code;
 """
     honest = bench(attack(project, HONEST, cuda=True), target="cuda", budget_s=1.0)
     source = project / "kernels" / "attacked" / "candidate.cu"
-    source.write_text(source.read_text().replace(HONEST, body + HONEST))
+    source.write_text(source.read_text().replace(HONEST, sly_launch))
     sly = bench("attacked", target="cuda", budget_s=1.0)
 
+    assert sly.candidate_us is not None, sly.detail
     assert sly.candidate_us > 0.9 * honest.candidate_us
     assert sly.candidate_us > sly.floor_us
 

@@ -48,12 +48,17 @@ def _judged(job: Job, folder: Path) -> Job:
 
 
 def _mode(name: str) -> Callable[[Job, Path], Job]:
-    from engine.measure.worker import probe, repeating, runner
+    if name in ("light", "traffic"):
+        from engine.measure.worker import light
+
+        return light.repeat if name == "light" else light.traffic
+    from engine.measure.worker import probe, repeating, runner, timeline
 
     modes: dict[str, Callable[[Job, Path], Job]] = {
         "probe": probe.probe,
         "peaks": probe.peaks,
         "repeat": repeating.repeat,
+        "timeline": timeline.timeline,
         "serve": runner.serve,
     }
     return modes[name]

@@ -14,6 +14,20 @@ from engine.measure.worker.task import Task, poison
 Job = dict[str, Any]
 
 
+def arranged(job: Job, case: Job) -> tuple[Task, list[Any], list[torch.Tensor]]:
+    """Return a case with fresh inputs and poisoned outputs."""
+    task = Task(job, case)
+    given: list[Any] = list(task.fresh(random.getrandbits(31)))
+    for at, value in task.scalars:
+        given.insert(at, value)
+    made = [
+        torch.empty(tuple(s["shape"]), dtype=getattr(torch, s["dtype"]), device=task.device)
+        for s in task.outputs
+    ]
+    poison(made)
+    return task, given, made
+
+
 def repeat(job: Job, _folder: Path) -> Job:
     """Call on each case ``times`` times, inside the NVTX range ``kernelkb``.
 
@@ -21,21 +35,14 @@ def repeat(job: Job, _folder: Path) -> Job:
     """
     bind = load(job["what"], job["target"])
     for case in job["cases"]:
-        task = Task(job, case)
-        given: list[Any] = list(task.fresh(random.getrandbits(31)))
-        for at, value in task.scalars:
-            given.insert(at, value)
-        made = [
-            torch.empty(tuple(s["shape"]), dtype=getattr(torch, s["dtype"]), device=task.device)
-            for s in task.outputs
-        ]
-        poison(made)
-        call = bind(given, made, case["axes"])
+        task, given, made = arranged(job, case)
+        call = bind(given, made, task.case["axes"])
+        stream = 0
         if job["target"] == "cuda":
             torch.cuda.synchronize()
             torch.cuda.nvtx.range_push("kernelkb")
+            stream = torch.cuda.current_stream().cuda_stream
         for _ in range(job["times"]):
-            stream = torch.cuda.current_stream().cuda_stream if job["target"] == "cuda" else 0
             code = call(stream)
             if isinstance(code, int) and code:
                 raise RuntimeError(f"the entry point returned {code}")
