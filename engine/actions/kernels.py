@@ -7,8 +7,10 @@ from itertools import product
 from typing import Literal
 
 from engine.actions.program import decision_program
+from engine.actions.stages import deeper_for
 from engine.actions.workplace import Workplace, prepare, workload_of
 from engine.decide.symptoms import find_symptoms
+from engine.errors import EnvironmentGapError
 from engine.measure.bench import BUDGET_S
 from engine.measure.bench import TIMEOUT_S as BENCH_TIMEOUT_S
 from engine.measure.bench import bench as time_variant
@@ -19,8 +21,8 @@ from engine.measure.check import check as judge_variant
 from engine.measure.environment import Wanted
 from engine.measure.peaks import machine_peaks
 from engine.measure.profile import profile as explain_variant
+from engine.measure.sanitize import sanitize as look_closer
 from engine.model.measurement import Bench, Build, Check, Profile
-from engine.profiles.launch import wanted_metrics
 
 Verdict = Literal["incorrect", "invalid"]
 
@@ -48,11 +50,15 @@ def check(
     variant: str | None = None,
     target: Wanted = "auto",
     timeout_s: float = CHECK_TIMEOUT_S,
+    sanitize: bool = False,
 ) -> Build | Check:
     """Judge a variant; returns the failed build where there is nothing to judge."""
     place = prepare(kernel, variant, target)
     built = build_here(place)
-    return built if built.error else check_here(place, built, None, timeout_s)
+    if built.error:
+        return built
+    checked = check_here(place, built, None, timeout_s)
+    return sanitized(place, built, checked) if sanitize else checked
 
 
 def bench(
@@ -62,6 +68,7 @@ def bench(
     workload: str | None = None,
     timeout_s: float = BENCH_TIMEOUT_S,
     budget_s: float = BUDGET_S,
+    sanitize: bool = False,
 ) -> Bench:
     """Build, check and time a variant; only a right one is timed."""
     place = prepare(kernel, variant, target)
@@ -70,6 +77,8 @@ def bench(
     if built.error:
         return _untimed(place, name, "invalid", built.error, built.cure, built.seconds)
     checked = check_here(place, built, name, timeout_s)
+    if sanitize:
+        checked = sanitized(place, built, checked)
     if checked.status != "correct":
         return refused(place, name, checked)
     return bench_here(place, built, name, timeout_s, budget_s)
@@ -112,6 +121,30 @@ def check_here(
     return judge_variant(place.subject, built, workloads=names, timeout_s=timeout_s)
 
 
+def sanitized(place: Workplace, built: Build, checked: Check) -> Check:
+    """Let compute-sanitizer look too; what it finds makes a right answer a lucky one.
+
+    Raises:
+        EnvironmentGapError: There is no GPU, or no compute-sanitizer.
+    """
+    if place.subject.machine.target != "cuda":
+        gap = "compute-sanitizer looks at GPU code"
+        raise EnvironmentGapError(gap, "add -fsanitize=address to the flags of a CPU variant")
+    seen = look_closer(place.subject, built)
+    if seen.detail is not None:
+        raise EnvironmentGapError(seen.detail, seen.cure or "see kb env")
+    if not seen.findings:
+        return checked.model_copy(update={"sanitized": seen.looked})
+    worst = seen.findings[0]
+    found = find_symptoms(decision_program(), worst.said)
+    cure = f"{found[0]['symptom']}: {found[0]['cure']}" if found else "see the kernel it names"
+    detail = f"{worst.tool} found {worst.times}: {worst.said}"
+    clean = tuple(tool for tool in seen.looked if tool not in {f.tool for f in seen.findings})
+    return checked.model_copy(
+        update={"status": "incorrect", "detail": detail, "cure": cure, "sanitized": clean}
+    )
+
+
 def bench_here(
     place: Workplace,
     built: Build,
@@ -128,7 +161,8 @@ def bench_here(
 
 def profile_here(place: Workplace, built: Build, timed: Bench) -> Profile:
     """Explain in a place that was prepared."""
-    return explain_variant(place.subject, built, timed, wanted_metrics(decision_program()))
+    records = place.project / ".kb" / "profiles"
+    return explain_variant(place.subject, built, timed, deeper_for(place.subject.machine), records)
 
 
 def refused(place: Workplace, workload: str, checked: Check) -> Bench:

@@ -17,6 +17,9 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--budget", type=seconds, default=3.0, metavar="S", help="of taking times; default 3"
     )
+    parser.add_argument(
+        "--sanitize", action="store_true", help="let compute-sanitizer look too, which takes longer"
+    )
 
 
 def run(options: Namespace) -> int:
@@ -32,6 +35,7 @@ def run(options: Namespace) -> int:
         options.workload,
         options.timeout,
         options.budget,
+        options.sanitize,
     )
     if options.json:
         print_json(timed)

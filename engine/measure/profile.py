@@ -2,66 +2,146 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.measure.jobs import case_of, reference_of, run_job, scratch_folder
+from engine.measure.jobs import Job, case_of, reference_of, run_job, scratch_folder
+from engine.measure.ncu import collect, counters_lie
 from engine.measure.partners import code_of
 from engine.measure.subject import Subject
-from engine.measure.tools import find_cuda_tool
 from engine.model.kernel import Variant
 from engine.model.measurement import Bench, Build, Loop, Profile
 from engine.profiles.launch import RawName
-from engine.profiles.ncu_csv import read_raw_page
 
 TIMEOUT_S = 180.0
 _CALLS = 3
-_SECTIONS = (
-    "SpeedOfLight",
-    "LaunchStats",
-    "Occupancy",
-    "SchedulerStats",
-    "WarpStateStats",
-    "MemoryWorkloadAnalysis",
-    "MemoryWorkloadAnalysis_Tables",
-    "ComputeWorkloadAnalysis",
-    "WorkloadDistribution",
-    "SpeedOfLight_RooflineChart",
-    "InstructionStats",
-)
-_FORBIDDEN = "ERR_NVGPUCTRPERM"
+_TIMELINE_CALLS = 20
+_LAUNCH_MATTERS = 1.3
+_MOST_STAGES = 3
+
+Deeper = Callable[[Mapping[str, float]], Sequence[RawName]]
+"""What to collect next, given what is known; nothing ends the profile."""
 
 
 def profile(
     subject: Subject,
     built: Build,
     timed: Bench,
-    raw_names: Sequence[RawName],
+    deeper: Deeper,
+    records: Path,
     *,
     timeout_s: float = TIMEOUT_S,
 ) -> Profile:
     """Explain a variant on the workload that was timed.
 
     On a CPU the evidence is the compiler's own vectorisation report and the times already taken;
-    on a GPU it is what ptxas printed and Nsight Compute's counters.
+    on a GPU it is what ptxas printed, Nsight Compute's counters, stage by stage as long as
+    ``deeper`` asks for more, and torch's profiler where the launch takes a large part of a call.
 
     Args:
         subject: What to explain.
         built: Its build.
         timed: Its measurement; its metrics are part of the profile.
-        raw_names: Which counters to read from Nsight Compute's report.
-        timeout_s: For Nsight Compute.
+        deeper: Decides what is worth collecting.
+        records: Where the raw pages are kept; each can be read again as a report.
+        timeout_s: For each stage.
     """
     started = time.monotonic()
     if subject.machine.target == "cpu":
         fields = _from_compiler(subject.variant, built)
     else:
-        fields = _from_ncu(subject, built, timed.workload, raw_names, timeout_s)
+        fields = _from_gpu(subject, built, timed, deeper, records, timeout_s)
     fields["metrics"] = {**timed.metrics, **fields["metrics"]}
     seconds = time.monotonic() - started
     return Profile(**subject.names, workload=timed.workload, **fields, seconds=seconds)
+
+
+def _from_gpu(
+    subject: Subject, built: Build, timed: Bench, deeper: Deeper, records: Path, timeout_s: float
+) -> dict[str, Any]:
+    metrics = _static_metrics(built)
+    evidence = list(_static_evidence(built))
+    kept: list[str] = []
+    detail, cure = counters_lie(), "use another version of ncu; until then go by times and ptxas"
+    if detail is None:
+        job, kernels = _job(subject, built, timed.workload), subject.variant.kernels
+        asked: set[str] = set()
+        for stage in range(_MOST_STAGES):
+            names = [raw for raw in deeper({**timed.metrics, **metrics}) if raw.metric not in asked]
+            if not names:
+                break
+            asked |= {raw.metric for raw in names}
+            found = collect(job, kernels, names, timeout_s=timeout_s)
+            if found.launch is None:
+                detail, cure = found.detail, found.cure or ""
+                break
+            metrics |= found.launch.metrics
+            kept.append(_keep(records, subject, stage, found.page))
+    if _launch_matters(timed) or not kept:
+        seen = _timeline(subject, built, timed.workload, timeout_s)
+        metrics |= seen["metrics"]
+        evidence += seen["evidence"]
+    return {
+        "tool": "ncu" if kept else "ptxas",
+        "metrics": metrics,
+        "evidence": tuple(evidence),
+        "records": tuple(kept),
+        "detail": detail,
+        "cure": cure if detail else None,
+    }
+
+
+def _job(subject: Subject, built: Build, workload: str) -> Job:
+    source, what = subject.source, code_of(subject, built)
+    return {
+        # Without torch where it can be: ncu starts the process anew for each stage.
+        "mode": "light" if what["kind"] == "c" else "repeat",
+        "target": "cuda",
+        "reference": reference_of(source),
+        "what": what,
+        "cases": [case_of(source, workload, source.kernel.workloads[workload])],
+        "times": _CALLS,
+    }
+
+
+def _keep(records: Path, subject: Subject, stage: int, page: str) -> str:
+    """Write a raw page beside the builds; ``kb recommend --profile`` reads it again."""
+    records.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256(page.encode()).hexdigest()[:8]
+    names = subject.names
+    path = records / f"{names['kernel']}-{names['variant']}-{digest}-{stage}.csv"
+    path.write_text(page, encoding="utf-8")
+    return str(path)
+
+
+def _launch_matters(timed: Bench) -> bool:
+    if timed.eager_us is None or timed.candidate_us is None:
+        return False
+    return timed.eager_us > _LAUNCH_MATTERS * timed.candidate_us
+
+
+def _timeline(subject: Subject, built: Build, workload: str, timeout_s: float) -> dict[str, Any]:
+    """Return what torch's profiler says of the calls: launches, gaps, names."""
+    job = {**_job(subject, built, workload), "mode": "timeline", "times": _TIMELINE_CALLS}
+    with scratch_folder() as folder:
+        found = run_job(job, folder, timeout_s=timeout_s).result
+    if found is None or not found["kernels"]:
+        return {"metrics": {}, "evidence": []}
+    call, busy = found["call_us"], found["kernels_us"]
+    metrics = {
+        "op_us": call,
+        "op_kernels_us": min(busy, call),
+        "launch_count": found["launches"],
+        "gpu_idle_share": max(0.0, 1 - busy / call),
+    }
+    longest = sorted(found["kernels"].items(), key=lambda pair: -pair[1])[:4]
+    evidence = [f"{name}: {took:.1f} us of a call of {call:.1f} us" for name, took in longest]
+    if found["launch_call_us"] is not None:
+        evidence.append(f"one launch takes the CPU {found['launch_call_us']:.1f} us")
+    return {"metrics": metrics, "evidence": evidence}
 
 
 def _from_compiler(variant: Variant, built: Build) -> dict[str, Any]:
@@ -72,19 +152,6 @@ def _from_compiler(variant: Variant, built: Build) -> dict[str, Any]:
         "evidence": _loop_evidence(variant, built.loops),
         "detail": "the compiler wrote no vectorisation report" if silent else None,
         "cure": "build with g++ or clang++" if silent else None,
-    }
-
-
-def _from_ncu(
-    subject: Subject, built: Build, workload: str, raw_names: Sequence[RawName], timeout_s: float
-) -> dict[str, Any]:
-    counters, detail, cure = _ncu(subject, built, workload, raw_names, timeout_s)
-    return {
-        "tool": "ncu" if counters else "ptxas",
-        "metrics": {**_static_metrics(built), **counters},
-        "evidence": _static_evidence(built),
-        "detail": detail,
-        "cure": cure,
     }
 
 
@@ -121,52 +188,4 @@ def _static_evidence(built: Build) -> tuple[str, ...]:
         f"{r.kernel}: {r.registers} registers, {r.spill_store_bytes} B spilled, "
         f"{r.stack_bytes} B stack, {r.static_smem_bytes} B static shared memory"
         for r in most
-    )
-
-
-def _ncu(
-    subject: Subject, built: Build, workload: str, raw_names: Sequence[RawName], timeout_s: float
-) -> tuple[dict[str, float], str | None, str | None]:
-    """Return counters of the longest launch of the variant's own kernels; or why there are none."""
-    ncu = find_cuda_tool("ncu")
-    if ncu is None:
-        return {}, "ncu was not found", "install Nsight Compute, or put ncu on PATH"
-    source, variant, _ = subject
-    job = {
-        "mode": "repeat",
-        "target": "cuda",
-        "reference": reference_of(source),
-        "what": code_of(subject, built),
-        "cases": [case_of(source, workload, source.kernel.workloads[workload])],
-        "times": _CALLS,
-    }
-    with scratch_folder() as folder:
-        wrapper = _wrapper(ncu, variant, folder)
-        end = run_job(job, folder, timeout_s=timeout_s, wrapper=wrapper)
-        page = folder / "ncu.csv"
-        text = page.read_text(encoding="utf-8", errors="replace") if page.exists() else ""
-    if _FORBIDDEN in text + end.end.output:
-        cure = "run as administrator, or load the driver with NVreg_RestrictProfilingToAdminUsers=0"
-        return {}, "the driver forbids reading performance counters", cure
-    if f'"{"Kernel Name"}"' not in text:
-        said = [line for line in (text + end.end.output).splitlines() if "==" in line]
-        what = said[-1] if said else f"ncu ended with {end.end.returncode} and no report"
-        return {}, what, "run the command by hand to see more, or go on without counters"
-    launches = read_raw_page(text, raw_names)
-    longest = max(launches, key=lambda one: one.metrics.get("profiled_us", 0.0), default=None)
-    if longest is None:
-        names = ", ".join(variant.kernels)
-        return {}, f"none of its launches is named {names}", "correct kernels: in kernel.yaml"
-    return longest.metrics, None, None
-
-
-def _wrapper(ncu: str, variant: Variant, folder: Path) -> tuple[str, ...]:
-    pattern = "|".join(variant.kernels) or ".*"
-    sections = [part for name in _SECTIONS for part in ("--section", name)]
-    return (
-        ncu,
-        *sections,
-        *("--kernel-name", f"regex:{pattern}", "--launch-skip", "1", "--launch-count", "1"),
-        *("--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base"),
-        *("--log-file", str(folder / "ncu.csv")),
     )

@@ -137,6 +137,8 @@ class Check(Record):
     """Wrong outputs that the judge was shown first, all of which it refused."""
     layers: tuple[str, ...] = ()
     """What confined the candidate, as far as this kernel of Linux allows it."""
+    sanitized: tuple[str, ...] = ()
+    """Tools of compute-sanitizer that looked and found nothing."""
     detail: str | None = None
     cure: str | None = None
     seconds: float
@@ -214,7 +216,9 @@ class Profile(Record):
     tool: str
     metrics: dict[Name, float]
     evidence: tuple[str, ...] = ()
-    """Sentences from the tool itself: the compiler's report, ncu's remarks."""
+    """Sentences from the tool itself: the compiler's report, ptxas, torch's profiler."""
+    records: tuple[str, ...] = ()
+    """Raw pages of Nsight Compute, one for each stage; ``kb recommend --profile`` reads them."""
     detail: str | None = None
     cure: str | None = None
     seconds: float

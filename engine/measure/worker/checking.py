@@ -38,7 +38,9 @@ def check(job: Job, folder: Path, partners: dict[str, Partner]) -> Job:
             accepted |= set(wrong)
             refused |= set(right)
     except RunnerLost as lost:
-        result["lost"] = {"status": lost.status, "detail": lost.detail, "where": where}
+        late = f"it did not finish within {job['timeout_s']:g} s"
+        detail = late if lost.status == "timed-out" else lost.detail
+        result["lost"] = {"status": lost.status, "detail": detail, "where": where}
     except Refused as problem:
         status = "crashed" if where else "unloadable"
         result["lost"] = {"status": status, "detail": str(problem), "where": where}

@@ -75,6 +75,10 @@ class Driver:
             done += part
         return at
 
+    def free(self, pointer: int) -> None:
+        """Give an array back."""
+        self.check(self._lib.cuMemFree_v2(ctypes.c_uint64(pointer)))
+
     def wait(self) -> None:
         """Wait for everything that was launched."""
         self.check(self._lib.cuCtxSynchronize())
@@ -93,25 +97,29 @@ class Driver:
 
 
 def repeat(job: Job, _folder: Path) -> Job:
-    """Call on the first case ``times`` times: ``{"calls": n}``."""
-    driver, case, what = Driver(), job["cases"][0], job["what"]
+    """Call on each case ``times`` times: ``{"calls": n}``."""
+    driver, what = Driver(), job["what"]
     function = getattr(ctypes.CDLL(what["library"]), what["entry"])
     function.restype = ctypes.c_int
-    arguments: list[Any] = []
-    for spec in (*case["inputs"], *case["outputs"]):
-        if "value" in spec:
-            one = spec["value"]
-            arguments.append(
-                ctypes.c_double(one) if isinstance(one, float) else ctypes.c_int64(one)
-            )
-            continue
-        size = math.prod(spec["shape"]) * _BYTES.get(spec["dtype"], 1)
-        arguments.append(ctypes.c_void_p(driver.array(size, _tile(spec))))
-    arguments += [ctypes.c_int64(size) for size in case["axes"]]
-    for _ in range(job["times"]):
-        driver.check(function(*arguments, None))
-        driver.wait()
-    return {"calls": job["times"]}
+    for case in job["cases"]:
+        arrays: list[int] = []
+        arguments: list[Any] = []
+        for spec in (*case["inputs"], *case["outputs"]):
+            one = spec.get("value")
+            if one is not None:
+                number = ctypes.c_double(one) if isinstance(one, float) else ctypes.c_int64(one)
+                arguments.append(number)
+                continue
+            size = math.prod(spec["shape"]) * _BYTES.get(spec["dtype"], 1)
+            arrays.append(driver.array(size, _tile(spec)))
+            arguments.append(ctypes.c_void_p(arrays[-1]))
+        arguments += [ctypes.c_int64(size) for size in case["axes"]]
+        for _ in range(job["times"]):
+            driver.check(function(*arguments, None))
+            driver.wait()
+        for pointer in arrays:
+            driver.free(pointer)
+    return {"calls": job["times"] * len(job["cases"])}
 
 
 def traffic(job: Job, _folder: Path) -> Job:

@@ -21,6 +21,7 @@ Spec = dict[str, Any]
 
 _ALIGN = 512
 _GAP_STEPS = 8
+_LARGE_PAGE = 2**21
 _CANARY = 0xA5
 
 
@@ -162,7 +163,9 @@ class Layout:
                 end = at + spec_bytes(spec)
                 at = -(-end // _ALIGN + -draw.randint(1, _GAP_STEPS)) * _ALIGN
             self.offsets.append(row)
-        self.size = max(at, 2**21)
+        # A size that is no multiple of a large page is mapped in small ones by the process that
+        # opens it: the same softmax over 1 GB took 571 us there and 377 us here (H100, CUDA 13.0).
+        self.size = -(-at // _LARGE_PAGE) * _LARGE_PAGE
 
     def arrays(self, arena: Arena, slot: int) -> list[torch.Tensor]:
         """Return the arrays of a slot."""

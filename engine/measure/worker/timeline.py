@@ -1,4 +1,4 @@
-"""What happens around a candidate's kernels: torch's profiler over calls that are not waited for."""
+"""What happens around a candidate's kernels: torch's profiler over calls in a row."""
 
 from __future__ import annotations
 

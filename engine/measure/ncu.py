@@ -1,0 +1,119 @@
+"""Nsight Compute: one run of a candidate's kernels under it, and what its counters are worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from engine.measure.driver import identity
+from engine.measure.jobs import Job, JobEnd, run_job, scratch_folder
+from engine.measure.kept import keep, kept
+from engine.measure.tools import find_cuda_tool, version_of
+from engine.profiles.launch import Launch, RawName
+from engine.profiles.ncu_csv import read_raw_page
+
+_FORBIDDEN = "ERR_NVGPUCTRPERM"
+_KNOWN_BYTES = 64 * 2**20
+_TRUE_WITHIN = 0.15
+_COPY = "kernelkb_copy"
+_READ = RawName("dram_read_bytes", ("dram__bytes_read.sum",), 1.0)
+_SELF_TESTS = "counters"
+
+FORBIDDEN_CURE = (
+    "run as administrator, or load the driver with NVreg_RestrictProfilingToAdminUsers=0"
+)
+
+
+class Collected(NamedTuple):
+    """What came out of one run."""
+
+    launch: Launch | None
+    """The longest launch of the candidate's own kernels."""
+    page: str
+    """The raw page as ncu wrote it, to be kept and read again."""
+    detail: str | None = None
+    cure: str | None = None
+
+
+def collect(
+    job: Job, kernels: Sequence[str], raw_names: Sequence[RawName], *, timeout_s: float
+) -> Collected:
+    """Collect counters of a candidate's own kernels.
+
+    Counters are asked for by name: the sections that hold the same ones take twice the passes.
+
+    Args:
+        job: A ``light`` or ``repeat`` job of the worker.
+        kernels: Names of ``__global__`` functions; other kernels are not looked at. With none,
+            all are, inside the NVTX range of a ``repeat`` job.
+        raw_names: What to collect.
+        timeout_s: For the run.
+    """
+    ncu = find_cuda_tool("ncu")
+    if ncu is None:
+        return Collected(None, "", "ncu was not found", "install Nsight Compute, or put it on PATH")
+    wanted = dict.fromkeys(name for raw in raw_names for name in raw.names)
+    page, end = _run(ncu, job, kernels, list(wanted), timeout_s)
+    said = page + end.end.output
+    if _FORBIDDEN in said:
+        return Collected(
+            None, "", "the driver forbids reading performance counters", FORBIDDEN_CURE
+        )
+    if '"Kernel Name"' not in page:
+        lines = [line for line in said.splitlines() if "==" in line]
+        what = lines[-1] if lines else f"ncu ended with {end.end.returncode} and no report"
+        return Collected(None, page, what, "run the command by hand to see more, or do without")
+    launches = read_raw_page(page, raw_names)
+    longest = max(launches, key=lambda one: one.metrics.get("profiled_us", 0.0), default=None)
+    if longest is None:
+        names = ", ".join(kernels) or "any"
+        cure = "correct kernels: in kernel.yaml"
+        return Collected(None, page, f"none of its launches is named {names}", cure)
+    return Collected(longest, page)
+
+
+def counters_lie() -> str | None:
+    """Say how far the counters are off on a kernel whose traffic is known; None when they are not.
+
+    Kept for each driver, GPU and version of ncu: counters break with those.
+    """
+    ncu = find_cuda_tool("ncu")
+    if ncu is None:
+        return None
+    key = f"{identity()} {version_of(ncu)}"
+    share = kept(_SELF_TESTS, key)
+    if share is None:
+        job = {"mode": "traffic", "bytes": _KNOWN_BYTES}
+        page, _ = _run(ncu, job, [_COPY], list(_READ.names), 60.0)
+        found = read_raw_page(page, [_READ]) if '"Kernel Name"' in page else []
+        read = found[-1].metrics.get("dram_read_bytes", math.nan) if found else math.nan
+        share = read / _KNOWN_BYTES if math.isfinite(read) else -1.0
+        keep(_SELF_TESTS, key, share)
+    if abs(share - 1) <= _TRUE_WITHIN:
+        return None
+    said = f"{share:.2f} of the bytes" if share >= 0 else "nothing"
+    return f"ncu counted {said} of a kernel that reads {_KNOWN_BYTES / 2**20:.0f} MiB"
+
+
+def _run(
+    ncu: str, job: Job, kernels: Sequence[str], names: Sequence[str], timeout_s: float
+) -> tuple[str, JobEnd]:
+    with scratch_folder() as folder:
+        log = folder / "ncu.csv"
+        end = run_job(job, folder, timeout_s=timeout_s, wrapper=_wrapper(ncu, kernels, names, log))
+        page = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    return page, end
+
+
+def _wrapper(ncu: str, kernels: Sequence[str], names: Sequence[str], log: Path) -> tuple[str, ...]:
+    only = ["--nvtx", "--nvtx-include", "kernelkb/"]
+    if kernels:
+        only = ["--kernel-name", f"regex:{'|'.join(kernels)}", "--launch-skip", "1"]
+    return (
+        *(ncu, "--metrics", ",".join(names)),
+        *only,
+        *("--launch-count", "1", "--clock-control", "none"),
+        *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log)),
+    )
