@@ -172,7 +172,9 @@ def _compile(missing: Sequence[Planned], subject: Subject) -> dict[Path, str]:
             text += f"subninja {at}/build.ninja\n"
         (folder / "build.ninja").write_text(text, encoding="utf-8")
         argv = [find_ninja() or "ninja", "-v", "-k", "0", "-j", str(subject.machine.core_count)]
-        end = run_child(argv, log=folder / _LOG, timeout_s=_TIMEOUT_S, cwd=folder)
+        # Compilers write nowhere else either, so that a killed one leaves nothing behind.
+        env = {"TMPDIR": str(folder)}
+        end = run_child(argv, log=folder / _LOG, timeout_s=_TIMEOUT_S, env=env, cwd=folder)
         log = (folder / _LOG).read_text(encoding="utf-8", errors="replace")
         found: dict[Path, str] = {}
         for inside, one in zip(insides, missing, strict=True):

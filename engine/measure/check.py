@@ -55,16 +55,7 @@ def check(
             itself does not run.
     """
     started = time.monotonic()
-    cases = _cases(subject.source, workloads)
-    job = {
-        "mode": "check",
-        "target": subject.variant.target,
-        "reference": reference_of(subject.source),
-        "tolerances": tolerances_of(subject.source),
-        "cases": cases,
-        "timeout_s": timeout_s,
-        "partners": {"candidate": candidate_job(subject, built)},
-    }
+    job = _job(subject, built, workloads, timeout_s)
     with scratch_folder() as folder:
         env = threads_env(subject.machine.core_count)
         ran = run_job(job, folder, timeout_s=timeout_s + _JUDGE_S, env=env)
@@ -76,6 +67,18 @@ def check(
         )
     fields = _judged(subject, verdict)
     return Check(**subject.names, **fields, seconds=time.monotonic() - started)
+
+
+def _job(subject: Subject, built: Build, workloads: Sequence[str], timeout_s: float) -> Job:
+    return {
+        "mode": "check",
+        "target": subject.variant.target,
+        "reference": reference_of(subject.source),
+        "tolerances": tolerances_of(subject.source),
+        "cases": _cases(subject.source, workloads),
+        "timeout_s": timeout_s,
+        "partners": {"candidate": candidate_job(subject, built)},
+    }
 
 
 def tolerances_of(source: KernelFolder) -> dict[str, Any]:

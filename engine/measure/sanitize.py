@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from engine.measure.jobs import case_of, label, reference_of, run_job, scratch_folder
+from engine.measure.jobs import Job, case_of, label, reference_of, run_job, scratch_folder
 from engine.measure.partners import code_of
 from engine.measure.subject import Subject
 from engine.measure.tools import find_cuda_tool
@@ -52,26 +52,12 @@ def sanitize(
     if program is None:
         cure = "install the CUDA toolkit's compute-sanitizer, or put it on PATH"
         return Sanitized((), (), "compute-sanitizer was not found", cure)
-    what = code_of(subject, built)
-    source = subject.source
-    sizes = [*source.kernel.check_workloads, *source.kernel.workloads.values()]
-    small = [s for s in sizes if _elements(subject, s) <= _LARGEST] or sizes[:1]
-    job = {
-        "mode": "light" if what["kind"] == "c" else "repeat",
-        "target": "cuda",
-        "reference": reference_of(source),
-        "what": what,
-        "cases": [case_of(source, label(one), one) for one in small],
-        "times": 1,
-    }
+    job = _job(subject, built)
     findings: list[Finding] = []
     looked: list[str] = []
     for tool in tools:
-        with scratch_folder() as folder:
-            wrapper = (program, "--tool", tool, "--target-processes", "all")
-            end = run_job(job, folder, timeout_s=timeout_s, wrapper=wrapper)
-            log = (folder / f"{job['mode']}.log").read_text(encoding="utf-8", errors="replace")
-        if end.end.timed_out:
+        log = _log(program, tool, job, timeout_s)
+        if log is None:
             continue
         looked.append(tool)
         found = finding(tool, log)
@@ -81,6 +67,29 @@ def sanitize(
         detail = f"no tool of compute-sanitizer ended within {timeout_s:g} s"
         return Sanitized((), (), detail, "add a small workload to check_workloads")
     return Sanitized(tuple(findings), tuple(looked))
+
+
+def _job(subject: Subject, built: Build) -> Job:
+    what, source = code_of(subject, built), subject.source
+    sizes = [*source.kernel.check_workloads, *source.kernel.workloads.values()]
+    small = [s for s in sizes if _elements(subject, s) <= _LARGEST] or sizes[:1]
+    return {
+        "mode": "light" if what["kind"] == "c" else "repeat",
+        "target": "cuda",
+        "reference": reference_of(source),
+        "what": what,
+        "cases": [case_of(source, label(one), one) for one in small],
+        "times": 1,
+    }
+
+
+def _log(program: str, tool: str, job: Job, timeout_s: float) -> str | None:
+    """Return what a tool printed, None when it did not end in time."""
+    with scratch_folder() as folder:
+        wrapper = (program, "--tool", tool, "--target-processes", "all")
+        end = run_job(job, folder, timeout_s=timeout_s, wrapper=wrapper)
+        log = (folder / f"{job['mode']}.log").read_text(encoding="utf-8", errors="replace")
+    return None if end.end.timed_out else log
 
 
 def finding(tool: str, log: str) -> Finding | None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from engine.measure.worker.partner import Partner
 from engine.measure.worker.stage import Stage
+from engine.measure.worker.task import Tensors
 
 CALL_S = 60.0
 _PLANS = 2
@@ -106,20 +107,29 @@ class Side:
         inner = float(answer["inner_ns"])
         return Window(outer, inner, len(plan), start, time.monotonic()), plan
 
-    def judged(self, plan: list[int], *, fully: bool) -> str | None:
+    def judged(self, plan: list[int], *, slots: int) -> str | None:
         """Say what is wrong with the last window; must be asked at once.
 
         Args:
             plan: Its slots.
-            fully: Compare a slot with the reference too, which takes time.
+            slots: How many of them to compare with the reference, which takes time; 0 to look
+                only whether something was written that should not have been.
         """
-        slot = plan[-1] if self._draw.random() < 0.5 else self._draw.choice(plan)
-        self._partner.ask("store", CALL_S, slot=slot)
-        made = self._stage.taken(slot)
+        chosen = self._draw.sample(plan, min(max(1, slots), len(plan)))
+        if self._draw.random() < 0.5 and plan[-1] not in chosen:
+            chosen[0] = plan[-1]  # the last call is the one to put off
+        taken = []
+        for slot in chosen:
+            self._partner.ask("store", CALL_S, slot=slot)
+            taken.append(self._stage.taken(slot))
         if not self._stage.untouched(self._spare):
             return "it wrote outputs that it was not called for"
-        if not fully:
+        if not slots:
             return None
+        faults = (self._fault(slot, made) for slot, made in zip(chosen, taken, strict=True))
+        return next((fault for fault in faults if fault), None)
+
+    def _fault(self, slot: int, made: Tensors) -> str | None:
         tampered = self._stage.tampered(slot)
         if tampered:
             return tampered

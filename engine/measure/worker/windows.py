@@ -23,6 +23,10 @@ Job = dict[str, Any]
 
 _PROBES = 3
 _TRIALS = 5
+_EVERY = 3
+_SLOTS = 3
+_SMALL = 2**22
+_SHARE = 0.4
 
 
 def measure(job: Job, partners: dict[str, Partner]) -> Job:
@@ -117,7 +121,7 @@ class Match:
         times = []
         for _ in range(count):
             window, plan = side.window()
-            side.judged(plan, fully=False)
+            side.judged(plan, slots=0)
             times.append(window.inner_ns / window.calls)
         return statistics.median(times)
 
@@ -166,32 +170,24 @@ class Match:
                 side.window()
         warm = [side.warm_ns() for side in sides]
         times: tuple[list[Window], list[Window]] = ([], [])
-        wrong, checked = None, 0
-        start, judging = time.monotonic(), 0.0
+        review = Review(candidate, self._job)
+        start = time.monotonic()
         end = start + self._job["budget_s"]
-        must = (0, self._job["min_pairs"] - 1)
-        pairs = self._job["max_pairs"]
-        for at in range(pairs):
-            late = time.monotonic() - judging > end
-            if late and at >= self._job["min_pairs"]:
+        for at in range(self._job["max_pairs"]):
+            if time.monotonic() - review.took_s > end and at >= self._job["min_pairs"]:
                 break
             for which in ((0, 1), (1, 0))[at % 2]:
                 window, plan = sides[which].window()
                 times[which].append(window)
-                if which == 0:
-                    began = time.monotonic()
-                    fully = at in must or (judging < end - start and self._draw.random() < 0.1)
-                    wrong = candidate.judged(plan, fully=fully)
-                    checked += fully
-                    judging += time.monotonic() - began
-            if wrong:
-                return {"wrong": wrong}
+                wrong = review.of(at, plan, time.monotonic() - start) if which == 0 else None
+                if wrong:
+                    return {"wrong": wrong}
         return {
             "candidate": times[0],
             "rival_times": times[1],
             "warm_ns": warm,
             "busy": candidate.busy(),
-            "checked": checked,
+            "checked": review.judged,
             "threads_started": max(0, self._grown(candidate)),
         }
 
@@ -199,3 +195,32 @@ class Match:
         with suppress(OSError, ValueError):
             return self._partners["candidate"].thread_count() - candidate.threads
         return 0
+
+
+class Review:
+    """Chooses which timed calls are compared with the reference.
+
+    Some windows always, spread over the first ones; the others as long as that takes less than
+    its share of the time. Who is wrong only now and then has to be lucky every time.
+
+    Attributes:
+        judged: Calls that were compared.
+        took_s: Seconds that this took.
+    """
+
+    def __init__(self, side: Side, job: Job) -> None:
+        self._side = side
+        self._always = range(0, job["min_pairs"], _EVERY)
+        self._slots = _SLOTS if job["working_set_bytes"] <= _SMALL else 1
+        self.judged = 0
+        self.took_s = 0.0
+
+    def of(self, at: int, plan: list[int], elapsed_s: float) -> str | None:
+        """Judge the window of a pair; say what is wrong with it."""
+        began = time.monotonic()
+        fully = at in self._always or self.took_s < _SHARE * elapsed_s
+        slots = self._slots if fully else 0
+        wrong = self._side.judged(plan, slots=slots)
+        self.judged += min(slots, len(plan))
+        self.took_s += time.monotonic() - began
+        return wrong
