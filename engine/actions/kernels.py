@@ -72,10 +72,22 @@ def bench(
 ) -> Bench:
     """Build, check and time a variant; only a right one is timed."""
     place = prepare(kernel, variant, target)
+    return bench_place(place, workload, timeout_s, budget_s, sanitize=sanitize)
+
+
+def bench_place(
+    place: Workplace,
+    workload: str | None,
+    timeout_s: float,
+    budget_s: float,
+    *,
+    sanitize: bool = False,
+) -> Bench:
+    """Build, check and time in a place that was prepared."""
     name = workload_of(place.subject.source.kernel, place.subject.variant.target, workload)
     built = build_here(place)
     if built.error:
-        return _untimed(place, name, "invalid", built.error, built.cure, built.seconds)
+        return untimed(place, name, "invalid", built.error, built.cure, built.seconds)
     checked = check_here(place, built, name, timeout_s)
     if sanitize:
         checked = sanitized(place, built, checked)
@@ -170,10 +182,10 @@ def refused(place: Workplace, workload: str, checked: Check) -> Bench:
     wrong = checked.status in ("incorrect", "kernel-error")
     verdict: Verdict = "incorrect" if wrong else "invalid"
     detail = checked.detail or checked.status
-    return _untimed(place, workload, verdict, detail, checked.cure, checked.seconds)
+    return untimed(place, workload, verdict, detail, checked.cure, checked.seconds)
 
 
-def _untimed(
+def untimed(
     place: Workplace,
     workload: str,
     verdict: Verdict,
@@ -181,6 +193,7 @@ def _untimed(
     cure: str | None,
     seconds: float,
 ) -> Bench:
+    """Return the Bench of a variant that was not timed."""
     return Bench(
         **place.subject.names,
         workload=workload,

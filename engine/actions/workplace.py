@@ -9,7 +9,7 @@ from engine.actions.program import decision_program
 from engine.decide.program import Program
 from engine.decide.values import find_device
 from engine.errors import EnvironmentGapError, UnknownNameError
-from engine.loading.kernels import load_kernel, variant_of
+from engine.loading.kernels import KernelFolder, load_kernel, variant_of
 from engine.loading.paths import project_root
 from engine.measure.environment import Wanted, inspect
 from engine.measure.subject import Subject
@@ -57,7 +57,18 @@ def prepare(kernel: str, variant: str | None = None, target: Wanted = "auto") ->
         KnowledgeError: The kernel.yaml is wrong.
         EnvironmentGapError: The machine lacks something; names the first thing and its cure.
     """
-    source = load_kernel(kernel, project())
+    return prepared(load_kernel(kernel, project()), variant, target)
+
+
+def prepared(
+    source: KernelFolder, variant: str | None = None, target: Wanted = "auto"
+) -> Workplace:
+    """Find a variant of a kernel that is loaded, and validate the machine for it.
+
+    Raises:
+        UnknownNameError: There is no such variant.
+        EnvironmentGapError: The machine lacks something.
+    """
     found = environment(narrowed(source.kernel, variant, target))
     chosen = variant_of(source.kernel, found.target, variant)
     return Workplace(Subject(source, chosen, required(found)), project())

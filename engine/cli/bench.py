@@ -1,6 +1,7 @@
-"""Check a variant and time it against the reference, interleaved in one process.
+"""Check a variant and time it against the fastest of what could be run instead.
 
 kb bench row_softmax --variant vectorized --target cpu --workload medium
+kb bench --task 23_Softmax.py --candidate mine.py
 """
 
 from __future__ import annotations
@@ -8,37 +9,65 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from engine.cli.options import kernel_arguments, seconds
+from engine.errors import BadValueError
+from engine.model.measurement import Bench
 
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
-    kernel_arguments(parser)
-    parser.add_argument("--timeout", type=seconds, default=120.0, metavar="S", help="default 120")
+    kernel_arguments(parser, optional=True)
+    parser.add_argument("--timeout", type=seconds, metavar="S", help="default 120, for a task 600")
     parser.add_argument(
         "--budget", type=seconds, default=3.0, metavar="S", help="of taking times; default 3"
     )
     parser.add_argument(
         "--sanitize", action="store_true", help="let compute-sanitizer look too, which takes longer"
     )
+    parser.add_argument(
+        "--task", metavar="FILE", help="a task of KernelBench, or a FlashInfer-Bench definition"
+    )
+    parser.add_argument("--candidate", metavar="FILE", help="its ModelNew, or a solution")
+    parser.add_argument("--workloads", metavar="FILE", help="of a definition; JSON Lines")
 
 
 def run(options: Namespace) -> int:
     """Print the result; return 1 when the variant is wrong or could not be timed."""
-    from engine.actions.kernels import bench
-    from engine.cli.output import print_json, print_result
-    from engine.render.measurements import bench_line
+    from engine.cli.output import print_json, print_lines
+    from engine.render.measurements import bench_lines
 
-    timed = bench(
+    if bool(options.kernel) == bool(options.task) or bool(options.task) != bool(options.candidate):
+        raise BadValueError("name a kernel, or give --task FILE and --candidate FILE")
+    timed = _task(options) if options.task else _kernel(options)
+    if options.json:
+        print_json(timed)
+    else:
+        print_lines(bench_lines(timed))
+    return int(timed.verdict in ("incorrect", "invalid"))
+
+
+def _kernel(options: Namespace) -> Bench:
+    from engine.actions.kernels import bench
+
+    return bench(
         options.kernel,
         options.variant,
         options.target,
         options.workload,
-        options.timeout,
+        options.timeout or 120.0,
         options.budget,
         options.sanitize,
     )
-    if options.json:
-        print_json(timed)
-    else:
-        print_result(bench_line(timed), timed.cure)
-    return int(timed.verdict in ("incorrect", "invalid"))
+
+
+def _task(options: Namespace) -> Bench:
+    from engine.actions.tasks import bench_task
+
+    return bench_task(
+        options.task,
+        options.candidate,
+        options.target,
+        options.workload,
+        workloads=options.workloads,
+        timeout_s=options.timeout or 600.0,
+        budget_s=options.budget,
+    )

@@ -8,9 +8,15 @@ from engine.actions.recommend import TARGETS
 from engine.errors import BadValueError
 
 
-def kernel_arguments(parser: ArgumentParser, *, workload: bool = True) -> None:
+def kernel_arguments(
+    parser: ArgumentParser, *, workload: bool = True, optional: bool = False
+) -> None:
     """Add what names a variant of a kernel on a target."""
-    parser.add_argument("kernel", help="the kernel's name; kb show kernels lists them")
+    parser.add_argument(
+        "kernel",
+        nargs="?" if optional else None,
+        help="the kernel's name; kb show kernels lists them",
+    )
     parser.add_argument("--variant", metavar="ID", help="default: the plain one")
     parser.add_argument(
         "--target",

@@ -48,13 +48,22 @@ def load_kernel(name: str, project: Path | None = None) -> KernelFolder:
     folders = kernel_folders(project)
     if name not in folders:
         raise UnknownNameError("kernel", name, folders, "kb show kernels")
-    path = folders[name] / "kernel.yaml"
+    return load_folder(folders[name])
+
+
+def load_folder(folder: Path) -> KernelFolder:
+    """Load the kernel of a folder.
+
+    Raises:
+        KnowledgeError: Its kernel.yaml is wrong; carries every complaint.
+    """
+    path = folder / "kernel.yaml"
     kernel, marks, problems = read(path, Kernel)
     if kernel is not None:
         problems = [at(str(path), marks, loc, text) for loc, text in _mistakes(kernel, path.parent)]
     if problems or kernel is None:
         raise KnowledgeError(problems)
-    return KernelFolder(kernel, folders[name])
+    return KernelFolder(kernel, folder)
 
 
 def variant_of(kernel: Kernel, target: Target, name: str | None = None) -> Variant:

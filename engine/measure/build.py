@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 import shutil
 import tempfile
@@ -112,9 +113,7 @@ def build_all(subject: Subject, root: Path, configurations: Sequence[Sequence[st
     """
     started = time.monotonic()
     if not subject.variant.compiled:
-        file = subject.source.folder / subject.variant.source
-        same: dict[str, Any] = {**subject.names, "directory": str(file.parent), "command": ""}
-        return [Build(**same, status="not-compiled", library=None, seconds=0.0)]
+        return [_uncompiled(subject, root)]
     planned = [_plan(subject, root, tuple(defines)) for defines in configurations]
     missing = {p.final: p for p in planned if not (p.final / LIBRARY).is_file()}
     complaints = _compile(list(missing.values()), subject) if missing else {}
@@ -123,6 +122,15 @@ def build_all(subject: Subject, root: Path, configurations: Sequence[Sequence[st
         _result(one, one.final not in missing, complaints.get(one.final), seconds)
         for one in planned
     ]
+
+
+def _uncompiled(subject: Subject, root: Path) -> Build:
+    """Return the folder in which what Python makes of a variant is kept."""
+    source, variant = subject.source, subject.variant
+    digest = hashlib.sha256((source.folder / variant.source).read_bytes()).hexdigest()[:16]
+    final = root / source.kernel.id / f"{variant.target}-{variant.id}-{digest}"
+    same: dict[str, Any] = {**subject.names, "directory": str(final), "command": ""}
+    return Build(**same, status="not-compiled", library=None, seconds=0.0)
 
 
 def _plan(subject: Subject, root: Path, defines: tuple[str, ...]) -> Planned:

@@ -1,7 +1,7 @@
 """Give up rights, then become another program: the launcher of whatever runs a candidate's code.
 
 Run as a file, by our own interpreter: ``confine.py POLICY.json PROGRAM ARGUMENT…``. The policy is
-``{"folder", "fork", "file_bytes", "devices"}``; which layers the kernel allowed is written to
+``{"folder", "writable", "fork", "file_bytes"}``; which layers the kernel allowed is written to
 ``layers.json`` in the folder before anything is given up. Every layer is optional for the kernel
 and none for us: what is missing is said in the result, not passed over.
 """
@@ -25,7 +25,7 @@ _NETWORK_FAMILIES = (2, 10, 17, 21, 40)  # IPv4, IPv6, raw packets, RDS, virtual
 _NEW_USER, _NEW_NETWORK, _THREAD = 0x10000000, 0x40000000, 0x00010000
 _DENIED = (
     *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp"),
-    *("setsid", "setpgid", "unshare", "setns", "mount", "umount2", "pivot_root", "chroot"),
+    *("setsid", "unshare", "setns", "mount", "umount2", "pivot_root", "chroot"),
     *("bpf", "perf_event_open", "keyctl", "add_key", "init_module", "finit_module"),
     *("kexec_load", "reboot", "swapon", "swapoff", "settimeofday", "clock_settime"),
     "io_uring_setup",
@@ -72,7 +72,7 @@ def _close_files(policy: Policy) -> None:
     use = AccessFs.READ_FILE | AccessFs.WRITE_FILE | AccessFs.IOCTL_DEV
     try:
         rules = Landlock(strict=False).allow_read("/").allow_execute("/")
-        rules = rules.allow_read_write(policy["folder"])
+        rules = rules.allow_read_write(policy["folder"], *policy["writable"])
         rules = rules.add_path_rule(*(d for d in devices if d.exists()), access=use)
         # The CUDA driver names its threads there, and does not start when it cannot.
         own = AccessFs.WRITE_FILE | AccessFs.TRUNCATE

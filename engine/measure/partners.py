@@ -22,8 +22,13 @@ _SPARE = 0.75
 def candidate_job(subject: Subject, built: Build) -> Job:
     """Return the runner of a variant, confined."""
     what = code_of(subject, built)
-    forks = what["kind"] in ("python", "module")  # Triton starts ptxas and a C compiler
-    return _runner(subject, [what], _launcher(forks=forks))
+    if what["kind"] not in ("python", "module"):
+        return _runner(subject, [what], _launcher([], forks=False))
+    # Triton starts ptxas and a C compiler; what they made is kept for as long as the source is.
+    folder = Path(built.directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    job = _runner(subject, [what], _launcher([str(folder)], forks=True))
+    return {**job, "caches": str(folder)}
 
 
 def baseline_job(subject: Subject) -> tuple[Job, list[Job]]:
@@ -66,8 +71,13 @@ def code_of(subject: Subject, built: Build) -> dict[str, Any]:
     return code
 
 
-def _launcher(*, forks: bool) -> Sequence[str]:
-    policy = {"folder": "{folder}", "fork": forks, "file_bytes": _FILE_BYTES}
+def _launcher(writable: Sequence[str], *, forks: bool) -> Sequence[str]:
+    policy = {
+        "folder": "{folder}",
+        "writable": list(writable),
+        "fork": forks,
+        "file_bytes": _FILE_BYTES,
+    }
     return [sys.executable, "-P", str(_CONFINE), json.dumps(policy)]
 
 

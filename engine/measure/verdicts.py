@@ -65,8 +65,7 @@ def bench_fields(
         or _disagreement([one for one, _ in kept], gap)
         or _too_fast(kernel_us, floor_us, roof)
     )
-    span = (pairs[0][0].start, pairs[-1][1].end)
-    seen = clocks(watch, *span, len(pairs) - len(kept))
+    seen = clocks(watch, pairs[0][0].start, pairs[-1][1].end, len(pairs) - len(kept))
     return {
         "verdict": "invalid" if doubt else verdict(speedup),
         "detail": doubt,

@@ -59,6 +59,29 @@ def bench_line(timed: Bench) -> str:
     return f"{text}: {timed.detail}" if timed.detail else text
 
 
+def bench_lines(timed: Bench) -> list[str]:
+    """Say it in full: the verdict, the floor, the rivals, and what a reader should know."""
+    lines = [bench_line(timed)]
+    if timed.cure:
+        lines.append(f"  cure: {timed.cure}")
+    if timed.floor_us is not None and timed.attainable_speedup is not None:
+        lines.append(
+            f"  floor {duration(timed.floor_us)}: at most {timed.attainable_speedup:.3g}x to gain"
+        )
+    if timed.eager_us is not None and timed.warm_us is not None:
+        how = "in a CUDA graph" if timed.timing == "graph" else "call by call"
+        eager, warm = duration(timed.eager_us), duration(timed.warm_us)
+        lines.append(f"  timed {how}, cold; call by call {eager}; data in the cache {warm}")
+    for rival in timed.rivals:
+        took = rival.graph_us if timed.timing == "graph" else rival.eager_us
+        lines.append(f"  {rival.name}: {rival.rejected or duration(took or rival.eager_us or 0.0)}")
+    if timed.clocks is not None:
+        low, high = timed.clocks.sm_mhz
+        found = f"  SM clock {low:.0f} to {high:.0f} of {timed.clocks.sm_max_mhz:.0f} MHz"
+        lines.append(f"{found}, {timed.clocks.temperature_c:.0f} C, {timed.clocks.power_w:.0f} W")
+    return [*lines, *(f"  note: {warning}" for warning in timed.warnings)]
+
+
 def profile_line(seen: Profile) -> str:
     """Say what was collected, by what; the shares that say most first."""
     shown = [

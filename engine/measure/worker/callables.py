@@ -99,16 +99,36 @@ def _module(what: dict[str, Any], target: str) -> Bind:
 
     The seed makes the weights those of the reference, as long as both draw them in one order.
     """
-    arguments = python_module(what["task"]).get_init_inputs()
-    made = python_module(what["file"])
-    torch.manual_seed(what["seed"])
-    module = getattr(made, what["entry"])(*arguments).to(target).eval()
+    module = module_of(what["file"], what["entry"], what["task"], what["seed"]).to(target)
     return _of_tensors(torch.compile(module) if what.get("compile") else module, returns=True)
+
+
+def module_of(file: str, entry: str, task: str, seed: int) -> Any:
+    """Return a task's ``torch.nn.Module``, in the mode that it is made in.
+
+    Args:
+        file: Where the class is.
+        entry: Its name.
+        task: The file whose ``get_init_inputs`` gives its arguments.
+        seed: Draws its weights.
+    """
+    arguments = python_module(task).get_init_inputs()
+    named: dict[str, Any] = {}
+    if len(arguments) == 2 and isinstance(arguments[0], list) and isinstance(arguments[1], dict):
+        arguments, named = arguments
+    torch.manual_seed(seed)
+    return getattr(python_module(file), entry)(*arguments, **named)
 
 
 @cache
 def python_module(path: str) -> ModuleType:
-    """Run a Python file and return its module; Triton needs to find the source again later."""
+    """Run a Python file and return its module; its folder's other files can be imported.
+
+    Triton needs to find the source again later, so the module is a registered one.
+    """
+    folder = str(Path(path).parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
     spec = importlib.util.spec_from_file_location(f"kernel_{Path(path).stem}", path)
     return _loaded(spec)
 

@@ -52,9 +52,10 @@ def _mode(name: str) -> Callable[[Job, Path], Job]:
         from engine.measure.worker import light
 
         return light.repeat if name == "light" else light.traffic
-    from engine.measure.worker import probe, repeating, runner, timeline
+    from engine.measure.worker import describe, probe, repeating, runner, timeline
 
     modes: dict[str, Callable[[Job, Path], Job]] = {
+        "describe": describe.describe,
         "probe": probe.probe,
         "peaks": probe.peaks,
         "repeat": repeating.repeat,

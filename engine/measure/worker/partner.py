@@ -21,6 +21,7 @@ Job = dict[str, Any]
 _POLL_S = 0.05
 _COUNT_S = 0.4
 _ROUNDS = 100
+_CACHES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
 _NO_MEMORY = ("out of memory", "MemoryError", "can't allocate memory")
 _NO_LIBRARY = ("undefined symbol", "cannot open shared object", "ImportError", "ModuleNotFound")
 
@@ -69,7 +70,7 @@ class Partner:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 pass_fds=(theirs.fileno(),),
-                env=_environment(self._folder if launcher else None),
+                env=_environment(self._folder if launcher else None, job.get("caches")),
                 cwd=self._folder,
             )
         theirs.close()
@@ -229,14 +230,14 @@ def _family() -> list[int]:
     return found
 
 
-def _environment(confined: Path | None) -> dict[str, str]:
+def _environment(confined: Path | None, caches: str | None) -> dict[str, str]:
     """Return a runner's variables: the judge's idle threads must not spin, a runner's may."""
     found = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
     # A pool of compilers takes longer to start than a reference takes to compile.
     found["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     if confined is None:
         return found
-    # Whatever a library wants to keep goes into the runner's own folder, where it may write.
-    names = ("HOME", "TMPDIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUDA_CACHE_PATH")
-    own = dict.fromkeys(names, str(confined))
+    # Whatever a library wants to keep goes where the runner may write.
+    own = dict.fromkeys(("HOME", "TMPDIR", "CUDA_CACHE_PATH"), str(confined))
+    own |= dict.fromkeys(_CACHES, caches or str(confined))
     return {**found, **own, "PYTHONUSERBASE": site.getuserbase()}  # torch may lie below the home

@@ -16,6 +16,7 @@ Job = dict[str, Any]
 
 def arranged(job: Job, case: Job) -> tuple[Task, list[Any], list[torch.Tensor]]:
     """Return a case with fresh inputs and poisoned outputs."""
+    torch.set_grad_enabled(False)
     task = Task(job, case)
     given: list[Any] = list(task.fresh(random.getrandbits(31)))
     for at, value in task.scalars:

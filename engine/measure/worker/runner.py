@@ -23,6 +23,7 @@ Job = dict[str, Any]
 
 def serve(job: Job, _folder: Path) -> Job:
     """Answer the judge until it hangs up. See ``Runner`` for what can be asked."""
+    torch.set_grad_enabled(False)
     channel = socket.socket(fileno=job["channel"])
     runner = Runner(job)
     while True:

@@ -27,6 +27,7 @@ class Stage:
     def __init__(
         self, task: Task, tolerances: Job, slots: int, draw: random.Random, flush_bytes: int
     ) -> None:
+        torch.set_grad_enabled(False)
         self.task, self.slots = task, slots
         self._tolerances = tolerances
         self._flush_bytes = flush_bytes

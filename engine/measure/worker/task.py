@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from engine.measure.worker.callables import python_module
+from engine.measure.worker.callables import module_of, python_module
 
 Job = dict[str, Any]
 Tensors = list[torch.Tensor]
@@ -31,6 +31,7 @@ class Task:
         ]
         self.inputs: list[Job] = [spec for spec in case["inputs"] if "value" not in spec]
         self.outputs: list[Job] = case["outputs"]
+        self._modules: dict[torch.dtype | None, Any] = {}
 
     @property
     def device(self) -> torch.device:
@@ -63,12 +64,14 @@ class Task:
         return [one.clone() if _shares(one, given) else one for one in made]
 
     def _function(self, dtype: torch.dtype | None) -> Any:
-        made = python_module(self._reference["file"])
-        if self._reference["kind"] == "module":
-            torch.manual_seed(self._reference["seed"])
-            module = made.Model(*made.get_init_inputs()).to(self.device).eval()
-            return module if dtype is None else module.to(dtype)
-        return getattr(made, self._reference["entry"])
+        reference = self._reference
+        if reference["kind"] != "module":
+            return getattr(python_module(reference["file"]), reference["entry"])
+        if dtype not in self._modules:
+            file, entry = reference["file"], reference["entry"]
+            module = module_of(file, entry, file, reference["seed"]).to(self.device)
+            self._modules[dtype] = module if dtype is None else module.to(dtype)
+        return self._modules[dtype]
 
 
 def _filled(spec: Job, generator: torch.Generator, device: torch.device) -> torch.Tensor:

@@ -1,0 +1,79 @@
+"""Candidates for other projects' tasks, judged as our own are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.actions.kernels import bench_place, untimed
+from engine.actions.workplace import environment, prepared, project, required, workload_of
+from engine.decide.policy import complaints
+from engine.errors import BadValueError
+from engine.loading.flashinfer import from_flashinfer
+from engine.loading.imported import KernelFiles
+from engine.loading.kernels import load_folder
+from engine.measure.bench import BUDGET_S
+from engine.measure.environment import Wanted
+from engine.measure.tasks import from_kernelbench
+from engine.model.base import Target
+from engine.model.measurement import Bench
+
+TIMEOUT_S = 600.0
+"""Such candidates often compile with torch's own loader, which takes a minute."""
+
+
+def bench_task(
+    task: str,
+    candidate: str,
+    target: Wanted = "auto",
+    workload: str | None = None,
+    *,
+    workloads: str | None = None,
+    timeout_s: float = TIMEOUT_S,
+    budget_s: float = BUDGET_S,
+) -> Bench:
+    """Check and time a candidate for a task of KernelBench or of FlashInfer-Bench.
+
+    Args:
+        task: A KernelBench task (``.py``), or a FlashInfer-Bench definition (``.json``).
+        candidate: A file with ``ModelNew``, or a solution (``.json``).
+        target: ``auto`` takes CUDA where there is a GPU.
+        workload: One of the definition's workloads; the first by default.
+        workloads: A JSON Lines file of workloads; the project's own by default.
+        timeout_s: For the check, and for the bench.
+        budget_s: How long to take times.
+
+    Raises:
+        BadValueError: A file is not what it should be.
+        EnvironmentGapError: The machine lacks something.
+    """
+    chosen = required(environment(target)).target
+    files = task_files(Path(task), Path(candidate), Path(workloads) if workloads else None, chosen)
+    place = prepared(load_folder(files.written(project() / ".kb" / "tasks")), None, chosen)
+    variant = place.subject.variant
+    source = place.subject.source.folder / variant.source
+    text = source.read_text(encoding="utf-8")
+    wrong, doubtful = complaints(text) if variant.language in ("python", "triton") else ([], [])
+    if wrong:
+        name = workload_of(place.subject.source.kernel, chosen, workload)
+        cure = "let the kernel fail where it fails; a candidate replaces the task's own model"
+        return untimed(place, name, "invalid", wrong[0], cure, 0.0)
+    timed = bench_place(place, workload, timeout_s, budget_s)
+    warnings = (*timed.warnings, *files.warnings, *doubtful)
+    return timed.model_copy(update={"warnings": warnings})
+
+
+def task_files(task: Path, candidate: Path, workloads: Path | None, target: Target) -> KernelFiles:
+    """Return a kernel folder's files for a task and a candidate, whichever project's they are.
+
+    Raises:
+        BadValueError: A file is not what it should be.
+    """
+    kinds = (task.suffix, candidate.suffix)
+    if kinds == (".py", ".py"):
+        return from_kernelbench(task, candidate, target)
+    if kinds == (".json", ".json"):
+        return from_flashinfer(task, candidate, workloads, target)
+    raise BadValueError(
+        f"cannot tell what {task.name} and {candidate.name} are; give two .py files (KernelBench) "
+        f"or two .json files (a definition and a solution of FlashInfer-Bench)"
+    )

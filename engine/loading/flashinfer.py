@@ -1,0 +1,167 @@
+"""FlashInfer-Bench's definitions, workloads and solutions → a kernel folder of our own."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from engine.errors import BadValueError
+from engine.loading.imported import KernelFiles, slug, snake, yaml_text
+from engine.model.base import Target
+from engine.model.foreign import Definition, Foreign, Solution, Tensor, Trace, Workload
+
+F = TypeVar("F", bound=Foreign)
+_INTEGERS = {"int64": 128, "int32": 128, "int16": 128, "int8": 128, "uint8": 128, "bool": 2}
+_LANGUAGES = {"python": "python", "triton": "triton", "cuda": "cuda", "cpp": "c++"}
+_MOST = 8
+
+
+def from_flashinfer(
+    definition: Path, solution: Path, workloads: Path | None, target: Target
+) -> KernelFiles:
+    """Return the files of a kernel folder for one solution of one definition.
+
+    Args:
+        definition: A definition's JSON file.
+        solution: A solution's JSON file.
+        workloads: A JSON Lines file of its workloads; looked for where the project's layout has
+            it by default (``workloads/<op>/<name>.jsonl`` beside ``definitions``).
+        target: Where it will run.
+
+    Raises:
+        BadValueError: A file is not what it should be, or needs what we do not have.
+    """
+    what = _read(definition, Definition)
+    how = _read(solution, Solution)
+    if how.definition != what.name:
+        raise BadValueError(f"{solution} solves {how.definition}, not {what.name}")
+    rows = _workloads(workloads or _beside(definition, what.name), what)
+    axes = {name: snake(name) for name, axis in what.axes.items() if axis.type == "var"}
+    kernel: dict[str, Any] = {
+        "id": snake(what.name),
+        "title": (what.description or what.name).split("\n")[0][:200],
+        "axes": list(axes.values()),
+        "workloads": {
+            slug(row.uuid or f"w-{at}"): {
+                axes[n]: size for n, size in row.axes.items() if n in axes
+            }
+            for at, row in enumerate(rows)
+        },
+        "inputs": [_input(n, one, what, axes, rows[0]) for n, one in what.inputs.items()],
+        "outputs": [_array(n, one, what, axes) for n, one in what.outputs.items()],
+        "reference": {"file": "reference.py", "function": "run"},
+        "entry": how.spec.entry_point.partition("::")[2],
+    }
+    kernel["default_workload"] = {target: next(iter(kernel["workloads"]))}
+    kernel["variants"] = [_variant(how, target)]
+    files = {"reference.py": what.reference, **_sources(how)}
+    return KernelFiles(kernel["id"], {**files, "kernel.yaml": yaml_text(kernel)}, ())
+
+
+def _read(path: Path, record: type[F]) -> F:
+    try:
+        return record.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise BadValueError(f"cannot read {path}: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "file"
+        name = record.__name__.lower()
+        raise BadValueError(f"{path} is no {name}: {where}: {first['msg']}") from error
+
+
+def _beside(definition: Path, name: str) -> Path:
+    parts = definition.resolve().parts
+    if "definitions" not in parts:
+        raise BadValueError(f"{name} needs sizes; name its workload file with --workloads FILE")
+    at = len(parts) - 1 - parts[::-1].index("definitions")
+    return Path(*parts[:at], "workloads", *parts[at + 1 : -1], f"{name}.jsonl")
+
+
+def _workloads(path: Path, what: Definition) -> list[Workload]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        cure = "name its workload file with --workloads FILE"
+        raise BadValueError(f"cannot read {path}: {error.strerror}; {cure}") from error
+    rows: list[Workload] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            trace = Trace.model_validate(json.loads(line))
+        except ValueError as error:
+            raise BadValueError(f"{path}:{number}: is no workload: {error}") from error
+        if trace.definition == what.name:
+            rows.append(trace.workload)
+    usable = [r for r in rows if all(i.type != "safetensors" for i in r.inputs.values())]
+    if not usable:
+        raise BadValueError(
+            f"{path} has no workload of {what.name} that can be drawn at random; "
+            f"inputs from safetensors files are not read"
+        )
+    return usable[:_MOST]
+
+
+def _shape(one: Tensor, what: Definition, axes: dict[str, str]) -> list[str | int]:
+    return [axes[n] if n in axes else what.axes[n].value or 0 for n in one.shape or ()]
+
+
+def _array(name: str, one: Tensor, what: Definition, axes: dict[str, str]) -> dict[str, Any]:
+    return {"name": snake(name), "shape": _shape(one, what, axes), "dtype": one.dtype}
+
+
+def _input(
+    name: str, one: Tensor, what: Definition, axes: dict[str, str], workload: Workload
+) -> dict[str, Any]:
+    made = _array(name, one, what, axes)
+    given = workload.inputs.get(name)
+    if one.shape is None or (given is not None and given.type == "scalar"):
+        if given is None or given.value is None:
+            raise BadValueError(f"the workload gives no value for the number {name}")
+        value = int(given.value) if isinstance(given.value, bool) else given.value
+        return {**made, "shape": [], "value": value}
+    if one.dtype in _INTEGERS:
+        return {**made, "fill": "integers", "scale": float(_INTEGERS[one.dtype])}
+    return made
+
+
+def _variant(how: Solution, target: Target) -> dict[str, Any]:
+    spec = how.spec
+    language = _LANGUAGES.get(spec.language)
+    if language is None:
+        raise BadValueError(f"{how.name} is written in {spec.language}, which cannot be run here")
+    entry = spec.entry_point.partition("::")[0]
+    names = [_flat(source.path) for source in how.sources]
+    variant = {
+        "id": "candidate",
+        "target": target,
+        "language": language,
+        "source": _flat(entry),
+        "returns": not spec.destination_passing_style,
+        "summary": how.name,
+    }
+    if language in ("python", "triton"):
+        return variant
+    compiled = [n for n in names if n.endswith((".cu", ".cpp", ".cc", ".c")) and n != _flat(entry)]
+    binding = {"torch": "torch-extension"}.get(spec.binding or "", "tvm-ffi")
+    return {**variant, "also": compiled, "binding": binding}
+
+
+def _flat(path: str) -> str:
+    pure = PurePosixPath(path)
+    if pure.is_absolute() or ".." in pure.parts:
+        raise BadValueError(f"a source's path must stay inside its folder: {path}")
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", pure.name)
+
+
+def _sources(how: Solution) -> dict[str, str]:
+    names: Sequence[str] = [_flat(source.path) for source in how.sources]
+    if len(set(names)) < len(names):
+        raise BadValueError(f"{how.name} has two files of one name; they cannot lie side by side")
+    return {name: source.content for name, source in zip(names, how.sources, strict=True)}

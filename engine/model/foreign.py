@@ -1,0 +1,88 @@
+"""Formats of other projects that agents write kernels in. Fields that we do not use are ignored.
+
+FlashInfer-Bench: flashinfer-bench 0.1.2, the FlashInfer Trace schema.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Foreign(BaseModel):
+    """A record that somebody else defines, and may extend."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+
+class Axis(Foreign):
+    """A dimension: of one size always, or of one size for each workload."""
+
+    type: Literal["const", "var"]
+    value: int | None = None
+
+
+class Tensor(Foreign):
+    """An array, or a number where there is no shape."""
+
+    shape: tuple[str, ...] | None
+    dtype: str
+
+
+class Definition(Foreign):
+    """What a kernel computes; ``reference`` is Python source with a function ``run``."""
+
+    name: str
+    axes: dict[str, Axis]
+    inputs: dict[str, Tensor]
+    outputs: dict[str, Tensor]
+    reference: str
+    description: str | None = None
+
+
+class WorkloadInput(Foreign):
+    """Where an input's values come from."""
+
+    type: Literal["random", "scalar", "safetensors"]
+    value: bool | int | float | None = None
+
+
+class Workload(Foreign):
+    """Sizes of the variable axes, and inputs."""
+
+    axes: dict[str, int]
+    inputs: dict[str, WorkloadInput] = Field(default_factory=dict)
+    uuid: str = ""
+
+
+class Trace(Foreign):
+    """One line of a workload file."""
+
+    definition: str
+    workload: Workload
+
+
+class BuildSpec(Foreign):
+    """How a solution is built and called; ``entry_point`` is ``file::function``."""
+
+    language: str
+    entry_point: str
+    destination_passing_style: bool = True
+    binding: Literal["tvm-ffi", "torch"] | None = None
+
+
+class SourceFile(Foreign):
+    """One file of a solution."""
+
+    path: str
+    content: str
+
+
+class Solution(Foreign):
+    """A candidate for a definition."""
+
+    name: str
+    definition: str
+    spec: BuildSpec
+    sources: tuple[SourceFile, ...]
