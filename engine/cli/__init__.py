@@ -16,6 +16,7 @@ COMMANDS = {
     "build": "compile a variant of a kernel",
     "bench": "check and time a variant against the reference",
     "profile": "collect the metrics that explain a variant",
+    "init": "set up KernelKB in your own project, for your own kernel",
     "env": "what this machine can build and measure, and how to mend it",
     "occupancy": "how many blocks fit on an SM, what limits them, and the next step",
     "roofline": "the fastest that a GPU could do some work, and which roof binds",

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from simpleeval import InvalidExpression, SimpleEval
 
-from engine.errors import KnowledgeError, UnknownNameError
+from engine.errors import KnowledgeError, Problem, UnknownNameError
+from engine.loading.drafts import MARK
 from engine.loading.located import at, read
 from engine.loading.paths import project_root, shipped
 from engine.model.base import Target
@@ -58,6 +59,9 @@ def load_folder(folder: Path) -> KernelFolder:
         KnowledgeError: Its kernel.yaml is wrong; carries every complaint.
     """
     path = folder / "kernel.yaml"
+    left = _unfilled(path)
+    if left:
+        raise KnowledgeError(left)
     kernel, marks, problems = read(path, Kernel)
     if kernel is not None:
         problems = [at(str(path), marks, loc, text) for loc, text in _mistakes(kernel, path.parent)]
@@ -98,6 +102,21 @@ def evaluate(expression: str, sizes: Mapping[str, int]) -> float:
     if not finite:
         raise ValueError(f"{expression!r} is not an expression of the axes: it gives {value!r}")
     return float(value)
+
+
+def _unfilled(path: Path) -> list[Problem]:
+    """Return the marks that ``kb init`` left for a person."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []  # reading it again says why
+    return [
+        Problem(
+            str(path), number, line.index(MARK) + 1, "", f"{MARK}: only you know what goes here"
+        )
+        for number, line in enumerate(lines, 1)
+        if MARK in line.partition("#")[0]
+    ]
 
 
 def _mistakes(kernel: Kernel, folder: Path) -> list[tuple[tuple[str | int, ...], str]]:

@@ -106,7 +106,9 @@ def case_of(
         "axis_names": list(kernel.axes),
         "axes": [sizes[axis] for axis in kernel.axes],
         "inputs": [_input(array, sizes) for array in kernel.inputs],
-        "outputs": [_array(array, sizes) for array in kernel.outputs],
+        "outputs": [
+            {**_array(array, sizes), "starts_as": array.starts_as} for array in kernel.outputs
+        ],
     }
 
 

@@ -57,6 +57,13 @@ class Input(Array):
     """Makes it a number instead of a tensor: the same in every call."""
 
 
+class Output(Array):
+    """A tensor that the kernel writes. It holds NaN before, so what is not written shows."""
+
+    starts_as: Name | None = None
+    """An input whose values it holds before each call: for kernels that work in place."""
+
+
 class Reference(Record):
     """The torch code that says what is right: a function, or a module, of the inputs in order."""
 
@@ -166,7 +173,7 @@ class Kernel(Record):
     check_workloads: tuple[dict[Name, int], ...] = ()
     """Odd shapes and boundaries, checked besides the named workloads."""
     inputs: tuple[Input, ...] = Field(min_length=1)
-    outputs: tuple[Array, ...] = Field(min_length=1)
+    outputs: tuple[Output, ...] = Field(min_length=1)
     reference: Reference
     baselines: tuple[Baseline, ...] = ()
     """Rivals besides the reference and torch.compile of it; the fastest is the baseline."""
@@ -188,6 +195,10 @@ class Kernel(Record):
             strange = [d for d in array.shape if isinstance(d, str) and d not in self.axes]
             if strange:
                 raise ValueError(f"shape of {array.name} names {strange[0]!r}, not one of the axes")
+        given = {(one.name, one.shape, one.dtype) for one in self.inputs}
+        for one in self.outputs:
+            if one.starts_as and (one.starts_as, one.shape, one.dtype) not in given:
+                raise ValueError(f"{one.name} starts as {one.starts_as}, no input of its shape")
         unused = set(self.tolerances) - {output.dtype for output in self.outputs}
         if unused:
             raise ValueError(f"a tolerance for {min(unused)}, which no output has")

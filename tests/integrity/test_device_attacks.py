@@ -1,10 +1,13 @@
 """Attacks and errors of measurement that only a GPU shows. Run with ``pytest -m gpu``."""
 
+from pathlib import Path
+
 import pytest
 from attacks import attack
 
-from engine.actions.kernels import bench, check
+from engine.actions.kernels import bench, check, profile
 from engine.actions.workplace import environment
+from engine.measure.ncu import counters_lie
 
 pytestmark = pytest.mark.gpu
 
@@ -105,24 +108,23 @@ def softmax(x, y):
     assert "the judge's clock" in found.detail
 
 
-def test_h22_lines_that_persist_in_l2_do_not_help(project):
-    sly_launch = """
-  static bool once = cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 32 << 20) == 0;
-  cudaLaunchAttribute window{};
-  window.id = cudaLaunchAttributeAccessPolicyWindow;
-  window.val.accessPolicyWindow = {const_cast<float*>(x), bytes, 1.0f,
-                                   cudaAccessPropertyPersisting, cudaAccessPropertyStreaming};
-  cudaLaunchConfig_t config{};
-  config.gridDim = rows;
-  config.blockDim = 256;
-  config.stream = stream;
-  config.attrs = &window;
-  config.numAttrs = once;
-  if (auto code = cudaLaunchKernelEx(&config, rows_kernel, x, y, int(cols))) return code;
-"""
+KEEP = """
+__device__ float keep(const float* from) {
+  unsigned long long policy;
+  float value;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("ld.global.L2::cache_hint.f32 %0, [%1], %2;" : "=f"(value) : "l"(from), "l"(policy));
+  return value;
+}
+
+__global__ void rows_kernel("""
+
+
+def test_h22_lines_that_ask_to_stay_in_l2_do_not_help(project):
     honest = bench(attack(project, HONEST, cuda=True), target="cuda", budget_s=1.0)
     source = project / "kernels" / "attacked" / "candidate.cu"
-    source.write_text(source.read_text().replace(HONEST, sly_launch))
+    text = source.read_text().replace("__global__ void rows_kernel(", KEEP.lstrip())
+    source.write_text(text.replace("fmaxf(top, a[i])", "fmaxf(top, keep(a + i))"))
     sly = bench("attacked", target="cuda", budget_s=1.0)
 
     assert sly.candidate_us is not None, sly.detail
@@ -159,6 +161,34 @@ def test_m4_clocks_are_recorded(project):
 
     assert found.clocks.sm_mhz[0] > 0
     assert found.clocks.temperature_c > 0
+
+
+def test_m9_counters_are_tried_on_known_traffic(project):
+    assert counters_lie() is None
+
+
+def test_m11_a_profile_looks_at_the_candidates_own_kernels_only(project):
+    name = attack(project, HONEST, cuda=True)
+    path = project / "kernels" / name / "kernel.yaml"
+    path.write_text(path.read_text() + "    kernels: [rows_kernel]\n")
+    right = profile(name, target="cuda")
+    path.write_text(path.read_text().replace("[rows_kernel]", "[other_kernel]"))
+    wrong = profile(name, target="cuda")
+
+    assert right.tool == "ncu", right.detail
+    assert right.metrics["kernel_us"] != right.metrics["profiled_us"]  # M10
+    assert Path(right.records[0]).is_file()
+    assert "other_kernel" in wrong.detail
+
+
+def test_a_sanitizer_finds_what_was_right_by_luck(project):
+    body = (
+        HONEST + "  rows_kernel<<<1, 256, 0, stream>>>(x + rows * cols, y, int(cols));\n" + HONEST
+    )
+    found = check(attack(project, body, cuda=True), target="cuda", sanitize=True)
+
+    assert found.status == "incorrect"
+    assert "memcheck" in found.detail
 
 
 def test_every_wall_stands_on_a_machine_with_a_gpu_too(project):

@@ -36,7 +36,9 @@ def describe(job: Job, _folder: Path) -> Job:
 
 def _inputs(made: Any, target: str, seed: int) -> list[Any]:
     torch.manual_seed(seed)
-    return [v.to(target) if isinstance(v, torch.Tensor) else v for v in made.get_inputs()]
+    with torch.device(target):
+        values = made.get_inputs()
+    return [v.to(target) if isinstance(v, torch.Tensor) else v for v in values]
 
 
 def _run(model: Any, given: list[Any]) -> list[torch.Tensor]:

@@ -37,7 +37,7 @@ class Stage:
         self.contents = Contents(task, draw)
         for slot in range(slots):
             self.contents.begin(slot, self.inputs(slot))
-            poison(self.outputs(slot))
+            self._blank(slot)
         self._settle()
 
     def join(self, partner: Partner, which: int, *, timeout_s: float) -> None:
@@ -78,17 +78,31 @@ class Stage:
         """Change the inputs of some slots and poison their outputs."""
         for slot in slots:
             self.contents.change(slot, self.inputs(slot))
-            poison(self.outputs(slot))
+            self._blank(slot)
         self._settle()
 
     def poison(self, slot: int) -> None:
-        """Poison the outputs of a slot."""
-        poison(self.outputs(slot))
+        """Make the outputs of a slot what they are before a call."""
+        self._blank(slot)
         self._settle()
+
+    def _blank(self, slot: int) -> None:
+        given = dict(zip((s["name"] for s in self.task.inputs), self.inputs(slot), strict=True))
+        for spec, array in zip(self.task.outputs, self.outputs(slot), strict=True):
+            if spec.get("starts_as"):
+                array.copy_(given[spec["starts_as"]])
+            else:
+                poison([array])
 
     def untouched(self, slot: int) -> bool:
         """Return whether nobody has written a slot's outputs since they were poisoned."""
-        return poisoned(self.outputs(slot))
+        given = dict(zip((s["name"] for s in self.task.inputs), self.inputs(slot), strict=True))
+        return all(
+            same_bits(array, given[spec["starts_as"]])
+            if spec.get("starts_as")
+            else poisoned([array])
+            for spec, array in zip(self.task.outputs, self.outputs(slot), strict=True)
+        )
 
     def taken(self, slot: int) -> Tensors:
         """Return copies of a slot's outputs as they are at this moment."""

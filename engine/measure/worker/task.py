@@ -42,7 +42,8 @@ class Task:
         """Return inputs made from a seed; the same seed gives the same on this machine."""
         if self._reference["kind"] == "module":
             torch.manual_seed(seed)
-            made = python_module(self._reference["file"]).get_inputs()
+            with self.device:  # a task that does not care draws its inputs where they are needed
+                made = python_module(self._reference["file"]).get_inputs()
             return [value.to(self.device) for value in made if isinstance(value, torch.Tensor)]
         if self._reference.get("inputs"):
             make = getattr(python_module(self._reference["file"]), self._reference["inputs"])

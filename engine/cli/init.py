@@ -1,0 +1,39 @@
+"""Set up KernelKB in your own project: a kernel.yaml for your kernel, sessions, the MCP entry.
+
+kb init src/add.cu
+kb init 23_Softmax.py --candidate mine.py
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from engine.cli.options import json_argument
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("file", nargs="?", help="the kernel's source; looked for by default")
+    parser.add_argument("--candidate", metavar="FILE", help="for a KernelBench task: its ModelNew")
+    parser.add_argument("--target", choices=("cpu", "cuda"), default="cuda")
+    json_argument(parser)
+
+
+def run(options: Namespace) -> int:
+    """Print what was written; return 1 while something is left to fill in."""
+    from engine.actions.start import begin
+    from engine.cli.output import print_json, print_lines
+
+    begun = begin(options.file, options.candidate, options.target)
+    if options.json:
+        print_json(begun)
+    else:
+        print_lines(
+            [
+                *(f"wrote {name}" for name in begun.written),
+                *(f"kept  {name}" for name in begun.kept),
+                *(f"fill in {mark}" for mark in begun.to_fill),
+                begun.next,
+            ]
+        )
+    return int(bool(begun.to_fill))

@@ -1,0 +1,18 @@
+"""A project that KernelKB has been set up in."""
+
+from __future__ import annotations
+
+from engine.model.base import Name, Record
+
+
+class Begun(Record):
+    """What ``kb init`` did."""
+
+    kernel: Name
+    root: str
+    written: tuple[str, ...]
+    kept: tuple[str, ...]
+    """Were there already, and stay as they are."""
+    to_fill: tuple[str, ...]
+    """What could not be inferred: file, line, text."""
+    next: str

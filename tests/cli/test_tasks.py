@@ -1,0 +1,193 @@
+"""kb bench for the tasks of other projects."""
+
+import json
+
+import pytest
+
+from engine.actions.tasks import bench_task
+from engine.cli import main
+from engine.errors import BadValueError
+
+SOFTMAX = """\
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.dim = dim
+        self.scale = torch.nn.Parameter(torch.randn(1))
+
+    def forward(self, x):
+        return torch.softmax(x * self.scale, dim=self.dim)
+
+def get_inputs():
+    return [torch.rand(64, 4096)]
+
+def get_init_inputs():
+    return [1]
+"""
+
+RIGHT = """\
+import torch
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.dim = dim
+        self.scale = torch.nn.Parameter(torch.randn(1))
+
+    def forward(self, x):
+        e = torch.exp(x * self.scale - (x * self.scale).amax(self.dim, keepdim=True))
+        return e / e.sum(self.dim, keepdim=True)
+"""
+
+CANDIDATES = {
+    "right": (RIGHT, ("faster", "slower", "inconclusive")),
+    # Below the task's own tolerance everywhere: a softmax over 4096 columns is about 2e-4.
+    "zeros": (RIGHT.replace("return e / e.sum", "return 0 * e / e.sum"), ("incorrect",)),
+    "inherits": ("from task import Model\nclass ModelNew(Model):\n    pass\n", ("invalid",)),
+    "falls back": (
+        RIGHT.replace(
+            "        e = torch",
+            "        try:\n            return kernel(x)\n        except Exception:\n"
+            "            return torch.softmax(x * self.scale, self.dim)\n        e = torch",
+        ),
+        ("invalid",),
+    ),
+}  # fmt: skip
+
+
+def written(tmp_path, task, candidate):
+    (tmp_path / "23_Softmax.py").write_text(task)
+    (tmp_path / "new.py").write_text(candidate)
+    return str(tmp_path / "23_Softmax.py"), str(tmp_path / "new.py")
+
+
+@pytest.mark.parametrize("how", CANDIDATES)
+def test_a_kernelbench_candidate_gets_its_verdict(project, tmp_path, how):
+    text, verdicts = CANDIDATES[how]
+    found = bench_task(*written(tmp_path, SOFTMAX, text), target="cpu", budget_s=1.0)
+
+    assert found.verdict in verdicts, found
+    assert found.cure or found.verdict not in ("incorrect", "invalid")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "warning"),
+    [
+        ("torch.softmax(x * self.scale, dim=self.dim)", "torch.ones_like(x)", "1 everywhere"),
+        ("torch.softmax(x * self.scale", "torch.softmax(x * 0", "input 0 does not matter"),
+        ("torch.rand(64, 4096)", "torch.full((64, 4096), 0.5)", "the same whatever the seed"),
+    ],
+)
+def test_a_task_that_asks_nothing_is_said_to(project, tmp_path, old, new, warning):
+    right = RIGHT.replace("return e / e.sum(self.dim, keepdim=True)", "return e")
+    paths = written(tmp_path, SOFTMAX.replace(old, new), right)
+    found = bench_task(*paths, target="cpu", budget_s=1.0)
+
+    assert any(warning in one for one in found.warnings), found.warnings
+
+
+DEFINITION = {
+    "name": "rmsnorm_h512",
+    "op_type": "rmsnorm",
+    "axes": {"batch_size": {"type": "var"}, "hidden_size": {"type": "const", "value": 512}},
+    "inputs": {
+        "x": {"shape": ["batch_size", "hidden_size"], "dtype": "bfloat16"},
+        "weight": {"shape": ["hidden_size"], "dtype": "bfloat16"},
+        "eps": {"shape": None, "dtype": "float32"},
+    },
+    "outputs": {"y": {"shape": ["batch_size", "hidden_size"], "dtype": "bfloat16"}},
+    "reference": "import torch\n\ndef run(x, weight, eps):\n    f = x.float()\n"
+    "    r = torch.rsqrt(f.pow(2).mean(-1, keepdim=True) + eps)\n"
+    "    return (f * r * weight.float()).to(x.dtype)\n",
+}
+WORKLOAD = {
+    "definition": "rmsnorm_h512",
+    "workload": {
+        "uuid": "b7",
+        "axes": {"batch_size": 128},
+        "inputs": {
+            "x": {"type": "random"},
+            "weight": {"type": "random"},
+            "eps": {"type": "scalar", "value": 1e-5},
+        },
+    },
+}
+
+
+def solution(body, **spec):
+    return {
+        "name": "mine",
+        "definition": "rmsnorm_h512",
+        "author": "somebody",
+        "spec": {
+            "language": "python",
+            "target_hardware": ["cpu"],
+            "entry_point": "main.py::run",
+            "destination_passing_style": False,
+            **spec,
+        },
+        "sources": [
+            {"path": "main.py", "content": "import torch\nfrom part import norm\n\n" + body},
+            {
+                "path": "part.py",
+                "content": "import torch\n\ndef norm(x, weight, eps):\n"
+                "    return torch.nn.functional.rms_norm(x.float(), (512,), weight.float(), eps)\n",
+            },
+        ],
+    }
+
+
+@pytest.fixture
+def trace(project, tmp_path):
+    """A folder laid out as the project's own."""
+    (tmp_path / "definitions" / "rmsnorm").mkdir(parents=True)
+    (tmp_path / "workloads" / "rmsnorm").mkdir(parents=True)
+    path = tmp_path / "definitions" / "rmsnorm" / "rmsnorm_h512.json"
+    path.write_text(json.dumps(DEFINITION))
+    lines = tmp_path / "workloads" / "rmsnorm" / "rmsnorm_h512.jsonl"
+    lines.write_text(json.dumps(WORKLOAD) + "\n")
+    return path
+
+
+RETURNS = "def run(x, weight, eps):\n    return norm(x, weight, eps).to(x.dtype)\n"
+WRITES = "def run(x, weight, eps, y):\n    y.copy_(norm(x, weight, eps))\n"
+WRONG = "def run(x, weight, eps):\n    return norm(x, weight, 0.5).to(x.dtype)\n"
+
+
+@pytest.mark.parametrize(
+    ("made", "verdicts"),
+    [
+        (solution(RETURNS), ("faster", "slower", "inconclusive")),
+        (solution(WRITES, destination_passing_style=True), ("faster", "slower", "inconclusive")),
+        (solution(WRONG), ("incorrect",)),
+    ],
+)
+def test_a_solution_of_flashinfer_bench_gets_its_verdict(trace, tmp_path, made, verdicts):
+    (tmp_path / "mine.json").write_text(json.dumps(made))
+    found = bench_task(str(trace), str(tmp_path / "mine.json"), target="cpu", budget_s=1.0)
+
+    assert found.verdict in verdicts, found
+    assert found.workload == "b7"
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"definition": "other"}, "solves other, not rmsnorm_h512"),
+        ({"spec": {"language": "python"}}, "is no solution: spec.entry_point"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_said_to(trace, tmp_path, change, complaint):
+    (tmp_path / "mine.json").write_text(json.dumps({**solution(RETURNS), **change}))
+
+    with pytest.raises(BadValueError, match=complaint):
+        bench_task(str(trace), str(tmp_path / "mine.json"), target="cpu")
+
+
+def test_a_kernel_and_a_task_at_once_are_refused(project, capsys):
+    code = main(["bench", "row_softmax", "--task", "a.py", "--candidate", "b.py"])
+
+    assert code == 2
+    assert "name a kernel, or give --task" in capsys.readouterr().err

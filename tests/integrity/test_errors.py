@@ -1,0 +1,162 @@
+"""Errors of measurement that need no cheat (M1 to M13): raw times in, verdicts out.
+
+M1 to M3, M9 and M11 need a GPU and stand with the attacks that do; M5 belongs to the tuner; M12
+is a build's; M13 a check's.
+"""
+
+import random
+
+import pytest
+
+from engine.loading.kernels import load_kernel, variant_of
+from engine.measure.bench_sizes import output_bytes
+from engine.measure.peaks import Peaks
+from engine.measure.subject import Subject
+from engine.measure.telemetry import Sample, Watch
+from engine.measure.verdicts import bench_fields, floor_of
+from engine.model.measurement import Bench, Machine
+
+PEAKS = Peaks(copy_gbps=3000.0, dispatch_us=1.3, launch_us=14.0, gemm_gflops={"float32": 4e5})
+MS = 1e6
+
+
+def subject():
+    source = load_kernel("row_softmax")
+    machine = Machine(
+        target="cuda",
+        title="a GPU",
+        core_count=8,
+        cache_bytes=50 * 2**20,
+        cc="9.0",
+        compiler="nvcc",
+        compiler_version="13.0",
+        python="python3",
+        torch="2.11",
+    )
+    return Subject(source, variant_of(source.kernel, "cuda"), machine)
+
+
+def raw(candidate_ns, rival_ns, *, inner=1.0, calls=4, count=40, noise=0.0, seed=1, start=0.0):
+    """Windows of two sides, each of ``calls`` calls, 20 us longer by the judge's clock."""
+    draw = random.Random(seed)
+
+    def windows(call_ns, share):
+        found = []
+        for at in range(count):
+            took = call_ns * calls * draw.lognormvariate(0.0, noise)
+            found.append([took + 2e4, took * share, calls, start + at, start + at + 0.5])
+        return found
+
+    return {
+        "candidate": windows(candidate_ns, inner),
+        "rival_times": windows(rival_ns, 1.0),
+        "warm_ns": [candidate_ns, rival_ns],
+        "busy": 1.0,
+        "checked": 40,
+        "threads_started": 0,
+        "rival": "torch",
+        "rivals": {"torch": {"eager_ns": rival_ns, "graph_ns": rival_ns}},
+        "rejected": {},
+        "graph": True,
+        "graph_why": None,
+        "eager_ns": candidate_ns,
+        "layers": ["landlock"],
+    }
+
+
+def judged(times, workload="xlarge", watch=None):
+    one = subject()
+    fields = bench_fields(one, workload, times, PEAKS, watch or Watch(0))
+    return Bench(**one.names, workload=workload, **fields, seconds=1.0)
+
+
+def test_h23_faster_than_possible_is_invalid():
+    found = judged(raw(0.1 * MS, 0.6 * MS))
+
+    assert found.verdict == "invalid"
+    assert "the measured copy bandwidth allows" in found.detail
+
+
+def test_a_kernel_at_its_floor_is_believed():
+    floor_us, roof = floor_of(subject(), "xlarge", PEAKS, 4)
+    found = judged(raw(floor_us * 1e3, 0.6 * MS))
+
+    assert (found.verdict, roof) == ("faster", "the measured copy bandwidth")
+    assert found.attainable_speedup == pytest.approx(1.0, abs=0.01)
+
+
+def test_outputs_that_the_cache_holds_need_not_have_reached_memory():
+    small, _ = floor_of(subject(), "medium", PEAKS, 4)
+    written = output_bytes(subject().source, "medium")
+
+    assert small == pytest.approx(written / 3000.0 / 1e3, rel=0.01)
+
+
+def test_h6_work_that_the_runners_own_clock_does_not_see_is_invalid():
+    found = judged(raw(0.5 * MS, 0.6 * MS, inner=0.3))
+
+    assert found.verdict == "invalid"
+    assert "the judge's clock" in found.detail
+
+
+def test_a_busy_machine_is_not_a_lie():
+    times = raw(0.5 * MS, 0.6 * MS)
+    for window in times["candidate"][::2]:
+        window[0] *= 3
+
+    assert judged(times).verdict != "invalid"
+
+
+def test_h7_threads_that_were_left_behind_are_invalid():
+    times = {**raw(0.5 * MS, 0.6 * MS), "threads_started": 2}
+
+    assert judged(times).verdict == "invalid"
+
+
+def test_m4_windows_under_a_heat_alarm_are_dropped():
+    times = raw(0.5 * MS, 0.6 * MS)
+    for window in times["candidate"][:10]:
+        window[0], window[1] = window[0] * 5, window[1] * 5
+    watch = Watch(0)
+    watch.sm_max_mhz = 1980.0
+    watch.samples = [
+        Sample(at + 0.25, 1000.0 if at < 10 else 1980.0, 90.0, 700.0, 0x40 if at < 10 else 0)
+        for at in range(40)
+    ]
+    found = judged(times, watch=watch)
+
+    assert found.verdict == "faster"
+    assert (found.clocks.dropped_count, found.pair_count) == (10, 30)
+    assert "hardware thermal slowdown" in found.clocks.throttled
+    assert any("10 pairs were dropped" in warning for warning in found.warnings)
+
+
+def test_a_power_cap_is_how_a_busy_card_works():
+    watch = Watch(0)
+    watch.samples = [Sample(at + 0.25, 1700.0, 60.0, 700.0, 0x4) for at in range(40)]
+    found = judged(raw(0.5 * MS, 0.6 * MS), watch=watch)
+
+    assert (found.clocks.dropped_count, found.clocks.throttled) == (0, ("power cap",))
+
+
+def test_m6_a_kernel_against_itself_is_inconclusive():
+    verdicts = [
+        judged(raw(0.5 * MS, 0.5 * MS, noise=0.02, seed=seed)).verdict for seed in range(200)
+    ]
+
+    assert verdicts.count("inconclusive") >= 190
+
+
+def test_m6_three_percent_are_found_in_noise_of_two():
+    verdicts = [
+        judged(raw(0.5 * MS, 0.515 * MS, noise=0.01, count=100, seed=seed)).verdict
+        for seed in range(60)
+    ]
+
+    assert verdicts.count("faster") >= 57
+
+
+def test_m7_a_small_kernel_is_said_to_be_mostly_launch():
+    found = judged(raw(2e3, 2.5e3, calls=500), workload="tiny")
+
+    assert any("mostly launch" in warning for warning in found.warnings)
