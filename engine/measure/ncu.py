@@ -61,6 +61,8 @@ def collect(
         return Collected(
             None, "", "the driver forbids reading performance counters", FORBIDDEN_CURE
         )
+    if "No kernels were profiled" in page:
+        return _nothing_of(kernels, page)
     if '"Kernel Name"' not in page:
         lines = [line for line in said.splitlines() if "==" in line]
         what = lines[-1] if lines else f"ncu ended with {end.end.returncode} and no report"
@@ -68,10 +70,14 @@ def collect(
     launches = read_raw_page(page, raw_names)
     longest = max(launches, key=lambda one: one.metrics.get("profiled_us", 0.0), default=None)
     if longest is None:
-        names = ", ".join(kernels) or "any"
-        cure = "correct kernels: in kernel.yaml"
-        return Collected(None, page, f"none of its launches is named {names}", cure)
+        return _nothing_of(kernels, page)
     return Collected(longest, page)
+
+
+def _nothing_of(kernels: Sequence[str], page: str) -> Collected:
+    names = ", ".join(kernels) or "anything"
+    detail = f"none of its launches is named {names}"
+    return Collected(None, page, detail, "correct kernels: in kernel.yaml")
 
 
 def counters_lie() -> str | None:

@@ -121,15 +121,13 @@ __global__ void rows_kernel("""
 
 
 def test_h22_lines_that_ask_to_stay_in_l2_do_not_help(project):
-    honest = bench(attack(project, HONEST, cuda=True), target="cuda", budget_s=1.0)
-    source = project / "kernels" / "attacked" / "candidate.cu"
+    source = project / "kernels" / attack(project, HONEST, cuda=True) / "candidate.cu"
     text = source.read_text().replace("__global__ void rows_kernel(", KEEP.lstrip())
     source.write_text(text.replace("fmaxf(top, a[i])", "fmaxf(top, keep(a + i))"))
     sly = bench("attacked", target="cuda", budget_s=1.0)
 
     assert sly.candidate_us is not None, sly.detail
-    assert sly.candidate_us > 0.9 * honest.candidate_us
-    assert sly.candidate_us > sly.floor_us
+    assert sly.candidate_us > max(sly.floor_us, sly.warm_us)
 
 
 def test_m1_data_that_fits_the_cache_is_read_from_memory(project):

@@ -1,0 +1,111 @@
+"""How long a build takes, next to torch's own loader and to the compiler by itself.
+
+    python benchmarks/building.py            (a GPU machine: CUDA; else C++)
+
+Cold builds go into fresh folders. The floor of the row of configurations is what one takes, times
+their number, over the cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from engine.actions.workplace import Workplace, prepare
+from engine.measure.build import build, build_all
+from engine.measure.jobs import worker_python
+
+TORCH = """
+import sys, time
+from torch.utils.cpp_extension import load
+started = time.perf_counter()
+load(name="bench_ext", sources=[sys.argv[1]], build_directory=sys.argv[2], verbose=False)
+print(time.perf_counter() - started)
+"""
+EXTENSION = """
+#include <torch/extension.h>
+torch::Tensor twice(torch::Tensor x) { return x * 2; }
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("twice", &twice); }
+"""
+CONFIGURATIONS = 32
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--torch", action="store_true", help="torch's loader too: minutes")
+    options = parser.parse_args()
+    place = prepare("row_softmax", None, "auto")
+    target = place.subject.machine.target
+    cores = place.subject.machine.core_count
+    print(f"{target}, {cores} cores")
+    print(f"{'what':44}{'s':>8}{'floor s':>9}{'ratio':>7}")
+    for variant in place.subject.source.kernel.variants:
+        if variant.target == target:
+            with tempfile.TemporaryDirectory() as folder:
+                chosen = place.with_variant(variant)
+                alone = _by_itself(chosen)
+                work = partial(build, chosen.subject, Path(folder))
+                cold, again = _seconds(work), _seconds(work)
+                _print(f"{variant.id}: cold, next to the compiler alone", cold, alone)
+                _print(f"{variant.id}: nothing to do", again, None)
+    with tempfile.TemporaryDirectory() as folder:
+        one = _seconds(lambda: build(place.subject, Path(folder), ["CONFIGURATION=-1"]))
+        sets = [[f"CONFIGURATION={n}"] for n in range(CONFIGURATIONS)]
+        many = _seconds(lambda: build_all(place.subject, Path(folder), sets))
+        _print(f"{CONFIGURATIONS} configurations", many, one * CONFIGURATIONS / cores)
+        print(f"parallel efficiency {one * CONFIGURATIONS / cores / many:.2f}")
+    _noop()
+    if options.torch:
+        _torch()
+
+
+def _by_itself(place: Workplace) -> float:
+    """Run the compiler as a person would, without ninja; return its seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        built = build(place.subject, Path(folder))
+    words = [*shlex.split(built.command), "-shared", "-o", os.devnull]
+    with tempfile.TemporaryDirectory() as folder:
+        run = partial(subprocess.run, words, cwd=folder, capture_output=True, check=True)
+        run()
+        return _seconds(run)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _noop() -> None:
+    argv = [sys.executable, "-c", "from engine.cli import main; main(['build', 'row_softmax'])"]
+    bare = [sys.executable, "-c", "import engine.cli.build, engine.actions.kernels"]
+    for _ in range(2):
+        times = [_seconds(partial(subprocess.run, a, capture_output=True)) for a in (argv, bare)]
+    _print("kb build with nothing to do; floor: its imports", times[0], times[1])
+
+
+def _torch() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "ext.cpp"
+        source.write_text(EXTENSION, encoding="utf-8")
+        argv = [worker_python(), "-c", TORCH, str(source), folder]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True)
+        _print("torch.utils.cpp_extension.load of one line", float(done.stdout), None)
+
+
+def _print(what: str, seconds: float, floor: float | None) -> None:
+    ratio = f"{floor:>9.2f}{seconds / floor:>7.2f}" if floor else ""
+    print(f"{what:44}{seconds:>8.2f}{ratio}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

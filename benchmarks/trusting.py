@@ -1,0 +1,148 @@
+"""How often is the verdict right: a kernel against itself, and against one that is 3 % slower.
+
+    python benchmarks/trusting.py --target cuda
+
+Runs in the interpreter that holds torch. Prints, for each comparison, how many verdicts of each
+kind came out of windows that were taken as ``kb bench`` takes them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from engine.measure.hardware import cache_bytes
+from engine.measure.statistics import paired_speedup, verdict
+from engine.measure.worker.partner import Partner
+from engine.measure.worker.side import Side
+from engine.measure.worker.stage import Stage
+from engine.measure.worker.task import Task
+
+KERNEL = r"""
+#include <cstdint>
+#ifdef __CUDACC__
+__global__ void work(const float* x, float* y, std::int64_t n) {
+  const std::int64_t i = (blockIdx.x * std::int64_t(blockDim.x) + threadIdx.x) % n;
+  float v = x[i];
+  for (int k = 0; k < 64; ++k) v = v * 0.99f + 0.01f;
+  y[i] = v;
+}
+extern "C" int entry(const float* x, float* y, std::int64_t n, void* stream) {
+  work<<<unsigned((n / 256) * EXTRA / 100), 256, 0, static_cast<cudaStream_t>(stream)>>>(x, y, n);
+  return cudaGetLastError();
+}
+#else
+extern "C" int entry(const float* x, float* y, std::int64_t n, void*) {
+  for (std::int64_t j = 0; j < n * EXTRA / 100; ++j) {
+    const std::int64_t i = j % n;
+    float v = x[i];
+    for (int k = 0; k < 16; ++k) v = v * 0.99f + 0.01f;
+    y[i] = v;
+  }
+  return 0;
+}
+#endif
+"""
+SIZES = {"cpu": 2**16, "cuda": 2**22}
+PAIRS = 60
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--verdicts", type=int, default=200)
+    parser.add_argument("--processes", type=int, default=5, help="pairs of processes for each row")
+    options = parser.parse_args()
+    print(f"{'slower by':>10}{'verdicts':>10}{'faster':>8}{'inconclusive':>14}{'slower':>8}"
+          f"{'ratio':>9}{'half width':>12}{'s each':>8}")  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        libraries = {n: _built(Path(folder), options.target, n) for n in (100, 103)}
+        for extra in (100, 103):
+            _row(options, libraries[100], libraries[extra], extra - 100)
+
+
+def _built(folder: Path, target: str, extra: int) -> str:
+    source = folder / f"work{extra}.{'cu' if target == 'cuda' else 'cpp'}"
+    source.write_text(KERNEL, encoding="utf-8")
+    library = str(source.with_suffix(".so"))
+    cuda = ["nvcc", "-O3", "-std=c++17", "--shared", "-Xcompiler", "-fPIC", "-arch=native"]
+    plain = ["g++", "-O3", "-std=c++17", "-shared", "-fPIC"]
+    command = cuda if target == "cuda" else plain
+    subprocess.run([*command, f"-DEXTRA={extra}", "-o", library, str(source)], check=True)
+    return library
+
+
+def _row(options: argparse.Namespace, candidate: str, rival: str, slower: int) -> None:
+    found: Counter[str] = Counter()
+    ratios, widths, took = [], [], []
+    for _ in range(options.processes):
+        each = options.verdicts // options.processes
+        for speedup, seconds in _session(options.target, candidate, rival, each):
+            found[verdict(speedup)] += 1
+            ratios.append(speedup.point)
+            widths.append((speedup.high - speedup.low) / 2)
+            took.append(seconds)
+    print(f"{slower:>8} %{len(ratios):>10}{found['faster']:>8}{found['inconclusive']:>14}"
+          f"{found['slower']:>8}{statistics.median(ratios):>9.4f}{statistics.median(widths):>12.4f}"
+          f"{statistics.median(took):>8.2f}", flush=True)  # fmt: skip
+
+
+def _session(target: str, candidate: str, rival: str, count: int) -> list[Any]:
+    """Return speedups of one pair of processes, each from its own windows."""
+    size = SIZES[target]
+    array = {"shape": [size], "dtype": "float32"}
+    case = {
+        "name": "work",
+        "axis_names": ["n"],
+        "axes": [size],
+        "inputs": [{"name": "x", **array, "fill": "normal", "scale": 1.0}],
+        "outputs": [{"name": "y", **array}],
+    }
+    job = {"target": target, "reference": {"kind": "python", "file": __file__, "entry": "main"}}
+    flush = 2 * cache_bytes() if target == "cpu" else 2**27
+    draw = random.Random()
+    with tempfile.TemporaryDirectory() as folder:
+        partners = [
+            Partner(name, _runner(target, library), Path(folder))
+            for name, library in (("candidate", candidate), ("rival", rival))
+        ]
+        try:
+            stage = Stage(Task(job, case), {}, 32, draw, flush)
+            sides = [Side(partner, 0, stage, draw) for partner in partners]
+            for side, partner in zip(sides, partners, strict=True):
+                partner.ask("load", 60.0, which=0)
+                side.prepare(31, graph=target == "cuda", join=True)
+            return [_compared(sides) for _ in range(count)]
+        finally:
+            for partner in partners:
+                partner.close()
+
+
+def _runner(target: str, library: str) -> dict[str, Any]:
+    limits = {"memory_bytes": 2**34, "threads": 4096, "processes": 64, "file_bytes": 2**28}
+    what = [{"kind": "c", "library": library, "entry": "entry"}]
+    return {"target": target, "what": what, "launcher": [], "limits": limits}
+
+
+def _compared(sides: list[Side]) -> tuple[Any, float]:
+    started = time.monotonic()
+    times: tuple[list[Any], list[Any]] = ([], [])
+    for at in range(PAIRS):
+        for which in ((0, 1), (1, 0))[at % 2]:
+            times[which].append(sides[which].window()[0])
+    gaps = sorted(window.outer_ns - window.inner_ns for window in times[1])
+    gap = gaps[len(gaps) // 4]
+    candidate, rival = ([w.outer_ns - gap for w in side] for side in times)
+    return paired_speedup(candidate, rival), time.monotonic() - started
+
+
+if __name__ == "__main__":
+    main()
