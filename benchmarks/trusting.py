@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.measure.hardware import cache_bytes
-from engine.measure.statistics import paired_speedup, verdict
+from engine.measure.statistics import verdict
+from engine.measure.verdicts import Window, agreed, compared
 from engine.measure.worker.partner import Partner
 from engine.measure.worker.side import Side
 from engine.measure.worker.stage import Stage
@@ -85,8 +86,8 @@ def _row(options: argparse.Namespace, candidate: str, rival: str, slower: int) -
     ratios, widths, took = [], [], []
     for _ in range(options.processes):
         each = options.verdicts // options.processes
-        for speedup, seconds in _session(options.target, candidate, rival, each):
-            found[verdict(speedup)] += 1
+        for speedup, word, seconds in _session(options.target, candidate, rival, each):
+            found[word] += 1
             ratios.append(speedup.point)
             widths.append((speedup.high - speedup.low) / 2)
             took.append(seconds)
@@ -132,16 +133,17 @@ def _runner(target: str, library: str) -> dict[str, Any]:
     return {"target": target, "what": what, "launcher": [], "limits": limits}
 
 
-def _compared(sides: list[Side]) -> tuple[Any, float]:
+def _compared(sides: list[Side]) -> tuple[Any, str, float]:
     started = time.monotonic()
     times: tuple[list[Any], list[Any]] = ([], [])
     for at in range(PAIRS):
         for which in ((0, 1), (1, 0))[at % 2]:
             times[which].append(sides[which].window()[0])
-    gaps = sorted(window.outer_ns - window.inner_ns for window in times[1])
-    gap = gaps[len(gaps) // 4]
-    candidate, rival = ([w.outer_ns - gap for w in side] for side in times)
-    return paired_speedup(candidate, rival), time.monotonic() - started
+    pairs = [(Window(*one), Window(*other)) for one, other in zip(*times, strict=True)]
+    gaps = sorted(rival.outer_ns - rival.inner_ns for _, rival in pairs)
+    by_judge, speedup, _ = compared(pairs, gaps[len(gaps) // 4])
+    word = agreed(verdict(speedup), verdict(by_judge))
+    return speedup, word, time.monotonic() - started
 
 
 if __name__ == "__main__":

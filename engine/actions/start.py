@@ -29,6 +29,11 @@ _PASSED = (
     "__pycache__",
 )
 _MOST_FILES = 5000
+_PROJECT = {
+    "sessions/README.md": "Retrospectives, one file each. kb session lists them.\n",
+    ".kb/.gitignore": "*\n",
+    "knowledge/README.md": "Own patterns and thresholds; they overlay those that ship.\n",
+}
 _SERVER = {"command": "kb-mcp", "args": []}
 
 
@@ -53,22 +58,12 @@ def begin(file: str | None = None, candidate: str | None = None, target: Target 
             f"{path} holds no kernel that can be recognised: no __global__ function, no "
             f"triton.jit, no PYBIND11_MODULE, no Model with get_inputs"
         )
-    written: list[str] = []
-    kept: list[str] = []
     name = snake(path.stem)
     if seen.kind in ("kernelbench", "candidate"):
         files = _pair(path, seen, candidate, target)
-        name = snake(name)
     else:
         files = _drafted(name, path, seen, root)
-    for relative, text in {
-        **{f"kernels/{name}/{n}": t for n, t in files.items()},
-        "sessions/README.md": "Retrospectives, one file each. kb session lists them.\n",
-        ".kb/.gitignore": "*\n",
-        "knowledge/README.md": "Own patterns and thresholds; they overlay those that ship.\n",
-    }.items():
-        _write(root / relative, text, root, written, kept)
-    _client(root, written, kept)
+    written, kept = _written(root, {f"kernels/{name}/{n}": text for n, text in files.items()})
     marks = list(_marks(root / "kernels" / name))
     return Begun(
         kernel=name,
@@ -78,6 +73,16 @@ def begin(file: str | None = None, candidate: str | None = None, target: Target 
         to_fill=tuple(marks),
         next=f"kb bench {name}" if not marks else f"fill in the marks, then kb bench {name}",
     )
+
+
+def _written(root: Path, files: dict[str, str]) -> tuple[list[str], list[str]]:
+    """Write a kernel's files and what every project has; return what was new, and what was not."""
+    written: list[str] = []
+    kept: list[str] = []
+    for relative, text in {**files, **_PROJECT}.items():
+        _write(root / relative, text, root, written, kept)
+    _client(root, written, kept)
+    return written, kept
 
 
 def _seen(path: Path) -> Seen | None:

@@ -11,6 +11,13 @@ from engine.measure.jobs import MODULE_SEED, Job, run_job, scratch_folder
 from engine.model.base import Target
 
 _TIMEOUT_S = 300.0
+_VARIANT = {
+    "id": "candidate",
+    "language": "python",
+    "binding": "module",
+    "returns": True,
+    "source": "candidate.py",
+}
 
 
 def from_kernelbench(task: Path, candidate: Path, target: Target) -> KernelFiles:
@@ -40,17 +47,7 @@ def from_kernelbench(task: Path, candidate: Path, target: Target) -> KernelFiles
         "outputs": [_named("y", at, one) for at, one in enumerate(seen["outputs"])],
         "reference": {"file": "task.py", "module": "Model"},
         "entry": "ModelNew",
-        "variants": [
-            {
-                "id": "candidate",
-                "target": target,
-                "language": "python",
-                "binding": "module",
-                "returns": True,
-                "source": "candidate.py",
-                "summary": candidate.name,
-            }
-        ],
+        "variants": [{**_VARIANT, "target": target, "summary": candidate.name}],
     }
     warnings = tuple(f"the task: {warning}" for warning in seen["warnings"])
     return KernelFiles(kernel["id"], {**texts, "kernel.yaml": yaml_text(kernel)}, warnings)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from engine.loading.kernels import evaluate
 from engine.measure.bench_sizes import output_bytes, working_set_bytes
@@ -56,8 +56,7 @@ def bench_fields(
     pairs, kept = _kept(raw, watch)
     gaps = sorted(rival.outer_ns - rival.inner_ns for _, rival in kept)
     gap = gaps[len(gaps) // 4]  # the way itself; what is above it is a busy machine
-    candidate = [_call_ns(one, gap) for one, _ in kept]
-    speedup = paired_speedup(candidate, [_call_ns(rival, gap) for _, rival in kept])
+    by_judge, speedup, candidate = compared(kept, gap)
     kernel_us = statistics.median(candidate) / 1e3
     floor_us, roof = floor_of(subject, workload, peaks, kept[0][0].calls)
     doubt = (
@@ -67,7 +66,7 @@ def bench_fields(
     )
     seen = clocks(watch, pairs[0][0].start, pairs[-1][1].end, len(pairs) - len(kept))
     return {
-        "verdict": "invalid" if doubt else verdict(speedup),
+        "verdict": "invalid" if doubt else agreed(verdict(speedup), verdict(by_judge)),
         "detail": doubt,
         "cure": _CURE if doubt else None,
         "candidate_us": kernel_us,
@@ -108,6 +107,31 @@ def _as_reported(raw: Raw) -> dict[str, Any]:
 
 def _span(pair: Pair) -> tuple[float, float]:
     return min(w.start for w in pair), max(w.end for w in pair)
+
+
+def compared(kept: Sequence[Pair], gap: float) -> tuple[Speedup, Speedup, list[float]]:
+    """Return the speedup by the judge's clock, the one to report, and the candidate's call times.
+
+    The runners' own clocks are finer: no way there and back is in them. They may sharpen what the
+    judge saw, inside its interval; outside it only the judge is believed.
+    """
+    outer = [[_call_ns(one, gap) for one in side] for side in zip(*kept, strict=True)]
+    inner = [[one.inner_ns / one.calls for one in side] for side in zip(*kept, strict=True)]
+    judge = paired_speedup(*outer)
+    if min(map(min, inner)) <= 0:
+        return judge, judge, outer[0]
+    own = paired_speedup(*inner)
+    if not judge.low <= own.point <= judge.high:
+        return judge, judge, outer[0]
+    return judge._replace(low=judge.point, high=judge.point), own, inner[0]
+
+
+def agreed(
+    own: Literal["faster", "slower", "inconclusive"],
+    judge: Literal["faster", "slower", "inconclusive"],
+) -> Literal["faster", "slower", "inconclusive"]:
+    """Return what both clocks say; what the judge did not see did not happen."""
+    return own if own == judge else "inconclusive"
 
 
 def _left_threads(raw: Raw) -> str | None:

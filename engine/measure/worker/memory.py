@@ -22,6 +22,7 @@ Spec = dict[str, Any]
 _ALIGN = 512
 _GAP_STEPS = 8
 _LARGE_PAGE = 2**21
+_KEPT_BYTES = 2**32
 _CANARY = 0xA5
 
 
@@ -140,6 +141,12 @@ class Arena:
             (self.cuda.release if self._owner else self.cuda.close)(self._pointer)
         elif self.descriptor is not None:
             os.close(self.descriptor)
+
+
+def give_back() -> None:
+    """Let the other processes have what torch keeps for later, where that is much."""
+    if torch.cuda.is_initialized() and torch.cuda.memory_reserved() > _KEPT_BYTES:
+        torch.cuda.empty_cache()
 
 
 def spec_bytes(spec: Spec) -> int:

@@ -16,11 +16,9 @@ import torch
 
 from engine.measure.worker import callables
 from engine.measure.worker.channel import Message, receive_with_files, send
-from engine.measure.worker.memory import Arena
+from engine.measure.worker.memory import Arena, give_back
 
 Job = dict[str, Any]
-
-_KEPT_BYTES = 2**32
 
 
 def serve(job: Job, _folder: Path) -> Job:
@@ -106,13 +104,8 @@ class Runner:
     def _call(self, message: Message, _files: list[int]) -> Message:
         self._returned = self._run([message["slot"]])
         self._finish()
-        self._give_back()
+        give_back()
         return {}
-
-    def _give_back(self) -> None:
-        """Let the judge have what torch keeps for later, where that is much."""
-        if self.target == "cuda" and torch.cuda.memory_reserved() > _KEPT_BYTES:
-            torch.cuda.empty_cache()
 
     def _run(self, slots: list[int]) -> dict[int, Any]:
         """Call slot after slot; return what a returning function returned for each."""
@@ -184,7 +177,7 @@ class Runner:
             for one, want in zip(made, outputs, strict=True):
                 want.copy_(one)
             self._finish()
-        self._give_back()
+        give_back()
         return {}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from engine.measure.worker.judge import Expected
-from engine.measure.worker.memory import Arena, Layout
+from engine.measure.worker.memory import Arena, Layout, give_back
 from engine.measure.worker.partner import Partner
 from engine.measure.worker.task import Contents, Task, Tensors, poison, poisoned, same_bits
 
@@ -76,6 +76,7 @@ class Stage:
 
     def renew(self, slots: list[int]) -> None:
         """Change the inputs of some slots and poison their outputs."""
+        give_back()
         for slot in slots:
             self.contents.change(slot, self.inputs(slot))
             self._blank(slot)
@@ -112,6 +113,7 @@ class Stage:
 
     def expected(self, slot: int) -> Expected:
         """Return what is right for what a slot's inputs have to hold."""
+        give_back()
         return Expected(self.task, self.contents.again(slot), self._tolerances)
 
     def tampered(self, slot: int) -> str | None:

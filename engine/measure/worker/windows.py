@@ -26,6 +26,7 @@ _TRIALS = 5
 _EVERY = 3
 _SLOTS = 3
 _SMALL = 2**22
+_LARGE = 2**31
 _SHARE = 0.4
 
 
@@ -53,7 +54,8 @@ class Match:
         self._task = Task(job, job["cases"][0])
         self._draw = random.Random(secrets.randbits(64))
         self._stage = self._staged(2)
-        self._graph = job["target"] == "cuda"
+        # A graph keeps every temporary of every call; calls that long are no launches anyway.
+        self._graph = job["target"] == "cuda" and job["working_set_bytes"] < _LARGE
         self.rejected: dict[str, str] = {}
 
     def _staged(self, slots: int) -> Stage:
