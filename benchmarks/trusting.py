@@ -117,10 +117,11 @@ def _session(target: str, candidate: str, rival: str, count: int) -> list[Any]:
         ]
         try:
             stage = Stage(Task(job, case), {}, 32, draw, flush)
-            sides = [Side(partner, 0, stage, draw) for partner in partners]
-            for side, partner in zip(sides, partners, strict=True):
-                partner.ask("load", 60.0, which=0)
-                side.prepare(31, graph=target == "cuda", join=True)
+            for partner in partners:
+                partner.load(60.0)
+            sides = [Side(partner, stage, draw) for partner in partners]
+            for side in sides:
+                side.plan(31, graph=target == "cuda")
             return [_compared(sides) for _ in range(count)]
         finally:
             for partner in partners:
@@ -129,7 +130,7 @@ def _session(target: str, candidate: str, rival: str, count: int) -> list[Any]:
 
 def _runner(target: str, library: str) -> dict[str, Any]:
     limits = {"memory_bytes": 2**34, "threads": 4096, "processes": 64, "file_bytes": 2**28}
-    what = [{"kind": "c", "library": library, "entry": "entry"}]
+    what = {"kind": "c", "library": library, "entry": "entry"}
     return {"target": target, "what": what, "launcher": [], "limits": limits}
 
 

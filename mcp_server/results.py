@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from engine.model.base import Record
-from engine.model.measurement import Bench, Build, Profile
+from engine.model.measurement import Bench, Build, Environment, Profile
+
+
+class EnvironmentResult(Record):
+    """What this machine has and lacks, a line each."""
+
+    environment: Environment
+    next: tuple[str, ...]
 
 
 class BuildResult(Record):

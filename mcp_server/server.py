@@ -11,6 +11,7 @@ from mcp_server.edge import KernelServer, strict_tool
 from mcp_server.tools import (
     bench_kernel,
     build_kernel,
+    check_environment,
     log_session,
     profile_kernel,
     recommend_fix,
@@ -21,6 +22,7 @@ KernelKB decides from measurements what limits a CUDA or CPU kernel and what to 
 Workflow: bench_kernel (is it right, how fast) -> profile_kernel (why) -> recommend_fix (what to
 change, with a predicted gain and what would prove it wrong) -> change that one thing ->
 bench_kernel again -> log_session (what was learnt).
+check_environment says what this machine lacks, with the cure.
 With numbers from elsewhere start at recommend_fix, for example speedup=0.3, occupancy=0.4.
 A verdict stop means: do not change code on a guess; do what next says. Shares run from 0 to 1.
 Absent numbers are unknown, never zero. Kernels live in the project's kernels/<name>/kernel.yaml.
@@ -38,6 +40,11 @@ def build_server() -> KernelServer:
         tools=[
             strict_tool(
                 recommend_fix.recommend_fix, recommend_fix.TITLE, recommend_fix.ANNOTATIONS
+            ),
+            strict_tool(
+                check_environment.check_environment,
+                check_environment.TITLE,
+                check_environment.ANNOTATIONS,
             ),
             strict_tool(build_kernel.build_kernel, build_kernel.TITLE, build_kernel.ANNOTATIONS),
             strict_tool(bench_kernel.bench_kernel, bench_kernel.TITLE, bench_kernel.ANNOTATIONS),

@@ -1,5 +1,6 @@
 """Fixtures every test folder may use."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,13 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).parents[1]
 
 # How fast an example is says nothing on a machine that runs four test processes at once.
-settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Examples are new in each run, save where a run judges a change: it is not to fail by chance.
+settings.register_profile(
+    "shared",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("shared")
 
 

@@ -10,8 +10,9 @@ from engine.actions.program import decision_program
 from engine.actions.stages import deeper_for
 from engine.actions.workplace import Workplace, prepare, workload_of
 from engine.decide.symptoms import find_symptoms
-from engine.errors import EnvironmentGapError
-from engine.measure.bench import BUDGET_S
+from engine.errors import BadValueError, EnvironmentGapError
+from engine.loading.kernels import variant_of
+from engine.measure.bench import BUDGET_S, Incumbent
 from engine.measure.bench import TIMEOUT_S as BENCH_TIMEOUT_S
 from engine.measure.bench import bench as time_variant
 from engine.measure.build import build as compile_variant
@@ -69,10 +70,14 @@ def bench(
     timeout_s: float = BENCH_TIMEOUT_S,
     budget_s: float = BUDGET_S,
     sanitize: bool = False,
+    against: str | None = None,
 ) -> Bench:
-    """Build, check and time a variant; only a right one is timed."""
+    """Build, check and time a variant; only a right one is timed.
+
+    ``against`` names another variant, one more of what could be run instead.
+    """
     place = prepare(kernel, variant, target)
-    return bench_place(place, workload, timeout_s, budget_s, sanitize=sanitize)
+    return bench_place(place, workload, timeout_s, budget_s, sanitize=sanitize, against=against)
 
 
 def bench_place(
@@ -82,9 +87,11 @@ def bench_place(
     budget_s: float,
     *,
     sanitize: bool = False,
+    against: str | None = None,
 ) -> Bench:
     """Build, check and time in a place that was prepared."""
     name = workload_of(place.subject.source.kernel, place.subject.variant.target, workload)
+    incumbent = _incumbent(place, against, name) if against else None
     built = build_here(place)
     if built.error:
         return untimed(place, name, "invalid", built.error, built.cure, built.seconds)
@@ -93,7 +100,25 @@ def bench_place(
         checked = sanitized(place, built, checked)
     if checked.status != "correct":
         return refused(place, name, checked)
-    return bench_here(place, built, name, timeout_s, budget_s)
+    return bench_here(place, built, name, timeout_s, budget_s, incumbent)
+
+
+def _incumbent(place: Workplace, variant: str, workload: str) -> Incumbent:
+    """Build and check a variant that another one is compared with.
+
+    Raises:
+        BadValueError: It cannot be built, or is wrong: nothing can be compared with it.
+    """
+    found = variant_of(place.subject.source.kernel, place.subject.variant.target, variant)
+    other = place.with_variant(found)
+    built = build_here(other)
+    why = built.error
+    if why is None:
+        checked = check_here(other, built, workload)
+        why = None if checked.status == "correct" else checked.detail or checked.status
+    if why is not None:
+        raise BadValueError(f"nothing can be compared with {variant}: {why}")
+    return other.subject, built
 
 
 def profile(
@@ -163,11 +188,17 @@ def bench_here(
     workload: str,
     timeout_s: float = BENCH_TIMEOUT_S,
     budget_s: float = BUDGET_S,
+    incumbent: Incumbent | None = None,
 ) -> Bench:
     """Time in a place that was prepared."""
-    peaks = machine_peaks(place.subject.machine)
     return time_variant(
-        place.subject, built, peaks, workload=workload, timeout_s=timeout_s, budget_s=budget_s
+        place.subject,
+        built,
+        machine_peaks(place.subject.machine),
+        workload=workload,
+        timeout_s=timeout_s,
+        budget_s=budget_s,
+        incumbent=incumbent,
     )
 
 

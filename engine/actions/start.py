@@ -11,7 +11,7 @@ from engine.actions.tasks import task_files
 from engine.errors import BadValueError
 from engine.loading.drafts import MARK, cuda_files, extension_files, python_files
 from engine.loading.imported import snake
-from engine.loading.paths import project_root
+from engine.loading.paths import MARKS, project_root
 from engine.loading.signatures import Seen, look
 from engine.model.base import Target
 from engine.model.project import Begun
@@ -25,7 +25,6 @@ _PASSED = (
     "build",
     "dist",
     ".kb",
-    "kernels",
     "__pycache__",
 )
 _MOST_FILES = 5000
@@ -50,7 +49,7 @@ def begin(file: str | None = None, candidate: str | None = None, target: Target 
     Raises:
         BadValueError: There is no kernel, or more than one to choose from.
     """
-    root = Path(project_root())
+    root = _root()
     path = Path(file) if file else _found(root)
     seen = _seen(path)
     if seen is None:
@@ -73,6 +72,14 @@ def begin(file: str | None = None, candidate: str | None = None, target: Target 
         to_fill=tuple(marks),
         next=f"kb bench {name}" if not marks else f"fill in the marks, then kb bench {name}",
     )
+
+
+def _root() -> Path:
+    """Return the project: one that has begun, else the repository, else the working directory."""
+    here = Path(project_root())
+    if any((here / mark).is_dir() for mark in MARKS):
+        return here
+    return next((f for f in (here, *here.parents) if (f / ".git").exists()), here)
 
 
 def _written(root: Path, files: dict[str, str]) -> tuple[list[str], list[str]]:
@@ -105,6 +112,9 @@ def _found(root: Path) -> Path:
 def _sources(root: Path) -> Iterator[Path]:
     count = 0
     for folder, inside, names in os.walk(root):
+        if "kernel.yaml" in names:  # one of ours already
+            inside.clear()
+            continue
         inside[:] = sorted(name for name in inside if name not in _PASSED)
         for name in sorted(names):
             count += 1

@@ -21,6 +21,9 @@ def arguments(parser: ArgumentParser) -> None:
         "--budget", type=seconds, default=3.0, metavar="S", help="of taking times; default 3"
     )
     parser.add_argument(
+        "--against", metavar="VARIANT", help="another variant to compare with, besides torch"
+    )
+    parser.add_argument(
         "--sanitize", action="store_true", help="let compute-sanitizer look too, which takes longer"
     )
     parser.add_argument(
@@ -56,6 +59,7 @@ def _kernel(options: Namespace) -> Bench:
         options.timeout or 120.0,
         options.budget,
         options.sanitize,
+        options.against,
     )
 
 

@@ -104,7 +104,7 @@ def _roof(known: dict[str, float]) -> None:
     measured = known.get("kernel_us")
     if not measured or "attainable_speedup" in known:
         return
-    roof = None if known.get("floor_us") else binding_roof(known)
+    roof = None if "floor_us" in known else binding_roof(known)
     floor = roof.floor_us if roof else known.get("floor_us")
     if floor and math.isfinite(floor) and math.isfinite(measured / floor):
         known["floor_us"] = floor

@@ -35,7 +35,7 @@ def cuda_files(name: str, seen: Seen, include: str) -> dict[str, str]:
     outputs = [p for p in arrays if p.role == "output"]
     inputs = [p for p in arrays if p.role == "input"] + [_start(p) for p in outputs if p.read]
     text = _head(name, sizes or [MARK], "cuda")
-    text += "inputs:\n" + "".join(_array(p, sizes) for p in inputs) or ""
+    text += "inputs:\n" + "".join(_array(p, sizes) for p in inputs)
     text += "" if inputs else f"  - {{name: {MARK}, shape: [{MARK}], dtype: float32}}\n"
     text += "outputs:\n" + "".join(_output(p, sizes) for p in outputs)
     text += _tail(f"kb_{name}")

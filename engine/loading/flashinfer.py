@@ -105,7 +105,13 @@ def _workloads(path: Path, what: Definition) -> list[Workload]:
             f"{path} has no workload of {what.name} that can be drawn at random; "
             f"inputs from safetensors files are not read"
         )
-    return usable[:_MOST]
+    # A number is one of the kernel's own here; sizes with another one are another kernel.
+    same = [row for row in usable if _numbers(row) == _numbers(usable[0])]
+    return same[:_MOST]
+
+
+def _numbers(row: Workload) -> dict[str, Any]:
+    return {name: one.value for name, one in row.inputs.items() if one.type == "scalar"}
 
 
 def _shape(one: Tensor, what: Definition, axes: dict[str, str]) -> list[str | int]:

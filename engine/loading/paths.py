@@ -21,7 +21,8 @@ KNOWLEDGE = (
 )
 """What a knowledge folder may hold at its top."""
 
-_MARKS = ("kernels", ".kb", "sessions")
+MARKS = ("kernels", ".kb", "sessions")
+"""Folders that make the one around them a project."""
 
 
 def shipped(folder: str) -> str:
@@ -37,7 +38,7 @@ def project_root(start: str | None = None) -> str:
     """
     here = first = os.path.abspath(start or os.getcwd())
     while True:
-        if any(os.path.isdir(os.path.join(here, mark)) for mark in _MARKS):
+        if any(os.path.isdir(os.path.join(here, mark)) for mark in MARKS):
             return here
         parent = os.path.dirname(here)
         if parent == here:

@@ -8,7 +8,7 @@ from typing import Any
 from engine.measure.bench_sizes import working_set_bytes
 from engine.measure.check import cure_of, finished, tolerances_of
 from engine.measure.jobs import Job, case_of, reference_of, run_job, scratch_folder, threads_env
-from engine.measure.partners import baseline_job, candidate_job
+from engine.measure.partners import candidate_job, rival_jobs
 from engine.measure.peaks import Peaks
 from engine.measure.subject import Subject
 from engine.measure.telemetry import watched
@@ -23,6 +23,10 @@ _MOST_SLOTS = 512
 _ARENA_BYTES = {"cpu": 512 * 2**20, "cuda": 4 * 2**30}
 
 
+Incumbent = tuple[Subject, Build]
+"""Another variant and its build."""
+
+
 def bench(
     subject: Subject,
     built: Build,
@@ -31,7 +35,7 @@ def bench(
     workload: str,
     timeout_s: float = TIMEOUT_S,
     budget_s: float = BUDGET_S,
-    incumbent: tuple[Subject, Build] | None = None,
+    incumbent: Incumbent | None = None,
 ) -> Bench:
     """Time a built variant against the fastest of its rivals.
 
@@ -45,7 +49,7 @@ def bench(
         workload: One of the kernel's named workloads.
         timeout_s: For everything.
         budget_s: How long to take pairs of windows.
-        incumbent: Another variant and its build, as one more rival.
+        incumbent: One more rival; right, or it is none.
     """
     started = time.monotonic()
     job = _job(subject, built, workload, budget_s, incumbent)
@@ -80,14 +84,12 @@ def _job(
     built: Build,
     workload: str,
     budget_s: float,
-    incumbent: tuple[Subject, Build] | None,
+    incumbent: Incumbent | None,
 ) -> Job:
     source, target = subject.source, subject.variant.target
-    baselines, rivals = baseline_job(subject)
-    partners = {"candidate": candidate_job(subject, built), "baselines": baselines}
+    partners = {"candidate": candidate_job(subject, built), **rival_jobs(subject)}
     if incumbent:
-        partners["incumbent"] = candidate_job(*incumbent)
-        rivals.append({"name": incumbent[0].variant.id, "partner": "incumbent", "which": 0})
+        partners[f"variant {incumbent[0].variant.id}"] = candidate_job(*incumbent)
     return {
         "mode": "time",
         "target": target,
@@ -95,7 +97,6 @@ def _job(
         "tolerances": tolerances_of(source),
         "cases": [case_of(source, workload, source.kernel.workloads[workload])],
         "partners": partners,
-        "rivals": rivals,
         "working_set_bytes": working_set_bytes(source, workload),
         "cache_bytes": subject.machine.cache_bytes,
         "budget_s": budget_s,

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from engine.errors import KbError
+from engine.errors import EnvironmentGapError, KbError
 from engine.loading.kernels import KernelFolder
 from engine.measure.jobs import (
     Job,
@@ -90,15 +90,21 @@ def finished(subject: Subject, ran: JobEnd) -> Job:
     """Return what the judge found.
 
     Raises:
+        EnvironmentGapError: The machine cannot hold or share what the judge needs.
         KbError: The judge itself did not get to the end, which is the reference's fault.
     """
     if ran.result is not None:
+        if "unfit" in ran.result:
+            raise EnvironmentGapError(*ran.result["unfit"].split("; ", 1))
         return ran.result
     source = subject.source
     last = (ran.end.output.strip().splitlines() or ["no output"])[-1]
     if ran.end.timed_out:
         last = f"it took longer than {ran.end.seconds:.0f} s"
     where = f" on {ran.progress}" if ran.progress else ""
+    if "out of memory" in last:
+        gap = f"judging {source.kernel.id}{where} takes more GPU memory than there is: {last}"
+        raise EnvironmentGapError(gap, "name a smaller --workload")
     raise KbError(
         f"the reference of {source.kernel.id} does not run{where}: {last}; "
         f"fix {source.folder / source.kernel.reference.file}"

@@ -2,7 +2,7 @@
 
 Run as a file, by our own interpreter: ``confine.py POLICY.json PROGRAM ARGUMENT…``. The policy is
 ``{"folder", "writable", "fork", "file_bytes"}``; which layers the kernel allowed is written to
-``layers.json`` in the folder before anything is given up. Every layer is optional for the kernel
+``layers.json`` in the folder before the program begins. Every layer is optional for the kernel
 and none for us: what is missing is said in the result, not passed over.
 """
 

@@ -23,36 +23,31 @@ def candidate_job(subject: Subject, built: Build) -> Job:
     """Return the runner of a variant, confined."""
     what = code_of(subject, built)
     if what["kind"] not in ("python", "module"):
-        return _runner(subject, [what], _launcher([], forks=False))
+        return _runner(subject, what, _launcher([], forks=False))
     # Triton starts ptxas and a C compiler; what they made is kept for as long as the source is.
     folder = Path(built.directory)
     folder.mkdir(parents=True, exist_ok=True)
-    job = _runner(subject, [what], _launcher([str(folder)], forks=True))
+    job = _runner(subject, what, _launcher([str(folder)], forks=True))
     return {**job, "caches": str(folder)}
 
 
-def baseline_job(subject: Subject) -> tuple[Job, list[Job]]:
-    """Return the runner of everything that comes with the kernel, and its rivals by name."""
+def rival_jobs(subject: Subject) -> dict[str, Job]:
+    """Return the runners of everything that comes with the kernel, by name, each on its own.
+
+    What one of them takes, or how it ends, is not the others' concern.
+    """
     source = subject.source
     eager = reference_of(source)
     if eager["kind"] == "module":
         eager["task"] = eager["file"]
-    named = [("torch", eager), ("torch.compile", {**eager, "compile": True})]
+    found = {"torch": eager}
+    if subject.compiles:
+        found["torch.compile"] = {**eager, "compile": True}
     for one in source.kernel.baselines:
         file = str(source.folder / one.file)
-        code: dict[str, Any] = {
-            "kind": "python",
-            "file": file,
-            "entry": one.function,
-            "returns": True,
-        }
-        named.append((one.name, code))
-    if not subject.compiles:
-        named = [pair for pair in named if pair[0] != "torch.compile"]
-    rivals = [
-        {"name": name, "partner": "baselines", "which": at} for at, (name, _) in enumerate(named)
-    ]
-    return _runner(subject, [code for _, code in named], []), rivals
+        code = {"kind": "python", "file": file, "entry": one.function, "returns": True}
+        found[one.name] = code
+    return {name: _runner(subject, what, []) for name, what in found.items()}
 
 
 def code_of(subject: Subject, built: Build) -> dict[str, Any]:
@@ -81,7 +76,7 @@ def _launcher(writable: Sequence[str], *, forks: bool) -> Sequence[str]:
     return [sys.executable, "-P", str(_CONFINE), json.dumps(policy)]
 
 
-def _runner(subject: Subject, what: list[Job], launcher: Sequence[str]) -> Job:
+def _runner(subject: Subject, what: Job, launcher: Sequence[str]) -> Job:
     return {
         "target": subject.variant.target,
         "what": what,

@@ -113,7 +113,8 @@ def compared(kept: Sequence[Pair], gap: float) -> tuple[Speedup, Speedup, list[f
     """Return the speedup by the judge's clock, the one to report, and the candidate's call times.
 
     The runners' own clocks are finer: no way there and back is in them. They may sharpen what the
-    judge saw, inside its interval; outside it only the judge is believed.
+    judge saw, inside its interval; outside it only the judge is believed. Where they do, of the
+    judge's speedup only the point counts: it has to lie on the same side.
     """
     outer = [[_call_ns(one, gap) for one in side] for side in zip(*kept, strict=True)]
     inner = [[one.inner_ns / one.calls for one in side] for side in zip(*kept, strict=True)]

@@ -38,6 +38,9 @@ FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-
 """A file beside kernel.yaml; never a path, so that a kernel cannot reach outside its folder."""
 
 
+_RIVALS = ("candidate", "torch", "torch.compile")
+
+
 class Array(Record):
     """One tensor argument: contiguous, row-major, passed as a raw pointer."""
 
@@ -199,6 +202,10 @@ class Kernel(Record):
         for one in self.outputs:
             if one.starts_as and (one.starts_as, one.shape, one.dtype) not in given:
                 raise ValueError(f"{one.name} starts as {one.starts_as}, no input of its shape")
+        others = [one.name for one in self.baselines]
+        taken = next((n for n in others if n in _RIVALS or others.count(n) > 1), None)
+        if taken is not None:
+            raise ValueError(f"two baselines are called {taken}")
         unused = set(self.tolerances) - {output.dtype for output in self.outputs}
         if unused:
             raise ValueError(f"a tolerance for {min(unused)}, which no output has")

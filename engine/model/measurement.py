@@ -189,7 +189,7 @@ class Bench(Record):
     timing: Literal["graph", "eager"] | None = None
     """graph: all calls of a window in one CUDA graph, free of the time to launch."""
     eager_us: float | None = None
-    """With the time that the CPU needs to launch."""
+    """With the time that the CPU needs to launch; by the runner's own clock."""
     warm_us: float | None = None
     """With its data in the cache; by the runner's own clock, so it explains and decides nothing."""
     floor_us: float | None = None

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ToolAnnotations
+from pydantic import Field
 
 from mcp_server.edge import compact, in_thread
 from mcp_server.results import BenchResult
@@ -23,17 +24,22 @@ async def bench_kernel(
     variant: Variant = None,
     target: Target = "auto",
     workload: Workload = None,
+    against: Annotated[
+        str | None,
+        Field(description="Another variant to compare with, besides torch.", max_length=60),
+    ] = None,
 ) -> Annotated[CallToolResult, BenchResult]:
-    """Build a variant, check it against the reference, and time it next to the reference.
+    """Build a variant, check it against the reference, and time it next to the fastest rival.
 
     The verdict is faster, slower, inconclusive, incorrect or invalid, with a 95 % interval of the
-    speedup (reference time / our time). Only a right variant is timed; a wrong, crashing or hanging
-    one comes back with what happened and a cure. Takes 10 to 60 seconds.
+    speedup (time of the fastest of torch, torch.compile and baselines / our time). Only a right
+    variant is timed; a wrong, crashing or hanging one comes back with what happened and a cure.
+    Takes 10 to 60 seconds.
     """
     from engine.actions.kernels import bench
 
     await ctx.report_progress(0, 1, f"building, checking and timing {kernel}")
-    timed = await in_thread(lambda: bench(kernel, variant, target, workload))
+    timed = await in_thread(lambda: bench(kernel, variant, target, workload, against=against))
     await ctx.report_progress(1, 1, timed.verdict)
     again = f"kernel={kernel!r}, variant={timed.variant!r}, target={timed.target!r}"
     bad = timed.verdict in ("incorrect", "invalid")

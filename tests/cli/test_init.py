@@ -167,3 +167,13 @@ def test_a_project_without_a_kernel_is_told_what_was_looked_for(repository, caps
 
     assert code == 2
     assert "no kernel below" in capsys.readouterr().err
+
+
+def test_the_repository_is_the_project_from_whichever_folder_it_begins(repository, monkeypatch):
+    subprocess.run(["git", "init", "-q"], cwd=repository, check=True)
+    (repository / "src" / "add.cu").write_text(TUTORIAL)
+    monkeypatch.chdir(repository / "src")
+    main(["init", "add.cu"])
+
+    assert (repository / "kernels" / "add" / "kernel.yaml").is_file()
+    assert sorted(path.name for path in (repository / "src").iterdir()) == ["add.cu"]

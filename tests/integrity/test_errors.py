@@ -160,3 +160,10 @@ def test_m7_a_small_kernel_is_said_to_be_mostly_launch():
     found = judged(raw(2e3, 2.5e3, calls=500), workload="tiny")
 
     assert any("mostly launch" in warning for warning in found.warnings)
+
+
+def test_h9_a_clock_that_flatters_by_a_little_is_not_believed_either():
+    found = judged(raw(0.5 * MS, 0.5 * MS, inner=0.95, noise=0.002))
+
+    assert found.verdict == "inconclusive"
+    assert found.speedup == pytest.approx(1.0, abs=0.01)

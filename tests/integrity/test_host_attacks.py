@@ -227,3 +227,15 @@ def test_h11_a_candidate_that_reaches_out_meets_a_wall(project, what):
 
     assert set(found.layers) >= {"landlock", "seccomp"}
     assert found.status == "correct", found.detail
+
+
+def test_what_a_candidate_says_of_its_own_walls_is_not_read(project):
+    body = """
+  const int file = open("layers.json", O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  if (file < 0 || write(file, "[\\"magic\\"]", 9) != 9) return 66;
+"""
+    found = check(attack(project, body + HONEST), target="cpu")
+
+    assert found.status == "correct", found.detail
+    assert "magic" not in found.layers
+    assert "landlock" in found.layers

@@ -4,7 +4,7 @@ import pytest
 from broken import make
 
 from engine.actions.kernels import bench, check
-from engine.errors import KbError
+from engine.errors import BadValueError, KbError
 
 
 def checked(project, how, timeout_s=60.0):
@@ -102,3 +102,38 @@ def test_a_bench_agrees_with_itself(project):
     assert found.interval[0] <= found.speedup <= found.interval[1]
     assert found.metrics["kernel_us"] == found.candidate_us
     assert 0 < found.metrics["core_occupancy"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("raise ValueError('not here')", "not here"),
+        ("os.abort()", "SIGABRT"),
+        ("CALLS.append(x) if len(CALLS) < 3 else os.abort()", "SIGABRT"),
+    ],
+)
+def test_a_baseline_that_fails_is_rejected_and_is_nobody_elses_fault(project, body, why):
+    folder = make(project, "right")
+    source = f"import os\nCALLS = []\ndef rival(x):\n    {body}\n    return x.softmax(-1)\n"
+    (folder / "rival.py").write_text(source)
+    path = folder / "kernel.yaml"
+    line = "baselines: [{name: rival, file: rival.py, function: rival}]\n"
+    path.write_text(path.read_text().replace("entry: row_softmax\n", line + "entry: row_softmax\n"))
+    found = bench("broken", target="cpu", budget_s=0.5)
+    rejected = {rival.name: rival.rejected for rival in found.rivals}
+
+    assert found.baseline == "torch"
+    assert why in rejected["rival"]
+
+
+def test_a_variant_is_compared_with_another_one(project):
+    found = bench("row_softmax", "naive", "cpu", "medium", budget_s=0.5, against="vectorized")
+
+    assert found.verdict == "slower"
+    assert {"torch", "variant vectorized"} <= {rival.name for rival in found.rivals}
+
+
+def test_nothing_is_compared_with_a_variant_that_is_wrong(project):
+    make(project, "zeros")
+    with pytest.raises(BadValueError, match="nothing can be compared with naive"):
+        bench("broken", "vectorized", "cpu", against="naive")

@@ -43,7 +43,15 @@ def call(name, **arguments):
     return anyio.run(run)
 
 
-NAMES = ["recommend_fix", "build_kernel", "bench_kernel", "profile_kernel", "log_session"]
+NAMES = [
+    "recommend_fix",
+    "check_environment",
+    "build_kernel",
+    "bench_kernel",
+    "profile_kernel",
+    "log_session",
+]
+READ_ONLY = ["recommend_fix", "check_environment"]
 
 
 def test_the_tools_are_these_in_this_order():
@@ -62,8 +70,8 @@ def test_a_tool_says_all_that_a_client_asks(at):
     assert tool.output_schema
 
 
-def test_only_recommend_fix_is_read_only():
-    assert [t.name for t in tools() if t.annotations.read_only_hint] == ["recommend_fix"]
+def test_what_only_looks_says_so():
+    assert [t.name for t in tools() if t.annotations.read_only_hint] == READ_ONLY
 
 
 def test_schemas_are_those_of_the_snapshot():
@@ -74,6 +82,17 @@ def test_schemas_are_those_of_the_snapshot():
 
 def test_instructions_fit_what_clients_show():
     assert len(INSTRUCTIONS.encode()) <= 2000
+
+
+def test_the_environment_is_the_one_that_the_shell_sees(project, capsys):
+    main(["env", "--target", "cpu", "--json"])
+    shell = json.loads(capsys.readouterr().out)
+    found = call("check_environment", target="cpu").structured_content
+    names = [line["name"] for line in found["environment"]["lines"]]
+
+    assert names == [line["name"] for line in shell["lines"]]
+    assert found["environment"]["machine"] == shell["machine"]
+    assert "bench_kernel" in found["next"][0]
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,14 @@ def test_a_floor_of_nothing_divides_nothing():
     assert "attainable_speedup" not in known
 
 
+def test_a_floor_that_was_given_is_kept_even_at_nothing():
+    measured = {"kernel_us": 4.0, "floor_us": 0.0, "algorithmic_flop_count": 1.5}
+    known = complete(program(), measured, "h100-sxm")
+
+    assert known["floor_us"] == 0.0
+    assert "attainable_speedup" not in known
+
+
 def test_a_distance_that_was_given_is_kept():
     measured = {"kernel_us": 4.0, "floor_us": 1.0, "attainable_speedup": 2.0}
 

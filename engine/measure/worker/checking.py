@@ -29,7 +29,7 @@ def check(job: Job, folder: Path, partners: dict[str, Partner]) -> Job:
     refused: set[str] = set()
     where = ""
     try:
-        candidate.ask("load", _left(deadline), which=0)
+        candidate.load(_left(deadline))
         for case in job["cases"]:
             where = case["name"]
             (folder / "progress").write_text(where, encoding="utf-8")
@@ -48,7 +48,7 @@ def check(job: Job, folder: Path, partners: dict[str, Partner]) -> Job:
         **result,
         "accepted": sorted(accepted),
         "refused": sorted(refused - accepted),
-        "layers": candidate.layers(),
+        "layers": candidate.layers,
         "log": candidate.log(),
     }
 
@@ -64,7 +64,7 @@ def _case(
     draw = random.Random(secrets.randbits(64))
     stage = Stage(task, job["tolerances"], 2, draw, flush_bytes=4)
     try:
-        stage.join(candidate, 0, timeout_s=_left(deadline))
+        stage.join(candidate, timeout_s=_left(deadline))
         found, fooled = _repeated(stage, candidate, deadline)
     finally:
         stage.close()

@@ -35,13 +35,16 @@ def _judged(job: Job, folder: Path) -> Job:
     """Start the runners before anything here imports torch, so that all load it side by side."""
     partners = {name: Partner(name, one, folder) for name, one in job["partners"].items()}
     try:
-        if job["mode"] == "check":
-            from engine.measure.worker.checking import check
-
-            return check(job, folder, partners)
+        from engine.measure.worker.checking import check
+        from engine.measure.worker.memory import Unfit
         from engine.measure.worker.windows import measure
 
-        return measure(job, partners)
+        try:
+            if job["mode"] == "check":
+                return check(job, folder, partners)
+            return measure(job, partners)
+        except Unfit as gap:
+            return {"unfit": str(gap)}
     finally:
         for partner in partners.values():
             partner.close()

@@ -24,6 +24,11 @@ _GAP_STEPS = 8
 _LARGE_PAGE = 2**21
 _KEPT_BYTES = 2**32
 _CANARY = 0xA5
+_SMALLER = "name a smaller --workload, or end who else is on the GPU"
+
+
+class Unfit(Exception):
+    """This machine cannot do what judging needs; nobody's code is to blame. Says the cure too."""
 
 
 class Cuda:
@@ -43,11 +48,12 @@ class Cuda:
         """Return the address of ``size`` new bytes.
 
         Raises:
-            MemoryError: The device has not that much.
+            Unfit: The device has not that much.
         """
         pointer = ctypes.c_uint64()
         if self._driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size)):
-            raise MemoryError(f"the GPU has no {size} bytes left: CUDA out of memory")
+            gib = size / 2**30
+            raise Unfit(f"the GPU has no {gib:.1f} GiB left for the arrays; {_SMALLER}")
         return pointer.value
 
     def release(self, pointer: int) -> None:
@@ -55,11 +61,16 @@ class Cuda:
         self._driver.cuMemFree_v2(ctypes.c_uint64(pointer))
 
     def export(self, pointer: int) -> str:
-        """Return the handle by which another process opens an allocation."""
+        """Return the handle by which another process opens an allocation.
+
+        Raises:
+            Unfit: CUDA has no such handles here.
+        """
         handle = self.Handle()
         code = self._driver.cuIpcGetMemHandle(ctypes.byref(handle), ctypes.c_uint64(pointer))
         if code:
-            raise OSError(f"GPU memory cannot be shared between processes here (CUDA error {code})")
+            gap = f"processes cannot share GPU memory here (cuIpcGetMemHandle: CUDA error {code})"
+            raise Unfit(f"{gap}; measure on Linux itself, not in WSL or behind a vGPU")
         return bytes(handle).hex()
 
     def open(self, handle: str) -> int:

@@ -27,10 +27,15 @@ _NO_LIBRARY = ("undefined symbol", "cannot open shared object", "ImportError", "
 
 
 class RunnerLost(Exception):
-    """A runner ended, hung, grew too large or spoke out of turn; ``status`` says which."""
+    """A runner ended, hung, grew too large or spoke out of turn; ``status`` says which.
 
-    def __init__(self, status: str, detail: str) -> None:
+    Attributes:
+        who: The runner's name, so that nobody is blamed for another's end.
+    """
+
+    def __init__(self, status: str, detail: str, who: str) -> None:
         super().__init__(detail)
+        self.who = who
         self.status = status
         self.detail = detail
 
@@ -40,17 +45,24 @@ class Refused(Exception):
 
 
 class Partner:
-    """One runner process."""
+    """One runner process.
+
+    Attributes:
+        name: Its own, for files and for blame.
+        layers: What confines it, by the launcher's own account; known once it has loaded.
+        limits: What it may take.
+    """
 
     def __init__(self, name: str, job: Job, folder: Path) -> None:
         """Start a runner.
 
         Args:
             name: For its files.
-            job: ``{"target", "what", "launcher", "limits", "flush_bytes"}``.
+            job: ``{"target", "what", "launcher", "limits", "caches"}``, the last one optional.
             folder: The judge's folder; the runner gets one of its own inside.
         """
         self.name = name
+        self.layers: list[str] = []
         self.limits: Job = job["limits"]
         self._seq = 0
         self._counted = 0.0
@@ -63,6 +75,7 @@ class Partner:
         file.write_text(json.dumps(task), encoding="utf-8")
         start = Path(__file__).with_name("start.py")
         launcher = [part.replace("{folder}", str(self._folder)) for part in job["launcher"]]
+        self._confined = bool(launcher)
         with (self._folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
                 [*launcher, sys.executable, "-P", str(start), str(file)],
@@ -74,6 +87,12 @@ class Partner:
                 cwd=self._folder,
             )
         theirs.close()
+
+    def load(self, timeout_s: float) -> None:
+        """Let it load its code. Raises like ``ask``."""
+        self.ask("ready", timeout_s)
+        self.layers = self._layers()  # before there is anybody who could write others
+        self.ask("load", timeout_s)
 
     def ask(self, what: str, timeout_s: float, *files: int, **fields: Any) -> Message:
         """Send a request and return its answer.
@@ -149,8 +168,7 @@ class Partner:
             return (self._folder / "log").read_bytes()[-4000:].decode("utf-8", "replace")
         return ""
 
-    def layers(self) -> list[str]:
-        """Return what confines it, by the launcher's own account."""
+    def _layers(self) -> list[str]:
         with suppress(OSError, ValueError):
             found: list[str] = json.loads((self._folder / "layers.json").read_text("utf-8"))
             return found
@@ -159,8 +177,6 @@ class Partner:
     def close(self) -> None:
         """End it."""
         self._channel.close()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(0.5)
         self._process.kill()
         self._process.wait()
 
@@ -176,7 +192,7 @@ class Partner:
             self._kill("out-of-memory", f"it took more than {most:.1f} GiB of memory")
         if int(status.get("Threads", "0")) > self.limits["threads"]:
             self._kill("limit-exceeded", f"it started more than {self.limits['threads']} threads")
-        if time.monotonic() - self._counted > _COUNT_S:  # it reads all of /proc
+        if self._confined and time.monotonic() - self._counted > _COUNT_S:  # it reads all of /proc
             self._counted = time.monotonic()
             most = self.limits["processes"]
             if len(_family()) > most:
@@ -190,7 +206,7 @@ class Partner:
 
     def _kill(self, status: str, detail: str) -> NoReturn:
         self._process.kill()
-        for _ in range(_ROUNDS):  # a bomb forks between our reading and our killing
+        for _ in range(_ROUNDS if self._confined else 0):  # a bomb forks while we read and kill
             family = _family()
             for process in family:
                 with suppress(OSError):
@@ -198,7 +214,7 @@ class Partner:
             if not family:
                 break
         self._process.wait()
-        raise RunnerLost(status, detail)
+        raise RunnerLost(status, detail, self.name)
 
     def _end(self, detail: str | None) -> NoReturn:
         """Say how it ended by itself."""
@@ -209,13 +225,13 @@ class Partner:
         text = self.log()
         if code == -signal.SIGXFSZ:
             most = self.limits["file_bytes"] / 2**20
-            raise RunnerLost("limit-exceeded", f"it wrote more than {most:.0f} MiB")
+            raise RunnerLost("limit-exceeded", f"it wrote more than {most:.0f} MiB", self.name)
         if code < 0:
-            raise RunnerLost("crashed", f"it died of {signal.Signals(-code).name}")
+            raise RunnerLost("crashed", f"it died of {signal.Signals(-code).name}", self.name)
         last = (text.strip().splitlines() or ["no output"])[-1]
         if "Traceback" in text:
-            raise RunnerLost("crashed", last)
-        raise RunnerLost("crashed", detail or f"it ended the process with status {code}")
+            raise RunnerLost("crashed", last, self.name)
+        raise RunnerLost("crashed", detail or f"it ended the process with status {code}", self.name)
 
 
 def _family() -> list[int]:

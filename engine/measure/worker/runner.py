@@ -46,8 +46,8 @@ class Runner:
 
     def __init__(self, job: Job) -> None:
         self.target: str = job["target"]
-        self._what: list[Job] = job["what"]
-        self._loaded: dict[int, callables.Bind] = {}
+        self._what: Job = job["what"]
+        self._code: callables.Bind | None = None
         self._calls: list[callables.Call] = []
         self._slots: list[tuple[list[Any], list[torch.Tensor]]] = []
         self._returned: dict[int, Any] = {}
@@ -55,6 +55,7 @@ class Runner:
         self._arena: Arena | None = None
         self._scratch = torch.empty(0)
         self.answers: dict[str, Callable[[Message, list[int]], Message]] = {
+            "ready": self._ready,
             "load": self._load,
             "open": self._open,
             "bind": self._bind,
@@ -65,9 +66,12 @@ class Runner:
             "store": self._store,
         }
 
-    def _load(self, message: Message, _files: list[int]) -> Message:
-        which = message["which"]
-        self._loaded[which] = callables.load(self._what[which], self.target)
+    def _ready(self, _message: Message, _files: list[int]) -> Message:
+        """Say that the walls stand and that none of the code behind them has run."""
+        return {}
+
+    def _load(self, _message: Message, _files: list[int]) -> Message:
+        self._code = callables.load(self._what, self.target)
         return {}
 
     def _open(self, message: Message, files: list[int]) -> Message:
@@ -86,10 +90,9 @@ class Runner:
 
     def _bind(self, message: Message, _files: list[int]) -> Message:
         """Tie code to the slots' arrays: ``offsets`` has a row for each slot."""
-        arena = self._arena
-        if arena is None:
-            raise RuntimeError("bind before open")
-        bind = self._loaded[message["which"]]
+        arena, bind = self._arena, self._code
+        if arena is None or bind is None:
+            raise RuntimeError("bind before load and open")
         count = message["input_count"]
         self._calls, self._slots, self._returned, self._plans = [], [], {}, {}
         for row in message["offsets"]:
@@ -128,6 +131,7 @@ class Runner:
     def _plan(self, message: Message, _files: list[int]) -> Message:
         """Remember an order of calls; ``graph`` asks for one CUDA graph of all of them."""
         slots, why = message["slots"], None
+        self._plans.pop(message["id"], None)  # a graph keeps what it allocated
         graph: Any = None
         returned: dict[int, Any] = {}
         if message["graph"]:

@@ -1,4 +1,4 @@
-"""One side of a match: a runner with one piece of its code bound, timed window by window."""
+"""One side of a match: a runner on the slots of a stage, timed window by window."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BUSY_S = 0.3
 
 
 class Window(NamedTuple):
-    """One window: nanoseconds of each call by the judge's clock and by the runner's."""
+    """One window: nanoseconds of all its calls by the judge's clock and by the runner's."""
 
     outer_ns: float
     inner_ns: float
@@ -30,7 +30,7 @@ class Window(NamedTuple):
 
 
 class Side:
-    """A runner with one piece of its code bound.
+    """A runner on the slots of a stage.
 
     Attributes:
         graph: Whether its windows are CUDA graphs.
@@ -38,28 +38,24 @@ class Side:
         threads: How many threads its process had once it was warm.
     """
 
-    def __init__(self, partner: Partner, which: int, stage: Stage, draw: random.Random) -> None:
+    def __init__(self, partner: Partner, stage: Stage, draw: random.Random) -> None:
+        """Open the stage's memory to the runner, and let it call its code once."""
         self._partner, self._stage, self._draw = partner, stage, draw
-        self._which = which
         self._plans: list[list[int]] = []
         self._spare = 0
         self.graph = False
         self.why: str | None = None
         self.threads = 0
+        stage.join(partner, timeout_s=CALL_S)
+        partner.ask("call", CALL_S, slot=0)
 
-    def prepare(self, calls: int, *, graph: bool, join: bool) -> None:
-        """Bind, warm up, and plan windows of some calls, each on slots and in an order of its own.
+    def plan(self, calls: int, *, graph: bool) -> None:
+        """Plan windows of some calls, each on slots and in an order of its own.
 
         Args:
             calls: At most as many as there are slots, less one that stays as it is.
             graph: Make each window one CUDA graph, where that is possible.
-            join: Open the memory first.
         """
-        if join:
-            self._stage.join(self._partner, self._which, timeout_s=CALL_S)
-        else:
-            self._stage.bind(self._partner, self._which, timeout_s=CALL_S)
-        self._partner.ask("call", CALL_S, slot=0)
         most = max(1, min(calls, self._stage.slots - 1))
         self._plans = []
         for at in range(_PLANS):
@@ -85,7 +81,7 @@ class Side:
         return statistics.median(times)
 
     def busy(self) -> float:
-        """Return how many cores it kept busy in a window, over at least a tenth of a second."""
+        """Return how many cores it kept busy, over windows of 0.3 s and more together."""
         wall, ticks = 0.0, 0
         while wall < _BUSY_S:
             self._partner.ask("wake", CALL_S)

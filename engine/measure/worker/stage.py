@@ -40,7 +40,7 @@ class Stage:
             self._blank(slot)
         self._settle()
 
-    def join(self, partner: Partner, which: int, *, timeout_s: float) -> None:
+    def join(self, partner: Partner, *, timeout_s: float) -> None:
         """Let a runner open the memory and tie its code to every slot."""
         files = () if self._arena.descriptor is None else (self._arena.descriptor,)
         partner.ask(
@@ -51,14 +51,9 @@ class Stage:
             handle=self._arena.handle,
             flush_bytes=self._flush_bytes,
         )
-        self.bind(partner, which, timeout_s=timeout_s)
-
-    def bind(self, partner: Partner, which: int, *, timeout_s: float) -> None:
-        """Tie another of a runner's pieces of code to every slot."""
         partner.ask(
             "bind",
             timeout_s,
-            which=which,
             specs=[*self.task.inputs, *self.task.outputs],
             offsets=self._layout.offsets,
             input_count=len(self.task.inputs),

@@ -11,7 +11,9 @@ import random
 import secrets
 import statistics
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from engine.measure.worker.partner import Partner, Refused, RunnerLost
@@ -21,6 +23,7 @@ from engine.measure.worker.task import Task
 
 Job = dict[str, Any]
 
+CANDIDATE = "candidate"
 _PROBES = 3
 _TRIALS = 5
 _EVERY = 3
@@ -38,9 +41,10 @@ def measure(job: Job, partners: dict[str, Partner]) -> Job:
     ``{"wrong": text}`` when a timed call was wrong.
     """
     try:
-        partners["candidate"].ask("load", CALL_S, which=0)
         return Match(job, partners).play()
     except RunnerLost as lost:
+        if lost.who != CANDIDATE:
+            raise RuntimeError(f"a baseline did not last: {lost.detail}") from lost
         return {"lost": {"status": lost.status, "detail": lost.detail}}
     except Refused as problem:
         return {"lost": {"status": "kernel-error", "detail": str(problem)}}
@@ -50,13 +54,15 @@ class Match:
     """Candidate against the best of its rivals, on one workload."""
 
     def __init__(self, job: Job, partners: dict[str, Partner]) -> None:
-        self._job, self._partners = job, partners
+        self._job = job
+        self._candidate = partners[CANDIDATE]
+        self._rivals = {name: one for name, one in partners.items() if name != CANDIDATE}
         self._task = Task(job, job["cases"][0])
         self._draw = random.Random(secrets.randbits(64))
         self._stage = self._staged(2)
         # A graph keeps every temporary of every call; calls that long are no launches anyway.
         self._graph = job["target"] == "cuda" and job["working_set_bytes"] < _LARGE
-        self.rejected: dict[str, str] = {}
+        self._rejected: dict[str, str] = {}
 
     def _staged(self, slots: int) -> Stage:
         return Stage(
@@ -69,35 +75,34 @@ class Match:
 
     def play(self) -> Job:
         """Choose slots and rival, then take windows in pairs until the time is up."""
-        candidate = self._side("candidate", 0)
-        candidate.prepare(1, graph=False, join=True)
+        candidate, rivals = self._loaded()
         first = self._series(candidate, _PROBES)
-        rivals = self._loaded()
-        times = [first, *(self._series(side, _PROBES) for side in rivals.values())]
+        times = [first, *self._timed_alone(rivals)]
         self._stage.close()
         self._stage = self._staged(self._calls(min(times)) + 1)
-        candidate = self._side("candidate", 0)
-        candidate.prepare(self._calls(first), graph=False, join=True)
+        candidate = self._side(self._candidate)
+        candidate.plan(self._calls(first), graph=False)
         eager = self._series(candidate, _TRIALS)
-        seen = self._compared(rivals)
+        seen = self._compared()
         best = min(seen, key=lambda name: seen[name]["graph_ns"] or seen[name]["eager_ns"])
-        rival = self._side(*self._where(best))
+        self._dismiss(*(name for name in self._rivals if name != best))
         graph = self._graph and seen[best]["graph_ns"] is not None
-        candidate.prepare(self._calls(eager), graph=graph, join=False)
+        candidate.plan(self._calls(eager), graph=graph)
         graph = candidate.graph
         fast = seen[best]["graph_ns"] if graph else seen[best]["eager_ns"]
-        rival.prepare(self._calls(fast), graph=graph, join=False)
+        rival = self._side(self._rivals[best])
+        rival.plan(self._calls(fast), graph=graph)
         result = self._pairs(candidate, rival)
         self._stage.close()
         return {
             **result,
             "rival": best,
             "rivals": seen,
-            "rejected": self.rejected,
+            "rejected": self._rejected,
             "graph": graph,
             "graph_why": candidate.why,
             "eager_ns": eager,
-            "layers": self._partners["candidate"].layers(),
+            "layers": self._candidate.layers,
         }
 
     def _calls(self, call_ns: float) -> int:
@@ -111,12 +116,8 @@ class Match:
         room = self._job["arena_bytes"] // each - 1
         return int(max(1, min(wanted, self._job["most_slots"], room)))
 
-    def _side(self, partner: str, which: int) -> Side:
-        return Side(self._partners[partner], which, self._stage, self._draw)
-
-    def _where(self, name: str) -> tuple[str, int]:
-        at = next(r for r in self._job["rivals"] if r["name"] == name)
-        return at["partner"], at["which"]
+    def _side(self, partner: Partner) -> Side:
+        return Side(partner, self._stage, self._draw)
 
     def _series(self, side: Side, count: int) -> float:
         """Return the median nanoseconds of a call, eagerly, over some windows."""
@@ -127,43 +128,65 @@ class Match:
             times.append(window.inner_ns / window.calls)
         return statistics.median(times)
 
-    def _loaded(self) -> dict[str, Side]:
-        """Return every rival that runs; one that does not is named with its reason."""
+    def _loaded(self) -> tuple[Side, dict[str, Side]]:
+        """Load all side by side: a baseline may need to be compiled first."""
+        with ThreadPoolExecutor() as pool:
+            candidate = pool.submit(self._first, self._candidate)
+            rivals = {name: pool.submit(self._first, one) for name, one in self._rivals.items()}
         found: dict[str, Side] = {}
-        joined: set[str] = set()
-        for one in self._job["rivals"]:
-            name, partner = one["name"], one["partner"]
-            try:
-                self._partners[partner].ask("load", CALL_S, which=one["which"])
-                side = self._side(partner, one["which"])
-                side.prepare(1, graph=False, join=partner not in joined)
-                joined.add(partner)
-                found[name] = side
-            except (Refused, RunnerLost) as problem:
-                self.rejected[name] = str(problem)[:300]
-        if not found:
-            name, why = next(iter(self.rejected.items()))
-            raise RuntimeError(f"no baseline runs; {name}: {why}")
+        for name, one in rivals.items():
+            with self._judged_by_itself(name):
+                found[name] = one.result()
+        return candidate.result(), found
+
+    def _first(self, partner: Partner) -> Side:
+        partner.load(CALL_S)
+        side = self._side(partner)
+        side.plan(1, graph=False)
+        return side
+
+    def _timed_alone(self, rivals: dict[str, Side]) -> list[float]:
+        found = []
+        for name, side in rivals.items():
+            with self._judged_by_itself(name):
+                found.append(self._series(side, _PROBES))
         return found
 
-    def _compared(self, rivals: dict[str, Side]) -> dict[str, Job]:
+    def _compared(self) -> dict[str, Job]:
         """Time every rival a little, by itself and in a CUDA graph."""
         found: dict[str, Job] = {}
-        joined: set[str] = set()
-        for name in rivals:
-            partner, which = self._where(name)
-            side = self._side(partner, which)
-            side.prepare(1, graph=False, join=partner not in joined)
-            joined.add(partner)
-            calls = self._calls(self._series(side, _PROBES))
-            side.prepare(calls, graph=False, join=False)
-            eager = self._series(side, _TRIALS)
-            graph = None
-            if self._graph:
-                side.prepare(calls, graph=True, join=False)
-                graph = self._series(side, _TRIALS) if side.graph else None
-            found[name] = {"eager_ns": eager, "graph_ns": graph}
+        for name, partner in tuple(self._rivals.items()):
+            with self._judged_by_itself(name):
+                side = self._side(partner)
+                side.plan(1, graph=False)
+                calls = self._calls(self._series(side, _PROBES))
+                side.plan(calls, graph=False)
+                eager = self._series(side, _TRIALS)
+                found[name] = {"eager_ns": eager, "graph_ns": self._in_graph(side, calls)}
         return found
+
+    @contextmanager
+    def _judged_by_itself(self, name: str) -> Iterator[None]:
+        """Let a rival that fails go, with its reason; the others stay."""
+        try:
+            yield
+        except (Refused, RunnerLost) as problem:
+            self._rejected[name] = str(problem)[:300]
+            self._dismiss(name)
+            if not self._rivals:
+                first, why = next(iter(self._rejected.items()))
+                raise RuntimeError(f"no baseline runs; {first}: {why}") from problem
+
+    def _dismiss(self, *names: str) -> None:
+        """Let rivals give back what they hold."""
+        for name in names:
+            self._rivals.pop(name).close()
+
+    def _in_graph(self, side: Side, calls: int) -> float | None:
+        if not self._graph:
+            return None
+        side.plan(calls, graph=True)
+        return self._series(side, _TRIALS) if side.graph else None
 
     def _pairs(self, candidate: Side, rival: Side) -> Job:
         sides = (candidate, rival)
@@ -195,7 +218,7 @@ class Match:
 
     def _grown(self, candidate: Side) -> int:
         with suppress(OSError, ValueError):
-            return self._partners["candidate"].thread_count() - candidate.threads
+            return self._candidate.thread_count() - candidate.threads
         return 0
 
 

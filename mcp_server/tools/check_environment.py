@@ -1,0 +1,32 @@
+"""check_environment: what this machine can build and measure."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from mcp.types import CallToolResult, ToolAnnotations
+
+from mcp_server.edge import compact, in_thread
+from mcp_server.results import EnvironmentResult
+from mcp_server.tools.arguments import Target
+
+TITLE = "Check what this machine can measure"
+ANNOTATIONS = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+
+
+async def check_environment(
+    target: Target = "auto",
+) -> Annotated[CallToolResult, EnvironmentResult]:
+    """Look at GPU, driver, compiler, torch, ncu and its counters, clocks, disk and other users.
+
+    Each line is ok, warning or failure, with its cure. A null environment.machine means that
+    nothing can be measured here until the failure is cured; recommend_fix works all the same.
+    """
+    from engine.actions.workplace import environment
+
+    found = await in_thread(lambda: environment(target, fresh=True))
+    broken = next((line for line in found.lines if line.status == "failure"), None)
+    follow = "bench_kernel(kernel=...)" if broken is None else f"{broken.cure or broken.found}"
+    return compact(EnvironmentResult(environment=found, next=(follow,)))
