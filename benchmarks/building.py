@@ -2,8 +2,9 @@
 
     python benchmarks/building.py            (a GPU machine: CUDA; else C++)
 
-Cold builds go into fresh folders. The floor of the row of configurations is what one takes, times
-their number, over the cores.
+Cold builds go into fresh folders. The floor of the row of configurations is the same compilers,
+started by hand, one on each core. Its efficiency is what one build takes, times their number, over
+the cores: below the efficiency of those compilers there is nothing that a build system could gain.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -57,15 +59,32 @@ def main() -> None:
                 cold, again = _seconds(work), _seconds(work)
                 _print(f"{variant.id}: cold, next to the compiler alone", cold, alone)
                 _print(f"{variant.id}: nothing to do", again, None)
-    with tempfile.TemporaryDirectory() as folder:
-        one = _seconds(lambda: build(place.subject, Path(folder), ["CONFIGURATION=-1"]))
-        sets = [[f"CONFIGURATION={n}"] for n in range(CONFIGURATIONS)]
-        many = _seconds(lambda: build_all(place.subject, Path(folder), sets))
-        _print(f"{CONFIGURATIONS} configurations", many, one * CONFIGURATIONS / cores)
-        print(f"parallel efficiency {one * CONFIGURATIONS / cores / many:.2f}")
+    _configurations(place, cores)
     _noop()
     if options.torch:
         _torch()
+
+
+def _configurations(place: Workplace, cores: int) -> None:
+    """Build many at once, then start the same compilers without us."""
+    with tempfile.TemporaryDirectory() as folder:
+        one = _seconds(lambda: build(place.subject, Path(folder), ["CONFIGURATION=-1"]))
+        sets = [[f"CONFIGURATION={n}"] for n in range(CONFIGURATIONS)]
+        started = time.perf_counter()
+        built = build_all(place.subject, Path(folder), sets)
+        many = time.perf_counter() - started
+        runs = [partial(_alone, one.command, f"{folder}/{n}") for n, one in enumerate(built)]
+        with ThreadPoolExecutor(cores) as pool:
+            alone = _seconds(lambda: list(pool.map(lambda run: run(), runs)))
+    _print(f"{CONFIGURATIONS} configurations, next to their compilers alone", many, alone)
+    whole = one * CONFIGURATIONS / cores
+    print(f"parallel efficiency {whole / many:.2f}, of the compilers alone {whole / alone:.2f}")
+
+
+def _alone(command: str, folder: str) -> None:
+    Path(folder).mkdir()
+    words = [*shlex.split(command), "-shared", "-o", f"{folder}/kernel.so"]
+    subprocess.run(words, cwd=folder, capture_output=True, check=True)
 
 
 def _by_itself(place: Workplace) -> float:
@@ -87,10 +106,12 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def _noop() -> None:
     argv = [sys.executable, "-c", "from engine.cli import main; main(['build', 'row_softmax'])"]
-    bare = [sys.executable, "-c", "import engine.cli.build, engine.actions.kernels"]
-    for _ in range(2):
-        times = [_seconds(partial(subprocess.run, a, capture_output=True)) for a in (argv, bare)]
+    bare = [sys.executable, "-c", "import engine.cli.build, engine.actions.building"]
+    empty = [sys.executable, "-c", "pass"]
+    runs = [partial(subprocess.run, words, capture_output=True) for words in (argv, bare, empty)]
+    times = [min(_seconds(run) for _ in range(5)) for run in runs]
     _print("kb build with nothing to do; floor: its imports", times[0], times[1])
+    _print("its imports; floor: an empty process", times[1], times[2])
 
 
 def _torch() -> None:

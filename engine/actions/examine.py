@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeVar
 
 from engine.actions import kernels
+from engine.actions.building import build_here
 from engine.actions.program import decision_program
 from engine.actions.workplace import Workplace
 from engine.decide.recommend import recommend
@@ -79,7 +80,7 @@ def examine(place: Workplace, workload: str, steps: Steps) -> Examined:
     """
     name = place.subject.variant.id
     seen = Examined(variant=name)
-    built = steps.run("build", name, lambda: kernels.build_here(place), _build)
+    built = steps.run("build", name, lambda: build_here(place), _build)
     seen = seen.model_copy(update={"build": built})
     if steps.failed:
         return seen

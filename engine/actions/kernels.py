@@ -1,11 +1,10 @@
-"""Build, check, bench and profile one variant of one kernel."""
+"""Check, bench and profile one variant of one kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import Literal
 
+from engine.actions.building import build_here
 from engine.actions.program import decision_program
 from engine.actions.stages import deeper_for
 from engine.actions.workplace import Workplace, prepare, workload_of
@@ -15,8 +14,6 @@ from engine.loading.kernels import variant_of
 from engine.measure.bench import BUDGET_S, Incumbent
 from engine.measure.bench import TIMEOUT_S as BENCH_TIMEOUT_S
 from engine.measure.bench import bench as time_variant
-from engine.measure.build import build as compile_variant
-from engine.measure.build import build_all as compile_all
 from engine.measure.check import TIMEOUT_S as CHECK_TIMEOUT_S
 from engine.measure.check import check as judge_variant
 from engine.measure.environment import Wanted
@@ -26,24 +23,6 @@ from engine.measure.sanitize import sanitize as look_closer
 from engine.model.measurement import Bench, Build, Check, Profile
 
 Verdict = Literal["incorrect", "invalid"]
-
-
-def build(kernel: str, variant: str | None = None, target: Wanted = "auto") -> Build:
-    """Compile a variant. A compiler error is a result; see ``prepare`` for what is raised."""
-    return build_here(prepare(kernel, variant, target))
-
-
-def build_configurations(
-    kernel: str,
-    macros: Mapping[str, Sequence[str]],
-    variant: str | None = None,
-    target: Wanted = "auto",
-) -> list[Build]:
-    """Compile every combination of some macros' values, side by side."""
-    place = prepare(kernel, variant, target)
-    pairs = [[f"{name}={value}" for value in values] for name, values in macros.items()]
-    found = compile_all(place.subject, place.build_root, list(product(*pairs)))
-    return [_cured(built) for built in found]
 
 
 def check(
@@ -133,19 +112,6 @@ def profile(
     if timed.candidate_us is None or timed.verdict == "incorrect":
         return timed
     return profile_here(place, build_here(place), timed)
-
-
-def build_here(place: Workplace) -> Build:
-    """Compile in a place that was prepared; a known failure brings its own cure."""
-    return _cured(compile_variant(place.subject, place.build_root))
-
-
-def _cured(built: Build) -> Build:
-    found = find_symptoms(decision_program(), built.error) if built.error else []
-    if not found:
-        return built
-    cure = " ".join(part for part in (found[0]["note"], found[0]["cure"]) if part)
-    return built.model_copy(update={"cure": f"{found[0]['symptom']}: {cure}"})
 
 
 def check_here(

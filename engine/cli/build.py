@@ -27,7 +27,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the build; return 1 when it failed."""
-    from engine.actions.kernels import build, build_configurations
+    from engine.actions.building import build, build_configurations
     from engine.cli.output import print_json, print_lines
 
     if not options.define:

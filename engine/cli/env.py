@@ -19,7 +19,8 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Print a line for each thing; return 1 when something needed is missing."""
     from engine.actions.workplace import environment
-    from engine.cli.output import print_environment, print_json
+    from engine.cli.output import print_json
+    from engine.cli.screen import print_environment
 
     found = environment(options.target, fresh=True)
     if options.json:

@@ -21,7 +21,8 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Print each step as it happens, then the comparison; or one JSON object."""
     from engine.actions.triage import silent, triage
-    from engine.cli.output import print_json, triage_end, watch
+    from engine.cli.output import print_json
+    from engine.cli.screen import triage_end, watch
 
     with watch(quiet=options.json) as report:
         result = triage(

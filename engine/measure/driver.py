@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_PARAMETERS = Path("/proc/driver/nvidia/params")
+_PROC = Path("/proc/driver/nvidia")
+_PARAMETERS, _VERSION, _GPUS = _PROC / "params", _PROC / "version", _PROC / "gpus"
 
 
 class Gpu(NamedTuple):
@@ -66,7 +67,20 @@ def driver() -> Driver | None:
 
 
 def identity() -> str:
-    """Return what changes when another driver or other GPUs are there; empty without a driver."""
+    """Return what changes when another driver or other GPUs are there; empty without a driver.
+
+    Linux says it in files; where it does not, as in WSL, the library is started for it.
+    """
+    try:
+        texts = [
+            path.read_text("utf-8") for path in (_VERSION, *sorted(_GPUS.glob("*/information")))
+        ]
+    except OSError:
+        return _identity_by_library()
+    return " ".join([*texts, os.environ.get("CUDA_VISIBLE_DEVICES", "all")])
+
+
+def _identity_by_library() -> str:
     try:
         with _library() as nvml:
             gpus = map(nvml.nvmlDeviceGetHandleByIndex, range(nvml.nvmlDeviceGetCount()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from functools import cache
 
 
 def find_cxx() -> str | None:
@@ -36,6 +37,7 @@ def find_ninja() -> str | None:
     return shutil.which("ninja", path=BIN_DIR) or shutil.which("ninja")
 
 
+@cache
 def version_of(program: str) -> str:
     """Return the line of ``--version`` that holds the version."""
     done = subprocess.run(

@@ -26,7 +26,7 @@ async def build_kernel(
     stack and shared memory of each kernel. A compiler error is a result, in build.error, with a
     cure. Writes only to the project's .kb folder; an unchanged source is not compiled again.
     """
-    from engine.actions.kernels import build
+    from engine.actions.building import build
 
     built = await in_thread(lambda: build(kernel, variant, target))
     shown = built.model_copy(

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from broken import make
 
-from engine.actions.kernels import build, build_configurations
+from engine.actions.building import build, build_configurations
 from engine.errors import EnvironmentGapError
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from broken import make
 
-from engine.actions.kernels import build, check, profile
+from engine.actions.building import build
+from engine.actions.kernels import check, profile
 from engine.actions.recommend import recommend
 from engine.actions.triage import triage
 from engine.actions.workplace import environment

@@ -1,0 +1,98 @@
+"""Everything that a terminal gets in colour. The only module that imports rich."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.text import Text
+
+from engine.actions.examine import Report
+from engine.cli.output import print_lines
+from engine.model.measurement import Environment
+from engine.model.session import Step
+from engine.model.triage import Triage
+from engine.render.answers import answer_lines
+from engine.render.units import duration
+
+_MARKS = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "failure": ("NO", "bold red")}
+_WIDTH = 22
+
+
+def print_environment(found: Environment) -> None:
+    """Print a line for each thing that was looked at."""
+    console = Console(highlight=False, soft_wrap=True)
+    for line in found.lines:
+        console.print(_row(line.status, line.name, line.found))
+        if line.cure:
+            console.print(Text(f"     cure: {line.cure}"))
+
+
+@contextmanager
+def watch(*, quiet: bool) -> Iterator[Report]:
+    """Yield a reporter: live on a terminal, a plain line for each finished step in a pipe."""
+    console = Console(highlight=False, soft_wrap=True)
+    live = console.status("starting") if console.is_terminal and not quiet else None
+
+    def report(name: str, variant: str | None, step: Step | None) -> None:
+        what = f"{name} {variant}" if variant else name
+        if step is None:
+            if live:
+                live.update(f"{what} ...")
+            return
+        console.print(_row(step.status, what, f"{step.found} ({step.seconds:.1f} s)"))
+        if step.cure:
+            console.print(Text(f"     cure: {step.cure}"))
+
+    if live is None:
+        yield report
+    else:
+        with live:
+            yield report
+
+
+def triage_end(result: Triage) -> None:
+    """Print the answers in full, the comparison, and where the record is."""
+    for seen in result.examined[:1]:
+        if seen.profile:
+            print_lines(["", "Evidence", *(f"  {line}" for line in seen.profile.evidence)])
+        if seen.answer:
+            print_lines(["", *answer_lines(seen.answer.model_dump())])
+    print_lines(["", *_comparison(result)])
+
+
+def _comparison(result: Triage) -> Iterator[str]:
+    for seen in result.examined:
+        if seen.bench and seen.bench.candidate_us and seen.bench.interval:
+            low, high = seen.bench.interval
+            time = duration(seen.bench.candidate_us)
+            speed = f"{seen.bench.speedup:.3g}x of torch [{low:.3g}, {high:.3g}]"
+            yield f"{seen.variant:14} {time:>10}  {speed}"
+    if result.followed:
+        yield from _followed(result)
+    if result.session:
+        yield f"recorded in {result.session}; kb session show prints it"
+    yield f"{result.outcome} in {result.seconds:.1f} s"
+
+
+def _followed(result: Triage) -> Iterator[str]:
+    done = result.followed
+    if done is None:
+        return
+    low, high = done.interval
+    word = "confirmed" if done.confirmed else "not confirmed"
+    gain = done.predicted
+    price = f"predicted {gain.point:.3g}x [{gain.low:.3g}, {gain.high:.3g}], " if gain else ""
+    yield (
+        f"{', '.join(done.fixes)} applied as {done.after}: "
+        f"{price}measured {done.measured:.3g}x [{low:.3g}, {high:.3g}], {word}"
+    )
+    for decision in result.decisions:
+        if decision.falsifier:
+            yield f"  {decision.bottleneck}: falsifier {decision.falsifier}"
+
+
+def _row(status: str, what: str, found: str) -> Text:
+    mark, style = _MARKS[status]
+    return Text.assemble((f"{mark:3}", style), (f" {what:{_WIDTH}} ", "bold"), found)
