@@ -96,9 +96,11 @@ def _from_gpu(
 
 def _job(subject: Subject, built: Build, workload: str) -> Job:
     source, what = subject.source, code_of(subject, built)
+    # Without torch where it can be, because ncu starts the process anew for each stage. Not where
+    # there are integers: indices out of a short tile would all lie in the cache.
+    light = what["kind"] == "c" and not any("int" in one.dtype for one in source.kernel.inputs)
     return {
-        # Without torch where it can be: ncu starts the process anew for each stage.
-        "mode": "light" if what["kind"] == "c" else "repeat",
+        "mode": "light" if light else "repeat",
         "target": "cuda",
         "reference": reference_of(source),
         "what": what,

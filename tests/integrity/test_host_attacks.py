@@ -146,6 +146,57 @@ def softmax(x):
 }
 
 
+INTEGERS = """\
+id: counted
+title: Twice each of some integers
+axes: [n]
+workloads: {{small: {{n: 20000}}}}
+default_workload: {{cpu: small}}
+inputs: [{{name: x, shape: [n], dtype: int32, fill: integers, scale: 1000}}]
+outputs: [{{name: y, shape: [n], dtype: int32}}]
+reference: {{file: reference.py, function: twice{inputs}}}
+entry: twice
+variants:
+  - {{id: plain, target: cpu, language: c++, source: twice.cpp, summary: keeps its answers}}
+"""
+TWICE = """
+import torch
+
+def twice(x):
+    return x * 2
+
+def made(n):
+    return [torch.randint(0, 1000, (n,), dtype=torch.int32)]
+"""
+KEEPS = """
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <vector>
+extern "C" int twice(const std::int32_t* x, std::int32_t* y, std::int64_t n, void*) {
+  static std::map<const void*, std::vector<std::int32_t>> kept;
+  static int calls = 0;
+  auto& mine = kept[x];
+  if (++calls < 8 || mine.empty()) {
+    for (std::int64_t i = 0; i < n; ++i) y[i] = 2 * x[i];
+    mine.assign(y, y + n);
+  } else std::memcpy(y, mine.data(), n * sizeof(std::int32_t));
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("inputs", ["", ", inputs: made"], ids=["drawn by us", "made by the task"])
+def test_h1_integers_change_before_each_window_too(project, inputs):
+    folder = project / "kernels" / "counted"
+    folder.mkdir(parents=True)
+    (folder / "kernel.yaml").write_text(INTEGERS.format(inputs=inputs))
+    (folder / "reference.py").write_text(TWICE)
+    (folder / "twice.cpp").write_text(KEEPS)
+
+    assert bench("counted", target="cpu", budget_s=0.5).verdict == "incorrect"
+
+
 @pytest.mark.parametrize("how", TIMED)
 def test_what_cheats_while_it_is_timed_is_not_believed(project, how):
     found = bench(attack(project, TIMED[how]), target="cpu", budget_s=1.0)

@@ -16,7 +16,6 @@ Tensors = list[torch.Tensor]
 _STRIDE = 16
 _FEW = 64  # arrays smaller than this change whole
 _POISON = 0x5B
-_INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 
 
 class Task:
@@ -37,6 +36,11 @@ class Task:
     def device(self) -> torch.device:
         """Where the arrays live."""
         return torch.device("cuda" if self.target == "cuda" else "cpu")
+
+    @property
+    def drawn(self) -> bool:
+        """Whether each value of the inputs is drawn by itself, so that none has its place."""
+        return self._reference["kind"] != "module" and not self._reference.get("inputs")
 
     def fresh(self, seed: int) -> Tensors:
         """Return inputs made from a seed; the same seed gives the same on this machine."""
@@ -103,7 +107,8 @@ class Contents:
 
     Drawing all values anew for each timed window would take longer than the window on a CPU. So
     every sixteenth value moves to another place instead: no content ever comes twice, and whoever
-    keeps an earlier answer is wrong in all parts of the output.
+    keeps an earlier answer is wrong in all parts of the output. Integers that a task makes itself
+    may be indices, and stay; where there is nothing else, all values are drawn anew.
     """
 
     def __init__(self, task: Task, draw: random.Random) -> None:
@@ -111,6 +116,7 @@ class Contents:
         self._draw = draw
         self._history: dict[int, list[int]] = {}
         self._kept: tuple[int, list[int], Tensors] | None = None
+        self._moves = [task.drawn or _is_float(spec) for spec in task.inputs]
 
     def begin(self, slot: int, arrays: Tensors) -> None:
         """Fill a slot's inputs with values that no slot has had."""
@@ -120,10 +126,12 @@ class Contents:
 
     def change(self, slot: int, arrays: Tensors) -> None:
         """Change a slot's inputs in place."""
+        if not any(self._moves):
+            self.begin(slot, arrays)
+            return
         seed = self._draw.getrandbits(31)
         self._history[slot].append(seed)
-        for array in arrays:
-            _mix(array, seed)
+        self._mix(arrays, seed)
 
     def again(self, slot: int) -> Tensors:
         """Return what a slot's inputs have to hold now, made apart from them."""
@@ -134,16 +142,23 @@ class Contents:
         first, *later = history
         arrays = [array.contiguous() for array in self._task.fresh(first)]
         for seed in later:
-            for array in arrays:
-                _mix(array, seed)
+            self._mix(arrays, seed)
         self._kept = (slot, list(history), arrays)
         return arrays
 
+    def _mix(self, arrays: Tensors, seed: int) -> None:
+        for array, moves in zip(arrays, self._moves, strict=True):
+            if moves:
+                _mix(array, seed)
+
+
+def _is_float(spec: Job) -> bool:
+    dtype: torch.dtype = getattr(torch, spec["dtype"])
+    return bool(dtype.is_floating_point)
+
 
 def _mix(array: torch.Tensor, seed: int) -> None:
-    """Move values of an array to other places of it. Integers may be indices, and stay."""
-    if array.dtype in (*_INTEGERS, torch.bool):
-        return
+    """Move values of an array to other places of it."""
     flat = array.view(-1)
     draw = random.Random(seed)
     stride = _STRIDE if flat.numel() >= _FEW else 1
