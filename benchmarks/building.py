@@ -21,29 +21,28 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from engine.actions.workplace import Workplace, prepare
+from engine.actions.workplace import Workplace, prepare, prepared
+from engine.loading.kernels import load_folder
 from engine.measure.build import build, build_all
 from engine.measure.jobs import worker_python
+from engine.model.base import Target
+from engine.model.kernel import Variant
 
 TORCH = """
 import sys, time
 from torch.utils.cpp_extension import load
 started = time.perf_counter()
-load(name="bench_ext", sources=[sys.argv[1]], build_directory=sys.argv[2], verbose=False)
+load(name="bench_ext", sources=sys.argv[2:], build_directory=sys.argv[1], verbose=False)
 print(time.perf_counter() - started)
 """
-EXTENSION = """
-#include <torch/extension.h>
-torch::Tensor twice(torch::Tensor x) { return x * 2; }
-PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("twice", &twice); }
-"""
+BINDINGS = Path(__file__).parent / "bindings" / "scale"
 CONFIGURATIONS = 32
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--torch", action="store_true", help="torch's loader too: minutes")
+    parser.add_argument("--bindings", action="store_true", help="torch's loader too: minutes")
     options = parser.parse_args()
     place = prepare("row_softmax", None, "auto")
     target = place.subject.machine.target
@@ -61,8 +60,8 @@ def main() -> None:
                 _print(f"{variant.id}: nothing to do", again, None)
     _configurations(place, cores)
     _noop()
-    if options.torch:
-        _torch()
+    if options.bindings:
+        _bindings(target)
 
 
 def _configurations(place: Workplace, cores: int) -> None:
@@ -114,13 +113,32 @@ def _noop() -> None:
     _print("its imports; floor: an empty process", times[1], times[2])
 
 
-def _torch() -> None:
+def _bindings(target: Target) -> None:
+    """Build one operation with bindings whose headers are large; torch's loader is the peer."""
+    source = load_folder(BINDINGS)
+    for variant in source.kernel.variants:
+        if variant.target == target and variant.compiled:
+            place = prepared(source, variant.id, target)
+            with tempfile.TemporaryDirectory() as folder:
+                work = partial(build, place.subject, Path(folder))
+                cold = _seconds(work)
+                built = work()
+            if built.error:
+                print(f"{variant.id}: {built.error}")
+                continue
+            torch = _torch(variant) if variant.binding == "torch-extension" else None
+            _print(
+                f"{variant.binding}: cold{', next to torch itself' if torch else ''}", cold, torch
+            )
+
+
+def _torch(variant: Variant) -> float:
+    """Return the seconds that torch's own loader takes for a variant's files."""
+    files = [str(BINDINGS / name) for name in (variant.source, *variant.also)]
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "ext.cpp"
-        source.write_text(EXTENSION, encoding="utf-8")
-        argv = [worker_python(), "-c", TORCH, str(source), folder]
+        argv = [worker_python(), "-c", TORCH, folder, *files]
         done = subprocess.run(argv, capture_output=True, text=True, check=True)
-        _print("torch.utils.cpp_extension.load of one line", float(done.stdout), None)
+    return float(done.stdout)
 
 
 def _print(what: str, seconds: float, floor: float | None) -> None:

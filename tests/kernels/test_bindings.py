@@ -1,0 +1,49 @@
+"""One kernel in every language and with every binding; each is built, judged and timed."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from engine.actions.building import build
+from engine.actions.kernels import bench
+from engine.actions.workplace import environment
+
+SCALE = Path(__file__).parents[2] / "benchmarks" / "bindings" / "scale"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A project with the kernel; what is built in it serves all tests of this file."""
+    root = tmp_path_factory.mktemp("bindings")
+    shutil.copytree(SCALE, root / "kernels" / "scale")
+    yield root
+    shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.mark.parametrize("variant", ["packed", "extension", "script"])
+def test_every_binding_is_judged_and_timed_on_a_cpu(made, monkeypatch, variant):
+    monkeypatch.chdir(made)
+    found = bench("scale", variant, "cpu", budget_s=0.3)
+
+    assert found.verdict not in ("incorrect", "invalid"), found.detail
+    assert found.candidate_us
+
+
+def test_what_binds_a_kernel_is_not_built_again(made, monkeypatch):
+    monkeypatch.chdir(made)
+    build("scale", "packed", "cpu")
+
+    assert build("scale", "packed", "cpu").status == "cached"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("variant", ["packed", "extension", "triton"])
+def test_every_binding_is_judged_and_timed_on_a_gpu(made, monkeypatch, variant):
+    monkeypatch.chdir(made)
+    if environment("cuda").machine is None:
+        pytest.skip("no GPU that torch sees, or no nvcc")
+    found = bench("scale", variant, "cuda", budget_s=0.5)
+
+    assert found.verdict not in ("incorrect", "invalid"), found.detail
+    assert found.timing == "graph"
