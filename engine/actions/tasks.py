@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from engine.actions.building import build_here
 from engine.actions.kernels import bench_place, untimed
-from engine.actions.workplace import environment, prepared, project, required, workload_of
-from engine.decide.policy import complaints
+from engine.actions.workplace import (
+    Workplace,
+    environment,
+    prepared,
+    project,
+    required,
+    workload_of,
+)
+from engine.decide.policy import complaints, only_libraries
 from engine.errors import BadValueError
 from engine.loading.flashinfer import from_flashinfer
 from engine.loading.imported import KernelFiles
 from engine.loading.kernels import load_folder
 from engine.measure.bench import BUDGET_S
 from engine.measure.environment import Wanted
+from engine.measure.profile import launched
 from engine.measure.tasks import from_kernelbench
 from engine.model.base import Target
 from engine.model.measurement import Bench
@@ -58,8 +67,16 @@ def bench_task(
         cure = "let the kernel fail where it fails; a candidate replaces the task's own model"
         return untimed(place, name, "invalid", wrong[0], cure, 0.0)
     timed = bench_place(place, workload, timeout_s, budget_s)
-    warnings = (*timed.warnings, *files.warnings, *doubtful)
+    warnings = (*timed.warnings, *files.warnings, *(doubtful or _launched(place, timed)))
     return timed.model_copy(update={"warnings": warnings})
+
+
+def _launched(place: Workplace, timed: Bench) -> list[str]:
+    """Look at the kernels of what is fast: text that mentions a kernel need not launch it."""
+    if timed.verdict != "faster" or timed.target != "cuda":
+        return []
+    said = only_libraries(launched(place.subject, build_here(place), timed.workload))
+    return [said] if said else []
 
 
 def task_files(task: Path, candidate: Path, workloads: Path | None, target: Target) -> KernelFiles:

@@ -1,14 +1,33 @@
-"""What a Python candidate's text gives away: it needs no run to see that it computes nothing."""
+"""Whose work a candidate's is: by its text, and by the kernels that it launches."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 _OWN_KERNELS = (
     *("triton", "load_inline", "cpp_extension", "RawKernel", "ElementwiseKernel", "cutlass"),
     *("tilelang", "numba", "CDLL", "tvm_ffi", "cuda.compile", "nvrtc", "cute"),
 )
+_LIBRARIES = (
+    *("at::", "cublas", "cudnn", "nvjet", "gemv", "xmma_gemm", "sgemm_", "dgemm_", "hgemm_"),
+    *("s16816gemm", "s1688gemm", "splitKreduce", "pytorch_flash::", "fmha_cutlass", "cunn_"),
+    *("triton_poi_", "triton_per_", "triton_red_", "triton_tem_"),
+)
+"""In the names of kernels of torch, of torch.compile and of the libraries that they call."""
+
+
+def only_libraries(kernels: Iterable[str]) -> str | None:
+    """Say that whoever launched these kernels launched none of its own.
+
+    Args:
+        kernels: Their names, as a profiler shows them.
+    """
+    names = [name for name in kernels if not name.startswith(("Memcpy", "Memset"))]
+    if not names or not all(any(word in name for word in _LIBRARIES) for name in names):
+        return None
+    shown = ", ".join(sorted(name[:60] for name in names)[:3])
+    return f"all kernels that it launches are the library's: {shown}"
 
 
 def complaints(text: str) -> tuple[list[str], list[str]]:

@@ -125,12 +125,24 @@ def _launch_matters(timed: Bench) -> bool:
     return timed.eager_us > _LAUNCH_MATTERS * timed.candidate_us
 
 
-def _timeline(subject: Subject, built: Build, workload: str, timeout_s: float) -> dict[str, Any]:
-    """Return what torch's profiler says of the calls: launches, gaps, names."""
+def launched(subject: Subject, built: Build, workload: str) -> Sequence[str]:
+    """Return the names of the kernels that a variant launches, as torch's profiler sees them."""
+    found = _calls(subject, built, workload, TIMEOUT_S)
+    return tuple(found["kernels"]) if found else ()
+
+
+def _calls(subject: Subject, built: Build, workload: str, timeout_s: float) -> Job | None:
+    """Return what torch's profiler saw of some calls. See ``engine.measure.worker.timeline``."""
     job = {**_job(subject, built, workload), "mode": "timeline", "times": _TIMELINE_CALLS}
     with scratch_folder() as folder:
         found = run_job(job, folder, timeout_s=timeout_s).result
-    if found is None or not found["kernels"]:
+    return found if found and found["kernels"] else None
+
+
+def _timeline(subject: Subject, built: Build, workload: str, timeout_s: float) -> dict[str, Any]:
+    """Return what torch's profiler says of the calls: launches, gaps, names."""
+    found = _calls(subject, built, workload, timeout_s)
+    if found is None:
         return {"metrics": {}, "evidence": []}
     call, busy = found["call_us"], found["kernels_us"]
     metrics = {
