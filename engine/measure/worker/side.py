@@ -13,6 +13,8 @@ from engine.measure.worker.stage import Stage
 from engine.measure.worker.task import Tensors
 
 CALL_S = 60.0
+_PATIENCE = 50
+_PATIENCE_S = 10.0
 _PLANS = 2
 _WARM = 5
 _BUSY_S = 0.3
@@ -46,6 +48,7 @@ class Side:
         self.graph = False
         self.why: str | None = None
         self.threads = 0
+        self._timeout_s = CALL_S
         stage.join(partner, timeout_s=CALL_S)
         partner.ask("call", CALL_S, slot=0)
 
@@ -58,6 +61,7 @@ class Side:
         """
         most = max(1, min(calls, self._stage.slots - 1))
         self._plans = []
+        self._timeout_s = CALL_S
         for at in range(_PLANS):
             plan = self._draw.sample(range(self._stage.slots), most)
             answer = self._partner.ask("plan", CALL_S, id=at, slots=plan, graph=graph)
@@ -99,7 +103,8 @@ class Side:
         self._stage.renew([*plan, self._spare])
         self._partner.ask("wake", CALL_S)
         start = time.monotonic()
-        outer, answer = self._partner.timed("go", CALL_S, plan=at)
+        outer, answer = self._partner.timed("go", self._timeout_s, plan=at)
+        self._timeout_s = max(_PATIENCE_S, _PATIENCE * outer / 1e9)  # it has shown what it takes
         inner = float(answer["inner_ns"])
         return Window(outer, inner, len(plan), start, time.monotonic()), plan
 

@@ -1,0 +1,62 @@
+"""A candidate that ends in the middle of being timed: a status, a cure, and the next one works."""
+
+import pytest
+from attacks import attack
+
+from engine.actions.kernels import bench
+
+HONEST = "  honest(x, y, rows, cols);\n"
+HONEST_CUDA = "  honest(x, y, rows, cols, stream);\n"
+LATE = "  static int calls = 0;\n  if (++calls > 60) {{ {} }}\n"
+
+ON_A_CPU = {
+    "aborts": ("std::abort();", "SIGABRT"),
+    "is killed": ("kill(getpid(), SIGKILL);", "SIGKILL"),
+    "reads nothing": ("return *static_cast<volatile int*>(nullptr);", "SIGSEGV"),
+    "never returns": ("for (volatile long n = 0;; n = n + 1) {}", "did not finish within"),
+    "leaves": ("std::exit(0);", "ended the process with status 0"),
+    "reports an error": ("return 7;", "returned 7"),
+}
+
+# After an endless kernel only the end of its process frees the GPU.
+ON_A_GPU = {
+    "is killed": ("kill(getpid(), SIGKILL);", "SIGKILL"),
+    "reads nothing": ("rows_kernel<<<rows, 256, 0, stream>>>(nullptr, y, int(cols));", "CUDA"),
+    "never returns": ("endless<<<1, 1, 0, stream>>>(y);", "did not finish within"),
+    "takes all memory": (
+        "void* p; for (std::size_t n = 1ull << 34; n > 1024; n /= 2)"
+        " while (!cudaMalloc(&p, n)) {} return cudaErrorMemoryAllocation;",
+        "returned 2",
+    ),
+}
+ENDLESS = "__global__ void endless(volatile float* y) { while (y[0] != 12345.0f) {} }\n"
+
+
+@pytest.mark.parametrize("how", ON_A_CPU)
+def test_an_end_while_it_is_timed_is_a_status(project, how):
+    what, word = ON_A_CPU[how]
+    found = bench(attack(project, LATE.format(what) + HONEST), target="cpu", budget_s=1.0)
+
+    assert found.verdict == "invalid"
+    assert word in found.detail
+    assert found.cure
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("how", ON_A_GPU)
+def test_a_gpu_outlives_whoever_ends_on_it(project, how):
+    what, word = ON_A_GPU[how]
+    name = attack(project, LATE.format(what) + HONEST_CUDA, cuda=True)
+    source = project / "kernels" / name / "candidate.cu"
+    text = (
+        source.read_text()
+        .replace('extern "C"', f'{ENDLESS}extern "C"')
+        .replace("#include <map>", "#include <map>\n#include <signal.h>")
+    )
+    source.write_text(text)
+    found = bench(name, target="cuda", budget_s=1.0)
+    after = bench("row_softmax", "warp", "cuda", "medium", budget_s=0.5)
+
+    assert found.verdict == "invalid", found
+    assert word in found.detail
+    assert after.verdict not in ("incorrect", "invalid"), after.detail
