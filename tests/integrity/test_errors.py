@@ -36,19 +36,24 @@ def subject():
     return Subject(source, variant_of(source.kernel, "cuda"), machine)
 
 
-def raw(candidate_ns, rival_ns, *, inner=1.0, calls=4, count=40, noise=0.0, seed=1, start=0.0):
-    """Windows of two sides, each of ``calls`` calls, 20 us longer by the judge's clock."""
+def raw(
+    candidate_ns, rival_ns, *, inner=1.0, calls=4, count=40, noise=0.0, seed=1, start=0.0, way=0.0
+):
+    """Windows of two sides, each of ``calls`` calls, 20 us longer by the judge's clock.
+
+    ``way`` is how much longer still the candidate's are, nanoseconds.
+    """
     draw = random.Random(seed)
 
-    def windows(call_ns, share):
+    def windows(call_ns, share, way=0.0):
         found = []
         for at in range(count):
             took = call_ns * calls * draw.lognormvariate(0.0, noise)
-            found.append([took + 2e4, took * share, calls, start + at, start + at + 0.5])
+            found.append([took + 2e4 + way, took * share, calls, start + at, start + at + 0.5])
         return found
 
     return {
-        "candidate": windows(candidate_ns, inner),
+        "candidate": windows(candidate_ns, inner, way),
         "rival_times": windows(rival_ns, 1.0),
         "warm_ns": [candidate_ns, rival_ns],
         "busy": 1.0,
@@ -145,6 +150,21 @@ def test_m6_a_kernel_against_itself_is_inconclusive():
     ]
 
     assert verdicts.count("inconclusive") >= 190
+
+
+@pytest.mark.parametrize("way", [-7e3, 7e3])
+@pytest.mark.parametrize("noise", [0.0, 0.005])
+def test_m6_another_way_to_another_process_is_no_gain_and_no_loss(way, noise):
+    found = judged(raw(1e5, 1e5, calls=3, way=way, noise=noise), workload="medium")
+
+    assert found.verdict == "inconclusive"
+
+
+def test_h9_a_way_that_is_not_known_is_never_a_gain():
+    """0.3 ms windows, of which the candidate's clock leaves out what the way may take."""
+    found = judged(raw(1e5, 1e5, calls=3, inner=0.97), workload="medium")
+
+    assert found.verdict == "inconclusive"
 
 
 def test_m6_three_percent_are_found_in_noise_of_two():
