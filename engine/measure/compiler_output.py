@@ -30,6 +30,7 @@ _PTXAS_FRAME = re.compile(
 )
 _PTXAS_USED = re.compile(r"Used (?P<registers>\d+) registers(?:.*?, (?P<smem>\d+) bytes smem)?")
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.DOTALL)
+_HALF_REGISTER = 8
 _LOOP_HEAD = re.compile(r"\b(?:for|while)\s*\(")
 
 
@@ -52,7 +53,8 @@ def loops_of(report: str, source: Path) -> tuple[Loop, ...]:
 
     The compiler may place a remark at a loop's head, its pragma or its body: each is counted for
     the smallest loop around it. A loop that was vectorised once counts as vectorised, since what
-    stays scalar beside it is its tail. Outer loops never vectorise and are left out; the nesting of
+    stays scalar beside it is its tail; vectors of half a register, which gcc makes of strided loads
+    and of sums in strict order, do not count. Outer loops never vectorise and are left out; the nesting of
     the source tells them apart, the report does not.
     """
     nest = _nest(source.read_text(encoding="utf-8", errors="replace"))
@@ -66,7 +68,9 @@ def loops_of(report: str, source: Path) -> tuple[Loop, ...]:
         if place is None:
             continue
         if text.startswith(("loop vectorized", "vectorized loop")):
-            if place not in found or not found[place].vectorized:
+            if _narrow(text):
+                found.setdefault(place, Loop(line=place, vectorized=False, reason=text))
+            elif place not in found or not found[place].vectorized:
                 found[place] = Loop(line=place, vectorized=True, reason=text)
         elif text.startswith("couldn't vectorize loop"):
             why = _reason(lines[at + 1 : at + 2])
@@ -74,6 +78,11 @@ def loops_of(report: str, source: Path) -> tuple[Loop, ...]:
         elif text.startswith("loop not vectorized"):
             found.setdefault(place, Loop(line=place, vectorized=False, reason=text))
     return tuple(found[line] for line in sorted(found))
+
+
+def _narrow(text: str) -> bool:
+    used = re.search(r"using (\d+) byte vectors", text)
+    return used is not None and int(used[1]) <= _HALF_REGISTER
 
 
 def _reason(following: list[str]) -> str:

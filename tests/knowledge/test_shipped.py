@@ -13,14 +13,15 @@ from engine.decide.conditions import holds
 from engine.decide.diagnose import verdict
 from engine.decide.gates import walk
 from engine.graph.flatten import flatten
-from engine.loading.kernels import load_kernel
+from engine.loading.kernels import load_folder
 from engine.loading.paths import shipped
 from engine.model.condition import comparisons
 from engine.record.sessions import read, sessions
 
 CASES = [(b, case) for b in knowledge().bottlenecks for case in b.cases]
 ROWS = {row["id"]: row for row in rows()}
-KERNEL = load_kernel("row_softmax", Path(shipped("kernels")).parent)
+KERNELS = [load_folder(path) for path in sorted(Path(shipped("kernels")).iterdir())]
+VARIANTS = [(source, variant) for source in KERNELS for variant in source.kernel.variants]
 HEADER = ["kernel", "shapes", "launch", "shared", "work", "roof", "tolerance", "measured"]
 
 
@@ -62,26 +63,31 @@ def test_every_threshold_says_why_and_where_from():
     assert all(t.why and t.sources for t in knowledge().thresholds.thresholds)
 
 
-def header(variant):
-    lines = (KERNEL.folder / variant.source).read_text().splitlines()
+every_variant = pytest.mark.parametrize(
+    ("source", "variant"), VARIANTS, ids=[f"{s.kernel.id}-{v.id}-{v.target}" for s, v in VARIANTS]
+)
+
+
+def header(source, variant):
+    lines = (source.folder / variant.source).read_text().splitlines()
     return [re.match(r"// (\w+): (.+)", line).groups() for line in lines[: len(HEADER)]]
 
 
-@pytest.mark.parametrize("variant", KERNEL.kernel.variants, ids=lambda v: f"{v.id}-{v.target}")
-def test_a_kernel_file_opens_with_its_header(variant):
-    found = header(variant)
+@every_variant
+def test_a_kernel_file_opens_with_its_header(source, variant):
+    found = header(source, variant)
 
     assert [key for key, _ in found] == HEADER
-    assert dict(found)["kernel"] == f"row_softmax/{variant.id}/{variant.target}"
+    assert dict(found)["kernel"] == f"{source.kernel.id}/{variant.id}/{variant.target}"
 
 
-@pytest.mark.parametrize("variant", KERNEL.kernel.variants, ids=lambda v: f"{v.id}-{v.target}")
-def test_a_header_states_the_tolerance_of_kernel_yaml(variant):
-    said = dict(header(variant))["tolerance"]
+@every_variant
+def test_a_header_states_the_tolerance_of_kernel_yaml(source, variant):
+    said = dict(header(source, variant))["tolerance"]
     numbers = [float(n) for n in re.findall(r"\d\.\d+(?:e-\d+)?", said)]
-    tolerance = KERNEL.kernel.tolerances["float32"]
+    tolerance = source.kernel.tolerances.get("float32")
 
-    assert numbers == [
+    assert numbers == [] if tolerance is None else numbers == [
         tolerance.atol, tolerance.rtol, tolerance.matched_ratio, tolerance.max_error
     ]  # fmt: skip
 
@@ -94,9 +100,12 @@ def test_a_recorded_session_can_be_read(name):
     assert all(entry.session == name for entry in read(name, SESSIONS))
 
 
-@pytest.mark.parametrize("variant", KERNEL.kernel.variants, ids=lambda v: f"{v.id}-{v.target}")
-def test_a_header_names_a_session_that_measured_that_variant(variant):
-    name = dict(header(variant))["measured"].rpartition("session ")[2]
+@every_variant
+def test_a_header_names_a_session_that_measured_that_variant(source, variant):
+    said = dict(header(source, variant))["measured"]
+    if said == "not yet":
+        return
+    name = said.rpartition("session ")[2]
     steps = [step for entry in read(name, SESSIONS) for step in entry.steps]
 
     assert any((s.name, s.variant, s.status) == ("bench", variant.id, "ok") for s in steps)
@@ -105,8 +114,8 @@ def test_a_header_names_a_session_that_measured_that_variant(variant):
 FIXES = {fix for b in knowledge().bottlenecks for fix in b.fixes}
 
 
-@pytest.mark.parametrize("variant", KERNEL.kernel.variants, ids=lambda v: f"{v.id}-{v.target}")
-def test_a_variant_applies_only_fixes_that_exist(variant):
+@every_variant
+def test_a_variant_applies_only_fixes_that_exist(source, variant):
     assert set(variant.applies) <= FIXES
 
 
@@ -258,11 +267,11 @@ def test_every_recipe_names_a_command_that_exists():
         }
 
 
-@pytest.mark.parametrize("variant", KERNEL.kernel.variants, ids=lambda v: f"{v.id}-{v.target}")
-def test_a_header_names_the_shapes_of_kernel_yaml(variant):
-    shapes = dict(header(variant))["shapes"]
+@every_variant
+def test_a_header_names_the_shapes_of_kernel_yaml(source, variant):
+    shapes = dict(header(source, variant))["shapes"]
 
-    for array in (*KERNEL.kernel.inputs, *KERNEL.kernel.outputs):
+    for array in (*source.kernel.inputs, *source.kernel.outputs):
         assert f"{array.name} ({', '.join(map(str, array.shape))}) {array.dtype}" in shapes
 
 

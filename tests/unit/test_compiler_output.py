@@ -243,8 +243,14 @@ LOOP = "void f(float* y) {\n  for (int i = 0; i < 8; ++i) y[i] = 0;\n}\n"
             "k.cpp:2:3: missed: couldn't vectorize loop\n",
             True,
         ),
+        ("k.cpp:2:3: optimized: loop vectorized using 8 byte vectors\n", False),
+        (
+            "k.cpp:2:3: optimized: loop vectorized using 8 byte vectors\n"
+            "k.cpp:2:3: optimized: loop vectorized using 64 byte vectors\n",
+            True,
+        ),
     ],
-    ids=["clang", "gcc", "gcc missed", "a scalar tail"],
+    ids=["clang", "gcc", "gcc missed", "a scalar tail", "half a register", "a narrow tail"],
 )
 def test_both_compilers_remarks_mean_the_same(tmp_path, report, vectorized):
     source = tmp_path / "k.cpp"

@@ -8,6 +8,8 @@ from engine.errors import KnowledgeError, UnknownNameError
 from engine.loading.kernels import evaluate, kernel_folders, load_kernel, variant_of
 from engine.loading.paths import shipped
 
+SHIPPED = {"attention", "gemm", "row_softmax"}
+
 
 @pytest.fixture
 def kernel_file(project):
@@ -139,10 +141,10 @@ def test_the_plain_variant_stands_first(project, target, plain):
 def test_a_project_kernel_stands_beside_the_shipped_ones(project, kernel_file):
     shutil.move(kernel_file.parent, project / "kernels" / "mine")
 
-    assert set(kernel_folders()) == {"mine", "row_softmax"}
+    assert set(kernel_folders()) == {"mine", *SHIPPED}
 
 
 def test_a_folder_without_a_kernel_yaml_is_no_kernel(project):
     (project / "kernels" / "notes").mkdir(parents=True)
 
-    assert set(kernel_folders()) == {"row_softmax"}
+    assert set(kernel_folders()) == SHIPPED

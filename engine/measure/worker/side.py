@@ -18,6 +18,7 @@ _PATIENCE_S = 10.0
 _PLANS = 2
 _WARM = 5
 _BUSY_S = 0.3
+_REST_S = 0.1
 
 
 class Window(NamedTuple):
@@ -85,14 +86,13 @@ class Side:
         return statistics.median(times)
 
     def busy(self) -> float:
-        """Return how many cores it kept busy, over windows of 0.3 s and more together."""
-        wall, ticks = 0.0, 0
+        """Return how many cores it keeps busy, over windows of 0.3 s and more together."""
+        time.sleep(_REST_S)  # threads that woke the cache spin for a while before they sleep
+        wall, before = 0.0, self._partner.cpu_ticks()
         while wall < _BUSY_S:
-            self._partner.ask("wake", CALL_S)
-            before = self._partner.cpu_ticks()
             outer, _ = self._partner.timed("go", CALL_S, plan=_PLANS)
-            wall, ticks = wall + outer / 1e9, ticks + self._partner.cpu_ticks() - before
-        return ticks / os.sysconf("SC_CLK_TCK") / wall
+            wall += outer / 1e9
+        return (self._partner.cpu_ticks() - before) / os.sysconf("SC_CLK_TCK") / wall
 
     def window(self) -> tuple[Window, list[int]]:
         """Renew contents, then time one plan; also returns the plan's slots, in order."""

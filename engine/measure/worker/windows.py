@@ -211,7 +211,7 @@ class Match:
             "candidate": times[0],
             "rival_times": times[1],
             "warm_ns": warm,
-            "busy": candidate.busy(),
+            "busy": candidate.busy() if self._job["target"] == "cpu" else None,
             "checked": review.judged,
             "threads_started": max(0, self._grown(candidate)),
         }
