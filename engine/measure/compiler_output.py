@@ -54,8 +54,8 @@ def loops_of(report: str, source: Path) -> tuple[Loop, ...]:
     The compiler may place a remark at a loop's head, its pragma or its body: each is counted for
     the smallest loop around it. A loop that was vectorised once counts as vectorised, since what
     stays scalar beside it is its tail; vectors of half a register, which gcc makes of strided loads
-    and of sums in strict order, do not count. Outer loops never vectorise and are left out; the nesting of
-    the source tells them apart, the report does not.
+    and of sums in strict order, do not count. Outer loops never vectorise and are left out; the
+    nesting of the source tells them apart, the report does not.
     """
     nest = _nest(source.read_text(encoding="utf-8", errors="replace"))
     found: dict[int, Loop] = {}

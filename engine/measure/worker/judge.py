@@ -18,6 +18,9 @@ sums, beside the reference's own error."""
 _OWN_ERROR_ALLOWANCE = 8.0
 _UNSEEN_ALLOWANCE = 8.0
 """How much more where memory forbids a wider oracle: the reference's own error is not seen then."""
+_FEW_OUTPUTS = 4096
+_NUDGES = 4
+_MOST_MOVED = 0.01
 _HALF_WORD = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
@@ -42,9 +45,32 @@ class Expected:
         self._want = task.right(inputs, self.dtype)
         near = task.right(inputs, None)
         self._limits = [
-            limits(spec["dtype"], want, one, tolerances.get(spec["dtype"]))
-            for spec, want, one in zip(task.outputs, self._want, near, strict=True)
+            limits(spec["dtype"], want, one, tolerances.get(spec["dtype"]), moved)
+            for spec, want, one, moved in zip(
+                task.outputs, self._want, near, self._moved(tolerances), strict=True
+            )
         ]
+
+    def _moved(self, tolerances: Job) -> list[float]:
+        """Return how far each output moves when every input moves by one unit in its last place.
+
+        The reference's own error says what an honest kernel may lose where there are many outputs.
+        Of a few it may happen to be nothing, and they may happen to cancel out to nothing. What a
+        last place of the inputs decides, no kernel can be asked for.
+        """
+        most = [0.0] * len(self._want)
+        given = all(spec["dtype"] in tolerances for spec in self._task.outputs)
+        if given or max(want.numel() for want in self._want) > _FEW_OUTPUTS:
+            return most
+        for seed in range(_NUDGES):
+            made = self._task.right(_nudged(self._inputs, seed), self.dtype)
+            for at, (one, want) in enumerate(zip(made, self._want, strict=True)):
+                if want.is_floating_point() and want.numel():
+                    far = (one - want).abs()
+                    # What jumps was rounded to a step by the task, and says nothing.
+                    near = far[far <= _MOST_MOVED * want.square().mean().sqrt()]
+                    most[at] = max(most[at], float(near.max()) if near.numel() else 0.0)
+        return most
 
     def compare(self, got: Tensors) -> Job:
         """Judge outputs; the worst of several outputs speaks for all."""
@@ -110,12 +136,29 @@ def _exact(got: torch.Tensor, want: torch.Tensor) -> Job:
     }
 
 
-def limits(dtype: str, want: torch.Tensor, near: torch.Tensor, given: Job | None) -> Job:
+def _nudged(inputs: Tensors, seed: int) -> Tensors:
+    """Return inputs of which each value is one unit in its last place larger or smaller."""
+    found = []
+    for at, tensor in enumerate(inputs):
+        if tensor.is_floating_point():
+            draw = torch.Generator(device=tensor.device).manual_seed(_NUDGES * at + seed)
+            up = torch.rand(tensor.shape, generator=draw, device=tensor.device) < 0.5
+            unit = torch.finfo(tensor.dtype).eps
+            wide = tensor.to(torch.float64)
+            tensor = torch.where(up, wide * (1 + unit), wide * (1 - unit))
+        found.append(tensor)
+    return found
+
+
+def limits(
+    dtype: str, want: torch.Tensor, near: torch.Tensor, given: Job | None, moved: float = 0.0
+) -> Job:
     """Return how far off an element may be: ``{"atol", "rtol", "matched_ratio", "max_error"}``.
 
     What a kernel.yaml says holds, as long as it says it. Otherwise the yardstick is the reference
     itself: what it loses by computing in the run's own dtype, eight times over, and some units in
-    the last place. ``atol`` follows the outputs' root mean square, so that zeros never pass.
+    the last place, of the outputs or of the inputs (``moved``). ``atol`` follows the outputs' root
+    mean square, so that zeros never pass.
     """
     error = (near.to(want.dtype) - want).abs_()
     inside = want
@@ -133,10 +176,9 @@ def limits(dtype: str, want: torch.Tensor, near: torch.Tensor, given: Job | None
         unit *= _UNSEEN_ALLOWANCE
     allowance = _EPSILON_ALLOWANCE if dtype not in _HALF_WORD else 4.0
     mean = float(error.square().mean().sqrt()) if error.numel() else 0.0
-    atol = allowance * unit * scale + _OWN_ERROR_ALLOWANCE * mean
-    most = _OWN_ERROR_ALLOWANCE * own + allowance * unit * float(
-        inside.abs().max() if inside.numel() else 0.0
-    )
+    largest = float(inside.abs().max()) if inside.numel() else 0.0
+    atol = allowance * max(unit * scale, moved) + _OWN_ERROR_ALLOWANCE * mean
+    most = _OWN_ERROR_ALLOWANCE * own + allowance * unit * largest
     return {
         "atol": atol,
         "rtol": allowance * unit,

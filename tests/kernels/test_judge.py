@@ -1,0 +1,90 @@
+"""What the judge lets pass: honest sums in any order, and nothing with fewer digits."""
+
+import random
+
+import pytest
+import torch
+
+from engine.measure.worker.judge import Expected
+from engine.measure.worker.task import Task
+
+REFERENCE = """\
+import torch
+
+
+def dot(a, b):
+    return (a * b).sum(-1)
+
+
+def count(a, b):
+    return torch.round(a * 1e-3 + b * 1e-3 + 0.5)
+"""
+DEPTH = 4096
+
+
+@pytest.fixture
+def expected(tmp_path):
+    """Returns what is expected of a function for some inputs."""
+    (tmp_path / "reference.py").write_text(REFERENCE)
+
+    def of(a, b, entry, outputs):
+        arrays = {"a": a, "b": b}
+        case = {
+            "axis_names": [],
+            "axes": [],
+            "inputs": [
+                {"name": n, "shape": list(t.shape), "dtype": "float32", "fill": "normal"}
+                for n, t in arrays.items()
+            ],
+            "outputs": [{"name": "y", "shape": outputs, "dtype": "float32"}],
+        }
+        reference = {"kind": "python", "file": str(tmp_path / "reference.py"), "entry": entry}
+        return Expected(Task({"target": "cpu", "reference": reference}, case), [a, b], {})
+
+    return of
+
+
+def drawn(rows, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(rows, DEPTH, generator=generator) for _ in range(2)]
+
+
+def serial(a, b):
+    """Sum in fp32, one after another, as a beginner's kernel does."""
+    products = a * b
+    total = torch.zeros(a.shape[0])
+    for at in range(DEPTH):
+        total += products[:, at]
+    return total
+
+
+def shortened(a):
+    """Round to the ten bits of TF32."""
+    return ((a.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 64])
+def test_few_sums_may_cancel_and_an_honest_one_still_passes(expected, rows):
+    draws = [drawn(rows, seed) for seed in range(150)]
+    found = [expected(a, b, "dot", [rows]).compare([serial(a, b)])["correct"] for a, b in draws]
+
+    assert all(found)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 64])
+def test_fewer_digits_of_the_inputs_are_seen(expected, rows):
+    seen = 0
+    for seed in range(60):
+        a, b = drawn(rows, seed)
+        made = (shortened(a).double() * shortened(b).double()).sum(-1).float()
+        seen += not expected(a, b, "dot", [rows]).compare([made])["correct"]
+
+    assert seen >= 57
+
+
+def test_an_output_that_jumps_is_not_a_reason_to_accept_anything(expected):
+    a, b = (torch.full((1,), random.uniform(-1, 1)) for _ in range(2))
+    fooled, _ = expected(a, b, "count", [1]).fooled_by()
+
+    assert "NaN everywhere" not in fooled
+    assert not expected(a, b, "count", [1]).compare([torch.tensor([0.3])])["correct"]
