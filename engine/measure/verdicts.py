@@ -23,6 +23,7 @@ Raw = dict[str, Any]
 _IMPOSSIBLE = 1.2  # above the measured peak by more than its own noise
 _CLOCKS_DIFFER = 0.10
 _SMALL_US = 10.0
+_SCATTERED = 2.0
 _FEWEST_LEFT = 5
 _WAY_NS = 1e4
 """How much longer the way there and back may be to one process than to another: 6 us were seen
@@ -80,7 +81,7 @@ def bench_fields(
         "floor_us": floor_us,
         "attainable_speedup": max(1.0, kernel_us / floor_us) if floor_us else None,
         "clocks": seen,
-        "warnings": _warnings(raw, kernel_us, seen),
+        "warnings": _warnings(raw, kernel_us, speedup, seen),
         "metrics": _metrics(subject, workload, raw, peaks, kernel_us, speedup),
         **_as_reported(raw),
     }
@@ -211,8 +212,13 @@ def _rivals(raw: Raw) -> tuple[Rival, ...]:
     return (*timed, *(Rival(name=n, rejected=why) for n, why in raw["rejected"].items()))
 
 
-def _warnings(raw: Raw, kernel_us: float, seen: Any) -> tuple[str, ...]:
+def _warnings(raw: Raw, kernel_us: float, speedup: Speedup, seen: Any) -> tuple[str, ...]:
     found = []
+    if speedup.high > _SCATTERED * speedup.low:
+        found.append(
+            f"the ratio lies anywhere from {speedup.low:.2g} to {speedup.high:.2g}: something else "
+            f"uses this machine; measure again when it is idle"
+        )
     if raw["graph_why"]:
         found.append(f"it cannot be captured in a CUDA graph: {raw['graph_why']}")
     if kernel_us < _SMALL_US:

@@ -176,6 +176,13 @@ def test_m6_three_percent_are_found_in_noise_of_two():
     assert verdicts.count("faster") >= 57
 
 
+def test_m6_times_that_say_nothing_are_said_to():
+    found = judged(raw(1e6, 1e6, calls=4, count=15, noise=2.0))
+
+    assert found.verdict == "inconclusive"
+    assert any("something else uses this machine" in warning for warning in found.warnings)
+
+
 def test_m7_a_small_kernel_is_said_to_be_mostly_launch():
     found = judged(raw(2e3, 2.5e3, calls=500), workload="tiny")
 
