@@ -27,6 +27,13 @@ def own_cache(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(base))
 
 
+@pytest.fixture(autouse=True)
+def no_compiler(request, monkeypatch):
+    """Let torch.compile do nothing on a GPU: it takes half of a test, and few ask for it."""
+    if request.node.get_closest_marker("gpu"):
+        monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")
+
+
 @pytest.fixture
 def knowledge_copy(tmp_path):
     """A knowledge folder that a test may break."""

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from broken import RIGHT
+
 HEAD = """\
 #include <cmath>
 #include <cstdint>
@@ -22,20 +24,12 @@ HEAD = """\
 #include <vector>
 
 static void honest(const float* x, float* y, std::int64_t rows, std::int64_t cols) {
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const float* a = x + r * cols;
-    float* b = y + r * cols;
-    float top = a[0], sum = 0;
-    for (std::int64_t i = 1; i < cols; ++i) top = a[i] > top ? a[i] : top;
-    for (std::int64_t i = 0; i < cols; ++i) sum += b[i] = std::exp(a[i] - top);
-    for (std::int64_t i = 0; i < cols; ++i) b[i] /= sum;
-  }
-}
+@RIGHT@}
 
 extern "C" int softmax(const float* x, float* y, std::int64_t rows, std::int64_t cols, void*) {
   const std::size_t bytes = rows * cols * sizeof(float);
   (void)bytes;
-"""
+""".replace("@RIGHT@", RIGHT)
 
 CUDA_HEAD = """\
 #include <cuda_runtime.h>
