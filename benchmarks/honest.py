@@ -47,11 +47,14 @@ def main() -> None:
     parser.add_argument("--target", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--workers", type=int, default=1, help="runs side by side; 1 on a GPU")
+    parser.add_argument("--seconds", type=float, default=1e9, help="start no more runs after these")
     parser.add_argument("--budget", type=float, default=0.3, help="seconds of taking times")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as pool:
         places = list(itertools.islice(_places(options.target, Path(folder)), options.runs))
-        done = list(pool.map(lambda one: _run(one[0], one[1], options.budget), places))
+        last = time.monotonic() + options.seconds
+        found = pool.map(lambda one: _run(one[0], one[1], options.budget, last), places)
+        done = [run for run in found if run is not None]
     accused = [run for run in done if run.word in ("incorrect", "invalid", "error")]
     _table(done)
     for run in accused:
@@ -73,7 +76,9 @@ def _places(target: Target, folder: Path) -> Iterator[tuple[Workplace, str]]:
     return itertools.cycle(found)
 
 
-def _run(place: Workplace, workload: str, budget_s: float) -> Run:
+def _run(place: Workplace, workload: str, budget_s: float, last: float) -> Run | None:
+    if time.monotonic() > last:
+        return None
     names = place.subject.names
     name = f"{names['kernel']}/{names['variant']} {workload}"
     started = time.monotonic()

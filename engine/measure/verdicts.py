@@ -65,7 +65,7 @@ def bench_fields(
     floor_us, roof = floor_of(subject, workload, peaks, kept[0][0].calls)
     doubt = (
         _left_threads(raw)
-        or _disagreement([one for one, _ in kept], gap)
+        or disagreement([one for one, _ in kept], gap)
         or _too_fast(kernel_us, floor_us, roof)
     )
     seen = clocks(watch, pairs[0][0].start, pairs[-1][1].end, len(pairs) - len(kept))
@@ -153,7 +153,7 @@ def _call_ns(window: Window, gap: float) -> float:
     return max(window.outer_ns - gap, 0.1 * window.outer_ns) / window.calls
 
 
-def _disagreement(windows: Sequence[Window], gap: float) -> str | None:
+def disagreement(windows: Sequence[Window], gap: float) -> str | None:
     """Say that the candidate's process tells another time than the judge's clock.
 
     A busy machine makes the judge see more in many windows; a clock that lies, in all of them.

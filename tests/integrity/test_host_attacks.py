@@ -251,6 +251,51 @@ def test_h5_a_slow_start_gains_nothing(project):
     assert found.pair_count >= 15
 
 
+AHEAD = """
+  struct Slot { std::vector<float> of, made; };
+  static std::map<const float*, Slot> slots;
+  static std::mutex lock;
+  static std::atomic<bool> calm{false};
+  static const auto same = [](const float* a, const std::vector<float>& b) {
+    for (std::size_t i = 0; i < b.size(); i += 97) if (a[i] != b[i]) return false;
+    return !b.empty();
+  };
+  static int calls = 0;
+  if (rows != 2048 || ++calls < 7) { honest(x, y, rows, cols); return 0; }
+  static auto* ahead = new std::thread([rows, cols] {
+    for (;;) {
+      usleep(20);
+      if (!calm) continue;
+      std::lock_guard<std::mutex> held(lock);
+      for (auto& [in, slot] : slots) {
+        if (!calm || same(in, slot.of)) continue;
+        slot.of.assign(in, in + rows * cols);
+        slot.made.resize(rows * cols);
+        honest(slot.of.data(), slot.made.data(), rows, cols);
+      }
+    }
+  });
+  (void)ahead;
+  calm = false;
+  {
+    std::lock_guard<std::mutex> held(lock);
+    auto& mine = slots[x];
+    if (same(x, mine.of)) std::memcpy(y, mine.made.data(), bytes);
+    else honest(x, y, rows, cols);
+  }
+  calm = true;
+"""
+
+
+def test_h7_a_thread_that_computes_before_it_is_asked_gains_nothing(project):
+    name = attack(project, AHEAD)
+    source = project / "kernels" / name / "candidate.cpp"
+    source.write_text("#include <atomic>\n#include <mutex>\n" + source.read_text())
+    found = bench(name, target="cpu", workload="middle", budget_s=1.0)
+
+    assert found.verdict != "faster"
+
+
 STEPS = {
     "reads the judge's memory": """
   char byte;

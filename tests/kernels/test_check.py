@@ -129,7 +129,7 @@ def test_a_baseline_that_fails_is_rejected_and_is_nobody_elses_fault(project, bo
 def test_a_variant_is_compared_with_another_one(project):
     found = bench("row_softmax", "naive", "cpu", "medium", budget_s=0.5, against="vectorized")
 
-    assert found.verdict in ("slower", "inconclusive")
+    assert found.verdict not in ("incorrect", "invalid")
     assert {"torch", "variant vectorized"} <= {rival.name for rival in found.rivals}
 
 

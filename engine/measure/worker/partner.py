@@ -76,6 +76,7 @@ class Partner:
         start = Path(__file__).with_name("start.py")
         launcher = [part.replace("{folder}", str(self._folder)) for part in job["launcher"]]
         self._confined = bool(launcher)
+        self._paused = False
         with (self._folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
                 [*launcher, sys.executable, "-P", str(start), str(file)],
@@ -106,6 +107,7 @@ class Partner:
 
     def begin(self, what: str, *files: int, **fields: Any) -> float:
         """Send a request; return when, on this process's own clock in seconds."""
+        self.resume()
         self._seq += 1
         started = time.monotonic()
         try:
@@ -151,6 +153,31 @@ class Partner:
         self.begin(what, **fields)
         answer = self.finish(timeout_s, start / 1e9)
         return time.perf_counter_ns() - start, answer
+
+    def pause(self) -> None:
+        """Stop it with all its threads, until it is asked something or told to resume.
+
+        It is not to see its inputs in the making, and not to work in another's time.
+        """
+        if self._paused:
+            return
+        self._paused = True
+        self._process.send_signal(signal.SIGSTOP)
+        # Not reaped: the next question finds out how it ended.
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def resume(self) -> None:
+        """Let it go on.
+
+        Raises:
+            RunnerLost: Something made it go on before.
+        """
+        if not self._paused:
+            return
+        self._paused = False
+        if self._status().get("State", "T")[0] not in "TZ":
+            self._kill("crashed", "it did not stay stopped while it was to wait")
+        self._process.send_signal(signal.SIGCONT)
 
     def thread_count(self) -> int:
         """Return how many threads it has now."""

@@ -78,8 +78,8 @@ class Runner:
         self._forget()
         handle = message["handle"] if self.target == "cuda" else files[0]
         self._arena = Arena(message["bytes"], self.target, opened=handle)
-        device = "cuda" if self.target == "cuda" else "cpu"
-        self._scratch = torch.ones(message["flush_bytes"] // 4, device=device)
+        if self.target == "cuda":
+            self._scratch = torch.ones(message["flush_bytes"] // 4, device="cuda")
         return {}
 
     def _forget(self) -> None:
@@ -145,7 +145,7 @@ class Runner:
         return {"graph": graph is not None, "why": why}
 
     def _wake(self, _message: Message, _files: list[int]) -> Message:
-        """Push everything out of the cache and take the GPU back from whoever had it.
+        """Push everything out of the GPU's cache and take the GPU back from whoever had it.
 
         Reading does both without leaving lines that the candidate would have to write back.
         """

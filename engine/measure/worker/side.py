@@ -80,10 +80,14 @@ class Side:
         """
         times = []
         for _ in range(_WARM):
-            self._partner.ask("wake", CALL_S)
+            self._wake()
             answer = self._partner.ask("go", CALL_S, plan=_PLANS)
             times.append(float(answer["inner_ns"]) / len(self._plans[0]))
         return statistics.median(times)
+
+    def rest(self) -> None:
+        """Stop it until it is asked again: the others' time is theirs."""
+        self._partner.pause()
 
     def busy(self) -> float:
         """Return how many cores it keeps busy, over windows of 0.3 s and more together."""
@@ -100,13 +104,19 @@ class Side:
         plan = self._plans[at]
         called = set(plan)
         self._spare = self._draw.choice([s for s in range(self._stage.slots) if s not in called])
+        self._partner.pause()
         self._stage.renew([*plan, self._spare])
-        self._partner.ask("wake", CALL_S)
+        self._partner.resume()
+        self._wake()
         start = time.monotonic()
         outer, answer = self._partner.timed("go", self._timeout_s, plan=at)
         self._timeout_s = max(_PATIENCE_S, _PATIENCE * outer / 1e9)  # it has shown what it takes
         inner = float(answer["inner_ns"])
         return Window(outer, inner, len(plan), start, time.monotonic()), plan
+
+    def _wake(self) -> None:
+        if self._stage.task.target == "cuda":
+            self._partner.ask("wake", CALL_S)
 
     def judged(self, plan: list[int], *, slots: int) -> str | None:
         """Say what is wrong with the last window; must be asked at once.

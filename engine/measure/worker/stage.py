@@ -27,6 +27,15 @@ class Stage:
     def __init__(
         self, task: Task, tolerances: Job, slots: int, draw: random.Random, flush_bytes: int
     ) -> None:
+        """Allocate and fill.
+
+        Args:
+            task: What to compute.
+            tolerances: By type; see ``engine.measure.worker.judge``.
+            slots: How many copies of all arrays.
+            draw: Where chance comes from.
+            flush_bytes: How much must be read to push everything out of the cache.
+        """
         torch.set_grad_enabled(False)
         self.task, self.slots = task, slots
         self._tolerances = tolerances
@@ -39,6 +48,8 @@ class Stage:
             self.contents.begin(slot, self.inputs(slot))
             self._blank(slot)
         self._settle()
+        # A GPU's cache is emptied by the runner, whose first kernel also brings its context back.
+        self._other = torch.ones(flush_bytes // 4 if task.target == "cpu" else 0)
 
     def join(self, partner: Partner, *, timeout_s: float) -> None:
         """Let a runner open the memory and tie its code to every slot."""
@@ -76,6 +87,7 @@ class Stage:
             self.contents.change(slot, self.inputs(slot))
             self._blank(slot)
         self._settle()
+        self._other.sum()
 
     def poison(self, slot: int) -> None:
         """Make the outputs of a slot what they are before a call."""

@@ -13,8 +13,8 @@ from engine.measure.worker.callables import module_of, python_module
 Job = dict[str, Any]
 Tensors = list[torch.Tensor]
 
-_STRIDE = 16
-_FEW = 64  # arrays smaller than this change whole
+_LINE_BYTES = 64
+_MOST_CHANGES = 24  # each is made again for a comparison
 _POISON = 0x5B
 
 
@@ -106,9 +106,10 @@ class Contents:
     """What the inputs of each slot hold, and how to make them again elsewhere.
 
     Drawing all values anew for each timed window would take longer than the window on a CPU. So
-    every sixteenth value moves to another place instead: no content ever comes twice, and whoever
-    keeps an earlier answer is wrong in all parts of the output. Integers that a task makes itself
-    may be indices, and stay; where there is nothing else, all values are drawn anew.
+    one value of each cache line moves to another place instead: no content ever comes twice, no
+    line stays as another core has it, and whoever keeps an earlier answer is wrong in all parts of
+    the output. Integers that a task makes itself may be indices, and stay; where there is nothing
+    else, all values are drawn anew.
     """
 
     def __init__(self, task: Task, draw: random.Random) -> None:
@@ -126,7 +127,7 @@ class Contents:
 
     def change(self, slot: int, arrays: Tensors) -> None:
         """Change a slot's inputs in place."""
-        if not any(self._moves):
+        if not any(self._moves) or len(self._history[slot]) > _MOST_CHANGES:
             self.begin(slot, arrays)
             return
         seed = self._draw.getrandbits(31)
@@ -161,7 +162,8 @@ def _mix(array: torch.Tensor, seed: int) -> None:
     """Move values of an array to other places of it."""
     flat = array.view(-1)
     draw = random.Random(seed)
-    stride = _STRIDE if flat.numel() >= _FEW else 1
+    stride = max(1, _LINE_BYTES // array.element_size())
+    stride = stride if flat.numel() >= 4 * stride else 1
     part = flat[draw.randrange(stride) :: stride]
     if part.numel() > 1:
         part.copy_(part.roll(draw.randrange(1, part.numel())))

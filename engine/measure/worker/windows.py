@@ -126,6 +126,7 @@ class Match:
             window, plan = side.window()
             side.judged(plan, slots=0)
             times.append(window.inner_ns / window.calls)
+        side.rest()
         return statistics.median(times)
 
     def _loaded(self) -> tuple[Side, dict[str, Side]]:
@@ -193,7 +194,11 @@ class Match:
         for side in sides:
             for _ in range(2):
                 side.window()
-        warm = [side.warm_ns() for side in sides]
+            side.rest()
+        warm = []
+        for side in sides:
+            warm.append(side.warm_ns())
+            side.rest()
         times: tuple[list[Window], list[Window]] = ([], [])
         review = Review(candidate, self._job)
         start = time.monotonic()
@@ -205,6 +210,7 @@ class Match:
                 window, plan = sides[which].window()
                 times[which].append(window)
                 wrong = review.of(at, plan, time.monotonic() - start) if which == 0 else None
+                sides[which].rest()
                 if wrong:
                     return {"wrong": wrong}
         return {
