@@ -24,7 +24,7 @@ from typing import Any
 from engine.measure.hardware import cache_bytes, core_count
 from engine.measure.jobs import threads_env
 from engine.measure.statistics import verdict
-from engine.measure.verdicts import Window, agreed, compared, disagreement
+from engine.measure.verdicts import Window, agreed, compared, disagreement, way
 from engine.measure.worker.partner import Partner
 from engine.measure.worker.side import Side
 from engine.measure.worker.stage import Stage
@@ -161,10 +161,8 @@ def _compared(sides: list[Side]) -> tuple[Any, str, float, str | None]:
             window, plan = sides[which].window()
             times[which].append(window)
             doubts.append(sides[which].judged(plan, slots=int(at % 3 == 0)))
-            sides[which].rest()
     pairs = [(Window(*one), Window(*other)) for one, other in zip(*times, strict=True)]
-    gaps = sorted(rival.outer_ns - rival.inner_ns for _, rival in pairs)
-    gap = gaps[len(gaps) // 4]
+    gap = way(pairs)
     by_judge, speedup, _ = compared(pairs, gap)
     doubts.append(disagreement([one for one, _ in pairs], gap))
     word = agreed(verdict(speedup), verdict(by_judge))

@@ -8,7 +8,7 @@ from typing import Any
 from engine.measure.bench_sizes import working_set_bytes
 from engine.measure.check import cure_of, finished, tolerances_of
 from engine.measure.jobs import Job, case_of, reference_of, run_job, scratch_folder, threads_env
-from engine.measure.partners import candidate_job, rival_jobs
+from engine.measure.partners import candidate_job, returns, rival_jobs
 from engine.measure.peaks import Peaks
 from engine.measure.subject import Subject
 from engine.measure.telemetry import watched
@@ -87,7 +87,9 @@ def _job(
     incumbent: Incumbent | None,
 ) -> Job:
     source, target = subject.source, subject.variant.target
-    partners = {"candidate": candidate_job(subject, built), **rival_jobs(subject)}
+    candidate = candidate_job(subject, built)
+    returning = returns(candidate["what"])
+    partners = {"candidate": candidate, **rival_jobs(subject, returning)}
     if incumbent:
         partners[f"variant {incumbent[0].variant.id}"] = candidate_job(*incumbent)
     return {
@@ -97,6 +99,7 @@ def _job(
         "tolerances": tolerances_of(source),
         "cases": [case_of(source, workload, source.kernel.workloads[workload])],
         "partners": partners,
+        "returns": returning,
         "working_set_bytes": working_set_bytes(source, workload),
         "cache_bytes": subject.machine.cache_bytes,
         "budget_s": budget_s,

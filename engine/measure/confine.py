@@ -1,9 +1,9 @@
 """Give up rights, then become another program: the launcher of whatever runs a candidate's code.
 
 Run as a file, by our own interpreter: ``confine.py POLICY.json PROGRAM ARGUMENT…``. The policy is
-``{"folder", "writable", "fork", "file_bytes"}``; which layers the kernel allowed is written to
-``layers.json`` in the folder before the program begins. Every layer is optional for the kernel
-and none for us: what is missing is said in the result, not passed over.
+``{"folder", "writable", "fork", "file_bytes", "families"}``; which layers the kernel allowed is
+written to ``layers.json`` in the folder before the program begins. Every layer is optional for the
+kernel and none for us: what is missing is said in the result, not passed over.
 """
 
 from __future__ import annotations
@@ -22,13 +22,25 @@ Policy = dict[str, Any]
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "dxg")
 _NETWORK_FAMILIES = (2, 10, 17, 21, 40)  # IPv4, IPv6, raw packets, RDS, virtual machine sockets
+# Where the argument of that number is not 0 they change somebody else: the judge, or a rival. A
+# thread is bound to its core in the same way by OpenMP; the judge looks after that itself.
+_OF_OTHERS = {
+    "setpriority": 1,
+    "ioprio_set": 1,
+    "sched_setscheduler": 0,
+    "sched_setparam": 0,
+    "sched_setattr": 0,
+    "prlimit64": 0,
+}
 _NEW_USER, _NEW_NETWORK, _THREAD = 0x10000000, 0x40000000, 0x00010000
 _DENIED = (
     *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp"),
     *("setsid", "unshare", "setns", "mount", "umount2", "pivot_root", "chroot"),
     *("bpf", "perf_event_open", "keyctl", "add_key", "init_module", "finit_module"),
     *("kexec_load", "reboot", "swapon", "swapoff", "settimeofday", "clock_settime"),
-    "io_uring_setup",
+    *("io_uring_setup", "migrate_pages", "move_pages", "chmod", "fchmod", "fchmodat", "fchmodat2"),
+    *("chown", "fchown", "lchown", "fchownat", "utime", "utimes", "utimensat", "futimesat"),
+    *("setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr"),
 )  # fmt: skip
 
 
@@ -91,8 +103,11 @@ def _close_calls(policy: Policy) -> None:
     for name in _DENIED:
         with suppress(OSError, ValueError):  # a call that this architecture does not have
             rules.add_rule(refuse, name)
-    for family in _NETWORK_FAMILIES:
+    for family in (*_NETWORK_FAMILIES, *policy["families"]):
         rules.add_rule(refuse, "socket", seccomp.Arg(0, seccomp.EQ, family))
+    for name, at in _OF_OTHERS.items():
+        with suppress(OSError, ValueError):
+            rules.add_rule(refuse, name, seccomp.Arg(at, seccomp.NE, 0))
     if not policy["fork"]:
         rules.add_rule(refuse, "fork")
         rules.add_rule(refuse, "vfork")

@@ -23,21 +23,30 @@ def candidate_job(subject: Subject, built: Build) -> Job:
     """Return the runner of a variant, confined."""
     what = code_of(subject, built)
     if what["kind"] not in ("python", "module"):
-        return _runner(subject, what, _launcher([], forks=False))
+        return _runner(subject, what, _launcher(subject, [], forks=False))
     # Triton starts ptxas and a C compiler; what they made is kept for as long as the source is.
     folder = Path(built.directory)
     folder.mkdir(parents=True, exist_ok=True)
-    job = _runner(subject, what, _launcher([str(folder)], forks=True))
-    return {**job, "caches": str(folder)}
+    job = _runner(subject, what, _launcher(subject, [str(folder)], forks=True))
+    return {**job, "caches": str(folder), "forks": True}
 
 
-def rival_jobs(subject: Subject) -> dict[str, Job]:
+def returns(code: Job) -> bool:
+    """Say whether code returns its outputs instead of writing them where it is told."""
+    return code["kind"] == "module" or bool(code.get("returns"))
+
+
+def rival_jobs(subject: Subject, returning: bool) -> dict[str, Job]:
     """Return the runners of everything that comes with the kernel, by name, each on its own.
 
     What one of them takes, or how it ends, is not the others' concern.
+
+    Args:
+        subject: The kernel, and the candidate among its variants.
+        returning: Whether the candidate returns its outputs; then the reference does so too.
     """
     source = subject.source
-    eager = reference_of(source)
+    eager = {**reference_of(source), "out": not returning}
     if eager["kind"] == "module":
         eager["task"] = eager["file"]
     found = {"torch": eager}
@@ -66,8 +75,10 @@ def code_of(subject: Subject, built: Build) -> dict[str, Any]:
     return code
 
 
-def _launcher(writable: Sequence[str], *, forks: bool) -> Sequence[str]:
+def _launcher(subject: Subject, writable: Sequence[str], *, forks: bool) -> Sequence[str]:
     policy = {
+        # Sockets that have a name in the file system; the CUDA driver has some of its own.
+        "families": [1] if subject.variant.target == "cpu" else [],
         "folder": "{folder}",
         "writable": list(writable),
         "fork": forks,

@@ -24,6 +24,8 @@ _IMPOSSIBLE = 1.2  # above the measured peak by more than its own noise
 _CLOCKS_DIFFER = 0.10
 _SMALL_US = 10.0
 _SCATTERED = 2.0
+_CROWDED = 0.25
+_WAKING_NS = 5e5  # an idle machine: 0.15 ms, over the threads of one window
 _FEWEST_LEFT = 5
 _WAY_NS = 1e4
 """How much longer the way there and back may be to one process than to another: 6 us were seen
@@ -39,6 +41,8 @@ class Window(NamedTuple):
     calls: int
     start: float
     end: float
+    copy_ns: float = 0.0
+    waited_ns: float = 0.0
 
 
 Pair = tuple[Window, Window]
@@ -58,8 +62,7 @@ def bench_fields(
         watch: What its GPU said of itself meanwhile.
     """
     pairs, kept = _kept(raw, watch)
-    gaps = sorted(rival.outer_ns - rival.inner_ns for _, rival in kept)
-    gap = gaps[len(gaps) // 4]  # the way itself; what is above it is a busy machine
+    gap = way(kept)
     by_judge, speedup, candidate = compared(kept, gap)
     kernel_us = statistics.median(candidate) / 1e3
     floor_us, roof = floor_of(subject, workload, peaks, kept[0][0].calls)
@@ -70,7 +73,7 @@ def bench_fields(
     )
     seen = clocks(watch, pairs[0][0].start, pairs[-1][1].end, len(pairs) - len(kept))
     return {
-        "verdict": "invalid" if doubt else agreed(verdict(speedup), verdict(by_judge)),
+        "verdict": "invalid" if doubt else _verdict(kept, speedup, by_judge),
         "detail": doubt,
         "cure": _CURE if doubt else None,
         "candidate_us": kernel_us,
@@ -81,20 +84,36 @@ def bench_fields(
         "floor_us": floor_us,
         "attainable_speedup": max(1.0, kernel_us / floor_us) if floor_us else None,
         "clocks": seen,
-        "warnings": _warnings(raw, kernel_us, speedup, seen),
+        "warnings": _warnings(raw, kernel_us, kept, speedup, seen),
         "metrics": _metrics(subject, workload, raw, peaks, kernel_us, speedup),
         **_as_reported(raw),
     }
 
 
+def _verdict(
+    kept: Sequence[Pair], speedup: Speedup, by_judge: Speedup
+) -> Literal["faster", "slower", "inconclusive"]:
+    """Return what both clocks say, where the machine was ours when they said it."""
+    if sum(any(map(crowded, pair)) for pair in kept) > len(kept) / 2:
+        return "inconclusive"
+    return agreed(verdict(speedup), verdict(by_judge))
+
+
 def _kept(raw: Raw, watch: Watch) -> tuple[list[Pair], list[Pair]]:
-    """Return all pairs, and those in which neither heat nor power lowered the clock."""
+    """Return all pairs, and those in which nothing slowed one side: heat, or somebody else."""
     pairs = [
         (Window(*one), Window(*other))
         for one, other in zip(raw["candidate"], raw["rival_times"], strict=True)
     ]
-    calm = [pair for pair in pairs if not alarmed(watch.samples, *_span(pair))]
-    return pairs, calm if len(calm) >= _FEWEST_LEFT else pairs
+    cool = [pair for pair in pairs if not alarmed(watch.samples, *_span(pair))]
+    cool = cool if len(cool) >= _FEWEST_LEFT else pairs
+    calm = [pair for pair in cool if not any(map(crowded, pair))]
+    return pairs, calm if len(calm) >= _FEWEST_LEFT else cool
+
+
+def crowded(window: Window) -> bool:
+    """Say whether its threads had to wait for cores that others used."""
+    return window.waited_ns > _WAKING_NS + _CROWDED * window.outer_ns
 
 
 def _as_reported(raw: Raw) -> dict[str, Any]:
@@ -122,7 +141,7 @@ def compared(kept: Sequence[Pair], gap: float) -> tuple[Speedup, Speedup, list[f
     room for what its clock cannot know, that the way differs from process to process.
     """
     sides = list(zip(*kept, strict=True))
-    outer = [[_call_ns(one, gap) for one in side] for side in sides]
+    outer = [[_seen_ns(one, gap) / one.calls for one in side] for side in sides]
     inner = [[one.inner_ns / one.calls for one in side] for side in sides]
     room = 1 + _WAY_NS / min(statistics.median(one.outer_ns for one in side) for side in sides)
     point, low, high = paired_speedup(*outer)
@@ -148,9 +167,15 @@ def _left_threads(raw: Raw) -> str | None:
     return f"it started {started} threads while it was timed, and left them" if started else None
 
 
-def _call_ns(window: Window, gap: float) -> float:
-    """Return a call's time; never less than a tenth of what the clock saw."""
-    return max(window.outer_ns - gap, 0.1 * window.outer_ns) / window.calls
+def way(kept: Sequence[Pair]) -> float:
+    """Return the nanoseconds of the way there and back; what is above it is a busy machine."""
+    gaps = sorted(rival.outer_ns - rival.inner_ns - rival.copy_ns for _, rival in kept)
+    return gaps[len(gaps) // 4]
+
+
+def _seen_ns(window: Window, gap: float) -> float:
+    """Return the time of a window's calls; never less than a tenth of what the clock saw."""
+    return max(window.outer_ns - gap - window.copy_ns, 0.1 * window.outer_ns)
 
 
 def disagreement(windows: Sequence[Window], gap: float) -> str | None:
@@ -158,7 +183,7 @@ def disagreement(windows: Sequence[Window], gap: float) -> str | None:
 
     A busy machine makes the judge see more in many windows; a clock that lies, in all of them.
     """
-    shares = sorted((w.outer_ns - gap - w.inner_ns) / w.outer_ns for w in windows)
+    shares = sorted((_seen_ns(w, gap) - w.inner_ns) / w.outer_ns for w in windows)
     least = shares[len(shares) // 10]
     if least <= _CLOCKS_DIFFER:
         return None
@@ -212,12 +237,15 @@ def _rivals(raw: Raw) -> tuple[Rival, ...]:
     return (*timed, *(Rival(name=n, rejected=why) for n, why in raw["rejected"].items()))
 
 
-def _warnings(raw: Raw, kernel_us: float, speedup: Speedup, seen: Any) -> tuple[str, ...]:
+def _warnings(
+    raw: Raw, kernel_us: float, kept: Sequence[Pair], speedup: Speedup, seen: Any
+) -> tuple[str, ...]:
     found = []
-    if speedup.high > _SCATTERED * speedup.low:
+    waited = sum(any(map(crowded, pair)) for pair in kept)
+    if waited > len(kept) / 2 or speedup.high > _SCATTERED * speedup.low:
         found.append(
-            f"the ratio lies anywhere from {speedup.low:.2g} to {speedup.high:.2g}: something else "
-            f"uses this machine; measure again when it is idle"
+            f"something else uses this machine: threads waited for cores in {waited} of "
+            f"{len(kept)} pairs; measure again when it is idle"
         )
     if raw["graph_why"]:
         found.append(f"it cannot be captured in a CUDA graph: {raw['graph_why']}")

@@ -85,12 +85,12 @@ def _torch_extension(what: dict[str, Any], _target: str) -> Bind:
 
 
 def _python(what: dict[str, Any], _target: str) -> Bind:
-    """``{"file", "entry", "returns", "compile"}``: a function in a Python file."""
+    """``{"file", "entry", "returns", "compile", "out"}``: a function in a Python file."""
     function = getattr(python_module(what["file"]), what["entry"])
     if what.get("compile"):
         function = torch.compile(function)
-    elif "out" in _parameters(function):
-        return _with_out(function)  # allocating the output is not the reference's work
+    elif what.get("out") and "out" in _parameters(function):
+        return _with_out(function)  # allocating is not its work where it is not its rival's
     return _of_tensors(function, returns=what["returns"])
 
 

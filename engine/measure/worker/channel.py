@@ -51,7 +51,7 @@ def _parsed(data: bytes) -> Message:
         raise EOFError
     try:
         message = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ProtocolError("the answer is not JSON") from error
     if not isinstance(message, dict):
         raise ProtocolError("the answer is not an object")

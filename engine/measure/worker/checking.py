@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from engine.measure.worker.partner import Partner, Refused, RunnerLost
+from engine.measure.worker.ends import Refused, RunnerLost
+from engine.measure.worker.partner import Partner
 from engine.measure.worker.stage import Stage
 from engine.measure.worker.task import Task, Tensors, same_bits
 
@@ -98,7 +99,6 @@ def _called(
     stage.poison(slot)
     try:
         candidate.ask("call", _left(deadline), slot=slot)
-        candidate.ask("store", _left(deadline), slot=slot)
     except Refused as refused:
         return stage.taken(slot), str(refused)
     return stage.taken(slot), None

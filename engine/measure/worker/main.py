@@ -33,7 +33,10 @@ def main(job_file: Path) -> None:
 
 def _judged(job: Job, folder: Path) -> Job:
     """Start the runners before anything here imports torch, so that all load it side by side."""
-    partners = {name: Partner(name, one, folder) for name, one in job["partners"].items()}
+    partners = {
+        name: Partner(name, {**one, "turn": at}, folder)
+        for at, (name, one) in enumerate(job["partners"].items())
+    }
     try:
         from engine.measure.worker.checking import check
         from engine.measure.worker.memory import Unfit

@@ -8,6 +8,7 @@ touch.
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import math
 import mmap
 import os
@@ -123,9 +124,7 @@ class Arena:
             self._pointer = self._map_device(self.cuda, opened)
             self.bytes = torch.as_tensor(_Device(self._pointer, size), device="cuda")
         else:
-            self.descriptor = os.memfd_create("kernelkb") if opened is None else int(opened)
-            if opened is None:
-                os.ftruncate(self.descriptor, size)
+            self.descriptor = _sealed(size) if opened is None else int(opened)
             # Populated, or the first call on each slot would be timed with its page faults.
             flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
             self._map = mmap.mmap(self.descriptor, size, flags=flags)
@@ -152,6 +151,16 @@ class Arena:
             (self.cuda.release if self._owner else self.cuda.close)(self._pointer)
         elif self.descriptor is not None:
             os.close(self.descriptor)
+
+
+def _sealed(size: int) -> int:
+    """Return a file in memory whose size nobody can change any more."""
+    file = os.memfd_create("kernelkb", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(file, size)
+    fcntl.fcntl(
+        file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+    )
+    return file
 
 
 def give_back() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
-import site
 import socket
 import subprocess
 import sys
@@ -15,33 +15,19 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from engine.measure.worker.channel import Message, ProtocolError, receive, send
+from engine.measure.worker.ends import Refused, RunnerLost, printable
+from engine.measure.worker.family import cores_of, family, offspring, waited_ns
+from engine.measure.worker.surroundings import environment_of
 
 Job = dict[str, Any]
 
 _POLL_S = 0.05
 _COUNT_S = 0.4
 _ROUNDS = 100
-_CACHES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
+_TAIL = 4000
+_LONGEST_NS = 1e13
 _NO_MEMORY = ("out of memory", "MemoryError", "can't allocate memory")
 _NO_LIBRARY = ("undefined symbol", "cannot open shared object", "ImportError", "ModuleNotFound")
-
-
-class RunnerLost(Exception):
-    """A runner ended, hung, grew too large or spoke out of turn; ``status`` says which.
-
-    Attributes:
-        who: The runner's name, so that nobody is blamed for another's end.
-    """
-
-    def __init__(self, status: str, detail: str, who: str) -> None:
-        super().__init__(detail)
-        self.who = who
-        self.status = status
-        self.detail = detail
-
-
-class Refused(Exception):
-    """The candidate reported an error of its own, in its words; nothing was lost."""
 
 
 class Partner:
@@ -58,7 +44,8 @@ class Partner:
 
         Args:
             name: For its files.
-            job: ``{"target", "what", "launcher", "limits", "caches"}``, the last one optional.
+            job: ``{"target", "what", "launcher", "limits"}``; optional are ``caches``, a folder,
+                ``forks``, that it may start processes, and ``turn``, its number among the runners.
             folder: The judge's folder; the runner gets one of its own inside.
         """
         self.name = name
@@ -76,17 +63,19 @@ class Partner:
         start = Path(__file__).with_name("start.py")
         launcher = [part.replace("{folder}", str(self._folder)) for part in job["launcher"]]
         self._confined = bool(launcher)
+        self._forks = bool(job.get("forks"))
         self._paused = False
-        with (self._folder / "log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [*launcher, sys.executable, "-P", str(start), str(file)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                pass_fds=(theirs.fileno(),),
-                env=_environment(self._folder if launcher else None, job.get("caches")),
-                cwd=self._folder,
-            )
+        self._cores: dict[int, frozenset[int]] = {}
+        self._log = (self._folder / "log").open("w+b")  # by name it could be anything by now
+        self._process = subprocess.Popen(
+            [*launcher, sys.executable, "-P", str(start), str(file)],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            pass_fds=(theirs.fileno(),),
+            env=environment_of(job, self._folder if launcher else None),
+            cwd=self._folder,
+        )
         theirs.close()
 
     def load(self, timeout_s: float) -> None:
@@ -107,14 +96,22 @@ class Partner:
 
     def begin(self, what: str, *files: int, **fields: Any) -> float:
         """Send a request; return when, on this process's own clock in seconds."""
+        self._listen()
         self.resume()
-        self._seq += 1
+        self._seq = secrets.randbits(48)  # nobody can answer what was not asked yet
         started = time.monotonic()
         try:
             send(self._channel, {"do": what, "seq": self._seq, **fields}, *files)
         except OSError:
             self._end("it had ended before it was asked")
         return started
+
+    def _listen(self) -> None:
+        """Make sure that nothing was said that nobody asked for."""
+        self._channel.settimeout(0)
+        with suppress(BlockingIOError, OSError, EOFError):
+            receive(self._channel)
+            self._kill("crashed", "it answered a question that nobody asked")
 
     def finish(self, timeout_s: float, started: float) -> Message:
         """Wait for the answer to the last request. Raises like ``ask``."""
@@ -132,10 +129,21 @@ class Partner:
         if answer.get("seq") != self._seq:
             self._kill("crashed", "it answered a question that nobody asked")
         if "raised" in answer:
-            self._raised(str(answer["raised"]))
+            self._raised(printable(answer["raised"]))
         if "error" in answer:
-            raise Refused(str(answer["error"]))
+            raise Refused(printable(answer["error"]))
         return answer
+
+    def number(self, answer: Message, name: str) -> float:
+        """Return a time that it told, nanoseconds.
+
+        Raises:
+            RunnerLost: It is none.
+        """
+        value = answer.get(name)
+        if not isinstance(value, int | float) or not 0 <= value < _LONGEST_NS:
+            self._kill("crashed", f"it told no time of its calls ({name})")
+        return float(value)
 
     def _raised(self, said: str) -> NoReturn:
         """Tell an exception after which nothing works any more from one that is only an answer."""
@@ -146,13 +154,6 @@ class Partner:
         if "CUDA error" in said or "AcceleratorError" in said:
             self._kill("crashed", said.splitlines()[0])
         raise Refused(said)
-
-    def timed(self, what: str, timeout_s: float, **fields: Any) -> tuple[int, Message]:
-        """Ask, and return the nanoseconds from question to answer as this process saw them."""
-        start = time.perf_counter_ns()
-        self.begin(what, **fields)
-        answer = self.finish(timeout_s, start / 1e9)
-        return time.perf_counter_ns() - start, answer
 
     def pause(self) -> None:
         """Stop it with all its threads, until it is asked something or told to resume.
@@ -165,6 +166,15 @@ class Partner:
         self._process.send_signal(signal.SIGSTOP)
         # Not reaped: the next question finds out how it ended.
         os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def alone(self) -> None:
+        """Make sure that it has left nobody who works while it is stopped.
+
+        Raises:
+            RunnerLost: It has.
+        """
+        if self._forks and offspring(self._process.pid):
+            self._kill("limit-exceeded", "a process that it started went on after its call")
 
     def resume(self) -> None:
         """Let it go on.
@@ -179,6 +189,20 @@ class Partner:
             self._kill("crashed", "it did not stay stopped while it was to wait")
         self._process.send_signal(signal.SIGCONT)
 
+    def settle(self) -> None:
+        """Remember on which cores its threads may run, and stop it."""
+        self._cores = cores_of(self._process.pid)
+        self.pause()
+
+    def moved(self) -> bool:
+        """Say whether somebody has sent its threads to other cores since."""
+        now = cores_of(self._process.pid)
+        return any(now.get(thread, cores) != cores for thread, cores in self._cores.items())
+
+    def waited_ns(self) -> int:
+        """Return how long its threads have stood in line for a core, nanoseconds."""
+        return waited_ns(self._process.pid)
+
     def thread_count(self) -> int:
         """Return how many threads it has now."""
         return int(self._status().get("Threads", "0"))
@@ -191,8 +215,11 @@ class Partner:
 
     def log(self) -> str:
         """Return the last of what it printed."""
-        with suppress(OSError):
-            return (self._folder / "log").read_bytes()[-4000:].decode("utf-8", "replace")
+        with suppress(OSError, ValueError):
+            size = os.fstat(self._log.fileno()).st_size
+            return os.pread(self._log.fileno(), _TAIL, max(0, size - _TAIL)).decode(
+                "utf-8", "replace"
+            )
         return ""
 
     def _layers(self) -> list[str]:
@@ -204,6 +231,7 @@ class Partner:
     def close(self) -> None:
         """End it."""
         self._channel.close()
+        self._log.close()
         self._process.kill()
         self._process.wait()
 
@@ -222,7 +250,7 @@ class Partner:
         if self._confined and time.monotonic() - self._counted > _COUNT_S:  # it reads all of /proc
             self._counted = time.monotonic()
             most = self.limits["processes"]
-            if len(_family()) > most:
+            if len(family()) > most:
                 self._kill("limit-exceeded", f"it started more than {most} processes")
 
     def _status(self) -> dict[str, str]:
@@ -234,11 +262,11 @@ class Partner:
     def _kill(self, status: str, detail: str) -> NoReturn:
         self._process.kill()
         for _ in range(_ROUNDS if self._confined else 0):  # a bomb forks while we read and kill
-            family = _family()
-            for process in family:
+            left = family()
+            for process in left:
                 with suppress(OSError):
                     os.kill(process, signal.SIGKILL)
-            if not family:
+            if not left:
                 break
         self._process.wait()
         raise RunnerLost(status, detail, self.name)
@@ -255,32 +283,7 @@ class Partner:
             raise RunnerLost("limit-exceeded", f"it wrote more than {most:.0f} MiB", self.name)
         if code < 0:
             raise RunnerLost("crashed", f"it died of {signal.Signals(-code).name}", self.name)
-        last = (text.strip().splitlines() or ["no output"])[-1]
+        last = printable((text.strip().splitlines() or ["no output"])[-1])
         if "Traceback" in text:
             raise RunnerLost("crashed", last, self.name)
         raise RunnerLost("crashed", detail or f"it ended the process with status {code}", self.name)
-
-
-def _family() -> list[int]:
-    """Return the processes of our session that a runner started, directly or not."""
-    ours, found = os.getsid(0), []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, ValueError, IndexError):
-            fields = (entry / "stat").read_text("utf-8").rpartition(")")[2].split()
-            process = int(entry.name)
-            if int(fields[3]) == ours and process != os.getpid() and int(fields[1]) != os.getpid():
-                found.append(process)
-    return found
-
-
-def _environment(confined: Path | None, caches: str | None) -> dict[str, str]:
-    """Return a runner's variables: the judge's idle threads must not spin, a runner's may."""
-    found = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    # A pool of compilers takes longer to start than a reference takes to compile.
-    found["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
-    if confined is None:
-        return found
-    # Whatever a library wants to keep goes where the runner may write.
-    own = dict.fromkeys(("HOME", "TMPDIR", "CUDA_CACHE_PATH"), str(confined))
-    own |= dict.fromkeys(_CACHES, caches or str(confined))
-    return {**found, **own, "PYTHONUSERBASE": site.getuserbase()}  # torch may lie below the home

@@ -49,11 +49,9 @@ class Runner:
         self._what: Job = job["what"]
         self._code: callables.Bind | None = None
         self._calls: list[callables.Call] = []
-        self._slots: list[tuple[list[Any], list[torch.Tensor]]] = []
-        self._returned: dict[int, Any] = {}
+        self._outputs: list[list[torch.Tensor]] = []
         self._plans: dict[int, tuple[list[int], Any, dict[int, Any]]] = {}
         self._arena: Arena | None = None
-        self._scratch = torch.empty(0)
         self.answers: dict[str, Callable[[Message, list[int]], Message]] = {
             "ready": self._ready,
             "load": self._load,
@@ -61,9 +59,7 @@ class Runner:
             "bind": self._bind,
             "call": self._call,
             "plan": self._plan,
-            "wake": self._wake,
             "go": self._go,
-            "store": self._store,
         }
 
     def _ready(self, _message: Message, _files: list[int]) -> Message:
@@ -78,13 +74,11 @@ class Runner:
         self._forget()
         handle = message["handle"] if self.target == "cuda" else files[0]
         self._arena = Arena(message["bytes"], self.target, opened=handle)
-        if self.target == "cuda":
-            self._scratch = torch.ones(message["flush_bytes"] // 4, device="cuda")
         return {}
 
     def _forget(self) -> None:
         """Drop everything that points into the arena, then the arena."""
-        self._calls, self._slots, self._returned, self._plans = [], [], {}, {}
+        self._calls, self._outputs, self._plans = [], [], {}
         if self._arena is not None:
             self._arena.close()
 
@@ -94,18 +88,18 @@ class Runner:
         if arena is None or bind is None:
             raise RuntimeError("bind before load and open")
         count = message["input_count"]
-        self._calls, self._slots, self._returned, self._plans = [], [], {}, {}
+        self._calls, self._outputs, self._plans = [], [], {}
         for row in message["offsets"]:
             arrays = [arena.view(o, s) for o, s in zip(row, message["specs"], strict=True)]
             inputs: list[Any] = list(arrays[:count])
             for at, value in message["scalars"]:
                 inputs.insert(at, value)
-            self._slots.append((inputs, arrays[count:]))
+            self._outputs.append(arrays[count:])
             self._calls.append(bind(inputs, arrays[count:], message["axes"]))
         return {}
 
     def _call(self, message: Message, _files: list[int]) -> Message:
-        self._returned = self._run([message["slot"]])
+        self._put(self._run([message["slot"]]))
         self._finish()
         give_back()
         return {}
@@ -144,45 +138,39 @@ class Runner:
         self._plans[message["id"]] = (slots, graph, returned)
         return {"graph": graph is not None, "why": why}
 
-    def _wake(self, _message: Message, _files: list[int]) -> Message:
-        """Push everything out of the GPU's cache and take the GPU back from whoever had it.
-
-        Reading does both without leaving lines that the candidate would have to write back.
-        """
-        if self._arena is not None and self._arena.cuda is not None:
-            self._arena.cuda.forget_persisting_lines()
-        self._scratch.sum()
-        self._finish()
-        return {}
-
     def _go(self, message: Message, _files: list[int]) -> Message:
+        """Make a plan's calls, then put what they returned where the judge looks.
+
+        When this is answered everything is done: the judge stops this process at the answer.
+        """
         slots, graph, returned = self._plans[message["plan"]]
-        self._returned = returned
         if self.target == "cpu":
             start = time.perf_counter_ns()
-            self._returned = self._run(slots)
-            return {"inner_ns": time.perf_counter_ns() - start}
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            returned = self._run(slots)
+            called = time.perf_counter_ns()
+            self._put(returned)
+            return {"inner_ns": called - start, "copy_ns": time.perf_counter_ns() - called}
+        begin, called_at, end = (torch.cuda.Event(enable_timing=True) for _ in range(3))
         begin.record()
         if graph is None:
-            self._returned = self._run(slots)
+            returned = self._run(slots)
         else:
             graph.replay()
+        called_at.record()
+        self._put(returned)
         end.record()
         torch.cuda.synchronize()
-        return {"inner_ns": begin.elapsed_time(end) * 1e6}
+        return {
+            "inner_ns": begin.elapsed_time(called_at) * 1e6,
+            "copy_ns": called_at.elapsed_time(end) * 1e6,
+        }
 
-    def _store(self, message: Message, _files: list[int]) -> Message:
-        """Copy what a returning function returned for a slot into that slot's outputs."""
-        slot = message["slot"]
-        if slot in self._returned:
-            outputs = self._slots[slot][1]
-            made = callables.plain(self._returned[slot], outputs)
-            for one, want in zip(made, outputs, strict=True):
+    def _put(self, returned: dict[int, Any]) -> None:
+        """Copy what a returning function returned for each slot into that slot's outputs."""
+        for slot, result in returned.items():
+            outputs = self._outputs[slot]
+            for one, want in zip(callables.plain(result, outputs), outputs, strict=True):
                 want.copy_(one)
-            self._finish()
-        give_back()
-        return {}
 
 
 def _cuda_name(code: int) -> str:

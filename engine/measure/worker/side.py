@@ -30,6 +30,14 @@ class Window(NamedTuple):
     start: float
     """On the system's monotonic clock, seconds."""
     end: float
+    copy_ns: float
+    """How long it took to put what was returned where the judge looks, which is not its work."""
+    waited_ns: float
+    """How long its threads together stood in line for a core."""
+
+
+class MovedError(Exception):
+    """Somebody sent a runner's threads to other cores; only a candidate would."""
 
 
 class Side:
@@ -71,6 +79,7 @@ class Side:
         warm = [0] * most
         self._partner.ask("plan", CALL_S, id=_PLANS, slots=warm, graph=self.graph)
         self.threads = self._partner.thread_count()
+        self._partner.settle()
 
     def warm_ns(self) -> float:
         """Return the time of a call whose data the call before has left in the cache.
@@ -80,46 +89,55 @@ class Side:
         """
         times = []
         for _ in range(_WARM):
-            self._wake()
             answer = self._partner.ask("go", CALL_S, plan=_PLANS)
-            times.append(float(answer["inner_ns"]) / len(self._plans[0]))
-        return statistics.median(times)
-
-    def rest(self) -> None:
-        """Stop it until it is asked again: the others' time is theirs."""
+            times.append(self._partner.number(answer, "inner_ns") / len(self._plans[0]))
         self._partner.pause()
+        return statistics.median(times)
 
     def busy(self) -> float:
         """Return how many cores it keeps busy, over windows of 0.3 s and more together."""
         time.sleep(_REST_S)  # threads that woke the cache spin for a while before they sleep
         wall, before = 0.0, self._partner.cpu_ticks()
         while wall < _BUSY_S:
-            outer, _ = self._partner.timed("go", CALL_S, plan=_PLANS)
-            wall += outer / 1e9
+            started = time.perf_counter()
+            self._partner.ask("go", CALL_S, plan=_PLANS)
+            wall += time.perf_counter() - started
+        self._partner.pause()
         return (self._partner.cpu_ticks() - before) / os.sysconf("SC_CLK_TCK") / wall
 
     def window(self) -> tuple[Window, list[int]]:
-        """Renew contents, then time one plan; also returns the plan's slots, in order."""
+        """Renew contents, then time one plan; also returns the plan's slots, in order.
+
+        The runner is stopped whenever it is not to work: while its inputs are made, while others
+        are timed, and from its answer on. So the clock ends when nothing of it runs any more, and
+        what the judge finds then is what was done in time.
+        """
         at = self._draw.randrange(_PLANS)
         plan = self._plans[at]
         called = set(plan)
         self._spare = self._draw.choice([s for s in range(self._stage.slots) if s not in called])
         self._partner.pause()
+        self._partner.alone()
+        if self._partner.moved():
+            raise MovedError
         self._stage.renew([*plan, self._spare])
+        waited = self._partner.waited_ns()
         self._partner.resume()
-        self._wake()
         start = time.monotonic()
-        outer, answer = self._partner.timed("go", self._timeout_s, plan=at)
+        clock = time.perf_counter_ns()
+        answer = self._partner.ask("go", self._timeout_s, plan=at)
+        self._partner.pause()
+        self._stage.arrive()
+        outer = float(time.perf_counter_ns() - clock)
         self._timeout_s = max(_PATIENCE_S, _PATIENCE * outer / 1e9)  # it has shown what it takes
-        inner = float(answer["inner_ns"])
-        return Window(outer, inner, len(plan), start, time.monotonic()), plan
-
-    def _wake(self) -> None:
-        if self._stage.task.target == "cuda":
-            self._partner.ask("wake", CALL_S)
+        end = time.monotonic()
+        waited = self._partner.waited_ns() - waited
+        inner = self._partner.number(answer, "inner_ns")
+        copied = self._partner.number(answer, "copy_ns")
+        return Window(outer, inner, len(plan), start, end, copied, waited), plan
 
     def judged(self, plan: list[int], *, slots: int) -> str | None:
-        """Say what is wrong with the last window; must be asked at once.
+        """Say what is wrong with the last window.
 
         Args:
             plan: Its slots.
@@ -129,10 +147,7 @@ class Side:
         chosen = self._draw.sample(plan, min(max(1, slots), len(plan)))
         if self._draw.random() < 0.5 and plan[-1] not in chosen:
             chosen[0] = plan[-1]  # the last call is the one to put off
-        taken = []
-        for slot in chosen:
-            self._partner.ask("store", CALL_S, slot=slot)
-            taken.append(self._stage.taken(slot))
+        taken = [self._stage.taken(slot) for slot in chosen]
         if not self._stage.untouched(self._spare):
             return "it wrote outputs that it was not called for"
         if not slots:

@@ -39,17 +39,15 @@ class Stage:
         torch.set_grad_enabled(False)
         self.task, self.slots = task, slots
         self._tolerances = tolerances
-        self._flush_bytes = flush_bytes
         self._layout = Layout([*task.inputs, *task.outputs], slots, draw)
         self._arena = Arena(self._layout.size, task.target)
         self._layout.guard(self._arena)
         self.contents = Contents(task, draw)
         for slot in range(slots):
-            self.contents.begin(slot, self.inputs(slot))
+            self.contents.change(slot, self.inputs(slot))
             self._blank(slot)
         self._settle()
-        # A GPU's cache is emptied by the runner, whose first kernel also brings its context back.
-        self._other = torch.ones(flush_bytes // 4 if task.target == "cpu" else 0)
+        self._other = torch.ones(max(1, flush_bytes // 4), device=task.device)
 
     def join(self, partner: Partner, *, timeout_s: float) -> None:
         """Let a runner open the memory and tie its code to every slot."""
@@ -60,7 +58,6 @@ class Stage:
             *files,
             bytes=self._arena.size,
             handle=self._arena.handle,
-            flush_bytes=self._flush_bytes,
         )
         partner.ask(
             "bind",
@@ -81,13 +78,22 @@ class Stage:
         return self._layout.arrays(self._arena, slot)[len(self.task.inputs) :]
 
     def renew(self, slots: list[int]) -> None:
-        """Change the inputs of some slots and poison their outputs."""
+        """Change the inputs of some slots, poison their outputs, and empty the cache."""
         give_back()
         for slot in slots:
             self.contents.change(slot, self.inputs(slot))
             self._blank(slot)
-        self._settle()
+        if self._arena.cuda is not None:
+            self._arena.cuda.forget_persisting_lines()
+        # Reading leaves no lines that the candidate would have to write back.
         self._other.sum()
+        self._settle()
+
+    def arrive(self) -> None:
+        """Return once the GPU is this process's again: whatever a runner left on it has ended."""
+        if self.task.target == "cuda":
+            self._other[:1].add_(0)
+            self._settle()
 
     def poison(self, slot: int) -> None:
         """Make the outputs of a slot what they are before a call."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +15,7 @@ from engine.measure.worker.callables import module_of, python_module
 Job = dict[str, Any]
 Tensors = list[torch.Tensor]
 
-_LINE_BYTES = 64
-_MOST_CHANGES = 24  # each is made again for a comparison
+_ALL = range(3)
 _POISON = 0x5B
 
 
@@ -31,16 +32,12 @@ class Task:
         self.inputs: list[Job] = [spec for spec in case["inputs"] if "value" not in spec]
         self.outputs: list[Job] = case["outputs"]
         self._modules: dict[torch.dtype | None, Any] = {}
+        self._banks: list[Bank] = []
 
     @property
     def device(self) -> torch.device:
         """Where the arrays live."""
         return torch.device("cuda" if self.target == "cuda" else "cpu")
-
-    @property
-    def drawn(self) -> bool:
-        """Whether each value of the inputs is drawn by itself, so that none has its place."""
-        return self._reference["kind"] != "module" and not self._reference.get("inputs")
 
     def fresh(self, seed: int) -> Tensors:
         """Return inputs made from a seed; the same seed gives the same on this machine."""
@@ -54,8 +51,10 @@ class Task:
             torch.manual_seed(seed)
             sizes = dict(zip(self.case["axis_names"], self.case["axes"], strict=True))
             return [value.to(self.device) for value in make(**sizes)]
-        generator = torch.Generator(device=self.device).manual_seed(seed)
-        return [_filled(spec, generator, self.device) for spec in self.inputs]
+        if not self._banks:
+            self._banks = [Bank(spec, self.device) for spec in self.inputs]
+        draw = random.Random(seed)
+        return [bank.mixed(draw) for bank in self._banks]
 
     def right(self, inputs: Tensors, dtype: torch.dtype | None) -> Tensors:
         """Return the reference's outputs, computed in ``dtype``, or as it stands when None."""
@@ -79,18 +78,45 @@ class Task:
         return self._modules[dtype]
 
 
-def _filled(spec: Job, generator: torch.Generator, device: torch.device) -> torch.Tensor:
-    dtype: torch.dtype = getattr(torch, spec["dtype"])
-    shape, fill, scale = tuple(spec["shape"]), spec["fill"], spec["scale"]
-    if fill == "integers":
-        return torch.randint(
-            0, int(scale), shape, generator=generator, device=device, dtype=torch.int64
-        ).to(dtype)
-    if fill in ("ones", "zeros"):
-        return torch.full(shape, float(fill == "ones"), device=device, dtype=dtype)
-    draw = torch.randn if fill == "normal" else torch.rand
-    values = draw(shape, generator=generator, device=device, dtype=torch.float32)
-    return (values * scale).to(dtype)
+class Bank:
+    """Makes arrays of one fill out of a few that were drawn once.
+
+    Drawing all values anew takes longer than most kernels, on a CPU. Two of the drawn arrays, each
+    moved on by a distance of its own, make values of the same distribution in less.
+    """
+
+    def __init__(self, spec: Job, device: torch.device) -> None:
+        self._dtype: torch.dtype = getattr(torch, spec["dtype"])
+        self._shape, self._fill, self._scale = tuple(spec["shape"]), spec["fill"], spec["scale"]
+        generator = torch.Generator(device=device).manual_seed(secrets.randbits(48))
+        count = math.prod(self._shape)
+        if self._fill == "integers":
+            whole = {"generator": generator, "device": device, "dtype": torch.int64}
+            self._drawn = [torch.randint(0, int(self._scale), (count,), **whole) for _ in _ALL]
+        elif self._fill in ("ones", "zeros"):
+            self._drawn = [torch.full((count,), float(self._fill == "ones"), device=device)]
+        else:
+            draw = torch.randn if self._fill == "normal" else torch.rand
+            self._drawn = [draw(count, generator=generator, device=device) for _ in _ALL]
+
+    def mixed(self, draw: random.Random) -> torch.Tensor:
+        """Return an array; the same state of ``draw`` gives the same."""
+        if len(self._drawn) == 1:
+            return self._drawn[0].to(self._dtype).view(self._shape)
+        one, other = draw.sample(self._drawn, 2)
+        values = _moved(one, draw)
+        values += _moved(other, draw)
+        if self._fill == "normal":
+            values *= self._scale / math.sqrt(2)
+        elif self._fill == "uniform":
+            values = values.frac_().mul_(self._scale)
+        else:
+            values %= int(self._scale)
+        return values.to(self._dtype).view(self._shape)
+
+
+def _moved(array: torch.Tensor, draw: random.Random) -> torch.Tensor:
+    return array.roll(draw.randrange(array.numel())) if array.numel() else array.clone()
 
 
 def _as(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
@@ -105,68 +131,29 @@ def _shares(one: torch.Tensor, given: Sequence[torch.Tensor]) -> bool:
 class Contents:
     """What the inputs of each slot hold, and how to make them again elsewhere.
 
-    Drawing all values anew for each timed window would take longer than the window on a CPU. So
-    one value of each cache line moves to another place instead: no content ever comes twice, no
-    line stays as another core has it, and whoever keeps an earlier answer is wrong in all parts of
-    the output. Integers that a task makes itself may be indices, and stay; where there is nothing
-    else, all values are drawn anew.
+    No content ever comes twice, and none can be made out of earlier ones, so nobody gains by
+    keeping what was computed before: not all of it, and not the part that did not change.
     """
 
     def __init__(self, task: Task, draw: random.Random) -> None:
         self._task = task
         self._draw = draw
-        self._history: dict[int, list[int]] = {}
-        self._kept: tuple[int, list[int], Tensors] | None = None
-        self._moves = [task.drawn or _is_float(spec) for spec in task.inputs]
-
-    def begin(self, slot: int, arrays: Tensors) -> None:
-        """Fill a slot's inputs with values that no slot has had."""
-        self._history[slot] = [self._draw.getrandbits(31)]
-        for array, value in zip(arrays, self._task.fresh(self._history[slot][0]), strict=True):
-            array.copy_(value)
+        self._seeds: dict[int, int] = {}
+        self._kept: tuple[int, Tensors] | None = None
 
     def change(self, slot: int, arrays: Tensors) -> None:
-        """Change a slot's inputs in place."""
-        if not any(self._moves) or len(self._history[slot]) > _MOST_CHANGES:
-            self.begin(slot, arrays)
-            return
-        seed = self._draw.getrandbits(31)
-        self._history[slot].append(seed)
-        self._mix(arrays, seed)
+        """Fill a slot's inputs with values that no slot has had."""
+        self._seeds[slot] = self._draw.getrandbits(31)
+        for array, value in zip(arrays, self._task.fresh(self._seeds[slot]), strict=True):
+            array.copy_(value)
 
     def again(self, slot: int) -> Tensors:
         """Return what a slot's inputs have to hold now, made apart from them."""
-        history = self._history[slot]
-        if self._kept is not None and self._kept[:2] == (slot, history):
-            return self._kept[2]
-        self._kept = None  # before the new ones are made: there may be no room for both
-        first, *later = history
-        arrays = [array.contiguous() for array in self._task.fresh(first)]
-        for seed in later:
-            self._mix(arrays, seed)
-        self._kept = (slot, list(history), arrays)
-        return arrays
-
-    def _mix(self, arrays: Tensors, seed: int) -> None:
-        for array, moves in zip(arrays, self._moves, strict=True):
-            if moves:
-                _mix(array, seed)
-
-
-def _is_float(spec: Job) -> bool:
-    dtype: torch.dtype = getattr(torch, spec["dtype"])
-    return bool(dtype.is_floating_point)
-
-
-def _mix(array: torch.Tensor, seed: int) -> None:
-    """Move values of an array to other places of it."""
-    flat = array.view(-1)
-    draw = random.Random(seed)
-    stride = max(1, _LINE_BYTES // array.element_size())
-    stride = stride if flat.numel() >= 4 * stride else 1
-    part = flat[draw.randrange(stride) :: stride]
-    if part.numel() > 1:
-        part.copy_(part.roll(draw.randrange(1, part.numel())))
+        seed = self._seeds[slot]
+        if self._kept is None or self._kept[0] != seed:
+            self._kept = None  # before the new ones are made: there may be no room for both
+            self._kept = (seed, [array.contiguous() for array in self._task.fresh(seed)])
+        return self._kept[1]
 
 
 def bits(array: torch.Tensor) -> torch.Tensor:
@@ -189,8 +176,11 @@ def poison(arrays: Tensors) -> None:
 
 
 def poisoned(arrays: Tensors) -> bool:
-    """Return whether outputs are as ``poison`` left them."""
-    return all(
-        bool(a.isnan().all() if a.is_floating_point() else (bits(a) == _POISON).all())
-        for a in arrays
-    )
+    """Return whether outputs are as ``poison`` left them, to the bit."""
+    return all(same_bits(array, _poison_like(array)) for array in arrays)
+
+
+def _poison_like(array: torch.Tensor) -> torch.Tensor:
+    made = torch.empty_like(array)
+    poison([made])
+    return made

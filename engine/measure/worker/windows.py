@@ -1,8 +1,8 @@
 """Time candidate and rivals in turn, by the judge's own clock, on contents that change each time.
 
 A window is one call on each of some slots, each slot once. Before it, the judge changes all inputs
-and poisons all outputs; behind it, the judge takes one slot's outputs at once, before anything
-that was put off could be made up for. Raw times only; no verdict.
+and poisons all outputs; at its end, the judge stops the runner and looks at outputs that it
+chooses then, so that nothing that was put off can be made up for. Raw times only; no verdict.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from engine.measure.worker.partner import Partner, Refused, RunnerLost
-from engine.measure.worker.side import CALL_S, Side, Window
+from engine.measure.worker.ends import Refused, RunnerLost
+from engine.measure.worker.partner import Partner
+from engine.measure.worker.side import CALL_S, MovedError, Side, Window
 from engine.measure.worker.stage import Stage
 from engine.measure.worker.task import Task
 
@@ -48,6 +49,9 @@ def measure(job: Job, partners: dict[str, Partner]) -> Job:
         return {"lost": {"status": lost.status, "detail": lost.detail}}
     except Refused as problem:
         return {"lost": {"status": "kernel-error", "detail": str(problem)}}
+    except MovedError:
+        detail = "it changed on which cores others may run"
+        return {"lost": {"status": "limit-exceeded", "detail": detail}}
 
 
 class Match:
@@ -126,7 +130,6 @@ class Match:
             window, plan = side.window()
             side.judged(plan, slots=0)
             times.append(window.inner_ns / window.calls)
-        side.rest()
         return statistics.median(times)
 
     def _loaded(self) -> tuple[Side, dict[str, Side]]:
@@ -194,11 +197,7 @@ class Match:
         for side in sides:
             for _ in range(2):
                 side.window()
-            side.rest()
-        warm = []
-        for side in sides:
-            warm.append(side.warm_ns())
-            side.rest()
+        warm = [side.warm_ns() for side in sides]
         times: tuple[list[Window], list[Window]] = ([], [])
         review = Review(candidate, self._job)
         start = time.monotonic()
@@ -210,9 +209,9 @@ class Match:
                 window, plan = sides[which].window()
                 times[which].append(window)
                 wrong = review.of(at, plan, time.monotonic() - start) if which == 0 else None
-                sides[which].rest()
                 if wrong:
                     return {"wrong": wrong}
+            times[0][-1] = self._copied(times[0][-1], times[1][-1])
         return {
             "candidate": times[0],
             "rival_times": times[1],
@@ -221,6 +220,11 @@ class Match:
             "checked": review.judged,
             "threads_started": max(0, self._grown(candidate)),
         }
+
+    def _copied(self, window: Window, rival: Window) -> Window:
+        """Set what a candidate's copies took: the rival, which returns as much, says it."""
+        each = rival.copy_ns / rival.calls if self._job["returns"] else 0.0
+        return window._replace(copy_ns=each * window.calls)
 
     def _grown(self, candidate: Side) -> int:
         with suppress(OSError, ValueError):

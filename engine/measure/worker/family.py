@@ -1,0 +1,60 @@
+"""What Linux says about the runners' processes: whose they are, where they run, what they wait."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+
+def family() -> list[int]:
+    """Return the processes of our session that a runner started, directly or not."""
+    ours, me = os.getsid(0), os.getpid()
+    return [
+        process
+        for process, (parent, session) in _processes().items()
+        if session == ours and me not in (process, parent)
+    ]
+
+
+def offspring(runner: int) -> list[int]:
+    """Return what one runner started; orphans count as its own, as nobody else makes them."""
+    processes, ours, me = _processes(), os.getsid(0), os.getpid()
+    found = []
+    for process, (parent, session) in processes.items():
+        if session != ours or me in (process, parent):
+            continue
+        top = process
+        while processes.get(top, (0, 0))[0] not in (0, 1, me):
+            top = processes[top][0]
+        if top == runner or processes.get(top, (0, 0))[0] != me:
+            found.append(process)
+    return found
+
+
+def cores_of(process: int) -> dict[int, frozenset[int]]:
+    """Return for each thread of a process the cores that it may use."""
+    found = {}
+    for entry in Path(f"/proc/{process}/task").glob("[0-9]*"):
+        with suppress(OSError):
+            found[int(entry.name)] = frozenset(os.sched_getaffinity(int(entry.name)))
+    return found
+
+
+def waited_ns(process: int) -> int:
+    """Return how long the threads of a process have stood in line for a core, nanoseconds."""
+    total = 0
+    for entry in Path(f"/proc/{process}/task").glob("[0-9]*"):
+        with suppress(OSError, ValueError, IndexError):
+            total += int((entry / "schedstat").read_text("ascii").split()[1])
+    return total
+
+
+def _processes() -> dict[int, tuple[int, int]]:
+    """Return parent and session of every process."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ValueError, IndexError):
+            fields = (entry / "stat").read_text("utf-8").rpartition(")")[2].split()
+            found[int(entry.name)] = (int(fields[1]), int(fields[3]))
+    return found
