@@ -24,7 +24,7 @@ from typing import Any
 from engine.measure.hardware import cache_bytes, core_count
 from engine.measure.jobs import threads_env
 from engine.measure.statistics import verdict
-from engine.measure.verdicts import Window, agreed, compared, disagreement, way
+from engine.measure.windows import Window, agreed, compared, disagreement, way
 from engine.measure.worker.partner import Partner
 from engine.measure.worker.side import Side
 from engine.measure.worker.stage import Stage

@@ -130,8 +130,7 @@ def _input(
     if one.shape is None or (given is not None and given.type == "scalar"):
         if given is None or given.value is None:
             raise BadValueError(f"the workload gives no value for the number {name}")
-        value = int(given.value) if isinstance(given.value, bool) else given.value
-        return {**made, "shape": [], "value": value}
+        return {**made, "shape": [], "value": given.value + 0}
     if one.dtype in _INTEGERS:
         return {**made, "fill": "integers", "scale": float(_INTEGERS[one.dtype])}
     return made

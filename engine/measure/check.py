@@ -61,11 +61,17 @@ def check(
         ran = run_job(job, folder, timeout_s=timeout_s + _JUDGE_S, env=env)
     verdict = finished(subject, ran)
     if verdict["accepted"]:
+        task = subject.source.kernel.reference.module is not None
+        cure = "tighten atol in its kernel.yaml"
+        if task:
+            cure = "give it inputs on which its output is more than rounding noise"
         raise KbError(
             f"the tolerances of {subject.source.kernel.id} accept {verdict['accepted'][0]} "
-            f"as an answer, so they decide nothing; tighten atol in its kernel.yaml"
+            f"as an answer, so they decide nothing; {cure}"
         )
     fields = _judged(subject, verdict)
+    if fields["status"] == "unloadable" and not subject.variant.compiled:
+        fields["cure"] = f"import {subject.variant.source} by itself, and see that it loads"
     return Check(**subject.names, **fields, seconds=time.monotonic() - started)
 
 
@@ -145,12 +151,12 @@ def _judged(subject: Subject, verdict: Job) -> dict[str, Any]:
         }
     failed = [case for case in checked if case.status == "incorrect"]
     errors = [found["error"] for found in verdict["cases"] if found["error"]]
-    source = subject.variant.source
+    compare = f"compare {subject.variant.source} with the reference on this workload"
     return {
         **common,
         "status": "kernel-error" if errors else "incorrect" if failed else "correct",
         "detail": f"{failed[0].workload}: {failed[0].why}" if failed else None,
-        "cure": f"compare {source} with the reference on this workload" if failed else None,
+        "cure": (_CURES["kernel-error"] if errors else compare) if failed else None,
     }
 
 

@@ -134,7 +134,8 @@ def label(sizes: Mapping[str, int]) -> str:
 
 def _input(array: Input, sizes: Mapping[str, int]) -> Job:
     if array.value is not None:
-        return {"name": array.name, "value": array.value}
+        value = bool(array.value) if array.dtype == "bool" else array.value
+        return {"name": array.name, "value": value}
     return {**_array(array, sizes), "fill": array.fill, "scale": array.scale}
 
 

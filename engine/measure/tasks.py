@@ -75,15 +75,14 @@ def _described(task: Path, target: Target) -> Job:
     if end.result is None:
         last = (end.end.output.strip().splitlines() or ["no output"])[-1]
         raise BadValueError(f"{task} does not run: {last}")
+    if "unusable" in end.result:
+        raise BadValueError(f"{task} cannot be judged: {end.result['unusable']}")
     return end.result
 
 
 def _named(letter: str, at: int, one: Job) -> Job:
     if "value" in one:
         value = one["value"]
-        return {
-            "name": f"{letter}{at}",
-            "dtype": "float64" if isinstance(value, float) else "int64",
-            "value": int(value) if isinstance(value, bool) else value,
-        }
+        dtype = {bool: "bool", int: "int64", float: "float64"}[type(value)]
+        return {"name": f"{letter}{at}", "dtype": dtype, "value": value + 0}
     return {"name": f"{letter}{at}", "shape": one["shape"], "dtype": one["dtype"]}

@@ -57,7 +57,7 @@ class Input(Array):
     """normal: mean 0, deviation ``scale``; uniform: 0 to ``scale``; integers: from 0, below it."""
     scale: float = Field(default=1.0, gt=0)
     value: int | float | None = None
-    """Makes it a number instead of a tensor: the same in every call."""
+    """Makes it a number instead of a tensor, the same in every call; a truth value as 1 or 0."""
 
 
 class Output(Array):

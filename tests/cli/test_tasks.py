@@ -191,3 +191,63 @@ def test_a_kernel_and_a_task_at_once_are_refused(project, capsys):
 
     assert code == 2
     assert "name a kernel, or give --task" in capsys.readouterr().err
+
+
+TASK = """\
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        {init}
+
+    def forward(self, {names}):
+        {body}
+
+def get_inputs():
+    return [{inputs}]
+
+def get_init_inputs():
+    return []
+"""
+X = "torch.randn(32, 48)"
+HONEST = {
+    "a truth value": ("pass", "x, up", "return x if up is True else -x", f"{X}, True"),
+    "changes its input": ("pass", "x", "return x.clone()", X),
+    "answers with truth values": ("pass", "x", "return x > 0.5", X),
+    "constants of its own type": ("pass", "x", "return x @ torch.ones(48, 8)", X),
+    "a tensor that is no buffer": ("self.h = torch.ones(48)", "x", "return x @ self.h", X),
+    "several outputs": ("pass", "x", "return x.sum(1), x.argmax(1), x.mean()", X),
+    "half": ("pass", "x", "return x * 2", f"{X}.half()"),
+}
+
+
+@pytest.mark.parametrize("how", HONEST)
+def test_an_honest_candidate_of_an_ordinary_task_is_right(project, tmp_path, how):
+    init, names, body, inputs = HONEST[how]
+    mine = TASK.format(init=init, names=names, body=body, inputs=inputs)
+    task = mine.replace("return x.clone()", "return x.mul_(2).div_(2).clone()")
+    found = bench_task(
+        *written(tmp_path, task, mine.replace("Model(", "ModelNew(")), target="cpu", budget_s=0.2
+    )
+
+    assert found.verdict in ("faster", "slower", "inconclusive"), found.detail
+
+
+@pytest.mark.parametrize(
+    ("init", "body", "inputs", "words"),
+    [
+        ("self.d = torch.nn.Dropout(0.5)", "return self.d(x)", X, "call self.eval()"),
+        ("self.n = 0", "self.n += 1; return x + self.n", X, "keep no state"),
+        ("pass", "return torch.complex(x, x)", X, "view_as_real"),
+        ("pass", "return {'y': x}", X, "returns dict"),
+        ("pass", "return torch.ones(3) * x", "2.0", "every answer could be kept"),
+        ("pass", "return x[0]", f"[{X}]", "an input is a list"),
+    ],
+)
+def test_a_task_that_cannot_be_judged_says_why(project, tmp_path, init, body, inputs, words):
+    task = TASK.format(init=init, names="x", body=body, inputs=inputs)
+    with pytest.raises(BadValueError, match="cannot be judged") as caught:
+        bench_task(*written(tmp_path, task, task.replace("Model(", "ModelNew(")), target="cpu")
+
+    assert words in str(caught.value)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine.measure.worker.judge import Expected
-from engine.measure.worker.task import Task
+from engine.measure.worker.task import Contents, Task, same_bits
 
 REFERENCE = """\
 import torch
@@ -88,3 +88,21 @@ def test_an_output_that_jumps_is_not_a_reason_to_accept_anything(expected):
 
     assert "NaN everywhere" not in fooled
     assert not expected(a, b, "count", [1]).compare([torch.tensor([0.3])])["correct"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fill", "scale"),
+    [("float32", "normal", 2.0), ("float16", "uniform", 3.0), ("int32", "integers", 1000)],
+)
+def test_no_value_stays_from_one_content_to_the_next(dtype, fill, scale):
+    spec = {"name": "x", "shape": [100, 300], "dtype": dtype, "fill": fill, "scale": scale}
+    case = {"axis_names": [], "axes": [], "inputs": [spec], "outputs": []}
+    task = Task({"target": "cpu", "reference": {"kind": "python", "file": "", "entry": ""}}, case)
+    contents = Contents(task, random.Random(1))
+    first, second = (torch.empty(100, 300, dtype=getattr(torch, dtype)) for _ in range(2))
+    contents.change(0, [first])
+    contents.change(0, [second])
+
+    assert float((first == second).float().mean()) < 0.01
+    assert same_bits(contents.again(0)[0], second)
+    assert 0.8 < float(first.double().std() / second.double().std()) < 1.25

@@ -20,17 +20,40 @@ def describe(job: Job, _folder: Path) -> Job:
 
     Returns:
         ``{"inputs": [...], "outputs": [...], "warnings": [...]}``: arrays as ``{"shape", "dtype"}``
-        or ``{"value"}``; warnings say why a right answer would prove little.
+        or ``{"value"}``; warnings say why a right answer would prove little. Or
+        ``{"unusable": text}``: it runs, but nothing could be compared with it.
     """
+    try:
+        return _seen(job)
+    except UnusableError as problem:
+        return {"unusable": str(problem)}
+
+
+class UnusableError(Exception):
+    """A task that runs and cannot be judged; says what to change in it."""
+
+
+def _seen(job: Job) -> Job:
     torch.set_grad_enabled(False)
     made = python_module(job["file"])
     model = module_of(job["file"], job["entry"], job["file"], job["seed"]).to(job["target"])
     given = _inputs(made, job["target"], 1)
+    described = [_described(value) for value in given]
+    if not any(isinstance(value, torch.Tensor) for value in given):
+        raise UnusableError("get_inputs gives no tensor, so every answer could be kept")
     outputs = _run(model, given)
+    if not all(map(_alike, outputs, _run(model, given))):
+        raise UnusableError(
+            "its model answers differently on the same inputs (dropout in train mode, or state "
+            "that it keeps between calls); call self.eval() in its __init__, and keep no state"
+        )
     return {
-        "inputs": [_described(value) for value in given],
+        "inputs": described,
         "outputs": [_described(value) for value in outputs],
-        "warnings": _triviality(model, given, _inputs(made, job["target"], 2), outputs),
+        "warnings": [
+            *_triviality(model, given, _inputs(made, job["target"], 2), outputs),
+            *_in_place(model, given),
+        ],
     }
 
 
@@ -43,10 +66,34 @@ def _inputs(made: Any, target: str, seed: int) -> list[Any]:
 
 def _run(model: Any, given: list[Any]) -> list[torch.Tensor]:
     result = model(*[v.clone() if isinstance(v, torch.Tensor) else v for v in given])
-    found = [result] if isinstance(result, torch.Tensor) else list(result)
-    if not all(isinstance(one, torch.Tensor) for one in found):
-        raise TypeError("the model returns something other than tensors")
+    whole = isinstance(result, tuple | list)
+    found = list(result) if whole else [result]
+    if not found or not all(isinstance(one, torch.Tensor) for one in found):
+        raise UnusableError(f"its model returns {_kinds(found)}; return a tensor, or several")
+    if any(one.is_complex() for one in found):
+        raise UnusableError("its model returns complex numbers; return torch.view_as_real of them")
     return found
+
+
+def _kinds(found: list[Any]) -> str:
+    return ", ".join(dict.fromkeys(type(one).__name__ for one in found)) or "nothing"
+
+
+def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Compare two answers to one question; sums may come in another order."""
+    if not one.is_floating_point():
+        return bool(torch.equal(one, other))
+    near = float(one.float().nan_to_num(0, 0, 0).abs().mean()) * 1e-2
+    return bool(torch.allclose(one.float(), other.float(), rtol=1e-2, atol=near, equal_nan=True))
+
+
+def _in_place(model: Any, given: list[Any]) -> list[str]:
+    mine = [v.clone() if isinstance(v, torch.Tensor) else v for v in given]
+    model(*mine)
+    pairs = [(a, b) for a, b in zip(given, mine, strict=True) if isinstance(a, torch.Tensor)]
+    if all(torch.equal(a, b) or bool(a.isnan().any()) for a, b in pairs):
+        return []
+    return ["its model changes its inputs; a candidate must not"]
 
 
 def _described(value: Any) -> Job:
@@ -54,7 +101,8 @@ def _described(value: Any) -> Job:
         return {"shape": list(value.shape), "dtype": str(value.dtype).removeprefix("torch.")}
     if isinstance(value, bool | int | float):
         return {"value": value}
-    raise TypeError(f"an input is a {type(value).__name__}; only tensors and numbers can be passed")
+    kind = type(value).__name__
+    raise UnusableError(f"an input is a {kind}; only tensors and numbers can be passed")
 
 
 def _triviality(

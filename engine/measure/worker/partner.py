@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import signal
@@ -23,6 +24,7 @@ Job = dict[str, Any]
 
 _POLL_S = 0.05
 _COUNT_S = 0.4
+_LOOK_S = 0.25
 _ROUNDS = 100
 _TAIL = 4000
 _LONGEST_NS = 1e13
@@ -52,7 +54,7 @@ class Partner:
         self.layers: list[str] = []
         self.limits: Job = job["limits"]
         self._seq = 0
-        self._counted = 0.0
+        self._counted = self._looked = 0.0
         self._folder = folder / name
         self._folder.mkdir()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -128,6 +130,8 @@ class Partner:
                 self._kill("crashed", f"it wrote to the judge's channel: {error}")
         if answer.get("seq") != self._seq:
             self._kill("crashed", "it answered a question that nobody asked")
+        if time.monotonic() - self._looked > _LOOK_S:
+            self._watch(started, math.inf)
         if "raised" in answer:
             self._raised(printable(answer["raised"]))
         if "error" in answer:
@@ -237,12 +241,14 @@ class Partner:
 
     def _watch(self, started: float, timeout_s: float) -> None:
         """Look whether it may go on."""
+        self._looked = time.monotonic()
         if self._process.poll() is not None:
             self._end(None)
         if time.monotonic() - started > timeout_s:
             self._kill("timed-out", f"it did not finish within {timeout_s:g} s")
         status = self._status()
-        if int(status.get("RssAnon", "0 kB").split()[0]) * 1024 > self.limits["memory_bytes"]:
+        taken = sum(int(status.get(name, "0").split()[0]) for name in ("RssAnon", "RssShmem"))
+        if taken * 1024 > self.limits["memory_bytes"]:
             most = self.limits["memory_bytes"] / 2**30
             self._kill("out-of-memory", f"it took more than {most:.1f} GiB of memory")
         if int(status.get("Threads", "0")) > self.limits["threads"]:

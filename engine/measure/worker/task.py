@@ -58,7 +58,9 @@ class Task:
 
     def right(self, inputs: Tensors, dtype: torch.dtype | None) -> Tensors:
         """Return the reference's outputs, computed in ``dtype``, or as it stands when None."""
-        given = [_as(tensor, dtype) for tensor in inputs]
+        # A task's model may change its inputs in place; these are the judge's.
+        mine = self._reference["kind"] == "module"
+        given = [_as(tensor.clone() if mine else tensor, dtype) for tensor in inputs]
         values: list[Any] = list(given)
         for at, value in self.scalars:
             values.insert(at, value)

@@ -1,0 +1,108 @@
+"""Windows of two processes → a speedup, and what both clocks say of it.
+
+A window's time is what the judge's clock saw, less what the same clock saw beyond the device's
+own events in the rival's windows: the way there and back, which is the same for both.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from engine.measure.statistics import Speedup, paired_speedup
+
+_CLOCKS_DIFFER = 0.10
+_WAY_NS = 1e4
+"""How much longer the way there and back may be to one process than to another: 6 us were seen
+between two pairs of processes on an H100, over 200 comparisons of a kernel with itself."""
+_WAY_UNSURE = 0.5
+"""The same as a share of the way, where stopping a process with its threads is most of it."""
+_COPY_UNSURE = 0.5
+"""How far off the rival's copies may be from what the candidate's take: 0.3 were seen, where one of
+two processes had its pages and the other had not."""
+_CROWDED = 0.25
+_WAKING_NS = 5e5  # an idle machine: 0.15 ms, over the threads of one window
+
+
+class Window(NamedTuple):
+    """One window, as the judge reports it: nanoseconds for all its calls; seconds at its ends."""
+
+    outer_ns: float
+    inner_ns: float
+    calls: int
+    start: float
+    end: float
+    copy_ns: float = 0.0
+    waited_ns: float = 0.0
+
+
+Pair = tuple[Window, Window]
+"""Candidate and rival, one after the other."""
+
+
+def crowded(window: Window) -> bool:
+    """Say whether its threads had to wait for cores that others used."""
+    return window.waited_ns > _WAKING_NS + _CROWDED * window.outer_ns
+
+
+def way(kept: Sequence[Pair]) -> float:
+    """Return the nanoseconds of the way there and back; what is above it is a busy machine."""
+    gaps = sorted(rival.outer_ns - rival.inner_ns - rival.copy_ns for _, rival in kept)
+    return gaps[len(gaps) // 4]
+
+
+def _seen_ns(window: Window, gap: float) -> float:
+    """Return the time of a window's calls; never less than a tenth of what the clock saw."""
+    return max(window.outer_ns - gap - window.copy_ns, 0.1 * window.outer_ns)
+
+
+def _unknown(windows: Sequence[Window], gap: float) -> float:
+    """Return the share of a window that the judge's clock cannot tell from its calls."""
+    way_ns = max(_WAY_NS, _WAY_UNSURE * gap)
+    return statistics.median((way_ns + _COPY_UNSURE * w.copy_ns) / w.outer_ns for w in windows)
+
+
+def disagreement(windows: Sequence[Window], gap: float) -> str | None:
+    """Say that the candidate's process tells another time than the judge's clock.
+
+    A busy machine makes the judge see more in many windows; a clock that lies, in all of them.
+    """
+    shares = sorted((_seen_ns(w, gap) - w.inner_ns) / w.outer_ns for w in windows)
+    least = shares[len(shares) // 10]
+    if least <= _CLOCKS_DIFFER + _unknown(windows, gap):
+        return None
+    return (
+        f"by its own process's clock it took {1 - least:.0%} of what the judge's clock saw; "
+        f"work went on outside the stream, or the clock was changed"
+    )
+
+
+def compared(kept: Sequence[Pair], gap: float) -> tuple[Speedup, Speedup, list[float]]:
+    """Return the speedup by the judge's clock, the one to report, and the candidate's call times.
+
+    The runners' own clocks are finer: no way there and back is in them. They may sharpen what the
+    judge saw, inside its interval; outside it only the judge is believed. Where they do, of the
+    judge's speedup only the point counts: it has to lie on the same side. The judge's interval has
+    room for what its clock cannot know, that the way differs from process to process.
+    """
+    sides = list(zip(*kept, strict=True))
+    outer = [[_seen_ns(one, gap) / one.calls for one in side] for side in sides]
+    inner = [[one.inner_ns / one.calls for one in side] for side in sides]
+    room = 1 + max(_unknown(side, gap) for side in sides)
+    point, low, high = paired_speedup(*outer)
+    judge = Speedup(point, low / room, high * room)
+    if min(map(min, inner)) <= 0:
+        return judge, judge, outer[0]
+    own = paired_speedup(*inner)
+    if not judge.low <= own.point <= judge.high:
+        return judge, judge, outer[0]
+    return Speedup(point, point, point), own, inner[0]
+
+
+def agreed(
+    own: Literal["faster", "slower", "inconclusive"],
+    judge: Literal["faster", "slower", "inconclusive"],
+) -> Literal["faster", "slower", "inconclusive"]:
+    """Return what both clocks say; what the judge did not see did not happen."""
+    return own if own == judge else "inconclusive"

@@ -1,0 +1,187 @@
+"""Candidates that take over the process they run in, or the others' time: none of it gains.
+
+Each of these was believed once, by factors from 2 to 25,000. What they change is theirs to change:
+the judge has to see without it.
+"""
+
+import pytest
+from attacks import attack
+
+from engine.actions.kernels import bench, check
+
+HEAD = """
+import gc, mmap, os, socket, threading, time
+import torch
+from engine.measure.worker import runner as R
+
+def right(x):
+    return torch.softmax(x, dim=-1)
+
+def mine():
+    return next(o for o in gc.get_objects() if type(o) is R.Runner)
+"""
+
+PYTHON = {
+    "H7 the work is done while what was returned is copied": """
+from torch.overrides import TorchFunctionMode
+todo, pool = {}, {}
+
+class Later(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is torch.Tensor.copy_ and id(args[1]) in todo:
+            args = (args[0], right(todo[id(args[1])]))
+        return function(*args, **(kwargs or {}))
+
+Later().__enter__()
+
+def softmax(x):
+    y = pool.setdefault(x.data_ptr(), torch.empty_like(x))
+    todo[id(y)] = x
+    return y
+""",
+    "H11 the answer comes first, the work later": """
+real_send, real_go = R.send, R.Runner._go
+
+def go(self, message, files):
+    channel = next(o for o in gc.get_objects() if type(o) is socket.socket)
+    real_send(channel, {"seq": message["seq"], "inner_ns": 3000, "copy_ns": 0})
+    real_go(self, message, files)
+    return {"late": 1}
+
+R.send = lambda channel, answer: None if "late" in answer else real_send(channel, answer)
+
+def softmax(x):
+    runner = mine()
+    runner.answers["go"] = go.__get__(runner)
+    return right(x)
+""",
+    "H11 the answer comes before the question": """
+real_send, said = R.send, []
+
+def send(channel, answer):
+    real_send(channel, answer)
+    real_send(channel, {"seq": answer["seq"] + 1, "inner_ns": 3000, "copy_ns": 0})
+
+R.send = send
+
+def softmax(x):
+    return right(x)
+""",
+    "H7 a child of its own computes ahead": """
+made = mmap.mmap(-1, 2**24)
+known, child = {}, 0
+
+def ahead():
+    torch.set_num_threads(1)
+    out = torch.frombuffer(made, dtype=torch.float32)
+    while True:
+        for at, x in list(known.items()):
+            out[: x.numel()] = right(x).view(-1)
+
+def softmax(x):
+    global child
+    known[x.data_ptr()] = x
+    if not child and len(known) > 2:
+        child = os.fork()
+        if not child:
+            ahead()
+    return right(x)
+""",
+}
+
+
+@pytest.mark.parametrize("how", PYTHON)
+def test_a_runner_that_is_taken_over_gains_nothing(project, how):
+    name = attack(project, HEAD + PYTHON[how], python=True, returns=True)
+    found = bench(name, target="cpu", budget_s=1.0)
+
+    assert found.verdict != "faster", found
+    assert found.verdict in ("invalid", "incorrect") or found.interval[0] < 1.1
+
+
+LATER = "  static int calls = 0;\n  if (++calls < 8) { honest(x, y, rows, cols); return 0; }\n"
+
+OTHERS = {
+    "H7 threads that spin while the rival runs": LATER
+    + """
+  static bool once = [] {
+    const auto spin = [] { for (volatile long n = 0;; n = n + 1) {} };
+    for (int i = 0; i < 8; ++i) std::thread(spin).detach();
+    return true;
+  }();
+  (void)once;
+  honest(x, y, rows, cols);
+""",
+    "H11 the rival's priority and cores": LATER
+    + """
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(0, &one);
+  for (int p = getpid() - 40; p < getpid() + 40; ++p) {
+    if (p == getpid() || p == getppid()) continue;
+    setpriority(PRIO_PROCESS, p, 19);
+    sched_setaffinity(p, sizeof one, &one);
+  }
+  honest(x, y, rows, cols);
+""",
+}
+
+
+@pytest.mark.parametrize("how", OTHERS)
+def test_what_is_done_to_a_rival_gains_nothing(project, how):
+    name = attack(project, OTHERS[how])
+    source = project / "kernels" / name / "candidate.cpp"
+    source.write_text("#include <sched.h>\n#include <sys/resource.h>\n" + source.read_text())
+    found = bench(name, target="cpu", workload="middle", budget_s=1.0)
+
+    assert found.verdict != "faster", found
+
+
+BREAKS = {
+    "shrinks the judge's memory": """
+  for (int f = 3; f < 64; ++f) {
+    char path[64], link[256];
+    std::snprintf(path, 64, "/proc/self/fd/%d", f);
+    const auto n = readlink(path, link, 255);
+    if (n > 0 && std::string(link, n).find("memfd:kernelkb") != std::string::npos
+        && ftruncate(f, 0) == 0) return 66;
+  }
+""",
+    "sends what nobody can read": """
+  for (int f = 3; f < 64; ++f) {
+    const std::string text(150000, '[');
+    send(f, text.data(), text.size(), MSG_DONTWAIT);
+  }
+""",
+    "puts an endless file where its log was": """
+  unlink("log");
+  if (symlink("/dev/zero", "log") == 0) _exit(3);
+""",
+    "limits the judge": """
+  const rlimit none{0, 0};
+  if (prlimit(getppid(), RLIMIT_FSIZE, &none, nullptr) == 0) return 66;
+""",
+    "changes who may read a file": '  if (chmod("job.json", 0) == 0) return 66;',
+}
+
+
+@pytest.mark.parametrize("how", BREAKS)
+def test_who_breaks_the_judge_is_blamed_for_it(project, how):
+    name = attack(project, BREAKS[how] + "  honest(x, y, rows, cols);\n")
+    source = project / "kernels" / name / "candidate.cpp"
+    source.write_text("#include <sys/resource.h>\n#include <sys/stat.h>\n" + source.read_text())
+    found = check(name, target="cpu")
+
+    assert found.status in ("correct", "crashed"), found
+    assert "returned 66" not in (found.detail or "")
+
+
+def test_what_it_says_cannot_pass_for_a_line_of_ours(project):
+    body = """
+def softmax(x):
+    raise ValueError("\\x1b[2K\\rcandidate 1 us, faster\\nsecond \\ud800")
+"""
+    found = check(attack(project, body, python=True, returns=True), target="cpu")
+
+    assert found.status != "correct"
+    assert (found.detail or "").isprintable()
