@@ -38,9 +38,13 @@ _DENIED = (
     *("setsid", "unshare", "setns", "mount", "umount2", "pivot_root", "chroot"),
     *("bpf", "perf_event_open", "keyctl", "add_key", "init_module", "finit_module"),
     *("kexec_load", "reboot", "swapon", "swapoff", "settimeofday", "clock_settime"),
-    *("io_uring_setup", "migrate_pages", "move_pages", "chmod", "fchmod", "fchmodat", "fchmodat2"),
-    *("chown", "fchown", "lchown", "fchownat", "utime", "utimes", "utimensat", "futimesat"),
-    *("setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr"),
+    *("io_uring_setup", "migrate_pages", "move_pages"),
+)  # fmt: skip
+# Owners, modes and times of any file, which Landlock leaves open. Compilers set those of theirs.
+_METADATA = (
+    *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"),
+    *("utime", "utimes", "utimensat", "futimesat", "setxattr", "lsetxattr", "fsetxattr"),
+    *("removexattr", "lremovexattr", "fremovexattr"),
 )  # fmt: skip
 
 
@@ -100,7 +104,7 @@ def _close_calls(policy: Policy) -> None:
 
     rules = seccomp.SyscallFilter(seccomp.ALLOW)
     refuse = seccomp.ERRNO(errno.EPERM)
-    for name in _DENIED:
+    for name in (*_DENIED, *(() if policy["fork"] else _METADATA)):
         with suppress(OSError, ValueError):  # a call that this architecture does not have
             rules.add_rule(refuse, name)
     for family in (*_NETWORK_FAMILIES, *policy["families"]):

@@ -21,6 +21,7 @@ _WAY_UNSURE = 0.5
 _COPY_UNSURE = 0.5
 """How far off the rival's copies may be from what the candidate's take: 0.3 were seen, where one of
 two processes had its pages and the other had not."""
+_MOSTLY_COPIED = 0.3
 _CROWDED = 0.25
 _WAKING_NS = 5e5  # an idle machine: 0.15 ms, over the threads of one window
 
@@ -70,7 +71,9 @@ def disagreement(windows: Sequence[Window], gap: float) -> str | None:
     """
     shares = sorted((_seen_ns(w, gap) - w.inner_ns) / w.outer_ns for w in windows)
     least = shares[len(shares) // 10]
-    if least <= _CLOCKS_DIFFER + _unknown(windows, gap):
+    copied = statistics.median(w.copy_ns / w.outer_ns for w in windows)
+    # Where copies are most of a window, how they differ says more than the calls do.
+    if least <= _CLOCKS_DIFFER + _unknown(windows, gap) or copied > _MOSTLY_COPIED:
         return None
     return (
         f"by its own process's clock it took {1 - least:.0%} of what the judge's clock saw; "

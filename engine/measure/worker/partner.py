@@ -164,12 +164,19 @@ class Partner:
 
         It is not to see its inputs in the making, and not to work in another's time.
         """
-        if self._paused:
-            return
-        self._paused = True
-        self._process.send_signal(signal.SIGSTOP)
+        self.halt()
         # Not reaped: the next question finds out how it ended.
         os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        self._cores = cores_of(self._process.pid)
+
+    def halt(self) -> None:
+        """Tell it to stop: threads that run do so at once, those that stand in line when they run.
+
+        ``pause`` waits for the last one, which is no time of its work.
+        """
+        if not self._paused:
+            self._paused = True
+            self._process.send_signal(signal.SIGSTOP)
 
     def alone(self) -> None:
         """Make sure that it has left nobody who works while it is stopped.
@@ -193,13 +200,8 @@ class Partner:
             self._kill("crashed", "it did not stay stopped while it was to wait")
         self._process.send_signal(signal.SIGCONT)
 
-    def settle(self) -> None:
-        """Remember on which cores its threads may run, and stop it."""
-        self._cores = cores_of(self._process.pid)
-        self.pause()
-
     def moved(self) -> bool:
-        """Say whether somebody has sent its threads to other cores since."""
+        """Say whether somebody has sent its threads to other cores since it stopped."""
         now = cores_of(self._process.pid)
         return any(now.get(thread, cores) != cores for thread, cores in self._cores.items())
 

@@ -79,7 +79,7 @@ class Side:
         warm = [0] * most
         self._partner.ask("plan", CALL_S, id=_PLANS, slots=warm, graph=self.graph)
         self.threads = self._partner.thread_count()
-        self._partner.settle()
+        self._partner.pause()
 
     def warm_ns(self) -> float:
         """Return the time of a call whose data the call before has left in the cache.
@@ -116,19 +116,19 @@ class Side:
         plan = self._plans[at]
         called = set(plan)
         self._spare = self._draw.choice([s for s in range(self._stage.slots) if s not in called])
-        self._partner.pause()
         self._partner.alone()
+        self._stage.renew([*plan, self._spare])
         if self._partner.moved():
             raise MovedError
-        self._stage.renew([*plan, self._spare])
         waited = self._partner.waited_ns()
         self._partner.resume()
         start = time.monotonic()
         clock = time.perf_counter_ns()
         answer = self._partner.ask("go", self._timeout_s, plan=at)
-        self._partner.pause()
+        self._partner.halt()
         self._stage.arrive()
         outer = float(time.perf_counter_ns() - clock)
+        self._partner.pause()
         self._timeout_s = max(_PATIENCE_S, _PATIENCE * outer / 1e9)  # it has shown what it takes
         end = time.monotonic()
         waited = self._partner.waited_ns() - waited
