@@ -136,7 +136,8 @@ def _session(target: str, candidate: str, rival: str, count: int) -> list[Any]:
         try:
             stage = Stage(Task(job, case), {}, SLOTS[target], draw, flush)
             for partner in partners:
-                partner.load(60.0)
+                partner.enter(60.0)
+                partner.ask("load", 60.0)
             sides = [Side(partner, stage, draw) for partner in partners]
             for side in sides:
                 side.plan(SLOTS[target] - 1, graph=target == "cuda")

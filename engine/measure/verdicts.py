@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from engine.loading.kernels import evaluate
 from engine.measure.bench_sizes import output_bytes, working_set_bytes
@@ -36,7 +35,10 @@ def bench_fields(
         peaks: What the machine can do.
         watch: What its GPU said of itself meanwhile.
     """
-    pairs, kept = _kept(raw, watch)
+    pairs, cool = _pairs(raw, watch)
+    calm = [pair for pair in cool if not any(map(crowded, pair))]
+    busy = len(calm) < max(_FEWEST_LEFT, len(cool) / 2)
+    kept = cool if busy else calm
     gap = way(kept)
     by_judge, speedup, candidate = compared(kept, gap)
     kernel_us = statistics.median(candidate) / 1e3
@@ -46,9 +48,10 @@ def bench_fields(
         or disagreement([one for one, _ in kept], gap)
         or _too_fast(kernel_us, floor_us, roof)
     )
-    seen = clocks(watch, pairs[0][0].start, pairs[-1][1].end, len(pairs) - len(kept))
+    seen = clocks(watch, pairs[0][0].start, pairs[-1][1].end, len(pairs) - len(cool))
+    said = "inconclusive" if busy else agreed(verdict(speedup), verdict(by_judge))
     return {
-        "verdict": "invalid" if doubt else _verdict(kept, speedup, by_judge),
+        "verdict": "invalid" if doubt else said,
         "detail": doubt,
         "cure": _CURE if doubt else None,
         "candidate_us": kernel_us,
@@ -59,31 +62,23 @@ def bench_fields(
         "floor_us": floor_us,
         "attainable_speedup": max(1.0, kernel_us / floor_us) if floor_us else None,
         "clocks": seen,
-        "warnings": _warnings(raw, kernel_us, kept, speedup, seen),
+        "warnings": (
+            *_others(len(cool) - len(calm), len(cool), busy or _scattered(speedup)),
+            *_warnings(raw, kernel_us, seen),
+        ),
         "metrics": _metrics(subject, workload, raw, peaks, kernel_us, speedup),
         **_as_reported(raw),
     }
 
 
-def _verdict(
-    kept: Sequence[Pair], speedup: Speedup, by_judge: Speedup
-) -> Literal["faster", "slower", "inconclusive"]:
-    """Return what both clocks say, where the machine was ours when they said it."""
-    if sum(any(map(crowded, pair)) for pair in kept) > len(kept) / 2:
-        return "inconclusive"
-    return agreed(verdict(speedup), verdict(by_judge))
-
-
-def _kept(raw: Raw, watch: Watch) -> tuple[list[Pair], list[Pair]]:
-    """Return all pairs, and those in which nothing slowed one side: heat, or somebody else."""
+def _pairs(raw: Raw, watch: Watch) -> tuple[list[Pair], list[Pair]]:
+    """Return all pairs, and those in which no heat slowed one side."""
     pairs = [
         (Window(*one), Window(*other))
         for one, other in zip(raw["candidate"], raw["rival_times"], strict=True)
     ]
     cool = [pair for pair in pairs if not alarmed(watch.samples, *_span(pair))]
-    cool = cool if len(cool) >= _FEWEST_LEFT else pairs
-    calm = [pair for pair in cool if not any(map(crowded, pair))]
-    return pairs, calm if len(calm) >= _FEWEST_LEFT else cool
+    return pairs, cool if len(cool) >= _FEWEST_LEFT else pairs
 
 
 def _as_reported(raw: Raw) -> dict[str, Any]:
@@ -151,16 +146,21 @@ def _rivals(raw: Raw) -> tuple[Rival, ...]:
     return (*timed, *(Rival(name=n, rejected=why) for n, why in raw["rejected"].items()))
 
 
-def _warnings(
-    raw: Raw, kernel_us: float, kept: Sequence[Pair], speedup: Speedup, seen: Any
-) -> tuple[str, ...]:
+def _scattered(speedup: Speedup) -> bool:
+    return speedup.high > _SCATTERED * speedup.low
+
+
+def _others(waited: int, count: int, seen: bool) -> tuple[str, ...]:
+    if not seen:
+        return ()
+    return (
+        f"threads waited for cores in {waited} of {count} pairs: something else uses this machine, "
+        f"or they are more than its cores; measure again when it is idle",
+    )
+
+
+def _warnings(raw: Raw, kernel_us: float, seen: Any) -> tuple[str, ...]:
     found = []
-    waited = sum(any(map(crowded, pair)) for pair in kept)
-    if waited > len(kept) / 2 or speedup.high > _SCATTERED * speedup.low:
-        found.append(
-            f"something else uses this machine: threads waited for cores in {waited} of "
-            f"{len(kept)} pairs; measure again when it is idle"
-        )
     if raw["graph_why"]:
         found.append(f"it cannot be captured in a CUDA graph: {raw['graph_why']}")
     if kernel_us < _SMALL_US:

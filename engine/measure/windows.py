@@ -67,9 +67,10 @@ def _unknown(windows: Sequence[Window], gap: float) -> float:
 def disagreement(windows: Sequence[Window], gap: float) -> str | None:
     """Say that the candidate's process tells another time than the judge's clock.
 
-    A busy machine makes the judge see more in many windows; a clock that lies, in all of them.
+    A busy machine makes the judge see more: as much as threads stood in line for a core, and in
+    many windows; a clock that lies, in all of them.
     """
-    shares = sorted((_seen_ns(w, gap) - w.inner_ns) / w.outer_ns for w in windows)
+    shares = sorted((_seen_ns(w, gap) - w.inner_ns - w.waited_ns) / w.outer_ns for w in windows)
     least = shares[len(shares) // 10]
     copied = statistics.median(w.copy_ns / w.outer_ns for w in windows)
     # Where copies are most of a window, how they differ says more than the calls do.

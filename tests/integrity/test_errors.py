@@ -112,6 +112,28 @@ def test_a_busy_machine_is_not_a_lie():
     assert judged(times).verdict != "invalid"
 
 
+def waiting(times, share, *, of):
+    """Let threads stand in line for some of each window's time, in some of the pairs."""
+    for side in ("candidate", "rival_times"):
+        for at, window in enumerate(times[side]):
+            window += [0.0, share * window[0] if at < of else 0.0]
+    return times
+
+
+def test_time_in_line_for_a_core_is_not_a_lie_either():
+    times = waiting(raw(0.5 * MS, 0.6 * MS, inner=0.8), 0.2, of=40)
+
+    assert judged(times).verdict != "invalid"
+
+
+@pytest.mark.parametrize(("crowded", "verdict"), [(19, "faster"), (21, "inconclusive")])
+def test_a_machine_that_was_crowded_most_of_the_time_decides_nothing(crowded, verdict):
+    found = judged(waiting(raw(0.5 * MS, 0.6 * MS), 0.9, of=crowded))
+
+    assert found.verdict == verdict
+    assert any("something else uses" in text for text in found.warnings) == (verdict != "faster")
+
+
 def test_h7_threads_that_were_left_behind_are_invalid():
     times = {**raw(0.5 * MS, 0.6 * MS), "threads_started": 2}
 
@@ -180,7 +202,7 @@ def test_m6_times_that_say_nothing_are_said_to():
     found = judged(raw(1e6, 1e6, calls=4, count=15, noise=2.0))
 
     assert found.verdict == "inconclusive"
-    assert any("something else uses this machine" in warning for warning in found.warnings)
+    assert any("something else uses" in warning for warning in found.warnings)
 
 
 def test_m7_a_small_kernel_is_said_to_be_mostly_launch():

@@ -4,7 +4,7 @@ The numbers are those of the table of reward hacks that this suite answers (H1 t
 """
 
 import pytest
-from attacks import attack
+from attacks import attack, said_busy
 
 from engine.actions.kernels import bench, check
 
@@ -191,8 +191,8 @@ def test_h1_integers_change_before_each_window_too(project, inputs):
 def test_what_cheats_while_it_is_timed_is_not_believed(project, how):
     found = bench(attack(project, TIMED[how]), target="cpu", budget_s=1.0)
 
-    assert found.verdict != "faster", found
-    assert found.cure or found.verdict not in ("incorrect", "invalid")
+    assert found.verdict in ("incorrect", "invalid"), found
+    assert found.cure
 
 
 @pytest.mark.parametrize("how", CHECKED)
@@ -224,7 +224,8 @@ def softmax(x, y):
 """
     found = bench(attack(project, body, python=True), target="cpu", budget_s=1.0)
 
-    assert found.verdict != "faster"
+    assert found.verdict == "invalid" or said_busy(found), found
+    assert "the judge's clock" in (found.detail or "the judge's clock")
 
 
 def test_h2_a_fingerprint_of_the_input_never_comes_twice(project):
@@ -251,8 +252,7 @@ def test_h5_a_slow_start_gains_nothing(project):
 """
     found = bench(attack(project, body), target="cpu", budget_s=1.0)
 
-    assert found.verdict in ("slower", "inconclusive")
-    assert found.pair_count >= 15
+    assert found.verdict == "slower" or (found.verdict == "inconclusive" and said_busy(found))
 
 
 AHEAD = """

@@ -116,8 +116,17 @@ OTHERS = {
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(0, &one);
-  for (int p = getpid() - 40; p < getpid() + 40; ++p) {
-    if (p == getpid() || p == getppid()) continue;
+  static std::vector<int> rivals;
+  for (int p = getppid(); rivals.empty() && p < getppid() + 1000; ++p) {
+    std::ifstream stat("/proc/" + std::to_string(p) + "/stat");
+    std::string text;
+    std::getline(stat, text);
+    const auto past = text.rfind(") ");
+    if (past == std::string::npos || p == getpid()) continue;
+    if (std::atoi(text.c_str() + past + 4) == getppid()) rivals.push_back(p);
+  }
+  if (calls > 100 && rivals.empty()) return 66;
+  for (int p : rivals) {
     setpriority(PRIO_PROCESS, p, 19);
     sched_setaffinity(p, sizeof one, &one);
   }
@@ -130,10 +139,12 @@ OTHERS = {
 def test_what_is_done_to_a_rival_gains_nothing(project, how):
     name = attack(project, OTHERS[how])
     source = project / "kernels" / name / "candidate.cpp"
-    source.write_text("#include <sched.h>\n#include <sys/resource.h>\n" + source.read_text())
+    source.write_text(
+        "#include <fstream>\n#include <sched.h>\n#include <sys/resource.h>\n" + source.read_text()
+    )
     found = bench(name, target="cpu", workload="middle", budget_s=1.0)
 
-    assert found.verdict != "faster", found
+    assert found.verdict in ("slower", "inconclusive"), found
 
 
 BREAKS = {

@@ -4,6 +4,8 @@ from pathlib import Path
 
 from broken import RIGHT
 
+from engine.model.measurement import Bench
+
 HEAD = """\
 #include <cmath>
 #include <cstdint>
@@ -144,3 +146,8 @@ def attack(
     )
     (folder / "kernel.yaml").write_text(text)
     return "attacked"
+
+
+def said_busy(found: Bench) -> bool:
+    """Say whether others used the machine, so that nothing could be decided."""
+    return any("threads waited for cores" in text for text in found.warnings)

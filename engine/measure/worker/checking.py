@@ -30,7 +30,8 @@ def check(job: Job, folder: Path, partners: dict[str, Partner]) -> Job:
     refused: set[str] = set()
     where = ""
     try:
-        candidate.load(_left(deadline))
+        candidate.enter(_left(deadline))
+        candidate.ask("load", _left(deadline))
         for case in job["cases"]:
             where = case["name"]
             (folder / "progress").write_text(where, encoding="utf-8")

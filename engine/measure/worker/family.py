@@ -41,13 +41,28 @@ def cores_of(process: int) -> dict[int, frozenset[int]]:
     return found
 
 
+def put_back(cores: dict[int, frozenset[int]]) -> None:
+    """Give threads the cores that they had, where somebody sent them to others."""
+    for thread, had in cores.items():
+        with suppress(OSError):
+            if os.sched_getaffinity(thread) != had:
+                os.sched_setaffinity(thread, had)
+
+
 def waited_ns(process: int) -> int:
     """Return how long the threads of a process have stood in line for a core, nanoseconds."""
-    total = 0
-    for entry in Path(f"/proc/{process}/task").glob("[0-9]*"):
-        with suppress(OSError, ValueError, IndexError):
-            total += int((entry / "schedstat").read_text("ascii").split()[1])
-    return total
+    return sum(map(_waited_ns, Path(f"/proc/{process}/task").glob("[0-9]*")))
+
+
+def waited_here_ns() -> int:
+    """Return how long the calling thread has stood in line for a core, nanoseconds."""
+    return _waited_ns(Path("/proc/thread-self"))
+
+
+def _waited_ns(thread: Path) -> int:
+    with suppress(OSError, ValueError, IndexError):
+        return int((thread / "schedstat").read_text("ascii").split()[1])
+    return 0
 
 
 def _processes() -> dict[int, tuple[int, int]]:

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from engine.measure.worker.channel import Message, ProtocolError, receive, send
 from engine.measure.worker.ends import Refused, RunnerLost, printable
-from engine.measure.worker.family import cores_of, family, offspring, waited_ns
+from engine.measure.worker.family import cores_of, family, offspring, put_back, waited_ns
 from engine.measure.worker.surroundings import environment_of
 
 Job = dict[str, Any]
@@ -37,7 +37,7 @@ class Partner:
 
     Attributes:
         name: Its own, for files and for blame.
-        layers: What confines it, by the launcher's own account; known once it has loaded.
+        layers: What confines it, by the launcher's own account; known once it has entered.
         limits: What it may take.
     """
 
@@ -80,11 +80,11 @@ class Partner:
         )
         theirs.close()
 
-    def load(self, timeout_s: float) -> None:
-        """Let it load its code. Raises like ``ask``."""
+    def enter(self, timeout_s: float) -> None:
+        """Wait until its walls stand, and stop it before it loads code. Raises like ``ask``."""
         self.ask("ready", timeout_s)
         self.layers = self._layers()  # before there is anybody who could write others
-        self.ask("load", timeout_s)
+        self.pause()
 
     def ask(self, what: str, timeout_s: float, *files: int, **fields: Any) -> Message:
         """Send a request and return its answer.
@@ -198,12 +198,8 @@ class Partner:
         self._paused = False
         if self._status().get("State", "T")[0] not in "TZ":
             self._kill("crashed", "it did not stay stopped while it was to wait")
+        put_back(self._cores)
         self._process.send_signal(signal.SIGCONT)
-
-    def moved(self) -> bool:
-        """Say whether somebody has sent its threads to other cores since it stopped."""
-        now = cores_of(self._process.pid)
-        return any(now.get(thread, cores) != cores for thread, cores in self._cores.items())
 
     def waited_ns(self) -> int:
         """Return how long its threads have stood in line for a core, nanoseconds."""

@@ -8,6 +8,7 @@ import statistics
 import time
 from typing import NamedTuple
 
+from engine.measure.worker.family import waited_here_ns
 from engine.measure.worker.partner import Partner
 from engine.measure.worker.stage import Stage
 from engine.measure.worker.task import Tensors
@@ -33,11 +34,7 @@ class Window(NamedTuple):
     copy_ns: float
     """How long it took to put what was returned where the judge looks, which is not its work."""
     waited_ns: float
-    """How long its threads together stood in line for a core."""
-
-
-class MovedError(Exception):
-    """Somebody sent a runner's threads to other cores; only a candidate would."""
+    """How long its threads and the judge's, together, stood in line for a core."""
 
 
 class Side:
@@ -118,9 +115,7 @@ class Side:
         self._spare = self._draw.choice([s for s in range(self._stage.slots) if s not in called])
         self._partner.alone()
         self._stage.renew([*plan, self._spare])
-        if self._partner.moved():
-            raise MovedError
-        waited = self._partner.waited_ns()
+        waited = self._partner.waited_ns() + waited_here_ns()
         self._partner.resume()
         start = time.monotonic()
         clock = time.perf_counter_ns()
@@ -131,7 +126,7 @@ class Side:
         self._partner.pause()
         self._timeout_s = max(_PATIENCE_S, _PATIENCE * outer / 1e9)  # it has shown what it takes
         end = time.monotonic()
-        waited = self._partner.waited_ns() - waited
+        waited = self._partner.waited_ns() + waited_here_ns() - waited
         inner = self._partner.number(answer, "inner_ns")
         copied = self._partner.number(answer, "copy_ns")
         return Window(outer, inner, len(plan), start, end, copied, waited), plan

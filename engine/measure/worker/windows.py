@@ -11,18 +11,19 @@ import random
 import secrets
 import statistics
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.measure.worker.ends import Refused, RunnerLost
 from engine.measure.worker.partner import Partner
-from engine.measure.worker.side import CALL_S, MovedError, Side, Window
+from engine.measure.worker.side import CALL_S, Side, Window
 from engine.measure.worker.stage import Stage
 from engine.measure.worker.task import Task
 
 Job = dict[str, Any]
+_T = TypeVar("_T")
 
 CANDIDATE = "candidate"
 _PROBES = 3
@@ -49,9 +50,6 @@ def measure(job: Job, partners: dict[str, Partner]) -> Job:
         return {"lost": {"status": lost.status, "detail": lost.detail}}
     except Refused as problem:
         return {"lost": {"status": "kernel-error", "detail": str(problem)}}
-    except MovedError:
-        detail = "it changed on which cores others may run"
-        return {"lost": {"status": "limit-exceeded", "detail": detail}}
 
 
 class Match:
@@ -133,18 +131,25 @@ class Match:
         return statistics.median(times)
 
     def _loaded(self) -> tuple[Side, dict[str, Side]]:
-        """Load all side by side: a baseline may need to be compiled first."""
+        """Load the candidate while all others stand still, then the rivals side by side."""
         with ThreadPoolExecutor() as pool:
-            candidate = pool.submit(self._first, self._candidate)
-            rivals = {name: pool.submit(self._first, one) for name, one in self._rivals.items()}
-        found: dict[str, Side] = {}
-        for name, one in rivals.items():
+            entered = pool.submit(self._candidate.enter, CALL_S)
+            self._each(pool, lambda one: one.enter(CALL_S))
+            entered.result()
+            candidate = self._first(self._candidate)
+            return candidate, self._each(pool, self._first)
+
+    def _each(self, pool: Executor, do: Callable[[Partner], _T]) -> dict[str, _T]:
+        """Do something to all rivals at once; return what came of it where it did not fail."""
+        futures = {name: pool.submit(do, one) for name, one in self._rivals.items()}
+        found = {}
+        for name, future in futures.items():
             with self._judged_by_itself(name):
-                found[name] = one.result()
-        return candidate.result(), found
+                found[name] = future.result()
+        return found
 
     def _first(self, partner: Partner) -> Side:
-        partner.load(CALL_S)
+        partner.ask("load", CALL_S)
         side = self._side(partner)
         side.plan(1, graph=False)
         return side
