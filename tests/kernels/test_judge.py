@@ -63,23 +63,23 @@ def shortened(a):
     return ((a.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
 
 
-@pytest.mark.parametrize("rows", [1, 3, 64])
-def test_few_sums_may_cancel_and_an_honest_one_still_passes(expected, rows):
-    draws = [drawn(rows, seed) for seed in range(150)]
+@pytest.mark.parametrize(("rows", "count"), [(1, 150), (3, 60), (64, 15)])
+def test_few_sums_may_cancel_and_an_honest_one_still_passes(expected, rows, count):
+    draws = [drawn(rows, seed) for seed in range(count)]
     found = [expected(a, b, "dot", [rows]).compare([serial(a, b)])["correct"] for a, b in draws]
 
     assert all(found)
 
 
-@pytest.mark.parametrize("rows", [1, 3, 64])
-def test_fewer_digits_of_the_inputs_are_seen(expected, rows):
+@pytest.mark.parametrize(("rows", "count"), [(1, 60), (3, 40), (64, 20)])
+def test_fewer_digits_of_the_inputs_are_seen(expected, rows, count):
     seen = 0
-    for seed in range(60):
+    for seed in range(count):
         a, b = drawn(rows, seed)
         made = (shortened(a).double() * shortened(b).double()).sum(-1).float()
         seen += not expected(a, b, "dot", [rows]).compare([made])["correct"]
 
-    assert seen >= 57
+    assert seen >= 0.95 * count
 
 
 def test_an_output_that_jumps_is_not_a_reason_to_accept_anything(expected):
