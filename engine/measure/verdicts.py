@@ -22,6 +22,7 @@ from engine.measure.windows import (
     returned,
     sifted,
     way,
+    works_ahead,
 )
 from engine.model.kernel import Kernel
 from engine.model.measurement import Clocks, Rival
@@ -52,8 +53,9 @@ def bench_fields(
     by_judge, speedup, candidate = compared(kept, gap)
     kernel_us = statistics.median(candidate) / 1e3
     floor_us, roof = floor_of(subject, workload, peaks, kept[0][0].calls)
-    lie = disagreement([one for one, _ in kept], gap)
-    doubt = _left_threads(raw) or lie or _too_fast(kernel_us, floor_us, roof)
+    mine, alone = [one for one, _ in kept], [Window(*one) for one in raw["alone"]]
+    cheat = disagreement(mine, gap) or works_ahead(alone, mine, gap)
+    doubt = _left_threads(raw) or cheat or _too_fast(kernel_us, floor_us, roof)
     said = "inconclusive" if sift.hot or sift.busy else agreed(verdict(speedup), verdict(by_judge))
     seen = _clocks(sift, watch)
     return {

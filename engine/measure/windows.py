@@ -23,6 +23,8 @@ _COPY_UNSURE = 0.5
 two processes had its pages and the other had not."""
 _CROWDED = 0.25
 _FEWEST_LEFT = 5
+_MANY_CALLS = 8
+_NEARLY_ALL = 0.5
 _WAKING_NS = 5e5  # an idle machine: 0.15 ms, over the threads of one window
 
 
@@ -132,6 +134,30 @@ def disagreement(windows: Sequence[Window], gap: float) -> str | None:
     return (
         f"by its own process's clock it took {1 - least:.0%} of what the judge's clock saw; "
         f"work went on outside the stream, or the clock was changed"
+    )
+
+
+def works_ahead(alone: Sequence[Window], windows: Sequence[Window], gap: float) -> str | None:
+    """Say that a call by itself takes nearly as long as many in a row.
+
+    Then it does the work of calls that were not made yet, which nobody who calls it once gains by.
+
+    Args:
+        alone: Windows of one call, of which nobody knew before that they would be.
+        windows: The candidate's others.
+        gap: See ``way``.
+    """
+    calls = statistics.median(window.calls for window in windows)
+    if calls < _MANY_CALLS or not alone:
+        return None
+    seen = sorted(w.outer_ns - gap - w.told_copy_ns - w.waited_ns for w in alone)
+    one = seen[len(seen) // 4]
+    many = statistics.median(_seen_ns(w, gap) for w in windows)
+    if one <= _NEARLY_ALL * many:
+        return None
+    return (
+        f"a call by itself took {one / 1e3:.3g} us, {calls:.0f} in a row {many / 1e3:.3g} us: it "
+        f"does the work of calls that are yet to come"
     )
 
 

@@ -67,6 +67,7 @@ def raw(
         "eager_ns": candidate_ns,
         "layers": ["landlock"],
         "copy_ns": None,
+        "alone": [[2e4 + candidate_ns, candidate_ns * inner, 1, 0.0, 0.5]] * 5,
     }
 
 
@@ -118,6 +119,16 @@ def test_h6_work_that_the_runners_own_clock_does_not_see_is_invalid():
 
     assert found.verdict == "invalid"
     assert "the judge's clock" in found.detail
+
+
+@pytest.mark.parametrize(("alone_us", "verdict"), [(100.0, "faster"), (1900.0, "invalid")])
+def test_h3_one_call_that_takes_as_long_as_many_is_invalid(alone_us, verdict):
+    times = raw(1e5, 1.2e5, calls=20)
+    times["alone"] = [[2e4 + alone_us * 1e3, alone_us * 1e3, 1, 0.0, 0.5]] * 5
+    found = judged(times, workload="medium")
+
+    assert found.verdict == verdict, found.detail
+    assert verdict == "faster" or "calls that are yet to come" in found.detail
 
 
 def test_a_busy_machine_is_not_a_lie():

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import signal
 
+_NO_MEMORY = ("out of memory", "MemoryError", "can't allocate memory")
+_NO_LIBRARY = ("undefined symbol", "cannot open shared object", "ImportError", "ModuleNotFound")
+
 
 class RunnerLost(Exception):
     """A runner ended, hung, grew too large or spoke out of turn; ``status`` says which.
@@ -54,3 +57,12 @@ def detail_of(code: int, log: str, otherwise: str | None) -> str:
     if "Traceback" in log:
         return printable(log.strip().splitlines()[-1])
     return otherwise or f"it ended the process with status {code}"
+
+
+def status_of_error(said: str) -> str | None:
+    """Return the status of an exception after which nothing works any more; None of another one."""
+    if any(word in said for word in _NO_MEMORY):
+        return "out-of-memory"
+    if any(word in said for word in _NO_LIBRARY):
+        return "unloadable"
+    return "crashed" if "CUDA error" in said or "AcceleratorError" in said else None

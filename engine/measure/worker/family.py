@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def end_with_children(runner: int) -> None:
 def cores_of(process: int) -> dict[int, frozenset[int]]:
     """Return for each thread of a process the cores that it may use."""
     found = {}
-    for entry in Path(f"/proc/{process}/task").glob("[0-9]*"):
+    for entry in _threads(process):
         with suppress(OSError):
             found[int(entry.name)] = frozenset(os.sched_getaffinity(int(entry.name)))
     return found
@@ -63,18 +64,29 @@ def put_back(cores: dict[int, frozenset[int]]) -> None:
 
 def waited_ns(process: int) -> int:
     """Return how long the threads of a process have stood in line for a core, nanoseconds."""
-    return sum(map(_waited_ns, Path(f"/proc/{process}/task").glob("[0-9]*")))
+    return sum(_scheduled(thread)[1] for thread in _threads(process))
 
 
 def waited_here_ns() -> int:
     """Return how long the calling thread has stood in line for a core, nanoseconds."""
-    return _waited_ns(Path("/proc/thread-self"))
+    return _scheduled(Path("/proc/thread-self"))[1]
 
 
-def _waited_ns(thread: Path) -> int:
-    with suppress(OSError, ValueError, IndexError):
-        return int((thread / "schedstat").read_text("ascii").split()[1])
-    return 0
+def ran_ns(process: int) -> int:
+    """Return how long the threads of a process have run, nanoseconds, by the kernel's account."""
+    return sum(_scheduled(thread)[0] for thread in _threads(process))
+
+
+def _threads(process: int) -> Iterator[Path]:
+    return Path(f"/proc/{process}/task").glob("[0-9]*")
+
+
+def _scheduled(thread: Path) -> tuple[int, int]:
+    """Return how long a thread ran and how long it waited for a core."""
+    with suppress(OSError, ValueError):
+        ran, waited, _ = (thread / "schedstat").read_text("ascii").split()
+        return int(ran), int(waited)
+    return 0, 0
 
 
 def status_of(process: int) -> dict[str, str]:
@@ -90,6 +102,20 @@ def cpu_ticks(process: int) -> int:
     text = Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2]
     user, system = text.split()[11:13]
     return int(user) + int(system)
+
+
+def memory_of(process: int, address: int, size: int) -> bytes:
+    """Return memory of a process that we started; nothing where it cannot be read whole."""
+    found = bytearray(size)
+    done = 0
+    with suppress(OSError, OverflowError):
+        file = os.open(f"/proc/{process}/mem", os.O_RDONLY)
+        try:
+            while done < size:
+                done += os.preadv(file, [memoryview(found)[done:]], address + done)
+        finally:
+            os.close(file)
+    return bytes(found) if done == size else b""
 
 
 def _processes() -> dict[int, tuple[int, int]]:

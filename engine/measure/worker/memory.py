@@ -141,6 +141,12 @@ class Arena:
         size = math.prod(spec["shape"]) * dtype.itemsize
         return self.bytes[offset : offset + size].view(dtype).view(tuple(spec["shape"]))
 
+    def places(self, offset: int) -> memoryview:
+        """Return the table at an offset as 64-bit numbers; a GPU's memory has none."""
+        if self.descriptor is None:
+            return memoryview(b"")
+        return memoryview(self._map)[offset:].cast("Q")
+
     def close(self) -> None:
         """Give the memory back; no view may be used afterwards."""
         self.bytes = torch.empty(0, dtype=torch.uint8)
@@ -188,6 +194,9 @@ class Layout:
                 end = at + spec_bytes(spec)
                 at = -(-end // _ALIGN + -draw.randint(1, _GAP_STEPS)) * _ALIGN
             self.offsets.append(row)
+        self.places = at
+        """Where a table begins of the addresses of what is returned, a row for each slot."""
+        at += 8 * slots * len(specs)
         # A size that is no multiple of a large page is mapped in small ones by the process that
         # opens it: the same softmax over 1 GB took 571 us there and 377 us here (H100, CUDA 13.0).
         self.size = -(-at // _LARGE_PAGE) * _LARGE_PAGE
@@ -201,7 +210,7 @@ class Layout:
 
     def gaps(self, arena: Arena, slot: int) -> list[torch.Tensor]:
         """Return the bytes before and behind each array of a slot."""
-        starts = [offset for row in self.offsets for offset in row] + [self.size]
+        starts = [offset for row in self.offsets for offset in row] + [self.places]
         index = {offset: at for at, offset in enumerate(starts)}
         found = []
         for offset, spec in zip(self.offsets[slot], self.specs, strict=True):

@@ -16,17 +16,24 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from engine.measure.worker.channel import Message, ProtocolError, receive, send
-from engine.measure.worker.ends import Refused, RunnerLost, Unfit, detail_of, printable
+from engine.measure.worker.ends import (
+    Refused,
+    RunnerLost,
+    Unfit,
+    detail_of,
+    printable,
+    status_of_error,
+)
 from engine.measure.worker.family import (
-    cores_of,
     cpu_ticks,
     end_with_children,
     family,
+    memory_of,
     offspring,
-    put_back,
     status_of,
     waited_ns,
 )
+from engine.measure.worker.held import Held
 from engine.measure.worker.surroundings import environment_of
 
 Job = dict[str, Any]
@@ -39,8 +46,6 @@ _LOOK_S = 0.25
 _ROUNDS = 100
 _TAIL = 4000
 _LONGEST_NS = 1e13
-_NO_MEMORY = ("out of memory", "MemoryError", "can't allocate memory")
-_NO_LIBRARY = ("undefined symbol", "cannot open shared object", "ImportError", "ModuleNotFound")
 
 
 class Partner:
@@ -81,8 +86,7 @@ class Partner:
         launcher = [part.replace("{folder}", str(self._folder)) for part in job["launcher"]]
         self._confined = bool(launcher)
         self._forks = bool(job.get("forks"))
-        self._paused = self._inspected = False
-        self._cores: dict[int, frozenset[int]] = {}
+        self._inspected = False
         self._log = (self._folder / "log").open("w+b")  # by name it could be anything by now
         self._process = subprocess.Popen(
             [*launcher, sys.executable, "-P", str(start), str(file)],
@@ -93,6 +97,7 @@ class Partner:
             env=environment_of(job, self._folder if launcher else None),
             cwd=self._folder,
         )
+        self._held = Held(self._process)
         theirs.close()
 
     def enter(self) -> None:
@@ -173,53 +178,48 @@ class Partner:
 
     def _raised(self, said: str) -> NoReturn:
         """Tell an exception after which nothing works any more from one that is only an answer."""
-        if any(word in said for word in _NO_MEMORY):
-            self._kill("out-of-memory", said)
-        if any(word in said for word in _NO_LIBRARY):
-            self._kill("unloadable", said)
-        if "CUDA error" in said or "AcceleratorError" in said:
-            self._kill("crashed", said.splitlines()[0])
+        status = status_of_error(said)
+        if status:
+            self._kill(status, said)
         raise Refused(said, self.name)
 
     def pause(self) -> None:
         """Stop it with all its threads, until it is asked something.
 
         It is not to see its inputs in the making, and not to work in another's time.
-        """
-        self.halt()
-        # Not reaped: the next question finds out how it ended.
-        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        self._cores = cores_of(self._process.pid)
-
-    def halt(self) -> None:
-        """Tell it to stop: threads that run do so at once, those that stand in line when they run.
-
-        ``pause`` waits for the last one, which is no time of its work.
-        """
-        if not self._paused:
-            self._paused = True
-            self._process.send_signal(signal.SIGSTOP)
-
-    def inspect(self) -> None:
-        """Make sure that it stands as it was stopped: nothing of it goes on, or is elsewhere.
 
         Raises:
-            RunnerLost: Something works that should not.
+            RunnerLost: It has started somebody who would.
         """
-        self._inspected = True
+        self._held.pause()
         may_fork = self._forks or (self._confined and "seccomp" not in self.layers)
         if may_fork and offspring(self._process.pid):
             self._kill("limit-exceeded", "a process that it started went on after its call")
-        if status_of(self._process.pid).get("State", "T")[0] not in "TZ":
+
+    def halt(self) -> None:
+        """Tell it to stop, and do not wait for it."""
+        self._held.halt()
+
+    def inspect(self) -> None:
+        """Make sure that it has stood still since it was stopped.
+
+        Raises:
+            RunnerLost: It has not.
+        """
+        if not self._held.stood():
             self._kill("crashed", "it did not stay stopped while it was to wait")
-        put_back(self._cores)
+        self._inspected = True
 
     def _resume(self) -> None:
-        if self._paused:
+        if self._held.stopped:
             if not self._inspected:
                 self.inspect()
-            self._paused = self._inspected = False
-            self._process.send_signal(signal.SIGCONT)
+            self._inspected = False
+            self._held.go_on()
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return what it has at an address; nothing where that cannot be read whole."""
+        return memory_of(self._process.pid, address, size)
 
     def waited_ns(self) -> int:
         """Return how long its threads have stood in line for a core, nanoseconds."""

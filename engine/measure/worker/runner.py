@@ -50,8 +50,10 @@ class Runner:
         self._code: callables.Bind | None = None
         self._calls: list[callables.Call] = []
         self._outputs: list[list[torch.Tensor]] = []
-        self._plans: dict[int, tuple[list[int], Any, dict[int, Any]]] = {}
+        self._plans: dict[int, tuple[Any, dict[int, Any]]] = {}
         self._arena: Arena | None = None
+        self._kept: list[torch.Tensor] = []
+        self._places = memoryview(b"")
         self.answers: dict[str, Callable[[Message, list[int]], Message]] = {
             "ready": self._ready,
             "load": self._load,
@@ -77,6 +79,7 @@ class Runner:
         self._forget()
         handle = message["handle"] if self.target == "cuda" else files[0]
         self._arena = Arena(message["bytes"], self.target, opened=handle)
+        self._places = self._arena.places(message["places"])
         return {}
 
     def _close(self, _message: Message, _files: list[int]) -> Message:
@@ -87,6 +90,7 @@ class Runner:
     def _forget(self) -> None:
         """Drop everything that points into the arena, then the arena."""
         self._calls, self._outputs, self._plans = [], [], {}
+        self._kept, self._places = [], memoryview(b"")
         if self._arena is not None:
             self._arena.close()
 
@@ -131,41 +135,36 @@ class Runner:
             torch.cuda.synchronize()
 
     def _plan(self, message: Message, _files: list[int]) -> Message:
-        """Remember an order of calls; ``graph`` asks for one CUDA graph of all of them."""
+        """Make one CUDA graph of calls on some slots, in their order; or say why not."""
         slots, why = message["slots"], None
         self._plans.pop(message["id"], None)  # a graph keeps what it allocated
-        graph: Any = None
-        returned: dict[int, Any] = {}
-        if message["graph"]:
-            home = torch.cuda.current_stream()
-            try:
-                graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(graph):
-                    returned = self._run(slots)
-            except Exception as error:  # not every kernel can be captured
-                graph, why = None, f"{type(error).__name__}: {error}"[:300]
-                torch.cuda.set_stream(home)  # a failed capture leaves its own stream behind
-        self._plans[message["id"]] = (slots, graph, returned)
-        return {"graph": graph is not None, "why": why}
+        home = torch.cuda.current_stream()
+        try:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                returned = self._run(slots)
+            self._plans[message["id"]] = (graph, returned)
+        except Exception as error:  # not every kernel can be captured
+            why = f"{type(error).__name__}: {error}"[:300]
+            torch.cuda.set_stream(home)  # a failed capture leaves its own stream behind
+        return {"why": why}
 
     def _go(self, message: Message, _files: list[int]) -> Message:
-        """Make a plan's calls, then put what they returned where the judge looks.
+        """Make the calls of a plan or on slots, and leave what they returned to be found.
 
         When this is answered everything is done: the judge stops this process at the answer.
         """
-        slots, graph, returned = self._plans[message["plan"]]
         if self.target == "cpu":
+            self._kept.clear()
             start = time.perf_counter_ns()
-            returned = self._run(slots)
-            called = time.perf_counter_ns()
-            self._put(returned)
-            returned.clear()  # what it takes to free them is theirs too
-            return {"inner_ns": called - start, "copy_ns": time.perf_counter_ns() - called}
+            self._tell(self._run(message["slots"]))
+            return {"inner_ns": time.perf_counter_ns() - start, "copy_ns": 0}
         begin, called_at, end = (torch.cuda.Event(enable_timing=True) for _ in range(3))
         begin.record()
-        if graph is None:
-            returned = self._run(slots)
+        if "slots" in message:
+            returned = self._run(message["slots"])
         else:
+            graph, returned = self._plans[message["plan"]]
             graph.replay()
         called_at.record()
         self._put(returned)
@@ -176,11 +175,24 @@ class Runner:
             "copy_ns": called_at.elapsed_time(end) * 1e6,
         }
 
+    def _tell(self, returned: dict[int, Any]) -> None:
+        """Note where lies what was returned for each slot: the judge looks there itself.
+
+        It stays there until the next calls.
+        """
+        for slot, result in returned.items():
+            for at, one in enumerate(callables.plain(result, self._outputs[slot])):
+                whole = one.contiguous()
+                self._kept.append(whole)
+                self._places[slot * len(self._outputs[slot]) + at] = whole.data_ptr()
+
     def _put(self, returned: dict[int, Any]) -> None:
         """Copy what a returning function returned for each slot into that slot's outputs."""
         for slot, result in returned.items():
             outputs = self._outputs[slot]
             for one, want in zip(callables.plain(result, outputs), outputs, strict=True):
+                if one.data_ptr() == want.data_ptr() and want.numel():
+                    raise callables.KernelError("it returned memory of the judge's, not its own")
                 want.copy_(one)
 
 

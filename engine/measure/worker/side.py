@@ -6,7 +6,7 @@ import os
 import random
 import statistics
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from engine.measure.worker.ends import printable
 from engine.measure.worker.family import waited_here_ns
@@ -18,6 +18,7 @@ CALL_S = 60.0
 _PATIENCE = 50
 _PATIENCE_S = 10.0
 _PLANS = 2
+_ALONE, _AGAIN = _PLANS, _PLANS + 1
 _WARM = 5
 _BUSY_S = 0.3
 _REST_S = 0.1
@@ -52,7 +53,9 @@ class Side:
         """Open the stage's memory to the runner, and let it call its code once."""
         self.name = partner.name
         self._partner, self._stage, self._draw = partner, stage, draw
-        self._plans: list[list[int]] = []
+        self._plans: dict[int, list[int]] = {}
+        self._slots = range(stage.slots)
+        self._most = 1
         self._spare = 0
         self.graph = False
         self.why: str | None = None
@@ -66,24 +69,29 @@ class Side:
 
         Args:
             calls: At most as many as there are slots, less one that stays as it is.
-            graph: Make each window one CUDA graph, where that is possible.
+            graph: Make each window one CUDA graph, where that is possible. Calls one by one are
+                on other slots each time; graphs are few, and made beforehand.
         """
-        most = max(1, min(calls, self._stage.slots - 1))
-        self._plans, self.why = [], None
+        self._most = max(1, min(calls, self._stage.slots - 1))
         self._timeout_s = CALL_S
-        for at in range(_PLANS):
-            plan = self._draw.sample(range(self._stage.slots), most)
-            answer = self._partner.ask("plan", CALL_S, id=at, slots=plan, graph=graph)
-            self._plans.append(plan)
-            graph = graph and answer.get("graph") is True
-            self.why = self.why or (printable(answer["why"]) if answer.get("why") else None)
-        self.graph = graph
-        warm = [0] * most
-        self._partner.ask("plan", CALL_S, id=_PLANS, slots=warm, graph=graph)
+        self.graph, self.why = False, None
+        self.graph = graph and self._captured()
         self.threads = self._partner.thread_count()
         self._partner.pause()
-        if graph:
+        if self.graph:
             self._replays(calls)
+
+    def _captured(self) -> bool:
+        """Make the graphs, in an order that tells nobody which is which."""
+        sizes = {_ALONE: 1, **dict.fromkeys(range(_PLANS), self._most)}
+        self._plans = {at: self._draw.sample(self._slots, size) for at, size in sizes.items()}
+        self._plans[_AGAIN] = [0] * self._most
+        for at in self._draw.sample(list(self._plans), len(self._plans)):
+            answer = self._partner.ask("plan", CALL_S, id=at, slots=self._plans[at])
+            if answer.get("why"):
+                self.why = printable(answer["why"])[:300]
+                return False
+        return True
 
     def _replays(self, calls: int) -> None:
         """Go back to calls one by one where a graph of them does not do their work.
@@ -103,8 +111,8 @@ class Side:
         """
         times = []
         for _ in range(_WARM):
-            answer = self._partner.ask("go", CALL_S, plan=_PLANS)
-            times.append(self._partner.number(answer, "inner_ns") / len(self._plans[0]))
+            answer = self._partner.ask("go", CALL_S, **self._again())
+            times.append(self._partner.number(answer, "inner_ns") / self._most)
         self._partner.pause()
         return statistics.median(times)
 
@@ -114,29 +122,43 @@ class Side:
         wall, before = 0.0, self._partner.cpu_ticks()
         while wall < _BUSY_S:
             started = time.perf_counter()
-            self._partner.ask("go", CALL_S, plan=_PLANS)
+            self._partner.ask("go", CALL_S, **self._again())
             wall += time.perf_counter() - started
         self._partner.pause()
         return (self._partner.cpu_ticks() - before) / os.sysconf("SC_CLK_TCK") / wall
 
-    def window(self, look: int = 0) -> tuple[Window, dict[int, Tensors]]:
-        """Renew contents, then time one plan; also returns what ``look`` of its slots hold then.
+    def _again(self) -> dict[str, Any]:
+        return {"plan": _AGAIN} if self.graph else {"slots": [0] * self._most}
+
+    def _drawn(self, *, alone: bool) -> tuple[list[int], dict[str, Any]]:
+        """Return the slots of a window, and how the runner is told them."""
+        if self.graph:
+            at = _ALONE if alone else self._draw.randrange(_PLANS)
+            return self._plans[at], {"plan": at}
+        plan = self._draw.sample(self._slots, 1 if alone else self._most)
+        return plan, {"slots": plan}
+
+    def window(self, look: int = 0, *, alone: bool = False) -> tuple[Window, dict[int, Tensors]]:
+        """Renew contents, then time some calls; also returns what ``look`` of the slots hold then.
 
         The runner is stopped whenever it is not to work: while its inputs are made, while others
         are timed, and from its answer on. So the clock ends when nothing of it runs any more, and
         what the judge finds then is what was done in time.
+
+        Args:
+            look: How many slots to look at.
+            alone: Make one call only, which nobody knows before it comes.
         """
-        at = self._draw.randrange(_PLANS)
-        plan = self._plans[at]
+        plan, told = self._drawn(alone=alone)
         called = set(plan)
-        self._spare = self._draw.choice([s for s in range(self._stage.slots) if s not in called])
+        self._spare = self._draw.choice([slot for slot in self._slots if slot not in called])
         chosen = self._chosen(plan, look)
-        self._partner.inspect()
         self._stage.renew([*plan, self._spare])
+        self._partner.inspect()
         waited = self._partner.waited_ns() + waited_here_ns()
         start = time.monotonic()
         clock = time.perf_counter_ns()
-        answer = self._partner.ask("go", self._timeout_s, plan=at)
+        answer = self._partner.ask("go", self._timeout_s, **told)
         self._partner.halt()
         outer, made = self._stage.arrive(chosen, clock)
         self._partner.pause()
@@ -146,7 +168,7 @@ class Side:
         inner = self._partner.number(answer, "inner_ns")
         copied = self._partner.number(answer, "copy_ns")
         window = Window(outer, inner, len(plan), start, end, copied, waited)
-        return window, made or {slot: self._stage.taken(slot) for slot in chosen}
+        return window, made or {slot: self._stage.taken(slot, self._partner) for slot in chosen}
 
     def _chosen(self, plan: list[int], look: int) -> list[int]:
         chosen = self._draw.sample(plan, min(look, len(plan)))

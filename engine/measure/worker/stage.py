@@ -14,7 +14,7 @@ from engine.measure.worker.ends import Refused, RunnerLost, Unfit
 from engine.measure.worker.judge import Expected
 from engine.measure.worker.memory import Arena, Layout, give_back
 from engine.measure.worker.partner import Partner
-from engine.measure.worker.task import Contents, Task, Tensors, poison, poisoned, same_bits
+from engine.measure.worker.task import Contents, Task, Tensors, bits, poison, poisoned, same_bits
 
 Job = dict[str, Any]
 
@@ -45,6 +45,7 @@ class Stage:
         self._tolerances = tolerances
         self._layout = Layout([*task.inputs, *task.outputs], slots, draw)
         self._arena = Arena(self._layout.size, task.target)
+        self._places = self._arena.places(self._layout.places)
         self._joined: list[Partner] = []
         self._layout.guard(self._arena)
         self.contents = Contents(task, draw)
@@ -65,7 +66,14 @@ class Stage:
         files = () if self._arena.descriptor is None else (self._arena.descriptor,)
         self._joined.append(partner)
         try:
-            partner.ask("open", _OPEN_S, *files, bytes=self._arena.size, handle=self._arena.handle)
+            partner.ask(
+                "open",
+                _OPEN_S,
+                *files,
+                bytes=self._arena.size,
+                handle=self._arena.handle,
+                places=self._layout.places,
+            )
         except Refused as problem:
             raise Unfit(f"{problem}; see what kb env says of this GPU") from problem
         partner.ask(
@@ -132,6 +140,13 @@ class Stage:
                 array.copy_(given[spec["starts_as"]])
             else:
                 poison([array])
+        if self.task.target == "cpu":
+            for at in self._row(slot):
+                self._places[at] = 0
+
+    def _row(self, slot: int) -> range:
+        count = len(self.task.outputs)
+        return range(slot * count, (slot + 1) * count)
 
     def untouched(self, slot: int) -> bool:
         """Return whether nobody has written a slot's outputs since they were poisoned."""
@@ -143,9 +158,19 @@ class Stage:
             for spec, array in zip(self.task.outputs, self.outputs(slot), strict=True)
         )
 
-    def taken(self, slot: int) -> Tensors:
-        """Return copies of a slot's outputs as they are at this moment."""
+    def taken(self, slot: int, partner: Partner | None = None) -> Tensors:
+        """Return copies of a slot's outputs as they are at this moment.
+
+        Args:
+            slot: Which.
+            partner: Who may have returned them, and so has them in memory of its own.
+        """
         made = [tensor.clone() for tensor in self.outputs(slot)]
+        if partner is not None and self.task.target == "cpu":
+            for at, one in zip(self._row(slot), made, strict=True):
+                seen = partner.read(self._places[at], one.nbytes) if self._places[at] else b""
+                if seen:
+                    bits(one).copy_(torch.frombuffer(bytearray(seen), dtype=torch.uint8))
         self._settle()
         return made
 

@@ -19,9 +19,10 @@ from typing import Any, TypeVar
 
 from engine.measure.worker.ends import Refused, RunnerLost
 from engine.measure.worker.partner import Partner
+from engine.measure.worker.review import EVERY, Review
 from engine.measure.worker.side import CALL_S, Side, Window
 from engine.measure.worker.stage import Stage
-from engine.measure.worker.task import Task, Tensors
+from engine.measure.worker.task import Task
 
 Job = dict[str, Any]
 _T = TypeVar("_T")
@@ -29,11 +30,7 @@ _T = TypeVar("_T")
 CANDIDATE = "candidate"
 _PROBES = 3
 _TRIALS = 5
-_EVERY = 3
-_SLOTS = 3
-_SMALL = 2**22
 _LARGE = 2**31
-_SHARE = 0.4
 _GRAPH_GAINS = 8.0  # at most so much shorter is a call in a graph: a launch of some 15 us is 2 us
 
 
@@ -114,8 +111,13 @@ class Match:
             "graph_why": None if graph else why,
             "eager_ns": eager,
             "layers": self._candidate.layers,
-            "copy_ns": max(self._copies[name] for name in seen) if self._job["returns"] else None,
+            "copy_ns": self._copied(),
         }
+
+    def _copied(self) -> float | None:
+        """Return what copies of a call's outputs take; None where nobody copies any."""
+        copies = self._job["returns"] and self._job["target"] == "cuda"
+        return max(self._copies.values()) if copies else None
 
     def _calls(self, call_ns: float) -> int:
         """Return how many calls make a window long enough to be timed from outside.
@@ -138,7 +140,8 @@ class Match:
         for _ in range(count):
             window, _ = side.window()
             times.append(window.inner_ns / window.calls)
-            self._copies[side.name] = window.copy_ns / window.calls
+            if side.name != CANDIDATE:
+                self._copies[side.name] = window.copy_ns / window.calls
         return statistics.median(times)
 
     def _loaded(self) -> tuple[Side, dict[str, Side]]:
@@ -219,6 +222,7 @@ class Match:
                 side.window()
         warm = [side.warm_ns() for side in sides]
         times: tuple[list[Window], list[Window]] = ([], [])
+        alone: list[Window] = []
         review = Review(candidate, self._job)
         start = time.monotonic()
         end = start + self._job["budget_s"]
@@ -233,7 +237,15 @@ class Match:
                 wrong = review.of(made) if which == 0 else None
                 if wrong:
                     return {"wrong": wrong}
+            if at % EVERY == 0:
+                self._say(CANDIDATE)
+                window, made = candidate.window(look=1, alone=True)
+                alone.append(window)
+                wrong = review.of(made)
+                if wrong:
+                    return {"wrong": wrong}
         return {
+            "alone": alone,
             "candidate": times[0],
             "rival_times": times[1],
             "warm_ns": warm,
@@ -246,38 +258,6 @@ class Match:
         with suppress(OSError, ValueError):
             return self._candidate.thread_count() - candidate.threads
         return 0
-
-
-class Review:
-    """Chooses which timed calls are compared with the reference.
-
-    Some windows always, spread over the first ones; the others as long as that takes less than
-    its share of the time. Who is wrong only now and then has to be lucky every time.
-
-    Attributes:
-        judged: Calls that were compared.
-        took_s: Seconds that this took.
-    """
-
-    def __init__(self, side: Side, job: Job) -> None:
-        self._side = side
-        self._always = range(0, job["min_pairs"], _EVERY)
-        self._most = _SLOTS if job["working_set_bytes"] <= _SMALL else 1
-        self.judged = 0
-        self.took_s = 0.0
-
-    def slots(self, at: int, elapsed_s: float) -> int:
-        """Return how many slots of a pair's window to compare with the reference."""
-        fully = at in self._always or self.took_s < _SHARE * elapsed_s
-        return self._most if fully else 0
-
-    def of(self, made: dict[int, Tensors]) -> str | None:
-        """Judge what a window left; say what is wrong with it."""
-        began = time.monotonic()
-        wrong = self._side.judged(made)
-        self.judged += len(made)
-        self.took_s += time.monotonic() - began
-        return wrong
 
 
 def _opponent(seen: dict[str, Job], *, graph: bool) -> tuple[str, bool]:
