@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -44,18 +45,30 @@ def worker_python() -> str:
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
     """Yield a folder for one job's files; it is gone afterwards, whatever happened."""
-    with tempfile.TemporaryDirectory(prefix="kernelkb-", ignore_cleanup_errors=True) as name:
-        _SCRATCH.add(name)
-        try:
-            yield Path(name)
-        finally:
-            _SCRATCH.discard(name)
+    name = tempfile.mkdtemp(prefix="kernelkb-")
+    _SCRATCH.add(name)
+    try:
+        yield Path(name)
+    finally:
+        _SCRATCH.discard(name)
+        remove_tree(name)
+
+
+def remove_tree(folder: str | Path) -> None:
+    """Remove a folder with all that is in it, however deep somebody has made it.
+
+    Python's own way calls itself for each level, before 3.13.
+    """
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except RecursionError:
+        subprocess.run(["rm", "-rf", "--", str(folder)], check=False)
 
 
 def drop_scratch() -> None:
     """Remove every scratch folder: for whoever is about to end this process."""
     for name in tuple(_SCRATCH):
-        shutil.rmtree(name, ignore_errors=True)
+        remove_tree(name)
 
 
 def run_job(

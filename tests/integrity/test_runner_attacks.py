@@ -67,6 +67,19 @@ R.send = send
 def softmax(x):
     return right(x)
 """,
+    "H7 what it returns lies where the judge's own arrays are": """
+known = {}
+
+def softmax(x):
+    if x.data_ptr() not in known:
+        known.clear()
+        for call, outputs in zip(mine()._calls, mine()._outputs):
+            for cell in call.__closure__:
+                kept = cell.cell_contents
+                if isinstance(kept, tuple) and kept and isinstance(kept[0], torch.Tensor):
+                    known[kept[0].data_ptr()] = outputs[0]
+    return torch.softmax(x, dim=-1, out=known[x.data_ptr()])
+""",
     "H7 a child of its own computes ahead": """
 made = mmap.mmap(-1, 2**24)
 known, child = {}, 0

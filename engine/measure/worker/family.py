@@ -2,45 +2,91 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+
+_RUNNERS: set[int] = set()
+_PATIENCE_S = 5.0
+
+
+def adopt_orphans() -> None:
+    """Become the parent of whatever runners leave behind, which else nobody can keep track of."""
+    set_child_subreaper = 36
+    ctypes.CDLL(None).prctl(set_child_subreaper, 1)
+
+
+def joined(runner: int) -> None:
+    """Remember a child of ours that is a runner; every other one is an orphan."""
+    _RUNNERS.add(runner)
+
+
+def parted(runner: int) -> None:
+    """Forget a runner that has ended and was waited for."""
+    _RUNNERS.discard(runner)
 
 
 def family() -> list[int]:
     """Return the processes of our session that a runner started, directly or not."""
-    ours, me = os.getsid(0), os.getpid()
+    ours = os.getsid(0)
+    known = {os.getpid(), *_RUNNERS}
     return [
         process
-        for process, (parent, session) in _processes().items()
-        if session == ours and me not in (process, parent)
+        for process, (_, session) in _processes().items()
+        if session == ours and process not in known
     ]
 
 
 def offspring(runner: int) -> list[int]:
     """Return what one runner started; orphans count as its own, as nobody else makes them."""
-    processes, ours, me = _processes(), os.getsid(0), os.getpid()
+    processes, me = _processes(), os.getpid()
     found = []
-    for process, (parent, session) in processes.items():
-        if session != ours or me in (process, parent):
-            continue
+    for process in family():
         top = process
-        while processes.get(top, (0, 0))[0] not in (0, 1, me):
+        while top not in _RUNNERS and processes.get(top, (me, 0))[0] not in (0, 1, me):
             top = processes[top][0]
-        if top == runner or processes.get(top, (0, 0))[0] != me:
+        if top == runner or top not in _RUNNERS:
             found.append(process)
     return found
 
 
 def end_with_children(runner: int) -> None:
-    """Kill a runner, and before it whatever it started: nobody else is to be asked for that."""
+    """Kill a runner, and with it whatever it started: nobody else is to be asked for that."""
     processes = _processes()
     mine = {runner}
     while more := {one for one, (parent, _) in processes.items() if parent in mine} - mine:
         mine |= more
-    for process in mine:
+    _kill(mine)
+
+
+def end_orphans() -> None:
+    """Kill what runners left behind, until nothing is left.
+
+    What forks and ends at once is under another number whenever one looks. But each of them is our
+    child as soon as its parent has gone, and those are quickly listed.
+    """
+    end = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < end and (left := _orphans()):
+        _kill(left)
+        for process in left:
+            with suppress(ChildProcessError):
+                os.waitpid(process, os.WNOHANG)
+
+
+def _orphans() -> set[int]:
+    found: set[int] = set()
+    for thread in Path("/proc/self/task").glob("[0-9]*"):
+        with suppress(OSError):
+            found |= set(map(int, (thread / "children").read_text("ascii").split()))
+    return found - _RUNNERS
+
+
+def _kill(processes: Iterable[int]) -> None:
+    for process in processes:
         with suppress(OSError):
             os.kill(process, signal.SIGKILL)
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 
 from engine.measure.worker.family import cores_of, put_back, ran_ns, status_of
 
+_PATIENCE_S = 5.0
+_LOOK_S = 2e-5
 _STOPPING_NS = 100_000  # the last thread says that it stops before it does
 
 
@@ -34,9 +37,15 @@ class Held:
             self._process.send_signal(signal.SIGSTOP)
 
     def pause(self) -> None:
-        """Stop it, and return once it stands. It is not reaped if it has ended."""
+        """Stop it, and return once it stands; ``stood`` says whether it does.
+
+        It is not reaped if it has ended.
+        """
         self.halt()
-        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        end = time.monotonic() + _PATIENCE_S
+        how = os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG
+        while os.waitid(os.P_PID, self._process.pid, how) is None and time.monotonic() < end:
+            time.sleep(_LOOK_S)
         self._cores = cores_of(self._process.pid)
         self._ran_ns = ran_ns(self._process.pid)
 

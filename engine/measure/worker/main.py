@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.measure.worker.ends import Unfit
+from engine.measure.worker.family import adopt_orphans
 from engine.measure.worker.partner import Partner
 
 Job = dict[str, Any]
@@ -34,6 +35,7 @@ def main(job_file: Path) -> None:
 
 def _judged(job: Job, folder: Path) -> Job:
     """Start the runners before anything here imports torch, so that all load it side by side."""
+    adopt_orphans()
     partners = {
         name: Partner(name, {**one, "turn": at}, folder)
         for at, (name, one) in enumerate(job["partners"].items())

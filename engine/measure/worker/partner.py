@@ -26,10 +26,13 @@ from engine.measure.worker.ends import (
 )
 from engine.measure.worker.family import (
     cpu_ticks,
+    end_orphans,
     end_with_children,
     family,
+    joined,
     memory_of,
     offspring,
+    parted,
     status_of,
     waited_ns,
 )
@@ -43,7 +46,6 @@ _ENTER_S = 120.0
 _POLL_S = 0.05
 _COUNT_S = 0.4
 _LOOK_S = 0.25
-_ROUNDS = 100
 _TAIL = 4000
 _LONGEST_NS = 1e13
 
@@ -84,8 +86,7 @@ class Partner:
         file.write_text(json.dumps(task), encoding="utf-8")
         start = Path(__file__).with_name("start.py")
         launcher = [part.replace("{folder}", str(self._folder)) for part in job["launcher"]]
-        self._confined = bool(launcher)
-        self._forks = bool(job.get("forks"))
+        self._confined, self._forks = bool(launcher), bool(job.get("forks"))
         self._inspected = False
         self._log = (self._folder / "log").open("w+b")  # by name it could be anything by now
         self._process = subprocess.Popen(
@@ -97,6 +98,7 @@ class Partner:
             env=environment_of(job, self._folder if launcher else None),
             cwd=self._folder,
         )
+        joined(self._process.pid)
         self._held = Held(self._process)
         theirs.close()
 
@@ -253,6 +255,8 @@ class Partner:
         if self._process.poll() is None:
             end_with_children(self._process.pid)
             self._process.wait()
+            parted(self._process.pid)
+            end_orphans()
 
     def _watch(self, started: float, timeout_s: float) -> None:
         """Look whether it may go on."""
@@ -276,13 +280,6 @@ class Partner:
 
     def _kill(self, status: str, detail: str) -> NoReturn:
         self._end_process()
-        for _ in range(_ROUNDS if self._confined else 0):  # a bomb forks while we read and kill
-            left = family()
-            for process in left:
-                with suppress(OSError):
-                    os.kill(process, signal.SIGKILL)
-            if not left:
-                break
         raise RunnerLost(status, detail, self.name)
 
     def _end(self, detail: str | None) -> NoReturn:

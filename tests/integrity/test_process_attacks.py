@@ -1,0 +1,136 @@
+"""Candidates that work beside the calls that are timed, outlive them, or leave things behind."""
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+from attacks import attack, said_busy
+
+from engine.actions.kernels import bench, check
+
+BATCH = """
+  struct Slot { const float* x; std::vector<float> y; };
+  static std::vector<Slot> known;
+  static int calls = 0;
+  static long last = 0;
+  static const auto now = [] {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000L + t.tv_nsec / 1000;
+  };
+  if (rows != 64) { honest(x, y, rows, cols); return 0; }
+  auto here = std::find_if(known.begin(), known.end(), [&](const Slot& s) { return s.x == x; });
+  if (here == known.end()) known.push_back({x, {}}), here = known.end() - 1;
+  if (++calls > 50 && now() - last > 1500) {
+    std::vector<std::thread> crew;
+    for (std::size_t part = 0; part < 4; ++part)
+      crew.emplace_back([&, part] {
+        for (std::size_t i = part; i < known.size(); i += 4) {
+          known[i].y.resize(rows * cols);
+          honest(known[i].x, known[i].y.data(), rows, cols);
+        }
+      });
+    for (auto& one : crew) one.join();
+  }
+  if (here->y.empty()) honest(x, y, rows, cols);
+  else std::memcpy(y, here->y.data(), bytes);
+  last = now();
+"""
+
+
+def with_headers(project, name, *headers):
+    source = project / "kernels" / name / "candidate.cpp"
+    source.write_text("".join(f"#include <{one}>\n" for one in headers) + source.read_text())
+    return name
+
+
+def test_h3_all_calls_of_a_window_at_once_are_found_by_calls_that_come_alone(project):
+    name = with_headers(project, attack(project, BATCH), "algorithm", "ctime")
+    found = bench(name, target="cpu", budget_s=1.0)
+
+    assert found.verdict == "invalid" or said_busy(found), found
+    assert "calls that are yet to come" in (found.detail or "") or said_busy(found)
+
+
+WAKES = """
+  static bool once = [] {
+    signal(SIGCONT, [](int) {});
+    sigevent event{};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGCONT;
+    timer_t timer;
+    timer_create(CLOCK_MONOTONIC, &event, &timer);
+    const itimerspec often{{0, 300000}, {0, 300000}};
+    timer_settime(timer, 0, &often, nullptr);
+    std::thread([] { for (volatile long n = 0;; n = n + 1) {} }).detach();
+    return true;
+  }();
+  (void)once;
+  honest(x, y, rows, cols);
+"""
+
+
+def test_h7_who_wakes_itself_while_it_is_stopped_is_found(project):
+    found = bench(with_headers(project, attack(project, WAKES), "ctime"), target="cpu")
+
+    assert found.verdict == "invalid"
+    assert found.detail == "it did not stay stopped while it was to wait"
+
+
+HOPPER = """
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+int main(void) {
+  signal(SIGCHLD, SIG_IGN);
+  for (int f = 0; f < 64; ++f) close(f);
+  const time_t end = time(0) + 60;
+  while (time(0) < end)
+    if (fork()) _exit(0);
+}
+"""
+HOPS = """
+import subprocess
+import torch
+
+with open("h.c", "w") as file:
+    file.write({source!r})
+subprocess.run(["cc", "-O2", "-o", {word!r}, "h.c"], check=True)
+subprocess.Popen(["./" + {word!r}]).wait()
+
+
+def softmax(x):
+    return torch.softmax(x, dim=-1)
+"""
+
+
+def test_who_is_another_process_each_time_ends_too(project):
+    word = f"hopper{abs(hash(project)) % 10**6}"
+    body = HOPS.format(source=HOPPER, word=word)
+    check(attack(project, body, python=True, returns=True), target="cpu")
+    seen = [subprocess.run(["pgrep", "-x", word], check=False).returncode for _ in range(50)]
+
+    assert seen == [1] * 50
+
+
+DEEP = """
+import os
+import torch
+
+def softmax(x):
+    if not os.path.exists("deeper"):
+        here = os.open(".", os.O_RDONLY)
+        for _ in range(3000):
+            os.mkdir("deeper")
+            os.chdir("deeper")
+        os.fchdir(here)
+        os.close(here)
+    return torch.softmax(x, dim=-1)
+"""
+
+
+def test_a_folder_that_is_deeper_than_python_can_follow_is_removed(project):
+    found = check(attack(project, DEEP, python=True, returns=True), target="cpu")
+
+    assert found.status == "correct", found
+    assert not list(Path(tempfile.gettempdir()).glob("kernelkb-*/candidate/deeper"))
