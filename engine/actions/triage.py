@@ -139,6 +139,8 @@ def _untried(examined: tuple[Examined, ...]) -> tuple[Decision, ...]:
 def _entry(result: Triage, examined: tuple[Examined, ...]) -> Entry:
     last = examined[-1]
     metrics = last.profile.metrics if last.profile else last.bench.metrics if last.bench else {}
+    why = result.followed.unmeasured if result.followed else None
+    apart = (f"the change was not measured: {why}",) if why else ()
     return Entry(
         session=session_id(result.kernel),
         at=datetime.now(UTC),
@@ -150,5 +152,5 @@ def _entry(result: Triage, examined: tuple[Examined, ...]) -> Entry:
         steps=result.steps,
         metrics={name: float(f"{value:.6g}") for name, value in metrics.items()},
         decisions=result.decisions,
-        went_wrong=tuple(s.found for s in result.steps if s.status == "failure"),
+        went_wrong=(*(s.found for s in result.steps if s.status == "failure"), *apart),
     )
