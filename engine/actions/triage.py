@@ -10,8 +10,7 @@ from engine.actions.examine import Report, Said, Steps, examine
 from engine.actions.follow import Choice, choose, compare, decisions
 from engine.actions.workplace import (
     Workplace,
-    environment,
-    narrowed,
+    environment_for,
     project,
     workload_of,
 )
@@ -55,10 +54,11 @@ def triage(
     """
     started = time.monotonic()
     source = load_kernel(kernel, project())
-    wanted = narrowed(source.kernel, variant, target)
     workload_of(source.kernel, "cpu", workload)
     steps = Steps(report)
-    found = steps.run("environment", None, lambda: environment(wanted), _environment)
+    found = steps.run(
+        "environment", None, lambda: environment_for(source.kernel, variant, target), _environment
+    )
     if found.machine is None:
         return _report(kernel, found, steps, started)
     chosen = variant_of(source.kernel, found.target, variant)
