@@ -136,7 +136,7 @@ def _session(target: str, candidate: str, rival: str, count: int) -> list[Any]:
         try:
             stage = Stage(Task(job, case), {}, SLOTS[target], draw, flush)
             for partner in partners:
-                partner.enter(60.0)
+                partner.enter()
                 partner.ask("load", 60.0)
             sides = [Side(partner, stage, draw) for partner in partners]
             for side in sides:
@@ -159,9 +159,9 @@ def _compared(sides: list[Side]) -> tuple[Any, str, float, str | None]:
     doubts: list[str | None] = []
     for at in range(PAIRS):
         for which in ((0, 1), (1, 0))[at % 2]:
-            window, plan = sides[which].window()
+            window, made = sides[which].window(int(at % 3 == 0))
             times[which].append(window)
-            doubts.append(sides[which].judged(plan, slots=int(at % 3 == 0)))
+            doubts.append(sides[which].judged(made))
     pairs = [(Window(*one), Window(*other)) for one, other in zip(*times, strict=True)]
     gap = way(pairs)
     by_judge, speedup, _ = compared(pairs, gap)

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from engine.actions import kernels
 from engine.actions.building import build_here
-from engine.actions.follow import crowded_out
+from engine.actions.follow import disturbed
 from engine.actions.program import decision_program
 from engine.actions.workplace import Workplace
 from engine.decide.recommend import recommend
@@ -115,11 +115,11 @@ def answer_to(place: Workplace, metrics: dict[str, float]) -> KernelAnswer:
 
 
 def settled(timed: Bench) -> Bench:
-    """Leave the speedup out of the metrics of a bench that was crowded out: nothing decides on it.
+    """Leave the speedup out of the metrics of a bench that was disturbed: nothing decides on it.
 
     Its times stay. They are too long rather than too short, so no roof is reached by them.
     """
-    if crowded_out(timed) is None:
+    if disturbed(timed) is None:
         return timed
     kept = {name: value for name, value in timed.metrics.items() if name != "speedup"}
     return timed.model_copy(update={"metrics": kept})
@@ -134,12 +134,12 @@ def _check(right: Check) -> Said:
 
 
 def _bench(timed: Bench) -> Said:
-    crowded = crowded_out(timed)
-    notes = [warning for warning in timed.warnings if warning != crowded]
+    warned = disturbed(timed)
+    notes = [warning for warning in timed.warnings if warning != warned]
     found = "; ".join([bench_line(timed), *notes])
     if timed.verdict in ("incorrect", "invalid"):
         return Said("failure", found, timed.cure)
-    return Said("warning" if crowded else "ok", found, timed.cure or crowded)
+    return Said("warning" if warned else "ok", found, timed.cure or warned)
 
 
 def _gate(answer: KernelAnswer) -> Said:

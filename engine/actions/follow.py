@@ -16,8 +16,8 @@ from engine.model.recommendation import Diagnosis, KernelAnswer, PredictedSpeedu
 from engine.model.session import Decision
 from engine.model.triage import Examined, Followed
 
-_CROWDED = "threads waited for cores"
-"""How a bench's warning of a crowded machine begins."""
+_DISTURBED = ("threads waited for cores", "the GPU slowed down in nearly all pairs")
+"""How a bench's warnings of a crowded and of a hot machine begin."""
 
 
 class Choice(NamedTuple):
@@ -73,11 +73,11 @@ def compare(before: Examined, after: Examined, choice: Choice) -> Followed | Non
     )
 
 
-def crowded_out(timed: Bench) -> str | None:
-    """Return the warning of a bench that tells nothing because its threads waited for cores."""
+def disturbed(timed: Bench) -> str | None:
+    """Return the warning of a bench that tells nothing because of others, or of heat."""
     if timed.verdict != "inconclusive":
         return None
-    return next((said for said in timed.warnings if said.startswith(_CROWDED)), None)
+    return next((said for said in timed.warnings if said.startswith(_DISTURBED)), None)
 
 
 def _range(timed: Bench | None) -> Speedup | None:
@@ -94,7 +94,7 @@ def _range(timed: Bench | None) -> Speedup | None:
 def _apart(old: Bench, new: Bench) -> str | None:
     """Say why the speedups of two benches cannot be divided."""
     for one in (old, new):
-        if warning := crowded_out(one):
+        if warning := disturbed(one):
             return f"{one.variant}: {warning}"
     if old.baseline != new.baseline:
         return (

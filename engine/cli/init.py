@@ -1,6 +1,7 @@
 """Set up KernelKB in your own project: a kernel.yaml for your kernel, sessions, the MCP entry.
 
 kb init src/add.cu
+kb init other/add.cu --name other_add
 kb init 23_Softmax.py --candidate mine.py
 """
 
@@ -15,7 +16,13 @@ def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("file", nargs="?", help="the kernel's source; looked for by default")
     parser.add_argument("--candidate", metavar="FILE", help="for a KernelBench task: its ModelNew")
-    parser.add_argument("--target", choices=("cpu", "cuda"), default="cuda")
+    parser.add_argument(
+        "--target",
+        choices=("auto", "cpu", "cuda"),
+        default="auto",
+        help="auto goes by the source, for a KernelBench task by the machine",
+    )
+    parser.add_argument("--name", help="the kernel's; default: the file's")
     json_argument(parser)
 
 
@@ -24,7 +31,7 @@ def run(options: Namespace) -> int:
     from engine.actions.start import begin
     from engine.cli.output import print_json, print_lines
 
-    begun = begin(options.file, options.candidate, options.target)
+    begun = begin(options.file, options.candidate, options.target, options.name)
     if options.json:
         print_json(begun)
     else:
@@ -32,6 +39,7 @@ def run(options: Namespace) -> int:
             [
                 *(f"wrote {name}" for name in begun.written),
                 *(f"kept  {name}" for name in begun.kept),
+                *(f"warning: {text}" for text in begun.warnings),
                 *(f"fill in {mark}" for mark in begun.to_fill),
                 begun.next,
             ]

@@ -2,97 +2,149 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from pathlib import PurePosixPath
 
-from engine.loading.signatures import Function, Parameter, Seen
+from engine.loading.called import Function, Parameter, Seen
+from engine.loading.imported import snake
+from engine.loading.launchers import (
+    MARK,
+    c_launcher,
+    fields,
+    included,
+    python_launcher,
+    reference,
+    started,
+)
+from engine.model.base import Target
 
-MARK = "FILL_IN"
 _FLAT, _SMALL, _LARGE = 2**12, 64, 1024
-
-_REFERENCE = '''\
-"""What {name} computes, in torch: the definition that it is judged by."""
-
-import torch
+_ODD = (33, 17, 5, 3, 2)
+_BELOW = 32
+"""Integers are drawn below this, so that one that chooses an element of the only axis exists."""
 
 
-def {name}({arguments}):
-    raise NotImplementedError("say in torch what {name} computes; then name it in kernel.yaml")
-'''
+def chosen(seen: Seen) -> Function:
+    """Return the function that is drafted: one with our interface, else the first launcher."""
+    return next((one for one in seen.functions if one.is_variant), seen.functions[0])
 
 
-def cuda_files(name: str, seen: Seen, include: str) -> dict[str, str]:
-    """Return kernel.yaml, reference.py and a launcher for a CUDA file.
+def c_files(name: str, seen: Seen, include: str, target: Target) -> dict[str, str]:
+    """Return kernel.yaml, reference.py and a launcher for a C or CUDA file.
 
     Args:
         name: The kernel's id.
         seen: What the file holds.
         include: The file, as the launcher's folder sees it.
+        target: Where it runs.
     """
-    function = seen.functions[0]
+    function = chosen(seen)
     arrays = [p for p in function.parameters if p.role in ("input", "output")]
-    sizes = [p.name.lower() for p in function.parameters if p.role == "size"]
     outputs = [p for p in arrays if p.role == "output"]
-    inputs = [p for p in arrays if p.role == "input"] + [_start(p) for p in outputs if p.read]
-    text = _head(name, sizes or [MARK], "cuda")
-    text += "inputs:\n" + "".join(_array(p, sizes) for p in inputs)
-    text += "" if inputs else f"  - {{name: {MARK}, shape: [{MARK}], dtype: float32}}\n"
-    text += "outputs:\n" + "".join(_output(p, sizes) for p in outputs)
-    text += _tail(f"kb_{name}")
-    kernels = [f.name for f in seen.functions if f.is_kernel]
-    text += f"    language: cuda\n    source: launch.cu\n    kernels: [{', '.join(kernels)}]\n"
-    text += f"    summary: {function.name} as it stands in {include.rpartition('/')[2]}\n"
-    arguments = ", ".join(p.name.lower() for p in inputs)
+    inputs = [p for p in arrays if p.role == "input"] + [started(p) for p in outputs if p.read]
+    sizes = [p.name for p in function.parameters if p.role == "size"]
+    named = fields([p.name for p in (*inputs, *outputs)] + sizes)
+    axes = [named[one] for one in sizes]
+    nothing = f"  - {{name: {MARK}, shape: [{MARK}], dtype: {MARK}}}\n"
+    source = "launch.cu" if target == "cuda" else "launch.cpp"
+    text = _head(name, axes or [MARK], target, include)
+    text += "inputs:\n" + ("".join(_input(p, axes, named) for p in inputs) or nothing)
+    text += "outputs:\n" + ("".join(_output(p, axes, named) for p in outputs) or nothing)
+    text += _tail(function.name if function.is_variant else f"kb_{name}", target)
+    text += f"    language: {_language(target)}\n    source: {source}\n"
+    kernels = ", ".join(f.name for f in seen.functions if f.is_kernel)
+    text += f"    kernels: [{kernels}]\n    summary: {_summary(function, include)}\n"
+    taken = included(include, has_main=seen.has_main)
+    launcher = taken if function.is_variant else c_launcher(name, function, taken, target)
     return {
         "kernel.yaml": text,
-        "reference.py": _REFERENCE.format(name=name, arguments=arguments),
-        "launch.cu": _launcher(name, function, include, main=seen.has_main),
+        "reference.py": reference(name, (named[p.name] for p in inputs)),
+        source: launcher,
     }
 
 
-def python_files(name: str, function: Function, include: str) -> dict[str, str]:
+def python_files(name: str, seen: Seen, include: str) -> dict[str, str]:
     """Return kernel.yaml, reference.py and a wrapper for a Triton file."""
-    text = _head(name, [MARK], "cuda")
+    function = chosen(seen)
+    named = fields(p.name for p in function.parameters)
+    text = _head(name, [MARK], "cuda", include)
     text += "inputs:\n"
-    for one in function.parameters:
-        text += f"  - {{name: {one.name.lower()}, shape: [{MARK}], dtype: {MARK}}}\n"
+    for one in named.values():
+        text += f"  - {{name: {one}, shape: [{MARK}], dtype: {MARK}}}\n"
     text += f"outputs:\n  - {{name: out, shape: [{MARK}], dtype: {MARK}}}\n"
-    text += _tail(function.name)
+    text += _tail(function.name, "cuda")
     text += "    language: triton\n    source: launch.py\n    returns: true\n"
-    text += f"    summary: {function.name} as it stands in {include.rpartition('/')[2]}\n"
-    arguments = ", ".join(p.name.lower() for p in function.parameters)
+    text += f"    summary: {_summary(function, include)}\n"
     return {
         "kernel.yaml": text,
-        "reference.py": _REFERENCE.format(name=name, arguments=arguments),
-        "launch.py": _python_launcher(function, include),
+        "reference.py": reference(name, named.values()),
+        "launch.py": python_launcher(name, function, include, seen.runs),
     }
 
 
-def extension_files(name: str, function: Function, include: str) -> dict[str, str]:
-    """Return kernel.yaml, reference.py and a source for a torch extension."""
-    text = _head(name, [MARK], "cuda")
+def extension_files(
+    name: str, seen: Seen, include: str, others: Sequence[str], target: Target
+) -> dict[str, str]:
+    """Return kernel.yaml, reference.py and sources for a torch extension.
+
+    Args:
+        name: The kernel's id.
+        seen: What the file that binds it holds.
+        include: That file, as the sources' folder sees it.
+        others: The files that define what it uses and does not define.
+        target: Where it runs.
+    """
+    function = chosen(seen)
+    names = " or ".join(one.name for one in seen.functions)
+    text = _head(name, [MARK], target, include)
     text += f"inputs:\n  - {{name: {MARK}, shape: [{MARK}], dtype: {MARK}}}\n"
     text += f"outputs:\n  - {{name: out, shape: [{MARK}], dtype: {MARK}}}\n"
-    text += _tail(function.name)
-    source = "launch.cu" if include.endswith(".cu") else "launch.cpp"
-    text += f"    language: cuda\n    binding: torch-extension\n    source: {source}\n"
-    text += f"    returns: true\n    summary: {function.name} of a torch extension\n"
+    several = len(seen.functions) > 1
+    text += _tail(f"{MARK}  # {names}" if several else function.name, target)
+    source = f"launch{PurePosixPath(include).suffix}"
+    beside = {_beside(PurePosixPath(one)): one for one in others}
+    text += f"    language: {_language(target)}\n    binding: torch-extension\n"
+    text += f"    source: {source}\n"
+    if beside:
+        text += f"    also: [{', '.join(beside)}]\n"
+    elif seen.missing:
+        text += f"    also: [{MARK}]  # a file beside this one that includes what defines "
+        text += f"{', '.join(seen.missing)}\n"
+    said = "a torch extension" if several else f"{function.name} of a torch extension"
+    text += f"    returns: true\n    summary: {said}\n"
     return {
         "kernel.yaml": text,
-        "reference.py": _REFERENCE.format(name=name, arguments="x"),
-        source: f'#include "{include}"\n',
+        "reference.py": reference(name, ["x"]),
+        source: included(include),
+        **{file: included(one) for file, one in beside.items()},
     }
 
 
-def _head(name: str, axes: Sequence[str], target: str) -> str:
+def _beside(path: PurePosixPath) -> str:
+    """Return the name of the file, next to kernel.yaml, that takes another one in."""
+    words = "_".join(path.with_suffix("").parts).replace(".", "")
+    return f"{snake(words)}{path.suffix}"
+
+
+def _language(target: Target) -> str:
+    return "cuda" if target == "cuda" else "c++"
+
+
+def _summary(function: Function, include: str) -> str:
+    return json.dumps(f"{function.name} as it stands in {include.rpartition('/')[2]}")
+
+
+def _head(name: str, axes: Sequence[str], target: Target, include: str) -> str:
     small = ", ".join(f"{a}: {_FLAT if len(axes) == 1 else _SMALL}" for a in axes)
     large = ", ".join(f"{a}: {_FLAT * 4096 if len(axes) == 1 else _LARGE}" for a in axes)
-    odd = ", ".join(f"{a}: {n}" for a, n in zip(axes, (33, 17, 5, 3, 2), strict=False))
+    odd = ", ".join(f"{a}: {n}" for a, n in zip(axes, cycle(_ODD), strict=False))
     return f"""\
-# Written by kb init. Replace every {MARK}; kb refuses the file until none is left.
+# Written by kb init from "{include}". Replace every {MARK}; kb refuses the file until none is left.
 # kb show row_softmax prints a finished one.
 id: {name}
-title: {name.replace("_", " ")}
+title: {json.dumps(name.replace("_", " ").strip())}
 axes: [{", ".join(axes)}]
 workloads:
   small: {{{small}}}
@@ -103,26 +155,29 @@ check_workloads:
 """
 
 
-def _array(one: Parameter, sizes: Sequence[str]) -> str:
-    shape = sizes[0] if len(sizes) == 1 else MARK
-    fill = ", fill: normal" if one.role == "input" else ""
-    dtype = one.dtype or MARK
-    return f"  - {{name: {one.name.lower()}, shape: [{shape}], dtype: {dtype}{fill}}}\n"
+def _input(one: Parameter, axes: Sequence[str], named: Mapping[str, str]) -> str:
+    if one.dtype is None or one.dtype.startswith(("float", "bfloat")):
+        return _array(one, axes, named, ", fill: normal")
+    below = "2" if one.dtype == "bool" else str(_BELOW)
+    if one.indexes and len(axes) != 1:
+        below = MARK
+    return _array(one, axes, named, f", fill: integers, scale: {below}")
 
 
-def _start(one: Parameter) -> Parameter:
-    """Return the input that an array which is read and written starts as."""
-    return one._replace(name=f"{one.name}_start", role="input")
+def _output(one: Parameter, axes: Sequence[str], named: Mapping[str, str]) -> str:
+    return _array(one, axes, named, f", starts_as: {named[started(one).name]}" if one.read else "")
 
 
-def _output(one: Parameter, sizes: Sequence[str]) -> str:
-    text = _array(one, sizes)
-    if not one.read:
-        return text
-    return text.replace("}\n", f", starts_as: {one.name.lower()}_start}}\n")
+def _array(one: Parameter, axes: Sequence[str], named: Mapping[str, str], more: str) -> str:
+    shape = axes[0] if len(axes) == 1 else MARK
+    name = named[one.name]
+    doubt = f"  # kb init cannot see how {name} is used: should it be among the inputs, it goes\n"
+    doubt += "  # before the outputs in the launcher too.\n"
+    entry = f"  - {{name: {name}, shape: [{shape}], dtype: {one.dtype or MARK}{more}}}\n"
+    return entry if one.sure else doubt + entry
 
 
-def _tail(entry: str) -> str:
+def _tail(entry: str, target: Target) -> str:
     return f"""\
 # Write reference.py, then put its function's name here.
 reference: {{file: reference.py, function: {MARK}}}
@@ -131,67 +186,5 @@ reference: {{file: reference.py, function: {MARK}}}
 entry: {entry}
 variants:
   - id: mine
-    target: cuda
+    target: {target}
 """
-
-
-def _launcher(name: str, function: Function, include: str, *, main: bool) -> str:
-    outputs = [p for p in function.parameters if p.role == "output"]
-    arrays = [p for p in function.parameters if p.role == "input"]
-    arrays += [*(_start(p) for p in outputs if p.read), *outputs]
-    sizes = [p for p in function.parameters if p.role == "size"]
-    taken = [f"{'const ' if p.role == 'input' else ''}{p.type}* {p.name}" for p in arrays]
-    taken += [f"std::int64_t {p.name}" for p in sizes] + ["void* stream"]
-    given = ", ".join(map(_argument, function.parameters))
-    hidden = "#define main kb_hidden_main\n" if main else ""
-    shown = "#undef main\n" if main else ""
-    if function.is_kernel:
-        across = sizes[0].name if sizes else MARK
-        call = f"""\
-  const int threads = 256;
-  const unsigned blocks = static_cast<unsigned>(({across} + threads - 1) / threads);
-  {function.name}<<<blocks, threads, 0, static_cast<cudaStream_t>(stream)>>>({given});
-  return static_cast<int>(cudaGetLastError());"""
-    else:
-        call = f"  {function.name}({given});\n  return static_cast<int>(cudaGetLastError());"
-    return f"""\
-// Calls {function.name} the way that kernel.yaml says: inputs, outputs, sizes, a stream.
-// kb init guessed grid and block; make them those that your own code uses.
-#include <cuda_runtime.h>
-
-#include <cstdint>
-
-{hidden}#include "{include}"
-{shown}
-extern "C" int kb_{name}({", ".join(taken)}) {{
-{call}
-}}
-"""
-
-
-def _argument(one: Parameter) -> str:
-    if one.role == "size":
-        return f"static_cast<{one.type}>({one.name})"
-    if one.role == "stream":
-        return "static_cast<cudaStream_t>(stream)"
-    if one.role == "input":
-        return (
-            f"const_cast<{one.type}*>({one.name})"  # many a kernel takes its inputs without const
-        )
-    return MARK if one.role == "number" else one.name
-
-
-def _python_launcher(function: Function, include: str) -> str:
-    folder, _, file = include.rpartition("/")
-    return f'''\
-"""Loads {function.name} from where it stands."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent / "{folder or "."}"))
-
-from {re.sub(r"[.]py$", "", file)} import {function.name}  # noqa: E402
-
-__all__ = ["{function.name}"]
-'''

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from simpleeval import InvalidExpression, SimpleEval
 
 from engine.errors import BadValueError, KnowledgeError, Problem, UnknownNameError
-from engine.loading.drafts import MARK
+from engine.loading.launchers import MARK
 from engine.loading.located import at, read
 from engine.loading.paths import project_root, shipped
 from engine.model.base import Target

@@ -21,9 +21,6 @@ KNOWLEDGE = (
 )
 """What a knowledge folder may hold at its top."""
 
-MARKS = ("kernels", ".kb", "sessions")
-"""Folders that make the one around them a project."""
-
 
 def shipped(folder: str) -> str:
     """Return the shipped ``knowledge`` or ``kernels``: a wheel's own copy, else the checkout's."""
@@ -32,18 +29,31 @@ def shipped(folder: str) -> str:
 
 
 def project_root(start: str | None = None) -> str:
-    """Return the nearest folder at or above ``start`` that holds kernels, sessions or .kb.
+    """Return the nearest folder at or above ``start`` that is a project; never above a repository.
 
-    Where there is none, ``start`` itself (the working directory by default) is the project.
+    Where there is none, the repository is the project, and without one ``start`` itself (the
+    working directory by default).
     """
     here = first = os.path.abspath(start or os.getcwd())
     while True:
-        if any(os.path.isdir(os.path.join(here, mark)) for mark in MARKS):
+        if _begun(here) or os.path.exists(os.path.join(here, ".git")):
             return here
         parent = os.path.dirname(here)
         if parent == here:
             return first
         here = parent
+
+
+def _begun(folder: str) -> bool:
+    """Say whether somebody works with KernelKB here; many have a folder of sources ``kernels``."""
+    if any(os.path.isdir(os.path.join(folder, mark)) for mark in (".kb", "sessions")):
+        return True
+    kernels = os.path.join(folder, "kernels")
+    try:
+        names = os.listdir(kernels)
+    except OSError:
+        return False
+    return any(os.path.isfile(os.path.join(kernels, name, "kernel.yaml")) for name in names)
 
 
 def overlay_folder(start: str | None = None) -> str | None:

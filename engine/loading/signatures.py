@@ -2,152 +2,156 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from typing import Literal, NamedTuple
 
-Kind = Literal["cuda", "torch-extension", "triton", "kernelbench", "candidate"]
-Role = Literal["input", "output", "size", "number", "stream"]
+from engine.loading import scripts
+from engine.loading.brackets import bare, parts
+from engine.loading.called import Function, Parameter, Seen
+from engine.loading.declared import Declared, declared
+from engine.loading.usage import usage
+from engine.model.base import Target
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_GLOBAL = re.compile(r"__global__\s+(?:__launch_bounds__\([^)]*\)\s*)?void\s+(\w+)\s*\(([^)]*)\)")
-_EXTERN = re.compile(r'extern\s+"C"\s+(?:\w+\s+)+?(\w+)\s*\(([^)]*)\)\s*\{')
-_BOUND = re.compile(r'm\.def\(\s*"(\w+)"')
+_BOUND = re.compile(r'\b\w+\.def\(\s*"(\w+)"\s*,?\s*&?\s*(?:(\w+)\s*[,)])?')
+_CUDA = re.compile(r"cuda|<<<|__global__", re.IGNORECASE)
+_REFUSED = re.compile(r"!\s*[\w.]*\bis_cuda\b")
 _DTYPES = {
-    "float": "float32",
+    **dict.fromkeys(("float", "float32_t"), "float32"),
     "double": "float64",
-    "half": "float16",
-    "__half": "float16",
-    "__nv_bfloat16": "bfloat16",
-    "nv_bfloat16": "bfloat16",
-    "int": "int32",
-    "int32_t": "int32",
-    "int64_t": "int64",
-    "uint8_t": "uint8",
-    "int8_t": "int8",
+    **dict.fromkeys(("half", "__half", "at::Half", "c10::Half"), "float16"),
+    **dict.fromkeys(("__nv_bfloat16", "nv_bfloat16", "at::BFloat16", "c10::BFloat16"), "bfloat16"),
+    "__nv_fp8_e4m3": "float8_e4m3fn",
+    "__nv_fp8_e5m2": "float8_e5m2",
+    **dict.fromkeys(("int", "int32_t"), "int32"),
+    **dict.fromkeys(("int64_t", "long", "long int", "long long", "long long int"), "int64"),
+    **dict.fromkeys(("short", "int16_t"), "int16"),
+    **dict.fromkeys(("uint8_t", "unsigned char"), "uint8"),
+    **dict.fromkeys(("int8_t", "char", "signed char"), "int8"),
+    "bool": "bool",
 }
-_SIZES = ("int", "unsigned", "size_t", "int64_t", "int32_t", "long", "uint32_t", "unsigned int")
-
-
-class Parameter(NamedTuple):
-    """One parameter of a function."""
-
-    name: str
-    type: str
-    """As it is written, without const and restrict."""
-    role: Role
-    dtype: str | None = None
-    """Of an array's elements, where we know the type."""
-    read: bool = False
-    """An array that is written, and read too: what it holds before the call matters."""
-
-
-class Function(NamedTuple):
-    """A function that computes, or launches what computes."""
-
-    name: str
-    parameters: tuple[Parameter, ...]
-    is_kernel: bool
-    """A ``__global__`` function, which somebody has to launch."""
-
-
-class Seen(NamedTuple):
-    """What a file holds."""
-
-    kind: Kind
-    functions: tuple[Function, ...]
-    """Launchers before kernels."""
-    has_main: bool = False
+_WHOLE = ("int", "long", "unsigned", "short", "char", "signed", "size_t", "ssize_t", "ptrdiff_t")
+_SIZE = re.compile(
+    r"(?:unsigned\s+|signed\s+)?(?:int|long|long int|long long|long long int)|unsigned|s?size_t"
+    r"|u?int(?:32|64)_t|ptrdiff_t"
+)
+_FLAT = re.compile(
+    r"(?:blockIdx\.x\s*\*\s*blockDim\.x|blockDim\.x\s*\*\s*blockIdx\.x)\s*\+\s*threadIdx\.x"
+    r"|threadIdx\.x\s*\+\s*\(?\s*(?:blockIdx\.x\s*\*\s*blockDim\.x|blockDim\.x\s*\*\s*blockIdx\.x)"
+)
+_WIDENED = re.compile(
+    r"static_cast\s*<[^<>]*>\s*\(\s*((?:block|thread)(?:Idx|Dim)\.x)\s*\)"
+    r"|\(\s*[\w:]+(?:\s+\w+)*\s*\)\s*((?:block|thread)(?:Idx|Dim)\.x)"
+)
+_NOT_FLAT = re.compile(r"\b(?:thread|block|grid)(?:Idx|Dim)\.[yz]\b")
+_SHARED = re.compile(r"\bextern\s+(?:\w+\s+)*__shared__")
+_LETTERS = {"input": "x", "output": "y", "size": "n", "number": "a", "stream": "stream"}
 
 
 def look(name: str, text: str) -> Seen | None:
     """Return what a file holds, None when there is no kernel in it."""
     if name.endswith(".py"):
-        return _python(text)
-    bare = _COMMENT.sub(" ", text)
-    if "PYBIND11_MODULE" in bare:
-        names = _BOUND.findall(bare)
-        return Seen("torch-extension", tuple(Function(one, (), False) for one in names))
-    launchers = [_function(bare, found, False) for found in _EXTERN.finditer(bare)]
-    kernels = [_function(bare, found, True) for found in _GLOBAL.finditer(bare)]
+        return scripts.seen(text)
+    code = bare(text)
+    is_cuda = name.endswith(".cu") or _CUDA.search(_REFUSED.sub("", f"{code}{_included(text)}"))
+    target: Target = "cuda" if is_cuda else "cpu"
+    found = list(declared(code))
+    defined = {one.name: one for one in found if one.body}
+    if "PYBIND11_MODULE" in defined:
+        bound = _BOUND.findall(defined["PYBIND11_MODULE"].body)
+        missing = [n for n in _wanted(code, found, bound) if n not in defined]
+        names = tuple(Function(n) for n, _ in bound)
+        return Seen("torch-extension", names, target, missing=tuple(dict.fromkeys(missing)))
+    launchers = [_function(one, is_kernel=False) for one in found if one.body and one.is_extern]
+    kernels = [_function(one, is_kernel=True) for one in found if one.body and one.is_global]
     if not launchers and not kernels:
         return None
-    has_main = re.search(r"\bmain\s*\(", bare) is not None
-    return Seen("cuda", (*launchers, *kernels), has_main)
+    return Seen("cuda", (*launchers, *kernels), target, has_main="main" in defined)
 
 
-def _function(text: str, found: re.Match[str], is_kernel: bool) -> Function:
+def defines(text: str, names: tuple[str, ...]) -> bool:
+    """Say whether C text defines one of some functions."""
+    return any(one.body and one.name in names for one in declared(bare(text)))
+
+
+def _included(text: str) -> str:
+    return " ".join(re.findall(r"^[ \t]*#[ \t]*include[^\n]*", text, re.MULTILINE))
+
+
+def _wanted(code: str, found: list[Declared], bound: list[tuple[str, str]]) -> list[str]:
+    """List the functions that an extension binds, or declares and uses."""
+    used = [one.name for one in found if not one.body]
+    used = [name for name in used if len(re.findall(rf"\b{name}\b", code)) > 1]
+    return [*used, *(called for _, called in bound if called)]
+
+
+def _function(one: Declared, *, is_kernel: bool) -> Function:
     """Return a function, with what its body says of arrays that are not const."""
-    body = _body(text, found.end())
-    parameters = tuple(_used(one, body, is_kernel) for one in _parameters(found[2]))
-    return Function(found[1], parameters, is_kernel)
+    taken = _parameters(one.parameters, is_kernel=is_kernel)
+    parameters = [_used(each, one.body) if is_kernel else each for each in taken]
+    body, shared = one.body, _SHARED.search(one.body) is not None
+    places = _WIDENED.sub(lambda cast: cast[1] or cast[2], body)
+    flat = _FLAT.search(places) is not None and _NOT_FLAT.search(body) is None and not shared
+    return Function(
+        one.name,
+        tuple(parameters),
+        is_kernel,
+        one.scope,
+        one.returns,
+        one.template,
+        one.most_threads,
+        is_flat=flat,
+        takes_shared=shared,
+    )
 
 
-def _body(text: str, start: int) -> str:
-    depth = 0
-    for at in range(text.find("{", start - 1), len(text)):
-        depth += {"{": 1, "}": -1}.get(text[at], 0)
-        if depth == 0:
-            return text[start : at + 1]
-    return text[start:]
-
-
-def _used(one: Parameter, body: str, is_kernel: bool) -> Parameter:
+def _used(one: Parameter, body: str) -> Parameter:
     """Tell an array that is only read from one that is written, and one that is both."""
-    if one.role != "output" or not is_kernel:
+    if one.role not in ("input", "output"):
         return one
-    element = rf"\b{one.name}\s*\[[^\]]*\]\s*"
-    written = re.findall(rf"{element}([-+*/|&^]|<<|>>)?=(?!=)", body)
-    if not written and not re.search(rf"(?:atomic\w+\s*\(\s*&?|\*\s*){one.name}\b", body):
+    seen = usage(one.name, body)
+    one = one._replace(indexes=seen.indexes)
+    if one.role == "input":
+        return one
+    if not seen.written and not seen.handed_on:
         return one._replace(role="input")
-    reads = len(re.findall(element, body)) > len(written) or any(written)
-    return one._replace(read=reads)
+    return one._replace(read=seen.read, sure=seen.written and not seen.handed_on)
 
 
-def _parameters(text: str) -> tuple[Parameter, ...]:
-    found = []
-    for part in filter(None, (p.strip() for p in text.split(","))):
-        constant = re.search(r"\bconst\b", part) is not None
-        bare = re.sub(r"\b(?:const|__restrict__|__restrict|restrict|std::)\b|std::", " ", part)
-        match = re.match(r"\s*(.+?)\s*(\*?)\s*(\w+)\s*$", bare)
-        if match is None:
-            continue
-        kind, star, name = " ".join(match[1].split()), match[2], match[3]
-        if kind.endswith("*"):
-            kind, star = kind[:-1].strip(), "*"
-        found.append(_parameter(name, kind, bool(star), constant))
-    return tuple(found)
+def _parameters(text: str, *, is_kernel: bool) -> list[Parameter]:
+    found = [_parameter(part) for part in parts(text) if part != "void"]
+    last = found[-1] if found and not is_kernel else None
+    if last and last.type == "void" and last.role == "output":
+        found[-1] = last._replace(role="stream")
+    names = [one.name for one in found]
+    for at, one in enumerate(found):
+        letter = _LETTERS[one.role]
+        numbered = (f"{letter}{number}" for number in range(len(found)))
+        free = [letter] if letter == "stream" else [n for n in numbered if n not in names]
+        names[at] = one.name or free[0]
+    return [one._replace(name=name) for one, name in zip(found, names, strict=True)]
 
 
-def _parameter(name: str, kind: str, pointer: bool, constant: bool) -> Parameter:
-    if kind == "cudaStream_t" or (kind == "void" and pointer):
+def _parameter(text: str) -> Parameter:
+    bare_text = re.sub(r"\b(?:__restrict__|__restrict|restrict|__grid_constant__)\b", " ", text)
+    bare_text = re.sub(r"=.*$", "", bare_text, flags=re.DOTALL).strip()
+    bare_text, dimensions = re.subn(r"\[[^\]]*\]\s*$", "", bare_text)
+    pointed, star, after = bare_text.rpartition("*")
+    if not star:
+        pointed, after = _kind_and_name(bare_text)
+    name = re.sub(r"\bconst\b", "", after).strip()
+    constant = re.search(r"\bconst\b", pointed) is not None
+    kind = " ".join(re.sub(r"\b(?:const|volatile)\b|\bstd::", " ", pointed).split())
+    if kind == "cudaStream_t" or (kind == "void" and "stream" in name and not constant):
         return Parameter(name, kind, "stream")
-    if pointer:
+    if "*" in kind or kind.endswith("&"):
+        return Parameter(name, kind, "number")
+    if star or dimensions:
         return Parameter(name, kind, "input" if constant else "output", _DTYPES.get(kind))
-    return Parameter(name, kind, "size" if kind in _SIZES else "number")
+    return Parameter(name, kind, "size" if _SIZE.fullmatch(kind) else "number")
 
 
-def _python(text: str) -> Seen | None:
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:
-        return None
-    classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    if "ModelNew" in classes:
-        return Seen("candidate", (Function("ModelNew", (), False),))
-    if "Model" in classes and any(f.name == "get_inputs" for f in functions):
-        return Seen("kernelbench", (Function("Model", (), False),))
-    jitted = [f.name for f in functions if any("jit" in ast.unparse(d) for d in f.decorator_list)]
-    if not jitted or "triton" not in text:
-        return None
-    launching = [
-        f
-        for f in functions
-        if f.name not in jitted and any(f"{n}[" in ast.unparse(f) for n in jitted)
-    ]
-    return Seen("triton", tuple(Function(f.name, _arguments(f), False) for f in launching))
-
-
-def _arguments(function: ast.FunctionDef) -> tuple[Parameter, ...]:
-    return tuple(Parameter(a.arg, "tensor", "input") for a in function.args.args)
+def _kind_and_name(text: str) -> tuple[str, str]:
+    """Take a parameter's type from its name, which may be absent."""
+    found = re.fullmatch(r"(.*[\s&>])(\w+)", text, re.DOTALL)
+    if found is None or found[2] in _WHOLE or found[1].strip() in ("const", "volatile"):
+        return text, ""
+    return found[1], found[2]

@@ -5,9 +5,18 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from engine.errors import KbError
 from engine.measure.bench_sizes import working_set_bytes
 from engine.measure.check import cure_of, finished, tolerances_of
-from engine.measure.jobs import Job, case_of, reference_of, run_job, scratch_folder, threads_env
+from engine.measure.jobs import (
+    Job,
+    JobEnd,
+    case_of,
+    reference_of,
+    run_job,
+    scratch_folder,
+    threads_env,
+)
 from engine.measure.partners import candidate_job, returns, rival_jobs
 from engine.measure.peaks import Peaks
 from engine.measure.subject import Subject
@@ -50,29 +59,54 @@ def bench(
         timeout_s: For everything.
         budget_s: How long to take pairs of windows.
         incumbent: One more rival; right, or it is none.
+
+    Raises:
+        KbError: The baselines did not last, or took all the time.
     """
     started = time.monotonic()
     job = _job(subject, built, workload, budget_s, incumbent)
     env = threads_env(subject.machine.core_count)
     with scratch_folder() as folder, watched(subject.machine.target) as watch:
         ran = run_job(job, folder, timeout_s=timeout_s, env=env)
-    if ran.end.timed_out:
-        detail = f"it did not finish within {timeout_s:g} s"
-        fields: dict[str, Any] = {"verdict": "invalid", "detail": detail}
-        fields["cure"] = cure_of("timed-out", detail)
-    else:
-        raw = finished(subject, ran)
-        fields = _ended(raw) or bench_fields(subject, workload, raw, peaks, watch)
+    raw = _late(ran, timeout_s) or finished(subject, ran)
+    fields = _ended(raw) or bench_fields(subject, workload, raw, peaks, watch)
     seconds = time.monotonic() - started
     return Bench(**subject.names, workload=workload, **fields, seconds=seconds)
 
 
+def _late(ran: JobEnd, timeout_s: float) -> Job | None:
+    """Return the end of a candidate that took all the time.
+
+    Raises:
+        KbError: Somebody else did.
+    """
+    if not ran.end.timed_out:
+        return None
+    if ran.progress == "candidate":
+        detail = f"it did not finish within {timeout_s:g} s"
+        return {"lost": {"status": "timed-out", "detail": detail}}
+    whom = ran.progress or "its baselines"
+    raise KbError(
+        f"timing did not end within {timeout_s:g} s; it was the turn of {whom}; "
+        f"allow more with --timeout, or name a smaller --workload"
+    )
+
+
 def _ended(raw: Job) -> dict[str, Any] | None:
-    """Return what a Bench says when there are no times to speak of."""
+    """Return what a Bench says when there are no times to speak of.
+
+    Raises:
+        KbError: It was not the candidate that ended it.
+    """
     lost = raw.get("lost")
     if lost:
         cure = cure_of(lost["status"], lost["detail"])
         return {"verdict": "invalid", "detail": lost["detail"], "cure": cure}
+    if raw.get("baseline"):
+        raise KbError(
+            f"a baseline did not last: {raw['baseline']}; measure again, or take it out of "
+            f"kernel.yaml or --against"
+        )
     if raw.get("wrong"):
         cure = "look for state that is kept between calls, and for work that is put off"
         return {"verdict": "incorrect", "detail": raw["wrong"], "cure": cure}

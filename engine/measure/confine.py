@@ -32,13 +32,15 @@ _OF_OTHERS = {
     "sched_setattr": 0,
     "prlimit64": 0,
 }
+# Where it is another process than this one: a signal stops a judge or a rival as well.
+_SIGNALS = ("kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
 _NEW_USER, _NEW_NETWORK, _THREAD = 0x10000000, 0x40000000, 0x00010000
 _DENIED = (
     *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp"),
     *("setsid", "unshare", "setns", "mount", "umount2", "pivot_root", "chroot"),
     *("bpf", "perf_event_open", "keyctl", "add_key", "init_module", "finit_module"),
     *("kexec_load", "reboot", "swapon", "swapoff", "settimeofday", "clock_settime"),
-    *("io_uring_setup", "migrate_pages", "move_pages"),
+    *("io_uring_setup", "migrate_pages", "move_pages", "tkill", "pidfd_send_signal"),
 )  # fmt: skip
 # Owners, modes and times of any file, which Landlock leaves open. Compilers set those of theirs.
 _METADATA = (
@@ -112,6 +114,9 @@ def _close_calls(policy: Policy) -> None:
     for name, at in _OF_OTHERS.items():
         with suppress(OSError, ValueError):
             rules.add_rule(refuse, name, seccomp.Arg(at, seccomp.NE, 0))
+    for name in _SIGNALS:
+        with suppress(OSError, ValueError):
+            rules.add_rule(refuse, name, seccomp.Arg(0, seccomp.NE, os.getpid()))
     if not policy["fork"]:
         rules.add_rule(refuse, "fork")
         rules.add_rule(refuse, "vfork")

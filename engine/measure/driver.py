@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,23 +103,27 @@ def _gpu(nvml: Any, index: int) -> Gpu:
         cc=f"{major}.{minor}",
         memory_bytes=int(memory.total),
         used_bytes=int(memory.used),
-        sm_mhz=_number(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
-        sm_max_mhz=_number(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)),
-        temperature_c=_number(
+        sm_mhz=told(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+        sm_max_mhz=told(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)),
+        temperature_c=told(
             lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)
         ),
-        throttle_bits=int(_number(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))),
-        exclusive=_number(lambda: nvml.nvmlDeviceGetComputeMode(handle)) == exclusive,
-        mig=_number(lambda: nvml.nvmlDeviceGetMigMode(handle)[0]) == 1,
-        others=tuple(
-            int(one.pid)
-            for one in nvml.nvmlDeviceGetComputeRunningProcesses(handle)
-            if one.pid not in family
-        ),
+        throttle_bits=int(told(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))),
+        exclusive=told(lambda: nvml.nvmlDeviceGetComputeMode(handle)) == exclusive,
+        mig=told(lambda: nvml.nvmlDeviceGetMigMode(handle)[0]) == 1,
+        others=tuple(pid for pid in _users(nvml, handle) if pid not in family),
     )
 
 
-def _number(ask: Any) -> float:
+def _users(nvml: Any, handle: Any) -> tuple[int, ...]:
+    """Return the processes that compute on a GPU; none where it does not say."""
+    try:
+        return tuple(int(one.pid) for one in nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+    except Exception:  # each refusal has an error type of its own
+        return ()
+
+
+def told(ask: Callable[[], Any]) -> float:
     """Return a number that not every GPU tells; 0 where this one does not."""
     try:
         return float(ask())

@@ -98,7 +98,9 @@ def _job(subject: Subject, built: Build, workload: str) -> Job:
     source, what = subject.source, code_of(subject, built)
     # Without torch where it can be, because ncu starts the process anew for each stage. Not where
     # there are integers: indices out of a short tile would all lie in the cache.
-    light = what["kind"] == "c" and not any("int" in one.dtype for one in source.kernel.inputs)
+    whole = any("int" in one.dtype for one in source.kernel.inputs)
+    # Without names of kernels ncu goes by a range, which only torch can mark.
+    light = what["kind"] == "c" and bool(subject.variant.kernels) and not whole
     return {
         "mode": "light" if light else "repeat",
         "target": "cuda",

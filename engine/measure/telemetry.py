@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from engine.measure.driver import told
 from engine.model.measurement import Clocks
 
 _PERIOD_S = 0.02
@@ -37,8 +39,13 @@ class Sample(NamedTuple):
 class Watch:
     """Samples of one GPU, taken in a thread."""
 
-    def __init__(self, index: int) -> None:
-        self._index = index
+    def __init__(self, which: str) -> None:
+        """Prepare to look.
+
+        Args:
+            which: Its number, or the UUID of a GPU or of a part of one.
+        """
+        self._which = which
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self.samples: list[Sample] = []
@@ -58,28 +65,31 @@ class Watch:
             import pynvml as nvml
 
             nvml.nvmlInit()
-            gpu = nvml.nvmlDeviceGetHandleByIndex(self._index)
-            self.sm_max_mhz = float(nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_SM))
+            number = self._which.isdigit()
+            named = nvml.nvmlDeviceGetHandleByIndex if number else nvml.nvmlDeviceGetHandleByUUID
+            gpu = named(int(self._which) if number else self._which)
+            self.sm_max_mhz = told(lambda: nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_SM))
             while not self._stop.wait(_PERIOD_S):
                 self.samples.append(_sample(nvml, gpu))
-        except Exception:  # no driver, no rights, no such counter: no clocks are known
+        except Exception:  # no driver, no rights, no such GPU: no clocks are known
             return
 
 
 def _sample(nvml: Any, gpu: Any) -> Sample:
     return Sample(
         time.monotonic(),
-        float(nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM)),
-        float(nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU)),
-        float(nvml.nvmlDeviceGetPowerUsage(gpu)) / 1e3,
-        int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu)),
+        told(lambda: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM)),
+        told(lambda: nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU)),
+        told(lambda: nvml.nvmlDeviceGetPowerUsage(gpu)) / 1e3,
+        int(told(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu))),
     )
 
 
 @contextmanager
-def watched(target: str, index: int = 0) -> Iterator[Watch]:
-    """Watch the GPU inside this block; a CPU says nothing of itself."""
-    watch = Watch(index)
+def watched(target: str) -> Iterator[Watch]:
+    """Watch the first GPU that CUDA may use inside this block; a CPU says nothing of itself."""
+    first = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
+    watch = Watch(first or "0")
     if target == "cuda":
         watch.start()
     try:

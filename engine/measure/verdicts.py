@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterator
 from typing import Any
 
 from engine.loading.kernels import evaluate
@@ -11,15 +12,25 @@ from engine.measure.peaks import Peaks
 from engine.measure.statistics import Speedup, verdict
 from engine.measure.subject import Subject
 from engine.measure.telemetry import Watch, alarmed, clocks
-from engine.measure.windows import Pair, Window, agreed, compared, crowded, disagreement, way
-from engine.model.measurement import Rival
+from engine.measure.windows import (
+    Pair,
+    Sifted,
+    Window,
+    agreed,
+    compared,
+    disagreement,
+    returned,
+    sifted,
+    way,
+)
+from engine.model.kernel import Kernel
+from engine.model.measurement import Clocks, Rival
 
 Raw = dict[str, Any]
 
 _IMPOSSIBLE = 1.2  # above the measured peak by more than its own noise
 _SMALL_US = 10.0
 _SCATTERED = 2.0
-_FEWEST_LEFT = 5
 _CURE = "make every call do all of its work before it returns, on the stream it is given"
 
 
@@ -35,21 +46,16 @@ def bench_fields(
         peaks: What the machine can do.
         watch: What its GPU said of itself meanwhile.
     """
-    pairs, cool = _pairs(raw, watch)
-    calm = [pair for pair in cool if not any(map(crowded, pair))]
-    busy = len(calm) < max(_FEWEST_LEFT, len(cool) / 2)
-    kept = cool if busy else calm
+    sift = _sift(raw, watch)
+    kept = sift.kept
     gap = way(kept)
     by_judge, speedup, candidate = compared(kept, gap)
     kernel_us = statistics.median(candidate) / 1e3
     floor_us, roof = floor_of(subject, workload, peaks, kept[0][0].calls)
-    doubt = (
-        _left_threads(raw)
-        or disagreement([one for one, _ in kept], gap)
-        or _too_fast(kernel_us, floor_us, roof)
-    )
-    seen = clocks(watch, pairs[0][0].start, pairs[-1][1].end, len(pairs) - len(cool))
-    said = "inconclusive" if busy else agreed(verdict(speedup), verdict(by_judge))
+    lie = disagreement([one for one, _ in kept], gap)
+    doubt = _left_threads(raw) or lie or _too_fast(kernel_us, floor_us, roof)
+    said = "inconclusive" if sift.hot or sift.busy else agreed(verdict(speedup), verdict(by_judge))
+    seen = _clocks(sift, watch)
     return {
         "verdict": "invalid" if doubt else said,
         "detail": doubt,
@@ -62,23 +68,26 @@ def bench_fields(
         "floor_us": floor_us,
         "attainable_speedup": max(1.0, kernel_us / floor_us) if floor_us else None,
         "clocks": seen,
-        "warnings": (
-            *_others(len(cool) - len(calm), len(cool), busy or _scattered(speedup)),
-            *_warnings(raw, kernel_us, seen),
-        ),
+        "warnings": (*_of_others(sift, speedup), *_of_heat(sift, seen), *_warnings(raw, kernel_us)),
         "metrics": _metrics(subject, workload, raw, peaks, kernel_us, speedup),
         **_as_reported(raw),
     }
 
 
-def _pairs(raw: Raw, watch: Watch) -> tuple[list[Pair], list[Pair]]:
-    """Return all pairs, and those in which no heat slowed one side."""
+def _sift(raw: Raw, watch: Watch) -> Sifted:
     pairs = [
         (Window(*one), Window(*other))
         for one, other in zip(raw["candidate"], raw["rival_times"], strict=True)
     ]
-    cool = [pair for pair in pairs if not alarmed(watch.samples, *_span(pair))]
-    return pairs, cool if len(cool) >= _FEWEST_LEFT else pairs
+    if raw["copy_ns"] is not None:
+        pairs = returned(pairs, raw["copy_ns"])
+    return sifted(pairs, [pair for pair in pairs if not alarmed(watch.samples, *_span(pair))])
+
+
+def _clocks(sift: Sifted, watch: Watch) -> Clocks | None:
+    start, end = sift.pairs[0][0].start, sift.pairs[-1][1].end
+    dropped = 0 if sift.hot else len(sift.pairs) - len(sift.cool)
+    return clocks(watch, start, end, dropped)
 
 
 def _as_reported(raw: Raw) -> dict[str, Any]:
@@ -124,14 +133,21 @@ def floor_of(
     if written * calls <= subject.machine.cache_bytes:
         moved = max(0.0, moved - written)
     roofs = [(moved / peaks.copy_gbps / 1e3, "the measured copy bandwidth")]
-    rates = [
-        peaks.gemm_gflops[o.dtype] for o in source.kernel.outputs if o.dtype in peaks.gemm_gflops
-    ]
+    rates = _product_rates(source.kernel, peaks)
     if rates:
         flops = evaluate(cost.flops, sizes)
         roofs.append((flops / max(rates) / 1e3, "the measured matrix product rate"))
     roofs.append((peaks.dispatch_us, "an empty call"))
     return max(roofs)
+
+
+def _product_rates(kernel: Kernel, peaks: Peaks) -> list[float]:
+    """Return the measured rates of the types that it may multiply; none where one is not known."""
+    arrays = (*kernel.inputs, *kernel.outputs)
+    types = {one.dtype for one in arrays if "float" in one.dtype}
+    if not types <= set(peaks.gemm_gflops):
+        return []
+    return [peaks.gemm_gflops[one] for one in types]
 
 
 def _rivals(raw: Raw) -> tuple[Rival, ...]:
@@ -146,20 +162,26 @@ def _rivals(raw: Raw) -> tuple[Rival, ...]:
     return (*timed, *(Rival(name=n, rejected=why) for n, why in raw["rejected"].items()))
 
 
-def _scattered(speedup: Speedup) -> bool:
-    return speedup.high > _SCATTERED * speedup.low
+def _of_others(sift: Sifted, speedup: Speedup) -> Iterator[str]:
+    if sift.busy or speedup.high > _SCATTERED * speedup.low:
+        waited, count = len(sift.cool) - len(sift.calm), len(sift.cool)
+        yield (
+            f"threads waited for cores in {waited} of {count} pairs: something else uses this "
+            f"machine, or they are more than its cores; measure again when it is idle"
+        )
 
 
-def _others(waited: int, count: int, seen: bool) -> tuple[str, ...]:
-    if not seen:
-        return ()
-    return (
-        f"threads waited for cores in {waited} of {count} pairs: something else uses this machine, "
-        f"or they are more than its cores; measure again when it is idle",
-    )
+def _of_heat(sift: Sifted, seen: Clocks | None) -> Iterator[str]:
+    if seen is None:
+        return
+    why = ", ".join(seen.throttled)
+    if sift.hot:
+        yield f"the GPU slowed down in nearly all pairs ({why}); measure again when it is cool"
+    elif seen.dropped_count:
+        yield f"{seen.dropped_count} pairs were dropped: {why}"
 
 
-def _warnings(raw: Raw, kernel_us: float, seen: Any) -> tuple[str, ...]:
+def _warnings(raw: Raw, kernel_us: float) -> tuple[str, ...]:
     found = []
     if raw["graph_why"]:
         found.append(f"it cannot be captured in a CUDA graph: {raw['graph_why']}")
@@ -168,8 +190,6 @@ def _warnings(raw: Raw, kernel_us: float, seen: Any) -> tuple[str, ...]:
             f"{kernel_us:.2g} us is mostly launch for whoever calls it once: "
             f"{raw['eager_ns'] / 1e3:.2g} us with the launch"
         )
-    if seen is not None and seen.dropped_count:
-        found.append(f"{seen.dropped_count} pairs were dropped: {', '.join(seen.throttled)}")
     return tuple(found)
 
 

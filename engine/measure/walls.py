@@ -16,10 +16,12 @@ _TIMEOUT_S = 20.0
 def available() -> tuple[list[str], list[str]]:
     """Confine a program that does nothing; return the layers that held, and those absent."""
     with tempfile.TemporaryDirectory(prefix="kernelkb-") as folder:
-        policy = json.dumps({"folder": folder, "fork": False, "writable": [], "file_bytes": 2**20})
-        argv = [sys.executable, "-P", str(_CONFINE), policy, "/bin/true"]
+        policy = {"folder": folder, "writable": [], "fork": False, "file_bytes": 2**20}
+        argv = [sys.executable, "-P", str(_CONFINE), json.dumps({**policy, "families": []})]
         try:
-            subprocess.run(argv, capture_output=True, check=False, timeout=_TIMEOUT_S)
+            subprocess.run(
+                [*argv, "/bin/true"], capture_output=True, check=False, timeout=_TIMEOUT_S
+            )
             active = json.loads((Path(folder) / "layers.json").read_text(encoding="utf-8"))
         except (OSError, ValueError, subprocess.TimeoutExpired):
             active = []

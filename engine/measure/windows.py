@@ -21,8 +21,8 @@ _WAY_UNSURE = 0.5
 _COPY_UNSURE = 0.5
 """How far off the rival's copies may be from what the candidate's take: 0.3 were seen, where one of
 two processes had its pages and the other had not."""
-_MOSTLY_COPIED = 0.3
 _CROWDED = 0.25
+_FEWEST_LEFT = 5
 _WAKING_NS = 5e5  # an idle machine: 0.15 ms, over the threads of one window
 
 
@@ -35,7 +35,10 @@ class Window(NamedTuple):
     start: float
     end: float
     copy_ns: float = 0.0
+    """For copies of what was returned, which is no work of the kernel; by the runner's clock."""
     waited_ns: float = 0.0
+    told_copy_ns: float = 0.0
+    """The same by the candidate's own account, where ``copy_ns`` is what the rival took."""
 
 
 Pair = tuple[Window, Window]
@@ -45,6 +48,34 @@ Pair = tuple[Window, Window]
 def crowded(window: Window) -> bool:
     """Say whether its threads had to wait for cores that others used."""
     return window.waited_ns > _WAKING_NS + _CROWDED * window.outer_ns
+
+
+class Sifted(NamedTuple):
+    """Pairs, and those in which nothing slowed one side down: heat, or somebody else."""
+
+    pairs: Sequence[Pair]
+    cool: Sequence[Pair]
+    calm: Sequence[Pair]
+
+    @property
+    def hot(self) -> bool:
+        """Whether too few are cool."""
+        return len(self.cool) < _FEWEST_LEFT
+
+    @property
+    def busy(self) -> bool:
+        """Whether others used the machine most of the time: what is left is no fair sample."""
+        return len(self.calm) < max(_FEWEST_LEFT, len(self.cool) / 2) and not self.hot
+
+    @property
+    def kept(self) -> Sequence[Pair]:
+        """The pairs to go by; where they decide nothing, all that there are."""
+        return self.pairs if self.hot else self.cool if self.busy else self.calm
+
+
+def sifted(pairs: Sequence[Pair], cool: Sequence[Pair]) -> Sifted:
+    """Tell the calm pairs among the cool ones."""
+    return Sifted(pairs, cool, [pair for pair in cool if not any(map(crowded, pair))])
 
 
 def way(kept: Sequence[Pair]) -> float:
@@ -58,23 +89,45 @@ def _seen_ns(window: Window, gap: float) -> float:
     return max(window.outer_ns - gap - window.copy_ns, 0.1 * window.outer_ns)
 
 
+def returned(pairs: Sequence[Pair], otherwise_ns: float) -> list[Pair]:
+    """Let the rival, which returns as much, say what the candidate's copies took.
+
+    Args:
+        pairs: As measured.
+        otherwise_ns: For the copies of one call, where the rival returns nothing.
+    """
+    found = []
+    for one, rival in pairs:
+        each = rival.copy_ns / rival.calls or otherwise_ns
+        told = one._replace(told_copy_ns=one.copy_ns, copy_ns=each * one.calls)
+        found.append((told, rival))
+    return found
+
+
+def _way_unknown(window: Window, gap: float) -> float:
+    return max(_WAY_NS, _WAY_UNSURE * gap) / window.outer_ns
+
+
 def _unknown(windows: Sequence[Window], gap: float) -> float:
     """Return the share of a window that the judge's clock cannot tell from its calls."""
-    way_ns = max(_WAY_NS, _WAY_UNSURE * gap)
-    return statistics.median((way_ns + _COPY_UNSURE * w.copy_ns) / w.outer_ns for w in windows)
+    return statistics.median(
+        _way_unknown(w, gap) + _COPY_UNSURE * w.copy_ns / w.outer_ns for w in windows
+    )
 
 
 def disagreement(windows: Sequence[Window], gap: float) -> str | None:
     """Say that the candidate's process tells another time than the judge's clock.
 
     A busy machine makes the judge see more: as much as threads stood in line for a core, and in
-    many windows; a clock that lies, in all of them.
+    many windows; a clock that lies, in all of them. What the candidate says of its copies is
+    believed here: it is not what its speedup is made of.
     """
-    shares = sorted((_seen_ns(w, gap) - w.inner_ns - w.waited_ns) / w.outer_ns for w in windows)
+    shares = sorted(
+        (w.outer_ns - gap - w.inner_ns - w.told_copy_ns - w.waited_ns) / w.outer_ns for w in windows
+    )
     least = shares[len(shares) // 10]
-    copied = statistics.median(w.copy_ns / w.outer_ns for w in windows)
-    # Where copies are most of a window, how they differ says more than the calls do.
-    if least <= _CLOCKS_DIFFER + _unknown(windows, gap) or copied > _MOSTLY_COPIED:
+    unknown = statistics.median(_way_unknown(w, gap) for w in windows)
+    if least <= _CLOCKS_DIFFER + unknown:
         return None
     return (
         f"by its own process's clock it took {1 - least:.0%} of what the judge's clock saw; "
@@ -86,9 +139,10 @@ def compared(kept: Sequence[Pair], gap: float) -> tuple[Speedup, Speedup, list[f
     """Return the speedup by the judge's clock, the one to report, and the candidate's call times.
 
     The runners' own clocks are finer: no way there and back is in them. They may sharpen what the
-    judge saw, inside its interval; outside it only the judge is believed. Where they do, of the
-    judge's speedup only the point counts: it has to lie on the same side. The judge's interval has
-    room for what its clock cannot know, that the way differs from process to process.
+    judge saw, inside its interval, and never make a gain larger; outside it only the judge is
+    believed. Where they do, of the judge's speedup only the point counts: it has to lie on the
+    same side. The judge's interval has room for what its clock cannot know, that the way differs
+    from process to process.
     """
     sides = list(zip(*kept, strict=True))
     outer = [[_seen_ns(one, gap) / one.calls for one in side] for side in sides]
@@ -101,6 +155,10 @@ def compared(kept: Sequence[Pair], gap: float) -> tuple[Speedup, Speedup, list[f
     own = paired_speedup(*inner)
     if not judge.low <= own.point <= judge.high:
         return judge, judge, outer[0]
+    flattered = own.point / max(1.0, point)
+    if flattered > 1.0:
+        own = Speedup(*(value / flattered for value in own))
+        inner[0] = [value * flattered for value in inner[0]]
     return Speedup(point, point, point), own, inner[0]
 
 

@@ -13,6 +13,8 @@ class Begun(Record):
     written: tuple[str, ...]
     kept: tuple[str, ...]
     """Were there already, and stay as they are."""
+    warnings: tuple[str, ...] = ()
+    """What a person should know: a name that hides another, an entry that was not added."""
     to_fill: tuple[str, ...]
     """What could not be inferred: file, line, text."""
     next: str

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -136,7 +137,7 @@ def test_several_kernels_are_named_and_one_is_asked_for(repository, capsys):
     ("name", "text", "language", "binding"),
     [
         ("add.py", TRITON, "language: triton", "returns: true"),
-        ("twice.cpp", EXTENSION, "language: cuda", "binding: torch-extension"),
+        ("twice.cpp", EXTENSION, "language: c++", "binding: torch-extension"),
     ],
 )
 def test_other_kinds_get_a_draft_of_their_own(repository, name, text, language, binding):
@@ -177,3 +178,322 @@ def test_the_repository_is_the_project_from_whichever_folder_it_begins(repositor
 
     assert (repository / "kernels" / "add" / "kernel.yaml").is_file()
     assert sorted(path.name for path in (repository / "src").iterdir()) == ["add.cu"]
+
+
+def drafted(repository, name, text, *argv):
+    """Write a source, begin with it; return the code and what its folder holds, by name."""
+    (repository / "src" / name).write_text(text)
+    code = main(["init", f"src/{name}", *argv])
+    folders = [one.parent for one in (repository / "kernels").glob("*/kernel.yaml")]
+    return code, {one.name: one.read_text() for folder in folders for one in folder.iterdir()}
+
+
+def compiled(repository, folder, file="launch.cu"):
+    """Return what nvcc complains of, as far as the front end goes."""
+    argv = ["nvcc", "-arch=compute_90", "--ptx", "-o", "/dev/null"]
+    done = subprocess.run(
+        [*argv, str(repository / "kernels" / folder / file)], capture_output=True, text=True
+    )
+    return done.stderr if done.returncode else ""
+
+
+def test_nothing_is_written_outside_the_repository(repository, monkeypatch):
+    (repository.parent / "sessions").mkdir()
+    subprocess.run(["git", "init", "-q"], cwd=repository, check=True)
+    (repository / "src" / "add.cu").write_text(TUTORIAL)
+    monkeypatch.chdir(repository / "src")
+    main(["init", "add.cu"])
+
+    assert (repository / "kernels" / "add" / "kernel.yaml").is_file()
+    assert sorted(path.name for path in repository.parent.iterdir()) == ["mine", "sessions"]
+
+
+def test_commands_below_a_folder_of_sources_called_kernels_see_the_project(
+    repository, monkeypatch, capsys
+):
+    (repository / "csrc" / "kernels").mkdir(parents=True)
+    (repository / "csrc" / "kernels" / "add.cu").write_text(TUTORIAL)
+    main(["init"])
+    monkeypatch.chdir(repository / "csrc")
+    capsys.readouterr()
+    code = main(["show", "add"])
+
+    assert code == 2
+    assert "FILL_IN" in capsys.readouterr().err
+
+
+ABI = """\
+#include <cstdint>
+extern "C" int scale(const float* x, float* y, std::int64_t n, void*) {
+  for (std::int64_t i = 0; i < n; ++i) y[i] = 2 * x[i];
+  return 0;
+}
+"""
+
+
+def test_a_source_with_our_own_interface_is_used_as_it_stands(repository):
+    code, files = drafted(repository, "scale.cpp", ABI)
+    path = repository / "kernels" / "scale"
+    (path / "kernel.yaml").write_text(
+        files["kernel.yaml"].replace("function: FILL_IN", "function: scale")
+    )
+    (path / "reference.py").write_text("def scale(x):\n    return 2 * x\n")
+    built = main(["build", "scale", "--target", "cpu"])
+
+    assert (code, built) == (1, 0)
+    assert files["launch.cpp"] == '#include "../../src/scale.cpp"\n'
+    assert "entry: scale\n" in files["kernel.yaml"]
+    assert "target: cpu\n    language: c++\n" in files["kernel.yaml"]
+
+
+def test_another_c_function_for_a_cpu_gets_a_launcher_without_cuda(repository):
+    text = 'extern "C" void twice(const float* in, float* out, int n) { out[0] = in[n - 1]; }\n'
+    _, files = drafted(repository, "twice.cpp", text, "--target", "cpu")
+    argv = ["c++", "-fsyntax-only", str(repository / "kernels" / "twice" / "launch.cpp")]
+    done = subprocess.run(argv, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert "cuda" not in files["launch.cpp"].lower()
+
+
+@pytest.mark.parametrize(("name", "text"), [("add.cu", TUTORIAL), ("add.py", TRITON)])
+def test_a_target_that_a_source_cannot_have_is_refused(repository, capsys, name, text):
+    code, files = drafted(repository, name, text, "--target", "cpu")
+
+    assert (code, files) == (2, {})
+    assert "leave --target cpu out" in capsys.readouterr().err
+
+
+def test_a_pair_without_a_target_is_for_what_the_machine_has(repository, monkeypatch):
+    from engine.actions import start
+
+    environment = start.environment
+    monkeypatch.setattr(start, "environment", lambda: environment("cpu"))
+    (repository / "src" / "mine.py").write_text(NEW)
+    code, files = drafted(repository, "relu.py", TASK, "--candidate", "src/mine.py")
+
+    assert code == 0
+    assert "target: cpu" in files["kernel.yaml"]
+
+
+GATHER = """\
+__global__ void __launch_bounds__(128) gather(const int* idx, float* in, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[idx[i]] = in[i];
+}
+"""
+TILED = """\
+template <typename T>
+__global__ void tiled(const T* a, T* b, int N, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y;
+  if (i < n && j < N) b[j * n + i] = a[j * n + i];
+}
+"""
+
+
+def test_names_that_python_keeps_for_itself_get_another(repository):
+    _, files = drafted(repository, "gather.cu", GATHER)
+    compile(files["reference.py"], "reference.py", "exec")
+
+    assert "def gather(idx, in_):" in files["reference.py"]
+    assert "{name: in_, shape: [n], dtype: float32, fill: normal}" in files["kernel.yaml"]
+    assert "{name: idx, shape: [n], dtype: int32, fill: integers, scale: 32}" in files[
+        "kernel.yaml"
+    ]  # fmt: skip
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
+def test_the_launcher_of_a_bounded_kernel_keeps_to_its_bound_and_compiles(repository):
+    _, files = drafted(repository, "gather.cu", GATHER)
+
+    assert "kb_threads = 128;" in files["launch.cu"]
+    assert compiled(repository, "gather") == ""
+
+
+def test_what_only_a_templates_user_knows_is_marked_and_so_is_a_grid_of_two_dimensions(
+    repository, capsys
+):
+    _, files = drafted(repository, "tiled.cu", TILED)
+    launcher = files["launch.cu"]
+
+    assert "const FILL_IN* a, FILL_IN* b, std::int64_t N, std::int64_t n" in launcher
+    assert "kb_blocks(FILL_IN), kb_threads(FILL_IN)" in launcher
+    assert "tiled<FILL_IN><<<" in launcher
+    assert "axes: [n, n_]" in files["kernel.yaml"]
+    assert "fill in launch.cu:" in capsys.readouterr().out
+
+
+def test_a_kernel_without_an_output_that_can_be_seen_is_marked(repository):
+    text = "__global__ void k(const float* x, int n) { if (x[0] > n) __trap(); }\n"
+    _, files = drafted(repository, "k.cu", text)
+
+    assert "outputs:\n  - {name: FILL_IN" in files["kernel.yaml"]
+
+
+def test_an_array_whose_use_cannot_be_seen_is_told(repository):
+    text = "__global__ void k(float* x, float* y, int n) { y[0] = load(x, n); }\n"
+    _, files = drafted(repository, "k.cu", text)
+
+    assert "# kb init cannot see how x is used" in files["kernel.yaml"]
+
+
+def test_other_kernels_of_a_file_are_told(repository, capsys):
+    drafted(repository, "two.cu", TUTORIAL + GATHER)
+
+    assert "two.cu also holds gather; drafted is add alone" in capsys.readouterr().out
+
+
+def test_a_python_file_of_any_name_can_be_loaded(repository):
+    text = "class triton:\n    jit = staticmethod(lambda f: f)\n"
+    text += "@triton.jit\ndef kernel(x):\n    pass\n"
+    text += "def add(x):\n    return kernel[(1,)](x)\n"
+    _, files = drafted(repository, "01-vector-add.py", text)
+    path = repository / "kernels" / "k_01_vector_add" / "launch.py"
+    argv = [sys.executable, "-c", f"import runpy; print(runpy.run_path({str(path)!r})['add'])"]
+    done = subprocess.run(argv, capture_output=True, text=True)
+
+    assert "<function add" in done.stdout, done.stderr
+    assert "FILL_IN" not in files["launch.py"]
+
+
+def test_a_python_file_that_runs_something_when_it_is_loaded_is_marked(repository, capsys):
+    _, files = drafted(repository, "add.py", TRITON + "\nprint(add(torch.rand(3), 1))\n")
+    compile(files["launch.py"], "launch.py", "exec")
+
+    assert "FILL_IN: add.py runs code whenever it is loaded (line 14)" in files["launch.py"]
+    assert "fill in launch.py:" in capsys.readouterr().out
+
+
+def test_a_second_source_of_the_same_name_is_refused_and_may_have_another_name(repository, capsys):
+    (repository / "other").mkdir()
+    (repository / "other" / "add.cu").write_text(GATHER)
+    drafted(repository, "add.cu", TUTORIAL)
+    refused = main(["init", "other/add.cu"])
+    said = capsys.readouterr().err
+    again = main(["init", "src/add.cu"])
+    named = main(["init", "other/add.cu", "--name", "other_add"])
+
+    assert (refused, again, named) == (2, 1, 1)
+    assert "kernels/add is there already" in said
+    assert "--name other_add" in said
+    assert "id: other_add" in (repository / "kernels/other_add/kernel.yaml").read_text()
+
+
+def test_a_changed_candidate_is_not_taken_for_the_one_that_is_there(repository, capsys):
+    (repository / "src" / "mine.py").write_text(NEW)
+    argv = ["--candidate", "src/mine.py", "--target", "cpu"]
+    drafted(repository, "relu.py", TASK, *argv)
+    (repository / "src" / "mine.py").write_text(NEW.replace("min=0", "min=0.0"))
+    refused = main(["init", "src/relu.py", *argv])
+    named = main(["init", "src/relu.py", *argv, "--name", "relu_2"])
+
+    assert (refused, named) == (2, 0)
+    assert "kernels/relu is there already" in capsys.readouterr().err
+    assert "id: relu_2\n" in (repository / "kernels" / "relu_2" / "kernel.yaml").read_text()
+
+
+def test_a_name_that_no_kernel_has_is_refused_with_one_that_it_may_have(repository, capsys):
+    code, _ = drafted(repository, "add.cu", TUTORIAL, "--name", "My-Add")
+
+    assert code == 2
+    assert "try --name my_add" in capsys.readouterr().err
+
+
+def test_a_kernel_that_hides_one_that_ships_is_told(repository, capsys):
+    drafted(repository, "gemm.cu", TUTORIAL)
+
+    assert "warning: the kernel gemm that ships" in capsys.readouterr().out
+
+
+def drafted_beside(repository):
+    (repository / "src" / "add.cu").write_text(TUTORIAL)
+    code = main(["init", "src/add.cu"])
+    return code, {path.name for path in (repository / "kernels" / "add").iterdir()}
+
+
+def test_what_else_is_in_a_kernels_folder_is_let_be(repository):
+    folder = repository / "kernels" / "add"
+    (folder / "__pycache__").mkdir(parents=True)
+    (folder / "notes.txt").write_bytes(b"\xff\xfe caf\xe9")
+    (folder / "reference.py").write_text("def add(x, y):\n    return x + y\n")
+    code, files = drafted_beside(repository)
+
+    assert code == 1
+    assert "kernel.yaml" in files
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"{ // mine\n}", "is not JSON"),
+        (b"\xff\xfe{}", "is not JSON"),
+        (b"[]", "holds no JSON object"),
+        (b'{"mcpServers": []}', None),
+        (b'{"mcpServers": ["x"]}', "has mcpServers that are no JSON object"),
+        (b'{"mcpServers": null}', None),
+    ],
+)
+def test_a_clients_file_is_added_to_or_it_is_said_that_it_was_not(repository, capsys, text, said):
+    (repository / ".mcp.json").write_bytes(text)
+    drafted(repository, "add.cu", TUTORIAL)
+    shown = capsys.readouterr().out
+    left = (repository / ".mcp.json").read_bytes()
+
+    if said is None:
+        assert "wrote .mcp.json" in shown
+        assert json.loads(left)["mcpServers"]["kernelkb"]["command"] == "kb-mcp"
+    else:
+        assert left == text
+        assert f"kb-mcp is not in .mcp.json, which {said}" in shown
+        assert "claude mcp add kernelkb -- kb-mcp" in shown
+
+
+def test_a_file_where_a_folder_should_be_is_said(repository, capsys):
+    (repository / "kernels").write_text("mine")
+    (repository / "src" / "add.cu").write_text(TUTORIAL)
+    code = main(["init", "src/add.cu"])
+
+    assert code == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_the_readme_of_sessions_names_a_command_that_there_is(repository):
+    drafted(repository, "add.cu", TUTORIAL)
+    text = (repository / "sessions" / "README.md").read_text()
+
+    assert "kb session list" in text
+    assert main(["session", "list"]) == 0
+
+
+BINDING = """\
+#include <torch/extension.h>
+torch::Tensor add_cuda(torch::Tensor x);
+torch::Tensor add(torch::Tensor x) { return add_cuda(x); }
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("add", &add); }
+"""
+
+
+def test_the_sources_that_an_extension_needs_besides_are_named_beside_it(repository):
+    (repository / "src" / "add_kernel.cu").write_text(
+        "#include <torch/types.h>\ntorch::Tensor add_cuda(torch::Tensor x) { return x; }\n"
+    )
+    (repository / "src" / "unrelated.cu").write_text(TUTORIAL)
+    _, files = drafted(repository, "add.cpp", BINDING)
+
+    assert "also: [src_add_kernel.cu]" in files["kernel.yaml"]
+    assert "target: cuda" in files["kernel.yaml"]
+    assert files["src_add_kernel.cu"] == '#include "../../src/add_kernel.cu"\n'
+
+
+def test_a_source_that_an_extension_needs_and_nobody_has_is_marked(repository):
+    _, files = drafted(repository, "add.cpp", BINDING)
+
+    assert "also: [FILL_IN]" in files["kernel.yaml"]
+    assert "add_cuda" in files["kernel.yaml"]
+
+
+def test_of_several_functions_of_an_extension_a_person_chooses(repository):
+    several = EXTENSION.replace("m.def", 'm.def("other", &other); m.def')
+    _, files = drafted(repository, "twice.cpp", several)
+
+    assert "entry: FILL_IN  # other or twice" in files["kernel.yaml"]

@@ -14,7 +14,9 @@ from broken import WORKLOADS, make
 from engine.actions import kernels
 from engine.cli import main
 from engine.loading.paths import shipped
-from engine.measure.verdicts import _others
+from engine.measure.statistics import Speedup
+from engine.measure.verdicts import _of_others
+from engine.measure.windows import Sifted
 from engine.model.triage import Triage
 
 
@@ -53,7 +55,7 @@ def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax, ca
 
 
 def test_a_crowded_machine_is_a_warning_and_confirms_nothing(softmax, capsys, monkeypatch):
-    (warning,) = _others(40, 40, seen=True)
+    (warning,) = _of_others(Sifted([None], [None], []), Speedup(1, 1, 1))
     told = {"verdict": "inconclusive", "warnings": (warning,)}
     bench = kernels.bench_here
     monkeypatch.setattr(kernels, "bench_here", lambda *a: bench(*a).model_copy(update=told))

@@ -66,12 +66,13 @@ def raw(
         "graph_why": None,
         "eager_ns": candidate_ns,
         "layers": ["landlock"],
+        "copy_ns": None,
     }
 
 
 def judged(times, workload="xlarge", watch=None):
     one = subject()
-    fields = bench_fields(one, workload, times, PEAKS, watch or Watch(0))
+    fields = bench_fields(one, workload, times, PEAKS, watch or Watch("0"))
     return Bench(**one.names, workload=workload, **fields, seconds=1.0)
 
 
@@ -88,6 +89,21 @@ def test_a_kernel_at_its_floor_is_believed():
 
     assert (found.verdict, roof) == ("faster", "the measured copy bandwidth")
     assert found.attainable_speedup == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_product_of_shorter_numbers_is_measured_against_their_rate():
+    one = subject()
+    kernel = one.source.kernel
+    inputs = tuple(x.model_copy(update={"dtype": "bfloat16"}) for x in kernel.inputs)
+    cost = kernel.cost.model_copy(update={"flops": "10000 * rows * cols"})
+    short = kernel.model_copy(update={"inputs": inputs, "cost": cost})
+    one = one._replace(source=one.source._replace(kernel=short))
+    both = PEAKS._replace(gemm_gflops={"float32": 4e5, "bfloat16": 8e5})
+
+    assert floor_of(one, "xlarge", PEAKS, 4)[1] == "the measured copy bandwidth"
+    fast, roof = floor_of(one, "xlarge", both, 4)
+    assert roof == "the measured matrix product rate"
+    assert fast == pytest.approx(1e4 * output_bytes(one.source, "xlarge") / 4 / 8e5 / 1e3, rel=0.01)
 
 
 def test_outputs_that_the_cache_holds_need_not_have_reached_memory():
@@ -134,6 +150,40 @@ def test_a_machine_that_was_crowded_most_of_the_time_decides_nothing(crowded, ve
     assert any("something else uses" in text for text in found.warnings) == (verdict != "faster")
 
 
+def test_a_gpu_that_was_hot_all_the_time_decides_nothing():
+    watch = Watch("0")
+    watch.samples = [Sample(at + 0.25, 1000.0, 90.0, 700.0, 0x40) for at in range(40)]
+    found = judged(raw(0.5 * MS, 0.6 * MS), watch=watch)
+
+    assert found.verdict == "inconclusive"
+    assert any("measure again when it is cool" in text for text in found.warnings)
+
+
+def copying(times, *, rival):
+    """Let the candidate spend 0.3 ms of a window on copies, which a rival may do as well."""
+    for side, took in (("candidate", 0.3 * MS), ("rival_times", rival)):
+        for window in times[side]:
+            window[0] += took
+            window += [took]
+    return times
+
+
+@pytest.mark.parametrize("rival", [0.0, 0.3 * MS])
+def test_copies_of_what_was_returned_are_no_lie_beside_any_rival(rival):
+    times = {**copying(raw(0.1 * MS, 0.12 * MS), rival=rival), "copy_ns": 0.3 * MS / 4}
+    found = judged(times, workload="small")
+
+    assert found.verdict != "invalid"
+    assert found.speedup == pytest.approx(1.2, abs=0.03)
+
+
+def test_h9_a_clock_that_may_be_right_makes_no_gain_larger():
+    times = {**copying(raw(0.1 * MS, 0.105 * MS, inner=0.8), rival=0.3 * MS), "copy_ns": 0.0}
+    found = judged(times, workload="small")
+
+    assert found.speedup <= 1.06
+
+
 def test_h7_threads_that_were_left_behind_are_invalid():
     times = {**raw(0.5 * MS, 0.6 * MS), "threads_started": 2}
 
@@ -144,7 +194,7 @@ def test_m4_windows_under_a_heat_alarm_are_dropped():
     times = raw(0.5 * MS, 0.6 * MS)
     for window in times["candidate"][:10]:
         window[0], window[1] = window[0] * 5, window[1] * 5
-    watch = Watch(0)
+    watch = Watch("0")
     watch.sm_max_mhz = 1980.0
     watch.samples = [
         Sample(at + 0.25, 1000.0 if at < 10 else 1980.0, 90.0, 700.0, 0x40 if at < 10 else 0)
@@ -159,7 +209,7 @@ def test_m4_windows_under_a_heat_alarm_are_dropped():
 
 
 def test_a_power_cap_is_how_a_busy_card_works():
-    watch = Watch(0)
+    watch = Watch("0")
     watch.samples = [Sample(at + 0.25, 1700.0, 60.0, 700.0, 0x4) for at in range(40)]
     found = judged(raw(0.5 * MS, 0.6 * MS), watch=watch)
 

@@ -90,6 +90,26 @@ def softmax(x):
 }
 
 
+def test_what_nobody_can_read_after_an_answer_is_the_candidates_fault(project):
+    body = (
+        HEAD
+        + """
+real_send = R.send
+
+def send(channel, answer):
+    real_send(channel, answer)
+    channel.send(b"[[[")
+
+def softmax(x):
+    R.send = send
+    return right(x)
+"""
+    )
+    name = attack(project, body, python=True, returns=True)
+
+    assert check(name, target="cpu").status == "crashed"
+
+
 @pytest.mark.parametrize("how", PYTHON)
 def test_a_runner_that_is_taken_over_gains_nothing(project, how):
     name = attack(project, HEAD + PYTHON[how], python=True, returns=True)

@@ -1,9 +1,12 @@
 """A wrong kernel is found, and what is wrong with it is said."""
 
 import pytest
+from attacks import attack
 from broken import make
 
-from engine.actions.kernels import bench, check
+from engine.actions.building import build_here
+from engine.actions.kernels import bench, bench_here, check
+from engine.actions.workplace import prepare
 from engine.errors import BadValueError, KbError
 
 
@@ -137,3 +140,33 @@ def test_nothing_is_compared_with_a_variant_that_is_wrong(project):
     make(project, "zeros")
     with pytest.raises(BadValueError, match="nothing can be compared with naive"):
         bench("broken", "vectorized", "cpu", against="naive")
+
+
+SLOW = """
+import time
+import torch
+
+def softmax({}):
+    time.sleep({})
+    {}torch.softmax(x, -1)
+"""
+
+
+def late(project, candidate_s, reference_s):
+    """Time a candidate whose calls, or whose reference's, take some seconds; 16 s are allowed."""
+    name = attack(project, SLOW.format("x, y", candidate_s, "y[:] = "), python=True)
+    reference = project / "kernels" / name / "reference.py"
+    reference.write_text(SLOW.format("x", reference_s, "return "))
+    place = prepare(name, target="cpu")
+    return bench_here(place, build_here(place), "small", 16.0, 0.5)
+
+
+def test_a_candidate_that_takes_all_the_time_is_invalid(project):
+    found = late(project, 6, 0)
+
+    assert (found.verdict, found.detail) == ("invalid", "it did not finish within 16 s")
+
+
+def test_a_baseline_that_takes_all_the_time_is_not_the_candidates_fault(project):
+    with pytest.raises(KbError, match="within 16 s; it was the turn of torch; allow more"):
+        late(project, 0, 6)

@@ -5,10 +5,13 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from processes import settled
 
+from engine.actions.kernels import check
+from engine.measure import walls
 from engine.measure.isolation import Cancelled, cancelled_by, run_child
 from engine.measure.jobs import run_job, scratch_folder
 
@@ -65,3 +68,33 @@ def test_nothing_in_the_working_directory_is_imported(tmp_path, monkeypatch):
         end = run_job({"mode": "probe"}, folder, timeout_s=60)
 
     assert end.result is not None, end.end.output
+
+
+def test_the_walls_that_are_said_to_stand_are_those_of_a_check(project):
+    found = check("row_softmax", "naive", "cpu")
+
+    assert walls.available()[0] == list(found.layers)
+
+
+SIGNALS = """
+import os, runpy, signal, subprocess, sys
+confine = runpy.run_path(sys.argv[1])
+other = subprocess.Popen(["sleep", "20"])
+confine["_close_calls"]({"fork": True, "families": []})
+os.kill(os.getpid(), 0)
+for how in (os.kill, lambda pid, s: signal.pidfd_send_signal(os.pidfd_open(pid), s)):
+    try:
+        how(other.pid, signal.SIGKILL)
+    except PermissionError:
+        print("refused", flush=True)
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+def test_a_runner_may_send_signals_to_itself_alone():
+    """Landlock refuses them too, on a new kernel; on an older one only this does."""
+    argv = [sys.executable, "-c", SIGNALS, str(Path(walls.__file__).with_name("confine.py"))]
+    end = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+
+    assert end.stdout.split() == ["refused", "refused"], end.stderr
+    assert end.returncode == -signal.SIGTERM

@@ -18,6 +18,14 @@ def dot(a, b):
 
 def count(a, b):
     return torch.round(a * 1e-3 + b * 1e-3 + 0.5)
+
+
+def quantized(a, b):
+    return torch.round((a + b) * 127 / (a + b).abs().amax(-1, keepdim=True)).to(torch.int8)
+
+
+def large(a, b):
+    return (a * 1000).to(torch.int64) + 2**60
 """
 DEPTH = 4096
 
@@ -27,7 +35,7 @@ def expected(tmp_path):
     """Returns what is expected of a function for some inputs."""
     (tmp_path / "reference.py").write_text(REFERENCE)
 
-    def of(a, b, entry, outputs):
+    def of(a, b, entry, outputs, dtype="float32", tolerances=None):
         arrays = {"a": a, "b": b}
         case = {
             "axis_names": [],
@@ -36,10 +44,11 @@ def expected(tmp_path):
                 {"name": n, "shape": list(t.shape), "dtype": "float32", "fill": "normal"}
                 for n, t in arrays.items()
             ],
-            "outputs": [{"name": "y", "shape": outputs, "dtype": "float32"}],
+            "outputs": [{"name": "y", "shape": outputs, "dtype": dtype}],
         }
         reference = {"kind": "python", "file": str(tmp_path / "reference.py"), "entry": entry}
-        return Expected(Task({"target": "cpu", "reference": reference}, case), [a, b], {})
+        task = Task({"target": "cpu", "reference": reference}, case)
+        return Expected(task, [a, b], tolerances or {})
 
     return of
 
@@ -80,6 +89,63 @@ def test_fewer_digits_of_the_inputs_are_seen(expected, rows, count):
         seen += not expected(a, b, "dot", [rows]).compare([made])["correct"]
 
     assert seen >= 0.95 * count
+
+
+def test_whole_numbers_that_rounding_decides_are_right_as_the_reference_has_them(expected):
+    a, b = drawn(512, 3)
+    judge = expected(a, b, "quantized", [512, DEPTH], "int8")
+    total = a + b
+    own = torch.round(total * 127 / total.abs().amax(-1, keepdim=True)).to(torch.int8)
+    other = torch.round(total * (127 / total.abs().amax(-1, keepdim=True))).to(torch.int8)
+    truncated = (total * 127 / total.abs().amax(-1, keepdim=True)).to(torch.int8)
+
+    assert judge.compare([own])["correct"]
+    assert judge.compare([other])["correct"]
+    assert not judge.compare([truncated])["correct"]
+    assert not judge.compare([own + 2 * (own == own[0, 0])])["correct"]
+    assert not judge.fooled_by()[0]
+
+
+def test_a_tolerance_for_whole_numbers_is_kept(expected):
+    a, b = drawn(8, 3)
+    given = {"int8": {"atol": 1.0, "rtol": 0.0, "matched_ratio": 1.0, "max_error": 1.0}}
+    judge = expected(a, b, "quantized", [8, DEPTH], "int8", given)
+    total = a + b
+    truncated = (total * 127 / total.abs().amax(-1, keepdim=True)).to(torch.int8)
+
+    assert judge.compare([truncated])["correct"]
+    assert not judge.compare([truncated - 2])["correct"]
+
+
+def test_large_whole_numbers_are_equal_to_the_last_digit(expected):
+    a, b = drawn(4, 3)
+    judge = expected(a, b, "large", [4, DEPTH], "int64")
+    right = (a * 1000).to(torch.int64) + 2**60
+
+    assert judge.compare([right])["correct"]
+    assert not judge.compare([right + 3])["correct"]
+
+
+@pytest.mark.parametrize(
+    ("draw", "steady"),
+    [
+        ("torch.randn(n)", True),
+        ("torch.tensor([random.random() for _ in range(n)])", True),
+        ("torch.tensor([random.SystemRandom().random() for _ in range(n)])", False),
+    ],
+)
+def test_inputs_of_a_task_are_the_same_for_one_seed_or_it_says_so(tmp_path, draw, steady):
+    made = f"import random\nimport torch\n\n\ndef made(n):\n    return [{draw}]\n"
+    (tmp_path / "reference.py").write_text(made)
+    reference = {"kind": "python", "file": str(tmp_path / "reference.py"), "inputs": "made"}
+    case = {"axis_names": ["n"], "axes": [50], "inputs": [], "outputs": []}
+    task = Task({"target": "cpu", "reference": reference}, case)
+
+    if steady:
+        assert same_bits(task.fresh(7)[0], task.fresh(7)[0])
+    else:
+        with pytest.raises(RuntimeError, match="others each time"):
+            task.fresh(7)
 
 
 def test_an_output_that_jumps_is_not_a_reason_to_accept_anything(expected):

@@ -3,14 +3,21 @@
 import pytest
 
 from engine.actions.examine import settled
-from engine.actions.follow import Choice, compare, crowded_out
+from engine.actions.follow import Choice, compare, disturbed
 from engine.cli.screen import triage_end
-from engine.measure.verdicts import _others
+from engine.measure.statistics import Speedup
+from engine.measure.verdicts import _of_heat, _of_others
+from engine.measure.windows import Sifted
 from engine.model.kernel import Variant
-from engine.model.measurement import Bench
+from engine.model.measurement import Bench, Clocks
 from engine.model.triage import Examined, Triage
 
-(CROWDED,) = _others(9, 10, seen=True)
+PAIRS = [None] * 10  # only how many they are is said
+(CROWDED,) = _of_others(Sifted(PAIRS, PAIRS, PAIRS[:1]), Speedup(1, 1, 1))
+CLOCKS = Clocks(
+    sm_mhz=(600, 700), sm_max_mhz=1980, temperature_c=90, power_w=600, throttled=("heat",)
+)
+(HOT,) = _of_heat(Sifted(PAIRS, [], []), CLOCKS)
 FAST = Variant(id="fast", target="cpu", language="c++", source="fast.cpp", summary="fast")
 CHOICE = Choice(FAST, ())
 
@@ -60,16 +67,17 @@ def test_benches_next_to_different_clocks_are_not_divided(more, words):
     assert found.unmeasured == words
 
 
+@pytest.mark.parametrize("warning", [CROWDED, HOT])
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_bench_that_was_crowded_out_measures_nothing(which):
+def test_a_bench_that_was_disturbed_measures_nothing(which, warning):
     benches = [SLOW, seen("fast", 2.0, (1.8, 2.4), "faster")]
-    told = {"verdict": "inconclusive", "warnings": (CROWDED,)}
+    told = {"verdict": "inconclusive", "warnings": (warning,)}
     bench = benches[which].bench.model_copy(update=told)
     benches[which] = benches[which].model_copy(update={"bench": bench})
     found = compare(*benches, CHOICE)
 
     assert (found.measured, found.confirmed) == (None, None)
-    assert found.unmeasured == f"{benches[which].variant}: {CROWDED}"
+    assert found.unmeasured == f"{benches[which].variant}: {warning}"
 
 
 def test_no_difference_from_the_baseline_is_a_number_too():
@@ -92,7 +100,7 @@ def test_an_invalid_bench_is_not_compared_although_it_has_numbers():
     assert compare(SLOW, seen("fast", 50.0, (49.0, 51.0), "invalid"), CHOICE) is None
 
 
-def test_a_crowded_bench_tells_the_gate_no_speedup():
+def test_a_disturbed_bench_tells_the_gate_no_speedup():
     timed = seen("fast", 0.3, (0.1, 0.9), "inconclusive", warnings=(CROWDED,)).bench
 
     assert settled(timed).metrics == {"correct": 1.0}
@@ -102,7 +110,7 @@ def test_a_crowded_bench_tells_the_gate_no_speedup():
 def test_a_warning_about_few_pairs_does_not_undo_a_verdict():
     timed = seen("fast", 3.0, (1.5, 4.0), "faster", warnings=(CROWDED,)).bench
 
-    assert crowded_out(timed) is None
+    assert disturbed(timed) is None
 
 
 def ended(*examined):

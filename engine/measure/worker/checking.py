@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import secrets
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +23,18 @@ def check(job: Job, folder: Path, partners: dict[str, Partner]) -> Job:
     ``lost`` says how the runner ended when it did not answer to the end.
     """
     candidate = partners["candidate"]
-    deadline = time.monotonic() + job["timeout_s"]
+    allowed_s = job["timeout_s"]
     result: Job = {"cases": [], "accepted": [], "refused": [], "lost": None}
     accepted: set[str] = set()
     refused: set[str] = set()
     where = ""
     try:
-        candidate.enter(_left(deadline))
-        candidate.ask("load", _left(deadline))
+        candidate.enter()
+        candidate.ask("load", _left(candidate, allowed_s))
         for case in job["cases"]:
             where = case["name"]
             (folder / "progress").write_text(where, encoding="utf-8")
-            found, wrong, right = _case(job, case, candidate, deadline)
+            found, wrong, right = _case(job, case, candidate, allowed_s)
             result["cases"].append(found)
             accepted |= set(wrong)
             refused |= set(right)
@@ -55,51 +54,52 @@ def check(job: Job, folder: Path, partners: dict[str, Partner]) -> Job:
     }
 
 
-def _left(deadline: float) -> float:
-    return max(0.1, deadline - time.monotonic())
+def _left(candidate: Partner, allowed_s: float) -> float:
+    """Return what is left of the candidate's time; the judge takes its own."""
+    return max(0.1, allowed_s - candidate.asked_s)
 
 
 def _case(
-    job: Job, case: Job, candidate: Partner, deadline: float
+    job: Job, case: Job, candidate: Partner, allowed_s: float
 ) -> tuple[Job, list[str], list[str]]:
     task = Task(job, case)
     draw = random.Random(secrets.randbits(64))
     stage = Stage(task, job["tolerances"], 2, draw, flush_bytes=4)
     try:
-        stage.join(candidate, timeout_s=_left(deadline))
-        found, fooled = _repeated(stage, candidate, deadline)
+        stage.join(candidate, timeout_s=_left(candidate, allowed_s))
+        found, fooled = _repeated(stage, candidate, allowed_s)
     finally:
         stage.close()
     return {**found, "name": case["name"]}, *fooled
 
 
 def _repeated(
-    stage: Stage, candidate: Partner, deadline: float
+    stage: Stage, candidate: Partner, allowed_s: float
 ) -> tuple[Job, tuple[list[str], list[str]]]:
     """Call on one slot, again on the same inputs, and on another slot; judge each answer."""
-    first, problem = _called(stage, candidate, 0, deadline)
+    first, problem = _called(stage, candidate, 0, allowed_s)
     expected = stage.expected(0)
     fooled = expected.fooled_by() if stage.task.case["selftest"] else ([], [])
     found = _verdict(stage, 0, expected.compare(first), problem)
     if not _fine(found):
         return {**found, "steady": True}, fooled
-    again, problem = _called(stage, candidate, 0, deadline)
+    again, problem = _called(stage, candidate, 0, allowed_s)
     steady = all(map(same_bits, first, again))
     if not steady:
         found = _worse(found, _verdict(stage, 0, expected.compare(again), problem))
     del first, again, expected
-    other, problem = _called(stage, candidate, 1, deadline)
+    other, problem = _called(stage, candidate, 1, allowed_s)
     last = _verdict(stage, 1, stage.expected(1).compare(other), problem)
     return {**_worse(found, last), "steady": steady}, fooled
 
 
 def _called(
-    stage: Stage, candidate: Partner, slot: int, deadline: float
+    stage: Stage, candidate: Partner, slot: int, allowed_s: float
 ) -> tuple[Tensors, str | None]:
     """Return a slot's outputs after one call, and what the candidate reported."""
     stage.poison(slot)
     try:
-        candidate.ask("call", _left(deadline), slot=slot)
+        candidate.ask("call", _left(candidate, allowed_s), slot=slot)
     except Refused as refused:
         return stage.taken(slot), str(refused)
     return stage.taken(slot), None

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from engine.measure.worker.callables import module_of, python_module
+from engine.measure.worker.task import seed_all
 
 Job = dict[str, Any]
 
@@ -58,7 +59,7 @@ def _seen(job: Job) -> Job:
 
 
 def _inputs(made: Any, target: str, seed: int) -> list[Any]:
-    torch.manual_seed(seed)
+    seed_all(seed)
     with torch.device(target):
         values = made.get_inputs()
     return [v.to(target) if isinstance(v, torch.Tensor) else v for v in values]

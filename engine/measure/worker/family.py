@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,6 +31,17 @@ def offspring(runner: int) -> list[int]:
         if top == runner or processes.get(top, (0, 0))[0] != me:
             found.append(process)
     return found
+
+
+def end_with_children(runner: int) -> None:
+    """Kill a runner, and before it whatever it started: nobody else is to be asked for that."""
+    processes = _processes()
+    mine = {runner}
+    while more := {one for one, (parent, _) in processes.items() if parent in mine} - mine:
+        mine |= more
+    for process in mine:
+        with suppress(OSError):
+            os.kill(process, signal.SIGKILL)
 
 
 def cores_of(process: int) -> dict[int, frozenset[int]]:
@@ -65,11 +77,27 @@ def _waited_ns(thread: Path) -> int:
     return 0
 
 
+def status_of(process: int) -> dict[str, str]:
+    """Return the fields of ``/proc/PID/status``; empty when it is gone."""
+    with suppress(OSError):
+        text = Path(f"/proc/{process}/status").read_text("utf-8")
+        return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+    return {}
+
+
+def cpu_ticks(process: int) -> int:
+    """Return the CPU time that a process and its threads have taken, in the kernel's ticks."""
+    text = Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2]
+    user, system = text.split()[11:13]
+    return int(user) + int(system)
+
+
 def _processes() -> dict[int, tuple[int, int]]:
-    """Return parent and session of every process."""
+    """Return parent and session of every process that has not ended."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
             fields = (entry / "stat").read_text("utf-8").rpartition(")")[2].split()
-            found[int(entry.name)] = (int(fields[1]), int(fields[3]))
+            if fields[0] not in "ZX":
+                found[int(entry.name)] = (int(fields[1]), int(fields[3]))
     return found

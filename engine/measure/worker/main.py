@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from engine.measure.worker.ends import Unfit
 from engine.measure.worker.partner import Partner
 
 Job = dict[str, Any]
@@ -39,13 +40,12 @@ def _judged(job: Job, folder: Path) -> Job:
     }
     try:
         from engine.measure.worker.checking import check
-        from engine.measure.worker.memory import Unfit
         from engine.measure.worker.windows import measure
 
         try:
             if job["mode"] == "check":
                 return check(job, folder, partners)
-            return measure(job, partners)
+            return measure(job, folder, partners)
         except Unfit as gap:
             return {"unfit": str(gap)}
     finally:

@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from engine.measure.worker.ends import Unfit
+
 Spec = dict[str, Any]
 """An array: ``{"name", "shape": [int, …], "dtype"}``."""
 
@@ -26,10 +28,6 @@ _LARGE_PAGE = 2**21
 _KEPT_BYTES = 2**32
 _CANARY = 0xA5
 _SMALLER = "name a smaller --workload, or end who else is on the GPU"
-
-
-class Unfit(Exception):
-    """This machine cannot do what judging needs; nobody's code is to blame. Says the cure too."""
 
 
 class Cuda:

@@ -16,12 +16,23 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from engine.measure.worker.channel import Message, ProtocolError, receive, send
-from engine.measure.worker.ends import Refused, RunnerLost, printable
-from engine.measure.worker.family import cores_of, family, offspring, put_back, waited_ns
+from engine.measure.worker.ends import Refused, RunnerLost, Unfit, detail_of, printable
+from engine.measure.worker.family import (
+    cores_of,
+    cpu_ticks,
+    end_with_children,
+    family,
+    offspring,
+    put_back,
+    status_of,
+    waited_ns,
+)
 from engine.measure.worker.surroundings import environment_of
 
 Job = dict[str, Any]
 
+_ENTER_S = 120.0
+"""To import torch takes seconds, and more where others do the same."""
 _POLL_S = 0.05
 _COUNT_S = 0.4
 _LOOK_S = 0.25
@@ -39,6 +50,8 @@ class Partner:
         name: Its own, for files and for blame.
         layers: What confines it, by the launcher's own account; known once it has entered.
         limits: What it may take.
+        asked_s: How long it has been asked things, all together, in seconds.
+        closed: Whether it was ended.
     """
 
     def __init__(self, name: str, job: Job, folder: Path) -> None:
@@ -53,6 +66,8 @@ class Partner:
         self.name = name
         self.layers: list[str] = []
         self.limits: Job = job["limits"]
+        self.asked_s = 0.0
+        self.closed = False
         self._seq = 0
         self._counted = self._looked = 0.0
         self._folder = folder / name
@@ -66,7 +81,7 @@ class Partner:
         launcher = [part.replace("{folder}", str(self._folder)) for part in job["launcher"]]
         self._confined = bool(launcher)
         self._forks = bool(job.get("forks"))
-        self._paused = False
+        self._paused = self._inspected = False
         self._cores: dict[int, frozenset[int]] = {}
         self._log = (self._folder / "log").open("w+b")  # by name it could be anything by now
         self._process = subprocess.Popen(
@@ -80,10 +95,19 @@ class Partner:
         )
         theirs.close()
 
-    def enter(self, timeout_s: float) -> None:
-        """Wait until its walls stand, and stop it before it loads code. Raises like ``ask``."""
-        self.ask("ready", timeout_s)
-        self.layers = self._layers()  # before there is anybody who could write others
+    def enter(self) -> None:
+        """Wait until its walls stand, and stop it before it loads code.
+
+        Raises:
+            Unfit: It does not get that far, which no code of anybody's can have caused.
+        """
+        try:
+            self.ask("ready", _ENTER_S)
+        except (Refused, RunnerLost) as problem:
+            raise Unfit(f"no runner starts here: {problem}; see what kb env says") from problem
+        with suppress(OSError, ValueError):  # now, before there is anybody who could write others
+            self.layers = json.loads((self._folder / "layers.json").read_text("utf-8"))
+        self.asked_s = 0.0  # to start is no work of anybody's
         self.pause()
 
     def ask(self, what: str, timeout_s: float, *files: int, **fields: Any) -> Message:
@@ -93,30 +117,28 @@ class Partner:
             Refused: The candidate reported an error.
             RunnerLost: There will be no answer.
         """
-        started = self.begin(what, *files, **fields)
-        return self.finish(timeout_s, started)
-
-    def begin(self, what: str, *files: int, **fields: Any) -> float:
-        """Send a request; return when, on this process's own clock in seconds."""
         self._listen()
-        self.resume()
+        self._resume()
         self._seq = secrets.randbits(48)  # nobody can answer what was not asked yet
         started = time.monotonic()
         try:
             send(self._channel, {"do": what, "seq": self._seq, **fields}, *files)
         except OSError:
             self._end("it had ended before it was asked")
-        return started
+        try:
+            return self._answer(timeout_s, started)
+        finally:
+            self.asked_s += time.monotonic() - started
 
     def _listen(self) -> None:
         """Make sure that nothing was said that nobody asked for."""
         self._channel.settimeout(0)
-        with suppress(BlockingIOError, OSError, EOFError):
-            receive(self._channel)
+        with suppress(OSError, EOFError):
+            with suppress(ProtocolError):
+                receive(self._channel)
             self._kill("crashed", "it answered a question that nobody asked")
 
-    def finish(self, timeout_s: float, started: float) -> Message:
-        """Wait for the answer to the last request. Raises like ``ask``."""
+    def _answer(self, timeout_s: float, started: float) -> Message:
         self._channel.settimeout(_POLL_S)
         while True:
             try:
@@ -135,7 +157,7 @@ class Partner:
         if "raised" in answer:
             self._raised(printable(answer["raised"]))
         if "error" in answer:
-            raise Refused(printable(answer["error"]))
+            raise Refused(printable(answer["error"]), self.name)
         return answer
 
     def number(self, answer: Message, name: str) -> float:
@@ -157,10 +179,10 @@ class Partner:
             self._kill("unloadable", said)
         if "CUDA error" in said or "AcceleratorError" in said:
             self._kill("crashed", said.splitlines()[0])
-        raise Refused(said)
+        raise Refused(said, self.name)
 
     def pause(self) -> None:
-        """Stop it with all its threads, until it is asked something or told to resume.
+        """Stop it with all its threads, until it is asked something.
 
         It is not to see its inputs in the making, and not to work in another's time.
         """
@@ -178,28 +200,26 @@ class Partner:
             self._paused = True
             self._process.send_signal(signal.SIGSTOP)
 
-    def alone(self) -> None:
-        """Make sure that it has left nobody who works while it is stopped.
+    def inspect(self) -> None:
+        """Make sure that it stands as it was stopped: nothing of it goes on, or is elsewhere.
 
         Raises:
-            RunnerLost: It has.
+            RunnerLost: Something works that should not.
         """
-        if self._forks and offspring(self._process.pid):
+        self._inspected = True
+        may_fork = self._forks or (self._confined and "seccomp" not in self.layers)
+        if may_fork and offspring(self._process.pid):
             self._kill("limit-exceeded", "a process that it started went on after its call")
-
-    def resume(self) -> None:
-        """Let it go on.
-
-        Raises:
-            RunnerLost: Something made it go on before.
-        """
-        if not self._paused:
-            return
-        self._paused = False
-        if self._status().get("State", "T")[0] not in "TZ":
+        if status_of(self._process.pid).get("State", "T")[0] not in "TZ":
             self._kill("crashed", "it did not stay stopped while it was to wait")
         put_back(self._cores)
-        self._process.send_signal(signal.SIGCONT)
+
+    def _resume(self) -> None:
+        if self._paused:
+            if not self._inspected:
+                self.inspect()
+            self._paused = self._inspected = False
+            self._process.send_signal(signal.SIGCONT)
 
     def waited_ns(self) -> int:
         """Return how long its threads have stood in line for a core, nanoseconds."""
@@ -207,13 +227,11 @@ class Partner:
 
     def thread_count(self) -> int:
         """Return how many threads it has now."""
-        return int(self._status().get("Threads", "0"))
+        return int(status_of(self._process.pid).get("Threads", "0"))
 
     def cpu_ticks(self) -> int:
         """Return the CPU time that it and its threads have taken, in the kernel's ticks."""
-        text = Path(f"/proc/{self._process.pid}/stat").read_text("utf-8").rpartition(")")[2]
-        user, system = text.split()[11:13]
-        return int(user) + int(system)
+        return cpu_ticks(self._process.pid)
 
     def log(self) -> str:
         """Return the last of what it printed."""
@@ -224,18 +242,17 @@ class Partner:
             )
         return ""
 
-    def _layers(self) -> list[str]:
-        with suppress(OSError, ValueError):
-            found: list[str] = json.loads((self._folder / "layers.json").read_text("utf-8"))
-            return found
-        return []
-
     def close(self) -> None:
         """End it."""
+        self.closed = True
         self._channel.close()
         self._log.close()
-        self._process.kill()
-        self._process.wait()
+        self._end_process()
+
+    def _end_process(self) -> None:
+        if self._process.poll() is None:
+            end_with_children(self._process.pid)
+            self._process.wait()
 
     def _watch(self, started: float, timeout_s: float) -> None:
         """Look whether it may go on."""
@@ -244,7 +261,7 @@ class Partner:
             self._end(None)
         if time.monotonic() - started > timeout_s:
             self._kill("timed-out", f"it did not finish within {timeout_s:g} s")
-        status = self._status()
+        status = status_of(self._process.pid)
         taken = sum(int(status.get(name, "0").split()[0]) for name in ("RssAnon", "RssShmem"))
         if taken * 1024 > self.limits["memory_bytes"]:
             most = self.limits["memory_bytes"] / 2**30
@@ -257,14 +274,8 @@ class Partner:
             if len(family()) > most:
                 self._kill("limit-exceeded", f"it started more than {most} processes")
 
-    def _status(self) -> dict[str, str]:
-        with suppress(OSError):
-            text = Path(f"/proc/{self._process.pid}/status").read_text("utf-8")
-            return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
-        return {}
-
     def _kill(self, status: str, detail: str) -> NoReturn:
-        self._process.kill()
+        self._end_process()
         for _ in range(_ROUNDS if self._confined else 0):  # a bomb forks while we read and kill
             left = family()
             for process in left:
@@ -272,7 +283,6 @@ class Partner:
                     os.kill(process, signal.SIGKILL)
             if not left:
                 break
-        self._process.wait()
         raise RunnerLost(status, detail, self.name)
 
     def _end(self, detail: str | None) -> NoReturn:
@@ -281,13 +291,7 @@ class Partner:
             code = self._process.wait(5)
         except subprocess.TimeoutExpired:
             self._kill("crashed", "it closed the judge's channel")
-        text = self.log()
         if code == -signal.SIGXFSZ:
             most = self.limits["file_bytes"] / 2**20
             raise RunnerLost("limit-exceeded", f"it wrote more than {most:.0f} MiB", self.name)
-        if code < 0:
-            raise RunnerLost("crashed", f"it died of {signal.Signals(-code).name}", self.name)
-        last = printable((text.strip().splitlines() or ["no output"])[-1])
-        if "Traceback" in text:
-            raise RunnerLost("crashed", last, self.name)
-        raise RunnerLost("crashed", detail or f"it ended the process with status {code}", self.name)
+        raise RunnerLost("crashed", detail_of(code, self.log(), detail), self.name)

@@ -56,6 +56,7 @@ class Runner:
             "ready": self._ready,
             "load": self._load,
             "open": self._open,
+            "close": self._close,
             "bind": self._bind,
             "call": self._call,
             "plan": self._plan,
@@ -63,7 +64,9 @@ class Runner:
         }
 
     def _ready(self, _message: Message, _files: list[int]) -> Message:
-        """Say that the walls stand and that none of the code behind them has run."""
+        """Say that the walls stand and the device works; none of the code behind them has run."""
+        if self.target == "cuda":
+            torch.zeros(1, device="cuda")
         return {}
 
     def _load(self, _message: Message, _files: list[int]) -> Message:
@@ -74,6 +77,11 @@ class Runner:
         self._forget()
         handle = message["handle"] if self.target == "cuda" else files[0]
         self._arena = Arena(message["bytes"], self.target, opened=handle)
+        return {}
+
+    def _close(self, _message: Message, _files: list[int]) -> Message:
+        self._forget()
+        self._arena = None
         return {}
 
     def _forget(self) -> None:
@@ -129,12 +137,14 @@ class Runner:
         graph: Any = None
         returned: dict[int, Any] = {}
         if message["graph"]:
+            home = torch.cuda.current_stream()
             try:
                 graph = torch.cuda.CUDAGraph()
                 with torch.cuda.graph(graph):
                     returned = self._run(slots)
             except Exception as error:  # not every kernel can be captured
                 graph, why = None, f"{type(error).__name__}: {error}"[:300]
+                torch.cuda.set_stream(home)  # a failed capture leaves its own stream behind
         self._plans[message["id"]] = (slots, graph, returned)
         return {"graph": graph is not None, "why": why}
 

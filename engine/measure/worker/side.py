@@ -8,6 +8,7 @@ import statistics
 import time
 from typing import NamedTuple
 
+from engine.measure.worker.ends import printable
 from engine.measure.worker.family import waited_here_ns
 from engine.measure.worker.partner import Partner
 from engine.measure.worker.stage import Stage
@@ -41,6 +42,7 @@ class Side:
     """A runner on the slots of a stage.
 
     Attributes:
+        name: The runner's.
         graph: Whether its windows are CUDA graphs.
         why: Why they are not, where they were to be.
         threads: How many threads its process had once it was warm.
@@ -48,6 +50,7 @@ class Side:
 
     def __init__(self, partner: Partner, stage: Stage, draw: random.Random) -> None:
         """Open the stage's memory to the runner, and let it call its code once."""
+        self.name = partner.name
         self._partner, self._stage, self._draw = partner, stage, draw
         self._plans: list[list[int]] = []
         self._spare = 0
@@ -66,17 +69,31 @@ class Side:
             graph: Make each window one CUDA graph, where that is possible.
         """
         most = max(1, min(calls, self._stage.slots - 1))
-        self._plans = []
+        self._plans, self.why = [], None
         self._timeout_s = CALL_S
         for at in range(_PLANS):
             plan = self._draw.sample(range(self._stage.slots), most)
             answer = self._partner.ask("plan", CALL_S, id=at, slots=plan, graph=graph)
             self._plans.append(plan)
-            self.graph, self.why = answer["graph"], answer["why"]
+            graph = graph and answer.get("graph") is True
+            self.why = self.why or (printable(answer["why"]) if answer.get("why") else None)
+        self.graph = graph
         warm = [0] * most
-        self._partner.ask("plan", CALL_S, id=_PLANS, slots=warm, graph=self.graph)
+        self._partner.ask("plan", CALL_S, id=_PLANS, slots=warm, graph=graph)
         self.threads = self._partner.thread_count()
         self._partner.pause()
+        if graph:
+            self._replays(calls)
+
+    def _replays(self, calls: int) -> None:
+        """Go back to calls one by one where a graph of them does not do their work.
+
+        What is launched on another stream than the one that is given is in no graph.
+        """
+        wrong = self.judged(self.window(look=1)[1])
+        if wrong:
+            self.plan(calls, graph=False)
+            self.why = f"replayed, {wrong}; launch on the stream that is given"
 
     def warm_ns(self) -> float:
         """Return the time of a call whose data the call before has left in the cache.
@@ -102,8 +119,8 @@ class Side:
         self._partner.pause()
         return (self._partner.cpu_ticks() - before) / os.sysconf("SC_CLK_TCK") / wall
 
-    def window(self) -> tuple[Window, list[int]]:
-        """Renew contents, then time one plan; also returns the plan's slots, in order.
+    def window(self, look: int = 0) -> tuple[Window, dict[int, Tensors]]:
+        """Renew contents, then time one plan; also returns what ``look`` of its slots hold then.
 
         The runner is stopped whenever it is not to work: while its inputs are made, while others
         are timed, and from its answer on. So the clock ends when nothing of it runs any more, and
@@ -113,41 +130,35 @@ class Side:
         plan = self._plans[at]
         called = set(plan)
         self._spare = self._draw.choice([s for s in range(self._stage.slots) if s not in called])
-        self._partner.alone()
+        chosen = self._chosen(plan, look)
+        self._partner.inspect()
         self._stage.renew([*plan, self._spare])
         waited = self._partner.waited_ns() + waited_here_ns()
-        self._partner.resume()
         start = time.monotonic()
         clock = time.perf_counter_ns()
         answer = self._partner.ask("go", self._timeout_s, plan=at)
         self._partner.halt()
-        self._stage.arrive()
-        outer = float(time.perf_counter_ns() - clock)
+        outer, made = self._stage.arrive(chosen, clock)
         self._partner.pause()
         self._timeout_s = max(_PATIENCE_S, _PATIENCE * outer / 1e9)  # it has shown what it takes
         end = time.monotonic()
         waited = self._partner.waited_ns() + waited_here_ns() - waited
         inner = self._partner.number(answer, "inner_ns")
         copied = self._partner.number(answer, "copy_ns")
-        return Window(outer, inner, len(plan), start, end, copied, waited), plan
+        window = Window(outer, inner, len(plan), start, end, copied, waited)
+        return window, made or {slot: self._stage.taken(slot) for slot in chosen}
 
-    def judged(self, plan: list[int], *, slots: int) -> str | None:
-        """Say what is wrong with the last window.
-
-        Args:
-            plan: Its slots.
-            slots: How many of them to compare with the reference, which takes time; 0 to look
-                only whether something was written that should not have been.
-        """
-        chosen = self._draw.sample(plan, min(max(1, slots), len(plan)))
-        if self._draw.random() < 0.5 and plan[-1] not in chosen:
+    def _chosen(self, plan: list[int], look: int) -> list[int]:
+        chosen = self._draw.sample(plan, min(look, len(plan)))
+        if chosen and self._draw.random() < 0.5 and plan[-1] not in chosen:
             chosen[0] = plan[-1]  # the last call is the one to put off
-        taken = [self._stage.taken(slot) for slot in chosen]
+        return chosen
+
+    def judged(self, made: dict[int, Tensors]) -> str | None:
+        """Say what is wrong with the last window, of which ``window`` gave some slots' outputs."""
         if not self._stage.untouched(self._spare):
             return "it wrote outputs that it was not called for"
-        if not slots:
-            return None
-        faults = (self._fault(slot, made) for slot, made in zip(chosen, taken, strict=True))
+        faults = (self._fault(slot, outputs) for slot, outputs in made.items())
         return next((fault for fault in faults if fault), None)
 
     def _fault(self, slot: int, made: Tensors) -> str | None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+import time
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
 
+from engine.measure.worker.ends import Refused, RunnerLost, Unfit
 from engine.measure.worker.judge import Expected
 from engine.measure.worker.memory import Arena, Layout, give_back
 from engine.measure.worker.partner import Partner
@@ -41,6 +45,7 @@ class Stage:
         self._tolerances = tolerances
         self._layout = Layout([*task.inputs, *task.outputs], slots, draw)
         self._arena = Arena(self._layout.size, task.target)
+        self._joined: list[Partner] = []
         self._layout.guard(self._arena)
         self.contents = Contents(task, draw)
         for slot in range(slots):
@@ -50,15 +55,19 @@ class Stage:
         self._other = torch.ones(max(1, flush_bytes // 4), device=task.device)
 
     def join(self, partner: Partner, *, timeout_s: float) -> None:
-        """Let a runner open the memory and tie its code to every slot."""
+        """Let a runner open the memory and tie its code to every slot.
+
+        Raises:
+            Unfit: The memory cannot be opened there.
+            Refused: The code cannot be tied to it.
+            RunnerLost: There is no runner any more.
+        """
         files = () if self._arena.descriptor is None else (self._arena.descriptor,)
-        partner.ask(
-            "open",
-            _OPEN_S,
-            *files,
-            bytes=self._arena.size,
-            handle=self._arena.handle,
-        )
+        self._joined.append(partner)
+        try:
+            partner.ask("open", _OPEN_S, *files, bytes=self._arena.size, handle=self._arena.handle)
+        except Refused as problem:
+            raise Unfit(f"{problem}; see what kb env says of this GPU") from problem
         partner.ask(
             "bind",
             timeout_s,
@@ -89,11 +98,27 @@ class Stage:
         self._other.sum()
         self._settle()
 
-    def arrive(self) -> None:
-        """Return once the GPU is this process's again: whatever a runner left on it has ended."""
-        if self.task.target == "cuda":
-            self._other[:1].add_(0)
-            self._settle()
+    def arrive(self, slots: Sequence[int], since: int) -> tuple[float, dict[int, Tensors]]:
+        """Return the nanoseconds until the GPU does this process's work, and some slots' outputs.
+
+        A runner's kernel may still be running then, in turn with ours. So the copies follow at
+        once: they hold what was done by now, not what is done while the judge thinks. On a CPU
+        there are none; what is stopped there does nothing more.
+
+        Args:
+            slots: Which outputs to copy.
+            since: When the clock began, by ``time.perf_counter_ns``.
+        """
+        if self.task.target != "cuda":
+            return float(time.perf_counter_ns() - since), {}
+        self._other[:1].add_(0)
+        here = torch.cuda.Event()
+        here.record()
+        made = {slot: [tensor.clone() for tensor in self.outputs(slot)] for slot in slots}
+        here.synchronize()
+        took = float(time.perf_counter_ns() - since)
+        self._settle()
+        return took, made
 
     def poison(self, slot: int) -> None:
         """Make the outputs of a slot what they are before a call."""
@@ -140,7 +165,11 @@ class Stage:
         return None
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Give the memory back, once nobody has it open any more."""
+        for partner in self._joined:
+            if not partner.closed:
+                with suppress(RunnerLost, Refused):
+                    partner.ask("close", _OPEN_S)
         self._arena.close()
 
     def _settle(self) -> None:

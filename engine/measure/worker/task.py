@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import secrets
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ class Task:
         self.outputs: list[Job] = case["outputs"]
         self._modules: dict[torch.dtype | None, Any] = {}
         self._banks: list[Bank] = []
+        self._repeats = False
 
     @property
     def device(self) -> torch.device:
@@ -40,21 +42,37 @@ class Task:
         return torch.device("cuda" if self.target == "cuda" else "cpu")
 
     def fresh(self, seed: int) -> Tensors:
-        """Return inputs made from a seed; the same seed gives the same on this machine."""
-        if self._reference["kind"] == "module":
-            torch.manual_seed(seed)
-            with self.device:  # a task that does not care draws its inputs where they are needed
-                made = python_module(self._reference["file"]).get_inputs()
-            return [value.to(self.device) for value in made if isinstance(value, torch.Tensor)]
-        if self._reference.get("inputs"):
-            make = getattr(python_module(self._reference["file"]), self._reference["inputs"])
-            torch.manual_seed(seed)
-            sizes = dict(zip(self.case["axis_names"], self.case["axes"], strict=True))
-            return [value.to(self.device) for value in make(**sizes)]
+        """Return inputs made from a seed; the same seed gives the same on this machine.
+
+        Raises:
+            RuntimeError: The task's own inputs are others each time.
+        """
+        if self._reference["kind"] == "module" or self._reference.get("inputs"):
+            made = self._by_task(seed)
+            if not self._repeats:
+                self._repeats = all(map(same_bits, made, self._by_task(seed)))
+            if not self._repeats:
+                raise RuntimeError(
+                    "its inputs are others each time: draw them from the generators of torch, "
+                    "numpy or random that everybody shares, which are seeded before each draw"
+                )
+            return made
         if not self._banks:
             self._banks = [Bank(spec, self.device) for spec in self.inputs]
         draw = random.Random(seed)
         return [bank.mixed(draw) for bank in self._banks]
+
+    def _by_task(self, seed: int) -> Tensors:
+        module = python_module(self._reference["file"])
+        seed_all(seed)
+        if self._reference["kind"] == "module":
+            with self.device:  # a task that does not care draws its inputs where they are needed
+                made = module.get_inputs()
+        else:
+            sizes = dict(zip(self.case["axis_names"], self.case["axes"], strict=True))
+            made = getattr(module, self._reference["inputs"])(**sizes)
+        tensors = [value for value in made if isinstance(value, torch.Tensor)]
+        return [value.to(self.device).contiguous() for value in tensors]
 
     def right(self, inputs: Tensors, dtype: torch.dtype | None) -> Tensors:
         """Return the reference's outputs, computed in ``dtype``, or as it stands when None."""
@@ -156,6 +174,14 @@ class Contents:
             self._kept = None  # before the new ones are made: there may be no room for both
             self._kept = (seed, [array.contiguous() for array in self._task.fresh(seed)])
         return self._kept[1]
+
+
+def seed_all(seed: int) -> None:
+    """Seed every generator that a task may draw its inputs from."""
+    torch.manual_seed(seed)
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed)
 
 
 def bits(array: torch.Tensor) -> torch.Tensor:

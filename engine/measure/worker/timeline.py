@@ -41,7 +41,12 @@ def timeline(job: Job, _folder: Path) -> Job:
             call(stream)
         torch.cuda.synchronize()
     events = seen.events() or []
-    on_device = [e for e in events if e.device_type == torch.autograd.DeviceType.CUDA]
+    on_device = [
+        event
+        for event in events
+        if event.device_type == torch.autograd.DeviceType.CUDA
+        and not getattr(event, "is_user_annotation", False)  # spans kernels that are counted
+    ]
     kernels: dict[str, float] = {}
     for event in on_device:
         kernels[event.name] = kernels.get(event.name, 0.0) + event.time_range.elapsed_us() / calls

@@ -14,13 +14,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.measure.worker.ends import Refused, RunnerLost
 from engine.measure.worker.partner import Partner
 from engine.measure.worker.side import CALL_S, Side, Window
 from engine.measure.worker.stage import Stage
-from engine.measure.worker.task import Task
+from engine.measure.worker.task import Task, Tensors
 
 Job = dict[str, Any]
 _T = TypeVar("_T")
@@ -33,30 +34,32 @@ _SLOTS = 3
 _SMALL = 2**22
 _LARGE = 2**31
 _SHARE = 0.4
+_GRAPH_GAINS = 8.0  # at most so much shorter is a call in a graph: a launch of some 15 us is 2 us
 
 
-def measure(job: Job, partners: dict[str, Partner]) -> Job:
+def measure(job: Job, folder: Path, partners: dict[str, Partner]) -> Job:
     """Return raw times of windows, in pairs of candidate and rival.
 
     ``{"candidate": [window, …], "rival": [window, …], "rivals": {…}, …}`` with windows as in
-    ``Window``; or ``{"lost": {"status", "detail"}}`` when the candidate did not last, and
-    ``{"wrong": text}`` when a timed call was wrong.
+    ``Window``; or ``{"lost": {"status", "detail"}}`` when the candidate did not last,
+    ``{"baseline": text}`` when its rival did not, and ``{"wrong": text}`` when a timed call was
+    wrong. Whose turn it is stands in ``progress``, for whoever loses patience.
     """
+    match = Match(job, partners, folder / "progress")
     try:
-        return Match(job, partners).play()
-    except RunnerLost as lost:
+        return match.play()
+    except (RunnerLost, Refused) as lost:
         if lost.who != CANDIDATE:
-            raise RuntimeError(f"a baseline did not last: {lost.detail}") from lost
-        return {"lost": {"status": lost.status, "detail": lost.detail}}
-    except Refused as problem:
-        return {"lost": {"status": "kernel-error", "detail": str(problem)}}
+            return {"baseline": f"{lost.who}: {lost}"}
+        status = lost.status if isinstance(lost, RunnerLost) else "kernel-error"
+        return {"lost": {"status": status, "detail": str(lost)}}
 
 
 class Match:
     """Candidate against the best of its rivals, on one workload."""
 
-    def __init__(self, job: Job, partners: dict[str, Partner]) -> None:
-        self._job = job
+    def __init__(self, job: Job, partners: dict[str, Partner], progress: Path) -> None:
+        self._job, self._progress = job, progress
         self._candidate = partners[CANDIDATE]
         self._rivals = {name: one for name, one in partners.items() if name != CANDIDATE}
         self._task = Task(job, job["cases"][0])
@@ -65,6 +68,7 @@ class Match:
         # A graph keeps every temporary of every call; calls that long are no launches anyway.
         self._graph = job["target"] == "cuda" and job["working_set_bytes"] < _LARGE
         self._rejected: dict[str, str] = {}
+        self._copies: dict[str, float] = {}
 
     def _staged(self, slots: int) -> Stage:
         return Stage(
@@ -81,19 +85,24 @@ class Match:
         first = self._series(candidate, _PROBES)
         times = [first, *self._timed_alone(rivals)]
         self._stage.close()
-        self._stage = self._staged(self._calls(min(times)) + 1)
+        shortest = min(times) / (_GRAPH_GAINS if self._graph else 1.0)
+        self._stage = self._staged(self._calls(shortest) + 1)
         candidate = self._side(self._candidate)
         candidate.plan(self._calls(first), graph=False)
         eager = self._series(candidate, _TRIALS)
+        fast = self._in_graph(candidate, self._calls(eager)) if self._graph else None
+        why = candidate.why
         seen = self._compared()
-        best = min(seen, key=lambda name: seen[name]["graph_ns"] or seen[name]["eager_ns"])
+        best, graph = _opponent(seen, graph=fast is not None)
         self._dismiss(*(name for name in self._rivals if name != best))
-        graph = self._graph and seen[best]["graph_ns"] is not None
-        candidate.plan(self._calls(eager), graph=graph)
-        graph = candidate.graph
-        fast = seen[best]["graph_ns"] if graph else seen[best]["eager_ns"]
         rival = self._side(self._rivals[best])
-        rival.plan(self._calls(fast), graph=graph)
+        if graph:
+            rival.plan(self._calls(seen[best]["graph_ns"]), graph=True)
+            candidate.plan(self._calls(fast or eager), graph=rival.graph)
+        graph = graph and rival.graph and candidate.graph
+        if not graph:
+            rival.plan(self._calls(seen[best]["eager_ns"]), graph=False)
+            candidate.plan(self._calls(eager), graph=False)
         result = self._pairs(candidate, rival)
         self._stage.close()
         return {
@@ -102,9 +111,10 @@ class Match:
             "rivals": seen,
             "rejected": self._rejected,
             "graph": graph,
-            "graph_why": candidate.why,
+            "graph_why": None if graph else why,
             "eager_ns": eager,
             "layers": self._candidate.layers,
+            "copy_ns": max(self._copies[name] for name in seen) if self._job["returns"] else None,
         }
 
     def _calls(self, call_ns: float) -> int:
@@ -124,20 +134,26 @@ class Match:
     def _series(self, side: Side, count: int) -> float:
         """Return the median nanoseconds of a call, eagerly, over some windows."""
         times = []
+        self._say(side.name)
         for _ in range(count):
-            window, plan = side.window()
-            side.judged(plan, slots=0)
+            window, _ = side.window()
             times.append(window.inner_ns / window.calls)
+            self._copies[side.name] = window.copy_ns / window.calls
         return statistics.median(times)
 
     def _loaded(self) -> tuple[Side, dict[str, Side]]:
         """Load the candidate while all others stand still, then the rivals side by side."""
         with ThreadPoolExecutor() as pool:
-            entered = pool.submit(self._candidate.enter, CALL_S)
-            self._each(pool, lambda one: one.enter(CALL_S))
+            entered = pool.submit(self._candidate.enter)
+            self._each(pool, Partner.enter)
             entered.result()
+            self._say(CANDIDATE)
             candidate = self._first(self._candidate)
+            self._say("its baselines")
             return candidate, self._each(pool, self._first)
+
+    def _say(self, whose: str) -> None:
+        self._progress.write_text(whose, encoding="utf-8")
 
     def _each(self, pool: Executor, do: Callable[[Partner], _T]) -> dict[str, _T]:
         """Do something to all rivals at once; return what came of it where it did not fail."""
@@ -171,7 +187,8 @@ class Match:
                 calls = self._calls(self._series(side, _PROBES))
                 side.plan(calls, graph=False)
                 eager = self._series(side, _TRIALS)
-                found[name] = {"eager_ns": eager, "graph_ns": self._in_graph(side, calls)}
+                graph = self._in_graph(side, calls) if self._graph else None
+                found[name] = {"eager_ns": eager, "graph_ns": graph}
         return found
 
     @contextmanager
@@ -192,8 +209,6 @@ class Match:
             self._rivals.pop(name).close()
 
     def _in_graph(self, side: Side, calls: int) -> float | None:
-        if not self._graph:
-            return None
         side.plan(calls, graph=True)
         return self._series(side, _TRIALS) if side.graph else None
 
@@ -211,12 +226,13 @@ class Match:
             if time.monotonic() - review.took_s > end and at >= self._job["min_pairs"]:
                 break
             for which in ((0, 1), (1, 0))[at % 2]:
-                window, plan = sides[which].window()
+                self._say(sides[which].name)
+                look = review.slots(at, time.monotonic() - start) if which == 0 else 0
+                window, made = sides[which].window(look)
                 times[which].append(window)
-                wrong = review.of(at, plan, time.monotonic() - start) if which == 0 else None
+                wrong = review.of(made) if which == 0 else None
                 if wrong:
                     return {"wrong": wrong}
-            times[0][-1] = self._copied(times[0][-1], times[1][-1])
         return {
             "candidate": times[0],
             "rival_times": times[1],
@@ -225,11 +241,6 @@ class Match:
             "checked": review.judged,
             "threads_started": max(0, self._grown(candidate)),
         }
-
-    def _copied(self, window: Window, rival: Window) -> Window:
-        """Set what a candidate's copies took: the rival, which returns as much, says it."""
-        each = rival.copy_ns / rival.calls if self._job["returns"] else 0.0
-        return window._replace(copy_ns=each * window.calls)
 
     def _grown(self, candidate: Side) -> int:
         with suppress(OSError, ValueError):
@@ -251,16 +262,31 @@ class Review:
     def __init__(self, side: Side, job: Job) -> None:
         self._side = side
         self._always = range(0, job["min_pairs"], _EVERY)
-        self._slots = _SLOTS if job["working_set_bytes"] <= _SMALL else 1
+        self._most = _SLOTS if job["working_set_bytes"] <= _SMALL else 1
         self.judged = 0
         self.took_s = 0.0
 
-    def of(self, at: int, plan: list[int], elapsed_s: float) -> str | None:
-        """Judge the window of a pair; say what is wrong with it."""
-        began = time.monotonic()
+    def slots(self, at: int, elapsed_s: float) -> int:
+        """Return how many slots of a pair's window to compare with the reference."""
         fully = at in self._always or self.took_s < _SHARE * elapsed_s
-        slots = self._slots if fully else 0
-        wrong = self._side.judged(plan, slots=slots)
-        self.judged += min(slots, len(plan))
+        return self._most if fully else 0
+
+    def of(self, made: dict[int, Tensors]) -> str | None:
+        """Judge what a window left; say what is wrong with it."""
+        began = time.monotonic()
+        wrong = self._side.judged(made)
+        self.judged += len(made)
         self.took_s += time.monotonic() - began
         return wrong
+
+
+def _opponent(seen: dict[str, Job], *, graph: bool) -> tuple[str, bool]:
+    """Return the fastest rival in the way that the candidate can be timed, and whether in graphs.
+
+    A rival that no graph can hold is met by calls one by one, if it is the fastest even so.
+    """
+    if graph:
+        best = min(seen, key=lambda name: seen[name]["graph_ns"] or seen[name]["eager_ns"])
+        if seen[best]["graph_ns"] is not None:
+            return best, True
+    return min(seen, key=lambda name: float(seen[name]["eager_ns"])), False

@@ -1,0 +1,78 @@
+"""How a kernel is called, as far as its text shows."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from engine.model.base import Target
+
+Kind = Literal["cuda", "torch-extension", "triton", "kernelbench", "candidate"]
+Role = Literal["input", "output", "size", "number", "stream"]
+_ORDER = ("input", "output", "size", "stream")
+
+
+class Parameter(NamedTuple):
+    """One parameter of a function."""
+
+    name: str
+    type: str
+    """As it is written, without const, restrict and the pointer's star."""
+    role: Role
+    dtype: str | None = None
+    """Of an array's elements, where we know the type."""
+    read: bool = False
+    """An array that is written, and read too: what it holds before the call matters."""
+    sure: bool = True
+    """Whether the text shows how an array is used; what is passed on may be written elsewhere."""
+    indexes: bool = False
+    """An array whose elements choose elements of another."""
+
+
+class Function(NamedTuple):
+    """A function that computes, or launches what computes."""
+
+    name: str
+    parameters: tuple[Parameter, ...] = ()
+    is_kernel: bool = False
+    """A ``__global__`` function, which somebody has to launch."""
+    scope: str = ""
+    """Its namespaces, as they stand before the name in a call: ``a::b::``."""
+    returns: str = ""
+    template: tuple[str, ...] = ()
+    """Names of its template's parameters."""
+    most_threads: str | None = None
+    """Of a block, as ``__launch_bounds__`` has it."""
+    is_flat: bool = False
+    """A kernel with one thread for each element, in one dimension, as far as its text shows."""
+    takes_shared: bool = False
+    """Whether whoever launches it says how much shared memory it gets."""
+
+    @property
+    def is_variant(self) -> bool:
+        """Whether it has KernelKB's own C interface: inputs, outputs, int64 sizes, a stream."""
+        roles = [one.role for one in self.parameters]
+        wide = all(one.type == "int64_t" for one in self.parameters if one.role == "size")
+        return (
+            not self.is_kernel
+            and self.returns in ("int", "int32_t")
+            and wide
+            and "output" in roles
+            and roles.count("stream") == 1
+            and "number" not in roles
+            and roles == sorted(roles, key=_ORDER.index)
+        )
+
+
+class Seen(NamedTuple):
+    """What a file holds."""
+
+    kind: Kind
+    functions: tuple[Function, ...]
+    """Launchers before kernels."""
+    target: Target = "cuda"
+    """Where it runs, as its text has it."""
+    has_main: bool = False
+    missing: tuple[str, ...] = ()
+    """Functions that an extension uses and another file defines."""
+    runs: tuple[int, ...] = ()
+    """Lines of a Python file that do something whenever it is loaded."""
