@@ -55,7 +55,8 @@ def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax, ca
 
 
 def test_a_crowded_machine_is_a_warning_and_confirms_nothing(softmax, capsys, monkeypatch):
-    (warning,) = _of_others(Sifted([None], [None], []), Speedup(1, 1, 1))
+    pairs = [None] * 10
+    (warning,) = _of_others(Sifted(pairs, pairs, []), Speedup(1, 1, 1))
     told = {"verdict": "inconclusive", "warnings": (warning,)}
     bench = kernels.bench_here
     monkeypatch.setattr(kernels, "bench_here", lambda *a: bench(*a).model_copy(update=told))
