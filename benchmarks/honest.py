@@ -51,7 +51,10 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=0.3, help="seconds of taking times")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as pool:
-        places = list(itertools.islice(_places(options.target, Path(folder)), options.runs))
+        try:
+            places = list(itertools.islice(_places(options.target, Path(folder)), options.runs))
+        except KbError as error:
+            sys.exit(f"benchmarks/honest.py: {error}")
         last = time.monotonic() + options.seconds
         found = pool.map(lambda one: _run(one[0], one[1], options.budget, last), places)
         done = [run for run in found if run is not None]

@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product
 
+from engine.actions.hardware import architecture_named
 from engine.actions.program import decision_program
-from engine.actions.workplace import Workplace, prepare
+from engine.actions.workplace import Workplace, narrowed, prepare, prepare_compiling, project
 from engine.decide.symptoms import find_symptoms
+from engine.errors import EnvironmentGapError
+from engine.loading.kernels import load_kernel
 from engine.measure.build import build as compile_variant
 from engine.measure.build import build_all as compile_all
 from engine.measure.environment import Wanted
+from engine.measure.tools import find_nvcc
 from engine.model.measurement import Build
 
 
-def build(kernel: str, variant: str | None = None, target: Wanted = "auto") -> Build:
-    """Compile a variant. A compiler error is a result; see ``prepare`` for what is raised."""
-    return build_here(prepare(kernel, variant, target))
+def build(
+    kernel: str, variant: str | None = None, target: Wanted = "auto", arch: str | None = None
+) -> Build:
+    """Compile a variant. A compiler error is a result; see ``_place`` for what is raised."""
+    return build_here(_place(kernel, variant, target, arch))
 
 
 def build_configurations(
@@ -24,12 +30,36 @@ def build_configurations(
     macros: Mapping[str, Sequence[str]],
     variant: str | None = None,
     target: Wanted = "auto",
+    arch: str | None = None,
 ) -> list[Build]:
     """Compile every combination of some macros' values, side by side."""
-    place = prepare(kernel, variant, target)
+    place = _place(kernel, variant, target, arch)
     pairs = [[f"{name}={value}" for value in values] for name, values in macros.items()]
     found = compile_all(place.subject, place.build_root, list(product(*pairs)))
     return [_cured(built) for built in found]
+
+
+def _place(kernel: str, variant: str | None, target: Wanted, arch: str | None) -> Workplace:
+    """Prepare for the GPU that is here, or for an architecture without one.
+
+    Raises:
+        UnknownNameError: No such kernel, variant or architecture.
+        KnowledgeError: The kernel.yaml is wrong.
+        BadValueError: An architecture for the CPU.
+        EnvironmentGapError: The machine lacks something. Where nvcc is there and the GPU is not,
+            the cure says that an architecture would be enough.
+    """
+    if arch is not None:
+        return prepare_compiling(kernel, variant, target, architecture_named(arch).cc)
+    try:
+        return prepare(kernel, variant, target)
+    except EnvironmentGapError as gap:
+        wanted = narrowed(load_kernel(kernel, project()).kernel, variant, target)
+        if wanted != "cuda" or find_nvcc() is None:
+            raise
+        which = f"{kernel} --variant {variant}" if variant else kernel
+        cure = f"{gap.cure}; or kb build {which} --arch 9.0 compiles without a GPU"
+        raise EnvironmentGapError(gap.gap, cure) from gap
 
 
 def build_here(place: Workplace) -> Build:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from engine.actions import kernels
 from engine.actions.building import build_here
+from engine.actions.follow import disturbed
 from engine.actions.program import decision_program
 from engine.actions.workplace import Workplace
 from engine.decide.recommend import recommend
@@ -88,7 +89,9 @@ def examine(place: Workplace, workload: str, steps: Steps) -> Examined:
     seen = seen.model_copy(update={"check": right})
     if steps.failed:
         return seen
-    timed = steps.run("bench", name, lambda: kernels.bench_here(place, built, workload), _bench)
+    timed = steps.run(
+        "bench", name, lambda: settled(kernels.bench_here(place, built, workload)), _bench
+    )
     seen = seen.model_copy(update={"bench": timed})
     if steps.failed:
         return seen
@@ -111,6 +114,17 @@ def answer_to(place: Workplace, metrics: dict[str, float]) -> KernelAnswer:
     return KernelAnswer.model_validate(answer)
 
 
+def settled(timed: Bench) -> Bench:
+    """Leave the speedup out of the metrics of a bench that was disturbed: nothing decides on it.
+
+    Its times stay. They are too long rather than too short, so no roof is reached by them.
+    """
+    if disturbed(timed) is None:
+        return timed
+    kept = {name: value for name, value in timed.metrics.items() if name != "speedup"}
+    return timed.model_copy(update={"metrics": kept})
+
+
 def _build(built: Build) -> Said:
     return Said("ok" if built.error is None else "failure", build_line(built), built.cure)
 
@@ -120,8 +134,12 @@ def _check(right: Check) -> Said:
 
 
 def _bench(timed: Bench) -> Said:
-    bad = timed.verdict in ("incorrect", "invalid")
-    return Said("failure" if bad else "ok", bench_line(timed), timed.cure)
+    warned = disturbed(timed)
+    notes = [warning for warning in timed.warnings if warning != warned]
+    found = "; ".join([bench_line(timed), *notes])
+    if timed.verdict in ("incorrect", "invalid"):
+        return Said("failure", found, timed.cure)
+    return Said("warning" if warned else "ok", found, timed.cure or warned)
 
 
 def _gate(answer: KernelAnswer) -> Said:

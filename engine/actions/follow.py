@@ -9,10 +9,15 @@ from engine.actions.program import decision_program
 from engine.decide.conditions import compares, said
 from engine.decide.derive import complete
 from engine.decide.gain import as_speedup, combine
+from engine.measure.statistics import Speedup
 from engine.model.kernel import Kernel, Variant
+from engine.model.measurement import Bench
 from engine.model.recommendation import Diagnosis, KernelAnswer, PredictedSpeedup
 from engine.model.session import Decision
 from engine.model.triage import Examined, Followed
+
+_DISTURBED = ("threads waited for cores", "the GPU slowed down in nearly all pairs")
+"""How a bench's warnings of a crowded and of a hot machine begin."""
 
 
 class Choice(NamedTuple):
@@ -47,22 +52,61 @@ def _answered(matches: list[Diagnosis], variant: Variant) -> tuple[tuple[Diagnos
 def compare(before: Examined, after: Examined, choice: Choice) -> Followed | None:
     """Return what the change was predicted to give, and what it gave.
 
-    Both variants were timed next to the same reference, so the ratio of their speedups is free of
-    what changed on the machine in between; its interval is the widest that both intervals allow.
+    The ratio of two speedups next to the same baseline is free of what changed on the machine in
+    between; its interval is the widest that both intervals allow. Next to two baselines it would
+    be the ratio of nothing, so there is none. None for a variant that got no valid time.
     """
-    old, new = before.bench, after.bench
-    if not (old and new and old.speedup and new.speedup and old.interval and new.interval):
+    old, new = _range(before.bench), _range(after.bench)
+    if not (old and new and before.bench and after.bench):
         return None
-    low, high = new.interval[0] / old.interval[1], new.interval[1] / old.interval[0]
+    unmeasured = _apart(before.bench, after.bench)
+    point, low, high = new.point / old.point, new.low / old.high, new.high / old.low
     return Followed(
         before=before.variant,
         after=after.variant,
         fixes=tuple(dict.fromkeys(fix for _, fix in choice.applied)),
         predicted=predicted(choice, before.answer),
-        measured=new.speedup / old.speedup,
-        interval=(low, high),
-        confirmed=low > 1,
+        measured=None if unmeasured else point,
+        interval=None if unmeasured else (low, high),
+        confirmed=None if unmeasured else low > 1,
+        unmeasured=unmeasured,
     )
+
+
+def disturbed(timed: Bench) -> str | None:
+    """Return the warning of a bench that tells nothing because of others, or of heat."""
+    if timed.verdict != "inconclusive":
+        return None
+    return next((said for said in timed.warnings if said.startswith(_DISTURBED)), None)
+
+
+def _range(timed: Bench | None) -> Speedup | None:
+    """Return a valid speedup with its interval; an inconclusive one reaches to 1."""
+    if timed is None or timed.speedup is None or timed.interval is None:
+        return None
+    low, high = timed.interval
+    if timed.verdict == "inconclusive":
+        low, high = min(low, 1.0), max(high, 1.0)
+    valid = timed.verdict in ("faster", "slower", "inconclusive")
+    return Speedup(timed.speedup, low, high) if valid else None
+
+
+def _apart(old: Bench, new: Bench) -> str | None:
+    """Say why the speedups of two benches cannot be divided."""
+    for one in (old, new):
+        if warning := disturbed(one):
+            return f"{one.variant}: {warning}"
+    if old.baseline != new.baseline:
+        return (
+            f"{old.variant} was timed next to {old.baseline}, {new.variant} next to {new.baseline}"
+        )
+    if old.timing != new.timing:
+        return f"{old.variant} was timed {_how(old)}, {new.variant} {_how(new)}"
+    return None
+
+
+def _how(timed: Bench) -> str:
+    return "in a CUDA graph" if timed.timing == "graph" else "call by call"
 
 
 def predicted(choice: Choice, answer: KernelAnswer | None) -> PredictedSpeedup | None:

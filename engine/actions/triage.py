@@ -10,8 +10,7 @@ from engine.actions.examine import Report, Said, Steps, examine
 from engine.actions.follow import Choice, choose, compare, decisions
 from engine.actions.workplace import (
     Workplace,
-    environment,
-    narrowed,
+    environment_for,
     project,
     workload_of,
 )
@@ -55,10 +54,11 @@ def triage(
     """
     started = time.monotonic()
     source = load_kernel(kernel, project())
-    wanted = narrowed(source.kernel, variant, target)
     workload_of(source.kernel, "cpu", workload)
     steps = Steps(report)
-    found = steps.run("environment", None, lambda: environment(wanted), _environment)
+    found = steps.run(
+        "environment", None, lambda: environment_for(source.kernel, variant, target), _environment
+    )
     if found.machine is None:
         return _report(kernel, found, steps, started)
     chosen = variant_of(source.kernel, found.target, variant)
@@ -139,6 +139,8 @@ def _untried(examined: tuple[Examined, ...]) -> tuple[Decision, ...]:
 def _entry(result: Triage, examined: tuple[Examined, ...]) -> Entry:
     last = examined[-1]
     metrics = last.profile.metrics if last.profile else last.bench.metrics if last.bench else {}
+    why = result.followed.unmeasured if result.followed else None
+    apart = (f"the change was not measured: {why}",) if why else ()
     return Entry(
         session=session_id(result.kernel),
         at=datetime.now(UTC),
@@ -150,5 +152,5 @@ def _entry(result: Triage, examined: tuple[Examined, ...]) -> Entry:
         steps=result.steps,
         metrics={name: float(f"{value:.6g}") for name, value in metrics.items()},
         decisions=result.decisions,
-        went_wrong=tuple(s.found for s in result.steps if s.status == "failure"),
+        went_wrong=(*(s.found for s in result.steps if s.status == "failure"), *apart),
     )

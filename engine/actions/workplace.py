@@ -8,10 +8,10 @@ from typing import NamedTuple
 from engine.actions.program import decision_program
 from engine.decide.program import Program
 from engine.decide.values import find_device
-from engine.errors import EnvironmentGapError, UnknownNameError
+from engine.errors import BadValueError, EnvironmentGapError, UnknownNameError
 from engine.loading.kernels import KernelFolder, load_kernel, variant_of
 from engine.loading.paths import project_root
-from engine.measure.environment import Wanted, inspect
+from engine.measure.environment import Wanted, compiling, inspect
 from engine.measure.subject import Subject
 from engine.model.base import Target
 from engine.model.kernel import Kernel, Variant
@@ -44,6 +44,53 @@ def environment(target: Wanted = "auto", *, fresh: bool = False) -> Environment:
     return _with_device(inspect(target, project() / ".kb", fresh=fresh), decision_program())
 
 
+def environment_for(
+    kernel: Kernel, variant: str | None = None, target: Wanted = "auto"
+) -> Environment:
+    """Validate this machine for a kernel; a cure names the CPU only where that would help.
+
+    Raises:
+        UnknownNameError: The kernel has no such variant.
+        BadValueError: It has none for this target.
+    """
+    found = environment(narrowed(kernel, variant, target))
+    if found.machine is not None or found.target == "cpu":
+        return found
+    on_cpu = any(v.target == "cpu" and variant in (None, v.id) for v in kernel.variants)
+    if not on_cpu or environment("cpu").machine is None:
+        return found
+    lines = [
+        line.model_copy(update={"cure": f"{line.cure}; or use --target cpu"})
+        if line.status == "failure"
+        else line
+        for line in found.lines
+    ]
+    return found.model_copy(update={"lines": tuple(lines)})
+
+
+def prepare_compiling(kernel: str, variant: str | None, target: Wanted, cc: str) -> Workplace:
+    """Find a variant for a GPU that is not here: it can be compiled, and nothing else.
+
+    Args:
+        kernel: The kernel's name.
+        variant: The variant's id; the first of CUDA by default.
+        target: Anything but the CPU.
+        cc: Compute capability of that GPU.
+
+    Raises:
+        UnknownNameError: No such kernel, or no such variant.
+        KnowledgeError: The kernel.yaml is wrong.
+        BadValueError: The target is the CPU, or the kernel has no CUDA variant.
+        EnvironmentGapError: The machine lacks something; names the first thing and its cure.
+    """
+    if target == "cpu":
+        raise BadValueError("--arch names a GPU's architecture; leave it or --target cpu out")
+    source = load_kernel(kernel, project())
+    chosen = variant_of(source.kernel, "cuda", variant)
+    machine = required(compiling(cc, project() / ".kb"))
+    return Workplace(Subject(source, chosen, machine), project())
+
+
 def prepare(kernel: str, variant: str | None = None, target: Wanted = "auto") -> Workplace:
     """Find a kernel and a variant, and validate the machine for it.
 
@@ -69,7 +116,7 @@ def prepared(
         UnknownNameError: There is no such variant.
         EnvironmentGapError: The machine lacks something.
     """
-    found = environment(narrowed(source.kernel, variant, target))
+    found = environment_for(source.kernel, variant, target)
     chosen = variant_of(source.kernel, found.target, variant)
     return Workplace(Subject(source, chosen, required(found)), project())
 

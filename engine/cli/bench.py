@@ -40,12 +40,26 @@ def run(options: Namespace) -> int:
 
     if bool(options.kernel) == bool(options.task) or bool(options.task) != bool(options.candidate):
         raise BadValueError("name a kernel, or give --task FILE and --candidate FILE")
+    _refuse_ignored(options)
     timed = _task(options) if options.task else _kernel(options)
     if options.json:
         print_json(timed)
     else:
         print_lines(bench_lines(timed))
     return int(timed.verdict in ("incorrect", "invalid"))
+
+
+def _refuse_ignored(options: Namespace) -> None:
+    """Refuse what would be given without effect.
+
+    Raises:
+        BadValueError: It was.
+    """
+    if options.kernel and options.workloads:
+        raise BadValueError("--workloads is for --task; leave it out")
+    for name in ("variant", "against", "sanitize"):
+        if options.task and getattr(options, name):
+            raise BadValueError(f"--{name} is for a kernel, not for --task; leave it out")
 
 
 def _kernel(options: Namespace) -> Bench:

@@ -1,6 +1,7 @@
 """Compile a variant; print what the compiler said about it.
 
 kb build row_softmax --variant naive --target cpu
+kb build row_softmax --variant warp --arch 9.0
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
     kernel_arguments(parser, workload=False)
     parser.add_argument(
+        "--arch",
+        metavar="CC",
+        help="compile for this architecture, without a GPU: 8.9 or sm_89; kb show architectures",
+    )
+    parser.add_argument(
         "--define",
         action="append",
         default=[],
@@ -30,11 +36,12 @@ def run(options: Namespace) -> int:
     from engine.actions.building import build, build_configurations
     from engine.cli.output import print_json, print_lines
 
+    which = (options.variant, options.target, options.arch)
     if not options.define:
-        builds = [build(options.kernel, options.variant, options.target)]
+        builds = [build(options.kernel, *which)]
     else:
         macros = dict(map(_macro, options.define))
-        builds = build_configurations(options.kernel, macros, options.variant, options.target)
+        builds = build_configurations(options.kernel, macros, *which)
     if options.json:
         print_json(builds if options.define else builds[0])
     else:

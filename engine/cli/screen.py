@@ -12,7 +12,7 @@ from engine.actions.examine import Report
 from engine.cli.output import print_lines
 from engine.model.measurement import Environment
 from engine.model.session import Step
-from engine.model.triage import Triage
+from engine.model.triage import Followed, Triage
 from engine.render.answers import answer_lines
 from engine.render.units import duration
 
@@ -67,7 +67,7 @@ def _comparison(result: Triage) -> Iterator[str]:
         if seen.bench and seen.bench.candidate_us and seen.bench.interval:
             low, high = seen.bench.interval
             time = duration(seen.bench.candidate_us)
-            speed = f"{seen.bench.speedup:.3g}x of torch [{low:.3g}, {high:.3g}]"
+            speed = f"{seen.bench.speedup:.3g}x of {seen.bench.baseline} [{low:.3g}, {high:.3g}]"
             yield f"{seen.variant:14} {time:>10}  {speed}"
     if result.followed:
         yield from _followed(result)
@@ -80,17 +80,20 @@ def _followed(result: Triage) -> Iterator[str]:
     done = result.followed
     if done is None:
         return
-    low, high = done.interval
-    word = "confirmed" if done.confirmed else "not confirmed"
     gain = done.predicted
     price = f"predicted {gain.point:.3g}x [{gain.low:.3g}, {gain.high:.3g}], " if gain else ""
-    yield (
-        f"{', '.join(done.fixes)} applied as {done.after}: "
-        f"{price}measured {done.measured:.3g}x [{low:.3g}, {high:.3g}], {word}"
-    )
+    yield f"{', '.join(done.fixes)} applied as {done.after}: {price}{_measured(done)}"
     for decision in result.decisions:
         if decision.falsifier:
             yield f"  {decision.bottleneck}: falsifier {decision.falsifier}"
+
+
+def _measured(done: Followed) -> str:
+    if done.measured is None or done.interval is None:
+        return f"not measured: {done.unmeasured}"
+    low, high = done.interval
+    word = "confirmed" if done.confirmed else "not confirmed"
+    return f"measured {done.measured:.3g}x [{low:.3g}, {high:.3g}], {word}"
 
 
 def _row(status: str, what: str, found: str) -> Text:

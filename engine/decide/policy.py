@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 
 _OWN_KERNELS = (
     *("triton", "load_inline", "cpp_extension", "RawKernel", "ElementwiseKernel", "cutlass"),
     *("tilelang", "numba", "CDLL", "tvm_ffi", "cuda.compile", "nvrtc", "cute"),
 )
-_LIBRARIES = (
-    *("at::", "cublas", "cudnn", "nvjet", "gemv", "xmma_gemm", "sgemm_", "dgemm_", "hgemm_"),
-    *("s16816gemm", "s1688gemm", "splitKreduce", "pytorch_flash::", "fmha_cutlass", "cunn_"),
-    *("triton_poi_", "triton_per_", "triton_red_", "triton_tem_"),
+_LIBRARIES = re.compile(
+    r"^(?:void )?at::"
+    r"|^(?:void )?pytorch_flash::"
+    r"|^fmha_cutlass[FB]_"
+    r"|^(?:void )?(?:\(anonymous namespace\)::)?cunn_[A-Z]"
+    r"|^triton_(?:poi|per|red|tem)_fused_"
+    # Written in assembly, so named in C and without parameters: the chip or the template, the tile.
+    r"|^(?:maxwell|pascal|volta|turing|ampere)_\w*(?:gemm|cudnn)_\w*\d+x\d+\w*$"
+    r"|^[sdcz]gemm_\d+x\d+x\d+_[NT]{2}_"
+    r"|^sm\d+_xmma_"
+    r"|^nvjet_"
+    r"|^(?:void cutlass::Kernel2?<)?cutlass_\d+_(?:wmma_)?(?:tensorop|simt)_"
+    r"|^(?:void )?(?:cask_)?cudnn(?:::|_(?:generated|infer|train)_)"
+    r"|^(?:void )?cublasLt::"
+    r"|\bcublas[A-Z]\w*<"  # a parameter's type, in the name of a template
+    r"|^(?:void )?gemv(?:NSP|[12][NT])_kernel(?:_val)?(?:<|$)"
+    r"|\bgemvx::kernel<"
+    r"|^(?:void )?splitKreduce_kernel<"
 )
-"""In the names of kernels of torch, of torch.compile and of the libraries that they call."""
+"""Names of kernels of torch, of torch.compile and of the libraries that they call."""
 
 
 def only_libraries(kernels: Iterable[str]) -> str | None:
@@ -24,7 +39,7 @@ def only_libraries(kernels: Iterable[str]) -> str | None:
         kernels: Their names, as a profiler shows them.
     """
     names = [name for name in kernels if not name.startswith(("Memcpy", "Memset"))]
-    if not names or not all(any(word in name for word in _LIBRARIES) for name in names):
+    if not names or not all(map(_LIBRARIES.search, names)):
         return None
     shown = ", ".join(sorted(name[:60] for name in names)[:3])
     return f"all kernels that it launches are the library's: {shown}"

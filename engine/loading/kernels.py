@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from simpleeval import InvalidExpression, SimpleEval
 
-from engine.errors import KnowledgeError, Problem, UnknownNameError
+from engine.errors import BadValueError, KnowledgeError, Problem, UnknownNameError
 from engine.loading.launchers import MARK
 from engine.loading.located import at, read
 from engine.loading.paths import project_root, shipped
@@ -75,15 +75,18 @@ def variant_of(kernel: Kernel, target: Target, name: str | None = None) -> Varia
 
     Raises:
         UnknownNameError: The kernel has no such variant for this target.
+        BadValueError: It has none at all for this target.
     """
     choices = [v for v in kernel.variants if v.target == target]
+    if not choices:
+        names = ", ".join(v.id for v in kernel.variants)
+        other = "cuda" if target == "cpu" else "cpu"
+        raise BadValueError(f"{kernel.id} has no {target} variant; it has {other}: {names}")
     for variant in choices:
         if name in (None, variant.id):
             return variant
     kind = f"{target} variant of {kernel.id}"
-    raise UnknownNameError(
-        kind, "any" if name is None else name, (v.id for v in choices), f"kb show {kernel.id}"
-    )
+    raise UnknownNameError(kind, name or "", (v.id for v in choices), f"kb show {kernel.id}")
 
 
 def evaluate(expression: str, sizes: Mapping[str, int]) -> float:

@@ -30,7 +30,7 @@ _PREEMPTIBLE = (
 )
 
 _CXX_CURE = "install one (Debian, Ubuntu: apt-get install g++) or set CXX to it"
-_NVCC_CURE = "install the CUDA toolkit, put nvcc on PATH or set CUDA_HOME; or use --target cpu"
+_NVCC_CURE = "install the CUDA toolkit, put nvcc on PATH or set CUDA_HOME"
 _TORCH_CURE = "pip install 'kernelkb[torch]', or set KB_PYTHON to the interpreter that has torch"
 
 
@@ -66,6 +66,24 @@ def inspect(wanted: Wanted, workdir: Path, *, fresh: bool = False) -> Environmen
     return Environment(target=target, lines=tuple(lines), machine=machine, seconds=seconds)
 
 
+def compiling(cc: str, workdir: Path) -> Environment:
+    """Validate the machine for compiling only: neither a GPU nor torch is asked for.
+
+    Args:
+        cc: Compute capability of the GPU that is not here.
+        workdir: Where builds will be written.
+    """
+    started = time.monotonic()
+    nvcc = find_nvcc()
+    lines = (_ninja(), _disk(workdir), _compiler("nvcc", nvcc, _NVCC_CURE))
+    failed = any(line.status == "failure" for line in lines)
+    gpu = {"name": f"a GPU of compute capability {cc}", "cc": cc, "l2_bytes": 0}
+    facts = {"gpu": gpu, "torch": "none"}
+    machine = None if failed or nvcc is None else _machine("cuda", facts, nvcc)
+    seconds = time.monotonic() - started
+    return Environment(target="cuda", lines=lines, machine=machine, seconds=seconds)
+
+
 def _line(name: str, status: Status, found: str, cure: str | None = None) -> EnvironmentLine:
     return EnvironmentLine(name=name, status=status, found=found, cure=cure)
 
@@ -78,7 +96,7 @@ def _torch(asked: Probe, target: Target) -> EnvironmentLine:
     built = f"for CUDA {facts['cuda']}" if facts["cuda"] else "for CPUs only"
     text = f"torch {facts['torch']} {built}, {abi} C++ ABI, in Python {facts['python']}"
     if target == "cuda" and not facts["cuda"]:
-        cure = "install a CUDA build of torch (pytorch.org/get-started), or use --target cpu"
+        cure = "install a CUDA build of torch (pytorch.org/get-started)"
         return _line("torch", "failure", text, cure)
     return _line("torch", "ok", text)
 
@@ -120,7 +138,7 @@ def _gpu(gpu: dict[str, Any] | None, facts: dict[str, Any] | None) -> Environmen
     if gpu:
         found = f"{gpu['name']}, compute capability {gpu['cc']}, {gpu['sm_count']} SMs"
         return _line("GPU", "ok", found)
-    cure = "check the driver with nvidia-smi and that torch is a CUDA build; or use --target cpu"
+    cure = "check the driver with nvidia-smi and that torch is a CUDA build"
     return _line(
         "GPU", "failure", f"torch {facts['torch']} sees none" if facts else "torch is missing", cure
     )

@@ -28,11 +28,13 @@ class Followed(Record):
     after: Slug
     fixes: tuple[Slug, ...]
     predicted: PredictedSpeedup | None
-    measured: float
-    """Speedup of ``after`` over ``before``; both were timed next to the same reference."""
-    interval: tuple[float, float]
-    confirmed: bool
+    measured: float | None
+    """Speedup of ``after`` over ``before``; both were timed next to the same baseline."""
+    interval: tuple[float, float] | None
+    confirmed: bool | None
     """The whole interval lies above 1."""
+    unmeasured: str | None = None
+    """Why there is no speedup of one over the other, although both were timed."""
 
 
 class Triage(Record):

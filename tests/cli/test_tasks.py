@@ -193,6 +193,23 @@ def test_a_kernel_and_a_task_at_once_are_refused(project, capsys):
     assert "name a kernel, or give --task" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words", [["--against", "warp"], ["--sanitize"], ["--variant", "naive"]], ids=lambda w: w[0]
+)
+def test_what_only_a_kernel_has_is_refused_for_a_task(project, capsys, words):
+    code = main(["bench", "--task", "a.py", "--candidate", "b.py", *words])
+
+    assert code == 2
+    assert f"{words[0]} is for a kernel, not for --task; leave it out" in capsys.readouterr().err
+
+
+def test_workloads_of_a_definition_are_refused_for_a_kernel(project, capsys):
+    code = main(["bench", "row_softmax", "--workloads", "a.jsonl"])
+
+    assert code == 2
+    assert "--workloads is for --task; leave it out" in capsys.readouterr().err
+
+
 TASK = """\
 import torch
 

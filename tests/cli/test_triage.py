@@ -11,8 +11,12 @@ import pytest
 import yaml
 from broken import WORKLOADS, make
 
+from engine.actions import kernels
 from engine.cli import main
 from engine.loading.paths import shipped
+from engine.measure.statistics import Speedup
+from engine.measure.verdicts import _of_others
+from engine.measure.windows import Sifted
 from engine.model.triage import Triage
 
 
@@ -40,10 +44,33 @@ def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax, ca
     found = Triage.model_validate_json(capsys.readouterr().out)
     assert [seen.variant for seen in found.examined] == ["naive", "vectorized"]
     assert "vectorize-inner-loop" in found.followed.fixes
-    assert found.followed.interval[0] <= found.followed.measured <= found.followed.interval[1]
+    followed, benches = found.followed, [seen.bench for seen in found.examined]
+    if followed.unmeasured is None:
+        assert followed.interval[0] <= followed.measured <= followed.interval[1]
+    else:
+        assert "inconclusive" in {b.verdict for b in benches}  # the machine may be busy
     assert found.followed.predicted.point > 1
     assert "held: scalar_loop_count 0 == 0" in {d.falsifier for d in found.decisions}
     assert code == {"done": 0, "stopped": 1}[found.outcome]
+
+
+def test_a_crowded_machine_is_a_warning_and_confirms_nothing(softmax, capsys, monkeypatch):
+    pairs = [None] * 10
+    (warning,) = _of_others(Sifted(pairs, pairs, []), Speedup(1, 1, 1))
+    told = {"verdict": "inconclusive", "warnings": (warning,)}
+    bench = kernels.bench_here
+    monkeypatch.setattr(kernels, "bench_here", lambda *a: bench(*a).model_copy(update=told))
+    main(["triage", "row_softmax", "--target", "cpu", "--json"])
+    found = Triage.model_validate_json(capsys.readouterr().out)
+
+    benches = [step for step in found.steps if step.name == "bench"]
+    assert [(s.status, s.cure) for s in benches] == [("warning", warning)] * 2
+    assert [seen.answer.gate.id for seen in found.examined] == ["no-baseline"] * 2
+    assert (found.followed.measured, found.followed.confirmed) == (None, None)
+    assert {d.measured for d in found.decisions} == {None}
+    (entry,) = documents(softmax)
+    assert "speedup" not in entry["metrics"]
+    assert entry["went_wrong"] == [f"the change was not measured: naive: {warning}"]
 
 
 def test_a_pipe_gets_plain_lines_and_the_session_one_more_entry(softmax, capsys):

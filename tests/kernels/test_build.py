@@ -5,10 +5,14 @@ import os
 import shutil
 
 import pytest
+import yaml
 from broken import make
 
 from engine.actions.building import build, build_configurations
-from engine.errors import EnvironmentGapError
+from engine.actions.workplace import environment
+from engine.cli import main
+from engine.errors import BadValueError, EnvironmentGapError, UnknownNameError
+from engine.measure.tools import find_nvcc
 
 
 def test_the_second_build_is_the_first(project):
@@ -140,3 +144,72 @@ def test_a_path_with_spaces_is_no_obstacle(project, monkeypatch):
     monkeypatch.chdir(odd)
 
     assert build("broken", target="cpu").error is None
+
+
+@pytest.fixture
+def for_a_gpu(project):
+    """A kernel without a CPU variant, called ``vadd``."""
+    path = make(project, "right", "vadd") / "kernel.yaml"
+    found = yaml.safe_load(path.read_text())
+    found["variants"] = [one for one in found["variants"] if one["target"] == "cuda"]
+    path.write_text(yaml.safe_dump(found))
+    return project
+
+
+needs_nvcc = pytest.mark.skipif(find_nvcc() is None, reason="no nvcc")
+
+
+@needs_nvcc
+@pytest.mark.parametrize("arch", ["8.9", "sm_90"])
+def test_an_architecture_and_nvcc_are_enough_to_compile_for_a_gpu(for_a_gpu, arch):
+    found = build("vadd", arch=arch)
+
+    assert (found.status, found.target) == ("built", "cuda"), found.error
+    assert found.resources
+    assert f"sm_{arch[-3:].replace('.', '').replace('_', '')}" in found.command
+
+
+@needs_nvcc
+def test_configurations_can_be_compiled_for_an_architecture(for_a_gpu):
+    builds = build_configurations("vadd", {"BLOCK": ["1", "2"]}, arch="8.9")
+
+    assert [one.status for one in builds] == ["built", "built"]
+
+
+@needs_nvcc
+def test_without_a_gpu_a_cure_leads_on_and_not_in_a_circle(for_a_gpu, capsys):
+    if environment("cuda").machine is not None:
+        pytest.skip("there is a GPU")
+    code = main(["build", "vadd"])
+
+    said = capsys.readouterr().err
+    assert code == 2
+    assert "--target cpu" not in said
+    assert "kb build vadd --arch 9.0 compiles without a GPU" in said
+    assert main(["build", "vadd", "--variant", "warp"]) == 2
+    assert "kb build vadd --variant warp --arch 9.0 compiles" in capsys.readouterr().err
+
+
+def test_the_cpu_is_offered_where_there_is_a_variant_for_it(project, monkeypatch):
+    make(project, "right")
+    monkeypatch.setenv("CUDA_HOME", "/nonexistent")
+
+    with pytest.raises(EnvironmentGapError, match=r"or use --target cpu$"):
+        build("broken", target="cuda")
+    with pytest.raises(EnvironmentGapError) as caught:
+        build("broken", "warp")
+    assert "--target cpu" not in str(caught.value)
+
+
+def test_an_architecture_without_nvcc_says_how_to_get_one(for_a_gpu, monkeypatch):
+    monkeypatch.setenv("CUDA_HOME", "/nonexistent")
+
+    with pytest.raises(EnvironmentGapError, match="nvcc: not found at /nonexistent; install"):
+        build("vadd", arch="9.0")
+
+
+def test_an_architecture_has_to_exist_and_to_be_a_gpus(project):
+    with pytest.raises(UnknownNameError, match="kb show architectures"):
+        build("row_softmax", arch="sm_3")
+    with pytest.raises(BadValueError, match="--arch names a GPU's architecture"):
+        build("row_softmax", target="cpu", arch="9.0")

@@ -100,15 +100,77 @@ def test_a_recorded_session_can_be_read(name):
     assert all(entry.session == name for entry in read(name, SESSIONS))
 
 
+MEASURED = re.compile(r"(\S+ (?:us|ms)) at (\S+), session (\S+)")
+
+
+def benched(name):
+    """Yield kernel, variant, target, workload and time of every bench of a session."""
+    for entry in read(name, SESSIONS):
+        for step in entry.steps:
+            if step.name == "bench" and step.status != "failure":
+                took, workload = re.match(
+                    r"\S+ (\S+ (?:us|ms)), .+ on (\S+): ", step.found
+                ).groups()
+                yield (entry.kernel, step.variant, entry.target, workload), took
+
+
+def agree(said, took):
+    """Say whether a number is another one, rounded."""
+    (number, unit), (full, of) = said.split(), took.split()
+    digits = len(number.partition(".")[2])
+    return unit == of and abs(float(number) - float(full)) <= 0.5 / 10**digits + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("said", "took", "same"),
+    [
+        ("382 us", "382.45 us", True),
+        ("66.8 ms", "66.77 ms", True),
+        ("66.7 ms", "66.77 ms", False),
+        ("382 ms", "382.45 us", False),
+    ],
+)
+def test_a_rounded_number_is_the_same_number(said, took, same):
+    assert agree(said, took) is same
+
+
 @every_variant
-def test_a_header_names_a_session_that_measured_that_variant(source, variant):
+def test_a_header_states_what_its_session_measured_of_that_variant(source, variant):
     said = dict(header(source, variant))["measured"]
     if said == "not yet":
-        return
-    name = said.rpartition("session ")[2]
-    steps = [step for entry in read(name, SESSIONS) for step in entry.steps]
+        pytest.skip("not yet measured")
+    number, workload, session = MEASURED.fullmatch(said).groups()
+    asked = (source.kernel.id, variant.id, variant.target, workload)
+    times = [took for names, took in benched(session) if names == asked]
 
-    assert any((s.name, s.variant, s.status) == ("bench", variant.id, "ok") for s in steps)
+    assert any(agree(number, took) for took in times), times
+
+
+RIDGES = {d.id: d.fp32_tflops * 1e3 / d.dram_gbps for d in knowledge().devices.devices}
+ROOFS = {
+    f"{source.kernel.id}-{variant.id}-{variant.target}": dict(header(source, variant))["roof"]
+    for source, variant in VARIANTS
+}
+
+
+@pytest.mark.parametrize("name", [name for name, roof in ROOFS.items() if "is far" in roof])
+def test_a_roof_that_names_no_gpu_is_far_from_the_ridge_of_every_gpu(name):
+    intensity, side = re.search(r"([\d.]+) FLOP/B.* is far (left|right)", ROOFS[name]).groups()
+
+    if side == "right":
+        assert float(intensity) > 2 * max(RIDGES.values())
+    else:
+        assert float(intensity) < min(RIDGES.values()) / 2
+
+
+def test_the_ridges_that_attention_names_are_those_of_these_gpus():
+    named = re.findall(r"seq (\d+) on ([a-z0-9-]+) \((\d+) FLOP/B\)", ROOFS["attention-tiled-cuda"])
+
+    assert len(named) == 2
+    assert max(RIDGES, key=RIDGES.get) in {gpu for _, gpu, _ in named}
+    for seq, gpu, ridge in named:
+        assert float(ridge) == pytest.approx(RIDGES[gpu], abs=0.5)
+        assert int(seq) == 4 * int(ridge)  # seq / 4 FLOP/B
 
 
 FIXES = {fix for b in knowledge().bottlenecks for fix in b.fixes}

@@ -8,7 +8,9 @@ import pytest
 from markdown_it import MarkdownIt
 
 from engine.cli import COMMANDS, main
+from engine.cli.screen import _row
 from engine.loading.knowledge import load_knowledge
+from engine.record.sessions import read, sessions
 
 ROOT = pathlib.Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -66,3 +68,32 @@ def test_the_counts_are_those_of_the_knowledge():
         f"{len(knowledge.bottlenecks)} bottlenecks, {fixes} fixes, {symptoms} symptoms, "
         f"{len(knowledge.patterns)} patterns" in TEXT
     )
+
+
+def test_every_benchmark_is_named():
+    scripts = sorted(path.name for path in (ROOT / "benchmarks").glob("*.py"))
+
+    assert scripts
+    assert [name for name in scripts if f"benchmarks/{name}`" not in TEXT] == []
+
+
+def printed(session):
+    """Yield each step of a session as ``kb triage`` prints it."""
+    for entry in read(session, ROOT / "sessions"):
+        for step in entry.steps:
+            what = f"{step.name} {step.variant}" if step.variant else step.name
+            yield str(_row(step.status, what, f"{step.found} ({step.seconds:.1f} s)"))
+
+
+def test_a_transcript_is_that_of_the_shipped_session_that_is_named_above_it():
+    shown = 0
+    for above, block in re.findall(r"([^\n]+)\n\n```text\n(.+?)```", TEXT, re.DOTALL):
+        steps = re.findall(r"^(?:ok|!!|NO) .+", block, re.MULTILINE)
+        if not steps:
+            continue
+        (session,) = re.findall(r"\(sessions/([a-z0-9-]+)\.yaml\)", above)
+        assert session in sessions(ROOT / "sessions")
+        assert [line for line in steps if line not in set(printed(session))] == []
+        shown += 1
+
+    assert shown == 2

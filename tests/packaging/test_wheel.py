@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -44,6 +45,14 @@ def wheel(tmp_path_factory):
     assert built.returncode == 0, built.stdout + built.stderr
     (path,) = (folder / "tree" / "dist").glob("*.whl")
     return path
+
+
+@pytest.fixture(scope="session")
+def sources(wheel):
+    """Return what the source distribution holds that the wheel was built from."""
+    (path,) = wheel.parent.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        return frozenset(name.partition("/")[2] for name in archive.getnames())
 
 
 @pytest.fixture(scope="session")
@@ -105,6 +114,18 @@ def test_wheel_contains_every_knowledge_file(members):
 
     assert here
     assert here <= members
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "kernels", "knowledge", "sessions", "tests"])
+def test_a_source_distribution_holds_whatever_its_tests_read(folder, sources):
+    here = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and not {"__pycache__", ".kb"} & set(path.parts)
+    }
+
+    assert here
+    assert here - sources == set()
 
 
 def test_wheel_adds_only_our_own_top_level_names(members):

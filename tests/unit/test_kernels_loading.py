@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from engine.errors import KnowledgeError, UnknownNameError
+from engine.errors import BadValueError, KnowledgeError, UnknownNameError
 from engine.loading.kernels import evaluate, kernel_folders, load_kernel, variant_of
 from engine.loading.paths import shipped
 
@@ -131,6 +131,16 @@ def test_a_variant_of_the_other_target_is_not_offered(project):
 
     with pytest.raises(UnknownNameError, match="unknown cpu variant of row_softmax 'warp'"):
         variant_of(kernel, "cpu", "warp")
+
+
+def test_a_target_without_variants_is_told_apart_from_an_unknown_name(project):
+    kernel = load_kernel("row_softmax").kernel
+    ours = tuple(variant for variant in kernel.variants if variant.target == "cuda")
+    only = kernel.model_copy(update={"variants": ours})
+
+    with pytest.raises(BadValueError) as caught:
+        variant_of(only, "cpu")
+    assert str(caught.value) == "row_softmax has no cpu variant; it has cuda: naive, warp"
 
 
 @pytest.mark.parametrize(("target", "plain"), [("cpu", "naive"), ("cuda", "naive")])

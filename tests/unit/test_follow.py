@@ -1,0 +1,136 @@
+"""What a change gave is said only where two benches can be divided."""
+
+import pytest
+
+from engine.actions.examine import settled
+from engine.actions.follow import Choice, compare, disturbed
+from engine.cli.screen import triage_end
+from engine.measure.statistics import Speedup
+from engine.measure.verdicts import _of_heat, _of_others
+from engine.measure.windows import Sifted
+from engine.model.kernel import Variant
+from engine.model.measurement import Bench, Clocks
+from engine.model.triage import Examined, Triage
+
+PAIRS = [None] * 10  # only how many they are is said
+(CROWDED,) = _of_others(Sifted(PAIRS, PAIRS, PAIRS[:1]), Speedup(1, 1, 1))
+CLOCKS = Clocks(
+    sm_mhz=(600, 700), sm_max_mhz=1980, temperature_c=90, power_w=600, throttled=("heat",)
+)
+(HOT,) = _of_heat(Sifted(PAIRS, [], []), CLOCKS)
+FAST = Variant(id="fast", target="cpu", language="c++", source="fast.cpp", summary="fast")
+CHOICE = Choice(FAST, ())
+
+
+def seen(variant, speedup, interval, verdict="slower", **more):
+    timed = Bench(
+        kernel="k",
+        variant=variant,
+        target="cpu",
+        workload="small",
+        verdict=verdict,
+        candidate_us=100.0,
+        speedup=speedup,
+        interval=interval,
+        metrics={"speedup": speedup, "correct": 1.0},
+        seconds=1.0,
+        **more,
+    )
+    return Examined(variant=variant, bench=timed)
+
+
+SLOW = seen("slow", 0.5, (0.4, 0.6))
+
+
+def test_benches_next_to_the_same_baseline_are_divided():
+    found = compare(SLOW, seen("fast", 2.0, (1.8, 2.4), "faster"), CHOICE)
+
+    assert found.measured == pytest.approx(4.0)
+    assert found.interval == pytest.approx((3.0, 6.0))
+    assert found.confirmed is True
+    assert found.unmeasured is None
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"baseline": "torch.compile"}, "slow was timed next to torch, fast next to torch.compile"),
+        ({"timing": "graph"}, "slow was timed call by call, fast in a CUDA graph"),
+    ],
+)
+def test_benches_next_to_different_clocks_are_not_divided(more, words):
+    before = seen("slow", 0.5, (0.4, 0.6), timing="eager")
+    after = seen("fast", 2.0, (1.8, 2.4), "faster", **{"timing": "eager", **more})
+    found = compare(before, after, CHOICE)
+
+    assert (found.measured, found.interval, found.confirmed) == (None, None, None)
+    assert found.unmeasured == words
+
+
+@pytest.mark.parametrize("warning", [CROWDED, HOT])
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_bench_that_was_disturbed_measures_nothing(which, warning):
+    benches = [SLOW, seen("fast", 2.0, (1.8, 2.4), "faster")]
+    told = {"verdict": "inconclusive", "warnings": (warning,)}
+    bench = benches[which].bench.model_copy(update=told)
+    benches[which] = benches[which].model_copy(update={"bench": bench})
+    found = compare(*benches, CHOICE)
+
+    assert (found.measured, found.confirmed) == (None, None)
+    assert found.unmeasured == f"{benches[which].variant}: {warning}"
+
+
+def test_no_difference_from_the_baseline_is_a_number_too():
+    found = compare(SLOW, seen("fast", 1.0, (0.99, 1.01), "inconclusive"), CHOICE)
+
+    assert found.measured == pytest.approx(2.0)
+    assert found.confirmed is True
+
+
+def test_what_the_judge_could_not_tell_from_1_reaches_to_1():
+    """Only the runner's own clock excluded 1; the judge's did not see that."""
+    before = seen("slow", 1.0, (0.99, 1.005), "inconclusive")
+    found = compare(before, seen("fast", 1.04, (1.03, 1.05), "inconclusive"), CHOICE)
+
+    assert found.interval[0] < 1
+    assert found.confirmed is False
+
+
+def test_an_invalid_bench_is_not_compared_although_it_has_numbers():
+    assert compare(SLOW, seen("fast", 50.0, (49.0, 51.0), "invalid"), CHOICE) is None
+
+
+def test_a_disturbed_bench_tells_the_gate_no_speedup():
+    timed = seen("fast", 0.3, (0.1, 0.9), "inconclusive", warnings=(CROWDED,)).bench
+
+    assert settled(timed).metrics == {"correct": 1.0}
+    assert settled(SLOW.bench) is SLOW.bench
+
+
+def test_a_warning_about_few_pairs_does_not_undo_a_verdict():
+    timed = seen("fast", 3.0, (1.5, 4.0), "faster", warnings=(CROWDED,)).bench
+
+    assert disturbed(timed) is None
+
+
+def ended(*examined):
+    return Triage(
+        kernel="k",
+        target="cpu",
+        machine=None,
+        steps=(),
+        examined=examined,
+        followed=compare(*examined, CHOICE),
+        outcome="done",
+        seconds=1.0,
+    )
+
+
+def test_the_end_names_the_baseline_that_each_was_timed_next_to(capsys):
+    triage_end(ended(SLOW, seen("fast", 2.0, (1.8, 2.4), "faster", baseline="sdpa-flash")))
+
+    out = capsys.readouterr().out
+    assert "0.5x of torch [0.4, 0.6]" in out
+    assert "2x of sdpa-flash [1.8, 2.4]" in out
+    assert "not measured: slow was timed next to torch, fast next to sdpa-flash" in out
+    assert "confirmed" not in out
