@@ -82,6 +82,33 @@ def test_what_is_wrong_from_the_start_is_not_timed(project, how):
     assert found.status == "incorrect", found
 
 
+def test_a_kernel_on_the_default_stream_is_timed_call_by_call(project):
+    """No graph holds it; that is no fault of its outputs."""
+    found = bench(attack(project, "  honest(x, y, rows, cols, 0);\n", cuda=True), budget_s=1.0)
+
+    assert found.verdict not in ("incorrect", "invalid"), found.detail
+    assert found.timing == "eager"
+    assert any("cannot be captured" in text for text in found.warnings), found.warnings
+
+
+def test_h7_what_it_returns_may_not_be_memory_of_the_judges(project):
+    body = """
+import gc
+import torch
+from engine.measure.worker import runner as R
+
+def softmax(x):
+    me = next(o for o in gc.get_objects() if type(o) is R.Runner)
+    y = me._outputs[0][0]
+    return torch.softmax(x, dim=-1, out=y) if y.shape == x.shape else torch.softmax(x, dim=-1)
+"""
+    name = attack(project, body, python=True, returns=True)
+    source = project / "kernels" / name / "kernel.yaml"
+    source.write_text(source.read_text().replace("target: cpu", "target: cuda"))
+
+    assert check(name, target="cuda").status == "kernel-error"
+
+
 def test_h18_shared_memory_that_nobody_wrote(project):
     name = attack(project, HONEST, cuda=True)
     source = project / "kernels" / name / "candidate.cu"

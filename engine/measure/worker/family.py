@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from engine.measure.worker.ends import Unfit
+
 _RUNNERS: set[int] = set()
 _PATIENCE_S = 5.0
 
@@ -151,16 +153,26 @@ def cpu_ticks(process: int) -> int:
 
 
 def memory_of(process: int, address: int, size: int) -> bytes:
-    """Return memory of a process that we started; nothing where it cannot be read whole."""
+    """Return memory of a process that we started; nothing where it cannot be read whole.
+
+    Raises:
+        Unfit: No process may read another one's memory here.
+    """
     found = bytearray(size)
     done = 0
-    with suppress(OSError, OverflowError):
+    try:
         file = os.open(f"/proc/{process}/mem", os.O_RDONLY)
-        try:
+    except PermissionError as error:
+        gap = "this machine does not let a parent read what its child computed"
+        raise Unfit(f"{gap}; set kernel.yama.ptrace_scope to 1, or allow ptrace") from error
+    except OSError:
+        return b""
+    try:
+        with suppress(OSError, OverflowError):
             while done < size:
                 done += os.preadv(file, [memoryview(found)[done:]], address + done)
-        finally:
-            os.close(file)
+    finally:
+        os.close(file)
     return bytes(found) if done == size else b""
 
 
