@@ -224,8 +224,9 @@ def softmax(x, y):
 """
     found = bench(attack(project, body, python=True), target="cpu", budget_s=1.0)
 
-    assert found.verdict == "invalid" or said_busy(found), found
-    assert "the judge's clock" in (found.detail or "the judge's clock")
+    if not said_busy(found):
+        assert found.verdict == "invalid", found
+        assert "the judge's clock" in found.detail
 
 
 def test_h2_a_fingerprint_of_the_input_never_comes_twice(project):

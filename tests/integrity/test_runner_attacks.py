@@ -49,10 +49,12 @@ def go(self, message, files):
     return {"late": 1}
 
 R.send = lambda channel, answer: None if "late" in answer else real_send(channel, answer)
+taken = []
 
 def softmax(x):
-    runner = mine()
-    runner.answers["go"] = go.__get__(runner)
+    if not taken:
+        taken.append(mine())
+        taken[0].answers["go"] = go.__get__(taken[0])
     return right(x)
 """,
     "H11 the answer comes before the question": """
@@ -69,6 +71,7 @@ def softmax(x):
 """,
     "H7 what it returns lies where the judge's own arrays are": """
 known = {}
+R.Runner._put = lambda self, returned: None
 
 def softmax(x):
     if x.data_ptr() not in known:
@@ -123,12 +126,29 @@ def softmax(x):
     assert check(name, target="cpu").status == "crashed"
 
 
-@pytest.mark.parametrize("how", PYTHON)
-def test_a_runner_that_is_taken_over_gains_nothing(project, how):
+ENDS = {
+    "H7 the work is done while what was returned is copied": "incorrect: elements",
+    "H11 the answer comes first, the work later": "incorrect: not written",
+    "H11 the answer comes before the question": "invalid: a question that nobody asked",
+    "H7 a child of its own computes ahead": "invalid: went on after its call",
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_a_runner_that_is_taken_over_is_found_out(project, how):
     name = attack(project, HEAD + PYTHON[how], python=True, returns=True)
     found = bench(name, target="cpu", budget_s=1.0)
+    verdict, word = ENDS[how].split(": ")
 
-    assert found.verdict != "faster", found
+    assert found.verdict == verdict, found
+    assert word in found.detail
+
+
+def test_h7_an_output_that_needs_no_copy_gains_nothing(project):
+    body = HEAD + PYTHON["H7 what it returns lies where the judge's own arrays are"]
+    found = bench(attack(project, body, python=True, returns=True), target="cpu", budget_s=1.0)
+
+    assert found.verdict in ("slower", "inconclusive"), found
 
 
 LATER = "  static int calls = 0;\n  if (++calls < 8) { honest(x, y, rows, cols); return 0; }\n"
