@@ -151,7 +151,7 @@ def works_ahead(alone: Sequence[Window], windows: Sequence[Window], gap: float) 
     if calls < _MANY_CALLS or not alone:
         return None
     seen = sorted(w.outer_ns - gap - w.told_copy_ns - w.waited_ns for w in alone)
-    one = seen[len(seen) // 4]
+    one = seen[len(seen) // 4] - max(_WAY_NS, _WAY_UNSURE * gap)
     many = statistics.median(_seen_ns(w, gap) for w in windows)
     if one <= _NEARLY_ALL * many:
         return None
