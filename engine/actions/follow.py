@@ -10,14 +10,12 @@ from engine.decide.conditions import compares, said
 from engine.decide.derive import complete
 from engine.decide.gain import as_speedup, combine
 from engine.measure.statistics import Speedup
+from engine.measure.verdicts import CROWDED, HOT
 from engine.model.kernel import Kernel, Variant
 from engine.model.measurement import Bench
 from engine.model.recommendation import Diagnosis, KernelAnswer, PredictedSpeedup
 from engine.model.session import Decision
 from engine.model.triage import Examined, Followed
-
-_DISTURBED = ("threads waited for cores", "the GPU slowed down in nearly all pairs")
-"""How a bench's warnings of a crowded and of a hot machine begin."""
 
 
 class Choice(NamedTuple):
@@ -77,7 +75,7 @@ def disturbed(timed: Bench) -> str | None:
     """Return the warning of a bench that tells nothing because of others, or of heat."""
     if timed.verdict != "inconclusive":
         return None
-    return next((said for said in timed.warnings if said.startswith(_DISTURBED)), None)
+    return next((said for said in timed.warnings if said.startswith((CROWDED, HOT))), None)
 
 
 def _range(timed: Bench | None) -> Speedup | None:

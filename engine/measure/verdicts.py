@@ -29,6 +29,10 @@ from engine.model.measurement import Clocks, Rival
 
 Raw = dict[str, Any]
 
+CROWDED = "threads waited for cores"
+HOT = "the GPU slowed down in nearly all pairs"
+"""How the warnings begin of a machine that was not the candidate's alone, or was too warm."""
+
 _IMPOSSIBLE = 1.2  # above the measured peak by more than its own noise
 _SMALL_US = 10.0
 _SCATTERED = 2.0
@@ -168,7 +172,7 @@ def _of_others(sift: Sifted, speedup: Speedup) -> Iterator[str]:
     if sift.busy or speedup.high > _SCATTERED * speedup.low:
         waited, count = len(sift.cool) - len(sift.calm), len(sift.cool)
         yield (
-            f"threads waited for cores in {waited} of {count} pairs: something else uses this "
+            f"{CROWDED} in {waited} of {count} pairs: something else uses this "
             f"machine, or they are more than its cores; measure again when it is idle"
         )
 
@@ -178,7 +182,7 @@ def _of_heat(sift: Sifted, seen: Clocks | None) -> Iterator[str]:
         return
     why = ", ".join(seen.throttled)
     if sift.hot:
-        yield f"the GPU slowed down in nearly all pairs ({why}); measure again when it is cool"
+        yield f"{HOT} ({why}); measure again when it is cool"
     elif seen.dropped_count:
         yield f"{seen.dropped_count} pairs were dropped: {why}"
 

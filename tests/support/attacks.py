@@ -4,6 +4,7 @@ from pathlib import Path
 
 from broken import RIGHT
 
+from engine.measure.verdicts import CROWDED
 from engine.model.measurement import Bench
 
 HEAD = """\
@@ -150,4 +151,4 @@ def attack(
 
 def said_busy(found: Bench) -> bool:
     """Say whether others used the machine, so that nothing could be decided."""
-    return any("threads waited for cores" in text for text in found.warnings)
+    return any(text.startswith(CROWDED) for text in found.warnings)
