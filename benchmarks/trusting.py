@@ -73,6 +73,7 @@ def main() -> None:
     parser.add_argument("--target", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--verdicts", type=int, default=200)
     parser.add_argument("--processes", type=int, default=5, help="pairs of processes for each row")
+    parser.add_argument("--seconds", type=float, default=1e9, help="end a row early after these")
     options = parser.parse_args()
     if "OMP_WAIT_POLICY" not in os.environ:  # read when torch is loaded, as it is by now
         surroundings = {**os.environ, **threads_env(core_count())}
@@ -99,9 +100,13 @@ def _built(folder: Path, target: str, extra: int) -> str:
 def _row(options: argparse.Namespace, candidate: str, rival: str, slower: int) -> None:
     found: Counter[str] = Counter()
     ratios, widths, took, accused = [], [], [], []
-    for _ in range(options.processes):
-        each = options.verdicts // options.processes
-        for speedup, word, seconds, doubt in _session(options.target, candidate, rival, each):
+    each = options.verdicts // options.processes
+    last = time.monotonic() + options.seconds
+    for number in range(options.processes):
+        share = time.monotonic() + (last - time.monotonic()) / (options.processes - number)
+        for speedup, word, seconds, doubt in _session(
+            options.target, candidate, rival, each, share
+        ):
             found[word] += 1
             accused += [doubt] if doubt else []
             ratios.append(speedup.point)
@@ -114,8 +119,8 @@ def _row(options: argparse.Namespace, candidate: str, rival: str, slower: int) -
         print(f"  accused: {doubt}")
 
 
-def _session(target: str, candidate: str, rival: str, count: int) -> list[Any]:
-    """Return speedups of one pair of processes, each from its own windows."""
+def _session(target: str, candidate: str, rival: str, count: int, last: float) -> list[Any]:
+    """Return speedups of one pair of processes, each from its own windows, until a time."""
     size = SIZES[target]
     array = {"shape": [size], "dtype": "float32"}
     case = {
@@ -141,7 +146,10 @@ def _session(target: str, candidate: str, rival: str, count: int) -> list[Any]:
             sides = [Side(partner, stage, draw) for partner in partners]
             for side in sides:
                 side.plan(SLOTS[target] - 1, graph=target == "cuda")
-            return [_compared(sides) for _ in range(count)]
+            found = [_compared(sides)]
+            while len(found) < count and time.monotonic() < last:
+                found.append(_compared(sides))
+            return found
         finally:
             for partner in partners:
                 partner.close()

@@ -90,11 +90,14 @@ def _close_files(policy: Policy) -> None:
     use = AccessFs.READ_FILE | AccessFs.WRITE_FILE | AccessFs.IOCTL_DEV
     try:
         rules = Landlock(strict=False).allow_read("/").allow_execute("/")
-        rules = rules.allow_read_write(policy["folder"], *policy["writable"])
+        own = (policy["folder"], *policy["writable"])
+        rules = rules.allow_read_write(*own)
+        # Triton builds in a folder beside the one that it then renames its file into.
+        rules = rules.add_path_rule(*own, access=AccessFs.REFER)
         rules = rules.add_path_rule(*(d for d in devices if d.exists()), access=use)
         # The CUDA driver names its threads there, and does not start when it cannot.
-        own = AccessFs.WRITE_FILE | AccessFs.TRUNCATE
-        rules = rules.add_path_rule(f"/proc/{os.getpid()}", access=own)
+        naming = AccessFs.WRITE_FILE | AccessFs.TRUNCATE
+        rules = rules.add_path_rule(f"/proc/{os.getpid()}", access=naming)
         rules.apply()
     except LandlockError as error:
         raise OSError(errno.EOPNOTSUPP, str(error)) from error

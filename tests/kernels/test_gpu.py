@@ -69,7 +69,7 @@ def test_an_illegal_address_is_a_crash_with_a_cure(project):
     found = check("broken", "naive", "cuda")
 
     assert found.status == "crashed"
-    assert "compute-sanitizer" in found.cure
+    assert "--sanitize" in found.cure
 
 
 def test_a_cuda_error_in_the_source_names_the_line(project):

@@ -98,3 +98,34 @@ def test_a_runner_may_send_signals_to_itself_alone():
 
     assert end.stdout.split() == ["refused", "refused"], end.stderr
     assert end.returncode == -signal.SIGTERM
+
+
+RENAMES = """
+import os, pathlib, runpy, sys
+confine, own, other = runpy.run_path(sys.argv[1]), *map(pathlib.Path, sys.argv[2:])
+(own / "below").mkdir()
+(own / "below" / "made").write_text("x")
+confine["_close_files"]({"folder": str(own), "writable": []})
+os.replace(own / "below" / "made", own / "kept")
+print("renamed", flush=True)
+for source, target in ((own / "kept", other / "kept"), (other / "alien", own / "alien")):
+    try:
+        os.link(source, target)
+    except OSError:
+        print("refused", flush=True)
+"""
+
+
+def test_a_runner_renames_between_its_own_folders_and_no_others(tmp_path):
+    """Triton's cache builds in one folder and renames into another."""
+    if "landlock" not in walls.available()[0]:
+        pytest.skip("this kernel has no Landlock")
+    own, other = tmp_path / "own", tmp_path / "other"
+    own.mkdir()
+    other.mkdir()
+    (other / "alien").write_text("x")
+    file = str(Path(walls.__file__).with_name("confine.py"))
+    argv = [sys.executable, "-c", RENAMES, file, str(own), str(other)]
+    end = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+
+    assert end.stdout.split() == ["renamed", "refused", "refused"], end.stderr

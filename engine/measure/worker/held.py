@@ -7,11 +7,11 @@ import signal
 import subprocess
 import time
 
-from engine.measure.worker.family import cores_of, put_back, ran_ns, status_of
+from engine.measure.worker.family import cores_of, put_back, ran_ns, settle, status_of
 
 _PATIENCE_S = 5.0
 _LOOK_S = 2e-5
-_STOPPING_NS = 100_000  # the last thread says that it stops before it does
+_STOPPING_NS = 100_000  # where ``settle`` may not look: the last thread stops after it says so
 
 
 class Held:
@@ -37,7 +37,7 @@ class Held:
             self._process.send_signal(signal.SIGSTOP)
 
     def pause(self) -> None:
-        """Stop it, and return once it stands; ``stood`` says whether it does.
+        """Stop it, and return once it stands; ``moved`` says whether it did not stay so.
 
         It is not reaped if it has ended.
         """
@@ -46,17 +46,21 @@ class Held:
         how = os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG
         while os.waitid(os.P_PID, self._process.pid, how) is None and time.monotonic() < end:
             time.sleep(_LOOK_S)
+        settle(self._process.pid)
         self._cores = cores_of(self._process.pid)
         self._ran_ns = ran_ns(self._process.pid)
 
-    def stood(self) -> bool:
-        """Return whether it has stood all the time, which a timer of its own can end.
+    def moved(self) -> str | None:
+        """Say how it did not stand all the time, which a timer of its own can bring about.
 
         Its threads get the cores back that they had, should somebody have sent them to others.
         """
         put_back(self._cores)
-        stands = status_of(self._process.pid).get("State", "T")[0] in "TZ"
-        return stands and ran_ns(self._process.pid) <= self._ran_ns + _STOPPING_NS
+        state = status_of(self._process.pid).get("State", "T")
+        if state[0] not in "TZ":
+            return f"its state was {state}"
+        more = ran_ns(self._process.pid) - self._ran_ns
+        return f"it ran {more / 1e6:.2g} ms" if more > _STOPPING_NS else None
 
     def go_on(self) -> None:
         """Let it go on."""

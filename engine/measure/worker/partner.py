@@ -208,8 +208,9 @@ class Partner:
         Raises:
             RunnerLost: It has not.
         """
-        if not self._held.stood():
-            self._kill("crashed", "it did not stay stopped while it was to wait")
+        moved = self._held.moved()
+        if moved:
+            self._kill("crashed", f"it did not stay stopped while it was to wait: {moved}")
         self._inspected = True
 
     def _resume(self) -> None:
