@@ -90,7 +90,7 @@ def examine(place: Workplace, workload: str, steps: Steps) -> Examined:
     if steps.failed:
         return seen
     timed = steps.run(
-        "bench", name, lambda: settled(kernels.bench_here(place, built, workload)), _bench
+        "bench", name, lambda: settled(kernels.bench_here(place, built, workload)), bench_said
     )
     seen = seen.model_copy(update={"bench": timed})
     if steps.failed:
@@ -133,7 +133,8 @@ def _check(right: Check) -> Said:
     return Said("ok" if right.status == "correct" else "failure", check_line(right), right.cure)
 
 
-def _bench(timed: Bench) -> Said:
+def bench_said(timed: Bench) -> Said:
+    """Say how a bench went."""
     warned = disturbed(timed)
     notes = [warning for warning in timed.warnings if warning != warned]
     found = "; ".join([bench_line(timed), *notes])

@@ -47,18 +47,25 @@ def _answered(matches: list[Diagnosis], variant: Variant) -> tuple[tuple[Diagnos
     return tuple(found)
 
 
-def compare(before: Examined, after: Examined, choice: Choice) -> Followed | None:
+def compare(
+    before: Examined, after: Examined, choice: Choice, duel: Bench | None = None
+) -> Followed | None:
     """Return what the change was predicted to give, and what it gave.
 
     The ratio of two speedups next to the same baseline is free of what changed on the machine in
     between; its interval is the widest that both intervals allow. Next to two baselines it would
-    be the ratio of nothing, so there is none. None for a variant that got no valid time.
+    be the ratio of nothing, so there is none without a ``duel``, in which the one was timed next to
+    the other. None for a variant that got no valid time.
     """
     old, new = _range(before.bench), _range(after.bench)
     if not (old and new and before.bench and after.bench):
         return None
     unmeasured = _apart(before.bench, after.bench)
     point, low, high = new.point / old.point, new.low / old.high, new.high / old.low
+    direct = _range(duel)
+    if duel and direct:
+        unmeasured = disturbed(duel)
+        point, low, high = direct
     return Followed(
         before=before.variant,
         after=after.variant,
@@ -69,6 +76,14 @@ def compare(before: Examined, after: Examined, choice: Choice) -> Followed | Non
         confirmed=None if unmeasured else low > 1,
         unmeasured=unmeasured,
     )
+
+
+def comparable(before: Examined, after: Examined) -> bool:
+    """Return whether two benches that tell something were taken in the same way."""
+    old, new = before.bench, after.bench
+    if not (old and new and _range(old) and _range(new)) or disturbed(old) or disturbed(new):
+        return True
+    return _apart(old, new) is None
 
 
 def disturbed(timed: Bench) -> str | None:

@@ -168,6 +168,18 @@ def bench_here(
     )
 
 
+def duel_here(place: Workplace, built: Build, workload: str, incumbent: Incumbent) -> Bench:
+    """Time a variant next to another one alone: how many times faster is it?"""
+    return time_variant(
+        place.subject,
+        built,
+        machine_peaks(place.subject.machine),
+        workload=workload,
+        incumbent=incumbent,
+        alone=True,
+    )
+
+
 def profile_here(place: Workplace, built: Build, timed: Bench) -> Profile:
     """Explain in a place that was prepared."""
     records = place.project / ".kb" / "profiles"

@@ -6,18 +6,21 @@ import time
 from datetime import UTC, datetime
 from typing import Literal
 
-from engine.actions.examine import Report, Said, Steps, examine
-from engine.actions.follow import Choice, choose, compare, decisions
+from engine.actions.examine import Report, Said, Steps, bench_said, examine
+from engine.actions.follow import Choice, choose, comparable, compare, decisions
+from engine.actions.kernels import duel_here, untimed
 from engine.actions.workplace import (
     Workplace,
     environment_for,
     project,
     workload_of,
 )
+from engine.errors import KbError
 from engine.loading.kernels import load_kernel, variant_of
 from engine.measure.environment import Wanted
 from engine.measure.subject import Subject
-from engine.model.measurement import Environment
+from engine.model.kernel import Variant
+from engine.model.measurement import Bench, Build, Environment
 from engine.model.session import Decision, Entry, Step
 from engine.model.triage import Examined, Followed, Triage
 from engine.record.sessions import append, session_id
@@ -63,8 +66,15 @@ def triage(
         return _report(kernel, found, steps, started)
     chosen = variant_of(source.kernel, found.target, variant)
     place = Workplace(Subject(source, chosen, found.machine), project())
-    examined, choice = _loop(place, workload_of(source.kernel, found.target, workload), steps)
-    followed = compare(examined[0], examined[-1], choice) if choice else None
+    name = workload_of(source.kernel, found.target, workload)
+    examined, choice = _loop(place, name, steps)
+    followed = None
+    if choice:
+        first, last = examined[0], examined[-1]
+        duel = None
+        if not comparable(first, last):
+            duel = _duel(place, choice.variant, (first.build, last.build), name, steps)
+        followed = compare(first, last, choice, duel)
     return _report(kernel, found, steps, started, examined, followed, choice)
 
 
@@ -80,6 +90,28 @@ def _loop(
     if choice is None:
         return (first,), None
     return (first, examine(place.with_variant(choice.variant), workload, steps)), choice
+
+
+def _duel(
+    place: Workplace,
+    variant: Variant,
+    builds: tuple[Build | None, Build | None],
+    workload: str,
+    steps: Steps,
+) -> Bench | None:
+    """Time the variant that was followed next to the one that it improves on."""
+    before, after = builds
+    if before is None or after is None:
+        return None
+    mine = place.with_variant(variant)
+
+    def timed() -> Bench:
+        try:
+            return duel_here(mine, after, workload, (place.subject, before))
+        except KbError as error:  # what was found before is still to be recorded
+            return untimed(mine, workload, "invalid", str(error), None, 0.0)
+
+    return steps.run("compare", variant.id, timed, bench_said)
 
 
 def _environment(found: Environment) -> Said:

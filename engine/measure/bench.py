@@ -45,6 +45,7 @@ def bench(
     timeout_s: float = TIMEOUT_S,
     budget_s: float = BUDGET_S,
     incumbent: Incumbent | None = None,
+    alone: bool = False,
 ) -> Bench:
     """Time a built variant against the fastest of its rivals.
 
@@ -59,12 +60,13 @@ def bench(
         timeout_s: For everything.
         budget_s: How long to take pairs of windows.
         incumbent: One more rival; right, or it is none.
+        alone: Make the incumbent the only one.
 
     Raises:
         KbError: The baselines did not last, or took all the time.
     """
     started = time.monotonic()
-    job = _job(subject, built, workload, budget_s, incumbent)
+    job = _job(subject, built, workload, budget_s, incumbent, alone=alone)
     env = threads_env(subject.machine.core_count)
     with scratch_folder() as folder, watched(subject.machine.target) as watch:
         ran = run_job(job, folder, timeout_s=timeout_s, env=env)
@@ -119,11 +121,13 @@ def _job(
     workload: str,
     budget_s: float,
     incumbent: Incumbent | None,
+    *,
+    alone: bool,
 ) -> Job:
     source, target = subject.source, subject.variant.target
     candidate = candidate_job(subject, built)
     returning = returns(candidate["what"])
-    partners = {"candidate": candidate, **rival_jobs(subject, returning)}
+    partners = {"candidate": candidate, **({} if alone else rival_jobs(subject, returning))}
     if incumbent:
         partners[f"variant {incumbent[0].variant.id}"] = candidate_job(*incumbent)
     return {

@@ -6,6 +6,7 @@ from broken import make
 
 from engine.actions.building import build_here
 from engine.actions.kernels import bench, bench_here, check
+from engine.actions.triage import triage
 from engine.actions.workplace import prepare
 from engine.errors import BadValueError, KbError
 
@@ -134,6 +135,17 @@ def test_a_variant_is_compared_with_another_one(project):
 
     assert found.verdict not in ("incorrect", "invalid")
     assert {"torch", "variant vectorized"} <= {rival.name for rival in found.rivals}
+
+
+def test_a_fix_is_timed_next_to_what_it_fixes_where_their_benches_differ(project, monkeypatch):
+    monkeypatch.setattr("engine.actions.triage.comparable", lambda *_: False)
+    found = triage("row_softmax", target="cpu", workload="small")
+    (step,) = [step for step in found.steps if step.name == "compare"]
+
+    assert step.variant == "vectorized"
+    assert "variant naive" in step.found
+    assert (found.followed.measured is None) == (step.status == "warning")
+    assert found.steps[-1] == step
 
 
 def test_nothing_is_compared_with_a_variant_that_is_wrong(project):

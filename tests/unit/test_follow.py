@@ -3,7 +3,7 @@
 import pytest
 
 from engine.actions.examine import settled
-from engine.actions.follow import Choice, compare, disturbed
+from engine.actions.follow import Choice, comparable, compare, disturbed
 from engine.cli.screen import triage_end
 from engine.measure.statistics import Speedup
 from engine.measure.verdicts import _of_heat, _of_others
@@ -65,6 +65,40 @@ def test_benches_next_to_different_clocks_are_not_divided(more, words):
 
     assert (found.measured, found.interval, found.confirmed) == (None, None, None)
     assert found.unmeasured == words
+
+
+def test_a_duel_says_what_two_benches_cannot():
+    after = seen("fast", 2.0, (1.8, 2.4), "faster", baseline="torch.compile")
+    duel = seen("fast", 3.9, (3.8, 4.0), "faster", baseline="variant slow").bench
+    found = compare(SLOW, after, CHOICE, duel)
+
+    assert not comparable(SLOW, after)
+    assert (found.measured, found.interval) == (3.9, (3.8, 4.0))
+    assert found.confirmed is True
+    assert found.unmeasured is None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"verdict": "invalid"}, "slow was timed next to torch, fast next to torch.compile"),
+        ({"verdict": "inconclusive", "warnings": (CROWDED,)}, CROWDED),
+    ],
+)
+def test_a_duel_that_tells_nothing_leaves_it_unmeasured(change, words):
+    after = seen("fast", 2.0, (1.8, 2.4), "faster", baseline="torch.compile")
+    duel = seen("fast", 3.9, (3.8, 4.0), "faster").bench.model_copy(update=change)
+    found = compare(SLOW, after, CHOICE, duel)
+
+    assert (found.measured, found.confirmed) == (None, None)
+    assert found.unmeasured == words
+
+
+def test_there_is_no_duel_after_a_disturbed_bench():
+    told = {"verdict": "inconclusive", "warnings": (CROWDED,), "baseline": "torch.compile"}
+    bench = SLOW.bench.model_copy(update=told)
+
+    assert comparable(SLOW.model_copy(update={"bench": bench}), SLOW)
 
 
 @pytest.mark.parametrize("warning", [CROWDED, HOT])
