@@ -24,6 +24,12 @@ def quantized(a, b):
     return torch.round((a + b) * 127 / (a + b).abs().amax(-1, keepdim=True)).to(torch.int8)
 
 
+def hungry(a, b):
+    if a.dtype == torch.float64:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+    return dot(a, b)
+
+
 def large(a, b):
     return (a * 1000).to(torch.int64) + 2**60
 """
@@ -70,6 +76,15 @@ def serial(a, b):
 def shortened(a):
     """Round to the ten bits of TF32."""
     return ((a.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+
+
+def test_where_memory_forbids_fp64_the_oracle_is_fp32(expected):
+    a, b = drawn(64, 0)
+    found = expected(a, b, "hungry", [64])
+
+    assert found.dtype == torch.float32
+    assert found.compare([serial(a, b)])["correct"]
+    assert not found.compare([serial(shortened(a), shortened(b))])["correct"]
 
 
 @pytest.mark.parametrize(("rows", "count"), [(1, 150), (3, 60), (64, 15)])

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from engine.measure.worker.memory import give_back
 from engine.measure.worker.task import Task, Tensors
 
 Job = dict[str, Any]
@@ -43,13 +44,33 @@ class Expected:
     def __init__(self, task: Task, inputs: Tensors, tolerances: Job) -> None:
         self._task, self._inputs = task, inputs
         self.dtype: torch.dtype | None = oracle_dtype(task)
+        self._want: Tensors = []
+        try:
+            self._compute(tolerances)
+        except torch.OutOfMemoryError:
+            if self.dtype != torch.float64:
+                raise
+            self.dtype = torch.float32
+        else:
+            return
+        # Outside of the handler, which holds on to every array of the try that failed.
+        self._want = []
+        give_back()
+        self._compute(tolerances)
+
+    def _compute(self, tolerances: Job) -> None:
+        task, inputs = self._task, self._inputs
         near = task.right(inputs, None)
         try:
             self._want = task.right(inputs, self.dtype)
+        except torch.OutOfMemoryError:
+            raise
         except RuntimeError:
             # It makes tensors of its own type inside, which meet wider ones: as it stands, then.
             self.dtype, self._want = None, near
-        self._near = [one if not one.is_floating_point() else None for one in near]
+        self._near: list[torch.Tensor | None] = [
+            one if not one.is_floating_point() else None for one in near
+        ]
         self._limits = [
             limits(spec["dtype"], want, one, tolerances.get(spec["dtype"]), moved)
             for spec, want, one, moved in zip(
@@ -70,7 +91,7 @@ class Expected:
         if given or many or self.dtype is None:
             return most
         for seed in range(_NUDGES):
-            made = self._task.right(_nudged(self._inputs, seed), self.dtype)
+            made = self._task.right(_nudged(self._inputs, seed, self.dtype), self.dtype)
             for at, (one, want) in enumerate(zip(made, self._want, strict=True)):
                 if want.is_floating_point() and want.numel():
                     far = (one - want).abs()
@@ -164,16 +185,17 @@ def _whole_limits(want: torch.Tensor, near: torch.Tensor, given: Job | None) -> 
     return {"atol": -1.0, "rtol": 0.0, "matched_ratio": 1.0 - share, "max_error": own, "own": own}
 
 
-def _nudged(inputs: Tensors, seed: int) -> Tensors:
+def _nudged(inputs: Tensors, seed: int, dtype: torch.dtype) -> Tensors:
     """Return inputs of which each value is one unit in its last place larger or smaller."""
     found = []
     for at, tensor in enumerate(inputs):
         if tensor.is_floating_point():
             draw = torch.Generator(device=tensor.device).manual_seed(_NUDGES * at + seed)
-            up = torch.rand(tensor.shape, generator=draw, device=tensor.device) < 0.5
+            up = torch.empty(tensor.shape, dtype=torch.bool, device=tensor.device)
+            up.bernoulli_(0.5, generator=draw)
             unit = torch.finfo(tensor.dtype).eps
-            wide = tensor.to(torch.float64)
-            tensor = torch.where(up, wide * (1 + unit), wide * (1 - unit))
+            more, less = (up.new_tensor(1 + by, dtype=dtype) for by in (unit, -unit))
+            tensor = torch.where(up, more, less).mul_(tensor)
         found.append(tensor)
     return found
 
