@@ -21,6 +21,7 @@ _CALLS = 3
 _TIMELINE_CALLS = 20
 _LAUNCH_MATTERS = 1.3
 _MOST_STAGES = 3
+_FLOATS = ("float64", "float32", "float16", "bfloat16")
 
 Deeper = Callable[[Mapping[str, float]], Sequence[RawName]]
 """What to collect next, given what is known; nothing ends the profile."""
@@ -96,19 +97,29 @@ def _from_gpu(
 
 def _job(subject: Subject, built: Build, workload: str) -> Job:
     source, what = subject.source, code_of(subject, built)
-    # Without torch where it can be, because ncu starts the process anew for each stage. Not where
-    # there are integers: indices out of a short tile would all lie in the cache.
-    whole = any("int" in one.dtype for one in source.kernel.inputs)
+    case = case_of(source, workload, source.kernel.workloads[workload])
+    reference = reference_of(source)
+    # Without torch where it can be, because ncu starts the process anew for each stage.
+    drawn = reference["kind"] == "python" and not reference["inputs"]
+    drawn = drawn and all("value" in one or _drawn_alike(one) for one in case["inputs"])
     # Without names of kernels ncu goes by a range, which only torch can mark.
-    light = what["kind"] == "c" and bool(subject.variant.kernels) and not whole
+    light = what["kind"] == "c" and bool(subject.variant.kernels) and drawn
     return {
         "mode": "light" if light else "repeat",
         "target": "cuda",
-        "reference": reference_of(source),
+        "reference": reference,
         "what": what,
-        "cases": [case_of(source, workload, source.kernel.workloads[workload])],
+        "cases": [case],
         "times": _CALLS,
     }
+
+
+def _drawn_alike(array: Job) -> bool:
+    """Return whether the worker without torch draws an input as the one with torch does."""
+    if array["fill"] == "integers":
+        below = int(array["scale"])
+        return "int" in array["dtype"] and below & (below - 1) == 0
+    return array["dtype"] in _FLOATS or array["fill"] == "zeros"
 
 
 def _keep(records: Path, subject: Subject, stage: int, page: str) -> str:

@@ -9,14 +9,16 @@ import ctypes
 import math
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 Job = dict[str, Any]
 
 _TILE = 1 << 16
-_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2}
+_PART = 1 << 24
+_INTEGERS = {"int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1}
+_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, **_INTEGERS}
 _COPY = b"""
 .version 7.0
 .target sm_70
@@ -58,21 +60,25 @@ class Driver:
         if code:
             raise RuntimeError(f"CUDA error {code}")
 
-    def array(self, size: int, tile: bytes) -> int:
-        """Return the address of ``size`` new bytes, filled with a tile over and over."""
+    def array(self, size: int, parts: Iterable[bytes]) -> int:
+        """Return the address of ``size`` new bytes, filled with some parts over and over."""
         pointer = ctypes.c_uint64()
         self.check(self._lib.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(max(1, size))))
-        done = min(size, len(tile))
+        done = 0
         at = pointer.value
-        self.check(self._lib.cuMemcpyHtoD_v2(ctypes.c_uint64(at), tile, ctypes.c_size_t(done)))
+        for part in parts:
+            more = min(size - done, len(part))
+            goal = ctypes.c_uint64(at + done)
+            self.check(self._lib.cuMemcpyHtoD_v2(goal, part, ctypes.c_size_t(more)))
+            done += more
         while done < size:
-            part = min(done, size - done)
+            more = min(done, size - done)
             self.check(
                 self._lib.cuMemcpyDtoD_v2(
-                    ctypes.c_uint64(at + done), ctypes.c_uint64(at), ctypes.c_size_t(part)
+                    ctypes.c_uint64(at + done), ctypes.c_uint64(at), ctypes.c_size_t(more)
                 )
             )
-            done += part
+            done += more
         return at
 
     def free(self, pointer: int) -> None:
@@ -104,14 +110,16 @@ def repeat(job: Job, _folder: Path) -> Job:
     for case in job["cases"]:
         arrays: list[int] = []
         arguments: list[Any] = []
-        for spec in (*case["inputs"], *case["outputs"]):
+        named = {spec["name"]: spec for spec in case["inputs"]}
+        for given in (*case["inputs"], *case["outputs"]):
+            spec = named.get(given.get("starts_as"), given)
             one = spec.get("value")
             if one is not None:
                 number = ctypes.c_double(one) if isinstance(one, float) else ctypes.c_int64(one)
                 arguments.append(number)
                 continue
             size = math.prod(spec["shape"]) * _BYTES.get(spec["dtype"], 1)
-            arrays.append(driver.array(size, _tile(spec)))
+            arrays.append(driver.array(size, values(spec, size)))
             arguments.append(ctypes.c_void_p(arrays[-1]))
         arguments += [ctypes.c_int64(size) for size in case["axes"]]
         for _ in range(job["times"]):
@@ -125,19 +133,36 @@ def repeat(job: Job, _folder: Path) -> Job:
 def traffic(job: Job, _folder: Path) -> Job:
     """Launch the kernel of known traffic, twice: ``{"bytes": n}`` are read, and as many written."""
     driver = Driver()
-    source, goal = (driver.array(job["bytes"], bytes(range(256)) * 256) for _ in range(2))
+    source, goal = (driver.array(job["bytes"], [bytes(range(256)) * 256]) for _ in range(2))
     for _ in range(2):
         driver.copy(source, goal, job["bytes"])
     return {"bytes": job["bytes"]}
 
 
+def values(spec: Job, size: int) -> Iterator[bytes]:
+    """Yield values as ``engine.measure.worker.task`` would draw them.
+
+    Of floats these are fewer than there are: they can be repeated. Indices cannot. Out of a short
+    tile they would all lie in the cache.
+    """
+    if spec.get("fill") == "integers":
+        yield from _indices(int(spec["scale"]), _BYTES[spec["dtype"]], size)
+    else:
+        yield _tile(spec)
+
+
+def _indices(below: int, width: int, size: int) -> Iterator[bytes]:
+    """Yield integers below a power of two, a part at a time."""
+    draw = random.Random(1)
+    for done in range(0, size, _PART):
+        more = min(_PART, size - done)
+        mask = int.from_bytes((below - 1).to_bytes(width, "little") * (more // width), "little")
+        yield (draw.getrandbits(8 * more) & mask).to_bytes(more, "little")
+
+
 def _tile(spec: Job) -> bytes:
-    """Return values as ``engine.measure.worker.task`` would draw them, fewer of them."""
     draw = random.Random(1)
     fill, scale, dtype = spec.get("fill", "zeros"), spec.get("scale", 1.0), spec["dtype"]
-    if fill == "integers":
-        code = {"int64": "q", "int32": "i", "int16": "h"}.get(dtype, "B")
-        return struct.pack(f"{_TILE}{code}", *(draw.randrange(int(scale)) for _ in range(_TILE)))
     drawn: dict[str, Callable[[], float]] = {
         "normal": lambda: draw.gauss(0.0, scale),
         "uniform": lambda: draw.random() * scale,
