@@ -5,7 +5,7 @@
 // work: algorithm 16 B per element of q and 4 dim FLOP per score; here each score is computed three times, two loads of 4 B per multiply-add, q and o uncoalesced, o read and written once per key
 // roof: FP32 FMA units for the algorithm; this variant is held far below them by uncoalesced sectors and by too few threads
 // tolerance: float32 atol 2.0e-6 rtol 1.0e-5 matched_ratio 1.0 max_error 1.0e-5
-// measured: not yet
+// measured: 30.10 ms at large, session 2026-11-21-attention
 #include <cuda_runtime.h>
 
 #include <algorithm>

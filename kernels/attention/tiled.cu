@@ -5,7 +5,7 @@
 // work: algorithm 16 B per element of q and 4 dim FLOP per score; here each score is computed once, dim padded to 64 or 128, k and v read once per 64 queries, one exp2f per score
 // roof: FP32 FMA units where seq / 4 FLOP/B lies right of the ridge: from seq 80 on h100-sxm (20 FLOP/B), from seq 424 on l40s (106 FLOP/B), whose ridge is the farthest of the GPUs known here
 // tolerance: float32 atol 2.0e-6 rtol 1.0e-5 matched_ratio 1.0 max_error 1.0e-5
-// measured: not yet
+// measured: 147 us at large, session 2026-11-21-attention
 #include <cuda_runtime.h>
 
 #include <cmath>
