@@ -10,7 +10,7 @@ from engine.decide.conditions import compares, said
 from engine.decide.derive import complete
 from engine.decide.gain import as_speedup, combine
 from engine.measure.statistics import Speedup
-from engine.measure.verdicts import CROWDED, HOT
+from engine.measure.verdicts import CROWDED, HOT, SHARED
 from engine.model.kernel import Kernel, Variant
 from engine.model.measurement import Bench
 from engine.model.recommendation import Diagnosis, KernelAnswer, PredictedSpeedup
@@ -90,7 +90,7 @@ def disturbed(timed: Bench) -> str | None:
     """Return the warning of a bench that tells nothing because of others, or of heat."""
     if timed.verdict != "inconclusive":
         return None
-    return next((said for said in timed.warnings if said.startswith((CROWDED, HOT))), None)
+    return next((said for said in timed.warnings if said.startswith((CROWDED, HOT, SHARED))), None)
 
 
 def _range(timed: Bench | None) -> Speedup | None:

@@ -19,8 +19,7 @@ from engine.errors import KbError
 from engine.loading.kernels import load_kernel, variant_of
 from engine.measure.environment import Wanted
 from engine.measure.subject import Subject
-from engine.model.kernel import Variant
-from engine.model.measurement import Bench, Build, Environment
+from engine.model.measurement import Bench, Environment
 from engine.model.session import Decision, Entry, Step
 from engine.model.triage import Examined, Followed, Triage
 from engine.record.sessions import append, session_id
@@ -68,13 +67,7 @@ def triage(
     place = Workplace(Subject(source, chosen, found.machine), project())
     name = workload_of(source.kernel, found.target, workload)
     examined, choice = _loop(place, name, steps)
-    followed = None
-    if choice:
-        first, last = examined[0], examined[-1]
-        duel = None
-        if not comparable(first, last):
-            duel = _duel(place, choice.variant, (first.build, last.build), name, steps)
-        followed = compare(first, last, choice, duel)
+    followed = _followed(place, examined, choice, name, steps) if choice else None
     return _report(kernel, found, steps, started, examined, followed, choice)
 
 
@@ -92,26 +85,24 @@ def _loop(
     return (first, examine(place.with_variant(choice.variant), workload, steps)), choice
 
 
-def _duel(
-    place: Workplace,
-    variant: Variant,
-    builds: tuple[Build | None, Build | None],
-    workload: str,
-    steps: Steps,
-) -> Bench | None:
-    """Time the variant that was followed next to the one that it improves on."""
-    before, after = builds
-    if before is None or after is None:
-        return None
-    mine = place.with_variant(variant)
+def _followed(
+    place: Workplace, examined: tuple[Examined, ...], choice: Choice, workload: str, steps: Steps
+) -> Followed | None:
+    """Say what the change gave, if need be by timing the one next to the other."""
+    before, after = examined[0], examined[-1]
+    old, new = before.build, after.build
+    if comparable(before, after) or old is None or new is None:
+        return compare(before, after, choice)
+    mine = place.with_variant(choice.variant)
 
-    def timed() -> Bench:
+    def duel() -> Bench:
         try:
-            return duel_here(mine, after, workload, (place.subject, before))
+            return duel_here(mine, new, workload, (place.subject, old))
         except KbError as error:  # what was found before is still to be recorded
             return untimed(mine, workload, "invalid", str(error), None, 0.0)
 
-    return steps.run("compare", variant.id, timed, bench_said)
+    timed = steps.run("compare", choice.variant.id, duel, bench_said)
+    return compare(before, after, choice, timed)
 
 
 def _environment(found: Environment) -> Said:

@@ -30,6 +30,7 @@ from engine.model.measurement import Clocks, Rival
 Raw = dict[str, Any]
 
 CROWDED = "threads waited for cores"
+SHARED = "the GPU had other work while all processes stood still"
 HOT = "the GPU slowed down in nearly all pairs"
 """How the warnings begin of a machine that was not the candidate's alone, or was too warm."""
 
@@ -87,7 +88,8 @@ def _sift(raw: Raw, watch: Watch) -> Sifted:
     ]
     if raw["copy_ns"] is not None:
         pairs = returned(pairs, raw["copy_ns"])
-    return sifted(pairs, [pair for pair in pairs if not alarmed(watch.samples, *_span(pair))])
+    cool = [pair for pair in pairs if not alarmed(watch.samples, *_span(pair))]
+    return sifted(pairs, cool, raw["quiet_ns"])
 
 
 def _clocks(sift: Sifted, watch: Watch) -> Clocks | None:
@@ -169,8 +171,13 @@ def _rivals(raw: Raw) -> tuple[Rival, ...]:
 
 
 def _of_others(sift: Sifted, speedup: Speedup) -> Iterator[str]:
-    if sift.busy or speedup.high > _SCATTERED * speedup.low:
-        waited, count = len(sift.cool) - len(sift.calm), len(sift.cool)
+    waited, count = len(sift.cool) - len(sift.calm), len(sift.cool)
+    if sift.busy and 2 * sift.shared_count > waited:
+        yield (
+            f"{SHARED}, in {sift.shared_count} of {count} pairs: something else uses it, or the "
+            f"candidate left work behind; measure again when nothing does"
+        )
+    elif sift.busy or speedup.high > _SCATTERED * speedup.low:
         yield (
             f"{CROWDED} in {waited} of {count} pairs: something else uses this "
             f"machine, or they are more than its cores; measure again when it is idle"

@@ -25,6 +25,8 @@ _CROWDED = 0.25
 _FEWEST_LEFT = 5
 _MANY_CALLS = 8
 _NEARLY_ALL = 0.5
+_SHARED = 2.0
+_SHARED_NS = 1e5
 _WAKING_NS = 5e5  # an idle machine: 0.15 ms, over the threads of one window
 
 
@@ -39,6 +41,8 @@ class Window(NamedTuple):
     copy_ns: float = 0.0
     """For copies of what was returned, which is no work of the kernel; by the runner's clock."""
     waited_ns: float = 0.0
+    quiet_ns: float = 0.0
+    """For reading a known amount on the GPU just before, while all processes stood still."""
     told_copy_ns: float = 0.0
     """The same by the candidate's own account, where ``copy_ns`` is what the rival took."""
 
@@ -52,12 +56,26 @@ def crowded(window: Window) -> bool:
     return window.waited_ns > _WAKING_NS + _CROWDED * window.outer_ns
 
 
+def shared(window: Window, quiet_ns: float) -> bool:
+    """Say whether the GPU had other work when nobody should have had any.
+
+    Contexts take turns of a millisecond or more; what else can delay a short reading is less.
+
+    Args:
+        window: The one that followed.
+        quiet_ns: For the same reading before the candidate was loaded; 0 where that is not known.
+    """
+    return quiet_ns > 0 and window.quiet_ns > _SHARED * quiet_ns + _SHARED_NS
+
+
 class Sifted(NamedTuple):
     """Pairs, and those in which nothing slowed one side down: heat, or somebody else."""
 
     pairs: Sequence[Pair]
     cool: Sequence[Pair]
     calm: Sequence[Pair]
+    shared_count: int = 0
+    """Cool pairs in which the GPU had other work."""
 
     @property
     def hot(self) -> bool:
@@ -75,9 +93,11 @@ class Sifted(NamedTuple):
         return self.pairs if self.hot else self.cool if self.busy else self.calm
 
 
-def sifted(pairs: Sequence[Pair], cool: Sequence[Pair]) -> Sifted:
-    """Tell the calm pairs among the cool ones."""
-    return Sifted(pairs, cool, [pair for pair in cool if not any(map(crowded, pair))])
+def sifted(pairs: Sequence[Pair], cool: Sequence[Pair], quiet_ns: float = 0.0) -> Sifted:
+    """Tell the calm pairs among the cool ones; ``quiet_ns`` as in ``shared``."""
+    alone = [pair for pair in cool if not any(shared(one, quiet_ns) for one in pair)]
+    calm = [pair for pair in alone if not any(map(crowded, pair))]
+    return Sifted(pairs, cool, calm, len(cool) - len(alone))
 
 
 def way(kept: Sequence[Pair]) -> float:

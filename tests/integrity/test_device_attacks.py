@@ -82,6 +82,36 @@ def test_what_is_wrong_from_the_start_is_not_timed(project, how):
     assert found.status == "incorrect", found
 
 
+SPINS = """
+  static bool once = [] {
+    cudaStreamCreateWithFlags(&aside, cudaStreamNonBlocking);
+    std::thread([] {
+      for (;; usleep(200000)) spin<<<1, 1, 0, aside>>>(300000000);
+    }).detach();
+    return true;
+  }();
+  (void)once;
+  honest(x, y, rows, cols, stream);
+"""
+SPIN = """
+static cudaStream_t aside;
+__global__ void spin(long long until) {
+  for (const long long from = clock64(); clock64() - from < until;) {}
+}
+extern "C"\
+"""
+
+
+def test_h7_a_kernel_that_spins_on_while_the_rival_is_timed_makes_nobody_faster(project):
+    """Its process can be stopped, what it launched cannot."""
+    name = attack(project, SPINS, cuda=True)
+    source = project / "kernels" / name / "candidate.cu"
+    source.write_text(source.read_text().replace('extern "C"', SPIN))
+    found = bench(name, target="cuda", budget_s=1.0)
+
+    assert found.verdict in ("invalid", "inconclusive"), found
+
+
 def test_a_kernel_on_the_default_stream_is_timed_call_by_call(project):
     """No graph holds it; that is no fault of its outputs."""
     found = bench(attack(project, "  honest(x, y, rows, cols, 0);\n", cuda=True), budget_s=1.0)

@@ -67,6 +67,7 @@ def raw(
         "eager_ns": candidate_ns,
         "layers": ["landlock"],
         "copy_ns": None,
+        "quiet_ns": 5e4,
         "alone": [[2e4 + candidate_ns, candidate_ns * inner, 1, 0.0, 0.5]] * 5,
     }
 
@@ -159,6 +160,27 @@ def test_a_machine_that_was_crowded_most_of_the_time_decides_nothing(crowded, ve
 
     assert found.verdict == verdict
     assert any("something else uses" in text for text in found.warnings) == (verdict != "faster")
+
+
+@pytest.mark.parametrize(("others", "verdict"), [(19, "faster"), (21, "inconclusive")])
+def test_h7_work_that_was_left_on_the_gpu_decides_nothing(others, verdict):
+    """A kernel that spins for ever takes turns with the rival's, and cannot be stopped."""
+    times = waiting(raw(0.5 * MS, 0.6 * MS), 0.0, of=0)
+    for at, window in enumerate(times["rival_times"]):
+        window += [1.5 * MS if at < others else 6e4]
+    found = judged(times)
+
+    assert found.verdict == verdict
+    assert any("left work behind" in text for text in found.warnings) == (verdict != "faster")
+
+
+def test_a_gpu_that_is_a_little_slow_to_answer_is_quiet():
+    times = waiting(raw(0.5 * MS, 0.6 * MS), 0.0, of=0)
+    for side in ("candidate", "rival_times"):
+        for window in times[side]:
+            window += [1.9e5]
+
+    assert judged(times).verdict == "faster"
 
 
 def test_a_gpu_that_was_hot_all_the_time_decides_nothing():

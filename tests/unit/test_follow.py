@@ -14,6 +14,7 @@ from engine.model.triage import Examined, Triage
 
 PAIRS = [None] * 10  # only how many they are is said
 (CROWDED,) = _of_others(Sifted(PAIRS, PAIRS, PAIRS[:1]), Speedup(1, 1, 1))
+(SHARED,) = _of_others(Sifted(PAIRS, PAIRS, PAIRS[:1], 9), Speedup(1, 1, 1))
 CLOCKS = Clocks(
     sm_mhz=(600, 700), sm_max_mhz=1980, temperature_c=90, power_w=600, throttled=("heat",)
 )
@@ -101,7 +102,7 @@ def test_there_is_no_duel_after_a_disturbed_bench():
     assert comparable(SLOW.model_copy(update={"bench": bench}), SLOW)
 
 
-@pytest.mark.parametrize("warning", [CROWDED, HOT])
+@pytest.mark.parametrize("warning", [CROWDED, HOT, SHARED])
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_bench_that_was_disturbed_measures_nothing(which, warning):
     benches = [SLOW, seen("fast", 2.0, (1.8, 2.4), "faster")]

@@ -37,6 +37,8 @@ class Window(NamedTuple):
     """How long it took to put what was returned where the judge looks, which is not its work."""
     waited_ns: float
     """How long its threads and the judge's, together, stood in line for a core."""
+    quiet_ns: float
+    """How long the judge's own reading took just before, while all processes stood still."""
 
 
 class Side:
@@ -153,7 +155,7 @@ class Side:
         called = set(plan)
         self._spare = self._draw.choice([slot for slot in self._slots if slot not in called])
         chosen = self._chosen(plan, look)
-        self._stage.renew([*plan, self._spare])
+        quiet = self._stage.renew([*plan, self._spare])
         self._partner.inspect()
         waited = self._partner.waited_ns() + waited_here_ns()
         start = time.monotonic()
@@ -167,7 +169,7 @@ class Side:
         waited = self._partner.waited_ns() + waited_here_ns() - waited
         inner = self._partner.number(answer, "inner_ns")
         copied = self._partner.number(answer, "copy_ns")
-        window = Window(outer, inner, len(plan), start, end, copied, waited)
+        window = Window(outer, inner, len(plan), start, end, copied, waited, quiet)
         return window, made or {slot: self._stage.taken(slot, self._partner) for slot in chosen}
 
     def _chosen(self, plan: list[int], look: int) -> list[int]:

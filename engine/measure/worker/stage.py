@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from engine.measure.worker.ends import Refused, RunnerLost, Unfit
+from engine.measure.worker.family import waited_here_ns
 from engine.measure.worker.judge import Expected
 from engine.measure.worker.memory import Arena, Layout, give_back
 from engine.measure.worker.partner import Partner
@@ -19,6 +20,7 @@ from engine.measure.worker.task import Contents, Task, Tensors, bits, poison, po
 Job = dict[str, Any]
 
 _OPEN_S = 60.0
+_WAKING_S = 0.1
 
 
 class Stage:
@@ -94,17 +96,39 @@ class Stage:
         """Return a slot's outputs, as they lie in shared memory."""
         return self._layout.arrays(self._arena, slot)[len(self.task.inputs) :]
 
-    def renew(self, slots: list[int]) -> None:
-        """Change the inputs of some slots, poison their outputs, and empty the cache."""
+    def renew(self, slots: list[int]) -> float:
+        """Change the inputs of some slots, poison their outputs, and empty the cache.
+
+        Returns what ``quiet_ns`` does, of this once.
+        """
         give_back()
         for slot in slots:
             self.contents.change(slot, self.inputs(slot))
             self._blank(slot)
         if self._arena.cuda is not None:
             self._arena.cuda.forget_persisting_lines()
-        # Reading leaves no lines that the candidate would have to write back.
+        return self._read_ns()
+
+    def quiet_ns(self) -> float:
+        """Return how long it takes to read what fills the cache, nanoseconds; 0 on a CPU.
+
+        A GPU that does work of others as well takes longer, even when all processes stand still:
+        kernels that were launched go on.
+        """
+        end = time.monotonic() + _WAKING_S  # clocks that rested rise
+        found = [self._read_ns()]
+        while time.monotonic() < end:
+            found.append(self._read_ns())
+        return min(found)
+
+    def _read_ns(self) -> float:
+        """Empty the cache; reading leaves no lines that the candidate would have to write back."""
+        self._settle()
+        waited, clock = waited_here_ns(), time.perf_counter_ns()
         self._other.sum()
         self._settle()
+        took = time.perf_counter_ns() - clock - (waited_here_ns() - waited)
+        return float(took) if self.task.target == "cuda" else 0.0
 
     def arrive(self, slots: Sequence[int], since: int) -> tuple[float, dict[int, Tensors]]:
         """Return the nanoseconds until the GPU does this process's work, and some slots' outputs.

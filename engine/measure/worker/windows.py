@@ -62,6 +62,7 @@ class Match:
         self._task = Task(job, job["cases"][0])
         self._draw = random.Random(secrets.randbits(64))
         self._stage = self._staged(2)
+        self._quiet_ns = self._stage.quiet_ns()  # before there is any code of the candidate's
         # A graph keeps every temporary of every call; calls that long are no launches anyway.
         self._graph = job["target"] == "cuda" and job["working_set_bytes"] < _LARGE
         self._rejected: dict[str, str] = {}
@@ -112,6 +113,7 @@ class Match:
             "eager_ns": eager,
             "layers": self._candidate.layers,
             "copy_ns": self._copied(),
+            "quiet_ns": self._quiet_ns,
         }
 
     def _copied(self) -> float | None:
