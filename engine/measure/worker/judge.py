@@ -52,11 +52,13 @@ class Expected:
                 raise
             self.dtype = torch.float32
         else:
+            give_back()  # it is the candidate's turn, and what it needs may be as much
             return
         # Outside of the handler, which holds on to every array of the try that failed.
         self._want = []
         give_back()
         self._compute(tolerances)
+        give_back()
 
     def _compute(self, tolerances: Job) -> None:
         task, inputs = self._task, self._inputs
