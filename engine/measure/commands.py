@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from engine.model.measurement import Machine
 
 REPORT = "vectorization.txt"
 LIBRARY = "kernel.so"
+_SPLITS_SINCE = (12, 2)
 
 _LAYOUT = """
 import importlib.util, json, sysconfig
@@ -64,7 +66,8 @@ def commands_of(variant: Variant, machine: Machine, host: str, defines: Sequence
     toolkit = Path(machine.compiler).resolve().parents[1]
     one = _arch(machine.cc or "")
     arch = ["-gencode", f"arch=compute_{one},code=sm_{one}"]  # the shorthand -arch compiles twice
-    device = [machine.compiler, *arch, "-Xcompiler", "-fPIC", "-lineinfo", "-Xptxas", "-v", *common]
+    nvcc = [machine.compiler, *arch, *_split(machine, defines)]
+    device = [*nvcc, "-Xcompiler", "-fPIC", "-lineinfo", "-Xptxas", "-v", *common]
     link = [machine.compiler, *arch, "-shared", *_runtime(toolkit)]
     return Commands(device, cpp, link, libraries)
 
@@ -78,6 +81,17 @@ def _arch(cc: str) -> str:
     """Return the real architecture, with the suffix that its own instructions need."""
     number = cc.replace(".", "")
     return f"{number}a" if number in ("90", "100", "103", "120", "121") else number
+
+
+def _split(machine: Machine, defines: Sequence[str]) -> list[str]:
+    """Let nvcc optimise several kernels of a file at a time, where that takes less time.
+
+    A fifth to a quarter less (nvcc 13.0, 4 cores); the machine code of every kernel that ships, and
+    of those in ``benchmarks/kinds``, came out the same. Configurations fill the cores themselves.
+    """
+    release = re.search(r"release (\d+)\.(\d+)", machine.compiler_version)
+    known = release is not None and tuple(map(int, release.groups())) >= _SPLITS_SINCE
+    return ["--split-compile", "0"] if known and not defines else []
 
 
 def _runtime(toolkit: Path) -> list[str]:

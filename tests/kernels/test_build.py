@@ -12,7 +12,10 @@ from engine.actions.building import build, build_configurations
 from engine.actions.workplace import environment
 from engine.cli import main
 from engine.errors import BadValueError, EnvironmentGapError, UnknownNameError
+from engine.measure.commands import commands_of
 from engine.measure.tools import find_nvcc
+from engine.model.kernel import Variant
+from engine.model.measurement import Machine
 
 
 def test_the_second_build_is_the_first(project):
@@ -213,3 +216,27 @@ def test_an_architecture_has_to_exist_and_to_be_a_gpus(project):
         build("row_softmax", arch="sm_3")
     with pytest.raises(BadValueError, match="--arch names a GPU's architecture"):
         build("row_softmax", target="cpu", arch="9.0")
+
+
+@pytest.mark.parametrize(
+    ("release", "defines", "splits"),
+    [("12.1", [], False), ("12.2", [], True), ("13.0", [], True), ("13.0", ["BLOCK=1"], False)],
+)
+def test_nvcc_optimises_kernels_side_by_side_where_it_can_and_nothing_else_does(
+    release, defines, splits
+):
+    variant = Variant(id="one", target="cuda", language="cuda", source="one.cu", summary="one")
+    machine = Machine(
+        target="cuda",
+        title="a GPU",
+        core_count=4,
+        cache_bytes=1,
+        simd_lanes_count=1,
+        cc="9.0",
+        compiler="/opt/cuda/bin/nvcc",
+        compiler_version=f"Cuda compilation tools, release {release}, V{release}.1",
+        python="python3",
+        torch="2.11",
+    )
+
+    assert ("--split-compile" in commands_of(variant, machine, "g++", defines).device) == splits
