@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine.measure.worker.judge import Expected
-from engine.measure.worker.task import Contents, Task, same_bits
+from engine.measure.worker.task import Bank, Contents, Task, same_bits
 
 REFERENCE = """\
 import torch
@@ -187,3 +187,48 @@ def test_no_value_stays_from_one_content_to_the_next(dtype, fill, scale):
     assert float((first == second).float().mean()) < 0.01
     assert same_bits(contents.again(0)[0], second)
     assert 0.8 < float(first.double().std() / second.double().std()) < 1.25
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fill", "scale", "mean", "deviation"),
+    [
+        ("float64", "normal", 2.0, 0.0, 2.0),
+        ("float32", "normal", 0.5, 0.0, 0.5),
+        ("bfloat16", "normal", 1.0, 0.0, 1.0),
+        ("float8_e4m3fn", "normal", 1.0, 0.0, 1.0),
+        ("float32", "uniform", 6.0, 3.0, 6.0 / 12**0.5),
+        ("float16", "uniform", 6.0, 3.0, 6.0 / 12**0.5),
+        ("int64", "integers", 1000, 499.5, 1000 / 12**0.5),
+        ("int8", "integers", 100, 49.5, 100 / 12**0.5),
+        ("uint8", "integers", 256, 127.5, 256 / 12**0.5),
+        ("bool", "integers", 2, 0.5, 0.5),
+        ("float32", "ones", 1.0, 1.0, 0.0),
+        ("int32", "zeros", 1.0, 0.0, 0.0),
+    ],
+)
+def test_inputs_are_spread_as_the_kernel_asks(dtype, fill, scale, mean, deviation):
+    bank = Bank(
+        {"shape": [200, 300], "dtype": dtype, "fill": fill, "scale": scale}, torch.device("cpu")
+    )
+    made = torch.empty(200, 300, dtype=getattr(torch, dtype))
+    bank.fill(made, random.Random(1))
+    values = made.double()
+
+    assert float(values.mean()) == pytest.approx(mean, abs=0.03 * scale)
+    assert float(values.std()) == pytest.approx(deviation, abs=0.03 * scale)
+    assert fill not in ("uniform", "integers") or 0 <= values.min() <= values.max() <= scale
+    assert fill != "integers" or values.max() == scale - 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_few_values_differ_too(count):
+    bank = Bank(
+        {"shape": [count], "dtype": "float32", "fill": "normal", "scale": 1.0}, torch.device("cpu")
+    )
+    draw, seen = random.Random(1), set()
+    for _ in range(50):
+        made = torch.empty(count)
+        bank.fill(made, draw)
+        seen.add(tuple(made.tolist()))
+
+    assert len(seen) == (50 if count else 1)

@@ -50,6 +50,7 @@ class Stage:
         self._places = self._arena.places(self._layout.places)
         self._joined: list[Partner] = []
         self._layout.guard(self._arena)
+        self._arrays = [self._layout.arrays(self._arena, slot) for slot in range(slots)]
         self.contents = Contents(task, draw)
         for slot in range(slots):
             self.contents.change(slot, self.inputs(slot))
@@ -90,11 +91,11 @@ class Stage:
 
     def inputs(self, slot: int) -> Tensors:
         """Return a slot's inputs, as they lie in shared memory."""
-        return self._layout.arrays(self._arena, slot)[: len(self.task.inputs)]
+        return self._arrays[slot][: len(self.task.inputs)]
 
     def outputs(self, slot: int) -> Tensors:
         """Return a slot's outputs, as they lie in shared memory."""
-        return self._layout.arrays(self._arena, slot)[len(self.task.inputs) :]
+        return self._arrays[slot][len(self.task.inputs) :]
 
     def renew(self, slots: list[int]) -> float:
         """Change the inputs of some slots, poison their outputs, and empty the cache.
@@ -115,6 +116,8 @@ class Stage:
         A GPU that does work of others as well takes longer, even when all processes stand still:
         kernels that were launched go on.
         """
+        if self.task.target != "cuda":
+            return 0.0
         end = time.monotonic() + _WAKING_S  # clocks that rested rise
         found = [self._read_ns()]
         while time.monotonic() < end:
@@ -219,6 +222,7 @@ class Stage:
             if not partner.closed:
                 with suppress(RunnerLost, Refused):
                     partner.ask("close", _OPEN_S)
+        self._arrays.clear()
         self._arena.close()
 
     def _settle(self) -> None:

@@ -16,7 +16,8 @@ from engine.measure.worker.callables import module_of, python_module
 Job = dict[str, Any]
 Tensors = list[torch.Tensor]
 
-_ALL = range(3)
+_FEW = 4096
+_WORDS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _POISON = 0x5B
 
 
@@ -47,7 +48,7 @@ class Task:
         Raises:
             RuntimeError: The task's own inputs are others each time.
         """
-        if self._reference["kind"] == "module" or self._reference.get("inputs"):
+        if self._own_inputs:
             made = self._by_task(seed)
             if not self._repeats:
                 self._repeats = all(map(same_bits, made, self._by_task(seed)))
@@ -57,10 +58,33 @@ class Task:
                     "numpy or random that everybody shares, which are seeded before each draw"
                 )
             return made
+        made = [
+            torch.empty(
+                tuple(spec["shape"]), dtype=getattr(torch, spec["dtype"]), device=self.device
+            )
+            for spec in self.inputs
+        ]
+        self._draw(seed, made)
+        return made
+
+    def fill(self, seed: int, arrays: Tensors) -> None:
+        """Fill arrays with what ``fresh`` returns; see there."""
+        if self._own_inputs:
+            for array, value in zip(arrays, self.fresh(seed), strict=True):
+                array.copy_(value)
+        else:
+            self._draw(seed, arrays)
+
+    def _draw(self, seed: int, arrays: Tensors) -> None:
         if not self._banks:
             self._banks = [Bank(spec, self.device) for spec in self.inputs]
         draw = random.Random(seed)
-        return [bank.mixed(draw) for bank in self._banks]
+        for bank, array in zip(self._banks, arrays, strict=True):
+            bank.fill(array, draw)
+
+    @property
+    def _own_inputs(self) -> bool:
+        return self._reference["kind"] == "module" or bool(self._reference.get("inputs"))
 
     def _by_task(self, seed: int) -> Tensors:
         module = python_module(self._reference["file"])
@@ -99,44 +123,52 @@ class Task:
 
 
 class Bank:
-    """Makes arrays of one fill out of a few that were drawn once.
+    """Makes arrays of one fill out of values that were drawn once.
 
-    Drawing all values anew takes longer than most kernels, on a CPU. Two of the drawn arrays, each
-    moved on by a distance of its own, make values of the same distribution in less.
+    Drawing all values anew takes longer than most kernels, on a CPU. The sum of two stretches of a
+    long row, each of them somewhere else every time, has the same distribution in less.
     """
 
     def __init__(self, spec: Job, device: torch.device) -> None:
         self._dtype: torch.dtype = getattr(torch, spec["dtype"])
-        self._shape, self._fill, self._scale = tuple(spec["shape"]), spec["fill"], spec["scale"]
+        self._fill, self._scale = spec["fill"], spec["scale"]
+        self._count = math.prod(spec["shape"])
         generator = torch.Generator(device=device).manual_seed(secrets.randbits(48))
-        count = math.prod(self._shape)
+        # Twice as much as is used at a time, and one stretch more so that the two never overlap.
+        count = self._count + max(2 * self._count, _FEW)
+        how: Job = {"generator": generator, "device": device}
         if self._fill == "integers":
-            whole = {"generator": generator, "device": device, "dtype": torch.int64}
-            self._drawn = [torch.randint(0, int(self._scale), (count,), **whole) for _ in _ALL]
-        elif self._fill in ("ones", "zeros"):
-            self._drawn = [torch.full((count,), float(self._fill == "ones"), device=device)]
-        else:
-            draw = torch.randn if self._fill == "normal" else torch.rand
-            self._drawn = [draw(count, generator=generator, device=device) for _ in _ALL]
-
-    def mixed(self, draw: random.Random) -> torch.Tensor:
-        """Return an array; the same state of ``draw`` gives the same."""
-        if len(self._drawn) == 1:
-            return self._drawn[0].to(self._dtype).view(self._shape)
-        one, other = draw.sample(self._drawn, 2)
-        values = _moved(one, draw)
-        values += _moved(other, draw)
-        if self._fill == "normal":
-            values *= self._scale / math.sqrt(2)
+            below, whole = int(self._scale), _room(self._dtype, 2 * int(self._scale))
+            self._row = torch.randint(0, below, (count,), dtype=whole, **how)
         elif self._fill == "uniform":
-            values = values.frac_().mul_(self._scale)
-        else:
-            values %= int(self._scale)
-        return values.to(self._dtype).view(self._shape)
+            self._row = torch.rand(count, **how)
+        elif self._fill == "normal":
+            self._row = torch.randn(count, **how).mul_(self._scale / math.sqrt(2))
+
+    def fill(self, out: torch.Tensor, draw: random.Random) -> None:
+        """Fill a contiguous array; the same state of ``draw`` gives the same."""
+        if self._fill in ("ones", "zeros"):
+            out.fill_(self._fill == "ones")
+            return
+        count, last = self._count, len(self._row) - self._count
+        one = draw.randint(0, last - count)
+        other = draw.randint(one + count, last)
+        flat = out.view(-1)
+        whole = self._fill == "normal" and self._dtype in _WORDS
+        sums = flat if whole or self._row.dtype == self._dtype else self._row.new_empty(count)
+        torch.add(self._row[one : one + count], self._row[other : other + count], out=sums)
+        if self._fill == "uniform":
+            sums.frac_().mul_(self._scale)
+        elif self._fill == "integers":
+            sums.remainder_(int(self._scale))
+        if sums is not flat:
+            flat.copy_(sums)
 
 
-def _moved(array: torch.Tensor, draw: random.Random) -> torch.Tensor:
-    return array.roll(draw.randrange(array.numel())) if array.numel() else array.clone()
+def _room(dtype: torch.dtype, most: int) -> torch.dtype:
+    """Return an integer type that holds ``most``, the array's own where that does."""
+    is_whole = not dtype.is_floating_point and dtype != torch.bool
+    return dtype if is_whole and torch.iinfo(dtype).max >= most else torch.int64
 
 
 def _as(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
@@ -164,8 +196,7 @@ class Contents:
     def change(self, slot: int, arrays: Tensors) -> None:
         """Fill a slot's inputs with values that no slot has had."""
         self._seeds[slot] = self._draw.getrandbits(31)
-        for array, value in zip(arrays, self._task.fresh(self._seeds[slot]), strict=True):
-            array.copy_(value)
+        self._task.fill(self._seeds[slot], arrays)
 
     def again(self, slot: int) -> Tensors:
         """Return what a slot's inputs have to hold now, made apart from them."""
