@@ -13,6 +13,9 @@ BIN  := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check \
                --no-compile -c constraints.txt
 
+# Most processes here are short and import torch: what that compiles is kept, whatever a shell says.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check clean
 

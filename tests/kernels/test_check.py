@@ -1,5 +1,7 @@
 """A wrong kernel is found, and what is wrong with it is said."""
 
+import os
+
 import pytest
 from attacks import attack
 from broken import make
@@ -146,6 +148,25 @@ def test_a_fix_is_timed_next_to_what_it_fixes_where_their_benches_differ(project
     assert "variant naive" in step.found
     assert (found.followed.measured is None) == (step.status == "warning")
     assert found.steps[-1] == step
+
+
+def test_nothing_is_left_beside_a_kernel_and_nothing_stale_is_run(project, monkeypatch):
+    """Python keeps what it compiled, and takes a file of that second and size for the same one."""
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    folder = make(project, "right")
+    reference = folder / "reference.py"
+    before = set(folder.iterdir())
+
+    assert check("broken", "naive", "cpu").status == "correct"
+    assert set(folder.iterdir()) == before
+
+    stamp = reference.stat()
+    text = reference.read_text()
+    reference.write_text(text.replace("dim=-1", "dim=-2"))
+    os.utime(reference, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+
+    assert reference.stat().st_size == stamp.st_size
+    assert check("broken", "naive", "cpu").status == "incorrect"
 
 
 def test_nothing_is_compared_with_a_variant_that_is_wrong(project):

@@ -136,6 +136,7 @@ def python_module(path: str) -> ModuleType:
 def _loaded(spec: Any) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError("no such module")
+    sys.dont_write_bytecode = True  # nothing is left in somebody's folder, to be stale later
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
