@@ -155,8 +155,10 @@ def bench_here(
     timeout_s: float = BENCH_TIMEOUT_S,
     budget_s: float = BUDGET_S,
     incumbent: Incumbent | None = None,
+    *,
+    alone: bool = False,
 ) -> Bench:
-    """Time in a place that was prepared."""
+    """Time in a place that was prepared, if asked next to the incumbent alone."""
     return time_variant(
         place.subject,
         built,
@@ -165,18 +167,7 @@ def bench_here(
         timeout_s=timeout_s,
         budget_s=budget_s,
         incumbent=incumbent,
-    )
-
-
-def duel_here(place: Workplace, built: Build, workload: str, incumbent: Incumbent) -> Bench:
-    """Time a variant next to another one alone: how many times faster is it?"""
-    return time_variant(
-        place.subject,
-        built,
-        machine_peaks(place.subject.machine),
-        workload=workload,
-        incumbent=incumbent,
-        alone=True,
+        alone=alone,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from engine.actions.examine import Report, Said, Steps, bench_said, examine
 from engine.actions.follow import Choice, choose, comparable, compare, decisions
-from engine.actions.kernels import duel_here, untimed
+from engine.actions.kernels import bench_here, untimed
 from engine.actions.workplace import (
     Workplace,
     environment_for,
@@ -97,7 +97,7 @@ def _followed(
 
     def duel() -> Bench:
         try:
-            return duel_here(mine, new, workload, (place.subject, old))
+            return bench_here(mine, new, workload, incumbent=(place.subject, old), alone=True)
         except KbError as error:  # what was found before is still to be recorded
             return untimed(mine, workload, "invalid", str(error), None, 0.0)
 

@@ -86,8 +86,9 @@ def _arch(cc: str) -> str:
 def _split(machine: Machine, defines: Sequence[str]) -> list[str]:
     """Let nvcc optimise several kernels of a file at a time, where that takes less time.
 
-    A fifth to a quarter less (nvcc 13.0, 4 cores); the machine code of every kernel that ships, and
-    of those in ``benchmarks/kinds``, came out the same. Configurations fill the cores themselves.
+    A quarter less for files of several kernels (nvcc 13.0, 4 cores). The machine code of every
+    kernel that ships, and of those in ``benchmarks/kinds``, came out the same. Configurations fill
+    the cores themselves.
     """
     release = re.search(r"release (\d+)\.(\d+)", machine.compiler_version)
     known = release is not None and tuple(map(int, release.groups())) >= _SPLITS_SINCE

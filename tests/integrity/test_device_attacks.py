@@ -104,12 +104,14 @@ extern "C"\
 
 def test_h7_a_kernel_that_spins_on_while_the_rival_is_timed_makes_nobody_faster(project):
     """Its process can be stopped, what it launched cannot."""
+    honest = bench(attack(project, HONEST, cuda=True), target="cuda", budget_s=1.0)
     name = attack(project, SPINS, cuda=True)
     source = project / "kernels" / name / "candidate.cu"
     source.write_text(source.read_text().replace('extern "C"', SPIN))
     found = bench(name, target="cuda", budget_s=1.0)
 
-    assert found.verdict != "faster", found
+    undecided = found.verdict in ("invalid", "inconclusive")
+    assert undecided or found.speedup < 1.05 * honest.speedup, (found, honest)
 
 
 def test_a_kernel_on_the_default_stream_is_timed_call_by_call(project):

@@ -131,7 +131,7 @@ def attack(
         cuda: It is for a GPU; the body follows ``CUDA_HEAD``.
     """
     folder = project / "kernels" / "attacked"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     source = "candidate.py" if python else f"candidate.{'cu' if cuda else 'cpp'}"
     head = CUDA_HEAD if cuda else HEAD
     (folder / source).write_text(body if python else f"{head}{body}\n  return 0;\n}}\n")

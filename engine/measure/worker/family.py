@@ -96,9 +96,8 @@ def _kill(processes: Iterable[int]) -> None:
 def settle(process: int) -> None:
     """Wait until no thread of a stopped process is on a core any more.
 
-    A process counts as stopped before the last of its threads has left its core, and where the
-    machine is a virtual one that can take milliseconds. The kernel waits for just that before it
-    tells where in a system call a thread is.
+    A process counts as stopped before the last of its threads has left its core. The kernel waits
+    for just that before it tells where in a system call a thread is.
     """
     for thread in _threads(process):
         with suppress(OSError):

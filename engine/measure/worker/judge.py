@@ -45,20 +45,18 @@ class Expected:
         self._task, self._inputs = task, inputs
         self.dtype: torch.dtype | None = oracle_dtype(task)
         self._want: Tensors = []
+        narrower = False
         try:
             self._compute(tolerances)
         except torch.OutOfMemoryError:
-            if self.dtype != torch.float64:
+            narrower = self.dtype == torch.float64
+            if not narrower:
                 raise
-            self.dtype = torch.float32
-        else:
-            give_back()  # it is the candidate's turn, and what it needs may be as much
-            return
-        # Outside of the handler, which holds on to every array of the try that failed.
-        self._want = []
-        give_back()
-        self._compute(tolerances)
-        give_back()
+        if narrower:  # outside of the handler, which holds on to every array of the failed try
+            self.dtype, self._want = torch.float32, []
+            give_back()
+            self._compute(tolerances)
+        give_back()  # it is the candidate's turn, and what it needs may be as much
 
     def _compute(self, tolerances: Job) -> None:
         task, inputs = self._task, self._inputs
