@@ -232,3 +232,27 @@ def test_few_values_differ_too(count):
         seen.add(tuple(made.tolist()))
 
     assert len(seen) == (50 if count else 1)
+
+
+@pytest.mark.gpu
+def test_of_a_large_task_with_one_output_the_judge_keeps_few_copies(tmp_path, monkeypatch):
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU that torch sees")
+    file = tmp_path / "task.py"
+    file.write_text(
+        "import torch\n"
+        "class Model(torch.nn.Module):\n"
+        "    def forward(self, a, b):\n"
+        "        return torch.nn.functional.smooth_l1_loss(a, b)\n"
+        "def get_inputs():\n    return []\n"
+        "def get_init_inputs():\n    return []\n"
+    )
+    monkeypatch.setattr("engine.measure.worker.judge.oracle_dtype", lambda _: torch.float32)
+    specs = [{"name": n, "shape": [2**26], "dtype": "float32"} for n in "ab"]
+    case = {"axis_names": [], "axes": [], "inputs": specs, "outputs": [{**specs[0], "shape": []}]}
+    reference = {"kind": "module", "file": str(file), "entry": "Model", "seed": 1}
+    inputs = [torch.rand(2**26, device="cuda") for _ in "ab"]
+    torch.cuda.reset_peak_memory_stats()
+    Expected(Task({"target": "cuda", "reference": reference}, case), inputs, {})
+    arrays = torch.cuda.max_memory_allocated() / inputs[0].nbytes
+    assert arrays < 6, "the inputs, a copy of them that the task may change, and what it makes"

@@ -21,6 +21,7 @@ _UNSEEN_ALLOWANCE = 8.0
 """How much more where memory forbids a wider oracle: the reference's own error is not seen then."""
 _FEW_OUTPUTS = 4096
 _NUDGES = 4
+_AT_ONCE = 2**24
 _MOST_MOVED = 0.01
 _MOST_ROUNDED = 0.05
 _HALF_WORD = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
@@ -91,7 +92,9 @@ class Expected:
         if given or many or self.dtype is None:
             return most
         for seed in range(_NUDGES):
-            made = self._task.right(_nudged(self._inputs, seed, self.dtype), self.dtype)
+            nudged = _nudged(self._inputs, seed, self.dtype)
+            made = self._task.right(nudged, self.dtype, needed=False)
+            del nudged
             for at, (one, want) in enumerate(zip(made, self._want, strict=True)):
                 if want.is_floating_point() and want.numel():
                     far = (one - want).abs()
@@ -191,11 +194,12 @@ def _nudged(inputs: Tensors, seed: int, dtype: torch.dtype) -> Tensors:
     for at, tensor in enumerate(inputs):
         if tensor.is_floating_point():
             draw = torch.Generator(device=tensor.device).manual_seed(_NUDGES * at + seed)
-            up = torch.empty(tensor.shape, dtype=torch.bool, device=tensor.device)
-            up.bernoulli_(0.5, generator=draw)
             unit = torch.finfo(tensor.dtype).eps
-            more, less = (up.new_tensor(1 + by, dtype=dtype) for by in (unit, -unit))
-            tensor = torch.where(up, more, less).mul_(tensor)
+            tensor = tensor.to(dtype, copy=True)
+            for part in tensor.view(-1).split(_AT_ONCE):  # memory may just hold the copy
+                up = torch.empty(part.shape, dtype=torch.bool, device=part.device)
+                up.bernoulli_(0.5, generator=draw)
+                part.mul_(torch.where(up, part.new_tensor(1 + unit), part.new_tensor(1 - unit)))
         found.append(tensor)
     return found
 

@@ -98,10 +98,13 @@ class Task:
         tensors = [value for value in made if isinstance(value, torch.Tensor)]
         return [value.to(self.device).contiguous() for value in tensors]
 
-    def right(self, inputs: Tensors, dtype: torch.dtype | None) -> Tensors:
-        """Return the reference's outputs, computed in ``dtype``, or as it stands when None."""
-        # A task's model may change its inputs in place; these are the judge's.
-        mine = self._reference["kind"] == "module"
+    def right(self, inputs: Tensors, dtype: torch.dtype | None, *, needed: bool = True) -> Tensors:
+        """Return the reference's outputs, computed in ``dtype``, or as it stands when None.
+
+        ``needed`` says whether somebody reads the inputs afterwards: a task's model may change
+        its own in place.
+        """
+        mine = needed and self._reference["kind"] == "module"
         given = [_as(tensor.clone() if mine else tensor, dtype) for tensor in inputs]
         values: list[Any] = list(given)
         for at, value in self.scalars:
