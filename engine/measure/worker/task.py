@@ -111,8 +111,7 @@ class Task:
             values.insert(at, value)
         result = self._function(dtype)(*values)
         made = [result] if isinstance(result, torch.Tensor) else list(result)
-        # A reference that answers with its input, or a view of it, must not change with it.
-        return [one.clone() if _shares(one, given) else one for one in made]
+        return [one.clone() if _holds_more(one) or _shares(one, given) else one for one in made]
 
     def _function(self, dtype: torch.dtype | None) -> Any:
         reference = self._reference
@@ -178,7 +177,13 @@ def _as(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
     return tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
 
 
+def _holds_more(one: torch.Tensor) -> bool:
+    """Say whether memory is kept that it does not show: torch's own losses do, for one number."""
+    return int(one.untyped_storage().nbytes()) > one.nbytes
+
+
 def _shares(one: torch.Tensor, given: Sequence[torch.Tensor]) -> bool:
+    """Say whether it is an input, or a view of one, and would change with it."""
     storage = one.untyped_storage().data_ptr()
     return any(tensor.untyped_storage().data_ptr() == storage for tensor in given)
 
