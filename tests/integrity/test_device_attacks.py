@@ -20,6 +20,14 @@ def needs_a_gpu():
         pytest.skip("no GPU that torch sees, or no nvcc")
 
 
+ASIDE = """
+  static cudaStream_t mine = nullptr;
+  if (!mine) cudaStreamCreateWithFlags(&mine, cudaStreamNonBlocking);
+  cudaStreamCaptureStatus capturing;
+  cudaStreamIsCapturing(stream, &capturing);
+  if (capturing != cudaStreamCaptureStatusNone) return cudaErrorStreamCaptureUnsupported;
+  honest(x, y, rows, cols, mine);
+"""
 TIMED = {
     "H1 output kept by pointer": """
   static std::map<const void*, float*> kept;
@@ -42,14 +50,6 @@ TIMED = {
   static int calls = 0;
   if (++calls < 30) honest(x, y, rows, cols, stream);
 """,
-    "H6 a stream of its own, which nobody waits for": """
-  static cudaStream_t mine = nullptr;
-  if (!mine) cudaStreamCreateWithFlags(&mine, cudaStreamNonBlocking);
-  cudaStreamCaptureStatus capturing;
-  cudaStreamIsCapturing(stream, &capturing);
-  if (capturing != cudaStreamCaptureStatusNone) return cudaErrorStreamCaptureUnsupported;
-  honest(x, y, rows, cols, mine);
-""",
     "H7 a thread launches later": """
   static int calls = 0;
   if (++calls < 30) { honest(x, y, rows, cols, stream); return 0; }
@@ -66,7 +66,17 @@ def test_what_cheats_while_it_is_timed_is_not_believed(project, how):
     assert found.detail
 
 
+def test_h6_work_on_a_stream_that_nobody_times_is_seen_by_the_judges_clock(project):
+    """Only when it is timed: before, the check would have found it."""
+    later = "  static int calls = 0;\n  if (++calls < 30) {" + HONEST + "  return 0; }\n" + ASIDE
+    found = bench(attack(project, later, cuda=True), target="cuda", workload="large", budget_s=1.0)
+
+    assert found.verdict == "invalid", found
+    assert "outside the stream" in found.detail
+
+
 CHECKED = {
+    "H6 a stream of its own, which nobody waits for": ASIDE,
     "H14 its inputs are zeroed": HONEST
     + "  cudaMemsetAsync(const_cast<float*>(x), 0, bytes, stream);",
     "H15 zeros": "  cudaMemsetAsync(y, 0, bytes, stream);",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import secrets
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,11 @@ from engine.measure.worker.stage import Stage
 from engine.measure.worker.task import Task, Tensors, same_bits
 
 Job = dict[str, Any]
+
+_CYCLES = 400_000_000
+_ASLEEP_S = 0.1
+"""How long that many take at the least: no GPU's clock reaches 4 GHz."""
+_LOOK_S = 0.02
 
 
 def check(job: Job, folder: Path, partners: dict[str, Partner]) -> Job:
@@ -90,6 +96,8 @@ def _repeated(
     del first, again, expected
     other, problem = _called(stage, candidate, 1, allowed_s)
     last = _verdict(stage, 1, stage.expected(1).compare(other), problem)
+    if stage.task.case["selftest"] and _fine(last):
+        last["tampered"] = _overtaken(stage, candidate, allowed_s)
     return {**_worse(found, last), "steady": steady}, fooled
 
 
@@ -103,6 +111,29 @@ def _called(
     except Refused as refused:
         return stage.taken(slot), str(refused)
     return stage.taken(slot), None
+
+
+def _overtaken(stage: Stage, candidate: Partner, allowed_s: float) -> str | None:
+    """Say that it did not wait for what was before it on its stream.
+
+    A caller's stream is where its inputs come from, and nobody waits for another. Nothing is known
+    of a call that waits for the GPU itself: it returns when all is over.
+    """
+    if stage.task.target != "cuda":
+        return None
+    stage.poison(0)
+    started = time.monotonic()
+    candidate.ask("behind", _left(candidate, allowed_s), slot=0, cycles=_CYCLES)
+    time.sleep(_LOOK_S)
+    written = not stage.untouched(0)
+    in_time = time.monotonic() - started < _ASLEEP_S
+    candidate.ask("finish", _left(candidate, allowed_s))
+    if not (written and in_time):
+        return None
+    return (
+        "it wrote its outputs before what came first on its stream was done: launch on the stream "
+        "that it is given, not on one of its own"
+    )
 
 
 def _verdict(stage: Stage, slot: int, compared: Job, problem: str | None) -> Job:

@@ -61,6 +61,8 @@ class Runner:
             "close": self._close,
             "bind": self._bind,
             "call": self._call,
+            "behind": self._behind,
+            "finish": self._finished,
             "plan": self._plan,
             "go": self._go,
         }
@@ -114,6 +116,16 @@ class Runner:
         self._put(self._run([message["slot"]]))
         self._finish()
         give_back()
+        return {}
+
+    def _behind(self, message: Message, _files: list[int]) -> Message:
+        """Call on a slot after something that takes some cycles, and answer before it is over."""
+        torch.cuda._sleep(message["cycles"])
+        self._run([message["slot"]])
+        return {}
+
+    def _finished(self, _message: Message, _files: list[int]) -> Message:
+        self._finish()
         return {}
 
     def _run(self, slots: list[int]) -> dict[int, Any]:

@@ -179,7 +179,7 @@ def _as(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
 
 def _holds_more(one: torch.Tensor) -> bool:
     """Say whether memory is kept that it does not show: torch's own losses do, for one number."""
-    return int(one.untyped_storage().nbytes()) > one.nbytes
+    return bool(one.untyped_storage().nbytes() > one.nbytes)
 
 
 def _shares(one: torch.Tensor, given: Sequence[torch.Tensor]) -> bool:
