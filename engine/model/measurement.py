@@ -9,6 +9,7 @@ from pydantic import Field
 from engine.model.base import Name, Record, Slug, Target
 
 Status = Literal["ok", "warning", "failure"]
+Verdict = Literal["faster", "slower", "inconclusive", "incorrect", "invalid"]
 
 
 class EnvironmentLine(Record):
@@ -175,7 +176,7 @@ class Bench(Record):
     variant: Slug
     target: Target
     workload: Slug
-    verdict: Literal["faster", "slower", "inconclusive", "incorrect", "invalid"]
+    verdict: Verdict
     detail: str | None = None
     cure: str | None = None
     candidate_us: float | None = None
@@ -203,6 +204,9 @@ class Bench(Record):
     layers: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     metrics: dict[Name, float] = Field(default_factory=dict)
+    samples: tuple[tuple[float, float], ...] = Field(default=(), exclude=True)
+    """Microseconds of a call of candidate and baseline, one pair for each pair of windows that the
+    speedup rests on. For the database; no front end prints them."""
     seconds: float
 
 

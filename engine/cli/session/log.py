@@ -1,0 +1,42 @@
+"""Append a retrospective."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from engine.cli.options import json_argument
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the verb's arguments."""
+    parser.add_argument("--goal", required=True)
+    parser.add_argument("--kernel")
+    parser.add_argument("--session", help="id; default: today's with that kernel")
+    parser.add_argument("--went-wrong", action="append", default=[], metavar="TEXT")
+    parser.add_argument("--went-right", action="append", default=[], metavar="TEXT")
+    parser.add_argument("--pattern-candidate", action="append", default=[], metavar="TEXT")
+    parser.add_argument("--cost-usd", type=float)
+    json_argument(parser)
+
+
+def run(options: Namespace) -> int:
+    """Append it."""
+    from engine.actions.sessions import log_session
+    from engine.cli.output import print_json, print_lines
+
+    entry, path = log_session(
+        {
+            "goal": options.goal,
+            "kernel": options.kernel,
+            "session": options.session,
+            "went_wrong": options.went_wrong,
+            "went_right": options.went_right,
+            "pattern_candidates": options.pattern_candidate,
+            "cost_usd": options.cost_usd,
+        }
+    )
+    if options.json:
+        print_json(entry)
+    else:
+        print_lines([f"appended to {path}"])
+    return 0

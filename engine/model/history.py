@@ -1,0 +1,63 @@
+"""What was measured, as the database keeps it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from engine.model.base import Name, Record, Slug, Target
+from engine.model.measurement import Verdict
+from engine.model.session import MeasurementId, SessionId
+
+Kind = Literal["build", "check", "bench", "profile", "tune"]
+
+
+class Subject(Record):
+    """All that a number depends on. The same subject measured again may differ by noise alone."""
+
+    kernel: Name
+    variant: Slug
+    target: Target
+    workload: str
+    sources: dict[str, str]
+    """Digest of each file that the variant is made of, and of the reference."""
+    flags: tuple[str, ...] = ()
+    """Of the compiler, with the macros of this configuration."""
+    inputs: dict[str, int] = Field(default_factory=dict)
+    """Axes of the workload."""
+    device: str
+    """GPU or CPU, as the system reports it."""
+    environment: dict[str, str] = Field(default_factory=dict)
+    """Driver, compiler, torch, operating system."""
+    judge: str
+    """Version of KernelKB, whose way to measure it was."""
+
+
+class Measurement(Record):
+    """One result. Immutable: nobody changes what was measured."""
+
+    id: MeasurementId
+    """Hash of everything below."""
+    subject_id: MeasurementId
+    """Hash of ``subject``."""
+    kind: Kind
+    at: datetime
+    subject: Subject
+    session: SessionId | None = None
+    verdict: Verdict | None = None
+    candidate_us: float | None = None
+    baseline: str | None = None
+    baseline_us: float | None = None
+    speedup: float | None = None
+    interval: tuple[float, float] | None = None
+    timing: Literal["graph", "eager"] | None = None
+    status: str | None = None
+    """Of a build, a check or a profile."""
+    detail: str | None = None
+    metrics: dict[Name, float] = Field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    samples: tuple[tuple[float, float], ...] = ()
+    """Microseconds of a call of candidate and baseline, pair by pair."""
+    seconds: float = 0.0
