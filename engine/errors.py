@@ -6,6 +6,7 @@
     + BadValueError             the caller gave a value that its metric cannot have
     + EnvironmentGapError       this machine lacks something: a compiler, torch, a GPU, ncu
     + SessionError              a session record cannot be read or written
+    + DatabaseError             the measurement database cannot be read or written
 
 A kernel that fails to compile, crashes, hangs or is wrong is a result with a status, not an error.
 """
@@ -66,6 +67,10 @@ class EnvironmentGapError(KbError):
 
 class SessionError(KbError):
     """A session record cannot be read or written."""
+
+
+class DatabaseError(KbError):
+    """The measurement database cannot be read or written; what was being added is not in it."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

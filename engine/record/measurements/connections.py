@@ -1,0 +1,159 @@
+"""Connections to SQLite and PostgreSQL, and what their failures mean."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from engine.errors import BadValueError, DatabaseError, EnvironmentGapError
+
+_WAIT_S = 60.0
+_CACHE_KIB = 64 * 1024
+_WRITES = "kb_writes"
+_ON_DISK = ("disk is full", "disk i/o", "no space left", "could not extend", "file too large")
+_FORBIDDEN = ("readonly", "read-only", "unable to open", "permission denied", "attempt to write")
+_GONE = (
+    "connection refused", "connection failed", "connection is bad", "connection is lost",
+    "server closed", "consuming input failed", "terminating connection", "could not translate",
+    "resolve host", "timeout expired", "no such file", "starting up", "shutting down",
+    "connection is closed", "not accepting",
+)  # fmt: skip
+_STRANGE = ("not a database", "malformed", "no such table", "does not exist")
+
+
+def located(project: Path, url: str | None) -> URL:
+    """Return the address of the database: the given one, else SQLite in the project's ``.kb``.
+
+    Raises:
+        BadValueError: It is no address, or of a database that we do not speak.
+        EnvironmentGapError: PostgreSQL's driver is not installed.
+    """
+    if not url:
+        return URL.create("sqlite+pysqlite", database=str(project / ".kb" / "measurements.db"))
+    known = "write sqlite:///FILE or postgresql://USER@HOST/NAME in KB_DATABASE"
+    try:
+        found = make_url(url)
+    except (ArgumentError, ValueError) as error:
+        raise BadValueError(f"this is not the address of a database; {known}") from error
+    kind = found.drivername.partition("+")[0]
+    if kind == "sqlite" and found.database:
+        return found.set(drivername="sqlite+pysqlite")
+    if kind not in ("postgresql", "postgres"):
+        raise BadValueError(f"measurements cannot be kept in {found.drivername!r}; {known}")
+    if find_spec("psycopg") is None:
+        cure = "pip install 'kernelkb[postgresql]'"
+        raise EnvironmentGapError("PostgreSQL needs the package psycopg", cure)
+    return found.set(drivername="postgresql+psycopg")
+
+
+def connected(url: URL) -> Engine:
+    """Return an engine; nothing is opened yet.
+
+    Raises:
+        DatabaseError: The folder of a SQLite file cannot be made.
+    """
+    if url.get_backend_name() == "postgresql":
+        return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+    folder = Path(url.database or "").parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DatabaseError(
+            f"cannot make {folder}: {error.strerror}; run in a project that you may write to, or "
+            f"name a database in KB_DATABASE"
+        ) from error
+    engine = create_engine(url, connect_args={"timeout": _WAIT_S})
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _prepare(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
+    """Set a SQLite connection up.
+
+    synchronous=FULL: after a power cut, what was acknowledged must be there, and the default of a
+    WAL gives that up for the last few transactions.
+    """
+    connection.isolation_level = None  # the driver begins nothing by itself; see _begin
+    for pragma in (
+        f"busy_timeout={int(_WAIT_S * 1000)}",
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        f"cache_size=-{_CACHE_KIB}",
+    ):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin(connection: Connection) -> None:
+    """Begin as a writer where it will write: a reader that turns writer late may have to fail."""
+    writes = connection.get_execution_options().get(_WRITES)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """Yield a connection that sees one state of the database.
+
+    Raises:
+        DatabaseError: It cannot be read.
+    """
+    with explained(engine.url), engine.connect() as connection:
+        yield connection
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """Yield a connection whose changes are all there when the block is left, or none of them.
+
+    Raises:
+        DatabaseError: They are not.
+    """
+    with explained(engine.url), engine.connect() as connection:
+        writer = connection.execution_options(**{_WRITES: True})
+        with writer.begin():
+            yield writer
+
+
+@contextmanager
+def explained(url: URL) -> Iterator[None]:
+    """Turn the failures of a database into ours, each with its cure.
+
+    Raises:
+        DatabaseError: The database failed.
+    """
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise DatabaseError(_explanation(url, error)) from error
+
+
+def _explanation(url: URL, error: SQLAlchemyError) -> str:
+    origin: Any = getattr(error, "orig", None) or error
+    said = (str(origin).strip().splitlines() or [type(origin).__name__])[0]
+    name = shown(url)
+    for marks, cure in (
+        (("locked", "busy"), "another process writes to it for long; try again when it has ended"),
+        (_ON_DISK, "nothing of this was recorded; free some space and run it again"),
+        (_STRANGE, "it is no database of measurements; move it away, or name another in "
+                   "KB_DATABASE"),
+        (_FORBIDDEN, "run in a project that you may write to, or name a database in KB_DATABASE"),
+        (_GONE, "nothing of this was recorded; start the server, or correct KB_DATABASE"),
+    ):  # fmt: skip
+        if any(mark in said.lower() for mark in marks):
+            return f"{name}: {said}; {cure}"
+    return f"{name}: {said}; nothing of this was recorded; see that the database is in order"
+
+
+def shown(url: URL) -> str:
+    """Return the address as people may see it: without the password."""
+    if url.get_backend_name() == "sqlite":
+        return str(url.database)
+    return url.render_as_string(hide_password=True)

@@ -1,0 +1,1 @@
+"""One file for each revision; those that were released never change."""

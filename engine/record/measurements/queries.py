@@ -1,0 +1,113 @@
+"""What is asked of the tables, one statement for each question.
+
+Each walks the few series that it is about and takes one step into an index for each, so none of
+them grows with the number of measurements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, func, select, true
+
+from engine.record.measurements.tables import measurements, promotions, series, subjects
+
+_M, _S = measurements.c, series.c
+_COLUMNS = (
+    _M.id,
+    _M.subject,
+    _M.body,
+    _M.samples,
+    subjects.c.body.label("subject_body"),
+)
+
+
+def matching(**wanted: str | None) -> ColumnElement[bool]:
+    """Return the condition on a series: each column that is given has that value."""
+    given = {name: value for name, value in wanted.items() if value is not None}
+    return and_(true(), *(_S[name] == value for name, value in given.items()))
+
+
+def by_ids(ids: Sequence[str]) -> Select[Any]:
+    """Return whole measurements, in no order."""
+    joined = measurements.join(subjects, subjects.c.id == _M.subject)
+    return select(*_COLUMNS).select_from(joined).where(_M.id.in_(ids))
+
+
+def beginning_with(prefix: str) -> Select[Any]:
+    """Return at most a few ids that begin with a prefix of hexadecimal digits."""
+    return select(_M.id).where(_M.id >= prefix, _M.id < prefix + "g").order_by(_M.id).limit(9)
+
+
+def horizon(which: ColumnElement[bool], limit: int) -> Select[Any]:
+    """Return a time at or after which ``limit`` measurements lie, and not many more.
+
+    The newest ``limit`` of one series alone are that many, and of each other one at most as many
+    can be newer. None where no series has that many.
+    """
+    last: ScalarSelect[Any] = (
+        select(_M.at)
+        .where(_M.series == _S.key)
+        .order_by(_M.at.desc())
+        .limit(1)
+        .offset(limit - 1)
+        .scalar_subquery()
+    )
+    return select(func.max(last)).select_from(series).where(which)
+
+
+def newest(which: ColumnElement[bool], since: int | None, limit: int) -> Select[Any]:
+    """Return the ids of the newest measurements, newest first."""
+    after = true() if since is None else _M.at >= since
+    joined = series.join(measurements, _M.series == _S.key)
+    newest_first = (_M.at.desc(), _M.id)
+    return (
+        select(_M.id).select_from(joined).where(which, after).order_by(*newest_first).limit(limit)
+    )
+
+
+def fastest(which: ColumnElement[bool]) -> Select[Any]:
+    """Return each series with the id and the time of its fastest valid measurement."""
+    first = (
+        select(_M.id)
+        .where(_M.series == _S.key, _M.timed_us.is_not(None))
+        .order_by(_M.timed_us, _M.id)
+        .limit(1)
+        .scalar_subquery()
+    )
+    least = (
+        select(func.min(_M.timed_us))
+        .where(_M.series == _S.key, _M.timed_us.is_not(None))
+        .scalar_subquery()
+    )
+    return select(series, first.label("id"), least.label("us")).where(which)
+
+
+def last_of_each(which: ColumnElement[bool]) -> Select[Any]:
+    """Return each series with the id of its newest measurement."""
+    last = (
+        select(_M.id)
+        .where(_M.series == _S.key)
+        .order_by(_M.at.desc(), _M.id)
+        .limit(1)
+        .scalar_subquery()
+    )
+    return select(series, last.label("id")).where(which)
+
+
+def following(measurement: str, limit: int) -> Select[Any]:
+    """Return the next ids in their own order."""
+    return select(_M.id).where(_M.id > measurement).order_by(_M.id).limit(limit)
+
+
+def promoted(kernel: str | None, *, last: bool) -> Select[Any]:
+    """Return promotions in the order they were made; the last of each place, or all."""
+    found = select(promotions).order_by(promotions.c.place, promotions.c.number)
+    if kernel is not None:
+        found = found.where(promotions.c.kernel == kernel)
+    if last:
+        other = promotions.alias()
+        newest_number = select(func.max(other.c.number)).where(other.c.place == promotions.c.place)
+        found = found.where(promotions.c.number == newest_number.scalar_subquery())
+    return found

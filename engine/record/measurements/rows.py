@@ -1,0 +1,144 @@
+"""Measurement ↔ rows. The raw samples are packed; everything else stays readable as JSON."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from engine.errors import DatabaseError
+from engine.model.comparison import Place, Promotion
+from engine.model.history import Measurement
+from engine.record.measurements.identity import canonical, digest
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_VALID = ("faster", "slower", "inconclusive")
+_OWN_COLUMNS = ("id", "subject_id", "subject", "samples")
+IMPORTED = "imported"
+"""Status of what another tool timed: kept, and never the best known, for nobody here judged it."""
+
+
+class Rows(NamedTuple):
+    """One measurement, for three tables."""
+
+    series: dict[str, Any]
+    subject: dict[str, Any]
+    measurement: dict[str, Any]
+
+
+def micros(at: datetime) -> int:
+    """Return the microseconds since 1970 UTC."""
+    return (at - _EPOCH) // _MICROSECOND
+
+
+def key_of(*words: str) -> int:
+    """Return a key that follows from some words: 63 bits of their hash."""
+    return int(digest("\0".join(words))[:16], 16) >> 1
+
+
+def place_key(place: Place) -> int:
+    """Return the key of a place."""
+    return key_of(place.kernel, place.workload, place.device, place.target)
+
+
+def rows_of(measurement: Measurement) -> Rows:
+    """Return the rows of a measurement."""
+    subject = measurement.subject
+    named = {
+        "kernel": subject.kernel,
+        "variant": subject.variant,
+        "target": subject.target,
+        "workload": subject.workload,
+        "device": subject.device,
+        "kind": measurement.kind,
+    }
+    key = key_of(*named.values())
+    return Rows(
+        {"key": key, **named},
+        {"id": measurement.subject_id, "body": canonical(subject)},
+        {
+            "id": measurement.id,
+            "subject": measurement.subject_id,
+            "series": key,
+            "at": micros(measurement.at),
+            "timed_us": _timed_us(measurement),
+            "body": canonical(measurement, *_OWN_COLUMNS),
+            "samples": _packed(measurement.samples),
+        },
+    )
+
+
+def _timed_us(measurement: Measurement) -> float | None:
+    counts = (
+        measurement.kind in ("bench", "tune")
+        and measurement.verdict in _VALID
+        and measurement.status != IMPORTED
+    )
+    return measurement.candidate_us if counts else None
+
+
+def measurement_of(row: Mapping[str, Any]) -> Measurement:
+    """Return the measurement of a row that is joined with its subject.
+
+    Args:
+        row: With ``id``, ``subject``, ``body``, ``samples``, and ``subject_body``.
+
+    Raises:
+        DatabaseError: The row is not what was written.
+    """
+    try:
+        return Measurement.model_validate(
+            {
+                **json.loads(row["body"]),
+                "id": row["id"],
+                "subject_id": row["subject"],
+                "subject": json.loads(row["subject_body"]),
+                "samples": _unpacked(row["samples"]),
+            }
+        )
+    except (ValidationError, ValueError, struct.error, zlib.error) as error:
+        raise damaged(row["id"]) from error
+
+
+def damaged(measurement: str) -> DatabaseError:
+    """Return the error of a record that does not say what its id stands for."""
+    return DatabaseError(
+        f"measurement {measurement} is damaged: it is not what was recorded; "
+        f"import it again from a copy that kb export wrote"
+    )
+
+
+def promotion_row(promotion: Promotion) -> dict[str, Any]:
+    """Return the row of a promotion."""
+    return {
+        "place": place_key(promotion.place),
+        "number": promotion.number,
+        "kernel": promotion.place.kernel,
+        "body": canonical(promotion),
+    }
+
+
+def promotion_of(row: Mapping[str, Any]) -> Promotion:
+    """Return the promotion of a row."""
+    return Promotion.model_validate_json(row["body"])
+
+
+def _packed(samples: tuple[tuple[float, float], ...]) -> bytes | None:
+    if not samples:
+        return None
+    flat = [value for pair in samples for value in pair]
+    return zlib.compress(struct.pack(f"<{len(flat)}d", *flat), 1)
+
+
+def _unpacked(blob: bytes | None) -> tuple[tuple[float, float], ...]:
+    if not blob:
+        return ()
+    raw = zlib.decompress(blob)
+    flat = struct.unpack(f"<{len(raw) // 8}d", raw)
+    return tuple(zip(flat[::2], flat[1::2], strict=True))

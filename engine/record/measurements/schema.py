@@ -1,0 +1,65 @@
+"""Bring a database to the revision that this code knows, whoever else opens it meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, inspect, text
+
+from engine.errors import DatabaseError
+from engine.record.measurements.connections import reading, shown, writing
+
+REVISION = "0001"
+"""The newest one; alembic, which costs 0.1 s, is only loaded where a database has another."""
+_LOCK = 7113_0001
+_OLDER = frozenset[str]()
+"""Revisions before this one, from which an upgrade leads here."""
+
+
+def upgrade(engine: Engine) -> None:
+    """Make the tables, or bring them up to date.
+
+    The lock is taken before the revision is read again, so of several processes one does the work.
+
+    Raises:
+        DatabaseError: It cannot be written, or comes from a newer KernelKB.
+    """
+    with reading(engine) as connection:
+        found = _revision(connection)
+    if found == REVISION:
+        return
+    _refuse_newer(engine, found)
+    with writing(engine) as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        found = _revision(connection)
+        _refuse_newer(engine, found)
+        if found != REVISION:
+            _run(connection)
+
+
+def _revision(connection: Connection) -> str | None:
+    """Return a database's revision; None where it is new."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
+    return found
+
+
+def _refuse_newer(engine: Engine, found: str | None) -> None:
+    if found is not None and found != REVISION and found not in _OLDER:
+        raise DatabaseError(
+            f"{shown(engine.url)} has revision {found}, and this KernelKB knows up to {REVISION}; "
+            f"pip install --upgrade kernelkb, or name another database in KB_DATABASE"
+        )
+
+
+def _run(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

@@ -1,0 +1,250 @@
+"""Keep measurements for good, and find them again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import Connection, Engine, Select, Table, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from engine.errors import BadValueError, UnknownNameError
+from engine.model.comparison import Promotion
+from engine.model.history import Kind, Measurement
+from engine.record.measurements import queries
+from engine.record.measurements.connections import connected, located, reading, shown, writing
+from engine.record.measurements.identity import is_whole
+from engine.record.measurements.rows import (
+    damaged,
+    measurement_of,
+    promotion_of,
+    promotion_row,
+    rows_of,
+)
+from engine.record.measurements.schema import upgrade
+from engine.record.measurements.tables import measurements, promotions, series, subjects
+
+LIMIT = 50
+_CHUNK = 500
+_HEX = frozenset("0123456789abcdef")
+
+
+def open_store(project: Path, url: str | None = None) -> Store:
+    """Open the measurements of a project, and make or upgrade the tables where that is needed.
+
+    Args:
+        project: Its root; ``.kb/measurements.db`` in it is the default.
+        url: Another database; by default what the environment variable ``KB_DATABASE`` names.
+
+    Raises:
+        DatabaseError: It cannot be opened, or comes from a newer KernelKB.
+        BadValueError: The address is none.
+        EnvironmentGapError: It needs a driver that is not installed.
+    """
+    engine = connected(located(project, url or os.environ.get("KB_DATABASE")))
+    try:
+        upgrade(engine)
+    except BaseException:
+        engine.dispose()
+        raise
+    return Store(engine)
+
+
+class Store:
+    """Measurements and promotions. Both are only ever added; every method may raise DatabaseError.
+
+    Lists of measurements are whole records with their samples.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def address(self) -> str:
+        """Where it is, without a password."""
+        return shown(self._engine.url)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._engine.dispose()
+
+    def add(self, added: Iterable[Measurement]) -> int:
+        """Record measurements in one transaction; return how many were not there before.
+
+        When it returns, all of them are on the disk; when it raises, none was added.
+
+        Raises:
+            DatabaseError: They could not be written.
+        """
+        rows = [rows_of(one) for one in added]
+        with writing(self._engine) as connection:
+            self._insert(connection, series, [one.series for one in rows], "key")
+            self._insert(connection, subjects, [one.subject for one in rows], "id")
+            return self._insert(connection, measurements, [one.measurement for one in rows], "id")
+
+    def get(self, measurement: str) -> Measurement:
+        """Return one measurement by its id, or by the beginning of it.
+
+        Raises:
+            UnknownNameError: No id begins like that.
+            BadValueError: Several do.
+            DatabaseError: What is there is not what was recorded.
+        """
+        found: list[str] = []
+        if measurement and set(measurement) <= _HEX:
+            found = [row["id"] for row in self._rows(queries.beginning_with(measurement))]
+        if not found:
+            raise UnknownNameError("measurement", measurement, (), "kb history KERNEL")
+        if len(found) > 1:
+            several = ", ".join(found[:4])
+            raise BadValueError(
+                f"{measurement!r} begins the ids of several measurements, such as {several}; "
+                f"write more of it"
+            )
+        one = self._whole(found)[0]
+        if not is_whole(one):
+            raise damaged(one.id)
+        return one
+
+    def history(
+        self,
+        kernel: str,
+        variant: str | None = None,
+        workload: str | None = None,
+        device: str | None = None,
+        *,
+        target: str | None = None,
+        kind: Kind | None = None,
+        limit: int = LIMIT,
+    ) -> list[Measurement]:
+        """Return the newest measurements of a kernel, newest first."""
+        which = queries.matching(
+            kernel=kernel,
+            variant=variant,
+            workload=workload,
+            device=device,
+            target=target,
+            kind=kind,
+        )
+        with reading(self._engine) as connection:
+            since = connection.scalar(queries.horizon(which, limit))
+            ids = connection.scalars(queries.newest(which, since, limit)).all()
+        return self._whole(ids)
+
+    def best(
+        self,
+        kernel: str | None = None,
+        workload: str | None = None,
+        device: str | None = None,
+        *,
+        target: str | None = None,
+    ) -> list[Measurement]:
+        """Return the fastest valid measurement of each kernel, workload, device and target.
+
+        What is wrong or invalid does not count, nor what another tool timed.
+        """
+        which = queries.matching(kernel=kernel, workload=workload, device=device, target=target)
+        first: dict[tuple[str, ...], Any] = {}
+        for row in self._rows(queries.fastest(which)):
+            place = (row["kernel"], row["workload"], row["device"], row["target"])
+            if row["us"] is not None:
+                known = first.setdefault(place, row)
+                first[place] = min(known, row, key=lambda one: (one["us"], one["id"]))
+        return self._whole([first[place]["id"] for place in sorted(first)])
+
+    def latest(
+        self,
+        kernel: str | None = None,
+        variant: str | None = None,
+        workload: str | None = None,
+        device: str | None = None,
+        *,
+        target: str | None = None,
+        kind: Kind = "bench",
+    ) -> list[Measurement]:
+        """Return the newest measurement of each variant in each place."""
+        which = queries.matching(
+            kernel=kernel,
+            variant=variant,
+            workload=workload,
+            device=device,
+            target=target,
+            kind=kind,
+        )
+        names = ("kernel", "workload", "device", "target", "variant")
+        rows = sorted(self._rows(queries.last_of_each(which)), key=lambda r: [r[n] for n in names])
+        return self._whole([row["id"] for row in rows])
+
+    def everything(self) -> Iterator[Measurement]:
+        """Yield all measurements in the order of their ids, each found to be whole."""
+        last = ""
+        while ids := [row["id"] for row in self._rows(queries.following(last, _CHUNK))]:
+            last = ids[-1]
+            for one in self._whole(ids):
+                if not is_whole(one):
+                    raise damaged(one.id)
+                yield one
+
+    def count(self) -> int:
+        """Return how many measurements there are."""
+        with reading(self._engine) as connection:
+            return connection.scalar(select(func.count()).select_from(measurements)) or 0
+
+    def values(self, column: str, kernel: str | None = None) -> list[str]:
+        """Return what there is of a column of the series, such as ``kernel`` or ``device``."""
+        found = select(series.c[column]).distinct().where(queries.matching(kernel=kernel))
+        return sorted(row[column] for row in self._rows(found))
+
+    def promote(self, added: Iterable[Promotion]) -> int:
+        """Append promotions; return how many were: none whose number its place already has."""
+        rows = [promotion_row(one) for one in added]
+        with writing(self._engine) as connection:
+            return self._insert(connection, promotions, rows, "place", "number")
+
+    def promoted(self, kernel: str | None = None, *, in_force: bool = True) -> list[Promotion]:
+        """Return the promotion in force of each place, or all that there ever were."""
+        rows = self._rows(queries.promoted(kernel, last=in_force))
+        return [promotion_of(row) for row in rows]
+
+    def _rows(self, query: Select[Any]) -> Sequence[Any]:
+        with reading(self._engine) as connection:
+            return connection.execute(query).mappings().all()
+
+    def _whole(self, ids: Sequence[str]) -> list[Measurement]:
+        """Return measurements by their full ids, in the same order."""
+        rest, found = iter(ids), dict[str, Any]()
+        while chunk := list(islice(rest, _CHUNK)):
+            found |= {row["id"]: row for row in self._rows(queries.by_ids(chunk))}
+        return [measurement_of(found[one]) for one in ids]
+
+    def _insert(
+        self, connection: Connection, table: Table, rows: list[dict[str, Any]], *keys: str
+    ) -> int:
+        """Add the rows whose key is new; return their number.
+
+        They go in by the order of their keys: two writers that hold rows of each other would wait
+        for ever, and neighbours in a batch share pages of the index.
+        """
+        distinct = {tuple(row[key] for key in keys): row for row in rows}
+        if not distinct:
+            return 0
+        dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+        insert = dialect.insert(table)
+        ordered = [distinct[key] for key in sorted(distinct)]
+        insert = insert.on_conflict_do_nothing().execution_options(preserve_rowcount=True)
+        return connection.execute(insert, ordered).rowcount

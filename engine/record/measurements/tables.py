@@ -1,0 +1,75 @@
+"""The tables, by what is asked of them.
+
+A *series* is all measurements of one kind of one variant in one place, so the newest and the
+fastest of each are one step away in an index, however many there are. Records are only ever added,
+under keys that follow from their content: no foreign keys are needed to keep them together.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
+
+metadata = MetaData()
+
+series = Table(
+    "series",
+    metadata,
+    Column("key", BigInteger, primary_key=True, autoincrement=False),
+    Column("kernel", Text, nullable=False),
+    Column("variant", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("workload", Text, nullable=False),
+    Column("device", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Index("series_by_kernel", "kernel", "workload", "device"),
+)
+
+subjects = Table(
+    "subject",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("body", Text, nullable=False),
+)
+
+measurements = Table(
+    "measurement",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("subject", Text, nullable=False),
+    Column("series", BigInteger, nullable=False),
+    # Microseconds since 1970 UTC: exact, and the same in both databases.
+    Column("at", BigInteger, nullable=False),
+    # Of one call, where it counts for the best-known time; else null.
+    Column("timed_us", Double),
+    Column("body", Text, nullable=False),
+    Column("samples", LargeBinary),
+)
+Index("measurement_by_time", measurements.c.series, measurements.c.at, measurements.c.id)
+_TIMED = measurements.c.timed_us.is_not(None)
+Index(
+    "measurement_by_speed",
+    measurements.c.series,
+    measurements.c.timed_us,
+    measurements.c.id,
+    sqlite_where=_TIMED,
+    postgresql_where=_TIMED,
+)
+
+promotions = Table(
+    "promotion",
+    metadata,
+    Column("place", BigInteger, primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("kernel", Text, nullable=False),
+    Column("body", Text, nullable=False),
+)
