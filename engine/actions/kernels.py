@@ -6,6 +6,7 @@ from typing import Literal
 
 from engine.actions.building import build_here
 from engine.actions.program import decision_program
+from engine.actions.recording import recorded
 from engine.actions.stages import deeper_for
 from engine.actions.workplace import Workplace, prepare, workload_of
 from engine.decide.symptoms import find_symptoms
@@ -159,7 +160,7 @@ def bench_here(
     alone: bool = False,
 ) -> Bench:
     """Time in a place that was prepared, if asked next to the incumbent alone."""
-    return time_variant(
+    timed = time_variant(
         place.subject,
         built,
         machine_peaks(place.subject.machine),
@@ -169,12 +170,14 @@ def bench_here(
         incumbent=incumbent,
         alone=alone,
     )
+    return recorded(place, built, timed)
 
 
 def profile_here(place: Workplace, built: Build, timed: Bench) -> Profile:
     """Explain in a place that was prepared."""
     records = place.project / ".kb" / "profiles"
-    return explain_variant(place.subject, built, timed, deeper_for(place.subject.machine), records)
+    deeper = deeper_for(place.subject.machine)
+    return recorded(place, built, explain_variant(place.subject, built, timed, deeper, records))
 
 
 def refused(place: Workplace, workload: str, checked: Check) -> Bench:

@@ -207,6 +207,10 @@ class Bench(Record):
     samples: tuple[tuple[float, float], ...] = Field(default=(), exclude=True)
     """Microseconds of a call of candidate and baseline, one pair for each pair of windows that the
     speedup rests on. For the database; no front end prints them."""
+    measurement: str | None = None
+    """Id of its record in the measurement database; ``kb compare`` takes it."""
+    unrecorded: str | None = None
+    """Why it has no record, although it was measured."""
     seconds: float
 
 
@@ -225,4 +229,8 @@ class Profile(Record):
     """Raw pages of Nsight Compute, one for each stage; ``kb recommend --profile`` reads them."""
     detail: str | None = None
     cure: str | None = None
+    measurement: str | None = None
+    """Id of its record in the measurement database; ``kb compare`` takes it."""
+    unrecorded: str | None = None
+    """Why it has no record, although it was measured."""
     seconds: float

@@ -79,7 +79,14 @@ def bench_lines(timed: Bench) -> list[str]:
         low, high = timed.clocks.sm_mhz
         found = f"  SM clock {low:.0f} to {high:.0f} of {timed.clocks.sm_max_mhz:.0f} MHz"
         lines.append(f"{found}, {timed.clocks.temperature_c:.0f} C, {timed.clocks.power_w:.0f} W")
-    return [*lines, *(f"  note: {warning}" for warning in timed.warnings)]
+    lines += [f"  note: {warning}" for warning in timed.warnings]
+    return [*lines, *_kept(timed)]
+
+
+def _kept(result: Bench | Profile) -> list[str]:
+    if result.unrecorded:
+        return [f"  not recorded: {result.unrecorded}"]
+    return [f"  recorded as {result.measurement[:12]}"] if result.measurement else []
 
 
 def profile_line(seen: Profile) -> str:

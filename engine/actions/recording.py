@@ -1,0 +1,111 @@
+"""Keep what was measured: each result becomes a record in the project's database."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from engine import __version__
+from engine.actions.workplace import Workplace
+from engine.errors import KbError
+from engine.measure.driver import driver
+from engine.measure.sources import files_of, include_folders
+from engine.model.history import Kind, Subject
+from engine.model.measurement import Bench, Build, Machine, Profile
+
+T = TypeVar("T", bound=Bench | Profile)
+
+
+def recorded(place: Workplace, built: Build, result: T) -> T:
+    """Write a result to the database; return it with its record's id, or why it has none.
+
+    What was measured is worth more than the record of it: a full disk costs nobody the answer.
+    """
+    from engine.record.measurements.identity import identified
+    from engine.record.measurements.store import open_store
+
+    kind: Kind = "bench" if isinstance(result, Bench) else "profile"
+    subject = subject_of(place, built, result.workload)
+    try:
+        made = identified(
+            kind,
+            datetime.now(UTC),
+            subject,
+            **(_timed(result) if isinstance(result, Bench) else _explained(result)),
+        )
+        with open_store(place.project) as store:
+            store.add([made])
+    except KbError as error:
+        return result.model_copy(update={"unrecorded": str(error)})
+    return result.model_copy(update={"measurement": made.id})
+
+
+def subject_of(place: Workplace, built: Build, workload: str) -> Subject:
+    """Return all that a number of this variant depends on, on this machine."""
+    source, variant, machine = place.subject
+    return Subject(
+        **place.subject.names,
+        workload=workload,
+        sources={_name(path, source.folder): _digest(path) for path in _files(place)},
+        flags=(*variant.flags, *(f"-D{define}" for define in built.defines)),
+        inputs=source.kernel.workloads[workload],
+        device=machine.title,
+        environment=environment_of(machine),
+        judge=__version__,
+    )
+
+
+def sources_digest(place: Workplace) -> str:
+    """Return one digest of all files that a variant is made of: what changed shows."""
+    running = hashlib.sha256()
+    for path in sorted(_files(place)):
+        running.update(path.name.encode() + path.read_bytes())
+    return running.hexdigest()[:16]
+
+
+def environment_of(machine: Machine) -> dict[str, str]:
+    """Return the versions that numbers depend on."""
+    found = {
+        "compiler": machine.compiler_version,
+        "torch": machine.torch,
+        "system": platform.release(),
+    }
+    seen = driver() if machine.target == "cuda" else None
+    return {**found, "driver": seen.version} if seen else found
+
+
+def _files(place: Workplace) -> list[Path]:
+    source, variant, _ = place.subject
+    folders = include_folders(variant.flags, source.folder)
+    found: dict[Path, None] = {}
+    for name in (variant.source, *variant.also):
+        found |= dict.fromkeys(files_of((source.folder / name).resolve(), folders))
+    return [*found, (source.folder / source.kernel.reference.file).resolve()]
+
+
+def _name(path: Path, folder: Path) -> str:
+    home = folder.resolve()
+    return str(path.relative_to(home)) if path.is_relative_to(home) else path.name
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def _timed(made: Bench) -> Mapping[str, Any]:
+    same = ("verdict", "candidate_us", "baseline", "baseline_us", "speedup", "interval", "timing")
+    kept = ("detail", "metrics", "warnings", "samples", "seconds")
+    return {name: getattr(made, name) for name in (*same, *kept)}
+
+
+def _explained(made: Profile) -> Mapping[str, Any]:
+    return {
+        "status": made.tool,
+        "detail": made.detail,
+        "metrics": made.metrics,
+        "seconds": made.seconds,
+    }
