@@ -170,14 +170,15 @@ def bench_here(
         incumbent=incumbent,
         alone=alone,
     )
-    return recorded(place, built, timed)
+    return timed.model_copy(update=recorded(place, built, timed))
 
 
 def profile_here(place: Workplace, built: Build, timed: Bench) -> Profile:
     """Explain in a place that was prepared."""
     records = place.project / ".kb" / "profiles"
     deeper = deeper_for(place.subject.machine)
-    return recorded(place, built, explain_variant(place.subject, built, timed, deeper, records))
+    seen = explain_variant(place.subject, built, timed, deeper, records)
+    return seen.model_copy(update=recorded(place, built, seen))
 
 
 def refused(place: Workplace, workload: str, checked: Check) -> Bench:

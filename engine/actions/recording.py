@@ -7,7 +7,7 @@ import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from engine import __version__
 from engine.actions.workplace import Workplace
@@ -17,11 +17,9 @@ from engine.measure.sources import files_of, include_folders
 from engine.model.history import Kind, Subject
 from engine.model.measurement import Bench, Build, Machine, Profile
 
-T = TypeVar("T", bound=Bench | Profile)
 
-
-def recorded(place: Workplace, built: Build, result: T) -> T:
-    """Write a result to the database; return it with its record's id, or why it has none.
+def recorded(place: Workplace, built: Build, result: Bench | Profile) -> dict[str, str]:
+    """Write a result to the database; return its record's id, or why it has none, as its fields.
 
     What was measured is worth more than the record of it: a full disk costs nobody the answer.
     """
@@ -40,8 +38,8 @@ def recorded(place: Workplace, built: Build, result: T) -> T:
         with open_store(place.project) as store:
             store.add([made])
     except KbError as error:
-        return result.model_copy(update={"unrecorded": str(error)})
-    return result.model_copy(update={"measurement": made.id})
+        return {"unrecorded": str(error)}
+    return {"measurement": made.id}
 
 
 def subject_of(place: Workplace, built: Build, workload: str) -> Subject:
