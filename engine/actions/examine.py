@@ -2,73 +2,24 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeVar
-
 from engine.actions import kernels
 from engine.actions.building import build_here
 from engine.actions.follow import disturbed
 from engine.actions.program import decision_program
+from engine.actions.steps import (
+    Steps,
+    advice_said,
+    bench_said,
+    build_said,
+    check_said,
+    gate_said,
+    profile_said,
+)
 from engine.actions.workplace import Workplace
 from engine.decide.recommend import recommend
-from engine.model.base import Slug
-from engine.model.measurement import Bench, Build, Check, Profile, Status
+from engine.model.measurement import Bench
 from engine.model.recommendation import KernelAnswer
-from engine.model.session import Step
 from engine.model.triage import Examined
-from engine.render.answers import advice_line
-from engine.render.measurements import bench_line, build_line, check_line, profile_line
-
-T = TypeVar("T")
-
-
-class Report(Protocol):
-    """Who wants to see each step, as it starts (None) and as it ends."""
-
-    def __call__(self, name: str, variant: str | None, step: Step | None) -> None:
-        """Take one step's start or end."""
-
-
-class Said(NamedTuple):
-    """A step's outcome in words."""
-
-    status: Status
-    found: str
-    cure: str | None = None
-
-
-class Steps:
-    """Runs steps, times them, and tells whoever watches."""
-
-    def __init__(self, report: Report) -> None:
-        self._report = report
-        self.done: list[Step] = []
-
-    def run(
-        self, name: str, variant: Slug | None, work: Callable[[], T], say: Callable[[T], Said]
-    ) -> T:
-        """Do one step and return what it gave."""
-        self._report(name, variant, None)
-        started = time.monotonic()
-        result = work()
-        status, found, cure = say(result)
-        step = Step(
-            name=name,
-            variant=variant,
-            status=status,
-            found=found,
-            cure=cure,
-            seconds=round(time.monotonic() - started, 3),
-        )
-        self.done.append(step)
-        self._report(name, variant, step)
-        return result
-
-    @property
-    def failed(self) -> bool:
-        """Whether the last step failed."""
-        return bool(self.done) and self.done[-1].status == "failure"
 
 
 def examine(place: Workplace, workload: str, steps: Steps) -> Examined:
@@ -81,11 +32,13 @@ def examine(place: Workplace, workload: str, steps: Steps) -> Examined:
     """
     name = place.subject.variant.id
     seen = Examined(variant=name)
-    built = steps.run("build", name, lambda: build_here(place), _build)
+    built = steps.run(
+        "build", name, lambda: build_here(place), lambda made: build_said(place, made)
+    )
     seen = seen.model_copy(update={"build": built})
     if steps.failed:
         return seen
-    right = steps.run("check", name, lambda: kernels.check_here(place, built, workload), _check)
+    right = steps.run("check", name, lambda: kernels.check_here(place, built, workload), check_said)
     seen = seen.model_copy(update={"check": right})
     if steps.failed:
         return seen
@@ -95,9 +48,11 @@ def examine(place: Workplace, workload: str, steps: Steps) -> Examined:
     seen = seen.model_copy(update={"bench": timed})
     if steps.failed:
         return seen
-    steps.run("gate", name, lambda: answer_to(place, timed.metrics), _gate)
-    why = steps.run("profile", name, lambda: kernels.profile_here(place, built, timed), _profile)
-    advice = steps.run("recommend", name, lambda: answer_to(place, why.metrics), _advice)
+    steps.run("gate", name, lambda: answer_to(place, timed.metrics), gate_said)
+    why = steps.run(
+        "profile", name, lambda: kernels.profile_here(place, built, timed), profile_said
+    )
+    advice = steps.run("recommend", name, lambda: answer_to(place, why.metrics), advice_said)
     return seen.model_copy(update={"profile": why, "answer": advice})
 
 
@@ -123,34 +78,3 @@ def settled(timed: Bench) -> Bench:
         return timed
     kept = {name: value for name, value in timed.metrics.items() if name != "speedup"}
     return timed.model_copy(update={"metrics": kept})
-
-
-def _build(built: Build) -> Said:
-    return Said("ok" if built.error is None else "failure", build_line(built), built.cure)
-
-
-def _check(right: Check) -> Said:
-    return Said("ok" if right.status == "correct" else "failure", check_line(right), right.cure)
-
-
-def bench_said(timed: Bench) -> Said:
-    """Say how a bench went."""
-    warned = disturbed(timed)
-    notes = [warning for warning in timed.warnings if warning != warned]
-    found = "; ".join([bench_line(timed), *notes])
-    if timed.verdict in ("incorrect", "invalid"):
-        return Said("failure", found, timed.cure)
-    return Said("warning" if warned else "ok", found, timed.cure or warned)
-
-
-def _gate(answer: KernelAnswer) -> Said:
-    calm = answer.gate.verdict in ("continue", "done")
-    return Said("ok" if calm else "warning", f"{answer.gate.verdict}: {answer.gate.because}")
-
-
-def _profile(why: Profile) -> Said:
-    return Said("warning" if why.detail else "ok", profile_line(why), why.cure)
-
-
-def _advice(answer: KernelAnswer) -> Said:
-    return Said("ok", advice_line(answer.model_dump()))

@@ -6,9 +6,10 @@ import time
 from datetime import UTC, datetime
 from typing import Literal
 
-from engine.actions.examine import Report, Said, Steps, bench_said, examine
+from engine.actions.examine import examine
 from engine.actions.follow import Choice, choose, comparable, compare, decisions
 from engine.actions.kernels import bench_here, untimed
+from engine.actions.steps import Report, Said, Steps, bench_said, silent
 from engine.actions.workplace import (
     Workplace,
     environment_for,
@@ -20,14 +21,10 @@ from engine.loading.kernels import load_kernel, variant_of
 from engine.measure.environment import Wanted
 from engine.measure.subject import Subject
 from engine.model.measurement import Bench, Environment
-from engine.model.session import Decision, Entry, Step
+from engine.model.session import Decision, Entry
 from engine.model.triage import Examined, Followed, Triage
 from engine.record.sessions import append, session_id
 from engine.render.measurements import environment_line
-
-
-def silent(name: str, variant: str | None, step: Step | None) -> None:
-    """Report to nobody."""
 
 
 def triage(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.text import Text
 
-from engine.actions.examine import Report
+from engine.actions.steps import Report
 from engine.cli.output import print_lines
 from engine.model.measurement import Environment
 from engine.model.session import Step

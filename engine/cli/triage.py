@@ -20,7 +20,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print each step as it happens, then the comparison; or one JSON object."""
-    from engine.actions.triage import silent, triage
+    from engine.actions.steps import silent
+    from engine.actions.triage import triage
     from engine.cli.output import print_json
     from engine.cli.screen import triage_end, watch
 
