@@ -81,7 +81,7 @@ class Contrast(Record):
     before: float | None
     after: float | None
     difference: float | None
-    """after − before; None where one of them is not known."""
+    """after − before; None where one is not known, or the two are of different things."""
 
 
 class Contrasts(Record):
@@ -96,3 +96,16 @@ class Contrasts(Record):
     """The widest that both intervals allow."""
     why_not: str | None = None
     """Why there is no ratio."""
+
+
+class Trend(Record):
+    """Sessions in the order in which they were opened, and what all of them took."""
+
+    sessions: tuple[Outcomes, ...]
+    minutes: float | None = None
+    """Of those that say; None where none does."""
+    timed: int = 0
+    """How many say."""
+    cost_usd: float | None = None
+    priced: int = 0
+    """How many say what they cost."""

@@ -8,7 +8,7 @@ from typing import Any
 from engine.model.outcome import Outcomes, Reached
 from engine.model.session import Decision, Session
 from engine.record.changes import count_changes
-from engine.record.timeline import Code, Moment, timeline
+from engine.record.timeline import Code, Moment, aware, timeline
 from engine.record.worded import bottleneck_of, timing_of
 
 
@@ -22,7 +22,7 @@ def outcomes(session: Session) -> Outcomes:
     claims = [claim for entry in entries for claim in entry.claims]
     return Outcomes(
         session=session.session,
-        opened=session.opened,
+        opened=aware(session.opened),
         kind=session.kind,
         goal=session.goal,
         kernel=session.kernel or (next(iter(kernels)) if len(kernels) == 1 else None),
@@ -75,8 +75,8 @@ def _speedups(moments: Sequence[Moment]) -> dict[str, Any]:
     if not reached:
         return {}
     final = reached[-1]
-    rivals = [one for one in reached if terms(one) == terms(final)]
-    return {"final": final, "best": max(rivals, key=lambda one: one.speedup)}
+    alike = [one for one in reached if None not in terms(one) and terms(one) == terms(final)]
+    return {"final": final, "best": max(alike or [final], key=lambda one: one.speedup)}
 
 
 def terms(one: Reached) -> tuple[str | None, ...]:

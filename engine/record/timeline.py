@@ -76,7 +76,7 @@ class _Clock:
 
     def __init__(self, session: Session) -> None:
         self._account = session.kind == "reported"
-        self._opened = _aware(session.opened)
+        self._opened = aware(session.opened)
         self._last: datetime | None = None
         self._minutes = self._entered = 0.0
         self._timed = False
@@ -93,7 +93,7 @@ class _Clock:
         self._clear &= not (self._account and step.seconds == 0)
         took = timedelta(seconds=step.seconds)
         if step.at is not None:
-            at = _aware(step.at)
+            at = aware(step.at)
             pause = at - (self._last or min(self._opened, at))
             self._last = max(self._last or at, at + took)
             # Below zero where two assistants worked at once: the clock counts that time once.
@@ -117,8 +117,8 @@ class _Clock:
         return self._minutes if self._timed and self._whole else None
 
 
-def _aware(moment: datetime) -> datetime:
-    """Take a time without a zone, as somebody may type it, for UTC."""
+def aware(moment: datetime) -> datetime:
+    """Return a time with its zone; one without, as somebody may type it, is UTC."""
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
