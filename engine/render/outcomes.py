@@ -18,20 +18,20 @@ def outcome_lines(one: Outcomes) -> Iterator[str]:
         ("bottleneck", _bottleneck(one)),
         ("changes", _changes(one)),
         ("final speedup", _reached(one.final)),
-        ("best speedup", _reached(one.best)),
+        *([("best speedup", _reached(one.best))] if one.best != one.final else []),
         ("decisions", _decisions(one)),
-        ("falsifiers", f"{one.falsifiers_held} held, {one.falsifiers_failed} failed"),
+        ("falsifiers", _falsifiers(one)),
         ("time", _minutes(one.minutes)),
         ("cost", _cost(one.cost_usd)),
     )
     yield from (f"  {name:14} {text}" for name, text in rows)
     if one.claims:
-        yield f"  {'claims':14} {one.claims}, of which {one.false_claims} do not hold up"
+        yield f"  {'claims':14} {one.claims}, {one.false_claims} of them did not hold up"
 
 
 def _build(one: Outcomes) -> str:
     if not one.worked:
-        return "never: nothing was built and then found right"
+        return "none: nothing that was built was found right"
     return _since(one.minutes_to_build)
 
 
@@ -74,8 +74,16 @@ def _reached(reached: Reached | None) -> str:
 
 
 def _decisions(one: Outcomes) -> str:
+    if not one.decisions:
+        return "none"
     text = f"{one.decisions}, {one.predicted} predicted, {one.measured} measured"
     return f"{text}, {one.inside} of {one.compared} inside the prediction" if one.compared else text
+
+
+def _falsifiers(one: Outcomes) -> str:
+    if not one.falsifiers_held + one.falsifiers_failed:
+        return "none was tested"
+    return f"{one.falsifiers_held} held, {one.falsifiers_failed} failed"
 
 
 def _minutes(minutes: float | None) -> str:
@@ -116,7 +124,8 @@ def _word(low: float, high: float) -> str:
 def _number(value: float | None, *, signed: bool = False) -> str:
     if value is None:
         return "?"
-    return f"{value:+.3g}" if signed else f"{value:.3g}"
+    form = ",.0f" if abs(value) >= 1000 else ".3g"
+    return format(value, f"+{form}" if signed else form)
 
 
 _COLUMNS = ("build", "bottleneck", "changes", "blind", "wrong", "speedup", "minutes", "USD")
@@ -127,22 +136,23 @@ def trend_lines(trend: Trend) -> Iterator[str]:
     wide = max(len(one.session) for one in trend.sessions) + 2
     yield f"{'':{wide}}{''.join(f'{name:>11}' for name in _COLUMNS)}"
     for one in trend.sessions:
-        final = one.final.speedup if one.final else None
-        values = (
-            one.minutes_to_build,
-            one.minutes_to_bottleneck,
-            one.changes,
-            one.blind_changes,
-            one.wrong_changes,
-            final,
-            one.minutes,
-            one.cost_usd,
-        )
-        cells = "".join(f"{_number(value):>11}" for value in values)
-        yield f"{one.session:{wide}}{cells}{_marks(one)}"
+        yield f"{one.session:{wide}}{''.join(f'{cell:>11}' for cell in _cells(one))}{_marks(one)}"
     yield f"minutes: {_total(_number(trend.minutes), trend.timed, trend)}"
     yield f"cost: {_total(_cost(trend.cost_usd), trend.priced, trend)}"
-    yield "?: it never came to that, or the record does not say; build and bottleneck in minutes"
+    yield "build: minutes until something built was found right; bottleneck: until one was named"
+    yield "wrong 1/2: one of two changes that can be judged; -: never; ?: the record does not say"
+
+
+def _cells(one: Outcomes) -> Iterator[str]:
+    yield _number(one.minutes_to_build) if one.worked else "-"
+    yield _number(one.minutes_to_bottleneck) if one.bottleneck else "-"
+    yield _number(one.changes)
+    yield _number(one.blind_changes)
+    part = f"/{one.judged_changes}" if one.judged_changes != one.changes else ""
+    yield _number(one.wrong_changes) + (part if one.wrong_changes is not None else "")
+    yield _number(one.final.speedup) if one.final else "-"
+    yield _number(one.minutes)
+    yield _number(one.cost_usd)
 
 
 def _total(text: str, known: int, trend: Trend) -> str:
