@@ -29,6 +29,7 @@ class Step(Record):
     status: Literal["ok", "warning", "failure"]
     found: str
     seconds: float
+    """Of work. 0 in a reported session: the account does not say."""
     cure: str | None = None
     at: datetime | None = None
     """When it began."""
@@ -39,6 +40,10 @@ class Step(Record):
     """Of a bench, with the numbers that it rests on."""
     speedup: float | None = None
     interval: tuple[float, float] | None = None
+    baseline: str | None = None
+    """What a bench timed it next to."""
+    workload: str | None = None
+    """Name of the workload that a bench timed."""
     bottleneck: Slug | None = None
     """Which one a recommendation names first."""
 

@@ -13,6 +13,9 @@ VERBS = {
     "show": "print a session's entries",
     "list": "print the ids of all sessions",
     "log": "append a retrospective",
+    "metrics": "say how a session went: time, changes, speedup, cost",
+    "compare": "set two sessions side by side",
+    "trend": "say how sessions went, one after the other, as a table or a plot",
 }
 
 

@@ -1,0 +1,28 @@
+"""Set two sessions side by side."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from engine.cli.options import json_argument
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the verb's arguments."""
+    parser.add_argument("before", metavar="A", help="a session's id")
+    parser.add_argument("after", metavar="B", help="another's; last is the one written last")
+    json_argument(parser)
+
+
+def run(options: Namespace) -> int:
+    """Print both, and the ratio of their speedups where there is an honest one."""
+    from engine.actions.outcomes import compare_sessions
+    from engine.cli.output import print_json, print_lines
+    from engine.render.outcomes import contrast_lines
+
+    found = compare_sessions(options.before, options.after)
+    if options.json:
+        print_json(found)
+    else:
+        print_lines(contrast_lines(found))
+    return 0

@@ -1,0 +1,27 @@
+"""Say how a session went."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from engine.cli.options import json_argument
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the verb's arguments."""
+    parser.add_argument("session", nargs="?", default="last", help="a session's id; default: last")
+    json_argument(parser)
+
+
+def run(options: Namespace) -> int:
+    """Print its metrics."""
+    from engine.actions.outcomes import session_metrics
+    from engine.cli.output import print_json, print_lines
+    from engine.render.outcomes import outcome_lines
+
+    found = session_metrics(options.session)
+    if options.json:
+        print_json(found)
+    else:
+        print_lines(outcome_lines(found))
+    return 0

@@ -1,0 +1,85 @@
+"""Two sessions' outcomes → the difference in each metric, and a ratio where one is honest."""
+
+from __future__ import annotations
+
+from engine.model.outcome import Contrast, Contrasts, Outcomes, Reached
+from engine.record.outcomes import terms
+
+_COUNTED = (
+    "minutes",
+    "minutes_to_build",
+    "minutes_to_bottleneck",
+    "changes",
+    "blind_changes",
+    "wrong_changes",
+    "cost_usd",
+    "decisions",
+    "inside",
+    "falsifiers_held",
+    "falsifiers_failed",
+    "false_claims",
+)
+_TERMS = ("kernel", "target", "machine", "baseline", "workload")
+
+
+def contrast(before: Outcomes, after: Outcomes) -> Contrasts:
+    """Set two sessions side by side.
+
+    Speedups are compared only where kernel, target, machine, baseline and workload are the same
+    and both were measured and checked: a ratio with its interval, or the reason why there is none.
+    """
+    rows = [_row(name, getattr(before, name), getattr(after, name)) for name in _COUNTED]
+    why_not = _unlike(before, after)
+    speedups = [
+        ("final_speedup", _speedup(before.final), _speedup(after.final)),
+        ("best_speedup", _speedup(before.best), _speedup(after.best)),
+    ]
+    rows += [_row(*speedup, apart=bool(why_not)) for speedup in speedups]
+    sides = Contrasts(before=before, after=after, rows=tuple(rows), why_not=why_not)
+    old, new = before.final, after.final
+    if why_not or not (old and new and old.interval and new.interval):
+        return sides
+    interval = (new.interval[0] / old.interval[1], new.interval[1] / old.interval[0])
+    return sides.model_copy(update={"ratio": new.speedup / old.speedup, "interval": interval})
+
+
+def _row(
+    metric: str, before: float | None, after: float | None, *, apart: bool = False
+) -> Contrast:
+    difference = None if apart or before is None or after is None else after - before
+    return Contrast(metric=metric, before=before, after=after, difference=difference)
+
+
+def _speedup(reached: Reached | None) -> float | None:
+    return reached.speedup if reached else None
+
+
+def _unlike(before: Outcomes, after: Outcomes) -> str | None:
+    """Say why the two final speedups cannot be divided."""
+    for side in (before, after):
+        if why := _unfit(side):
+            return why
+    if before.final is None or after.final is None:
+        return None
+    pairs = zip(_TERMS, terms(before.final), terms(after.final), strict=True)
+    for name, old, new in pairs:
+        if old != new:
+            return f"not the same {name}: {old} and {new}"
+    return None
+
+
+def _unfit(side: Outcomes) -> str | None:
+    """Say why a session's final speedup can be compared with nothing."""
+    final = side.final
+    if final is None:
+        return f"{side.session} has no valid speedup"
+    if side.kind == "reported":
+        return f"{side.session} is an account, and nothing in it was measured here"
+    if not final.checked:
+        return f"{side.session} timed code that no check found right"
+    missing = [name for name, value in zip(_TERMS, terms(final), strict=True) if value is None]
+    if missing:
+        return f"{side.session} does not say its {missing[0]}"
+    if final.interval is None:
+        return f"the speedup of {side.session} has no interval"
+    return None

@@ -1,0 +1,47 @@
+"""Step → its numbers; where an older record lacks the fields, from the sentence that it wrote."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from engine.model.session import Step
+
+_BENCH = re.compile(
+    r", (?P<baseline>(?:variant )?\S+) [0-9.]+ (?:us|ms|s) on (?P<workload>[a-z0-9-]+): "
+    r"(?P<speedup>[0-9.e+-]+)x \[(?P<low>[0-9.e+-]+), (?P<high>[0-9.e+-]+)\] of \d+ pairs, "
+    r"(?P<verdict>[a-z]+)"
+)
+_ADVICE = re.compile(r"(?P<bottleneck>[a-z][a-z0-9]*(?:-[a-z0-9]+)*) \(confidence [0-9.]+\) -> ")
+_VALID = (None, "faster", "slower", "inconclusive")
+
+
+class Timing(NamedTuple):
+    """A valid bench."""
+
+    speedup: float
+    interval: tuple[float, float] | None
+    baseline: str | None
+    workload: str | None
+
+
+def timing_of(step: Step) -> Timing | None:
+    """Return what a bench measured; None where it measured nothing that is valid."""
+    said = _BENCH.search(step.found)
+    verdict = step.verdict or (said["verdict"] if said else None)
+    if step.status == "failure" or verdict not in _VALID:
+        return None
+    baseline = step.baseline or (said["baseline"] if said else None)
+    workload = step.workload or (said["workload"] if said else None)
+    if step.speedup is not None:
+        return Timing(step.speedup, step.interval, baseline, workload)
+    if said is None:
+        return None
+    interval = (float(said["low"]), float(said["high"]))
+    return Timing(float(said["speedup"]), interval, baseline, workload)
+
+
+def bottleneck_of(step: Step) -> str | None:
+    """Return which bottleneck a recommendation names first; None where it names none."""
+    said = _ADVICE.match(step.found)
+    return step.bottleneck or (said["bottleneck"] if said else None)
