@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import NamedTuple, Protocol, TypeVar
 
 from engine.actions import kernels
@@ -13,7 +14,7 @@ from engine.actions.program import decision_program
 from engine.actions.workplace import Workplace
 from engine.decide.recommend import recommend
 from engine.model.base import Slug
-from engine.model.measurement import Bench, Build, Check, Profile, Status
+from engine.model.measurement import Bench, Build, Check, Profile, Status, Verdict
 from engine.model.recommendation import KernelAnswer
 from engine.model.session import Step
 from engine.model.triage import Examined
@@ -36,6 +37,10 @@ class Said(NamedTuple):
     status: Status
     found: str
     cure: str | None = None
+    verdict: Verdict | None = None
+    speedup: float | None = None
+    interval: tuple[float, float] | None = None
+    bottleneck: Slug | None = None
 
 
 class Steps:
@@ -50,17 +55,11 @@ class Steps:
     ) -> T:
         """Do one step and return what it gave."""
         self._report(name, variant, None)
-        started = time.monotonic()
+        at, started = datetime.now(UTC), time.monotonic()
         result = work()
-        status, found, cure = say(result)
-        step = Step(
-            name=name,
-            variant=variant,
-            status=status,
-            found=found,
-            cure=cure,
-            seconds=round(time.monotonic() - started, 3),
-        )
+        said = say(result)._asdict()
+        seconds = round(time.monotonic() - started, 3)
+        step = Step(name=name, variant=variant, at=at, seconds=seconds, **said)
         self.done.append(step)
         self._report(name, variant, step)
         return result
@@ -138,9 +137,10 @@ def bench_said(timed: Bench) -> Said:
     warned = disturbed(timed)
     notes = [warning for warning in timed.warnings if warning != warned]
     found = "; ".join([bench_line(timed), *notes])
+    numbers = (timed.verdict, timed.speedup, timed.interval)
     if timed.verdict in ("incorrect", "invalid"):
-        return Said("failure", found, timed.cure)
-    return Said("warning" if warned else "ok", found, timed.cure or warned)
+        return Said("failure", found, timed.cure, *numbers)
+    return Said("warning" if warned else "ok", found, timed.cure or warned, *numbers)
 
 
 def _gate(answer: KernelAnswer) -> Said:
@@ -153,4 +153,5 @@ def _profile(why: Profile) -> Said:
 
 
 def _advice(answer: KernelAnswer) -> Said:
-    return Said("ok", advice_line(answer.model_dump()))
+    best = next((d.bottleneck for d in answer.diagnoses if d.verdict == "matches"), None)
+    return Said("ok", advice_line(answer.model_dump()), bottleneck=best)

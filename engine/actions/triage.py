@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import time
 from datetime import UTC, datetime
 from typing import Literal
@@ -9,20 +10,17 @@ from typing import Literal
 from engine.actions.examine import Report, Said, Steps, bench_said, examine
 from engine.actions.follow import Choice, choose, comparable, compare, decisions
 from engine.actions.kernels import bench_here, untimed
-from engine.actions.workplace import (
-    Workplace,
-    environment_for,
-    project,
-    workload_of,
-)
+from engine.actions.sessions import session_for
+from engine.actions.workplace import Workplace, environment_for, project, workload_of
 from engine.errors import KbError
 from engine.loading.kernels import load_kernel, variant_of
+from engine.measure.driver import driver
 from engine.measure.environment import Wanted
 from engine.measure.subject import Subject
-from engine.model.measurement import Bench, Environment
+from engine.model.measurement import Bench, Environment, Machine
 from engine.model.session import Decision, Entry, Step
 from engine.model.triage import Examined, Followed, Triage
-from engine.record.sessions import append, session_id
+from engine.record.sessions import append
 from engine.render.measurements import environment_line
 
 
@@ -160,20 +158,35 @@ def _untried(examined: tuple[Examined, ...]) -> tuple[Decision, ...]:
 
 
 def _entry(result: Triage, examined: tuple[Examined, ...]) -> Entry:
-    last = examined[-1]
+    last, machine = examined[-1], result.machine
     metrics = last.profile.metrics if last.profile else last.bench.metrics if last.bench else {}
     why = result.followed.unmeasured if result.followed else None
     apart = (f"the change was not measured: {why}",) if why else ()
     return Entry(
-        session=session_id(result.kernel),
+        session=session_for(result.kernel),
         at=datetime.now(UTC),
         goal=f"triage {result.kernel} on {result.target}",
+        by="triage",
         kernel=result.kernel,
         variant=last.variant,
         target=result.target,
-        machine=result.machine.title if result.machine else None,
+        machine=machine.title if machine else None,
+        device=machine.device if machine else None,
+        cc=machine.cc if machine else None,
+        environment=_surroundings(machine) if machine else {},
         steps=result.steps,
         metrics={name: float(f"{value:.6g}") for name, value in metrics.items()},
         decisions=result.decisions,
         went_wrong=(*(s.found for s in result.steps if s.status == "failure"), *apart),
     )
+
+
+def _surroundings(machine: Machine) -> dict[str, str]:
+    """Return what the numbers depend on besides the kernel and the machine."""
+    found = driver() if machine.target == "cuda" else None
+    return {
+        "compiler": machine.compiler_version,
+        "torch": machine.torch,
+        "os": platform.platform(),
+        **({"driver": found.version} if found else {}),
+    }
