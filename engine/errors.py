@@ -5,7 +5,7 @@
     + UnknownNameError          the caller named something that no file defines
     + BadValueError             the caller gave a value that its metric cannot have
     + EnvironmentGapError       this machine lacks something: a compiler, torch, a GPU, ncu
-    + SessionError              a session record cannot be read or written
+    + SessionError              a session file cannot be read or written; may carry Problems
     + DatabaseError             the measurement database cannot be read or written
 
 A kernel that fails to compile, crashes, hangs or is wrong is a result with a status, not an error.
@@ -66,7 +66,11 @@ class EnvironmentGapError(KbError):
 
 
 class SessionError(KbError):
-    """A session record cannot be read or written."""
+    """A session file cannot be read or written. ``problems`` lists what is wrong inside of it."""
+
+    def __init__(self, said: str, problems: Iterable[Problem] = ()) -> None:
+        self.problems = tuple(sorted(problems))
+        super().__init__(said)
 
 
 class DatabaseError(KbError):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product
 
+from engine.actions.diary import written_down
 from engine.actions.hardware import architecture_named
 from engine.actions.program import decision_program
+from engine.actions.steps import Steps, build_said
 from engine.actions.workplace import Workplace, narrowed, prepare, prepare_compiling, project
 from engine.decide.symptoms import find_symptoms
 from engine.errors import EnvironmentGapError
@@ -22,7 +24,12 @@ def build(
     kernel: str, variant: str | None = None, target: Wanted = "auto", arch: str | None = None
 ) -> Build:
     """Compile a variant. A compiler error is a result; see ``_place`` for what is raised."""
-    return build_here(_place(kernel, variant, target, arch))
+    place, steps = _place(kernel, variant, target, arch), Steps()
+    name = place.subject.variant.id
+    built = steps.run(
+        "build", name, lambda: build_here(place), lambda made: build_said(place, made)
+    )
+    return written_down(place, "build", steps, built)
 
 
 def build_configurations(

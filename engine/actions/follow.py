@@ -159,6 +159,16 @@ def decisions(
     return tuple(made)
 
 
+def untried(answer: KernelAnswer) -> tuple[Decision, ...]:
+    """Return what was recommended, for a session to remember although nobody tried it."""
+    best = next((d for d in answer.diagnoses if d.verdict == "matches"), None)
+    if best is None or not best.fixes:
+        return ()
+    gain = best.predicted_speedup
+    predicted = (gain.low, gain.point, gain.high) if gain else None
+    return (Decision(bottleneck=best.bottleneck, fix=best.fixes[0].id, predicted=predicted),)
+
+
 def falsifier_said(diagnosis: Diagnosis, before: Examined, after: Examined) -> str | None:
     """Say whether the metric that had to move did, with its value after the change.
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 from engine.actions.building import build_here
+from engine.actions.diary import noted, written_down
 from engine.actions.program import decision_program
 from engine.actions.recording import recorded
 from engine.actions.stages import deeper_for
+from engine.actions.steps import Steps, bench_said, build_said, check_said, profile_said
 from engine.actions.workplace import Workplace, prepare, workload_of
 from engine.decide.symptoms import find_symptoms
-from engine.errors import BadValueError, EnvironmentGapError
+from engine.errors import BadValueError, EnvironmentGapError, KbError
 from engine.loading.kernels import variant_of
 from engine.measure.bench import BUDGET_S, Incumbent
 from engine.measure.bench import TIMEOUT_S as BENCH_TIMEOUT_S
@@ -38,8 +40,14 @@ def check(
     built = build_here(place)
     if built.error:
         return built
-    checked = check_here(place, built, None, timeout_s)
-    return sanitized(place, built, checked) if sanitize else checked
+    steps, name = Steps(), place.subject.variant.id
+
+    def judged() -> Check:
+        checked = check_here(place, built, None, timeout_s)
+        return sanitized(place, built, checked) if sanitize else checked
+
+    checked = steps.run("check", name, judged, check_said)
+    return written_down(place, "check", steps, checked)
 
 
 def bench(
@@ -72,15 +80,46 @@ def bench_place(
     """Build, check and time in a place that was prepared."""
     name = workload_of(place.subject.source.kernel, place.subject.variant.target, workload)
     incumbent = _incumbent(place, against, name) if against else None
-    built = build_here(place)
+    steps = Steps()
+    try:
+        timed = _through(steps, place, name, timeout_s, budget_s, incumbent, sanitize=sanitize)
+    except KbError:
+        noted(place, "bench", steps)
+        raise
+    return written_down(place, "bench", steps, timed)
+
+
+def _through(
+    steps: Steps,
+    place: Workplace,
+    workload: str,
+    timeout_s: float,
+    budget_s: float,
+    incumbent: Incumbent | None,
+    *,
+    sanitize: bool,
+) -> Bench:
+    """Build, check and time, one step after the other; the first that fails ends it."""
+    name = place.subject.variant.id
+
+    def judged() -> Check:
+        checked = check_here(place, built, workload, timeout_s)
+        return sanitized(place, built, checked) if sanitize else checked
+
+    built = steps.run(
+        "build", name, lambda: build_here(place), lambda made: build_said(place, made)
+    )
     if built.error:
-        return untimed(place, name, "invalid", built.error, built.cure, built.seconds)
-    checked = check_here(place, built, name, timeout_s)
-    if sanitize:
-        checked = sanitized(place, built, checked)
+        return untimed(place, workload, "invalid", built.error, built.cure, built.seconds)
+    checked = steps.run("check", name, judged, check_said)
     if checked.status != "correct":
-        return refused(place, name, checked)
-    return bench_here(place, built, name, timeout_s, budget_s, incumbent)
+        return refused(place, workload, checked)
+    return steps.run(
+        "bench",
+        name,
+        lambda: bench_here(place, built, workload, timeout_s, budget_s, incumbent),
+        bench_said,
+    )
 
 
 def _incumbent(place: Workplace, variant: str, workload: str) -> Incumbent:
@@ -112,7 +151,10 @@ def profile(
     timed = bench(kernel, place.subject.variant.id, place.subject.variant.target, workload)
     if timed.candidate_us is None or timed.verdict == "incorrect":
         return timed
-    return profile_here(place, build_here(place), timed)
+    steps, name = Steps(), place.subject.variant.id
+    built = build_here(place)
+    seen = steps.run("profile", name, lambda: profile_here(place, built, timed), profile_said)
+    return written_down(place, "profile", steps, seen)
 
 
 def check_here(

@@ -20,11 +20,7 @@ def session_named(name: str = "last") -> Session:
         UnknownNameError: There is no such session.
         SessionError: Its file holds something else or nothing.
     """
-    entries = show_session(name)
-    if not entries:
-        raise SessionError(f"session {name} has no entries; kb session log appends one")
-    first = entries[0]
-    return Session(session=first.session, opened=first.at, goal=first.goal, entries=tuple(entries))
+    return show_session(name)
 
 
 def session_metrics(name: str = "last") -> Outcomes:
@@ -57,7 +53,7 @@ def session_trend(kernel: str | None = None) -> Trend:
         UnknownNameError: No session has that kernel.
         SessionError: There is no session, or a file holds something else or nothing.
     """
-    every = [session_named(name) for name in list_sessions()]
+    every = [session_named(line.session) for line in list_sessions()]
     if not every:
         raise SessionError("no session was recorded here; kb triage KERNEL records one")
     if kernel is not None:

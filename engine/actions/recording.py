@@ -33,6 +33,7 @@ def recorded(place: Workplace, built: Build, result: Bench | Profile) -> dict[st
             kind,
             datetime.now(UTC),
             subject,
+            session=_session(place),
             **(_timed(result) if isinstance(result, Bench) else _explained(result)),
         )
         with open_store(place.project) as store:
@@ -40,6 +41,15 @@ def recorded(place: Workplace, built: Build, result: Bench | Profile) -> dict[st
     except KbError as error:
         return {"unrecorded": str(error)}
     return {"measurement": made.id}
+
+
+def _session(place: Workplace) -> str | None:
+    from engine.record.current import current_for
+
+    try:
+        return current_for(place.subject.source.kernel.id, place.project)
+    except KbError:  # whoever writes into that session will say so
+        return None
 
 
 def subject_of(place: Workplace, built: Build, workload: str) -> Subject:

@@ -42,6 +42,8 @@ class Said(NamedTuple):
     verdict: Verdict | None = None
     speedup: float | None = None
     interval: tuple[float, float] | None = None
+    baseline: str | None = None
+    workload: str | None = None
     bottleneck: Slug | None = None
 
 
@@ -96,6 +98,8 @@ def bench_said(timed: Bench) -> Said:
         verdict=timed.verdict,
         speedup=timed.speedup,
         interval=timed.interval,
+        baseline=timed.baseline if timed.speedup is not None else None,
+        workload=timed.workload,
     )
 
 

@@ -6,16 +6,13 @@ import time
 from datetime import UTC, datetime
 from typing import Literal
 
+from engine.actions.diary import shortened, whereabouts
 from engine.actions.examine import examine
-from engine.actions.follow import Choice, choose, comparable, compare, decisions
+from engine.actions.follow import Choice, choose, comparable, compare, decisions, untried
 from engine.actions.kernels import bench_here, untimed
+from engine.actions.sessions import session_for
 from engine.actions.steps import Report, Said, Steps, bench_said, silent
-from engine.actions.workplace import (
-    Workplace,
-    environment_for,
-    project,
-    workload_of,
-)
+from engine.actions.workplace import Workplace, environment_for, project, workload_of
 from engine.errors import KbError
 from engine.loading.kernels import load_kernel, variant_of
 from engine.measure.environment import Wanted
@@ -23,7 +20,7 @@ from engine.measure.subject import Subject
 from engine.model.measurement import Bench, Environment
 from engine.model.session import Decision, Entry
 from engine.model.triage import Examined, Followed, Triage
-from engine.record.sessions import append, session_id
+from engine.record.sessions import append
 from engine.render.measurements import environment_line
 
 
@@ -118,7 +115,7 @@ def _report(
     followed: Followed | None = None,
     choice: Choice | None = None,
 ) -> Triage:
-    made = decisions(choice, followed, examined[0], examined[-1]) if choice else _untried(examined)
+    made = decisions(choice, followed, examined[0], examined[-1]) if choice else _advice(examined)
     result = Triage(
         kernel=kernel,
         target=found.target,
@@ -145,32 +142,27 @@ def _outcome(
     return "stopped" if answer is None or answer.gate.verdict == "stop" else "done"
 
 
-def _untried(examined: tuple[Examined, ...]) -> tuple[Decision, ...]:
-    """Remember what was recommended although nobody tried it."""
+def _advice(examined: tuple[Examined, ...]) -> tuple[Decision, ...]:
     answer = examined[-1].answer if examined else None
-    best = next((d for d in answer.diagnoses if d.verdict == "matches"), None) if answer else None
-    if best is None or not best.fixes:
-        return ()
-    gain = best.predicted_speedup
-    predicted = (gain.low, gain.point, gain.high) if gain else None
-    return (Decision(bottleneck=best.bottleneck, fix=best.fixes[0].id, predicted=predicted),)
+    return untried(answer) if answer else ()
 
 
 def _entry(result: Triage, examined: tuple[Examined, ...]) -> Entry:
-    last = examined[-1]
+    last, machine = examined[-1], result.machine
     metrics = last.profile.metrics if last.profile else last.bench.metrics if last.bench else {}
     why = result.followed.unmeasured if result.followed else None
     apart = (f"the change was not measured: {why}",) if why else ()
     return Entry(
-        session=session_id(result.kernel),
+        session=session_for(result.kernel),
         at=datetime.now(UTC),
         goal=f"triage {result.kernel} on {result.target}",
+        by="triage",
         kernel=result.kernel,
         variant=last.variant,
         target=result.target,
-        machine=result.machine.title if result.machine else None,
+        **(whereabouts(machine) if machine else {}),
         steps=result.steps,
-        metrics={name: float(f"{value:.6g}") for name, value in metrics.items()},
+        metrics=shortened(metrics),
         decisions=result.decisions,
         went_wrong=(*(s.found for s in result.steps if s.status == "failure"), *apart),
     )

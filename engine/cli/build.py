@@ -62,4 +62,6 @@ def _lines(built: Build) -> list[str]:
         for loop in built.loops
     ]
     which = f"{' '.join(built.defines)}: " if built.defines else ""
-    return [which + build_line(built), *loops, f"  {built.library or built.cure or 'as it is'}"]
+    lost = [f"  not recorded: {built.unrecorded}"] if built.unrecorded else []
+    where = f"  {built.library or built.cure or 'as it is'}"
+    return [which + build_line(built), *loops, where, *lost]

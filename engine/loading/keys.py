@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import get_args
 
 from pydantic.fields import FieldInfo
 
@@ -15,8 +16,12 @@ def known_keys() -> frozenset[str]:
 
 
 def truth_keys() -> frozenset[str]:
-    """Return the keys whose value is true or false."""
-    return frozenset(field.alias or name for name, field in _fields() if field.annotation is bool)
+    """Return the keys whose value may be true or false."""
+    return frozenset(
+        field.alias or name
+        for name, field in _fields()
+        if field.annotation is bool or bool in get_args(field.annotation)
+    )
 
 
 def _fields() -> Iterator[tuple[str, FieldInfo]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,29 +46,68 @@ def read(
 ) -> tuple[M | None, Marks, list[Problem]]:
     """Like ``load``, but hand back the marks and the complaints instead of raising."""
     shown = shown_as or str(path)
-    marks: Marks = {}
     try:
         text = path.read_text(encoding="utf-8")
-        if _deep(text):
-            return None, marks, [_problem(shown, _TOP, (), "nested deeper than any record is")]
-        node = yaml.compose(text, Loader=yaml.CSafeLoader)
-        problems = [_problem(shown, m, at, text) for m, at, text in _survey(node, (), marks)]
-        if problems:
-            return None, marks, problems
-        data = _construct(node)
-        return model.model_validate(data), marks, []
     except UnicodeDecodeError as error:
-        return None, marks, [_problem(shown, _TOP, (), f"not UTF-8 text: {error.reason}")]
+        return None, {}, [_problem(shown, _TOP, (), f"not UTF-8 text: {error.reason}")]
     except OSError as error:
-        return None, marks, [_problem(shown, _TOP, (), f"cannot be read: {error.strerror}")]
+        return None, {}, [_problem(shown, _TOP, (), f"cannot be read: {error.strerror}")]
+    return parsed(text, model, shown)
+
+
+def parsed(
+    text: str, model: type[M], shown: str, above: int = 0, implied: Mapping[str, Any] | None = None
+) -> tuple[M | None, Marks, list[Problem]]:
+    """Like ``read``, for YAML that is a file or stands inside of one.
+
+    Args:
+        text: The YAML.
+        model: The record it must hold.
+        shown: The path to print in complaints.
+        above: How many lines of the file stand above the text.
+        implied: What its place says already; the text may not say it again.
+
+    Returns:
+        The record or None, the place of each value in the file, every complaint.
+    """
+    marks: Marks = {}
+    record, problems = _validated(text, model, shown, marks, implied or {})
+    if above:
+        problems = [problem._replace(line=problem.line + above) for problem in problems]
+        marks = {
+            loc: yaml.Mark("", 0, mark.line + above, mark.column, None, 0)
+            for loc, mark in marks.items()
+        }
+    return record, marks, problems
+
+
+def _validated(
+    text: str, model: type[M], shown: str, marks: Marks, implied: Mapping[str, Any]
+) -> tuple[M | None, list[Problem]]:
+    try:
+        if _deep(text):
+            return None, [_problem(shown, _TOP, (), "nested deeper than any record is")]
+        node = yaml.compose(text, Loader=yaml.CSafeLoader)
+        problems = [_problem(shown, m, where, said) for m, where, said in _survey(node, (), marks)]
+        problems += [
+            at(shown, marks, (key,), f"{key} follows from where this stands; leave it out")
+            for key in implied
+            if (key,) in marks
+        ]
+        if problems:
+            return None, problems
+        data = _construct(node)
+        return model.model_validate({**data, **implied} if isinstance(data, dict) else data), []
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or _TOP
-        return None, marks, [_problem(shown, mark, (), error.problem or "not YAML")]
+        return None, [_problem(shown, mark, (), error.problem or "not YAML")]
     except yaml.YAMLError as error:
-        text = " ".join(str(error).split())
-        return None, marks, [_problem(shown, _TOP, (), f"not YAML: {text}")]
+        said = " ".join(str(error).split())
+        place = text.encode()[: getattr(error, "position", 0)].decode(errors="ignore")
+        mark = yaml.Mark("", 0, place.count("\n"), len(place) - place.rfind("\n") - 1, None, 0)
+        return None, [_problem(shown, mark, (), f"not YAML: {said}")]
     except ValidationError as error:
-        return None, marks, [_complaint(shown, item, marks) for item in _causes(error)]
+        return None, [_complaint(shown, item, marks) for item in _causes(error)]
 
 
 def _deep(text: str) -> bool:

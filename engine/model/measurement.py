@@ -96,6 +96,8 @@ class Build(Record):
     """Innermost loops, with the compiler's verdict on each (CPU variants)."""
     resources: tuple[KernelResources, ...] = ()
     """Per ``__global__`` function (CUDA variants)."""
+    unrecorded: str | None = None
+    """Why the open session does not hold it."""
 
 
 class CheckedCase(Record):
@@ -143,6 +145,8 @@ class Check(Record):
     detail: str | None = None
     cure: str | None = None
     seconds: float
+    unrecorded: str | None = None
+    """Why the open session does not hold it."""
 
 
 class Rival(Record):

@@ -138,3 +138,14 @@ class Session(Record):
     def closed(self) -> bool:
         """Whether an entry ended it."""
         return any(entry.closes for entry in self.entries)
+
+
+class SessionLine(Record):
+    """A session of a project, in a line."""
+
+    session: SessionId
+    state: Literal["current", "open", "closed", "unreadable"]
+    """current: what is measured now is logged there; unreadable: there is a mistake in its file."""
+    kernel: Name | None = None
+    opened: datetime | None = None
+    goal: str | None = None

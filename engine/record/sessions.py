@@ -1,16 +1,27 @@
-"""Session files: one YAML document for each entry, appended whole."""
+"""Session files: Markdown that people read, with records in it that are appended whole."""
 
 from __future__ import annotations
 
-import fcntl
-import os
+import errno
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-import yaml
+from pydantic import TypeAdapter
 
-from engine.errors import SessionError, UnknownNameError
-from engine.model.session import Entry
+from engine.errors import Problem, SessionError, UnknownNameError
+from engine.model.session import Entry, Session, SessionId
+from engine.record import appending, session_reading
+from engine.record.session_reading import parsed
+from engine.record.session_text import END, dumped, entry_text, torn_at
+
+__all__ = [
+    "append", "create", "dumped", "header", "parsed", "path_of", "read", "session_id", "sessions",
+]  # fmt: skip
+
+_ENDING = f"{END}\n".encode()
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_ID = TypeAdapter(SessionId)
 
 
 def session_id(kernel: str | None, day: date | None = None) -> str:
@@ -18,74 +29,142 @@ def session_id(kernel: str | None, day: date | None = None) -> str:
     return f"{day or datetime.now(UTC).date()}-{kernel or 'notes'}"
 
 
-def append(entry: Entry, folder: Path) -> Path:
-    """Append one entry to its session's file and return the file.
+def path_of(name: str, folder: Path) -> Path:
+    """Return the file of a session."""
+    return folder / f"{name}.md"
 
-    The document is written by a single call under a lock, so that two writers never mix and a
-    killed one leaves either all of it or nothing.
+
+def create(session: Session, folder: Path, gates: Mapping[str, str] | None = None) -> Path:
+    """Write the file of a new session and return it.
+
+    Args:
+        session: What it is for, its plan, and entries if there are any.
+        folder: The project's ``sessions/``; made where it lacks.
+        gates: The question that each gate of the plan asks, by its id; for people.
 
     Raises:
-        SessionError: The folder cannot be written.
+        SessionError: There is such a session, or the folder cannot be written.
     """
-    text = _dumped(entry)
-    path = folder / f"{entry.session}.yaml"
+    path = path_of(session.session, folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            _write_whole(descriptor, f"---\n{text}".encode())
-        finally:
-            os.close(descriptor)
+        appending.new(path, dumped(session, gates).encode())
+    except FileExistsError as error:
+        if not path.is_file():
+            raise _unwritten(path, error) from error
+        said = f"there is a session {session.session} already; choose another id"
+        raise SessionError(said) from error
     except OSError as error:
-        raise SessionError(
-            f"cannot write {path}: {error.strerror}; run in a project that you may write to"
-        ) from error
+        raise _unwritten(path, error) from error
     return path
 
 
-def _dumped(entry: Entry) -> str:
-    """Return one YAML document that reads back as the entry, whatever its texts hold."""
-    plain = entry.model_dump(mode="json", exclude_defaults=True)
-    text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100)
-    # The dumper writes these line breaks as they are, and the loader folds them into spaces.
-    if any(mark in text for mark in "\x85\u2028\u2029"):
-        text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=False, width=100)
-    return text
+def append(entry: Entry, folder: Path) -> Path:
+    """Append one entry to its session's file and return the file, made if it is not there.
+
+    When this returns, the entry is on the disk. A process that is killed meanwhile leaves either
+    all of the entry or nothing that is ever read; several processes may append at once.
+
+    Raises:
+        SessionError: The folder cannot be written, or the disk is full. The file is as it was.
+    """
+    path = path_of(entry.session, folder)
+    body = entry_text(entry).encode()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            appending.add(path, body, torn_at, _ENDING)
+        except FileNotFoundError:
+            _first(path, entry, body)
+    except OSError as error:
+        raise _unwritten(path, error) from error
+    return path
 
 
-def _write_whole(descriptor: int, body: bytes) -> None:
-    before = os.fstat(descriptor).st_size
-    if os.write(descriptor, body) != len(body):
-        os.ftruncate(descriptor, before)  # a full disk: leave no half of an entry
-        raise OSError(28, "no space left")
+def _first(path: Path, entry: Entry, body: bytes) -> None:
+    """Make the file out of its first entry, unless somebody else just did."""
+    session = Session(
+        session=entry.session,
+        opened=entry.at,
+        goal=entry.goal,
+        kernel=entry.kernel,
+        entries=(entry,),
+    )
+    try:
+        appending.new(path, dumped(session).encode())
+    except FileExistsError:
+        appending.add(path, body, torn_at, _ENDING)
+
+
+def _unwritten(path: Path, error: OSError) -> SessionError:
+    full = error.errno in _FULL
+    cure = "free some space; it is as it was" if full else "run in a project that you may write to"
+    return SessionError(f"cannot write {path}: {(error.strerror or str(error)).lower()}; {cure}")
 
 
 def sessions(folder: Path) -> list[str]:
     """Return the ids of all sessions in a folder, oldest first."""
-    return sorted(path.stem for path in folder.glob("*.yaml") if path.exists())
+    return sorted(path.stem for path in folder.glob("*.md") if path.exists() and _named(path.stem))
 
 
-def read(name: str, folder: Path) -> list[Entry]:
-    """Return the entries of one session, in the order they were appended.
+def _named(stem: str) -> bool:
+    """Tell a session from a README."""
+    try:
+        return bool(_ID.validate_python(stem))
+    except ValueError:
+        return False
+
+
+def read(name: str, folder: Path) -> Session:
+    """Return one session, its entries in the order they were appended.
 
     Args:
-        name: A session's id, or ``last``.
+        name: A session's id, or ``last``: the one that was written last.
         folder: The project's ``sessions/``.
 
     Raises:
         UnknownNameError: There is no such session.
-        SessionError: The file holds something else.
+        SessionError: Its file cannot be read, or something in it is wrong; says each place.
     """
+    path, text = _text(name, folder)
+    return parsed(text, _shown(path), path.stem)
+
+
+def header(name: str, folder: Path) -> Session:
+    """Return one session without its entries, from the front matter alone.
+
+    Raises:
+        UnknownNameError: There is no such session.
+        SessionError: Its file cannot be read, or its front matter is wrong.
+    """
+    path, text = _text(name, folder)
+    return session_reading.header(text, _shown(path), path.stem)
+
+
+def _text(name: str, folder: Path) -> tuple[Path, str]:
     known = sessions(folder)
     if name == "last" and known:
-        name = max(known, key=lambda one: (folder / f"{one}.yaml").stat().st_mtime_ns)
+        name = max(known, key=lambda one: path_of(one, folder).stat().st_mtime_ns)
     if name not in known:
         raise UnknownNameError("session", name, known, "kb session list")
-    path = folder / f"{name}.yaml"
+    path = path_of(name, folder)
     try:
-        documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
-        return [Entry.model_validate(document) for document in documents if document]
-    except (OSError, yaml.YAMLError, ValueError) as error:
-        first = str(error).splitlines()[0]
-        raise SessionError(f"{path} is not a session record: {first}; mend it by hand") from error
+        body = appending.whole(path, torn_at)
+    except OSError as error:
+        raise SessionError(
+            f"cannot read {path}: {(error.strerror or str(error)).lower()}"
+        ) from error
+    try:
+        return path, body.decode()
+    except UnicodeDecodeError as error:
+        line = body.count(b"\n", 0, error.start) + 1
+        raise session_reading.refusal(
+            [Problem(_shown(path), line, 1, "file", f"not UTF-8 text: {error.reason}")]
+        ) from error
+
+
+def _shown(path: Path) -> str:
+    try:
+        return path.resolve().relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return str(path)

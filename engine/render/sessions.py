@@ -1,16 +1,49 @@
-"""Session entries → text."""
+"""Sessions → text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 
-from engine.model.session import Decision, Entry
+from engine.model.session import Decision, Entry, PlannedPhase, Session, SessionLine
+
+
+def session_lines(sessions: Iterable[SessionLine]) -> Iterator[str]:
+    """Yield a line for each session."""
+    for one in sessions:
+        if one.state == "unreadable":
+            yield f"{one.session:32} unreadable  kb session show {one.session} says where"
+        else:
+            when = _when(one.opened) if one.opened else ""
+            yield f"{one.session:32} {one.state:10}  {when}  {one.kernel or '-':16} {one.goal}"
+
+
+def header_lines(session: Session) -> Iterator[str]:
+    """Yield what a session is for, and its plan."""
+    state = "closed" if session.closed else "open"
+    kernel = f", kernel {session.kernel}" if session.kernel else ""
+    yield f"{session.session}, opened {_when(session.opened)}, {state}{kernel}: {session.goal}"
+    if session.kind == "reported":
+        yield f"  reported, and no evidence; from {session.source or 'nobody said where'}"
+    for phase in session.phases:
+        yield f"  {phase.phase:10} {_minutes(phase):>10}  {', '.join(phase.gates)}"
+
+
+def _minutes(phase: PlannedPhase) -> str:
+    if phase.predicted_min is None:
+        return f"{phase.budget_min:g} min"
+    low, point, high = phase.predicted_min
+    return f"{phase.budget_min:g} min, expected {point:.3g} [{low:.3g}, {high:.3g}]"
+
+
+def _when(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def entry_lines(entry: Entry) -> Iterator[str]:
     """Yield one entry, the goal first."""
     where = f" on {entry.machine}" if entry.machine else ""
-    yield f"{entry.session}  {entry.at:%Y-%m-%d %H:%M} UTC  {entry.goal}{where}"
+    yield f"{entry.session}  {_when(entry.at)}  {entry.goal}{where}"
     for step in entry.steps:
         what = f"{step.name} {step.variant}" if step.variant else step.name
         yield f"  {step.status:8} {what:22} {step.found} ({step.seconds:.1f} s)"
@@ -22,8 +55,15 @@ def entry_lines(entry: Entry) -> Iterator[str]:
         ("pattern?", entry.pattern_candidates),
     ):
         yield from (f"  {title:8} {line}" for line in lines)
+    for claim in entry.claims:
+        yield f"  {_HELD[claim.held]:8} {claim.said}: {claim.why}"
     if entry.cost_usd is not None:
         yield f"  cost     {entry.cost_usd:.2f} USD"
+    if entry.closes:
+        yield "  closed"
+
+
+_HELD = {True: "true", False: "false", None: "unproven"}
 
 
 def _decision(decision: Decision) -> str:

@@ -63,6 +63,7 @@ async def recommend_fix(
     as zero. The answer names causes only as far as the evidence goes, prices each fix with an
     interval, and lists the metrics to collect next with the exact command.
     """
+    from engine.actions.diary import advised
     from engine.actions.recommend import recommend
     from engine.actions.report import recommend_report
 
@@ -80,5 +81,6 @@ async def recommend_fix(
         ask = partial(
             recommend_report, profile, only=kernel, metrics=more, headlines=headlines, gpu=gpu
         )
-    answer = await in_thread(ask)
-    return compact(Recommendation.model_validate(answer))
+    answer = Recommendation.model_validate(await in_thread(ask))
+    await in_thread(lambda: advised(answer.kernels[0]))
+    return compact(answer)

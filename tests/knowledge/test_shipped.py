@@ -97,7 +97,7 @@ SESSIONS = Path(shipped("kernels")).parent / "sessions"
 
 @pytest.mark.parametrize("name", sessions(SESSIONS))
 def test_a_recorded_session_can_be_read(name):
-    assert all(entry.session == name for entry in read(name, SESSIONS))
+    assert all(entry.session == name for entry in read(name, SESSIONS).entries)
 
 
 MEASURED = re.compile(r"(\S+ (?:us|ms)) at (\S+), session (\S+)")
@@ -105,7 +105,7 @@ MEASURED = re.compile(r"(\S+ (?:us|ms)) at (\S+), session (\S+)")
 
 def benched(name):
     """Yield kernel, variant, target, workload and time of every bench of a session."""
-    for entry in read(name, SESSIONS):
+    for entry in read(name, SESSIONS).entries:
         for step in entry.steps:
             if step.name == "bench" and step.status != "failure":
                 took, workload = re.match(

@@ -79,7 +79,7 @@ def test_every_benchmark_is_named():
 
 def printed(session):
     """Yield each step of a session as ``kb triage`` prints it."""
-    for entry in read(session, ROOT / "sessions"):
+    for entry in read(session, ROOT / "sessions").entries:
         for step in entry.steps:
             what = f"{step.name} {step.variant}" if step.variant else step.name
             yield str(_row(step.status, what, f"{step.found} ({step.seconds:.1f} s)"))
@@ -91,7 +91,7 @@ def test_a_transcript_is_that_of_the_shipped_session_that_is_named_above_it():
         steps = re.findall(r"^(?:ok|!!|NO) .+", block, re.MULTILINE)
         if not steps:
             continue
-        (session,) = re.findall(r"\(sessions/([a-z0-9-]+)\.yaml\)", above)
+        (session,) = re.findall(r"\(sessions/([a-z0-9-]+)\.md\)", above)
         assert session in sessions(ROOT / "sessions")
         assert [line for line in steps if line not in set(printed(session))] == []
         shown += 1

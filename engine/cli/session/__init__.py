@@ -1,7 +1,8 @@
 """Plan, show, log, compare and review what was done, in the project's sessions folder.
 
-kb session show
+kb session new 2026-11-21-gemm "gemm at half of cuBLAS" --plan optimize --kernel gemm
 kb session log --goal "faster softmax" --went-wrong "guessed twice" --went-right "profiled"
+kb session close --went-right "profiled before changing anything" --cost-usd 12
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from argparse import ArgumentParser, Namespace
 from importlib import import_module
 
 VERBS = {
-    "show": "print a session's entries",
-    "list": "print the ids of all sessions",
+    "new": "write down a plan and open a session: verbs log into it by themselves",
     "log": "append a retrospective",
+    "close": "end a session",
+    "list": "print all sessions",
+    "show": "print a session's plan and entries",
     "metrics": "say how a session went: time, changes, speedup, cost",
     "compare": "set two sessions side by side",
     "trend": "say how sessions went, one after the other, as a table or a plot",

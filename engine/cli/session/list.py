@@ -1,4 +1,4 @@
-"""Print the ids of all sessions."""
+"""Print all sessions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ def run(options: Namespace) -> int:
     """Print them."""
     from engine.actions.sessions import list_sessions
     from engine.cli.output import print_json, print_lines
+    from engine.render.sessions import session_lines
 
-    names = list_sessions()
+    found = list_sessions()
     if options.json:
-        print_json(names)
+        print_json(found)
     else:
-        print_lines(names)
+        print_lines(session_lines(found))
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from typing import Any
 
 from engine.cli.options import json_argument
 
@@ -11,12 +12,31 @@ def arguments(parser: ArgumentParser) -> None:
     """Add the verb's arguments."""
     parser.add_argument("--goal", required=True)
     parser.add_argument("--kernel")
-    parser.add_argument("--session", help="id; default: today's with that kernel")
+    parser.add_argument("--variant")
+    parser.add_argument("--target", choices=("cpu", "cuda"))
+    parser.add_argument(
+        "--session", help="id; default: the open one, else today's with that kernel"
+    )
+    lesson_arguments(parser)
+    json_argument(parser)
+
+
+def lesson_arguments(parser: ArgumentParser) -> None:
+    """Add what was learnt, and what it cost."""
     parser.add_argument("--went-wrong", action="append", default=[], metavar="TEXT")
     parser.add_argument("--went-right", action="append", default=[], metavar="TEXT")
     parser.add_argument("--pattern-candidate", action="append", default=[], metavar="TEXT")
-    parser.add_argument("--cost-usd", type=float)
-    json_argument(parser)
+    parser.add_argument("--cost-usd", type=float, metavar="USD")
+
+
+def lessons(options: Namespace) -> dict[str, Any]:
+    """Return what ``lesson_arguments`` read, as fields of an entry."""
+    return {
+        "went_wrong": options.went_wrong,
+        "went_right": options.went_right,
+        "pattern_candidates": options.pattern_candidate,
+        "cost_usd": options.cost_usd,
+    }
 
 
 def run(options: Namespace) -> int:
@@ -28,11 +48,10 @@ def run(options: Namespace) -> int:
         {
             "goal": options.goal,
             "kernel": options.kernel,
+            "variant": options.variant,
+            "target": options.target,
             "session": options.session,
-            "went_wrong": options.went_wrong,
-            "went_right": options.went_right,
-            "pattern_candidates": options.pattern_candidate,
-            "cost_usd": options.cost_usd,
+            **lessons(options),
         }
     )
     if options.json:

@@ -1,4 +1,4 @@
-"""Print a session's entries."""
+"""Print a session's plan and entries."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ def run(options: Namespace) -> int:
     """Print them."""
     from engine.actions.sessions import show_session
     from engine.cli.output import print_json, print_lines
-    from engine.render.sessions import entry_lines
+    from engine.render.sessions import entry_lines, header_lines
 
-    entries = show_session(options.session)
+    session = show_session(options.session)
     if options.json:
-        print_json(entries)
-    else:
-        for entry in entries:
-            print_lines(entry_lines(entry))
+        print_json(session)
+        return 0
+    print_lines(header_lines(session))
+    for entry in session.entries:
+        print_lines(entry_lines(entry))
     return 0

@@ -1,0 +1,92 @@
+"""What verbs did, written into the session that is open."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from engine.actions.follow import untried
+from engine.actions.recording import environment_of
+from engine.actions.steps import Steps, advice_said
+from engine.actions.workplace import Workplace, project
+from engine.errors import KbError
+from engine.model.measurement import Bench, Build, Check, Machine, Profile
+from engine.model.recommendation import KernelAnswer
+from engine.model.session import Entry
+from engine.record import sessions as files
+from engine.record.current import current_for
+
+T = TypeVar("T", Bench, Build, Check, Profile)
+
+
+def written_down(place: Workplace, by: str, steps: Steps, result: T) -> T:
+    """Note a result in the open session, if there is one; say with it where that failed."""
+    metrics = getattr(result, "metrics", {})
+    trouble = noted(place, by, steps, metrics)
+    if trouble is None:
+        return result
+    said = "; ".join(filter(None, (result.unrecorded, trouble)))
+    return result.model_copy(update={"unrecorded": said})
+
+
+def noted(
+    place: Workplace, by: str, steps: Steps, metrics: Mapping[str, float] | None = None
+) -> str | None:
+    """Append what a verb did to the open session, if there is one, and it is about this kernel.
+
+    Returns:
+        Why it could not be written; None when it was, or when no session wants it.
+    """
+    kernel, variant = place.subject.source.kernel.id, place.subject.variant
+    fields = {
+        "kernel": kernel,
+        "variant": variant.id,
+        "target": variant.target,
+        **whereabouts(place.subject.machine),
+        "steps": tuple(steps.done),
+        "metrics": shortened(metrics or {}),
+        "went_wrong": tuple(step.found for step in steps.done if step.status == "failure"),
+    }
+    return note(place.project, by, f"{by} {kernel} on {variant.target}", kernel, fields)
+
+
+def advised(answer: KernelAnswer) -> str | None:
+    """Append advice that was given to the open session, if there is one that wants it."""
+    steps = Steps()
+    steps.run("recommend", None, lambda: answer, advice_said)
+    kernel = answer.kernel if re.fullmatch(r"[a-z][a-z0-9_]{0,59}", answer.kernel) else None
+    goal = f"recommend for {kernel}" if kernel else "recommend"
+    fields = {"kernel": kernel, "steps": tuple(steps.done), "decisions": untried(answer)}
+    return note(project(), "recommend", goal, kernel, fields)
+
+
+def note(
+    place: Path, by: str, goal: str, kernel: str | None, fields: Mapping[str, Any]
+) -> str | None:
+    """Append an entry to the open session; return why it could not be written."""
+    try:
+        name = current_for(kernel, place)
+        if name is not None:
+            entry = Entry(session=name, at=datetime.now(UTC), goal=goal, by=by, **fields)
+            files.append(entry, place / "sessions")
+    except KbError as error:
+        return str(error)
+    return None
+
+
+def whereabouts(machine: Machine) -> dict[str, Any]:
+    """Return the fields of an entry that say where its numbers are from."""
+    return {
+        "machine": machine.title,
+        "device": machine.device,
+        "cc": machine.cc,
+        "environment": environment_of(machine),
+    }
+
+
+def shortened(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return metrics as people read them."""
+    return {name: float(f"{value:.6g}") for name, value in metrics.items()}

@@ -1,0 +1,42 @@
+"""The plan of a session: phases of the workflow, with their gates and what they may take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.model.session import PlanKind, PlannedPhase
+from engine.model.workflow import Workflow
+
+_LAST: dict[PlanKind, str | None] = {"baseline": "baseline", "optimize": None}
+"""The phase that a plan ends with; None for all of them."""
+
+
+def planned(
+    workflow: Workflow,
+    plan: PlanKind,
+    predicted: Mapping[str, tuple[float, float, float]] | None = None,
+) -> tuple[PlannedPhase, ...]:
+    """Return the phases of a plan, in their order.
+
+    Args:
+        workflow: The phase tree.
+        plan: ``baseline`` ends with a number that can be trusted; ``optimize`` goes all the way.
+        predicted: Minutes that earlier sessions let expect, low, point and high, by phase.
+    """
+    names = [phase.id for phase in workflow.phases]
+    last = _LAST[plan]
+    end = names.index(last) + 1 if last in names else len(names)
+    return tuple(
+        PlannedPhase(
+            phase=phase.id,
+            gates=tuple(gate.id for gate in phase.gates),
+            budget_min=phase.budget_min,
+            predicted_min=(predicted or {}).get(phase.id),
+        )
+        for phase in workflow.phases[:end]
+    )
+
+
+def gate_questions(workflow: Workflow) -> dict[str, str]:
+    """Return the question that each gate asks, by its id."""
+    return {gate.id: gate.check for phase in workflow.phases for gate in phase.gates}

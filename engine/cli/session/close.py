@@ -1,0 +1,28 @@
+"""End a session."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from engine.cli.options import json_argument
+from engine.cli.session.log import lesson_arguments, lessons
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the verb's arguments."""
+    parser.add_argument("session", nargs="?", metavar="ID", help="default: the open one")
+    lesson_arguments(parser)
+    json_argument(parser)
+
+
+def run(options: Namespace) -> int:
+    """Close it."""
+    from engine.actions.sessions import close_session
+    from engine.cli.output import print_json, print_lines
+
+    entry, path = close_session(options.session, lessons(options))
+    if options.json:
+        print_json(entry)
+    else:
+        print_lines([f"closed {path}"])
+    return 0

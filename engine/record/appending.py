@@ -1,0 +1,119 @@
+"""A text file that several processes append to, and none of them can tear.
+
+Whoever writes or reads holds the file's own lock. An append is one write, on the disk before it
+returns; what a killed writer left unfinished is cut off by the next one, and never read.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+TornAt = Callable[[bytes], int]
+"""Says where the unfinished tail of a file begins; its length where there is none."""
+
+
+def new(path: Path, body: bytes) -> None:
+    """Write a file that is not there yet; it appears whole or not at all.
+
+    Raises:
+        FileExistsError: It is there.
+        OSError: It cannot be written; then it is not there.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        try:
+            _write(descriptor, body)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.link(draft, path)  # unlike a rename, it never replaces what another one wrote
+    finally:
+        draft.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def add(path: Path, body: bytes, torn_at: TornAt, ending: bytes) -> None:
+    """Append to a file that is there, by a single write.
+
+    Args:
+        path: The file.
+        body: What to append; ends with ``ending``.
+        torn_at: Finds what a killed writer left.
+        ending: With which a file that is whole may end, so that the rest need not be read.
+
+    Raises:
+        FileNotFoundError: It is not there.
+        OSError: It cannot be written; then it is as it was.
+    """
+    while not _added(path, body, torn_at, ending):
+        pass
+
+
+def whole(path: Path, torn_at: TornAt) -> bytes:
+    """Return what a file holds, without a tail that a writer did not finish.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        body = _read(descriptor)
+    finally:
+        os.close(descriptor)
+    return body[: torn_at(body)]
+
+
+def _added(path: Path, body: bytes, torn_at: TornAt, ending: bytes) -> bool:
+    """Append, unless an editor has put another file in the place of the one that was locked."""
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if not os.path.samestat(os.fstat(descriptor), path.stat()):
+            return False
+        _cut(descriptor, torn_at, ending)
+        before = os.fstat(descriptor).st_size
+        try:
+            _write(descriptor, body)
+            os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, before)  # a full disk: leave no half of it
+            raise
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _cut(descriptor: int, torn_at: TornAt, ending: bytes) -> None:
+    size = os.fstat(descriptor).st_size
+    if os.pread(descriptor, len(ending), max(0, size - len(ending))) == ending:
+        return
+    cut = torn_at(_read(descriptor))
+    if cut < size:
+        os.ftruncate(descriptor, cut)
+
+
+def _read(descriptor: int) -> bytes:
+    body = b""
+    while part := os.pread(descriptor, 1 << 26, len(body)):
+        body += part
+    return body
+
+
+def _write(descriptor: int, body: bytes) -> None:
+    """Write everything: in one call, unless the disk is full, which the next call then says."""
+    written = os.write(descriptor, body)
+    while written < len(body):
+        written += os.write(descriptor, body[written:])
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

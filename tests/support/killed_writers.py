@@ -1,0 +1,90 @@
+"""Processes that append to one session and are killed at random: what was acknowledged is there.
+
+Run by itself, it prints one line of JSON. It forks, so it is a program of its own.
+"""
+
+import json
+import os
+import random
+import selectors
+import signal
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from engine.model.session import Entry
+from engine.record.sessions import append
+
+AT = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def writer(name, first, count, pipe, folder):
+    """Append numbered entries, and acknowledge each once it is written."""
+    for number in range(first, count):
+        text = "x" * (number % 7 * 1500)
+        goal = f"{name} {os.getpid()} {number}"
+        append(Entry(session="s", at=AT, goal=goal, went_wrong=(text,)), folder)
+        os.write(pipe, f"{number} {goal}\n".encode())
+    os._exit(0)
+
+
+def start(name, first, count, folder):
+    """Fork a writer; return its process and the end of the pipe that it acknowledges to."""
+    theirs, ours = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(theirs)
+        try:
+            writer(name, first, count, ours, folder)
+        finally:
+            os._exit(1)
+    os.close(ours)
+    return child, theirs
+
+
+def run(folder, writers, count, kill_every, seed):
+    """Return what was acknowledged, and how many writers were killed."""
+    random.seed(seed)
+    acknowledged, killed = [], 0
+    chooser = selectors.DefaultSelector()
+    running = {}
+
+    def begin(name, first):
+        child, pipe = start(name, first, count, folder)
+        running[pipe] = (name, child, [first])
+        chooser.register(pipe, selectors.EVENT_READ)
+
+    for name in range(writers):
+        begin(name, 0)
+    due = time.monotonic() + kill_every
+    while running:
+        for key, _ in chooser.select(timeout=max(0.0, due - time.monotonic())):
+            name, child, following = running[key.fd]
+            text = os.read(key.fd, 1 << 16).decode()  # lines are shorter than a pipe keeps whole
+            for line in text.splitlines():
+                number, goal = line.split(" ", 1)
+                acknowledged.append(goal)
+                following[0] = int(number) + 1
+            if not text:
+                chooser.unregister(key.fd)
+                os.close(key.fd)
+                del running[key.fd]
+                status = os.waitpid(child, 0)[1]
+                if following[0] < count:
+                    assert os.WIFSIGNALED(status), "a writer failed by itself"
+                    begin(name, following[0])
+        if time.monotonic() >= due:
+            due = time.monotonic() + random.uniform(0, 2 * kill_every)
+            if running:
+                os.kill(random.choice(list(running.values()))[1], signal.SIGKILL)
+                killed += 1
+    return acknowledged, killed
+
+
+if __name__ == "__main__":
+    started = time.monotonic()
+    folder, writers, count, kill_every, seed = sys.argv[1:]
+    done, killed = run(Path(folder), int(writers), int(count), float(kill_every), int(seed))
+    took = time.monotonic() - started
+    sys.stdout.write(json.dumps({"acknowledged": done, "killed": killed, "seconds": took}))
