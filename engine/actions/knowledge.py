@@ -34,7 +34,7 @@ KINDS = (
 
 
 def check(root: Path | None = None) -> tuple[list[Problem], str]:
-    """Validate the knowledge, and the kernels of this project and of the package.
+    """Validate the knowledge, and the kernels and sessions of this project and of the package.
 
     Args:
         root: A knowledge folder; the shipped one by default.

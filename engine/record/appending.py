@@ -10,12 +10,25 @@ import fcntl
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 TornAt = Callable[[bytes], int]
 """Says where the unfinished tail of a file begins; its length where there is none."""
 
 
-def new(path: Path, body: bytes) -> None:
+class Appended(NamedTuple):
+    """What to append to a file."""
+
+    body: bytes
+    """Ends with ``ending``."""
+    first: bytes
+    """The whole file with the same in it, for a file that is not there or empty."""
+    torn_at: TornAt
+    ending: bytes
+    """With which a file that is whole may end, so that the rest need not be read."""
+
+
+def write_new(path: Path, body: bytes) -> None:
     """Write a file that is not there yet; it appears whole or not at all.
 
     Raises:
@@ -36,24 +49,26 @@ def new(path: Path, body: bytes) -> None:
     _sync_folder(path.parent)
 
 
-def add(path: Path, body: bytes, torn_at: TornAt, ending: bytes) -> None:
-    """Append to a file that is there, by a single write.
-
-    Args:
-        path: The file.
-        body: What to append; ends with ``ending``.
-        torn_at: Finds what a killed writer left.
-        ending: With which a file that is whole may end, so that the rest need not be read.
+def append_whole(path: Path, text: Appended) -> None:
+    """Append to a file by a single write, or make it.
 
     Raises:
-        FileNotFoundError: It is not there.
         OSError: It cannot be written; then it is as it was.
     """
-    while not _added(path, body, torn_at, ending):
-        pass
+    while True:
+        try:
+            if _added(path, text):
+                return
+        except FileNotFoundError:
+            try:
+                write_new(path, text.first)
+                return
+            except FileExistsError:  # somebody else was faster
+                if not path.exists():  # no: it is a link that leads nowhere
+                    raise
 
 
-def whole(path: Path, torn_at: TornAt) -> bytes:
+def read_whole(path: Path, torn_at: TornAt) -> bytes:
     """Return what a file holds, without a tail that a writer did not finish.
 
     Raises:
@@ -68,17 +83,17 @@ def whole(path: Path, torn_at: TornAt) -> bytes:
     return body[: torn_at(body)]
 
 
-def _added(path: Path, body: bytes, torn_at: TornAt, ending: bytes) -> bool:
+def _added(path: Path, text: Appended) -> bool:
     """Append, unless an editor has put another file in the place of the one that was locked."""
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         if not os.path.samestat(os.fstat(descriptor), path.stat()):
             return False
-        _cut(descriptor, torn_at, ending)
+        _cut(descriptor, text)
         before = os.fstat(descriptor).st_size
         try:
-            _write(descriptor, body)
+            _write(descriptor, text.body if before else text.first)
             os.fsync(descriptor)
         except OSError:
             os.ftruncate(descriptor, before)  # a full disk: leave no half of it
@@ -88,11 +103,12 @@ def _added(path: Path, body: bytes, torn_at: TornAt, ending: bytes) -> bool:
         os.close(descriptor)
 
 
-def _cut(descriptor: int, torn_at: TornAt, ending: bytes) -> None:
+def _cut(descriptor: int, text: Appended) -> None:
     size = os.fstat(descriptor).st_size
-    if os.pread(descriptor, len(ending), max(0, size - len(ending))) == ending:
+    length = len(text.ending)
+    if os.pread(descriptor, length, max(0, size - length)) == text.ending:
         return
-    cut = torn_at(_read(descriptor))
+    cut = text.torn_at(_read(descriptor))
     if cut < size:
         os.ftruncate(descriptor, cut)
 

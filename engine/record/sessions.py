@@ -11,7 +11,8 @@ from pydantic import TypeAdapter
 
 from engine.errors import Problem, SessionError, UnknownNameError
 from engine.model.session import Entry, Session, SessionId
-from engine.record import appending, session_reading
+from engine.record import session_reading
+from engine.record.appending import Appended, append_whole, read_whole, write_new
 from engine.record.session_reading import parsed
 from engine.record.session_text import END, dumped, entry_text, torn_at
 
@@ -48,7 +49,7 @@ def create(session: Session, folder: Path, gates: Mapping[str, str] | None = Non
     path = path_of(session.session, folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        appending.new(path, dumped(session, gates).encode())
+        write_new(path, dumped(session, gates).encode())
     except FileExistsError as error:
         if not path.is_file():
             raise _unwritten(path, error) from error
@@ -70,30 +71,19 @@ def append(entry: Entry, folder: Path) -> Path:
     """
     path = path_of(entry.session, folder)
     body = entry_text(entry).encode()
+    text = Appended(body, _header(entry) + body, torn_at, _ENDING)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        try:
-            appending.add(path, body, torn_at, _ENDING)
-        except FileNotFoundError:
-            _first(path, entry, body)
+        append_whole(path, text)
     except OSError as error:
         raise _unwritten(path, error) from error
     return path
 
 
-def _first(path: Path, entry: Entry, body: bytes) -> None:
-    """Make the file out of its first entry, unless somebody else just did."""
-    session = Session(
-        session=entry.session,
-        opened=entry.at,
-        goal=entry.goal,
-        kernel=entry.kernel,
-        entries=(entry,),
-    )
-    try:
-        appending.new(path, dumped(session).encode())
-    except FileExistsError:
-        appending.add(path, body, torn_at, _ENDING)
+def _header(entry: Entry) -> bytes:
+    """Return what stands above a session's first entry where nobody opened the session."""
+    session = Session(session=entry.session, opened=entry.at, goal=entry.goal, kernel=entry.kernel)
+    return dumped(session).encode()
 
 
 def _unwritten(path: Path, error: OSError) -> SessionError:
@@ -149,7 +139,7 @@ def _text(name: str, folder: Path) -> tuple[Path, str]:
         raise UnknownNameError("session", name, known, "kb session list")
     path = path_of(name, folder)
     try:
-        body = appending.whole(path, torn_at)
+        body = read_whole(path, torn_at)
     except OSError as error:
         raise SessionError(
             f"cannot read {path}: {(error.strerror or str(error)).lower()}"

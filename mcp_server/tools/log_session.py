@@ -21,7 +21,8 @@ async def log_session(
     goal: Annotated[str, Field(description="What the session was for, in one sentence.")],
     kernel: Annotated[str | None, Field(description="Kernel name. Default none.")] = None,
     session: Annotated[
-        str | None, Field(description="Session id. Default: today's with that kernel.")
+        str | None,
+        Field(description="Session id. Default: the open one, else today's with that kernel."),
     ] = None,
     went_wrong: Lines = None,
     went_right: Lines = None,

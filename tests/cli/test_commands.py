@@ -10,6 +10,7 @@ import pytest
 from broken import make
 
 from engine.cli import COMMANDS, main
+from engine.cli.session import VERBS
 from engine.model.measurement import Bench, Build, Environment, Profile
 from engine.model.recommendation import Recommendation
 
@@ -137,7 +138,7 @@ def test_every_command_explains_itself(command):
     assert f"usage: kb {command}" in done.stdout
 
 
-LEAVES = [c for c in COMMANDS if c != "session"] + ["session show", "session list", "session log"]
+LEAVES = [c for c in COMMANDS if c != "session"] + [f"session {verb}" for verb in VERBS]
 
 
 @pytest.mark.parametrize("command", LEAVES)

@@ -5,10 +5,10 @@ import pty
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-import yaml
 from broken import WORKLOADS, make
 
 from engine.actions import kernels
@@ -17,7 +17,10 @@ from engine.loading.paths import shipped
 from engine.measure.statistics import Speedup
 from engine.measure.verdicts import _of_others
 from engine.measure.windows import Sifted
+from engine.model.session import Session
 from engine.model.triage import Triage
+from engine.record.current import begin
+from engine.record.sessions import create, read, sessions
 
 
 @pytest.fixture
@@ -34,9 +37,9 @@ def softmax(project):
     return project
 
 
-def documents(project):
-    (path,) = (project / "sessions").glob("*.yaml")
-    return list(yaml.safe_load_all(path.read_text()))
+def entries(project):
+    (name,) = sessions(project / "sessions")
+    return read(name, project / "sessions").entries
 
 
 def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax, capsys):
@@ -52,6 +55,15 @@ def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax, ca
     assert found.followed.predicted.point > 1
     assert "held: scalar_loop_count 0 == 0" in {d.falsifier for d in found.decisions}
     assert code == {"done": 0, "stopped": 1}[found.outcome]
+    (entry,) = entries(softmax)
+    assert (entry.by, entry.cc, entry.device) == ("triage", None, None)
+    assert {"compiler", "torch", "os"} <= set(entry.environment)
+    assert entry.steps == found.steps
+    assert all(step.at for step in entry.steps)
+    assert [s.verdict for s in entry.steps if s.name == "bench"] == [b.verdict for b in benches]
+    assert [s.interval for s in entry.steps if s.name == "bench"] == [b.interval for b in benches]
+    named = [step.bottleneck for step in entry.steps if step.name == "recommend"]
+    assert named[0] == found.examined[0].answer.diagnoses[0].bottleneck
 
 
 def test_a_crowded_machine_is_a_warning_and_confirms_nothing(softmax, capsys, monkeypatch):
@@ -68,9 +80,9 @@ def test_a_crowded_machine_is_a_warning_and_confirms_nothing(softmax, capsys, mo
     assert [seen.answer.gate.id for seen in found.examined] == ["no-baseline"] * 2
     assert (found.followed.measured, found.followed.confirmed) == (None, None)
     assert {d.measured for d in found.decisions} == {None}
-    (entry,) = documents(softmax)
-    assert "speedup" not in entry["metrics"]
-    assert entry["went_wrong"] == [f"the change was not measured: naive: {warning}"]
+    (entry,) = entries(softmax)
+    assert "speedup" not in entry.metrics
+    assert entry.went_wrong == (f"the change was not measured: naive: {warning}",)
 
 
 def test_a_pipe_gets_plain_lines_and_the_session_one_more_entry(softmax, capsys):
@@ -79,7 +91,7 @@ def test_a_pipe_gets_plain_lines_and_the_session_one_more_entry(softmax, capsys)
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert [line.split()[1] for line in out.splitlines()[:3]] == ["environment", "build", "check"]
-    assert len(documents(softmax)) == 1
+    assert len(entries(softmax)) == 1
     assert main(["session", "show"]) == 0
     assert "triage row_softmax on cpu" in capsys.readouterr().out
 
@@ -106,6 +118,21 @@ def test_a_terminal_gets_progress(softmax):
     assert b"check vectorized ..." in seen
 
 
+@pytest.mark.parametrize(("kernel", "name"), [("broken", "mine"), (None, "mine"), ("gemm", None)])
+def test_the_open_session_gets_it_unless_it_is_about_another_kernel(project, kernel, name):
+    make(project, "does-not-compile")
+    opened = Session(session="mine", opened=datetime.now(UTC), goal="see", kernel=kernel)
+    create(opened, project / "sessions")
+    begin(project, "mine")
+
+    assert main(["triage", "broken", "--target", "cpu"]) == 1
+
+    names = [one for one in sessions(project / "sessions") if one != "mine"]
+    (entry,) = read(name or names[0], project / "sessions").entries
+    assert (entry.goal, entry.kernel) == ("triage broken on cpu", "broken")
+    assert len(names) == (name is None)
+
+
 @pytest.mark.parametrize(
     ("how", "last", "text"),
     [
@@ -124,7 +151,7 @@ def test_a_failed_gate_stops_the_loop_with_the_cure(project, capsys, how, last, 
     assert (found.steps[-1].name, found.steps[-1].status) == (last, "failure")
     assert text in found.steps[-1].found
     assert found.steps[-1].cure
-    assert documents(project)[0]["went_wrong"]
+    assert entries(project)[0].went_wrong
 
 
 def test_a_machine_without_a_compiler_is_exit_2_and_leaves_no_record(project, capsys, monkeypatch):

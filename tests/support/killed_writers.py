@@ -22,7 +22,7 @@ AT = datetime(2026, 11, 21, tzinfo=UTC)
 def writer(name, first, count, pipe, folder):
     """Append numbered entries, and acknowledge each once it is written."""
     for number in range(first, count):
-        text = "x" * (number % 7 * 1500)
+        text = "x" * (number % 5 * 1500)  # several pages: a kill may come between two
         goal = f"{name} {os.getpid()} {number}"
         append(Entry(session="s", at=AT, goal=goal, went_wrong=(text,)), folder)
         os.write(pipe, f"{number} {goal}\n".encode())

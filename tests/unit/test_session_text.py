@@ -12,11 +12,11 @@ from engine.record.session_reading import parsed
 from engine.record.session_text import BEGIN, END, dumped, entry_text, torn_at
 
 PIECES = [
-    "", " ", "\n", "\r\n", "\t", "---", "\n---\n", "```", "\n```\n", "````yaml\n", "~~~", "|", "\\|",
-    "# x", "\n## y\n", "<!--", "-->", BEGIN, f"\n{BEGIN}\n", END, f"\n{END}\n", "\x85", "\u2028",
-    "\u2029", "\ufeff", "\x00", "\x07", "\x7f", "é", "漢字", "😀", "'", '"', ": ", " #", "no", "40%",
-    "1e-3", "012", "null", "~", "2026-11-21", "2026-13-45", "&a", "*a", "{", "[", "- ", "? ", "<<",
-    "x" * 500, "word " * 60, "[" * 120, " " * 120,
+    "", " ", "\n", "\r\n", "\t", "---", "\n---\n", "```", "\n```\n", "````yaml\n", "~~~", "|",
+    "\\|", "# x", "\n## y\n", "<!--", "-->", BEGIN, f"\n{BEGIN}\n", END, f"\n{END}\n", "\x85",
+    "\u2028", "\u2029", "\ufeff", "\x00", "\x07", "\x7f", "é", "漢字", "😀", "'", '"', ": ", " #",
+    "no", "40%", "1e-3", "012", "null", "~", "2026-11-21", "2026-13-45", "&a", "*a", "{", "[", "- ",
+    "? ", "<<", "x" * 500, "word " * 60, "[" * 120, " " * 120,
 ]  # fmt: skip
 TEXT = st.lists(
     st.sampled_from(PIECES) | st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
@@ -28,8 +28,8 @@ SLUG = st.from_regex(r"[a-z][a-z0-9]{0,9}(-[a-z0-9]{1,9}){0,2}", fullmatch=True)
 NAME = st.from_regex(r"[a-z][a-z0-9_]{0,19}", fullmatch=True)
 ID = st.from_regex(r"[a-z0-9][a-z0-9_.-]{0,30}", fullmatch=True)
 TIME = st.datetimes(
-    datetime(1970, 1, 2),
-    datetime(2200, 1, 1),
+    datetime(1970, 1, 2),  # noqa: DTZ001 - the strategy adds the zone
+    datetime(2200, 1, 1),  # noqa: DTZ001
     timezones=st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=30))]),
 )
 PAIR = st.tuples(NUMBER, NUMBER)
@@ -221,7 +221,7 @@ def test_every_mistake_is_said_at_once():
 
 
 def test_a_file_under_another_name_is_said():
-    with pytest.raises(SessionError, match="x.md:2:1: session: the file is called y.md"):
+    with pytest.raises(SessionError, match=r"x\.md:2:1: session: the file is called y\.md"):
         parsed(GOOD, "x.md", "y")
 
 
@@ -241,6 +241,6 @@ def test_an_entry_that_lost_one_end_by_hand_is_never_cut_off(lost):
 
 def test_prose_below_the_last_entry_is_no_torn_tail():
     body = (dumped(PLANNED) + entry_text(Entry(session="x", at=AT, goal="g"))).encode()
-    body += "\n## my own heading\n\nand no end of line, < <!-- or ```".encode()
+    body += b"\n## my own heading\n\nand no end of line, < <!-- or ```"
 
     assert torn_at(body) == len(body)
