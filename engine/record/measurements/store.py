@@ -116,7 +116,7 @@ class Store:
                 f"{measurement!r} begins the ids of several measurements, such as {several}; "
                 f"write more of it"
             )
-        one = self._whole(found)[0]
+        one = self.whole(found)[0]
         if not is_whole(one):
             raise damaged(one.id)
         return one
@@ -144,7 +144,7 @@ class Store:
         with reading(self._engine) as connection:
             since = connection.scalar(queries.horizon(which, limit))
             ids = connection.scalars(queries.newest(which, since, limit)).all()
-        return self._whole(ids)
+        return self.whole(ids)
 
     def best(
         self,
@@ -165,7 +165,7 @@ class Store:
             if row["us"] is not None:
                 known = first.setdefault(place, row)
                 first[place] = min(known, row, key=lambda one: (one["us"], one["id"]))
-        return self._whole([first[place]["id"] for place in sorted(first)])
+        return self.whole([first[place]["id"] for place in sorted(first)])
 
     def latest(
         self,
@@ -188,14 +188,14 @@ class Store:
         )
         names = ("kernel", "workload", "device", "target", "variant")
         rows = sorted(self._rows(queries.last_of_each(which)), key=lambda r: [r[n] for n in names])
-        return self._whole([row["id"] for row in rows])
+        return self.whole([row["id"] for row in rows])
 
     def everything(self) -> Iterator[Measurement]:
         """Yield all measurements in the order of their ids, each found to be whole."""
         last = ""
         while ids := [row["id"] for row in self._rows(queries.following(last, _CHUNK))]:
             last = ids[-1]
-            for one in self._whole(ids):
+            for one in self.whole(ids):
                 if not is_whole(one):
                     raise damaged(one.id)
                 yield one
@@ -225,11 +225,18 @@ class Store:
         with reading(self._engine) as connection:
             return connection.execute(query).mappings().all()
 
-    def _whole(self, ids: Sequence[str]) -> list[Measurement]:
-        """Return measurements by their full ids, in the same order."""
+    def whole(self, ids: Sequence[str]) -> list[Measurement]:
+        """Return measurements by their full ids, in the same order.
+
+        Raises:
+            DatabaseError: One is not there.
+        """
         rest, found = iter(ids), dict[str, Any]()
         while chunk := list(islice(rest, _CHUNK)):
             found |= {row["id"]: row for row in self._rows(queries.by_ids(chunk))}
+        missing = [one for one in ids if one not in found]
+        if missing:
+            raise damaged(missing[0])
         return [measurement_of(found[one]) for one in ids]
 
     def _insert(
