@@ -21,9 +21,11 @@ from engine.record.measurements.identity import is_whole
 from engine.record.measurements.rows import (
     damaged,
     measurement_of,
+    measurement_row,
     promotion_of,
     promotion_row,
-    rows_of,
+    series_row,
+    subject_row,
 )
 from engine.record.measurements.schema import upgrade
 from engine.record.measurements.tables import measurements, promotions, series, subjects
@@ -91,11 +93,15 @@ class Store:
         Raises:
             DatabaseError: They could not be written.
         """
-        rows = [rows_of(one) for one in added]
+        each = list(added)
+        about = {one.subject_id: one.subject for one in each}
+        kinds = {(one.subject_id, one.kind) for one in each}
+        series_of = {(key, kind): series_row(about[key], kind) for key, kind in kinds}
+        rows = [measurement_row(m, series_of[m.subject_id, m.kind]["key"]) for m in each]
         with writing(self._engine) as connection:
-            self._insert(connection, series, [one.series for one in rows], "key")
-            self._insert(connection, subjects, [one.subject for one in rows], "id")
-            return self._insert(connection, measurements, [one.measurement for one in rows], "id")
+            self._insert(connection, series, series_of.values(), "key")
+            self._insert(connection, subjects, (subject_row(*one) for one in about.items()), "id")
+            return self._insert(connection, measurements, rows, "id")
 
     def get(self, measurement: str) -> Measurement:
         """Return one measurement by its id, or by the beginning of it.
@@ -240,7 +246,7 @@ class Store:
         return [measurement_of(found[one]) for one in ids]
 
     def _insert(
-        self, connection: Connection, table: Table, rows: list[dict[str, Any]], *keys: str
+        self, connection: Connection, table: Table, rows: Iterable[dict[str, Any]], *keys: str
     ) -> int:
         """Add the rows whose key is new; return their number.
 
