@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import time
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
@@ -35,9 +36,21 @@ def unprivileged():
 class Server:
     """A running server."""
 
-    def __init__(self, folder, process):
-        self.folder, self.process = folder, process
+    def __init__(self, folder, start):
+        self.folder, self._start, self.process = folder, start, None
         self._databases = 0
+
+    def start(self):
+        self.process = self._start()
+        for _ in range(300):
+            try:
+                psycopg.connect(self.url("postgres")).close()
+            except psycopg.OperationalError:
+                assert self.process.poll() is None, (self.folder / "log").read_text()
+                time.sleep(0.1)
+            else:
+                return
+        raise AssertionError((self.folder / "log").read_text())
 
     def url(self, database):
         return f"postgresql://kb@/{database}?host={quote(str(self.folder))}"
@@ -51,7 +64,8 @@ class Server:
         return self.url(name)
 
     def stop(self, how=signal.SIGINT):
-        self.process.send_signal(how)
+        if self.process.poll() is None:
+            self.process.send_signal(how)
         self.process.wait(timeout=30)
 
 
@@ -70,25 +84,12 @@ def running(bin_folder):
         subprocess.run([*words, "--no-sync"], check=True, capture_output=True, timeout=120, **quiet)
         words = [bin_folder / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses="]
         with log.open("wb") as written:
-            process = subprocess.Popen(words, stdout=written, stderr=written, **quiet)
-        server = Server(folder, process)
-        try:
-            _await(server, log)
-            yield server
-        finally:
-            if process.poll() is None:
+            start = partial(subprocess.Popen, words, stdout=written, stderr=written, **quiet)
+            server = Server(folder, start)
+            try:
+                server.start()
+                yield server
+            finally:
                 server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _await(server, log):
-    for _ in range(300):
-        try:
-            psycopg.connect(server.url("postgres")).close()
-        except psycopg.OperationalError:
-            assert server.process.poll() is None, log.read_text()
-            time.sleep(0.1)
-        else:
-            return
-    raise AssertionError(log.read_text())
