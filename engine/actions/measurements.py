@@ -119,8 +119,12 @@ def regressed(
     workload: str | None = None,
     device: str | None = None,
     fail_under: float = FAIL_UNDER,
+    *,
+    renew: bool = False,
 ) -> list[Ruling]:
     """Hold the newest benches against the promoted ones, and promote what is confirmed faster.
+
+    See ``engine.record.measurements.ratchet.regress``.
 
     Raises:
         UnknownNameError: Nothing of that kernel or device was measured.
@@ -129,7 +133,7 @@ def regressed(
     with open_store(project()) as store:
         _known_kernel(store, kernel)
         where = _device(store, device)
-        return regress(store, kernel, workload, where, fail_under=fail_under)
+        return regress(store, kernel, workload, where, fail_under=fail_under, renew=renew)
 
 
 def export(form: Format, path: Path) -> Exchanged:

@@ -24,6 +24,11 @@ def arguments(parser: ArgumentParser) -> None:
         metavar="X",
         help="default 0.97: 3 %% may be lost",
     )
+    parser.add_argument(
+        "--renew",
+        action="store_true",
+        help="promote anew where nothing can be compared any more: a new judge, torch or baseline",
+    )
     parser.add_argument("--verbose", action="store_true", help="also what is steady, and why")
     json_argument(parser)
 
@@ -34,7 +39,13 @@ def run(options: Namespace) -> int:
     from engine.cli.output import print_json, print_lines
     from engine.render.history import ruling_lines
 
-    found = regressed(options.kernel, options.workload, options.device, options.fail_under)
+    found = regressed(
+        options.kernel,
+        options.workload,
+        options.device,
+        options.fail_under,
+        renew=options.renew,
+    )
     if options.json:
         print_json(found)
     else:

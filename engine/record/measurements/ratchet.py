@@ -6,6 +6,9 @@ when its answers are wrong now. The newest bench of any variant is *promoted* wh
 interval lies above 1 and its ratio is at least 1.01: nobody can tell less from a few dozen pairs.
 That another variant is slower than the promoted one is no regression; it is why the other one was
 promoted. The first valid bench of a place is promoted by itself.
+
+A new judge, baseline or torch leaves nothing to compare with. That is said and changes nothing,
+until somebody asks to *renew*: then the newest valid bench of the promoted variant takes its place.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from engine.model.comparison import Comparison, Place, Promotion, Ruling
 from engine.model.history import Measurement
@@ -33,6 +37,7 @@ def regress(
     *,
     target: str | None = None,
     fail_under: float = FAIL_UNDER,
+    renew: bool = False,
     at: datetime | None = None,
 ) -> list[Ruling]:
     """Hold the newest benches against the promoted ones; append what is to be promoted.
@@ -44,27 +49,33 @@ def regress(
         device: As measurements name it.
         target: ``cpu`` or ``cuda``.
         fail_under: A whole interval below this is a regression; 0.97 lets 3 % pass.
+        renew: Promote the promoted variant's newest bench where the two cannot be compared.
         at: When it is; now by default.
 
     Raises:
         DatabaseError: It cannot be read or written.
     """
-    newest = store.latest(kernel, None, workload, device, target=target)
-    places: defaultdict[Place, list[Measurement]] = defaultdict(list)
-    for one in newest:
-        places[place_of(one)].append(one)
+    places = _by_place(store.latest(kernel, None, workload, device, target=target))
     in_force = {one.place: one for one in store.promoted(kernel) if one.place in places}
     known = {one.id: one for one in store.whole([one.measurement for one in in_force.values()])}
     rulings: list[Ruling] = []
     promotions: list[Promotion] = []
-    now = at or datetime.now(UTC)
+    rules = _Rules(at or datetime.now(UTC), fail_under, renew)
     for place, benches in places.items():
-        chain = _Chain(place, in_force.get(place), known, now, fail_under)
-        rulings += chain.rulings(sorted(benches, key=lambda one: (one.at, one.id)))
+        chain = _Chain(place, in_force.get(place), known, rules)
+        rulings += chain.rulings(benches)
         promotions += chain.promotions
     if promotions:
         store.promote(promotions)
     return rulings
+
+
+def _by_place(newest: list[Measurement]) -> dict[Place, list[Measurement]]:
+    """Return what was measured in each place, oldest first."""
+    places: defaultdict[Place, list[Measurement]] = defaultdict(list)
+    for one in sorted(newest, key=lambda one: (one.at, one.id)):
+        places[place_of(one)].append(one)
+    return places
 
 
 def place_of(measurement: Measurement) -> Place:
@@ -78,6 +89,14 @@ def place_of(measurement: Measurement) -> Place:
     )
 
 
+class _Rules(NamedTuple):
+    """What holds for all places."""
+
+    now: datetime
+    fail_under: float
+    renew: bool
+
+
 class _Chain:
     """The promotions of one place, and those that are to follow."""
 
@@ -86,11 +105,10 @@ class _Chain:
         place: Place,
         last: Promotion | None,
         known: dict[str, Measurement],
-        now: datetime,
-        fail_under: float,
+        rules: _Rules,
     ) -> None:
         self.promotions: list[Promotion] = []
-        self._place, self._now, self._fail_under = place, now, fail_under
+        self._place, self._rules = place, rules
         self._number = last.number if last else 0
         self._best = known[last.measurement] if last else None
 
@@ -109,12 +127,14 @@ class _Chain:
             return self._ruled("regressed", one, None, f"its answers are wrong: {one.detail}")
         found = compare(best, one)
         if found.ratio is None or found.interval is None:
+            if same and self._rules.renew and is_valid(one):
+                return self._promote(one, f"renewed: {found.because}", None)
             return self._ruled("incomparable", one, found, found.because)
         low, high = found.interval
         if low > 1 and found.ratio >= _WORTH:
             return self._promote(one, f"confirmed faster: {found.because}", found)
-        if same and high < self._fail_under:
-            because = f"its whole interval lies below {self._fail_under:g}: {found.because}"
+        if same and high < self._rules.fail_under:
+            because = f"its whole interval lies below {self._rules.fail_under:g}: {found.because}"
             return self._ruled("regressed", one, found, because)
         because = "no change is confirmed" if same else "it is not confirmed to be faster"
         return self._ruled("steady", one, found, because)
@@ -127,7 +147,7 @@ class _Chain:
             number=self._number,
             measurement=one.id,
             previous=previous,
-            at=self._now,
+            at=self._rules.now,
             because=because,
             ratio=found.ratio if found else None,
             interval=found.interval if found else None,

@@ -94,6 +94,8 @@ class Store:
             DatabaseError: They could not be written.
         """
         each = list(added)
+        if not each:
+            return 0
         about = {one.subject_id: one.subject for one in each}
         kinds = {(one.subject_id, one.kind) for one in each}
         series_of = {(key, kind): series_row(about[key], kind) for key, kind in kinds}
