@@ -45,4 +45,5 @@ def project(tmp_path, monkeypatch):
     """An empty project, entered."""
     (tmp_path / "project" / "sessions").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.delenv("KB_DATABASE", raising=False)
     return tmp_path / "project"

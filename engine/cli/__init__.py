@@ -27,6 +27,12 @@ COMMANDS = {
     "show": "list and print what the knowledge base holds",
     "quickref": "the quick reference, generated from the knowledge",
     "session": "plan, log and show what was done and learnt",
+    "history": "what was measured of a kernel, newest first",
+    "compare": "how many times as fast is one measurement as another, with its interval",
+    "best": "the fastest valid measurement of each kernel, workload and device",
+    "regress": "fail on a confirmed regression, promote a confirmed improvement",
+    "export": "write all measurements to a file, also for other tools",
+    "import": "add the measurements of a file, also from other tools",
 }
 
 

@@ -29,6 +29,14 @@ def kernel_arguments(
     json_argument(parser)
 
 
+def place_arguments(parser: ArgumentParser) -> None:
+    """Add what narrows measurements down to a place."""
+    parser.add_argument("--workload", metavar="NAME", help="only on this one")
+    parser.add_argument(
+        "--device", metavar="NAME", help="only on this GPU or CPU; a part of its name is enough"
+    )
+
+
 def gpu_arguments(parser: ArgumentParser) -> None:
     """Add what names a GPU or an architecture."""
     parser.add_argument(
@@ -101,3 +109,10 @@ def seconds(text: str) -> float:
     if not 0 < value < 1e6:
         raise ArgumentTypeError(f"{text!r} is not a positive number of seconds")
     return value
+
+
+def positive(text: str) -> int:
+    """Parse a whole number above zero."""
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 10**6:
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to 999999")
+    return int(text)

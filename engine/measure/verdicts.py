@@ -55,8 +55,8 @@ def bench_fields(
     sift = _sift(raw, watch)
     kept = sift.kept
     gap = way(kept)
-    by_judge, speedup, candidate = compared(kept, gap)
-    kernel_us = statistics.median(candidate) / 1e3
+    by_judge, speedup, times = compared(kept, gap)
+    kernel_us = statistics.median(candidate for candidate, _ in times) / 1e3
     floor_us, roof = floor_of(subject, workload, peaks, kept[0][0].calls)
     mine, alone = [one for one, _ in kept], [Window(*one) for one in raw["alone"]]
     cheat = disagreement(mine, gap) or works_ahead(alone, mine, gap)
@@ -77,6 +77,7 @@ def bench_fields(
         "clocks": seen,
         "warnings": (*_of_others(sift, speedup), *_of_heat(sift, seen), *_warnings(raw, kernel_us)),
         "metrics": _metrics(subject, workload, raw, peaks, kernel_us, speedup),
+        "samples": tuple((candidate / 1e3, rival / 1e3) for candidate, rival in times),
         **_as_reported(raw),
     }
 

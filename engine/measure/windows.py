@@ -181,8 +181,12 @@ def works_ahead(alone: Sequence[Window], windows: Sequence[Window], gap: float) 
     )
 
 
-def compared(kept: Sequence[Pair], gap: float) -> tuple[Speedup, Speedup, list[float]]:
-    """Return the speedup by the judge's clock, the one to report, and the candidate's call times.
+def compared(
+    kept: Sequence[Pair], gap: float
+) -> tuple[Speedup, Speedup, list[tuple[float, float]]]:
+    """Return the speedup by the judge's clock, the one to report, and the times it rests on.
+
+    The times are nanoseconds of a call of candidate and rival, pair by pair.
 
     The runners' own clocks are finer: no way there and back is in them. They may sharpen what the
     judge saw, inside its interval, and never make a gain larger; outside it only the judge is
@@ -196,16 +200,17 @@ def compared(kept: Sequence[Pair], gap: float) -> tuple[Speedup, Speedup, list[f
     room = 1 + max(_unknown(side, gap) for side in sides)
     point, low, high = paired_speedup(*outer)
     judge = Speedup(point, low / room, high * room)
+    by_judge = list(zip(*outer, strict=True))
     if min(map(min, inner)) <= 0:
-        return judge, judge, outer[0]
+        return judge, judge, by_judge
     own = paired_speedup(*inner)
     if not judge.low <= own.point <= judge.high:
-        return judge, judge, outer[0]
+        return judge, judge, by_judge
     flattered = own.point / max(1.0, point)
     if flattered > 1.0:
         own = Speedup(*(value / flattered for value in own))
         inner[0] = [value * flattered for value in inner[0]]
-    return Speedup(point, point, point), own, inner[0]
+    return Speedup(point, point, point), own, list(zip(*inner, strict=True))
 
 
 def agreed(

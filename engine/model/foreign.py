@@ -86,3 +86,68 @@ class Solution(Foreign):
     definition: str
     spec: BuildSpec
     sources: tuple[SourceFile, ...]
+
+
+class T4Value(Foreign):
+    """One thing that an auto-tuner measured. T4: the results schema 1.0.0 of Kernel Tuner."""
+
+    name: str
+    value: float | str | list[float | str]
+    unit: str = ""
+
+
+class T4Times(Foreign):
+    """What a configuration took, in ms."""
+
+    runtimes: tuple[float, ...] = ()
+    """Of each run of the kernel."""
+
+
+class T4Result(Foreign):
+    """One configuration."""
+
+    timestamp: str | None = None
+    configuration: dict[str, bool | int | float | str]
+    times: T4Times
+    invalidity: Literal["timeout", "compile", "runtime", "correctness", "constraints", "correct"]
+    correctness: float
+    measurements: tuple[T4Value, ...] = ()
+
+
+class T4(Foreign):
+    """A file of tuning results."""
+
+    schema_version: str
+    results: tuple[T4Result, ...]
+
+
+class Performance(Foreign):
+    """How long a solution and the reference took."""
+
+    latency_ms: float
+    reference_latency_ms: float
+    speedup_factor: float
+
+
+class Hardware(Foreign):
+    """Where a trace was taken."""
+
+    hardware: str
+    libs: dict[str, str] = Field(default_factory=dict)
+
+
+class Evaluation(Foreign):
+    """What came of a solution; the other statuses say how it failed."""
+
+    status: str
+    environment: Hardware
+    timestamp: str
+    log: str = ""
+    performance: Performance | None = None
+
+
+class SolvedTrace(Trace):
+    """A line of a trace file: a workload, and what a solution did with it, if there was one."""
+
+    solution: str | None = None
+    evaluation: Evaluation | None = None

@@ -1,6 +1,7 @@
 """A wrong kernel is found, and what is wrong with it is said."""
 
 import os
+from statistics import median
 
 import pytest
 from attacks import attack
@@ -11,6 +12,7 @@ from engine.actions.kernels import bench, bench_here, check
 from engine.actions.triage import triage
 from engine.actions.workplace import prepare
 from engine.errors import BadValueError, KbError
+from engine.measure.statistics import paired_speedup
 
 
 def checked(project, how, timeout_s=60.0):
@@ -108,6 +110,17 @@ def test_a_bench_agrees_with_itself(project):
     assert found.interval[0] <= found.speedup <= found.interval[1]
     assert found.metrics["kernel_us"] == found.candidate_us
     assert 0 < found.metrics["core_occupancy"] <= 1
+
+
+def test_the_samples_of_a_bench_are_what_its_speedup_rests_on(project):
+    make(project, "right")
+    found = bench("broken", target="cpu", budget_s=0.3)
+    again = paired_speedup(*zip(*found.samples, strict=True))
+
+    assert len(found.samples) == found.pair_count > 0
+    assert again.point == pytest.approx(found.speedup)
+    assert median(candidate for candidate, _ in found.samples) == pytest.approx(found.candidate_us)
+    assert "samples" not in found.model_dump()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-HEAVY = frozenset({"torch", "numpy", "mcp", "rich", "networkx", "pydantic", "yaml"})
+HEAVY = frozenset(
+    {"torch", "numpy", "mcp", "rich", "networkx", "pydantic", "yaml", "sqlalchemy", "alembic"}
+)
 LIGHT = [
     ["recommend", "--speedup", "0.3", "--occupancy", "0.4"],
     ["occupancy", "--gpu", "l4", "--threads", "256", "--registers", "96"],

@@ -16,7 +16,8 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from engine.errors import BadValueError, DatabaseError, EnvironmentGapError
 
 _WAIT_S = 60.0
-_CACHE_KIB = 64 * 1024
+_CACHE_KIB = 256 * 1024  # the indexes of a million; a small database takes what it is large
+_LOG_PAGES = 8000
 _WRITES = "kb_writes"
 _ON_DISK = ("disk is full", "disk i/o", "no space left", "could not extend", "file too large")
 _FORBIDDEN = ("readonly", "read-only", "unable to open", "permission denied", "attempt to write")
@@ -87,6 +88,7 @@ def _prepare(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
         f"busy_timeout={int(_WAIT_S * 1000)}",
         "journal_mode=WAL",
         "synchronous=FULL",
+        f"wal_autocheckpoint={_LOG_PAGES}",
         f"cache_size=-{_CACHE_KIB}",
     ):
         connection.execute(f"PRAGMA {pragma}").close()

@@ -7,29 +7,21 @@ import struct
 import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ValidationError
 
 from engine.errors import DatabaseError
 from engine.model.comparison import Place, Promotion
-from engine.model.history import Measurement
+from engine.model.history import Kind, Measurement, Subject
 from engine.record.measurements.identity import canonical, digest
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _VALID = ("faster", "slower", "inconclusive")
-_OWN_COLUMNS = ("id", "subject_id", "subject", "samples")
+_OWN_COLUMNS = {"id", "subject_id", "subject", "samples"}
 IMPORTED = "imported"
 """Status of what another tool timed: kept, and never the best known, for nobody here judged it."""
-
-
-class Rows(NamedTuple):
-    """One measurement, for three tables."""
-
-    series: dict[str, Any]
-    subject: dict[str, Any]
-    measurement: dict[str, Any]
 
 
 def micros(at: datetime) -> int:
@@ -47,31 +39,35 @@ def place_key(place: Place) -> int:
     return key_of(place.kernel, place.workload, place.device, place.target)
 
 
-def rows_of(measurement: Measurement) -> Rows:
-    """Return the rows of a measurement."""
-    subject = measurement.subject
+def series_row(subject: Subject, kind: Kind) -> dict[str, Any]:
+    """Return the row of a series."""
     named = {
         "kernel": subject.kernel,
         "variant": subject.variant,
         "target": subject.target,
         "workload": subject.workload,
         "device": subject.device,
-        "kind": measurement.kind,
+        "kind": kind,
     }
-    key = key_of(*named.values())
-    return Rows(
-        {"key": key, **named},
-        {"id": measurement.subject_id, "body": canonical(subject)},
-        {
-            "id": measurement.id,
-            "subject": measurement.subject_id,
-            "series": key,
-            "at": micros(measurement.at),
-            "timed_us": _timed_us(measurement),
-            "body": canonical(measurement, *_OWN_COLUMNS),
-            "samples": _packed(measurement.samples),
-        },
-    )
+    return {"key": key_of(*named.values()), **named}
+
+
+def subject_row(key: str, subject: Subject) -> dict[str, Any]:
+    """Return the row of a subject."""
+    return {"id": key, "body": subject.model_dump_json(exclude_defaults=True)}
+
+
+def measurement_row(measurement: Measurement, series: int) -> dict[str, Any]:
+    """Return the row of a measurement of a series."""
+    return {
+        "id": measurement.id,
+        "subject": measurement.subject_id,
+        "series": series,
+        "at": micros(measurement.at),
+        "timed_us": _timed_us(measurement),
+        "body": measurement.model_dump_json(exclude=_OWN_COLUMNS, exclude_defaults=True),
+        "samples": _packed(measurement.samples),
+    }
 
 
 def _timed_us(measurement: Measurement) -> float | None:

@@ -21,9 +21,11 @@ from engine.record.measurements.identity import is_whole
 from engine.record.measurements.rows import (
     damaged,
     measurement_of,
+    measurement_row,
     promotion_of,
     promotion_row,
-    rows_of,
+    series_row,
+    subject_row,
 )
 from engine.record.measurements.schema import upgrade
 from engine.record.measurements.tables import measurements, promotions, series, subjects
@@ -91,11 +93,17 @@ class Store:
         Raises:
             DatabaseError: They could not be written.
         """
-        rows = [rows_of(one) for one in added]
+        each = list(added)
+        if not each:
+            return 0
+        about = {one.subject_id: one.subject for one in each}
+        kinds = {(one.subject_id, one.kind) for one in each}
+        series_of = {(key, kind): series_row(about[key], kind) for key, kind in kinds}
+        rows = [measurement_row(m, series_of[m.subject_id, m.kind]["key"]) for m in each]
         with writing(self._engine) as connection:
-            self._insert(connection, series, [one.series for one in rows], "key")
-            self._insert(connection, subjects, [one.subject for one in rows], "id")
-            return self._insert(connection, measurements, [one.measurement for one in rows], "id")
+            self._insert(connection, series, series_of.values(), "key")
+            self._insert(connection, subjects, (subject_row(*one) for one in about.items()), "id")
+            return self._insert(connection, measurements, rows, "id")
 
     def get(self, measurement: str) -> Measurement:
         """Return one measurement by its id, or by the beginning of it.
@@ -116,7 +124,7 @@ class Store:
                 f"{measurement!r} begins the ids of several measurements, such as {several}; "
                 f"write more of it"
             )
-        one = self._whole(found)[0]
+        one = self.whole(found)[0]
         if not is_whole(one):
             raise damaged(one.id)
         return one
@@ -144,7 +152,7 @@ class Store:
         with reading(self._engine) as connection:
             since = connection.scalar(queries.horizon(which, limit))
             ids = connection.scalars(queries.newest(which, since, limit)).all()
-        return self._whole(ids)
+        return self.whole(ids)
 
     def best(
         self,
@@ -165,7 +173,7 @@ class Store:
             if row["us"] is not None:
                 known = first.setdefault(place, row)
                 first[place] = min(known, row, key=lambda one: (one["us"], one["id"]))
-        return self._whole([first[place]["id"] for place in sorted(first)])
+        return self.whole([first[place]["id"] for place in sorted(first)])
 
     def latest(
         self,
@@ -188,14 +196,14 @@ class Store:
         )
         names = ("kernel", "workload", "device", "target", "variant")
         rows = sorted(self._rows(queries.last_of_each(which)), key=lambda r: [r[n] for n in names])
-        return self._whole([row["id"] for row in rows])
+        return self.whole([row["id"] for row in rows])
 
     def everything(self) -> Iterator[Measurement]:
         """Yield all measurements in the order of their ids, each found to be whole."""
         last = ""
         while ids := [row["id"] for row in self._rows(queries.following(last, _CHUNK))]:
             last = ids[-1]
-            for one in self._whole(ids):
+            for one in self.whole(ids):
                 if not is_whole(one):
                     raise damaged(one.id)
                 yield one
@@ -225,15 +233,22 @@ class Store:
         with reading(self._engine) as connection:
             return connection.execute(query).mappings().all()
 
-    def _whole(self, ids: Sequence[str]) -> list[Measurement]:
-        """Return measurements by their full ids, in the same order."""
+    def whole(self, ids: Sequence[str]) -> list[Measurement]:
+        """Return measurements by their full ids, in the same order.
+
+        Raises:
+            DatabaseError: One is not there.
+        """
         rest, found = iter(ids), dict[str, Any]()
         while chunk := list(islice(rest, _CHUNK)):
             found |= {row["id"]: row for row in self._rows(queries.by_ids(chunk))}
+        missing = [one for one in ids if one not in found]
+        if missing:
+            raise damaged(missing[0])
         return [measurement_of(found[one]) for one in ids]
 
     def _insert(
-        self, connection: Connection, table: Table, rows: list[dict[str, Any]], *keys: str
+        self, connection: Connection, table: Table, rows: Iterable[dict[str, Any]], *keys: str
     ) -> int:
         """Add the rows whose key is new; return their number.
 

@@ -1,0 +1,166 @@
+"""How much faster is one measurement than another? Pure: two records in, one comparison out."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Sequence
+from functools import cache
+from math import exp, log
+from typing import NamedTuple
+
+from engine.model.comparison import Comparison
+from engine.model.history import Measurement
+
+_RESAMPLES = 2000
+_LOW, _HIGH = int(0.025 * _RESAMPLES), int(0.975 * _RESAMPLES) - 1
+_FEWEST = 5
+_VALID = ("faster", "slower", "inconclusive")
+_VARIANT = "variant "
+"""How a bench names a baseline that is another variant."""
+
+
+def compare(a: Measurement, b: Measurement) -> Comparison:
+    """Return how many times as fast ``b`` is as ``a``, with a 95 % interval, or why not.
+
+    Times of two runs are never divided by each other: another hour is another machine. Either one
+    was timed in turn with the other, or both with the same third thing, on the same machine and by
+    the same judge; then the two paired speedups are divided, and the interval is a bootstrap over
+    both sets of samples.
+    """
+    why = _untimed(a) or _untimed(b) or _elsewhere(a, b)
+    if why is not None:
+        return _without(a, b, why)
+    direct = _direct(a, b)
+    if direct is not None:
+        return direct
+    why = _other_baseline(a, b) or _no_samples(a) or _no_samples(b)
+    return _without(a, b, why) if why else _by_the_same(a, b)
+
+
+def _untimed(one: Measurement) -> str | None:
+    if one.kind not in ("bench", "tune"):
+        return f"{one.id[:8]} is a {one.kind}, which times nothing"
+    if one.verdict not in _VALID or one.candidate_us is None:
+        return f"{one.id[:8]} is {one.verdict or 'not judged'}"
+    return None
+
+
+def _no_samples(one: Measurement) -> str | None:
+    if not one.samples:
+        return f"{one.id[:8]} came without its samples"
+    if len(one.samples) < _FEWEST:
+        return f"{one.id[:8]} has {len(one.samples)} pairs, too few for an interval"
+    if min(map(min, one.samples)) <= 0:
+        return f"{one.id[:8]} has samples that took no time"
+    return None
+
+
+def _elsewhere(a: Measurement, b: Measurement) -> str | None:
+    """Say what differs that a ratio would be blamed for."""
+    if a.id == b.id:
+        return "they are one measurement"
+    for name in ("kernel", "target", "workload", "inputs", "device", "judge"):
+        one, other = getattr(a.subject, name), getattr(b.subject, name)
+        if one != other:
+            return f"their {name} differs: {one} and {other}"
+    if a.timing != b.timing:
+        return f"they were timed in different ways: {a.timing} and {b.timing}"
+    return None
+
+
+def _other_baseline(a: Measurement, b: Measurement) -> str | None:
+    if a.baseline is None or a.baseline != b.baseline:
+        return f"they were timed next to different things: {a.baseline} and {b.baseline}"
+    one, other = a.subject.environment.get("torch"), b.subject.environment.get("torch")
+    if one != other and not a.baseline.startswith(_VARIANT):
+        return f"their baseline {a.baseline} is of different releases of torch: {one} and {other}"
+    return None
+
+
+def _direct(a: Measurement, b: Measurement) -> Comparison | None:
+    """Return the comparison of a pair that was timed in turn."""
+    if b.baseline == _VARIANT + a.subject.variant and b.speedup and b.interval:
+        return _in_turn(a, b, b.speedup, b.interval)
+    if a.baseline == _VARIANT + b.subject.variant and a.speedup and a.interval:
+        low, high = a.interval
+        return _in_turn(a, b, 1 / a.speedup, (1 / high, 1 / low))
+    return None
+
+
+def _in_turn(
+    a: Measurement, b: Measurement, ratio: float, interval: tuple[float, float]
+) -> Comparison:
+    told = "timed in turn, in one run"
+    return Comparison(a=a.id, b=b.id, ratio=ratio, interval=interval, by="direct", because=told)
+
+
+def _without(a: Measurement, b: Measurement, because: str) -> Comparison:
+    one, other = a.subject, b.subject
+    where = f"--target {other.target} --workload {other.workload}"
+    command = f"kb bench {other.kernel} --variant {other.variant} {where}"
+    if one.kernel == other.kernel and one.variant != other.variant:
+        command = f"{command} --against {one.variant}"
+    return Comparison(a=a.id, b=b.id, because=because, command=command)
+
+
+class _Bootstrapped(NamedTuple):
+    """Logarithms of paired speedups."""
+
+    point: float
+    medians: list[float]
+    """Of resamples, in the order they were drawn."""
+    below: float
+    """How much further down than its samples the reported interval reaches: the judge's clock
+    cannot know everything, and that does not go away by dividing."""
+    above: float
+
+
+def _by_the_same(a: Measurement, b: Measurement) -> Comparison:
+    one, other = _bootstrapped(a, 0), _bootstrapped(b, 1)
+    drawn = zip(one.medians, other.medians, strict=True)
+    ratios = sorted(after - before for before, after in drawn)
+    low = ratios[_LOW] - one.above - other.below
+    high = ratios[_HIGH] + one.below + other.above
+    counts = f"{len(a.samples)} and {len(b.samples)} pairs"
+    return Comparison(
+        a=a.id,
+        b=b.id,
+        ratio=exp(other.point - one.point),
+        interval=(exp(low), exp(high)),
+        by="same-baseline",
+        because=f"both timed in turn with {a.baseline}; {counts}",
+    )
+
+
+def _bootstrapped(one: Measurement, seed: int) -> _Bootstrapped:
+    logs = sorted(log(baseline / candidate) for candidate, baseline in one.samples)
+    medians = [(logs[i] + logs[j]) / 2 for i, j in _middles(len(logs), seed)]
+    low, high = _ends(medians)
+    told_low, told_high = one.interval or (exp(low), exp(high))
+    below, above = max(0.0, low - log(told_low)), max(0.0, log(told_high) - high)
+    return _Bootstrapped(statistics.median(logs), medians, below, above)
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    ordered = sorted(values)
+    return ordered[_LOW], ordered[_HIGH]
+
+
+@cache
+def _middles(count: int, seed: int) -> tuple[tuple[int, int], ...]:
+    """Return, for each resample of ``count`` sorted values, the places of the two in its middle.
+
+    A resample's median needs only those two. Uniform numbers sorted by size have known
+    distributions (beta), so the middle ones are drawn outright: the same bootstrap as
+    ``engine.measure.statistics``, a hundred times as fast, which ``kb regress`` needs.
+    """
+    draw = random.Random(seed)  # the interval of the same two is always the same
+    lower = (count + 1) // 2
+    found = []
+    for _ in range(_RESAMPLES):
+        first = second = draw.betavariate(lower, count + 1 - lower)
+        if count % 2 == 0:
+            second = 1 - (1 - first) * (1 - draw.random()) ** (1 / (count - lower))
+        found.append((int(count * first), min(count - 1, int(count * second))))
+    return tuple(found)

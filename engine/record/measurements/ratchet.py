@@ -1,0 +1,179 @@
+"""The ratchet: what was confirmed to be faster is promoted, and nothing may fall behind it.
+
+Each place (kernel, workload, device, target) has one promoted measurement at a time. The newest
+bench of the promoted variant has *regressed* when its whole interval lies below ``fail_under``, or
+when its answers are wrong now. The newest bench of any variant is *promoted* when its whole
+interval lies above 1 and its ratio is at least 1.01: nobody can tell less from a few dozen pairs.
+That another variant is slower than the promoted one is no regression; it is why the other one was
+promoted. The first valid bench of a place is promoted by itself.
+
+A new judge, baseline or torch leaves nothing to compare with. That is said and changes nothing,
+until somebody asks to *renew*: then the newest valid bench of the promoted variant takes its place.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from engine.model.comparison import Comparison, Place, Promotion, Ruling
+from engine.model.history import Measurement
+from engine.record.measurements.compare import compare
+from engine.record.measurements.rows import IMPORTED
+from engine.record.measurements.store import Store
+
+FAIL_UNDER = 0.97
+_WORTH = 1.01
+_VALID = ("faster", "slower", "inconclusive")
+
+
+def regress(
+    store: Store,
+    kernel: str | None = None,
+    workload: str | None = None,
+    device: str | None = None,
+    *,
+    target: str | None = None,
+    fail_under: float = FAIL_UNDER,
+    renew: bool = False,
+    at: datetime | None = None,
+) -> list[Ruling]:
+    """Hold the newest benches against the promoted ones; append what is to be promoted.
+
+    Args:
+        store: Where they are.
+        kernel: Only this one, and so on.
+        workload: Of the kernel.
+        device: As measurements name it.
+        target: ``cpu`` or ``cuda``.
+        fail_under: A whole interval below this is a regression; 0.97 lets 3 % pass.
+        renew: Promote the promoted variant's newest bench where the two cannot be compared.
+        at: When it is; now by default.
+
+    Raises:
+        DatabaseError: It cannot be read or written.
+    """
+    places = _by_place(store.latest(kernel, None, workload, device, target=target))
+    in_force = {one.place: one for one in store.promoted(kernel) if one.place in places}
+    known = {one.id: one for one in store.whole([one.measurement for one in in_force.values()])}
+    rulings: list[Ruling] = []
+    promotions: list[Promotion] = []
+    rules = _Rules(at or datetime.now(UTC), fail_under, renew)
+    for place, benches in places.items():
+        chain = _Chain(place, in_force.get(place), known, rules)
+        rulings += chain.rulings(benches)
+        promotions += chain.promotions
+    if promotions:
+        store.promote(promotions)
+    return rulings
+
+
+def _by_place(newest: list[Measurement]) -> dict[Place, list[Measurement]]:
+    """Return what was measured in each place, oldest first."""
+    places: defaultdict[Place, list[Measurement]] = defaultdict(list)
+    for one in sorted(newest, key=lambda one: (one.at, one.id)):
+        places[place_of(one)].append(one)
+    return places
+
+
+def place_of(measurement: Measurement) -> Place:
+    """Return where a measurement counts."""
+    subject = measurement.subject
+    return Place(
+        kernel=subject.kernel,
+        workload=subject.workload,
+        device=subject.device,
+        target=subject.target,
+    )
+
+
+class _Rules(NamedTuple):
+    """What holds for all places."""
+
+    now: datetime
+    fail_under: float
+    renew: bool
+
+
+class _Chain:
+    """The promotions of one place, and those that are to follow."""
+
+    def __init__(
+        self,
+        place: Place,
+        last: Promotion | None,
+        known: dict[str, Measurement],
+        rules: _Rules,
+    ) -> None:
+        self.promotions: list[Promotion] = []
+        self._place, self._rules = place, rules
+        self._number = last.number if last else 0
+        self._best = known[last.measurement] if last else None
+
+    def rulings(self, benches: list[Measurement]) -> Iterator[Ruling]:
+        """Yield a ruling for each bench that is not itself the promoted one, oldest first."""
+        for one in benches:
+            if self._best is None:
+                if is_valid(one):
+                    yield self._promote(one, "the first valid one", None)
+            elif one.id != self._best.id:
+                yield self._rule(self._best, one)
+
+    def _rule(self, best: Measurement, one: Measurement) -> Ruling:
+        same = one.subject.variant == best.subject.variant
+        if same and one.verdict == "incorrect":
+            return self._ruled("regressed", one, None, f"its answers are wrong: {one.detail}")
+        found = compare(best, one)
+        if found.ratio is None or found.interval is None:
+            if same and self._rules.renew and is_valid(one):
+                return self._promote(one, f"renewed: {found.because}", None)
+            return self._ruled("incomparable", one, found, found.because)
+        low, high = found.interval
+        if low > 1 and found.ratio >= _WORTH:
+            return self._promote(one, f"confirmed faster: {found.because}", found)
+        if same and high < self._rules.fail_under:
+            because = f"its whole interval lies below {self._rules.fail_under:g}: {found.because}"
+            return self._ruled("regressed", one, found, because)
+        because = "no change is confirmed" if same else "it is not confirmed to be faster"
+        return self._ruled("steady", one, found, because)
+
+    def _promote(self, one: Measurement, because: str, found: Comparison | None) -> Ruling:
+        self._number += 1
+        previous = self._best.id if self._best else None
+        promotion = Promotion(
+            place=self._place,
+            number=self._number,
+            measurement=one.id,
+            previous=previous,
+            at=self._rules.now,
+            because=because,
+            ratio=found.ratio if found else None,
+            interval=found.interval if found else None,
+        )
+        self.promotions.append(promotion)
+        ruling = self._ruled("promoted", one, found, because)
+        self._best = one
+        return ruling
+
+    def _ruled(
+        self, verdict: str, one: Measurement, found: Comparison | None, because: str
+    ) -> Ruling:
+        return Ruling.model_validate(
+            {
+                "place": self._place,
+                "variant": one.subject.variant,
+                "verdict": verdict,
+                "latest": one.id,
+                "promoted": self._best.id if self._best else None,
+                "comparison": found,
+                "because": because,
+            }
+        )
+
+
+def is_valid(measurement: Measurement) -> bool:
+    """Say whether a bench was judged here, is right, and was timed."""
+    timed = measurement.candidate_us is not None and measurement.verdict in _VALID
+    return timed and measurement.status != IMPORTED

@@ -1,0 +1,134 @@
+"""Nothing that was acknowledged is lost, whatever is killed; and nothing is there by halves."""
+
+import random
+import time
+from functools import cache
+from multiprocessing import get_context
+
+import pytest
+from made import START, timed
+
+from engine.record.measurements.store import open_store
+
+PROCESSES, EACH = 8, 500
+KILLS = 40
+
+
+@cache
+def batches(process):
+    """Return a process's measurements, the same each time, in batches of one to three."""
+    draw = random.Random(process)
+    where = {"kernel": f"kernel_{process % 3}", "workload": f"workload-{process}"}
+    ones = [timed(us=5.0 + at, hours=at, where=where) for at in range(EACH)]
+    found = []
+    while ones:
+        size = draw.randint(1, 3)
+        found.append(ones[:size])
+        ones = ones[size:]
+    return found
+
+
+def write(address, process, folder, ready):
+    """Add what was not acknowledged yet, and note after each batch how many were."""
+    with (folder / f"acknowledged-{process}").open("a+b", buffering=0) as notes:
+        notes.seek(0)
+        done = len(notes.read())
+        with open_store(folder, address) as store:
+            ready.release()
+            for batch in batches(process)[done:]:
+                store.add(batch)
+                notes.write(b".")
+
+
+def start(address, process, folder, context):
+    ready = context.Semaphore(0)
+    one = context.Process(target=write, args=(address, process, folder, ready))
+    one.start()
+    assert ready.acquire(timeout=30)
+    return one
+
+
+def end(running):
+    for one in running.values():
+        one.kill()
+        one.join()
+
+
+def kill_at_random(address, folder, context):
+    """Run all writers, kill one after the other and start it again; in the end kill all."""
+    draw = random.Random(0)
+    for at in range(PROCESSES):
+        batches(at)  # made once, here: writers that are started again only write
+    running = {at: start(address, at, folder, context) for at in range(PROCESSES)}
+    killed = 0
+    while killed < KILLS and any(one.is_alive() for one in running.values()):
+        time.sleep(draw.uniform(0.0, 0.03))
+        at = draw.randrange(PROCESSES)
+        if running[at].is_alive():
+            running[at].kill()
+            running[at].join()
+            running[at] = start(address, at, folder, context)
+            killed += 1
+    end(running)
+    return killed
+
+
+def test_killed_writers_lose_nothing_that_was_acknowledged(address, tmp_path):
+    context = get_context("fork")
+    killed = kill_at_random(address, tmp_path, context)
+    with open_store(tmp_path, address) as store:
+        there = {one.id for one in store.everything()}  # each is found to be whole
+    written = {at: batches(at) for at in range(PROCESSES)}
+    noted = {at: (tmp_path / f"acknowledged-{at}").stat().st_size for at in written}
+    acknowledged = {m.id for at, n in noted.items() for batch in written[at][:n] for m in batch}
+    halves = [
+        batch
+        for made in written.values()
+        for batch in made
+        if len({one.id for one in batch} & there) not in (0, len(batch))
+    ]
+
+    assert killed > 0
+    assert acknowledged
+    assert acknowledged <= there
+    assert halves == []
+
+    running = [start(address, at, tmp_path, context) for at in range(PROCESSES)]
+    for one in running:
+        one.join()
+    with open_store(tmp_path, address) as store:
+        ids = [one.id for one in store.everything()]
+        newest = store.history("kernel_0", limit=1)
+
+    assert len(ids) == len(set(ids)) == PROCESSES * EACH
+    assert newest[0].at > START
+
+
+def open_at_once(address, folder, at):
+    with open_store(folder, address) as store:
+        return store.add([timed(us=float(at + 1))])
+
+
+@pytest.mark.parametrize("turn", range(3))
+def test_eight_processes_may_open_a_new_database_at_once(address, tmp_path, turn):
+    with get_context("fork").Pool(PROCESSES) as pool:
+        new = pool.starmap(open_at_once, [(address, tmp_path, at) for at in range(PROCESSES)], 1)
+
+    assert new == [1] * PROCESSES
+    with open_store(tmp_path, address) as store:
+        assert store.count() == PROCESSES
+
+
+def test_openers_that_are_killed_leave_a_database_that_opens(address, tmp_path):
+    draw, context = random.Random(0), get_context("fork")
+    for _ in range(3):
+        words = [(address, tmp_path, at) for at in range(4)]
+        openers = [context.Process(target=open_at_once, args=word) for word in words]
+        for one in openers:
+            one.start()
+        time.sleep(draw.uniform(0.0, 0.3))
+        for one in openers:
+            one.kill()
+            one.join()
+
+    assert open_at_once(address, tmp_path, 9) == 1

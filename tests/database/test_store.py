@@ -1,0 +1,166 @@
+"""What was recorded is found again, whole and once, in both databases."""
+
+import json
+import sqlite3
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from made import START, built, subject, timed
+
+from engine.errors import BadValueError, DatabaseError, UnknownNameError
+from engine.model.base import Record
+from engine.record.measurements.identity import canonical, digest, identified, is_whole
+from engine.record.measurements.store import open_store
+
+
+def test_what_is_added_is_read_back_as_it_was(store):
+    one = timed(metrics={"kernel_us": 0.1 + 0.2}, warnings=("zwölf €", "a\x00b"))
+    store.add([one])
+
+    assert store.get(one.id) == one
+
+
+def test_the_same_measurement_twice_is_one(store):
+    one, other = timed(), timed(us=11.0)
+
+    assert store.add([one, one]) == 1
+    assert store.add([one, other]) == 1
+    assert store.count() == 2
+
+
+def test_an_id_follows_from_what_is_said_and_not_from_how_it_was_written():
+    hour_east = START.astimezone(timezone(timedelta(hours=1)))
+    fields = {"metrics": {"b": 1, "a": 2.0}, "warnings": ["x"]}
+    one = identified("bench", START, subject(flags=("-O3",)), **fields)
+    other = identified("bench", hour_east, subject(flags=["-O3"]), **fields)
+
+    assert one.id == other.id
+    assert one.id != identified("bench", START, subject(flags=("-O2",)), **fields).id
+    assert is_whole(one)
+
+
+def test_a_field_that_a_later_release_adds_changes_no_id():
+    class Longer(type(subject())):
+        added: str | None = None
+
+    assert digest(canonical(Longer(**subject().model_dump()))) == digest(canonical(subject()))
+    assert issubclass(Longer, Record)
+
+
+@pytest.mark.parametrize(
+    ("at", "fields", "why"),
+    [
+        (datetime(2026, 11, 1), {}, "has no time zone"),  # noqa: DTZ001 - the point
+        (START, {"speedup": float("nan")}, "measurement field speedup"),
+        (START, {"id": "0" * 32}, "ids follow from what it says"),
+        (START, {"speed": 2.0}, "measurement field speed"),
+    ],
+)
+def test_what_cannot_be_a_measurement_is_refused(at, fields, why):
+    with pytest.raises(BadValueError, match=why):
+        identified("bench", at, subject(), **fields)
+
+
+def test_the_beginning_of_an_id_is_enough(store):
+    ones = [timed(us=float(us)) for us in range(1, 40)]
+    store.add(ones)
+
+    assert store.get(ones[0].id[:12]) == ones[0]
+    with pytest.raises(BadValueError, match="begins the ids of several"):
+        store.get(next(a.id[0] for a in ones for b in ones if a.id[0] == b.id[0] and a != b))
+    with pytest.raises(UnknownNameError, match="kb history KERNEL"):
+        store.get("xyz")
+
+
+def test_history_is_the_newest_first(store):
+    ones = [timed(hours=hour) for hour in range(6)]
+    store.add([*ones, timed(hours=9, where={"kernel": "other"})])
+
+    assert store.history("row_softmax", limit=4) == ones[:1:-1]
+    assert store.history("nobody") == []
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 8, 100])
+def test_history_merges_series_whatever_its_limit(store, limit):
+    ones = [timed(v, hours=h) for h, v in enumerate(["a", "b", "a", "c", "a", "b", "c", "c"])]
+    store.add(ones)
+
+    assert store.history("row_softmax", limit=limit) == ones[::-1][:limit]
+
+
+def test_history_of_one_variant_workload_device_and_kind(store):
+    wanted = timed("naive", where={"workload": "small", "device": "A GPU"})
+    others = [
+        timed("vectorized", where={"workload": "small", "device": "A GPU"}),
+        timed("naive", where={"workload": "medium", "device": "A GPU"}),
+        timed("naive", where={"workload": "small", "device": "A CPU"}),
+    ]
+    store.add([wanted, *others, built(workload="small", device="A GPU")])
+
+    assert store.history("row_softmax", "naive", "small", "A GPU", kind="bench") == [wanted]
+    assert len(store.history("row_softmax", "naive", "small", "A GPU")) == 2
+
+
+def test_best_is_the_fastest_that_is_right_in_each_place(store):
+    slow, fast = timed("naive", 10.0), timed("vectorized", 5.0)
+    wrong = timed("wild", 1.0, verdict="incorrect")
+    told = timed("tale", 1.0, status="imported")
+    elsewhere = timed("naive", 7.0, where={"device": "Another CPU"})
+    store.add([slow, fast, wrong, told, elsewhere])
+
+    assert store.best() == [fast, elsewhere]
+    assert store.best("row_softmax", "medium", "A CPU") == [fast]
+    assert store.best("nobody") == []
+
+
+def test_latest_is_one_bench_for_each_variant_and_place(store):
+    old, new, other = timed(hours=1), timed(hours=2), timed("vectorized", hours=1)
+    store.add([new, old, other, built(hours=3)])
+
+    assert store.latest() == [new, other]
+
+
+def test_a_record_that_somebody_changed_is_not_handed_out(tmp_path):
+    with open_store(tmp_path) as store:
+        one = timed()
+        store.add([one])
+    with sqlite3.connect(tmp_path / ".kb/measurements.db") as raw:
+        raw.execute("UPDATE measurement SET body = replace(body, '\"faster\"', '\"slower\"')")
+    raw.close()
+
+    with open_store(tmp_path) as store, pytest.raises(DatabaseError, match="is damaged"):
+        store.get(one.id)
+
+
+def test_the_default_is_a_file_of_the_project_and_the_environment_may_name_another(
+    tmp_path, monkeypatch
+):
+    open_store(tmp_path).close()
+    monkeypatch.setenv("KB_DATABASE", f"sqlite:///{tmp_path / 'other.db'}")
+    open_store(tmp_path).close()
+
+    assert (tmp_path / ".kb" / "measurements.db").is_file()
+    assert (tmp_path / "other.db").is_file()
+
+
+TEXT = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=20)
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    device=TEXT,
+    flags=st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=3),
+    samples=st.lists(st.tuples(FLOATS, FLOATS), max_size=30),
+    metrics=st.dictionaries(st.from_regex(r"\A[a-z][a-z0-9_]{0,20}\Z"), FLOATS, max_size=4),
+    at=st.datetimes(timezones=st.just(START.tzinfo)),
+)
+def test_every_measurement_survives_the_database(store, device, flags, samples, metrics, at):
+    what = subject(device=device, flags=tuple(flags))
+    one = identified("bench", at, what, samples=samples, metrics=metrics)
+    store.add([one])
+
+    assert store.get(one.id) == one
+    assert json.loads(one.model_dump_json())["id"] == one.id

@@ -1,0 +1,40 @@
+"""Measurements as a bench would leave them, without a machine."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from math import exp
+
+from engine.model.history import Subject
+from engine.record.measurements.identity import identified
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def subject(variant="naive", kernel="row_softmax", workload="medium", device="A CPU", **more):
+    given = {"target": "cpu", "sources": {"naive.cpp": variant}, "judge": "1.0", **more}
+    return Subject(kernel=kernel, variant=variant, workload=workload, device=device, **given)
+
+
+def timed(variant="naive", us=10.0, *, hours=0, baseline_us=30.0, seed=0, where=None, **fields):
+    """Return a bench of 31 pairs around two times, taken some hours after the start."""
+    draw = random.Random(f"{seed} {hours} {us}")
+    pairs = tuple((us * exp(draw.gauss(0, 0.01)), baseline_us) for _ in range(31))
+    ratio = baseline_us / us
+    given = {
+        "verdict": "faster",
+        "candidate_us": us,
+        "baseline": "torch",
+        "baseline_us": baseline_us,
+        "speedup": ratio,
+        "interval": (0.995 * ratio, 1.005 * ratio),
+        "timing": "eager",
+        "samples": pairs,
+        **fields,
+    }
+    at = START + timedelta(hours=hours)
+    return identified("bench", at, subject(variant, **(where or {})), **given)
+
+
+def built(variant="naive", hours=0, **where):
+    at = START + timedelta(hours=hours)
+    return identified("build", at, subject(variant, **where), status="built", seconds=0.5)

