@@ -49,7 +49,7 @@ def predict(
     cap = min(_cap(gain["kind"], known), _MOST)
     whole = max(0.0, min(taken, cap))
     usual, worst, best = learned or (*realised[gain["kind"]], 1.0)
-    low, point, high = worst * whole, usual * whole, min(best * whole, cap)
+    low, point, high = worst * whole, usual * whole, best * whole
     return (
         max(0.0, point - widen * (point - low)),
         point,

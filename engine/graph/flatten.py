@@ -64,7 +64,7 @@ def flatten(knowledge: Knowledge) -> Program:
         "trees": {tree.id: _tree(tree, leaves) for tree in knowledge.trees},
         "fixes": {f.id: _fix(f, leaves) for family in knowledge.families for f in family.fixes},
         "realised": {r.kind: [r.usual, r.worst] for r in knowledge.calibration.realised},
-        "learned": lessons(knowledge.learned),
+        "learned": lessons(knowledge),
         "effort": _effort(knowledge),
         "levels": _levels(knowledge),
         "symptoms": _symptoms(knowledge),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from engine.model.base import GainKind, Name, Record, Slug
 from engine.model.session import SessionId
@@ -57,3 +57,12 @@ class Learned(Record):
     """All that counted: recorded, and not forgotten."""
     forgotten: tuple[SessionId, ...] = ()
     """Sessions that a person took out."""
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Learned:
+        names = [f"{f.architecture}/{f.bottleneck}/{f.fix}" for f in self.fixes]
+        names += [phase.phase for phase in self.phases]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"{name} stands twice; keep one row, or run kb learn")
+        return self

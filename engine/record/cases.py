@@ -11,7 +11,7 @@ Evidence is only what a recorded session applied and measured. The rules:
   together were predicted to save, 1 − Π(1 − saving), and counts as 1/k of a case for each of k.
 - An estimate of less than 5 % of the time drowns in what benches differ by, so nothing is learned
   about the share; the success and the falsifier still count.
-- One case says at least −0.5 and at most 1.5.
+- One case says at least −1 and at most 1: an estimate is all that its mechanism can give.
 - The same kernel, variant and diagnosis measured again in one session is one case, the last one:
   nobody gains weight by repeating.
 """

@@ -13,17 +13,19 @@ from typing import NamedTuple
 PRIOR_CASES = 5.0
 """How many cases the prior counts for."""
 
-LEAST_SHARE, MOST_SHARE = -0.5, 1.5
-"""What one case may say of a share. Beyond, something else was at work: one report must not move
-what is learned further than a slow-down by half the prediction, or half as much again."""
+LEAST_SHARE, MOST_SHARE = -1.0, 1.0
+"""What one case may say of a share. An estimate is all that its mechanism can give, so whatever
+came beyond it came from something else. One case moves a share that was 0.8 by at most 0.3."""
 
 LEAST_MINUTES = 0.01
 """Nobody plans in less; a cached step takes any small time."""
 
-_LEAST_SPREAD = 0.1
-"""No kind of change does the same to every kernel."""
-_FIFTH_PERCENTILE = 1.645
-"""Of the normal distribution: calibration.yaml's ``worst`` is taken for the 5th percentile."""
+_SHARE_SPREAD = 0.35
+"""Standard deviation of shares before any case. The quartiles of 19 published pairs of prediction
+and outcome, 0.59 and 1.06 (source gpa), lie 1.35 standard deviations apart."""
+_SPREAD_CASES = 2.0
+"""How many cases that spread counts for: fewer than the mean, or noise would look like knowledge
+(benchmarks/learning.py compares)."""
 _TIME_SPREAD = 0.7
 """Of the logarithm of minutes: a factor of two, until the cases say better."""
 _TIME_CASES = 3.0
@@ -53,22 +55,16 @@ def clipped(share: float) -> float:
     return min(max(share, LEAST_SHARE), MOST_SHARE)
 
 
-def spread(usual: float, worst: float) -> float:
-    """Return the standard deviation that the shares of one kind of change have before any case."""
-    return max((usual - worst) / _FIFTH_PERCENTILE, _LEAST_SPREAD)
-
-
-def next_share(prior: float, deviation: float, cases: Sequence[Weighted]) -> NextShare:
+def next_share(prior: float, cases: Sequence[Weighted]) -> NextShare:
     """Return the shrunk share, and a predictive interval for the next case.
 
-    The shares are normal with unknown mean and variance (normal, inverse chi-squared), and the
-    prior counts for five cases in both: the posterior mean is the shrunk share, and the next case
-    follows Student's t. Where cases contradict the prior, the interval is wider than cases alone
-    would make it, so it errs to the safe side.
+    The shares are normal with unknown mean and variance, and the prior is conjugate (normal,
+    inverse chi-squared): the posterior mean is the shrunk share, and the next case follows
+    Student's t. Where cases contradict the prior, the interval is wider than cases alone would
+    make it, so it errs to the safe side.
 
     Args:
         prior: The share that is taken for granted before any case.
-        deviation: How far shares scatter before any case.
         cases: Shares, clipped.
     """
     count = math.fsum(case.weight for case in cases)
@@ -77,8 +73,9 @@ def next_share(prior: float, deviation: float, cases: Sequence[Weighted]) -> Nex
     total = PRIOR_CASES + count
     calibration = (count * mean + PRIOR_CASES * prior) / total
     conflict = PRIOR_CASES * count / total * (mean - prior) ** 2
-    variance = (PRIOR_CASES * deviation**2 + scatter + conflict) / total
-    reach = student_quantile(0.975, total) * math.sqrt(variance * (1 + 1 / total))
+    freedom = _SPREAD_CASES + count
+    variance = (_SPREAD_CASES * _SHARE_SPREAD**2 + scatter + conflict) / freedom
+    reach = student_quantile(0.975, freedom) * math.sqrt(variance * (1 + 1 / total))
     interval = clipped(calibration - reach), clipped(calibration + reach)
     return NextShare(count, mean if count else None, calibration, interval)
 
@@ -113,7 +110,7 @@ def student_quantile(probability: float, freedom: float) -> float:
     """Return a quantile of Student's t, by its expansion around the normal one.
 
     Abramowitz and Stegun 26.7.5. Right to three decimals from 5 degrees of freedom on, to two from
-    3 on, for the probabilities that stand here.
+    2 on, for the probabilities that stand here.
     """
     z = NormalDist().inv_cdf(probability)
     terms = (

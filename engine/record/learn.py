@@ -10,7 +10,7 @@ from engine.model.learned import Learned, LearnedFix, LearnedPhase
 from engine.model.session import Session
 from engine.model.threshold import Realised
 from engine.record.cases import Case, KindOf, cases_of
-from engine.record.intervals import Weighted, next_minutes, next_share, spread, wilson
+from engine.record.intervals import Weighted, next_minutes, next_share, wilson
 from engine.record.phases import minutes_of
 
 _DIGITS = 4
@@ -72,7 +72,7 @@ def taught(
 def _fix(cases: list[Case], prior: Realised) -> LearnedFix:
     first = cases[0]
     shares = [Weighted(case.share, case.weight) for case in cases if case.share is not None]
-    found = next_share(prior.usual, spread(prior.usual, prior.worst), shares)
+    found = next_share(prior.usual, shares)
     outcomes = [case.succeeded for case in cases if case.succeeded is not None]
     falsifiers = [case.falsifier for case in cases if case.falsifier is not None]
     return LearnedFix(
