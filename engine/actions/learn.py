@@ -10,11 +10,10 @@ from typing import NamedTuple
 import yaml
 
 from engine.actions.knowledge import here
-from engine.actions.program import decision_program
 from engine.actions.workplace import project
-from engine.decide.program import Program
 from engine.decide.values import find_device
 from engine.errors import KbError, KnowledgeError, SessionError, UnknownNameError
+from engine.graph.device_facts import device_names
 from engine.loading.kernels import kernel_folders, load_kernel
 from engine.loading.located import read as read_record
 from engine.loading.paths import overlay_folder, shipped
@@ -58,7 +57,7 @@ def learn(*, forget: str | None = None, unforget: str | None = None, write: bool
     knowledge = here()
     path = _file()
     before = _read(path)
-    everything = read_sessions(project() / "sessions")
+    everything = read_sessions(project() / "sessions", knowledge)
     out = _forgotten(before, [one.session for one in everything], forget, unforget)
     found = learned(everything, _priors(knowledge), kinds(knowledge), out)
     text = dumped(found)
@@ -103,12 +102,11 @@ def dumped(found: Learned) -> str:
     return HEADER + yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100)
 
 
-def read_sessions(folder: Path) -> list[Session]:
+def read_sessions(folder: Path, knowledge: Knowledge) -> list[Session]:
     """Return all sessions of a folder, with what entries of earlier versions left unsaid."""
-    program = decision_program()
     found = [_session(name, folder) for name in files.sessions(folder)]
     return [
-        one.model_copy(update={"entries": tuple(completed(e, program) for e in one.entries)})
+        one.model_copy(update={"entries": tuple(completed(e, knowledge) for e in one.entries)})
         for one in found
     ]
 
@@ -127,7 +125,7 @@ def _session(name: str, folder: Path) -> Session:
     )
 
 
-def completed(entry: Entry, program: Program) -> Entry:
+def completed(entry: Entry, knowledge: Knowledge) -> Entry:
     """Return an entry with its compute capability, where it only names its GPU.
 
     One that does not say either what its predictions took for granted is older than the field
@@ -142,9 +140,9 @@ def completed(entry: Entry, program: Program) -> Entry:
         )
     if entry.cc or entry.target != "cuda":
         return entry
-    device = entry.device or find_device(program["device_names"], entry.machine or "")
-    facts = program["devices"].get(device or "")
-    return entry.model_copy(update={"cc": f"{facts['cc']:.1f}"}) if facts else entry
+    device = entry.device or find_device(device_names(knowledge), entry.machine or "")
+    found = next((d.cc for d in knowledge.devices.devices if d.id == device), None)
+    return entry.model_copy(update={"cc": found}) if found else entry
 
 
 def _together(decision: Decision, fixes: Mapping[str, tuple[str, ...]]) -> Decision:

@@ -11,7 +11,12 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 PRIOR_CASES = 5.0
-"""How many cases the prior counts for."""
+"""How many cases the prior counts for in the share that predictions use."""
+
+_PRIOR_CASE = 1.0
+"""How many it counts for in the interval of the next case, in mean and in spread. With five, the
+interval would hold on to a wrong prior through fifty cases, and noise would look like knowledge
+after one; benchmarks/learning.py has the coverage."""
 
 LEAST_SHARE, MOST_SHARE = -1.0, 1.0
 """What one case may say of a share. An estimate is all that its mechanism can give, so whatever
@@ -23,12 +28,9 @@ LEAST_MINUTES = 0.01
 _SHARE_SPREAD = 0.35
 """Standard deviation of shares before any case. The quartiles of 19 published pairs of prediction
 and outcome, 0.59 and 1.06 (source gpa), lie 1.35 standard deviations apart."""
-_SPREAD_CASES = 2.0
-"""How many cases that spread counts for: fewer than the mean, or noise would look like knowledge
-(benchmarks/learning.py compares)."""
 _TIME_SPREAD = 0.7
 """Of the logarithm of minutes: a factor of two, until the cases say better."""
-_TIME_CASES = 3.0
+_TIME_CASES = 2.0
 """How many cases that spread counts for."""
 
 
@@ -58,10 +60,11 @@ def clipped(share: float) -> float:
 def next_share(prior: float, cases: Sequence[Weighted]) -> NextShare:
     """Return the shrunk share, and a predictive interval for the next case.
 
-    The shares are normal with unknown mean and variance, and the prior is conjugate (normal,
-    inverse chi-squared): the posterior mean is the shrunk share, and the next case follows
-    Student's t. Where cases contradict the prior, the interval is wider than cases alone would
-    make it, so it errs to the safe side.
+    The share is (n · mean + 5 · prior) / (n + 5). The interval takes shares for normal with unknown
+    mean and variance, under a conjugate prior (normal, inverse chi-squared) that counts for one
+    case: then the next case follows Student's t with n + 1 degrees of freedom. Where cases
+    contradict the prior, it is wider than they alone would make it, so it errs to the safe side. It
+    always holds the share.
 
     Args:
         prior: The share that is taken for granted before any case.
@@ -70,20 +73,21 @@ def next_share(prior: float, cases: Sequence[Weighted]) -> NextShare:
     count = math.fsum(case.weight for case in cases)
     mean = math.fsum(case.weight * case.share for case in cases) / count if count else prior
     scatter = math.fsum(case.weight * (case.share - mean) ** 2 for case in cases)
-    total = PRIOR_CASES + count
-    calibration = (count * mean + PRIOR_CASES * prior) / total
-    conflict = PRIOR_CASES * count / total * (mean - prior) ** 2
-    freedom = _SPREAD_CASES + count
-    variance = (_SPREAD_CASES * _SHARE_SPREAD**2 + scatter + conflict) / freedom
-    reach = student_quantile(0.975, freedom) * math.sqrt(variance * (1 + 1 / total))
-    interval = clipped(calibration - reach), clipped(calibration + reach)
+    calibration = (count * mean + PRIOR_CASES * prior) / (count + PRIOR_CASES)
+    total = count + _PRIOR_CASE
+    middle = (count * mean + _PRIOR_CASE * prior) / total
+    conflict = _PRIOR_CASE * count / total * (mean - prior) ** 2
+    variance = (_PRIOR_CASE * _SHARE_SPREAD**2 + scatter + conflict) / total
+    reach = student_quantile(0.975, total) * math.sqrt(variance * (1 + 1 / total))
+    low, high = clipped(middle - reach), clipped(middle + reach)
+    interval = min(low, calibration), max(high, calibration)
     return NextShare(count, mean if count else None, calibration, interval)
 
 
 def next_minutes(minutes: Sequence[float]) -> tuple[float, float, float]:
     """Return how long a phase takes in the next session: low, point, high, 80 %.
 
-    Times are log-normal; their scatter is shrunk toward a factor of two, which counts for three
+    Times are log-normal; their scatter is shrunk toward a factor of two, which counts for two
     sessions, so one session gives an interval too.
     """
     logs = [math.log(max(value, LEAST_MINUTES)) for value in minutes]
@@ -109,8 +113,9 @@ def wilson(successes: int, count: int) -> tuple[float, float]:
 def student_quantile(probability: float, freedom: float) -> float:
     """Return a quantile of Student's t, by its expansion around the normal one.
 
-    Abramowitz and Stegun 26.7.5. Right to three decimals from 5 degrees of freedom on, to two from
-    2 on, for the probabilities that stand here.
+    Abramowitz and Stegun 26.7.5. For the probabilities that stand here it is right to 0.2 % from 3
+    degrees of freedom on, to 1 % from 2 on; with fewer it is too small, and any interval of shares
+    spans all that a case may say.
     """
     z = NormalDist().inv_cdf(probability)
     terms = (

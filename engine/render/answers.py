@@ -77,9 +77,14 @@ def _learned(lesson: Mapping[str, Any] | None) -> Iterator[str]:
     if lesson:
         yield (
             f"     learned on {lesson['architecture']}: {lesson['fix']} gives "
-            f"{lesson['calibration']:.2f} of its estimate, not {lesson['prior']:.2f} "
-            f"({lesson['count']:.3g} cases: {', '.join(lesson['sessions'])})"
+            f"{lesson['calibration']:.3g} of its estimate, {lesson['prior']:.3g} before any case "
+            f"({lesson['count']:.3g} measured: {', '.join(lesson['sessions'])}{_more(lesson)})"
         )
+
+
+def _more(lesson: Mapping[str, Any]) -> str:
+    left = lesson["session_count"] - len(lesson["sessions"])
+    return f" and {left} more" if left else ""
 
 
 def _headroom(room: Mapping[str, Any] | None) -> Iterator[str]:
