@@ -192,7 +192,7 @@ def rankings(knowledge: Knowledge) -> None:
         row = "".join(f"{seen[kind]:8}" for kind in ("same", "price", "order"))
         print(f"{device or 'unknown':12}{row}{seen['else']:15}")
     seen = Counter(
-        changed(*(recommend(one, v, target="cpu") for one in (before, after)), False)
+        changed(recommend(before, v, target="cpu"), recommend(after, v, target="cpu"), False)
         for v in vectors
     )
     print(f"{'cpu':12}{seen['same']:8}{seen['price']:8}{seen['order']:8}{seen['else']:15}")
@@ -223,14 +223,16 @@ def changed(before: Any, after: Any, here: bool) -> str:
     about = {name for name in old if old[name] != new.get(name)}
     fixed = ("gate", "evidence_level", "conclusions", "headroom", "suppressed", "open_count")
     first = old[BOTTLENECK]["fixes"][0]["id"] if BOTTLENECK in old else None
-    kept = {**new[BOTTLENECK], "predicted_speedup": None} if BOTTLENECK in new else {}
-    kept.pop("learned", None)
+    kept, was = (
+        {**one.get(BOTTLENECK, {}), "predicted_speedup": None, "learned": None}
+        for one in (new, old)
+    )
     if (
         about != {BOTTLENECK}
         or set(old) != set(new)
         or first != FIX
         or not here
-        or kept != {**old[BOTTLENECK], "predicted_speedup": None}
+        or kept != was
         or any(before[key] != after[key] for key in fixed)
     ):
         return "else"

@@ -98,7 +98,7 @@ class Diagnosis(TypedDict):
     ruled_out: list[RuledOut]
     falsifier: Expectation | None
     fixes: list[Advice]
-    learned: NotRequired[LearnedFrom]
+    learned: LearnedFrom | None
 
 
 class Suppressed(TypedDict):

@@ -107,6 +107,7 @@ def unknown(candidate: Candidate, facts: Facts) -> Diagnosis:
         "ruled_out": [],
         "falsifier": None,
         "fixes": [],
+        "learned": None,
     }
 
 
@@ -135,9 +136,8 @@ def _match(
         "ruled_out": _ruled_out(row, facts),
         "falsifier": _expectation(row["falsifier"], facts.known),
         "fixes": fixes,
+        "learned": lesson["said"] if lesson and removed else None,  # type: ignore[typeddict-item]
     }
-    if lesson and removed:
-        diagnosis["learned"] = lesson["said"]  # type: ignore[typeddict-item]  # JSON
     return Finding(row, diagnosis, removed, doubts)
 
 

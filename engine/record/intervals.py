@@ -44,7 +44,7 @@ class Weighted(NamedTuple):
 class NextShare(NamedTuple):
     """What cases and prior together say of the next case."""
 
-    count: float
+    cases: float
     observed: float | None
     """Mean over the cases; None without one."""
     calibration: float

@@ -84,7 +84,7 @@ def _fix(cases: list[Case], prior: Realised) -> LearnedFix:
         observed=None if found.observed is None else round(found.observed, _DIGITS),
         calibration=round(found.calibration, _DIGITS),
         interval=_rounded(found.interval),
-        count=round(found.count, _DIGITS),
+        count=round(found.cases, _DIGITS),
         tried=len(cases),
         measured=len(outcomes),
         succeeded=sum(outcomes),

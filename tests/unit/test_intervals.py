@@ -34,7 +34,7 @@ def test_wilsons_interval_is_that_of_the_textbook(successes, count, interval):
 def test_without_a_case_the_prior_speaks():
     found = next_share(0.3, [])
 
-    assert (found.count, found.observed, found.calibration) == (0, None, 0.3)
+    assert (found.cases, found.observed, found.calibration) == (0, None, 0.3)
     assert found.interval == (-1.0, 1.0)
 
 
