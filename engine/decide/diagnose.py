@@ -144,7 +144,10 @@ def _match(
 def _lesson(
     program: Program, row: BottleneckRow, fixes: list[Advice], known: Mapping[str, float]
 ) -> LearnedRow | None:
-    """Return what was learned about the fix to try first, where it would be tried."""
+    """Return what was learned about the fix to try first, where it would be tried.
+
+    The order of the fixes stays: it says what comes before what, and is no matter of price.
+    """
     if not fixes or not program["learned"]:
         return None
     cc = known.get("device.cc")

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
+from engine.model.learned import Learned
 from engine.model.session import Session
 from engine.record.intervals import LEAST_MINUTES
 
 Minutes: TypeAlias = tuple[float, float, float]
 """Low, point, high."""
+
+STEPS_OF = {
+    "assess": ("environment",),
+    "build": ("build", "check"),
+    "baseline": ("bench", "gate"),
+    "optimise": ("profile", "recommend", "compare", "tune"),
+}
+"""For each phase of the workflow the steps that tools log; nothing logs the last one, validate."""
 
 BY_HAND = "by_hand"
 """The phase of what a person logged with its minutes."""
@@ -43,19 +53,49 @@ def minutes_of(session: Session) -> dict[str, float]:
     return found
 
 
+def plan_minutes_of(session: Session) -> dict[str, float]:
+    """Return the minutes that a session spent in each phase of the workflow that tools log."""
+    took = minutes_of(session)
+    return {
+        phase: math.fsum(took[step] for step in steps if step in took)
+        for phase, steps in STEPS_OF.items()
+        if any(step in took for step in steps)
+    }
+
+
+def expected(learned: Learned) -> dict[str, Minutes]:
+    """Return what earlier sessions let expect of each phase of the workflow, for a new plan.
+
+    Where a phase has several steps, their times are taken for independent: points add, and so do
+    the squares of what the ends are away from them.
+    """
+    known = {row.phase: row.minutes for row in learned.phases}
+    found: dict[str, Minutes] = {}
+    for phase, steps in STEPS_OF.items():
+        rows = [known[step] for step in steps if step in known]
+        if rows:
+            point = math.fsum(middle for _, middle, _ in rows)
+            below = math.hypot(*(middle - low for low, middle, _ in rows))
+            above = math.hypot(*(high - middle for _, middle, high in rows))
+            found[phase] = (max(0.0, point - below), point, point + above)
+    return found
+
+
 def planned(session: Session) -> dict[str, Minutes]:
     """Return what a session's plan predicted, by phase; phases without a prediction left out."""
     return {one.phase: one.predicted_min for one in session.phases if one.predicted_min}
 
 
-def scored(predicted: Mapping[str, Minutes], session: Session) -> tuple[PhaseScore, ...]:
-    """Say of each predicted phase whether the session's time lies inside.
+def scored(
+    predicted: Mapping[str, Minutes], minutes: Mapping[str, float]
+) -> tuple[PhaseScore, ...]:
+    """Say of each predicted phase whether its time lies inside.
 
     Args:
-        predicted: By phase, in minutes: of a plan, or ``minutes`` of ``LearnedPhase``.
-        session: What happened.
+        predicted: By phase: ``planned`` of a session, or ``minutes`` of each ``LearnedPhase``.
+        minutes: What it took: ``plan_minutes_of`` the session, or ``minutes_of`` it.
     """
-    took = {name: max(value, LEAST_MINUTES) for name, value in minutes_of(session).items()}
+    took = {name: max(value, LEAST_MINUTES) for name, value in minutes.items()}
     return tuple(
         PhaseScore(name, span, took.get(name), _inside(span, took.get(name)))
         for name, span in predicted.items()
