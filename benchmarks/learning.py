@@ -17,8 +17,10 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+from engine.decide.program import Program
 from engine.decide.recommend import recommend
 from engine.graph.flatten import flatten
 from engine.loading.knowledge import load_knowledge
@@ -26,11 +28,14 @@ from engine.model.base import GainKind
 from engine.model.knowledge import Knowledge
 from engine.model.learned import Learned, LearnedFix
 from engine.model.session import Decision, Entry, Session
+from engine.profiles.launch import wanted_metrics
+from engine.profiles.ncu_csv import read_raw_page
 from engine.record.intervals import clipped, next_minutes, wilson
 from engine.record.learn import learned
 
 BOTTLENECK, FIX = "uncoalesced-global-access", "remap-threads-coalesced"
 COUNTS = (1, 2, 3, 5, 10, 20, 50)
+PAGES = Path(__file__).parent.parent / "tests/data/ncu"
 DAY = datetime(2026, 11, 1, tzinfo=UTC)
 Draw = Callable[[random.Random], float]
 
@@ -177,7 +182,7 @@ def rankings(knowledge: Knowledge) -> None:
     found = lesson(knowledge, history(random.Random(0), 40, elsewhere))
     after = flatten(knowledge.model_copy(update={"learned": found}))
     cases = [dict(case.metrics) for b in knowledge.bottlenecks for case in b.cases]
-    vectors = [*cases, *mixtures(cases)]
+    vectors = [*recorded(before), *cases, *mixtures(cases)]
     print(f"\nAnswers to {len(vectors)} vectors of metrics, after 40 cases of nothing on sm_90")
     print(f"{'':12}{'same':>8}{'price':>8}{'order':>8}{'anything else':>15}")
     for device in ("h100-sxm", "a100-80-sxm", "l4", None):
@@ -196,6 +201,14 @@ def rankings(knowledge: Knowledge) -> None:
         for v in vectors
     )
     print(f"{'cpu':12}{seen['same']:8}{seen['price']:8}{seen['order']:8}{seen['else']:15}")
+
+
+def recorded(program: Program) -> Iterator[dict[str, float]]:
+    """Yield what Nsight Compute measured of kernels on an H100."""
+    for page in sorted(PAGES.glob("**/*.csv")):
+        if page.parent.name in ("faults", "library", "ncu"):
+            for launch in read_raw_page(page.read_text(encoding="utf-8"), wanted_metrics(program)):
+                yield launch.metrics
 
 
 def mixtures(cases: list[dict[str, float]]) -> Iterator[dict[str, float]]:

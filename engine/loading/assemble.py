@@ -12,7 +12,7 @@ from engine.model.bottleneck import Bottleneck, GuardCatalogue
 from engine.model.device import DeviceCatalogue
 from engine.model.fix import FixFamily
 from engine.model.knowledge import Knowledge
-from engine.model.learned import Learned
+from engine.model.learned import Learned, LearnedFix
 from engine.model.metric import MetricCatalogue
 from engine.model.pattern import Pattern
 from engine.model.symptom import SymptomFamily
@@ -97,8 +97,12 @@ def _thresholds(files: list[LoadedFile]) -> tuple[ThresholdCatalogue, dict[str, 
 
 
 def _learned(found: list[Learned]) -> Learned:
-    """Return what was learned; of a fix or phase that the project has learned about, its own."""
-    fixes = {(r.architecture, r.bottleneck, r.fix): r for one in found for r in one.fixes}
+    """Return what was learned; of what the project has measured itself, its own."""
+    fixes: dict[tuple[str, str, str], LearnedFix] = {}
+    for row in (row for one in found for row in one.fixes):
+        key = (row.architecture, row.bottleneck, row.fix)
+        if row.count or key not in fixes:  # what was only tried says nothing of the share
+            fixes[key] = row
     phases = {row.phase: row for one in found for row in one.phases}
     return Learned(
         fixes=tuple(fixes.values()),

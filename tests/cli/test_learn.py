@@ -140,6 +140,18 @@ def test_a_project_s_own_row_comes_before_the_shipped_one(project, capsys):
     assert "0.74 of its estimate" in kb(capsys, "show", "learned")
 
 
+def test_what_was_only_tried_here_leaves_the_shipped_row(project, capsys):
+    for name in ("good", "other"):
+        (project / "sessions" / f"{name}.yaml").unlink()
+    record(project, "tried", measured=None, interval=None)
+    kb(capsys, "learn")
+    shown = json.loads(kb(capsys, "show", "uncoalesced-global-access", "--json"))
+    rows = [row for row in shown["learned"] if row["fix"] == "remap-threads-coalesced"]
+
+    assert "tried" in lessons(project).decode()
+    assert [row["sessions"] == ["tried"] for row in rows] == [False]
+
+
 def test_json_holds_the_changes_and_the_whole_lesson(project, capsys):
     found = json.loads(kb(capsys, "learn", "--dry-run", "--json"))
 
