@@ -24,6 +24,8 @@ class Choice(NamedTuple):
     variant: Variant
     applied: tuple[tuple[Diagnosis, str], ...]
     """Diagnoses that it answers, each with the fix it applies for it."""
+    changes: tuple[str, ...] = ()
+    """All fixes that it applies and the variant before it does not."""
 
 
 def choose(kernel: Kernel, current: Variant, answer: KernelAnswer) -> Choice | None:
@@ -34,7 +36,8 @@ def choose(kernel: Kernel, current: Variant, answer: KernelAnswer) -> Choice | N
         for fix in diagnosis.fixes:
             for variant in others:
                 if fix.id in variant.applies and fix.id not in current.applies:
-                    return Choice(variant, _answered(matches, variant))
+                    changes = tuple(f for f in variant.applies if f not in current.applies)
+                    return Choice(variant, _answered(matches, variant), changes)
     return None
 
 
@@ -151,9 +154,11 @@ def decisions(
                 fix=fix,
                 applied_as=choice.variant.id,
                 predicted=(gain.low, gain.point, gain.high) if gain else None,
+                calibration=_calibration(diagnosis) if gain else None,
                 measured=followed.measured if followed else None,
                 interval=followed.interval if followed else None,
                 falsifier=falsifier_said(diagnosis, before, after),
+                together=tuple(name for name in choice.changes if name != fix),
             )
         )
     return tuple(made)
@@ -166,7 +171,24 @@ def untried(answer: KernelAnswer) -> tuple[Decision, ...]:
         return ()
     gain = best.predicted_speedup
     predicted = (gain.low, gain.point, gain.high) if gain else None
-    return (Decision(bottleneck=best.bottleneck, fix=best.fixes[0].id, predicted=predicted),)
+    return (
+        Decision(
+            bottleneck=best.bottleneck,
+            fix=best.fixes[0].id,
+            predicted=predicted,
+            calibration=_calibration(best) if gain else None,
+        ),
+    )
+
+
+def _calibration(diagnosis: Diagnosis) -> float | None:
+    """Return the share of its estimate that the prediction took for granted."""
+    if diagnosis.learned:
+        return diagnosis.learned.calibration
+    program = decision_program()
+    rows = (row for found in program["bottlenecks"].values() for row in found)
+    gain = next(row for row in rows if row["id"] == diagnosis.bottleneck)["gain"]
+    return program["realised"][gain["kind"]][0] if gain else None
 
 
 def falsifier_said(diagnosis: Diagnosis, before: Examined, after: Examined) -> str | None:

@@ -13,7 +13,11 @@ from engine.errors import KnowledgeError, Problem, UnknownNameError
 from engine.loading.kernels import kernel_folders, load_kernel
 from engine.loading.knowledge import load_knowledge
 from engine.loading.paths import overlay_folder, shipped
+from engine.model.bottleneck import Bottleneck
+from engine.model.fix import Fix
 from engine.model.knowledge import Knowledge
+from engine.model.learned import Learned
+from engine.render.learned import lesson_titles
 
 KINDS = (
     "metrics",
@@ -29,6 +33,7 @@ KINDS = (
     "workflow",
     "stop-rules",
     "preflight",
+    "learned",
     "kernels",
 )
 
@@ -72,12 +77,16 @@ def show(kind_or_id: str) -> list[dict[str, Any]] | dict[str, Any]:
         return [{"id": name, "title": title} for name, title in rows]
     if kind_or_id in kernel_folders(project()):
         return load_kernel(kind_or_id, project()).kernel.model_dump(mode="json", by_alias=True)
-    kinds = _listed(here())
+    knowledge = here()
+    if kind_or_id == "learned":
+        return lesson_titles(knowledge.learned)
+    kinds = _listed(knowledge)
     if kind_or_id in kinds:
         return [{"id": n, "title": _title(r)} for n, r in kinds[kind_or_id].items()]
     for entries in kinds.values():
         if kind_or_id in entries:
-            return entries[kind_or_id].model_dump(mode="json", by_alias=True, exclude_none=True)
+            found = entries[kind_or_id].model_dump(mode="json", by_alias=True, exclude_none=True)
+            return {**found, **_lessons(knowledge.learned, entries[kind_or_id])}
     names = [name for entries in kinds.values() for name in entries]
     raise UnknownNameError("entry", kind_or_id, (*KINDS, *names), "kb show KIND")
 
@@ -110,6 +119,13 @@ def _listed(knowledge: Knowledge) -> dict[str, dict[str, BaseModel]]:
         "preflight": knowledge.workflow.preflight,
     }
     return {kind: {entry.id: entry for entry in found} for kind, found in entries.items()}
+
+
+def _lessons(learned: Learned, entry: BaseModel) -> dict[str, Any]:
+    """Return what was learned about a fix or a bottleneck, nothing for anything else."""
+    field = {Bottleneck: "bottleneck", Fix: "fix"}.get(type(entry))
+    rows = [f for f in learned.fixes if field and getattr(f, field) == getattr(entry, "id", None)]
+    return {"learned": [row.model_dump(mode="json") for row in rows]} if rows else {}
 
 
 def _title(record: BaseModel) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 
+from engine.checks.learned import every_learned_share_follows
 from engine.checks.symptoms import (
     every_example_shows_its_symptom,
     no_look_alike_shows_its_symptom,
@@ -40,6 +41,7 @@ def lint(knowledge: Knowledge) -> list[Complaint]:
         *every_bottleneck_can_be_measured(knowledge),
         *every_estimator_gets_its_inputs(knowledge),
         *every_kind_of_gain_is_calibrated(knowledge),
+        *every_learned_share_follows(knowledge),
         *every_threshold_limits_its_own_metric(graph),
         *every_case_holds(knowledge, program),
         *every_case_set_has_both_sides(knowledge),

@@ -26,6 +26,7 @@ COMMANDS = {
     "graph": "draw a tree or the surroundings of an entry, with the path that metrics take",
     "show": "list and print what the knowledge base holds",
     "quickref": "the quick reference, generated from the knowledge",
+    "learn": "turn sessions into calibrated predictions, or take one session out again",
     "session": "plan, log and show what was done and learnt",
     "history": "what was measured of a kernel, newest first",
     "compare": "how many times as fast is one measurement as another, with its interval",

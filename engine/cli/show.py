@@ -16,7 +16,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "what",
         help="metrics, bottlenecks, fixes, devices, architectures, thresholds, sources, trees, "
-        "patterns, symptoms, workflow, stop-rules, preflight, kernels, or an id",
+        "patterns, symptoms, workflow, stop-rules, preflight, learned, kernels, or an id",
     )
     json_argument(parser)
 

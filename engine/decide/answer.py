@@ -74,6 +74,18 @@ class Advice(TypedDict):
     risk: str
 
 
+class LearnedFrom(TypedDict):
+    """See ``engine.model.recommendation.LearnedFrom``."""
+
+    fix: str
+    architecture: str
+    prior: float
+    calibration: float
+    count: float
+    session_count: int
+    sessions: list[str]
+
+
 class Diagnosis(TypedDict):
     """What one bottleneck says."""
 
@@ -86,6 +98,7 @@ class Diagnosis(TypedDict):
     ruled_out: list[RuledOut]
     falsifier: Expectation | None
     fixes: list[Advice]
+    learned: LearnedFrom | None
 
 
 class Suppressed(TypedDict):

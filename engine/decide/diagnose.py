@@ -9,7 +9,14 @@ from engine.decide.conditions import Facts, holds, reasons, said
 
 if TYPE_CHECKING:
     from engine.decide.answer import Advice, Diagnosis, Expectation, Reason, RuledOut, Suppressed
-    from engine.decide.program import BottleneckRow, Condition, FalsifierRow, GuardRow, Program
+    from engine.decide.program import (
+        BottleneckRow,
+        Condition,
+        FalsifierRow,
+        GuardRow,
+        LearnedRow,
+        Program,
+    )
 
 
 _DOUBT = 0.8
@@ -100,6 +107,7 @@ def unknown(candidate: Candidate, facts: Facts) -> Diagnosis:
         "ruled_out": [],
         "falsifier": None,
         "fixes": [],
+        "learned": None,
     }
 
 
@@ -113,7 +121,10 @@ def _match(
     from engine.decide.gain import as_speedup, predict  # a few numbers mostly match nothing
 
     widen = max((guard["widen"] for guard in guards if guard["widen"]), default=1.0)
-    removed = predict(row["gain"], facts.known, program["realised"], widen)
+    fixes = _advice(program, row, facts, guards, suppressed)
+    lesson = _lesson(program, row, fixes, facts.known)
+    share = lesson["share"] if lesson else None
+    removed = predict(row["gain"], facts.known, program["realised"], widen, share)
     doubts = [o["when"] for o in row["unless"] if holds(o["when"], facts.truth) is None]
     diagnosis: Diagnosis = {
         "bottleneck": row["id"],
@@ -124,9 +135,29 @@ def _match(
         "because": _distinct(list(reasons(row["when"], facts))),
         "ruled_out": _ruled_out(row, facts),
         "falsifier": _expectation(row["falsifier"], facts.known),
-        "fixes": _advice(program, row, facts, guards, suppressed),
+        "fixes": fixes,
+        "learned": lesson["said"] if lesson and removed else None,  # type: ignore[typeddict-item]
     }
     return Finding(row, diagnosis, removed, doubts)
+
+
+def _lesson(
+    program: Program, row: BottleneckRow, fixes: list[Advice], known: Mapping[str, float]
+) -> LearnedRow | None:
+    """Return what was learned about the fix to try first, where it would be tried.
+
+    The order of the fixes stays: it says what comes before what, and is no matter of price.
+    """
+    if not fixes or not program["learned"]:
+        return None
+    cc = known.get("device.cc")
+    if row["target"] == "cpu":
+        where = "cpu"
+    elif cc is None:
+        return None
+    else:
+        where = f"sm_{round(cc * 10)}"
+    return program["learned"].get(f"{where}/{row['id']}/{fixes[0]['id']}")
 
 
 def _withheld(bottleneck: str, guard: GuardRow, facts: Facts) -> Suppressed:

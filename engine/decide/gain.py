@@ -25,6 +25,7 @@ def predict(
     known: Mapping[str, float],
     realised: Mapping[str, Sequence[float]],
     widen: float = 1.0,
+    learned: Sequence[float] | None = None,
 ) -> tuple[float, float, float] | None:
     """Return the calibrated fraction of time removed as low, point, high, or None if unknown.
 
@@ -34,6 +35,7 @@ def predict(
         realised: For each calibration row the share of a predicted saving that is realised
             usually, and at worst.
         widen: How many times wider than usual the interval is.
+        learned: What sessions taught instead: the share usually, at worst, and at best.
 
     No estimate goes beyond the roofline floor, where that is known, except of changes that remove
     work or calls, for which the floor does not hold.
@@ -45,9 +47,9 @@ def predict(
         return None
     taken = {"smallest": min(raw), "largest": max(raw), "first": raw[0]}[gain["take"]]
     cap = min(_cap(gain["kind"], known), _MOST)
-    high = max(0.0, min(taken, cap))
-    usual, worst = realised[gain["kind"]]
-    low, point = worst * high, usual * high
+    whole = max(0.0, min(taken, cap))
+    usual, worst, best = learned or (*realised[gain["kind"]], 1.0)
+    low, point, high = worst * whole, usual * whole, best * whole
     return (
         max(0.0, point - widen * (point - low)),
         point,

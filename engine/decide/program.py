@@ -196,6 +196,15 @@ class Hardware(TypedDict):
     """By our id."""
 
 
+class LearnedRow(TypedDict):
+    """What sessions taught about a fix for a bottleneck on an architecture."""
+
+    share: list[float]
+    """Of an estimated saving that is realised: usually, at worst, and at best."""
+    said: dict[str, Any]
+    """How an answer says it; see ``engine.model.recommendation.LearnedFrom``."""
+
+
 class Program(TypedDict):
     """Everything that deciding needs."""
 
@@ -228,6 +237,9 @@ class Program(TypedDict):
     fixes: dict[str, FixRow]
     realised: dict[str, list[float]]
     """Share of a predicted saving that is realised: usually, and at worst."""
+    learned: dict[str, LearnedRow]
+    """By ``architecture/bottleneck/fix``, such as ``sm_90/spilling/reduce-live-range``; comes
+    before ``realised``."""
     effort: dict[str, float]
     """What a fix's rank is multiplied by, per bucket of minutes."""
     levels: dict[str, LevelRow]

@@ -26,6 +26,7 @@ from engine.graph.collecting import bases_of, collectors_of, recipe_rows
 from engine.graph.comparisons import Comparisons, leaves_of
 from engine.graph.device_facts import device_names, facts_of
 from engine.graph.hardware import hardware
+from engine.graph.lessons import lessons
 from engine.model.base import Target
 from engine.model.bottleneck import Bottleneck, Group, Guard
 from engine.model.fix import Fix
@@ -63,6 +64,7 @@ def flatten(knowledge: Knowledge) -> Program:
         "trees": {tree.id: _tree(tree, leaves) for tree in knowledge.trees},
         "fixes": {f.id: _fix(f, leaves) for family in knowledge.families for f in family.fixes},
         "realised": {r.kind: [r.usual, r.worst] for r in knowledge.calibration.realised},
+        "learned": lessons(knowledge),
         "effort": _effort(knowledge),
         "levels": _levels(knowledge),
         "symptoms": _symptoms(knowledge),

@@ -12,6 +12,7 @@ from engine.model.bottleneck import Bottleneck, GuardCatalogue
 from engine.model.device import DeviceCatalogue
 from engine.model.fix import FixFamily
 from engine.model.knowledge import Knowledge
+from engine.model.learned import Learned, LearnedFix
 from engine.model.metric import MetricCatalogue
 from engine.model.pattern import Pattern
 from engine.model.symptom import SymptomFamily
@@ -27,6 +28,7 @@ SINGLE: dict[str, type[BaseModel]] = {
     "thresholds.yaml": ThresholdCatalogue,
     "guards.yaml": GuardCatalogue,
     "calibration.yaml": Calibration,
+    "learned.yaml": Learned,
     "sources.yaml": Bibliography,
     "workflow.yaml": Workflow,
 }
@@ -37,6 +39,8 @@ FOLDERS: dict[str, type[BaseModel]] = {
     "symptoms": SymptomFamily,
     "patterns": Pattern,
 }
+OPTIONAL = frozenset({"learned.yaml"})
+"""Single files that a knowledge folder may do without."""
 GATE_FILE = "trees/performance-gate.yaml"
 """Required as well: every recommendation starts with it."""
 
@@ -58,6 +62,7 @@ def assemble(files: list[LoadedFile], sha256: str, overlay: Path | None) -> Know
         symptoms=tuple(_records(files, SymptomFamily)),
         patterns=tuple(_records(files, Pattern)),
         workflow=_joined(files, Workflow),
+        learned=_learned(_records(files, Learned)),
         sha256=sha256,
         overlay=str(overlay) if overlay else None,
         own=frozenset(_ids(own)),
@@ -89,6 +94,22 @@ def _thresholds(files: list[LoadedFile]) -> tuple[ThresholdCatalogue, dict[str, 
             overridden[threshold.id] = last[threshold.id].value
         last[threshold.id] = threshold
     return ThresholdCatalogue.model_construct(thresholds=tuple(last.values())), overridden
+
+
+def _learned(found: list[Learned]) -> Learned:
+    """Return what was learned; of what the project has measured itself, its own."""
+    fixes: dict[tuple[str, str, str], LearnedFix] = {}
+    for row in (row for one in found for row in one.fixes):
+        key = (row.architecture, row.bottleneck, row.fix)
+        if row.count or key not in fixes:  # what was only tried says nothing of the share
+            fixes[key] = row
+    phases = {row.phase: row for one in found for row in one.phases}
+    return Learned(
+        fixes=tuple(fixes.values()),
+        phases=tuple(phases.values()),
+        sessions=tuple(name for one in found for name in one.sessions),
+        forgotten=tuple(name for one in found for name in one.forgotten),
+    )
 
 
 def _ids(records: list[BaseModel]) -> list[str]:

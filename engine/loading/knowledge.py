@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine.errors import KnowledgeError, Problem, did_you_mean
-from engine.loading.assemble import FOLDERS, GATE_FILE, SINGLE, assemble
+from engine.loading.assemble import FOLDERS, GATE_FILE, OPTIONAL, SINGLE, assemble
 from engine.loading.digest import digest, files_of
 from engine.loading.located import at, read
 from engine.loading.paths import shipped
@@ -80,7 +80,7 @@ def _missing(folder: Path, files: list[LoadedFile]) -> Iterator[Problem]:
         yield Problem(str(folder), 1, 1, "file", "no such folder")
         return
     for name in (*SINGLE, GATE_FILE):
-        if not (folder / name).is_file():
+        if name not in OPTIONAL and not (folder / name).is_file():
             yield Problem(f"{_shown(folder)}/{name}", 1, 1, "file", "this file is required")
     for file in files:
         if isinstance(file.record, DeviceCatalogue) and file.record.common is None:

@@ -11,6 +11,7 @@ KNOWLEDGE = (
     "thresholds.yaml",
     "guards.yaml",
     "calibration.yaml",
+    "learned.yaml",
     "sources.yaml",
     "workflow.yaml",
     "bottlenecks",

@@ -158,6 +158,7 @@ _KINDS: dict[str, dict[str, str]] = {
     "Case": {"metrics": "quantity keys"},
     "TreeCase": {"metrics": "quantity keys"},
     "Claim": {"needs": "metric"},
+    "LearnedFix": {"fix": "fix", "bottleneck": "bottleneck"},
     "Symptom": {"unless": "symptom", "fixes": "fix", "pattern": "pattern"},
     "Pattern": {"refines": "pattern", "bottlenecks": "bottleneck"},
     "Conflict": {"pattern": "pattern"},

@@ -8,6 +8,7 @@ from engine.model.base import Record
 from engine.model.bottleneck import Bottleneck, GuardCatalogue
 from engine.model.device import DeviceCatalogue
 from engine.model.fix import FixFamily
+from engine.model.learned import Learned
 from engine.model.metric import MetricCatalogue
 from engine.model.pattern import Pattern
 from engine.model.symptom import SymptomFamily
@@ -31,6 +32,8 @@ class Knowledge(Record):
     symptoms: tuple[SymptomFamily, ...]
     patterns: tuple[Pattern, ...]
     workflow: Workflow
+    learned: Learned = Learned()
+    """What sessions taught; empty before there were any."""
     sha256: str
     """Of every file's path and bytes: two equal digests are the same knowledge."""
     overlay: str | None = None

@@ -83,6 +83,23 @@ class Advice(Record):
     risk: str
 
 
+class LearnedFrom(Record):
+    """What a prediction rests on where sessions taught something; the first fix decides."""
+
+    fix: str
+    architecture: str
+    """``sm_90``, or ``cpu``."""
+    prior: float
+    """Share of an estimated saving that was taken for granted before."""
+    calibration: float
+    """The share that is now."""
+    count: float
+    """Measured cases; of several fixes applied together each counts as a part."""
+    session_count: int
+    sessions: tuple[str, ...]
+    """The latest of them; `kb show FIX` names all."""
+
+
 class Diagnosis(Record):
     """What one bottleneck says about the metrics."""
 
@@ -97,6 +114,8 @@ class Diagnosis(Record):
     falsifier: Expectation | None
     fixes: tuple[Advice, ...]
     """Empty while the verdict is unknown: an unconfirmed cause gets no cure."""
+    learned: LearnedFrom | None = None
+    """Null where the prediction rests on calibration.yaml alone."""
 
 
 class Suppressed(Record):

@@ -73,6 +73,20 @@ def _price(diagnosis: Mapping[str, Any]) -> str:
     return f", predicted {gain['point']:.3g}x [{gain['low']:.3g}, {gain['high']:.3g}]"
 
 
+def _learned(lesson: Mapping[str, Any] | None) -> Iterator[str]:
+    if lesson:
+        yield (
+            f"     learned on {lesson['architecture']}: {lesson['fix']} gives "
+            f"{lesson['calibration']:.3g} of its estimate, {lesson['prior']:.3g} before any case "
+            f"({lesson['count']:.3g} measured: {', '.join(lesson['sessions'])}{_more(lesson)})"
+        )
+
+
+def _more(lesson: Mapping[str, Any]) -> str:
+    left = lesson["session_count"] - len(lesson["sessions"])
+    return f" and {left} more" if left else ""
+
+
 def _headroom(room: Mapping[str, Any] | None) -> Iterator[str]:
     if room:
         bound = f" by {room['bound']}" if room["bound"] else ""
@@ -101,6 +115,7 @@ def _diagnoses(answer: Answer) -> Iterator[str]:
     for number, diagnosis in enumerate(matches, 1):
         sure = f"confidence {diagnosis['confidence']:.2f}"
         yield f"{number}. {diagnosis['bottleneck']}, {sure}{_price(diagnosis)}"
+        yield from _learned(diagnosis.get("learned"))
         yield from (f"     because {_reason(r)}" for r in diagnosis["because"])
         yield from (f"     not {r['bottleneck']}: {r['because']}" for r in diagnosis["ruled_out"])
         yield from _fixes(diagnosis["fixes"])

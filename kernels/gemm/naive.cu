@@ -5,7 +5,7 @@
 // work: algorithm 2 k FLOP per output and 4 B per element of a, b and c; here two loads of 4 B per multiply-add, b coalesced, a the same for a warp
 // roof: FP32 FMA units for the algorithm; this variant is held far below them by the loads that L1 serves
 // tolerance: float32 by the reference's own error in float32, see kernel.yaml
-// measured: 43.11 ms at xlarge, session 2026-11-21-gemm
+// measured: 42.97 ms at xlarge, session 2026-11-21-gemm
 #include <cuda_runtime.h>
 
 #include <algorithm>

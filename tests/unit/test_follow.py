@@ -1,16 +1,29 @@
 """What a change gave is said only where two benches can be divided."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+from histories import PRIORS, decision, kind_of, session
+from programs import knowledge, program
+
+from engine.actions import follow
 from engine.actions.examine import settled
-from engine.actions.follow import Choice, comparable, compare, disturbed
+from engine.actions.follow import Choice, choose, comparable, compare, decisions, disturbed
 from engine.cli.screen import triage_end
+from engine.decide.recommend import recommend
+from engine.graph.flatten import flatten
+from engine.loading.kernels import load_kernel
 from engine.measure.statistics import Speedup
 from engine.measure.verdicts import _of_heat, _of_others
 from engine.measure.windows import Sifted
 from engine.model.kernel import Variant
+from engine.model.learned import Learned
 from engine.model.measurement import Bench, Clocks
+from engine.model.recommendation import KernelAnswer
 from engine.model.triage import Examined, Triage
+from engine.record.learn import learned
+
+ROOT = Path(__file__).parents[2]
 
 PAIRS = [None] * 10  # only how many they are is said
 (CROWDED,) = _of_others(Sifted(PAIRS, PAIRS, PAIRS[:1]), Speedup(1, 1, 1))
@@ -169,3 +182,39 @@ def test_the_end_names_the_baseline_that_each_was_timed_next_to(capsys):
     assert "2x of sdpa-flash [1.8, 2.4]" in out
     assert "not measured: slow was timed next to torch, fast next to sdpa-flash" in out
     assert "confirmed" not in out
+
+
+GIVEN = {"sector_load_useful_bytes": 8.0, "load_sector_count": 4e6, "load_request_count": 2.5e5}
+
+
+def answered(taught):
+    """What a program says of a kernel whose loads are scattered."""
+    known = {**GIVEN, "l2_utilization": 0.5}
+    return KernelAnswer.model_validate(recommend(taught, known, device="h100-sxm"))
+
+
+def decided(taught, monkeypatch):
+    """The decision that a session records of the variant that remaps the threads."""
+    monkeypatch.setattr(follow, "decision_program", lambda: taught)
+    applies = ("remap-threads-coalesced", "vectorize-128b", "tile-into-smem")
+    mine = Variant(id="slow", target="cuda", language="cuda", source="a.cu", summary="slow")
+    given = {"id": "fast", "applies": applies}
+    kernel = load_kernel("row_softmax", ROOT).kernel
+    variants = (mine.model_copy(update={"applies": applies[1:2]}), mine.model_copy(update=given))
+    kernel = kernel.model_copy(update={"variants": variants})
+    choice = choose(kernel, variants[0], answered(taught))
+    (decision,) = decisions(choice, None, SLOW, SLOW)
+    return decision
+
+
+def test_a_decision_remembers_the_share_that_was_taken_for_granted(monkeypatch):
+    unlearned = flatten(knowledge().model_copy(update={"learned": Learned()}))
+    lesson = learned([session("s", decision(share=0.2))], PRIORS, kind_of)
+    taught = flatten(knowledge().model_copy(update={"learned": lesson}))
+
+    assert decided(unlearned, monkeypatch).calibration == 0.8
+    assert decided(taught, monkeypatch).calibration == 0.7
+
+
+def test_a_decision_names_what_else_the_variant_changed(monkeypatch):
+    assert decided(program(), monkeypatch).together == ("tile-into-smem",)

@@ -1,0 +1,70 @@
+"""What keeps happening in sessions: candidates for patterns, which wait for a person."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from engine.model.session import Entry, Session
+
+LEAST_SESSIONS = 3
+"""In how many sessions something has to happen to be more than a coincidence."""
+
+
+class Candidate(NamedTuple):
+    """Something that happened again and again. It becomes a pattern only by somebody's hand."""
+
+    kind: str
+    """``cure``: a diagnosis, its fix and the outcome; ``failure``: a step that failed, with what
+    cured it; ``detour``: a step that failed, and the next thing that was done."""
+    says: str
+    sessions: tuple[str, ...]
+
+
+def candidates(sessions: Sequence[Session], least: int = LEAST_SESSIONS) -> tuple[Candidate, ...]:
+    """Return what happened in at least ``least`` recorded sessions, the most frequent first.
+
+    A sequence counts once for a session, however often it happened there.
+    """
+    seen: dict[tuple[str, str], set[str]] = {}
+    for session in sessions:
+        if session.kind == "recorded":
+            for entry in session.entries:
+                for key in (*_cures(entry), *_failures(entry)):
+                    seen.setdefault(key, set()).add(session.session)
+    found = [
+        Candidate(kind, says, tuple(sorted(names)))
+        for (kind, says), names in seen.items()
+        if len(names) >= least
+    ]
+    return tuple(sorted(found, key=lambda one: (-len(one.sessions), one.kind, one.says)))
+
+
+def _cures(entry: Entry) -> Iterator[tuple[str, str]]:
+    for decision in entry.decisions:
+        if decision.applied_as is None or decision.interval is None:
+            continue
+        low, high = decision.interval
+        outcome = "faster" if low > 1 else "slower" if high < 1 else "no difference"
+        moved = (decision.falsifier or "").partition(":")[0]
+        also = f", falsifier {moved}" if moved in ("held", "failed") else ""
+        yield "cure", f"{decision.bottleneck} -> {decision.fix} -> {outcome}{also}"
+
+
+def _failures(entry: Entry) -> Iterator[tuple[str, str]]:
+    for at, step in enumerate(entry.steps):
+        if step.status != "failure":
+            continue
+        if step.cure:
+            yield "failure", f"{step.name}: {_same(step.found)} -> {step.cure}"
+        following = next((s for s in entry.steps[at + 1 :] if s.status == "ok"), None)
+        if following and following.name != step.name:
+            yield "detour", f"{step.name} failed -> {following.name} went on"
+
+
+def _same(text: str) -> str:
+    """Return a message without the numbers and places that differ from case to case."""
+    first = text.splitlines()[0] if text else ""
+    placeless = re.sub(r"\S*/\S+", "…", first)
+    return re.sub(r"\d+(\.\d+)?(e[-+]?\d+)?", "N", placeless)[:160]

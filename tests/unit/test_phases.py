@@ -1,0 +1,66 @@
+"""Times of phases, and whether predictions of them held."""
+
+import pytest
+from histories import session
+from programs import knowledge
+
+from engine.model.learned import Learned, LearnedPhase
+from engine.model.session import PlannedPhase
+from engine.record.phases import (
+    STEPS_OF,
+    expected,
+    minutes_of,
+    plan_minutes_of,
+    planned,
+    scored,
+)
+
+
+def test_a_phase_is_a_step_summed_over_the_session():
+    one = session("s", steps=[("build", 30.0), ("bench", 60.0), ("build", 30.0)])
+
+    assert minutes_of(one) == {"build": 1.0, "bench": 1.0}
+
+
+def test_a_step_of_any_name_becomes_a_phase():
+    assert set(minutes_of(session("s", steps=[("Re-check 2", 6.0)]))) == {"re_check_2"}
+
+
+@pytest.mark.parametrize(("took", "inside"), [(30.0, False), (90.0, True), (300.0, False)])
+def test_a_time_is_scored_against_its_interval(took, inside):
+    one = session("s", steps=[("build", took)])
+    (score,) = scored({"build": (1.0, 1.5, 3.0)}, minutes_of(one))
+
+    assert score.inside is inside
+    assert score.minutes == pytest.approx(took / 60)
+
+
+def test_a_phase_that_did_not_happen_is_neither_inside_nor_outside():
+    (score,) = scored({"profile": (1.0, 2.0, 3.0)}, {})
+
+    assert (score.minutes, score.inside) == (None, None)
+
+
+def test_a_plan_is_scored_by_what_it_predicted():
+    plan = (
+        PlannedPhase(phase="build", gates=(), budget_min=5, predicted_min=(1.5, 2.0, 3.0)),
+        PlannedPhase(phase="baseline", gates=(), budget_min=5),
+    )
+    steps = [("build", 60.0), ("check", 60.0)]
+    one = session("s", steps=steps).model_copy(update={"phases": plan})
+    found = scored(planned(one), plan_minutes_of(one))
+
+    assert [(score.phase, score.minutes, score.inside) for score in found] == [("build", 2, True)]
+
+
+def test_a_plan_expects_what_its_steps_took():
+    rows = tuple(
+        LearnedPhase(phase=name, count=1, minutes=span, sessions=("s",))
+        for name, span in (("build", (1.0, 4.0, 10.0)), ("check", (1.0, 5.0, 13.0)))
+    )
+
+    assert expected(Learned(phases=rows)) == {"build": (4.0, 9.0, 19.0)}
+
+
+def test_every_phase_that_is_expected_is_one_of_the_workflow():
+    assert set(STEPS_OF) <= {phase.id for phase in knowledge().workflow.phases}
