@@ -25,8 +25,8 @@ from engine.model.threshold import Realised
 from engine.record import sessions as files
 from engine.record.candidates import Candidate, candidates
 from engine.record.cases import KindOf
-from engine.record.changes import Change, changes
 from engine.record.learn import learned
+from engine.record.learned_changes import Change, changes
 
 HEADER = "# Written by kb learn from the sessions, which it names; edit those, not this file.\n"
 
