@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import yaml
 
-from engine.actions.knowledge import here
 from engine.actions.workplace import project
 from engine.decide.values import find_device
 from engine.errors import KbError, KnowledgeError, SessionError, UnknownNameError
 from engine.graph.device_facts import device_names
 from engine.loading.kernels import kernel_folders, load_kernel
+from engine.loading.knowledge import load_knowledge
 from engine.loading.located import read as read_record
 from engine.loading.paths import overlay_folder, shipped
 from engine.model.base import GainKind
@@ -26,7 +26,7 @@ from engine.record import sessions as files
 from engine.record.candidates import Candidate, candidates
 from engine.record.cases import KindOf
 from engine.record.learn import learned
-from engine.record.lesson_changes import Change, changes
+from engine.record.learned_changes import Change, changes
 
 HEADER = "# Written by kb learn from the sessions, which it names; edit those, not this file.\n"
 
@@ -52,9 +52,10 @@ def learn(*, forget: str | None = None, unforget: str | None = None, write: bool
     Raises:
         UnknownNameError: There is no such session, or it was not forgotten.
         SessionError: A session is damaged, or the file cannot be written.
-        KnowledgeError: The knowledge is wrong; what an earlier file says of itself, too.
+        KnowledgeError: The knowledge is wrong, or the file is no record of what was learned.
     """
-    knowledge = here()
+    own = overlay_folder(str(project()))
+    knowledge = load_knowledge(overlay=Path(own) if own else None, lessons=False)
     path = _file()
     before = _read(path)
     everything = read_sessions(project() / "sessions", knowledge)

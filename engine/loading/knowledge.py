@@ -15,23 +15,27 @@ from engine.model.device import DeviceCatalogue
 from engine.model.knowledge import Knowledge
 
 
-def load_knowledge(root: Path | None = None, overlay: Path | None = None) -> Knowledge:
+def load_knowledge(
+    root: Path | None = None, overlay: Path | None = None, *, lessons: bool = True
+) -> Knowledge:
     """Load a knowledge folder, and a project's own on top of it.
 
     Args:
         root: The folder; the shipped one by default.
         overlay: A project's folder of the same layout, in which no file is required. It adds
             entries and overrides thresholds.
+        lessons: Whether to read what was learned; learning itself must not depend on it.
 
     Raises:
         KnowledgeError: At least one file is wrong or refers to something that does not exist.
             Carries every complaint of every file.
     """
     folder = root or Path(shipped("knowledge"))
-    files, problems = _read_all(folder)
+    skipped = "" if lessons else "learned.yaml"
+    files, problems = _read_all(folder, skipped)
     problems += _missing(folder, files)
     if overlay is not None:
-        own, wrong = _read_all(overlay)
+        own, wrong = _read_all(overlay, skipped)
         files += [file._replace(own=True) for file in own]
         problems += wrong
     if not problems:  # a file that did not load would make every reference to it dangle
@@ -41,10 +45,12 @@ def load_knowledge(root: Path | None = None, overlay: Path | None = None) -> Kno
     return assemble(files, digest(str(folder), str(overlay) if overlay else None), overlay)
 
 
-def _read_all(folder: Path) -> tuple[list[LoadedFile], list[Problem]]:
+def _read_all(folder: Path, skipped: str) -> tuple[list[LoadedFile], list[Problem]]:
     files: list[LoadedFile] = []
     problems = list(_misspelt(folder))
     for relative in files_of(str(folder)):
+        if relative == skipped:
+            continue
         path = folder / relative
         top = relative.partition("/")[0]
         model = SINGLE.get(relative) or FOLDERS.get(top)

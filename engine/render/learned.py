@@ -7,7 +7,7 @@ from itertools import groupby
 
 from engine.model.learned import Learned, LearnedFix, LearnedPhase
 from engine.record.candidates import Candidate
-from engine.record.lesson_changes import Change
+from engine.record.learned_changes import Change
 
 
 def lesson_titles(learned: Learned) -> list[dict[str, str]]:

@@ -24,6 +24,11 @@ def record(project, name, **what):
         append(entry, project / "sessions")
 
 
+def remove(project, name):
+    (file,) = (project / "sessions").glob(f"{name}.*")
+    file.unlink()
+
+
 def kb(capsys, *words, status=0):
     assert main(list(words)) == status
     return capsys.readouterr().out
@@ -92,7 +97,7 @@ def test_a_poisoned_session_goes_without_a_trace(project, capsys):
     assert lessons(project) == clean + b"forgotten:\n- poison\n"
     kb(capsys, "learn", "--unforget", "poison")
     assert lessons(project) == poisoned
-    (project / "sessions" / "poison.md").unlink()
+    remove(project, "poison")
     kb(capsys, "learn")
     assert lessons(project) == clean
 
@@ -142,7 +147,7 @@ def test_a_project_s_own_row_comes_before_the_shipped_one(project, capsys):
 
 def test_what_was_only_tried_here_leaves_the_shipped_row(project, capsys):
     for name in ("good", "other"):
-        (project / "sessions" / f"{name}.md").unlink()
+        remove(project, name)
     record(project, "tried", measured=None, interval=None)
     kb(capsys, "learn")
     shown = json.loads(kb(capsys, "show", "uncoalesced-global-access", "--json"))
@@ -175,6 +180,16 @@ def test_a_lesson_edited_by_hand_is_refused_with_its_line(project, capsys):
 
     assert main(["recommend", "--speedup", "0.3"]) == 2
     assert "knowledge/learned.yaml:3:3: " in capsys.readouterr().err
+
+
+def test_learning_mends_a_row_that_no_longer_fits_the_knowledge(project, capsys):
+    kb(capsys, "learn")
+    before = lessons(project)
+    renamed = before.replace(b"fix: remap-threads", b"fix: remapp-threads", 1)
+    (project / "knowledge" / "learned.yaml").write_bytes(renamed)
+    kb(capsys, "learn")
+
+    assert lessons(project) == before
 
 
 def test_a_row_that_stands_twice_is_refused(project, capsys):
