@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from pydantic import BaseModel
 
 from engine.actions.workplace import project
 from engine.checks.lint import lint
-from engine.errors import KnowledgeError, Problem, UnknownNameError
+from engine.errors import KnowledgeError, Problem, SessionError, UnknownNameError
 from engine.loading.kernels import kernel_folders, load_kernel
 from engine.loading.knowledge import load_knowledge
 from engine.loading.paths import overlay_folder, shipped
@@ -17,6 +18,8 @@ from engine.model.bottleneck import Bottleneck
 from engine.model.fix import Fix
 from engine.model.knowledge import Knowledge
 from engine.model.learned import Learned
+from engine.record.sessions import read as read_session
+from engine.record.sessions import sessions
 from engine.render.learned import lesson_titles
 
 KINDS = (
@@ -62,7 +65,18 @@ def check(root: Path | None = None) -> tuple[list[Problem], str]:
             load_kernel(name, project())
         except KnowledgeError as error:
             problems += error.problems
+    if root is None:
+        problems += _wrong_sessions(project() / "sessions")
     return problems, f"{found}, {len(kernels)} kernels" if kernels else found
+
+
+def _wrong_sessions(folder: Path) -> Iterator[Problem]:
+    for name in sessions(folder):
+        try:
+            read_session(name, folder)
+        except SessionError as error:
+            said = Problem(str(folder / f"{name}.md"), 1, 1, "file", str(error))
+            yield from error.problems or (said,)
 
 
 def show(kind_or_id: str) -> list[dict[str, Any]] | dict[str, Any]:

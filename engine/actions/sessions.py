@@ -138,23 +138,17 @@ def close_session(
     if session.closed:
         said = f"session {session.session} is closed already"
         raise SessionError(f"{said}; kb session show {session.session} prints it")
-    given = {key: (what or {}).get(key) for key in _CLOSING}
-    entry = _valid(
-        Entry,
-        {
-            **{key: value for key, value in given.items() if value is not None},
-            "session": session.session,
-            "at": datetime.now(UTC),
-            "goal": session.goal,
-            "by": "close",
-            "kernel": session.kernel,
-            "closes": True,
-        },
-    )
+    entry = _closing(session, what or {})
     path = files.append(entry, place / "sessions")
     if opened == session.session:
         end(place)
     return entry, path
+
+
+def _closing(session: Session, what: Mapping[str, Any]) -> Entry:
+    given = {key: what[key] for key in _CLOSING if what.get(key) is not None}
+    now = {"session": session.session, "at": datetime.now(UTC), "goal": session.goal}
+    return _valid(Entry, {**given, **now, "by": "close", "kernel": session.kernel, "closes": True})
 
 
 def show_session(name: str = "last") -> Session:

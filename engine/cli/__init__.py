@@ -21,7 +21,7 @@ COMMANDS = {
     "occupancy": "how many blocks fit on an SM, what limits them, and the next step",
     "roofline": "the fastest that a GPU could do some work, and which roof binds",
     "diagnose": "name what went wrong in the log of a build, a load or a run",
-    "check": "validate every knowledge file and kernel",
+    "check": "validate every knowledge file, kernel and session",
     "search": "find entries of the knowledge by words, misspelt ones too",
     "graph": "draw a tree or the surroundings of an entry, with the path that metrics take",
     "show": "list and print what the knowledge base holds",

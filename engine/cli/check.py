@@ -1,4 +1,4 @@
-"""Is every knowledge file and every kernel.yaml valid? Prints path:line:column: field: message.
+"""Is every knowledge file, kernel.yaml and session valid? Prints path:line:column: field: message.
 
 kb check
 kb check path/to/knowledge

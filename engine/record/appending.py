@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,7 +77,8 @@ def read_whole(path: Path, torn_at: TornAt) -> bytes:
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        with suppress(OSError):  # a file system without locks can still be read
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
         body = _read(descriptor)
     finally:
         os.close(descriptor)

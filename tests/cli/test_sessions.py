@@ -158,6 +158,18 @@ def test_show_prints_the_plan_and_the_entries(project, capsys):
     assert Session.model_validate_json(capsys.readouterr().out) == read(ID, project / "sessions")
 
 
+def test_check_says_where_a_session_is_wrong(project, capsys):
+    new()
+    path = project / "sessions" / f"{ID}.md"
+    path.write_text(path.read_text().replace("goal:", "gaol:"))
+    capsys.readouterr()
+    assert main(["check"]) == 1
+
+    assert (
+        f"sessions/{ID}.md:4:1: gaol: unknown key (did you mean 'goal'?)" in capsys.readouterr().out
+    )
+
+
 def test_a_mistake_in_the_open_session_loses_nothing(project, capsys):
     new()
     path = project / "sessions" / f"{ID}.md"

@@ -4,7 +4,7 @@ import pytest
 
 from engine.errors import KnowledgeError
 from engine.loading.keys import truth_keys
-from engine.loading.located import load
+from engine.loading.located import load, parsed
 from engine.model.base import Record
 from engine.model.threshold import ThresholdCatalogue
 
@@ -198,3 +198,24 @@ def test_a_record_class_that_is_loaded_later_is_known_too():
     assert "comes_later" not in before
     assert "comes_later" in truth_keys()
     assert Later().comes_later is False
+
+
+def test_yaml_inside_of_a_file_is_complained_about_at_the_lines_of_the_file():
+    text = GOOD.replace("evidence:", "evidense:")
+    record, marks, problems = parsed(text, ThresholdCatalogue, "x.md", above=10)
+
+    assert record is None
+    assert marks[("thresholds", 0, "value")].line == 13
+    assert {problem.line for problem in problems} == {12, 15}
+
+
+def test_what_follows_from_the_place_may_not_be_said_again():
+    _, _, problems = parsed(GOOD, ThresholdCatalogue, "x.md", implied={"thresholds": ()})
+
+    assert [str(p) for p in problems] == [
+        "x.md:1:1: thresholds: thresholds follows from where this stands; leave it out"
+    ]
+
+
+def test_a_character_that_yaml_refuses_is_found(tmp_path):
+    assert complaints(tmp_path, GOOD.replace("no limit", "no \x07limit"))[0].startswith("6:33: ")

@@ -93,9 +93,8 @@ def test_writers_at_the_same_time_lose_and_mix_nothing(tmp_path):
 
 def test_500_appends_of_8_processes_that_are_killed_at_random_are_there_once(tmp_path):
     words = [tmp_path, "8", "500", "0.03", str(os.getpid())]
-    program = ROOT / "tests" / "support" / "killed_writers.py"
     done = subprocess.run(
-        [sys.executable, program, *words],
+        [sys.executable, ROOT / "tests" / "support" / "killed_writers.py", *words],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -106,6 +105,22 @@ def test_500_appends_of_8_processes_that_are_killed_at_random_are_there_once(tmp
     assert len(told["acknowledged"]) == len(set(told["acknowledged"])) == 8 * 500
     assert [goal for goal in told["acknowledged"] if there[goal] != 1] == []
     assert max(there.values()) == 1
+
+
+def test_a_reader_beside_writers_that_are_killed_sees_whole_entries_and_ever_more(tmp_path):
+    words = [tmp_path, "3", "150", "0.02", str(os.getpid())]
+    seen = [0]
+    with subprocess.Popen(
+        [sys.executable, ROOT / "tests" / "support" / "killed_writers.py", *words],
+        stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as writers:  # fmt: skip
+        while writers.poll() is None:
+            if sessions(tmp_path):
+                seen.append(len(goals(tmp_path, "s")))
+
+    assert writers.returncode == 0
+    assert seen == sorted(seen)
+    assert len(goals(tmp_path, "s")) >= 450
 
 
 @pytest.mark.parametrize("share", [0.01, 0.03, 0.3, 0.5, 0.7])
