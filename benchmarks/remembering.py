@@ -7,7 +7,7 @@
 The measurements are made up: 20 kernels of 8 variants, 4 workloads, 3 devices, with 21 pairs of
 times each; sources change after some ten measurements. The raw floor writes the same rows with the
 database's own bulk way in, sqlite3's executemany or COPY, into a table with the same indexes, and
-builds no records.
+builds no records. A ratio above 1 is good for a rate, and bad for a time.
 """
 
 from __future__ import annotations

@@ -36,6 +36,8 @@ COMMANDS = {
     "import": "add the measurements of a file, also from other tools",
 }
 
+_MODULES = {"import": "import_"}
+"""Where a command's name is a word of Python's."""
 
 _SIGPIPE = 13  # by POSIX; the module signal costs half a millisecond
 
@@ -71,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = [word for word in words[:1] if word in COMMANDS]
     for name, summary in COMMANDS.items():
         if not chosen or name in chosen:
-            module = import_module(f"engine.cli.{name}")
+            module = import_module(f"engine.cli.{_MODULES.get(name, name)}")
             one = commands.add_parser(name, help=summary, description=module.__doc__)
             one.formatter_class = argparse.RawDescriptionHelpFormatter
             module.arguments(one)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from math import exp, log
 from typing import NamedTuple
 
@@ -117,7 +117,8 @@ class _Bootstrapped(NamedTuple):
 
 
 def _by_the_same(a: Measurement, b: Measurement) -> Comparison:
-    one, other = _bootstrapped(a, 0), _bootstrapped(b, 1)
+    one = _bootstrapped(a.samples, a.interval, 0)
+    other = _bootstrapped(b.samples, b.interval, 1)
     drawn = zip(one.medians, other.medians, strict=True)
     ratios = sorted(after - before for before, after in drawn)
     low = ratios[_LOW] - one.above - other.below
@@ -133,11 +134,14 @@ def _by_the_same(a: Measurement, b: Measurement) -> Comparison:
     )
 
 
-def _bootstrapped(one: Measurement, seed: int) -> _Bootstrapped:
-    logs = sorted(log(baseline / candidate) for candidate, baseline in one.samples)
+@lru_cache(maxsize=32)  # the ratchet holds many against one
+def _bootstrapped(
+    samples: tuple[tuple[float, float], ...], told: tuple[float, float] | None, seed: int
+) -> _Bootstrapped:
+    logs = sorted(log(baseline / candidate) for candidate, baseline in samples)
     medians = [(logs[i] + logs[j]) / 2 for i, j in _middles(len(logs), seed)]
     low, high = _ends(medians)
-    told_low, told_high = one.interval or (exp(low), exp(high))
+    told_low, told_high = told or (exp(low), exp(high))
     below, above = max(0.0, low - log(told_low)), max(0.0, log(told_high) - high)
     return _Bootstrapped(statistics.median(logs), medians, below, above)
 

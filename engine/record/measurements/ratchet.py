@@ -125,6 +125,8 @@ class _Chain:
         same = one.subject.variant == best.subject.variant
         if same and one.verdict == "incorrect":
             return self._ruled("regressed", one, None, f"its answers are wrong: {one.detail}")
+        if not same and _is_no_rival(best, one):
+            return self._ruled("steady", one, None, f"no faster, next to the same {one.baseline}")
         found = compare(best, one)
         if found.ratio is None or found.interval is None:
             if same and self._rules.renew and is_valid(one):
@@ -171,6 +173,16 @@ class _Chain:
                 "because": because,
             }
         )
+
+
+def _is_no_rival(best: Measurement, one: Measurement) -> bool:
+    """Say whether the points alone show that it is not promoted.
+
+    That is so of most, and a bootstrap for each would be most of what the ratchet takes.
+    """
+    if one.baseline != best.baseline or one.speedup is None or best.speedup is None:
+        return False
+    return one.speedup < _WORTH * best.speedup
 
 
 def is_valid(measurement: Measurement) -> bool:
