@@ -1,4 +1,7 @@
-"""Files that loaded → one knowledge base; what a project adds stands behind what is shipped."""
+"""Files that loaded → one knowledge base; what a project adds stands behind what is shipped.
+
+What reviews change comes last; see ``engine.loading.reviews``.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from engine.model.fix import FixFamily
 from engine.model.knowledge import Knowledge
 from engine.model.metric import MetricCatalogue
 from engine.model.pattern import Pattern
+from engine.model.review import AcceptedReview
 from engine.model.symptom import SymptomFamily
 from engine.model.threshold import Bibliography, Calibration, Threshold, ThresholdCatalogue
 from engine.model.tree import Tree
@@ -36,6 +40,7 @@ FOLDERS: dict[str, type[BaseModel]] = {
     "trees": Tree,
     "symptoms": SymptomFamily,
     "patterns": Pattern,
+    "reviews": AcceptedReview,
 }
 GATE_FILE = "trees/performance-gate.yaml"
 """Required as well: every recommendation starts with it."""

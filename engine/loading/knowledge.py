@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from engine.errors import KnowledgeError, Problem, did_you_mean
@@ -11,17 +11,24 @@ from engine.loading.digest import digest, files_of
 from engine.loading.located import at, read
 from engine.loading.paths import shipped
 from engine.loading.references import LoadedFile, complaints
+from engine.loading.reviews import with_reviews
 from engine.model.device import DeviceCatalogue
 from engine.model.knowledge import Knowledge
 
 
-def load_knowledge(root: Path | None = None, overlay: Path | None = None) -> Knowledge:
+def load_knowledge(
+    root: Path | None = None,
+    overlay: Path | None = None,
+    instead: Mapping[str, LoadedFile | None] | None = None,
+) -> Knowledge:
     """Load a knowledge folder, and a project's own on top of it.
 
     Args:
         root: The folder; the shipped one by default.
         overlay: A project's folder of the same layout, in which no file is required. It adds
             entries and overrides thresholds.
+        instead: By path below its folder, what takes the place of a file, or is added to the
+            files; None as if it were not there. Nothing is written.
 
     Raises:
         KnowledgeError: At least one file is wrong or refers to something that does not exist.
@@ -34,11 +41,15 @@ def load_knowledge(root: Path | None = None, overlay: Path | None = None) -> Kno
         own, wrong = _read_all(overlay)
         files += [file._replace(own=True) for file in own]
         problems += wrong
+    if instead:
+        files = [file for file in files if file.path not in instead]
+        files += [file for file in instead.values() if file is not None]
     if not problems:  # a file that did not load would make every reference to it dangle
         problems = complaints(files)
     if problems:
         raise KnowledgeError(problems)
-    return assemble(files, digest(str(folder), str(overlay) if overlay else None), overlay)
+    sha256 = digest(str(folder), str(overlay) if overlay else None)
+    return with_reviews(assemble(files, sha256, overlay), files)
 
 
 def _read_all(folder: Path) -> tuple[list[LoadedFile], list[Problem]]:

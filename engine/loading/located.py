@@ -45,27 +45,37 @@ def read(
 ) -> tuple[M | None, Marks, list[Problem]]:
     """Like ``load``, but hand back the marks and the complaints instead of raising."""
     shown = shown_as or str(path)
-    marks: Marks = {}
     try:
         text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        return None, {}, [_problem(shown, _TOP, (), f"not UTF-8 text: {error.reason}")]
+    except OSError as error:
+        return None, {}, [_problem(shown, _TOP, (), f"cannot be read: {error.strerror}")]
+    return parse(text, model, shown)
+
+
+def parse(
+    text: str, model: type[M], shown: str, below: int = 0
+) -> tuple[M | None, Marks, list[Problem]]:
+    """Like ``read``, for text that stands ``below`` that many lines of the file."""
+    top = yaml.Mark("", 0, below, 0, None, 0)
+    marks: Marks = {(): top}
+    text = "\n" * below + text
+    try:
         if _deep(text):
-            return None, marks, [_problem(shown, _TOP, (), "nested deeper than any record is")]
+            return None, marks, [_problem(shown, top, (), "nested deeper than any record is")]
         node = yaml.compose(text, Loader=yaml.CSafeLoader)
         problems = [_problem(shown, m, at, text) for m, at, text in _survey(node, (), marks)]
         if problems:
             return None, marks, problems
         data = _construct(node)
         return model.model_validate(data), marks, []
-    except UnicodeDecodeError as error:
-        return None, marks, [_problem(shown, _TOP, (), f"not UTF-8 text: {error.reason}")]
-    except OSError as error:
-        return None, marks, [_problem(shown, _TOP, (), f"cannot be read: {error.strerror}")]
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or _TOP
+        mark = error.problem_mark or top
         return None, marks, [_problem(shown, mark, (), error.problem or "not YAML")]
     except yaml.YAMLError as error:
         text = " ".join(str(error).split())
-        return None, marks, [_problem(shown, _TOP, (), f"not YAML: {text}")]
+        return None, marks, [_problem(shown, top, (), f"not YAML: {text}")]
     except ValidationError as error:
         return None, marks, [_complaint(shown, item, marks) for item in _causes(error)]
 
@@ -123,13 +133,28 @@ def _complaint(shown: str, item: Any, marks: Marks) -> Problem:
         where = (*where, part) if (*where, part) in marks else where
     text = str(item["msg"]).removeprefix("Value error, ")
     if item["type"] == "extra_forbidden":
-        siblings = {str(key[-1]) for key in marks if key[:-1] == where[:-1]}
+        siblings = {str(key[-1]) for key in marks if key and key[:-1] == where[:-1]}
         text = f"unknown key{_near_key(str(item['loc'][-1]), siblings)}"
     elif item["type"] == "missing":
         text = f"required key {item['loc'][-1]!r} is missing"
+    elif item["type"] == "union_tag_not_found":
+        text = f"required key {item['ctx']['discriminator']} is missing"
     elif item["type"] == "string_pattern_mismatch":
         text = f"{item['input']!r} does not fit {item['ctx']['pattern']}"
+    elif item["type"] in ("union_tag_invalid", "literal_error"):
+        where, text = _chosen(item, where, marks)
     return _problem(shown, marks.get(where, _TOP), where, text)
+
+
+def _chosen(item: Any, where: Loc, marks: Marks) -> tuple[Loc, str]:
+    """Say which words may stand where another one does."""
+    said, key = item["input"], str(item["ctx"].get("discriminator", "")).strip("'")
+    if key:
+        said = item["ctx"]["tag"]
+        where = (*where, key) if (*where, key) in marks else where
+    offered = str(item["ctx"]["expected_tags" if key else "expected"])
+    near = did_you_mean(str(said), re.findall(r"'([^']*)'", offered))
+    return where, f"{said!r} is not one of {offered}{near}"
 
 
 def _near_key(word: str, siblings: set[str]) -> str:

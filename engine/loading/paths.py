@@ -18,6 +18,7 @@ KNOWLEDGE = (
     "patterns",
     "symptoms",
     "trees",
+    "reviews",
 )
 """What a knowledge folder may hold at its top."""
 
