@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 
 from engine.errors import KnowledgeError, Problem, did_you_mean
@@ -35,15 +35,14 @@ def load_knowledge(
             Carries every complaint of every file.
     """
     folder = root or Path(shipped("knowledge"))
-    files, problems = _read_all(folder)
+    instead = instead or {}
+    files, problems = _read_all(folder, instead)
     problems += _missing(folder, files)
     if overlay is not None:
-        own, wrong = _read_all(overlay)
+        own, wrong = _read_all(overlay, instead)
         files += [file._replace(own=True) for file in own]
         problems += wrong
-    if instead:
-        files = [file for file in files if file.path not in instead]
-        files += [file for file in instead.values() if file is not None]
+    files += [file for file in instead.values() if file is not None]
     if not problems:  # a file that did not load would make every reference to it dangle
         problems = complaints(files)
     if problems:
@@ -52,10 +51,12 @@ def load_knowledge(
     return with_reviews(assemble(files, sha256, overlay), files)
 
 
-def _read_all(folder: Path) -> tuple[list[LoadedFile], list[Problem]]:
+def _read_all(folder: Path, passed: Container[str]) -> tuple[list[LoadedFile], list[Problem]]:
     files: list[LoadedFile] = []
     problems = list(_misspelt(folder))
     for relative in files_of(str(folder)):
+        if relative in passed:
+            continue
         path = folder / relative
         top = relative.partition("/")[0]
         model = SINGLE.get(relative) or FOLDERS.get(top)

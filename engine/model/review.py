@@ -191,3 +191,21 @@ class Changed(Record):
     reviewer: Reviewer
     date: date
     why: Text
+
+
+class Outlook(Record):
+    """What accepting a form would do, or did."""
+
+    session: str
+    form: str
+    """Its path."""
+    decisions: int
+    """How many the session has."""
+    verdicts: tuple[Review, ...] = ()
+    changes: tuple[Changed, ...] = ()
+    breaks: tuple[str, ...] = ()
+    """Cases that do not hold any more, which the form accepts."""
+    problems: tuple[str, ...] = ()
+    """Why it cannot be accepted: ``path:line:column: field: message``."""
+    checks: bool = False
+    """Whether ``kb check`` has nothing to say of the knowledge with it."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -27,21 +29,40 @@ def append(entry: Entry, folder: Path) -> Path:
     Raises:
         SessionError: The folder cannot be written.
     """
-    text = _dumped(entry)
-    path = folder / f"{entry.session}.yaml"
+    path = file_of(entry.session, folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            _write_whole(descriptor, f"---\n{text}".encode())
-        finally:
-            os.close(descriptor)
+        with locked(path) as descriptor:
+            _write_whole(descriptor, text_of(entry).encode())
     except OSError as error:
         raise SessionError(
             f"cannot write {path}: {error.strerror}; run in a project that you may write to"
         ) from error
     return path
+
+
+def file_of(session: str, folder: Path) -> Path:
+    """Return where a session stands."""
+    return folder / f"{session}.yaml"
+
+
+def text_of(entry: Entry) -> str:
+    """Return what is appended for an entry."""
+    return f"---\n{_dumped(entry)}"
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[int]:
+    """Yield a descriptor that appends to a file, while nobody else writes to it."""
+    while True:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if path.exists() and path.stat().st_ino == os.fstat(descriptor).st_ino:
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)  # and once more, when it was replaced while we waited
 
 
 def _dumped(entry: Entry) -> str:

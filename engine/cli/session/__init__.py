@@ -13,6 +13,9 @@ VERBS = {
     "show": "print a session's entries",
     "list": "print the ids of all sessions",
     "log": "append a retrospective",
+    "submit": "write the form in which an expert reviews a session",
+    "review": "check that form and print what accepting it would change",
+    "accept": "make it part of the project's knowledge, or take it back",
 }
 
 
