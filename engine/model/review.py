@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Literal, Self
 
-from pydantic import Discriminator, Field, StringConstraints, model_validator
+from pydantic import Discriminator, Field, StringConstraints, field_validator, model_validator
 
 from engine.model.base import Record, Slug
 from engine.model.condition import Condition
@@ -111,7 +111,16 @@ Correction = Annotated[
 ]
 
 
-class Judgement(Record):
+class _Answered(Record):
+    """A block of a form; a list that was emptied has nothing in it."""
+
+    @field_validator("corrections", "breaks", mode="before", check_fields=False)
+    @classmethod
+    def _emptied(cls, value: object) -> object:
+        return () if value is None else value
+
+
+class Judgement(_Answered):
     """What a form says of one decision of the session."""
 
     decision: int = Field(ge=1)
@@ -132,7 +141,7 @@ class Judgement(Record):
         return self
 
 
-class Remarks(Record):
+class Remarks(_Answered):
     """What a form says of the session as a whole."""
 
     corrections: tuple[Correction, ...] = ()

@@ -150,11 +150,27 @@ def _block(record: Judgement | Remarks) -> list[str]:
 
 def dumped(plain: dict[str, Any]) -> str:
     """Return YAML that reads back equal, whatever its texts hold."""
-    text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=96)
+    text = _yaml(plain, allow_unicode=True)
     # The dumper writes these line breaks as they are, and the loader folds them into spaces.
-    if any(mark in text for mark in "\x85\u2028\u2029"):
-        text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=False, width=96)
-    return text
+    return _yaml(plain, allow_unicode=False) if any(m in text for m in "\x85\u2028\u2029") else text
+
+
+def _yaml(plain: dict[str, Any], *, allow_unicode: bool) -> str:
+    return str(
+        yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=allow_unicode, width=96)
+    )
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what begins like a number: YAML 1.1 reads some of it as one, and we refuse it."""
+
+
+def _quoted(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "'" if text[:1] in "+-.0123456789" else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _quoted)
 
 
 def _hash(body: str) -> str:

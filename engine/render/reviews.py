@@ -53,20 +53,25 @@ def prose(session: str, entries: Sequence[Entry], made: Sequence[Made], all_of: 
         head=[
             f"# Review of {session}",
             "",
-            *(f"Goal: {goal}" for goal in goals),
+            *(f"- Goal: {goal}" for goal in goals),
             "",
             *_HOW.format(session).split("\n"),
         ],
         sections=[
-            list(_section(number, one, known.get(one[1].bottleneck), limits))
+            list(_section(number, one, known.get(one[1].bottleneck), _on_device(limits, one[2])))
             for number, one in enumerate(made, 1)
         ],
         tail=[
             "## The session as a whole",
             "",
-            *(f"Pattern candidate: {candidate}" for candidate in candidates),
+            *(f"- Pattern candidate: {candidate}" for candidate in candidates),
         ],
     )
+
+
+def _on_device(limits: Limits, values: Mapping[str, float]) -> Limits:
+    """Return the thresholds as they are on the device that was measured on."""
+    return {name: values.get(f"limit.{name}", value) for name, value in limits.items()}
 
 
 def _section(
@@ -76,14 +81,14 @@ def _section(
     yield f"## {number}. {decision.bottleneck} -> {decision.fix}"
     yield ""
     where = f" on {_line(entry.machine)}" if entry.machine else ""
-    yield f"Decided {entry.at:%Y-%m-%d %H:%M} UTC{where}: {_line(entry.goal)}"
-    yield _gave(decision)
+    yield f"- Decided {entry.at:%Y-%m-%d %H:%M} UTC{where}: {_line(entry.goal)}"
+    yield f"- {_gave(decision)}"
     if decision.falsifier:
-        yield f"The falsifier {_line(decision.falsifier)}"
+        yield f"- Falsifier {_line(decision.falsifier)}"
     if bottleneck is None:
-        yield f"The knowledge has no bottleneck {decision.bottleneck} now."
+        yield f"- The knowledge has no bottleneck {decision.bottleneck} now."
         return
-    yield f"Offered for it, in this order: {', '.join(bottleneck.fixes)}"
+    yield f"- Offered for it, in this order: {', '.join(bottleneck.fixes)}"
     yield ""
     yield "| it asks | measured in that entry |"
     yield "|---|---|"
