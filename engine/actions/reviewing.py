@@ -135,7 +135,7 @@ def _moved(read: Loaded) -> Marks:
     """Return the place of each part of the review, which is one in the form."""
     places: dict[Loc, Loc] = {("remarks", "breaks"): ("breaks",)}
     for number, (place, _) in enumerate(_corrections(read.form)):
-        places[place] = ("changes", number)
+        places[place] = ("corrections", number)
     return {
         (*new, *loc[len(old) :]): mark
         for loc, mark in read.marks.items()
@@ -165,7 +165,7 @@ def _review(form: Form, session: str, made: tuple[Decision, ...], by: By) -> Acc
             reviewer=by.reviewer,
             date=by.day,
             verdicts=verdicts,
-            changes=tuple(change for _, change in _corrections(form)),
+            corrections=tuple(change for _, change in _corrections(form)),
             breaks=form.remarks.breaks,
             comment=form.remarks.comment,
         )

@@ -62,7 +62,7 @@ def every_gate_can_be_reached(graph: Graph, knowledge: Knowledge) -> Iterator[Co
 
 def every_fix_cures_something(graph: Graph, knowledge: Knowledge) -> Iterator[Complaint]:
     """Every fix is pointed to by a bottleneck, or was withdrawn by a review."""
-    changes = (change for review in knowledge.reviews for change in review.changes)
+    changes = (change for review in knowledge.reviews for change in review.corrections)
     withdrawn = {c.fix for c in changes if isinstance(c, FixChange) and c.move == "withdraw"}
     for node in of_kind(graph, "fix"):
         if not graph.in_degree(node) and node.partition(":")[2] not in withdrawn:

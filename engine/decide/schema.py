@@ -1,4 +1,4 @@
 """Which shape of the decision program this code reads."""
 
-SCHEMA = 8
+SCHEMA = 9
 """Raise it whenever ``engine.decide.program`` changes: caches of another shape are ignored."""

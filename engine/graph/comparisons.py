@@ -32,6 +32,7 @@ class Comparisons:
             "collected_by": [],
             "touches": {},
             "sources": [],
+            "notes": {},
         }
 
     def flat(self, condition: cond.Condition, source: str) -> Condition:
@@ -51,6 +52,8 @@ class Comparisons:
             named = ", ".join(threshold.sources)
             note = self._notes.get(threshold.id, "")
             source = f"threshold {threshold.id} ({threshold.evidence}{note}): {named}"
+            if note:
+                self.table["notes"][source] = f" ({note.removeprefix(', ')})"
         key = (condition.metric, condition.op, limit, self._source(source))
         return self._seen[key] if key in self._seen else self._add(key)
 

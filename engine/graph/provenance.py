@@ -32,7 +32,7 @@ def reviewed_conditions(knowledge: Knowledge) -> dict[int, str]:
     return {
         id(change.added): f"review of {review.session} by {review.reviewer}"
         for review in knowledge.reviews
-        for change in review.changes
+        for change in review.corrections
         if isinstance(change, ConditionChange)
     }
 

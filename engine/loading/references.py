@@ -99,7 +99,7 @@ def _names(files: list[LoadedFile]) -> dict[str, set[str]]:
             case Tree() as record:
                 add("tree", (record.id,))
             case AcceptedReview() as record:
-                add("pattern", (c.id for c in record.changes if isinstance(c, PatternChange)))
+                add("pattern", (c.id for c in record.corrections if isinstance(c, PatternChange)))
             case _:
                 pass
     return names
@@ -235,9 +235,9 @@ def _entries(file: LoadedFile) -> Iterator[tuple[str, Loc, BaseModel]]:
         if isinstance(file.record, model):
             yield kind, ("id",), file.record
     if isinstance(file.record, AcceptedReview):
-        for position, change in enumerate(file.record.changes):
+        for position, change in enumerate(file.record.corrections):
             if isinstance(change, PatternChange):
-                yield "pattern", ("changes", position, "id"), change
+                yield "pattern", ("corrections", position, "id"), change
 
 
 _LISTS = (

@@ -48,11 +48,11 @@ def with_reviews(knowledge: Knowledge, files: list[LoadedFile]) -> Knowledge:
     problems: list[Problem] = []
     for file, review in accepted:
         edition.sources.append(_source(review))
-        for position, change in enumerate(review.changes):
+        for position, change in enumerate(review.corrections):
             try:
                 edition.take(review, change)
             except _Refused as refused:
-                loc = ("changes", position, refused.key)
+                loc = ("corrections", position, refused.key)
                 problems.append(at(file.shown, file.marks, loc, str(refused)))
     if problems:
         raise KnowledgeError(problems)

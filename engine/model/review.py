@@ -180,7 +180,7 @@ class AcceptedReview(Record):
     date: date
     """When it was accepted first."""
     verdicts: tuple[Review, ...] = ()
-    changes: tuple[Correction, ...] = ()
+    corrections: tuple[Correction, ...] = ()
     breaks: tuple[str, ...] = ()
     """Cases of the knowledge that need not hold any more."""
     comment: Text | None = None

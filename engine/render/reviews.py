@@ -136,8 +136,8 @@ def outlook_lines(outlook: Outlook, limits: Limits, *, done: bool = False) -> It
     if outlook.problems:
         yield "it cannot be accepted"
     elif not done:
-        would = "would still pass" if outlook.checks else "has other complaints, as it had before"
-        yield f"kb check {would}"
+        check = "would still pass" if outlook.checks else "fails, as it does without the form,"
+        yield f"the knowledge {check} in kb check"
 
 
 def changed_said(change: Changed, limits: Limits) -> str:
