@@ -18,6 +18,7 @@ from engine.model.review import AcceptedReview, Form, Judgement, Outlook
 from engine.model.session import Entry
 from engine.record import reviewed
 from engine.record.review_form import dump, untouched
+from engine.record.sessions import sessions as session_ids
 from engine.render.reviews import prose
 
 _UNNAMED = "nobody yet"
@@ -100,13 +101,14 @@ def undo(name: str = "last") -> Path:
         KnowledgeError: Other knowledge of the project needs what it brought.
     """
     folder, knowledge = _sessions(), _knowledge()
-    session, _ = reviewed.sitting(name, folder)
+    session = _session_or_review(name)
     relative = reviewed.relative(session)
     with reviewed.held(knowledge):
         if not (knowledge / relative).exists():
             raise SessionError(f"no review of {session} was accepted; nothing to take back")
         _still_loads_without(relative)
-        reviewed.unnote(session, folder)
+        if session in session_ids(folder):
+            reviewed.unnote(session, folder)
         reviewed.remove_review(session, knowledge)
     return knowledge / relative
 
@@ -154,6 +156,13 @@ def _entry(review: AcceptedReview, entries: tuple[Entry, ...]) -> Entry:
 def limits() -> dict[str, float]:
     """Return the value of each threshold, for conditions in words."""
     return {t.id: t.value for t in here().thresholds.thresholds}
+
+
+def _session_or_review(name: str) -> str:
+    """Return a session's id; its file may be gone, as long as its review is there."""
+    if name in {path.stem for path in (_knowledge() / "reviews").glob("*.yaml")}:
+        return name
+    return reviewed.sitting(name, _sessions())[0]
 
 
 def _still_loads_without(relative: str) -> None:

@@ -17,6 +17,9 @@ from engine.record.review_form import dumped
 BY = "review"
 """What an entry says of the verb that logged it."""
 
+_NEW = ".new"
+"""Ends the name of a file that is being written: not .yaml, so nobody loads it."""
+
 _HEAD = """\
 # Written by kb session accept from sessions/reviews/{0}.md; edit that, and accept it again.
 # kb session accept {0} --undo takes it away.
@@ -46,7 +49,7 @@ def relative(session: str) -> str:
 
 @contextmanager
 def held(knowledge: Path) -> Iterator[None]:
-    """Keep other reviews out of a knowledge folder, which comes to be if need be.
+    """Keep other reviews out of a knowledge folder, which is there as long as it holds something.
 
     Raises:
         SessionError: The folder cannot be written.
@@ -58,10 +61,13 @@ def held(knowledge: Path) -> Iterator[None]:
         raise _unwritable(knowledge, error) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)  # the kernel lets go of it, however we end
+        for torn in (knowledge / "reviews").glob(f".*{_NEW}"):  # whoever began it was killed
+            torn.unlink(missing_ok=True)
         yield
     finally:
-        with suppress(OSError):  # only if nothing came to be in it
-            knowledge.rmdir()
+        for folder in (knowledge / "reviews", knowledge):
+            with suppress(OSError):  # something is in it
+                folder.rmdir()
         os.close(descriptor)
 
 
@@ -71,7 +77,7 @@ def write_file(path: Path, text: str) -> None:
     Raises:
         SessionError: It cannot be written.
     """
-    new = path.with_name(f".{path.name}.new")  # no .yaml at its end: nobody loads it
+    new = path.with_name(f".{path.name}{_NEW}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with new.open("w", encoding="utf-8", newline="") as file:
@@ -94,19 +100,16 @@ def write_review(review: AcceptedReview, knowledge: Path) -> Path:
 
 
 def remove_review(session: str, knowledge: Path) -> None:
-    """Take a review out of a knowledge folder, with the folders that only it needed.
+    """Take a review out of a knowledge folder. Call it while the folder is held.
 
     Raises:
         SessionError: The folder cannot be written.
     """
     path = knowledge / relative(session)
     try:
-        path.with_name(f".{path.name}.new").unlink(missing_ok=True)
         path.unlink(missing_ok=True)
     except OSError as error:
         raise _unwritable(path, error) from error
-    with suppress(OSError):  # other reviews are in it
-        path.parent.rmdir()
 
 
 def note(entry: Entry, folder: Path) -> None:

@@ -58,11 +58,18 @@ def locked(path: Path) -> Iterator[int]:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if path.exists() and path.stat().st_ino == os.fstat(descriptor).st_ino:
+            if _is_at(descriptor, path):
                 yield descriptor
                 return
         finally:
             os.close(descriptor)  # and once more, when it was replaced while we waited
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return path.stat().st_ino == os.fstat(descriptor).st_ino
+    except FileNotFoundError:
+        return False
 
 
 def _dumped(entry: Entry) -> str:

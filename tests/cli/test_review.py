@@ -452,6 +452,55 @@ def test_there_is_nothing_to_take_back_before_it_was_accepted(begun, capsys):
     assert "nothing to take back" in capsys.readouterr().err
 
 
+def test_a_review_is_taken_back_even_when_its_session_is_gone(begun):
+    correct(begun, WIDER)
+    accept()
+    for path in (begun / "sessions").glob(f"{SESSION}.*"):
+        path.unlink()
+
+    assert undo() == 0
+    assert not (begun / "knowledge" / "reviews").exists()
+
+
+@pytest.mark.parametrize("name", ["../x", "2026-11-21-ad"])
+def test_a_session_that_there_is_not_is_said(begun, capsys, name):
+    assert main(["session", "accept", name, "--undo"]) == 2
+    assert "unknown session" in capsys.readouterr().err
+
+
+def test_every_verb_speaks_json(begun, capsys):
+    correct(begun, WIDER)
+    answers = []
+    for words in (["review"], ["accept", "--reviewer", "Ada"], ["accept", "--undo"]):
+        capsys.readouterr()
+        main(["session", *words, "--json"])
+        answers.append(json.loads(capsys.readouterr().out))
+
+    assert answers[0]["changes"][0]["was"] == 17
+    assert answers[0]["checks"] is True
+    assert answers[1]["changes"][0]["reviewer"] == "Ada"
+    assert answers[2]["removed"].endswith(f"{SESSION}.yaml")
+
+
+def test_the_later_of_two_reviews_holds_and_both_are_seen(begun, capsys):
+    log_session({**WENT, "session": "2026-11-20-add"})
+    main(["session", "submit", "2026-11-20-add"])
+    correct(begun, WIDER)
+    other = form(begun).with_name("2026-11-20-add.md")
+    blank = other.read_text()
+    other.write_text(form(begun).read_text().replace(SESSION, "2026-11-20-add").replace("18", "19"))
+    accept()
+    main(["session", "accept", "2026-11-20-add", "--reviewer", "Bob"])
+    found = shown(capsys, "widest-coalesced-load")
+
+    assert "2026-11-20-add" in blank
+    assert found["value"] == 18
+    assert [(c["reviewer"], c["was"], c["now"]) for c in found["reviewed"]] == [
+        ("Bob", 17, 19),
+        ("Ada", 19, 18),
+    ]
+
+
 def test_what_other_knowledge_needs_is_not_taken_back(begun, capsys):
     correct(begun, PATTERN)
     accept()
@@ -546,9 +595,11 @@ def test_whoever_is_killed_leaves_all_of_a_review_or_nothing_and_the_next_ends_i
         time.sleep(chosen.uniform(0.02, 0.2))
         os.kill(child.pid, signal.SIGKILL)
         child.join()
-        found = tree(begun)
+        with reviewed.held(begun / "knowledge"):
+            found = tree(begun)
 
         assert found.get(name, whole) == whole
+        assert found.keys() - {name} == before.keys()
         assert len(here().reviews) == (name in found)
         assert [e.goal for e in entries(begun)][:1] == ["faster add"]
         assert len(entries(begun)) <= 2
