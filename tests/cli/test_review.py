@@ -4,8 +4,10 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from datetime import UTC, date, datetime
 
@@ -42,17 +44,27 @@ WENT = {
 WIDER = "{change: threshold, threshold: widest-coalesced-load, value: 18, why: measured on ours}"
 
 
-@pytest.fixture
-def begun(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
     """A project that kb init made, with a session and its blank form."""
-    root = tmp_path / "mine"
-    (root / "src").mkdir(parents=True)
+    root = tmp_path_factory.mktemp("finished")
+    (root / "src").mkdir()
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     (root / "src" / "add.cu").write_text(KERNEL)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        patch.setenv("XDG_CACHE_HOME", str(root.with_name("cache")))
+        main(["init"])
+        log_session(WENT)
+        main(["session", "submit", SESSION])
+    return root
+
+
+@pytest.fixture
+def begun(finished, tmp_path, monkeypatch):
+    """A copy of that project, entered."""
+    root = shutil.copytree(finished, tmp_path / "mine")
     monkeypatch.chdir(root)
-    main(["init"])
-    log_session(WENT)
-    main(["session", "submit", SESSION])
     return root
 
 
@@ -574,12 +586,7 @@ TAKEN = AcceptedReview(
 def _again_and_again(root):
     """Write a review and take it back until killed."""
     while True:
-        with reviewed.held(root / "knowledge"):
-            reviewed.write_review(TAKEN, root / "knowledge")
-            reviewed.note(NOTED, root / "sessions")
-        with reviewed.held(root / "knowledge"):
-            reviewed.unnote(SESSION, root / "sessions")
-            reviewed.remove_review(SESSION, root / "knowledge")
+        _there_and_back(root)
 
 
 def test_whoever_is_killed_leaves_all_of_a_review_or_nothing_and_the_next_ends_it(begun):
@@ -589,7 +596,7 @@ def test_whoever_is_killed_leaves_all_of_a_review_or_nothing_and_the_next_ends_i
     reviewed.write_review(TAKEN, begun / "knowledge")
     whole = (begun / name).read_bytes()
     chosen = random.Random(7)
-    for _ in range(12):
+    for _ in range(6):
         child = multiprocessing.get_context("fork").Process(target=_again_and_again, args=(begun,))
         child.start()
         time.sleep(chosen.uniform(0.02, 0.2))
@@ -608,6 +615,57 @@ def test_whoever_is_killed_leaves_all_of_a_review_or_nothing_and_the_next_ends_i
     assert [e.by for e in entries(begun)] == [None, "review"]
     assert undo() == 0
     assert tree(begun) == before
+
+
+def _there_and_back(root):
+    with reviewed.held(root / "knowledge"):
+        reviewed.write_review(TAKEN, root / "knowledge")
+        reviewed.note(NOTED, root / "sessions")
+    with reviewed.held(root / "knowledge"):
+        reviewed.unnote(SESSION, root / "sessions")
+        reviewed.remove_review(SESSION, root / "knowledge")
+
+
+def _killed_at(root, line):
+    """Accept and take back, and end by SIGKILL before that many lines of our own ran."""
+    left = line
+
+    def each(frame, event, _):
+        nonlocal left
+        if "/engine/record/" not in frame.f_code.co_filename:
+            return None
+        left -= event == "line"
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return each
+
+    sys.settrace(each)
+    _there_and_back(root)
+    os._exit(0)
+
+
+def test_at_whichever_line_it_is_killed_all_of_a_review_is_there_or_nothing(begun):
+    before = tree(begun)
+    name = f"knowledge/reviews/{SESSION}.yaml"
+    path = reviewed.write_review(TAKEN, begun / "knowledge")
+    whole = {**before, name: path.read_bytes()}
+    append(NOTED, begun / "sessions")
+    noted = tree(begun)
+    _there_and_back(begun)
+    seen = []
+    for line in range(1000):
+        child = multiprocessing.get_context("fork").Process(target=_killed_at, args=(begun, line))
+        child.start()
+        child.join()
+        if child.exitcode == 0:
+            break
+        with reviewed.held(begun / "knowledge"):  # whoever comes next
+            seen.append(tree(begun))
+            assert seen[-1] in (before, whole, noted)
+        _there_and_back(begun)
+        assert tree(begun) == before
+
+    assert [one in seen for one in (before, whole, noted)] == [True] * 3
 
 
 def test_a_killed_accept_leaves_the_knowledge_as_it_was_or_as_it_should_be(begun):
