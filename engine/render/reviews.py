@@ -43,12 +43,17 @@ A fix moves up, down, first or last, or is withdrawn (move: withdraw).
 Cases of the knowledge that may break with it are named under breaks, in the last block."""
 
 
+_SEEN = ("bench", "gate", "profile", "recommend", "compare")
+"""Steps that say what a decision rests on."""
+
+
 def prose(session: str, entries: Sequence[Entry], made: Sequence[Made], all_of: Knowledge) -> Prose:
     """Return what a form says of a session; a line break in a record never makes one here."""
     known = {b.id: b for b in all_of.bottlenecks}
     limits = {t.id: t.value for t in all_of.thresholds.thresholds}
     goals = dict.fromkeys(_line(entry.goal) for entry in entries)
-    candidates = dict.fromkeys(_line(c) for entry in entries for c in entry.pattern_candidates)
+    found = dict.fromkeys(_line(c) for entry in entries for c in entry.pattern_candidates)
+    candidates = [f"- Pattern candidate: {candidate}" for candidate in found]
     return Prose(
         head=[
             f"# Review of {session}",
@@ -61,11 +66,7 @@ def prose(session: str, entries: Sequence[Entry], made: Sequence[Made], all_of: 
             list(_section(number, one, known.get(one[1].bottleneck), _on_device(limits, one[2])))
             for number, one in enumerate(made, 1)
         ],
-        tail=[
-            "## The session as a whole",
-            "",
-            *(f"- Pattern candidate: {candidate}" for candidate in candidates),
-        ],
+        tail=["## The session as a whole", *([""] if candidates else []), *candidates],
     )
 
 
@@ -82,6 +83,10 @@ def _section(
     yield ""
     where = f" on {_line(entry.machine)}" if entry.machine else ""
     yield f"- Decided {entry.at:%Y-%m-%d %H:%M} UTC{where}: {_line(entry.goal)}"
+    for step in entry.steps:
+        if step.name in _SEEN:
+            of = f" of {step.variant}" if step.variant else ""
+            yield f"- {_line(step.name)}{of}: {_line(step.found)}"
     yield f"- {_gave(decision)}"
     if decision.falsifier:
         yield f"- Falsifier {_line(decision.falsifier)}"
@@ -90,7 +95,7 @@ def _section(
         return
     yield f"- Offered for it, in this order: {', '.join(bottleneck.fixes)}"
     yield ""
-    yield "| it asks | measured in that entry |"
+    yield f"| it asks | measured of {entry.variant or 'it'} |"
     yield "|---|---|"
     leaves = [leaf for part in _conditions(bottleneck) for leaf in comparisons(part)]
     for leaf in dict.fromkeys(leaves):
