@@ -40,6 +40,13 @@ KINDS = (
     "kernels",
 )
 
+_PLURAL = {
+    "threshold": "thresholds",
+    "bottleneck": "bottlenecks",
+    "fix": "fixes",
+    "pattern": "patterns",
+}
+
 
 def check(root: Path | None = None) -> tuple[list[Problem], str]:
     """Validate the knowledge, and the kernels and sessions of this project and of the package.
@@ -97,12 +104,29 @@ def show(kind_or_id: str) -> list[dict[str, Any]] | dict[str, Any]:
     kinds = _listed(knowledge)
     if kind_or_id in kinds:
         return [{"id": n, "title": _title(r)} for n, r in kinds[kind_or_id].items()]
-    for entries in kinds.values():
+    for kind, entries in kinds.items():
         if kind_or_id in entries:
-            found = entries[kind_or_id].model_dump(mode="json", by_alias=True, exclude_none=True)
-            return {**found, **_lessons(knowledge.learned, entries[kind_or_id])}
+            record = entries[kind_or_id]
+            said = record.model_dump(mode="json", by_alias=True, exclude_none=True)
+            lessons = _lessons(knowledge.learned, record)
+            return {**said, **lessons, **_history(kind, kind_or_id, knowledge)}
     names = [name for entries in kinds.values() for name in entries]
     raise UnknownNameError("entry", kind_or_id, (*KINDS, *names), "kb show KIND")
+
+
+def _history(kind: str, name: str, knowledge: Knowledge) -> dict[str, Any]:
+    """Return what an entry was before the project and its reviews changed it, and who did."""
+    found: dict[str, Any] = {}
+    if kind == "thresholds" and name in knowledge.overridden:
+        found["shipped"] = knowledge.overridden[name]
+    changes = [c for c in knowledge.changed if (_PLURAL[c.kind], c.id) == (kind, name)]
+    if changes:
+        leave = {"kind", "id"}
+        found["reviewed"] = [
+            c.model_dump(mode="json", by_alias=True, exclude=leave, exclude_none=True)
+            for c in changes
+        ]
+    return found
 
 
 def here() -> Knowledge:
@@ -111,8 +135,13 @@ def here() -> Knowledge:
     Raises:
         KnowledgeError: A file is wrong.
     """
+    return load_knowledge(overlay=overlay())
+
+
+def overlay() -> Path | None:
+    """Return the project's own knowledge folder, None where it has none."""
     own = overlay_folder(str(project()))
-    return load_knowledge(overlay=Path(own) if own else None)
+    return Path(own) if own else None
 
 
 def _listed(knowledge: Knowledge) -> dict[str, dict[str, BaseModel]]:

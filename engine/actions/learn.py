@@ -55,7 +55,7 @@ def learn(*, forget: str | None = None, unforget: str | None = None, write: bool
         KnowledgeError: The knowledge is wrong, or the file is no record of what was learned.
     """
     own = overlay_folder(str(project()))
-    knowledge = load_knowledge(overlay=Path(own) if own else None, lessons=False)
+    knowledge = load_knowledge(overlay=Path(own) if own else None, instead={"learned.yaml": None})
     path = _file()
     before = _read(path)
     everything = read_sessions(project() / "sessions", knowledge)

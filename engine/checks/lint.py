@@ -5,23 +5,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 
+from engine.checks.cases import every_case_holds, every_leaf_has_a_case
 from engine.checks.learned import every_learned_share_follows
 from engine.checks.symptoms import (
     every_example_shows_its_symptom,
     no_look_alike_shows_its_symptom,
 )
-from engine.decide.conditions import compare
-from engine.decide.derive import complete
-from engine.decide.diagnose import verdict
 from engine.decide.estimators import ESTIMATORS
-from engine.decide.gates import walk
-from engine.decide.program import Program
 from engine.graph.build import Graph, build_graph, of_kind
 from engine.graph.flatten import flatten
 from engine.graph.structure import circles, unreachable
 from engine.model.bottleneck import Bottleneck
 from engine.model.condition import comparisons
 from engine.model.knowledge import Knowledge
+from engine.model.review import FixChange
 
 Complaint = tuple[str, str]
 """What is wrong: the id it concerns, and a sentence."""
@@ -36,7 +33,7 @@ def lint(knowledge: Knowledge) -> list[Complaint]:
     program = flatten(knowledge)
     return [
         *every_gate_can_be_reached(graph, knowledge),
-        *every_fix_cures_something(graph),
+        *every_fix_cures_something(graph, knowledge),
         *every_threshold_is_used(graph),
         *every_bottleneck_can_be_measured(knowledge),
         *every_estimator_gets_its_inputs(knowledge),
@@ -45,10 +42,10 @@ def lint(knowledge: Knowledge) -> list[Complaint]:
         *every_threshold_limits_its_own_metric(graph),
         *every_case_holds(knowledge, program),
         *every_case_set_has_both_sides(knowledge),
-        *every_walk_ends_where_it_should(knowledge, program),
+        *every_leaf_has_a_case(knowledge),
         *every_example_shows_its_symptom(knowledge, program),
         *no_look_alike_shows_its_symptom(knowledge, program),
-        *every_pattern_is_reached(graph),
+        *every_pattern_is_reached(graph, knowledge),
     ]
 
 
@@ -65,17 +62,20 @@ def every_gate_can_be_reached(graph: Graph, knowledge: Knowledge) -> Iterator[Co
             yield node, "cannot be reached from the root of its tree; remove it or lead to it"
 
 
-def every_fix_cures_something(graph: Graph) -> Iterator[Complaint]:
-    """Every fix is pointed to by a bottleneck."""
+def every_fix_cures_something(graph: Graph, knowledge: Knowledge) -> Iterator[Complaint]:
+    """Every fix is pointed to by a bottleneck, or was withdrawn by a review."""
+    changes = (change for review in knowledge.reviews for change in review.corrections)
+    withdrawn = {c.fix for c in changes if isinstance(c, FixChange) and c.move == "withdraw"}
     for node in of_kind(graph, "fix"):
-        if not graph.in_degree(node):
+        if not graph.in_degree(node) and node.partition(":")[2] not in withdrawn:
             yield node, "no bottleneck points to this fix; remove it or use it"
 
 
-def every_pattern_is_reached(graph: Graph) -> Iterator[Complaint]:
-    """Every pattern is pointed to by a symptom, a leaf, a gate of the workflow, or a pattern."""
+def every_pattern_is_reached(graph: Graph, knowledge: Knowledge) -> Iterator[Complaint]:
+    """Every pattern is pointed to by a symptom, leaf, gate or pattern, or is from a review."""
+    accepted = {change.id for change in knowledge.changed if change.kind == "pattern"}
     for node in of_kind(graph, "pattern"):
-        if not graph.in_degree(node):
+        if not graph.in_degree(node) and node.partition(":")[2] not in accepted:
             yield node, "nothing points to this pattern; remove it or lead to it"
 
 
@@ -132,29 +132,6 @@ def every_threshold_limits_its_own_metric(graph: Graph) -> Iterator[Complaint]:
             if wanted != leaf.metric:
                 where = node.partition(":")[2]
                 yield where, f"threshold {leaf.threshold} is for {wanted}, not for {leaf.metric}"
-
-
-def every_case_holds(knowledge: Knowledge, program: Program) -> Iterator[Complaint]:
-    """Every case gives the verdict that it says."""
-    rows = {r["id"]: r for found in program["bottlenecks"].values() for r in found}
-    for b in knowledge.bottlenecks:
-        for case in b.cases:
-            known = complete(program, case.metrics, None)
-            found = verdict(rows[b.id], compare(program["comparisons"], known).truth)
-            if found != case.verdict:
-                yield b.id, f"case {case.name!r} gives {found}, not {case.verdict}"
-
-
-def every_walk_ends_where_it_should(knowledge: Knowledge, program: Program) -> Iterator[Complaint]:
-    """Every case of a tree ends at the leaf that it says, and every leaf has a case."""
-    for tree in knowledge.trees:
-        for case in tree.cases:
-            known = complete(program, case.metrics, None)
-            found = walk(program["trees"][tree.id], compare(program["comparisons"], known))
-            if found.gate["id"] != case.leaf:
-                yield tree.id, f"case {dict(case.metrics)} ends at {found.gate['id']}"
-        for leaf in {leaf.id for leaf in tree.leaves} - {case.leaf for case in tree.cases}:
-            yield tree.id, f"no case ends at {leaf}"
 
 
 def every_case_set_has_both_sides(knowledge: Knowledge) -> Iterator[Complaint]:

@@ -122,6 +122,12 @@ def missing(condition: Condition, facts: Facts) -> list[str]:
     return list(found)
 
 
-def said(reason: Mapping[str, Any]) -> str:
-    """Return one comparison as text: ``speedup 0.3 < 0.5``."""
-    return f"{reason['metric']} {reason['value']:.4g} {reason['op']} {reason['limit']:.4g}"
+def said(reason: Mapping[str, Any], notes: Mapping[str, str] | None = None) -> str:
+    """Return one comparison as text: ``speedup 0.3 < 0.5``.
+
+    Args:
+        reason: The comparison.
+        notes: Of the program: what is to be said of a limit that is not as it was shipped.
+    """
+    note = notes.get(reason["source"], "") if notes else ""
+    return f"{reason['metric']} {reason['value']:.4g} {reason['op']} {reason['limit']:.4g}{note}"

@@ -161,7 +161,7 @@ def _lesson(
 
 
 def _withheld(bottleneck: str, guard: GuardRow, facts: Facts) -> Suppressed:
-    grounds = ", ".join(said(r) for r in reasons(guard["when"], facts))
+    grounds = ", ".join(said(r, facts.table["notes"]) for r in reasons(guard["when"], facts))
     because = f"{grounds}: {guard['because']}"
     return {"bottleneck": bottleneck, "guard": guard["id"], "because": because}
 
@@ -174,7 +174,8 @@ def _ruled_out(row: BottleneckRow, facts: Facts) -> list[RuledOut]:
     out: list[RuledOut] = []
     for other in row["unless"]:
         if holds(other["when"], facts.truth) is False:
-            grounds = ", ".join(said(r) for r in reasons(other["when"], facts, wanted=False))
+            reasons_not = reasons(other["when"], facts, wanted=False)
+            grounds = ", ".join(said(r, facts.table["notes"]) for r in reasons_not)
             out.append({"bottleneck": other["bottleneck"], "because": grounds})
     return out
 

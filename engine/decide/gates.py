@@ -36,7 +36,8 @@ def walk(tree: TreeRow, facts: Facts) -> Walk:
         branch = "unknown" if verdict is None else "then" if verdict else "otherwise"
         path.append((node, branch))
         if verdict is not None:
-            grounds = [said(r) for r in reasons(question["when"], facts, verdict)]
+            found = reasons(question["when"], facts, verdict)
+            grounds = [said(reason, facts.table["notes"]) for reason in found]
             spoken = ", ".join(grounds) or spoken
         node = question["then"] if verdict else question["otherwise"] if verdict is False else ""
         node = node or question["unknown"]

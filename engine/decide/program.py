@@ -26,6 +26,8 @@ class LeafTable(TypedDict):
     touches: dict[str, list[int]]
     """For each quantity the leaves that it has a part in."""
     sources: list[str]
+    notes: dict[str, str]
+    """For a source that names a limit which is not as it was shipped, whose it is."""
 
 
 class MetricRow(TypedDict):

@@ -7,6 +7,7 @@ from typing import Any as Json
 
 from engine.decide.next_metric import sides
 from engine.decide.program import Condition, HintRow, LeafTable
+from engine.graph.provenance import notes_of, reviewed_conditions
 from engine.model import condition as cond
 from engine.model.knowledge import Knowledge
 
@@ -18,7 +19,8 @@ class Comparisons:
         self, knowledge: Knowledge, bases: dict[str, list[str]], collectors: dict[str, int]
     ) -> None:
         self._thresholds = {t.id: t for t in knowledge.thresholds.thresholds}
-        self._overridden = knowledge.overridden
+        self._notes = notes_of(knowledge)
+        self._reviewed = reviewed_conditions(knowledge)
         self._bases = bases
         self._collectors = collectors
         self._seen: dict[tuple[Json, ...], int] = {}
@@ -30,10 +32,12 @@ class Comparisons:
             "collected_by": [],
             "touches": {},
             "sources": [],
+            "notes": {},
         }
 
     def flat(self, condition: cond.Condition, source: str) -> Condition:
         """Return a condition as numbers of leaves and lists of them."""
+        source = self._reviewed.get(id(condition), source)
         match condition:
             case cond.All(all=parts):
                 return ["all", *(self.flat(part, source) for part in parts)]
@@ -46,9 +50,10 @@ class Comparisons:
             threshold = self._thresholds[condition.threshold]
             limit = f"limit.{threshold.id}" if threshold.by_device else threshold.value
             named = ", ".join(threshold.sources)
-            changed = self._overridden.get(threshold.id)
-            note = "" if changed is None else f", the project's own, shipped {changed:g}"
+            note = self._notes.get(threshold.id, "")
             source = f"threshold {threshold.id} ({threshold.evidence}{note}): {named}"
+            if note:
+                self.table["notes"][source] = f" ({note.removeprefix(', ')})"
         key = (condition.metric, condition.op, limit, self._source(source))
         return self._seen[key] if key in self._seen else self._add(key)
 

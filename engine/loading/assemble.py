@@ -1,4 +1,7 @@
-"""Files that loaded → one knowledge base; what a project adds stands behind what is shipped."""
+"""Files that loaded → one knowledge base; what a project adds stands behind what is shipped.
+
+What reviews change comes last; see ``engine.loading.reviews``.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from engine.model.knowledge import Knowledge
 from engine.model.learned import Learned, LearnedFix
 from engine.model.metric import MetricCatalogue
 from engine.model.pattern import Pattern
+from engine.model.review import AcceptedReview
 from engine.model.symptom import SymptomFamily
 from engine.model.threshold import Bibliography, Calibration, Threshold, ThresholdCatalogue
 from engine.model.tree import Tree
@@ -38,6 +42,7 @@ FOLDERS: dict[str, type[BaseModel]] = {
     "trees": Tree,
     "symptoms": SymptomFamily,
     "patterns": Pattern,
+    "reviews": AcceptedReview,
 }
 OPTIONAL = frozenset({"learned.yaml"})
 """Single files that a knowledge folder may do without."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 
 from engine.errors import KnowledgeError, Problem, did_you_mean
@@ -11,12 +11,15 @@ from engine.loading.digest import digest, files_of
 from engine.loading.located import at, read
 from engine.loading.paths import shipped
 from engine.loading.references import LoadedFile, complaints
+from engine.loading.reviews import with_reviews
 from engine.model.device import DeviceCatalogue
 from engine.model.knowledge import Knowledge
 
 
 def load_knowledge(
-    root: Path | None = None, overlay: Path | None = None, *, lessons: bool = True
+    root: Path | None = None,
+    overlay: Path | None = None,
+    instead: Mapping[str, LoadedFile | None] | None = None,
 ) -> Knowledge:
     """Load a knowledge folder, and a project's own on top of it.
 
@@ -24,32 +27,35 @@ def load_knowledge(
         root: The folder; the shipped one by default.
         overlay: A project's folder of the same layout, in which no file is required. It adds
             entries and overrides thresholds.
-        lessons: Whether to read what was learned; learning itself must not depend on it.
+        instead: By path below its folder, what takes the place of a file, or is added to the
+            files; None as if it were not there. Nothing is written.
 
     Raises:
         KnowledgeError: At least one file is wrong or refers to something that does not exist.
             Carries every complaint of every file.
     """
     folder = root or Path(shipped("knowledge"))
-    skipped = "" if lessons else "learned.yaml"
-    files, problems = _read_all(folder, skipped)
+    instead = instead or {}
+    files, problems = _read_all(folder, instead)
     problems += _missing(folder, files)
     if overlay is not None:
-        own, wrong = _read_all(overlay, skipped)
+        own, wrong = _read_all(overlay, instead)
         files += [file._replace(own=True) for file in own]
         problems += wrong
+    files += [file for file in instead.values() if file is not None]
     if not problems:  # a file that did not load would make every reference to it dangle
         problems = complaints(files)
     if problems:
         raise KnowledgeError(problems)
-    return assemble(files, digest(str(folder), str(overlay) if overlay else None), overlay)
+    sha256 = digest(str(folder), str(overlay) if overlay else None)
+    return with_reviews(assemble(files, sha256, overlay), files)
 
 
-def _read_all(folder: Path, skipped: str) -> tuple[list[LoadedFile], list[Problem]]:
+def _read_all(folder: Path, passed: Container[str]) -> tuple[list[LoadedFile], list[Problem]]:
     files: list[LoadedFile] = []
     problems = list(_misspelt(folder))
     for relative in files_of(str(folder)):
-        if relative == skipped:
+        if relative in passed:
             continue
         path = folder / relative
         top = relative.partition("/")[0]

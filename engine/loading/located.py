@@ -78,6 +78,7 @@ def parsed(
             loc: yaml.Mark("", 0, mark.line + above, mark.column, None, 0)
             for loc, mark in marks.items()
         }
+        marks.setdefault((), yaml.Mark("", 0, above, 0, None, 0))
     return record, marks, problems
 
 
@@ -163,13 +164,28 @@ def _complaint(shown: str, item: Any, marks: Marks) -> Problem:
         where = (*where, part) if (*where, part) in marks else where
     text = str(item["msg"]).removeprefix("Value error, ")
     if item["type"] == "extra_forbidden":
-        siblings = {str(key[-1]) for key in marks if key[:-1] == where[:-1]}
+        siblings = {str(key[-1]) for key in marks if key and key[:-1] == where[:-1]}
         text = f"unknown key{_near_key(str(item['loc'][-1]), siblings)}"
     elif item["type"] == "missing":
         text = f"required key {item['loc'][-1]!r} is missing"
+    elif item["type"] == "union_tag_not_found":
+        text = f"required key {item['ctx']['discriminator']} is missing"
     elif item["type"] == "string_pattern_mismatch":
         text = f"{item['input']!r} does not fit {item['ctx']['pattern']}"
+    elif item["type"] in ("union_tag_invalid", "literal_error"):
+        where, text = _chosen(item, where, marks)
     return _problem(shown, marks.get(where, _TOP), where, text)
+
+
+def _chosen(item: Any, where: Loc, marks: Marks) -> tuple[Loc, str]:
+    """Say which words may stand where another one does."""
+    said, key = item["input"], str(item["ctx"].get("discriminator", "")).strip("'")
+    if key:
+        said = item["ctx"]["tag"]
+        where = (*where, key) if (*where, key) in marks else where
+    offered = str(item["ctx"]["expected_tags" if key else "expected"])
+    near = did_you_mean(str(said), re.findall(r"'([^']*)'", offered))
+    return where, f"{said!r} is not one of {offered}{near}"
 
 
 def _near_key(word: str, siblings: set[str]) -> str:

@@ -19,6 +19,7 @@ KNOWLEDGE = (
     "patterns",
     "symptoms",
     "trees",
+    "reviews",
 )
 """What a knowledge folder may hold at its top."""
 

@@ -15,6 +15,7 @@ from engine.model.device import DeviceCatalogue
 from engine.model.fix import FixFamily
 from engine.model.metric import MetricCatalogue
 from engine.model.pattern import Pattern
+from engine.model.review import AcceptedReview, PatternChange
 from engine.model.symptom import SymptomFamily
 from engine.model.threshold import Bibliography, Threshold, ThresholdCatalogue
 from engine.model.tree import Tree
@@ -97,6 +98,8 @@ def _names(files: list[LoadedFile]) -> dict[str, set[str]]:
                 add("pattern", (record.id,))
             case Tree() as record:
                 add("tree", (record.id,))
+            case AcceptedReview() as record:
+                add("pattern", (c.id for c in record.corrections if isinstance(c, PatternChange)))
             case _:
                 pass
     return names
@@ -171,6 +174,11 @@ _KINDS: dict[str, dict[str, str]] = {
         "metrics": "metric",
     },
     "Guard": {"bottlenecks": "bottleneck", "except_": "bottleneck", "fixes": "fix"},
+    "ThresholdChange": {"threshold": "threshold", "device": "device"},
+    "ConditionChange": {"bottleneck": "bottleneck"},
+    "FixChange": {"bottleneck": "bottleneck", "fix": "fix"},
+    "WhenNotChange": {"fix": "fix"},
+    "PatternChange": {"refines": "pattern", "bottlenecks": "bottleneck"},
 }
 """Which fields of which record hold names of what."""
 
@@ -178,9 +186,9 @@ _KINDS: dict[str, dict[str, str]] = {
 def _misnamed(files: list[LoadedFile]) -> Iterator[Problem]:
     for file in files:
         stem = Path(file.path).stem
-        name = getattr(file.record, "id", getattr(file.record, "family", stem))
+        key = next((k for k in ("id", "family", "session") if hasattr(file.record, k)), "")
+        name = getattr(file.record, key) if key else stem
         if name != stem:
-            key = "id" if hasattr(file.record, "id") else "family"
             text = f"{name!r} must equal the file's name, {stem!r}"
             yield at(file.shown, file.marks, (key,), text)
         if isinstance(file.record, Bottleneck):
@@ -227,6 +235,10 @@ def _entries(file: LoadedFile) -> Iterator[tuple[str, Loc, BaseModel]]:
     for kind, model in (("bottleneck", Bottleneck), ("tree", Tree), ("pattern", Pattern)):
         if isinstance(file.record, model):
             yield kind, ("id",), file.record
+    if isinstance(file.record, AcceptedReview):
+        for position, change in enumerate(file.record.corrections):
+            if isinstance(change, PatternChange):
+                yield "pattern", ("corrections", position, "id"), change
 
 
 _LISTS = (

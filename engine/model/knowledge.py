@@ -11,6 +11,7 @@ from engine.model.fix import FixFamily
 from engine.model.learned import Learned
 from engine.model.metric import MetricCatalogue
 from engine.model.pattern import Pattern
+from engine.model.review import AcceptedReview, Changed
 from engine.model.symptom import SymptomFamily
 from engine.model.threshold import Bibliography, Calibration, ThresholdCatalogue
 from engine.model.tree import Tree
@@ -42,3 +43,7 @@ class Knowledge(Record):
     """Ids of the bottlenecks and guards that the project added."""
     overridden: dict[str, float] = Field(default_factory=dict)
     """For each threshold that the project overrides the value that was shipped."""
+    reviews: tuple[AcceptedReview, ...] = ()
+    """Those whose corrections are part of it, in the order in which they came in."""
+    changed: tuple[Changed, ...] = ()
+    """Every correction of theirs, in the same order."""

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 
 from engine.model.base import Name, Record, Slug, Target
 from engine.model.measurement import Verdict
+from engine.model.review import Review
 
 SessionId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=80)]
 """Names the file: a date and the kernel, so that ids sort by day."""
@@ -102,6 +103,8 @@ class Entry(Record):
     went_right: tuple[str, ...] = ()
     pattern_candidates: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
+    reviews: tuple[Review, ...] = ()
+    """What an expert said of the session's decisions; its ``by`` is ``review``."""
     cost_usd: float | None = Field(default=None, ge=0)
     minutes: float | None = Field(default=None, ge=0)
     """How long it took, where the steps do not say."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,8 +58,8 @@ def append_whole(path: Path, text: Appended) -> None:
     """
     while True:
         try:
-            if _added(path, text):
-                return
+            _add(path, text)
+            return
         except FileNotFoundError:
             try:
                 write_new(path, text.first)
@@ -85,13 +85,28 @@ def read_whole(path: Path, torn_at: TornAt) -> bytes:
     return body[: torn_at(body)]
 
 
-def _added(path: Path, text: Appended) -> bool:
-    """Append, unless an editor has put another file in the place of the one that was locked."""
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if not os.path.samestat(os.fstat(descriptor), path.stat()):
-            return False
+@contextmanager
+def locked(path: Path) -> Iterator[int]:
+    """Yield a descriptor that appends to a file, while nobody else writes to it.
+
+    An editor may put another file in the place of the one that was waited for: then it is that.
+
+    Raises:
+        OSError: It is not there, or cannot be opened.
+    """
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _add(path: Path, text: Appended) -> None:
+    with locked(path) as descriptor:
         _cut(descriptor, text)
         before = os.fstat(descriptor).st_size
         try:
@@ -100,9 +115,6 @@ def _added(path: Path, text: Appended) -> bool:
         except OSError:
             os.ftruncate(descriptor, before)  # a full disk: leave no half of it
             raise
-        return True
-    finally:
-        os.close(descriptor)
 
 
 def _cut(descriptor: int, text: Appended) -> None:

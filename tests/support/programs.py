@@ -47,6 +47,7 @@ def written(condition, known):
     A leaf is ``("metric", op, limit)``; ``["all", …]``, ``["any", …]`` and ``["not", c]`` combine.
     """
     table = {"rows": [], "by_metric": {}, "needs": [], "touches": {}, "sources": ["test"]}
+    table["notes"] = {}
 
     def flat(part):
         if isinstance(part, list):
