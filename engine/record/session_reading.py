@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from engine.errors import Problem, SessionError
@@ -48,7 +49,7 @@ def parsed(text: str, shown_as: str, name: str | None = None) -> Session:
         problems += wrong
         if entry is not None:
             entries.append(entry)
-    problems += _crowded(blocks, shown_as)
+    problems += [*_crowded(blocks, shown_as), *_bare(lines, ends, blocks, shown_as)]
     if problems or session is None:
         raise refusal(problems)
     return session.model_copy(update={"entries": tuple(entries)})
@@ -104,9 +105,12 @@ def _blocks(lines: list[str], start: int) -> Iterator[_Block]:
     A written entry is read apart from what stands above it, where somebody may have forgotten to
     close a block.
     """
-    starts = [start, *(n for n in range(start, len(lines)) if lines[n].rstrip() == BEGIN)]
-    for first, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for first, end in pairwise([start, *_begins(lines, start), len(lines)]):
         yield from _fences(lines[first:end], first)
+
+
+def _begins(lines: list[str], start: int) -> list[int]:
+    return [n for n in range(start, len(lines)) if lines[n].rstrip() == BEGIN]
 
 
 def _fences(lines: list[str], above: int) -> Iterator[_Block]:
@@ -157,6 +161,14 @@ def _crowded(blocks: list[_Block], shown: str) -> Iterator[Problem]:
             seen.add(block.section)
             continue
         yield Problem(shown, block.opened + 1, 1, "entry", said)
+
+
+def _bare(lines: list[str], start: int, blocks: list[_Block], shown: str) -> Iterator[Problem]:
+    """Complain about written entries that have no block any more."""
+    for mark, end in pairwise([*_begins(lines, start), len(lines)]):
+        if not any(mark < block.opened < end for block in blocks):
+            said = "this entry has no block of YAML; write ```yaml above its record"
+            yield Problem(shown, mark + 1, 1, "entry", said)
 
 
 def _timeless(record: Record, marks: Marks, shown: str) -> Iterator[Problem]:

@@ -23,6 +23,7 @@ END = "<!-- end of entry -->"
 
 _FIRST = f"\n{BEGIN}\n".encode()
 _LAST = f"\n{END}".encode()
+_WRITTEN = re.compile(rb"$|## |\||- |`{3,}yaml$| |[a-z_]+:( |$)")
 _OPENED = re.compile(rb"^(`{3,})yaml$", re.MULTILINE)
 _NEARLY_A_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+|\s*%)")
 _UNICODE_BREAKS = "\x85\u2028\u2029"
@@ -70,15 +71,16 @@ def entry_text(entry: Entry) -> str:
 def torn_at(body: bytes) -> int:
     """Return where the tail of a file begins that a writer could not finish; else its length.
 
-    It begins with a written entry's first line, and neither the record in it nor the entry is
-    closed. What a person wrote below the last entry is no such tail, and neither is an entry that
-    lost one of its two ends by hand.
+    It begins with a written entry's first line, neither the record in it nor the entry is closed,
+    and every line of it but the last is one that a writer writes. So what a person wrote at the end
+    is no such tail, and neither is an entry that lost one of its two ends by hand.
     """
     start = body.rfind(_FIRST)
     if start >= 0:
         tail = body[start:]
         fence = _OPENED.search(tail)
-        if _LAST not in tail and not (fence and _closed(tail[fence.end() :], fence[1])):
+        closed = _LAST in tail or (fence and _closed(tail[fence.end() :], fence[1]))
+        if not closed and all(map(_WRITTEN.match, tail[len(_FIRST) :].split(b"\n")[:-1])):
             return start
     for size in range(len(_FIRST) - 1, len("\n<!--"), -1):
         if body.endswith(_FIRST[:size]):

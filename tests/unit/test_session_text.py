@@ -239,6 +239,27 @@ def test_an_entry_that_lost_one_end_by_hand_is_never_cut_off(lost):
     assert (torn_at(body.encode()) < len(body)) == (lost == "```\n" + END)
 
 
+WRITTEN = entry_text(Entry(session="x", at=AT, goal="kept"))
+
+
+def test_prose_below_a_torn_entry_is_kept_and_the_entry_said():
+    body = GOOD + WRITTEN.partition("goal: ")[0] + "\nWhat happened here?\n\nI wonder.\n"
+    line = GOOD.count("\n") + WRITTEN.partition("```yaml")[0].count("\n") + 1
+    assert torn_at(body.encode()) == len(body)
+
+    with pytest.raises(SessionError, match=rf"x\.md:{line}:1: entry: this block .* never closed"):
+        parsed(body, "x.md")
+
+
+def test_a_written_entry_that_lost_the_head_of_its_block_is_said():
+    body = GOOD + WRITTEN.replace("```yaml\n", "")
+
+    with pytest.raises(
+        SessionError, match=rf"x\.md:{GOOD.count(chr(10)) + 2}:1: entry: this entry"
+    ):
+        parsed(body, "x.md")
+
+
 def test_prose_below_the_last_entry_is_no_torn_tail():
     body = (dumped(PLANNED) + entry_text(Entry(session="x", at=AT, goal="g"))).encode()
     body += b"\n## my own heading\n\nand no end of line, < <!-- or ```"
