@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -148,6 +148,12 @@ def export(form: Format, path: Path) -> Exchanged:
         total = store.count()
         _write(path, exported(store, form, left_out))
     return Exchanged(total - left_out.total(), 0, left_out)
+
+
+def export_pieces(form: Format, left_out: Counter[str]) -> Iterator[str]:
+    """Yield the text of an export. See ``engine.record.measurements.exchange.exported``."""
+    with open_store(project()) as store:
+        yield from exported(store, form, left_out)
 
 
 def import_file(path: Path, given: Mapping[str, str]) -> Exchanged:

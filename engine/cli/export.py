@@ -2,19 +2,29 @@
 
 kb export measurements.jsonl
 kb export --format t4 results.json
+kb export | gzip > measurements.jsonl.gz
 """
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, Namespace
+from collections import Counter
 from pathlib import Path
 
 from engine.cli.options import json_argument
+from engine.errors import BadValueError
 
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="is replaced where it exists")
+    parser.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="is replaced where it exists; default: the standard output",
+    )
     parser.add_argument(
         "--format",
         choices=("jsonl", "t4", "flashinfer"),
@@ -30,10 +40,30 @@ def run(options: Namespace) -> int:
     from engine.cli.output import print_json, print_lines
     from engine.render.history import exchanged_lines
 
+    if options.file is None:
+        return _printed(options)
     done = export(options.format, options.file)
     if options.json:
         print_json({"total": done.total, "left_out": done.left_out})
     else:
         what = f"{done.total} measurements in {options.file}"
         print_lines(exchanged_lines(what, done.left_out))
+    return 0
+
+
+def _printed(options: Namespace) -> int:
+    """Print the export itself; what could not be carried over goes to the standard error.
+
+    Raises:
+        BadValueError: --json asks for something else than the export.
+    """
+    from engine.actions.measurements import export_pieces
+    from engine.cli.output import print_lines
+
+    if options.json:
+        raise BadValueError("--json says how much was exported; name a FILE for the export itself")
+    left_out: Counter[str] = Counter()
+    print_lines(piece.removesuffix("\n") for piece in export_pieces(options.format, left_out))
+    for why, count in sorted(left_out.items()):
+        sys.stderr.write(f"kb: left out {count}: {why}\n")
     return 0

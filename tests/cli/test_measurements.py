@@ -120,3 +120,19 @@ def test_what_was_exported_is_imported_once(project, tmp_path, monkeypatch, caps
     assert main(["import", str(tmp_path / "all.jsonl")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.rpartition(", ")[2] for line in lines[1:]] == ["3 of them new", "0 of them new"]
+
+
+def test_an_export_without_a_file_is_printed_and_the_rest_said_aside(project, capsys):
+    record(project, timed(), built())
+
+    assert main(["export", "--format", "flashinfer"]) == 0
+    found = capsys.readouterr()
+    assert json.loads(found.out)["solution"] == "naive"
+    assert found.err == "kb: left out 1: a build does not fit\n"
+
+
+def test_an_export_that_cannot_be_written_leaves_what_was_there(project, capsys):
+    record(project, timed())
+
+    assert main(["export", str(project / "nowhere" / "all.jsonl")]) == 2
+    assert "cannot write" in capsys.readouterr().err

@@ -100,7 +100,7 @@ def project():
         yield Path(folder)
 
 
-CURE = "run in a project that you may write to, or name a database in KB_DATABASE"
+CURE = "run in a project that you may write to, or name another database in KB_DATABASE"
 
 
 def test_a_project_that_cannot_be_written_is_said(project):
@@ -129,7 +129,10 @@ def test_a_database_that_another_process_holds_is_said(tmp_path, monkeypatch):
     with open_store(tmp_path) as store:
         other = sqlite3.connect(tmp_path / ".kb/measurements.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(DatabaseError, match=r"locked; .* try again when it has ended"):
+        with pytest.raises(
+            DatabaseError,
+            match=r"locked; nothing of this was recorded: .* try again when it has ended",
+        ):
             store.add([timed()])
         other.execute("ROLLBACK")
         other.close()

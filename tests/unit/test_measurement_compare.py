@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.measure.statistics import paired_speedup
+from engine.measure.verdicts import CROWDED
 from engine.model.history import Subject
 from engine.record.measurements.compare import compare
 from engine.record.measurements.identity import identified
@@ -73,6 +74,10 @@ def test_a_pair_that_was_timed_in_turn_needs_no_third():
         ({"timing": "graph"}, "timed in different ways: eager and graph"),
         ({"torch": "2.8"}, "different releases of torch: 2.9 and 2.8"),
         ({"verdict": "incorrect", "candidate_us": None}, "is incorrect"),
+        (
+            {"verdict": "inconclusive", "warnings": (f"{CROWDED} in 9 of 9 pairs",)},
+            "is no fair sample: threads waited for cores",
+        ),
     ],
 )
 def test_without_common_ground_there_is_no_ratio_but_a_command(other, why):

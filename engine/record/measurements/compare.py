@@ -9,6 +9,7 @@ from functools import cache, lru_cache
 from math import exp, log
 from typing import NamedTuple
 
+from engine.measure.verdicts import CROWDED, HOT, SHARED
 from engine.model.comparison import Comparison
 from engine.model.history import Measurement
 
@@ -16,6 +17,7 @@ _RESAMPLES = 2000
 _LOW, _HIGH = int(0.025 * _RESAMPLES), int(0.975 * _RESAMPLES) - 1
 _FEWEST = 5
 _VALID = ("faster", "slower", "inconclusive")
+_DISTURBED = (CROWDED, SHARED, HOT)
 _VARIANT = "variant "
 """How a bench names a baseline that is another variant."""
 
@@ -43,6 +45,9 @@ def _untimed(one: Measurement) -> str | None:
         return f"{one.id[:8]} is a {one.kind}, which times nothing"
     if one.verdict not in _VALID or one.candidate_us is None:
         return f"{one.id[:8]} is {one.verdict or 'not judged'}"
+    disturbed = [warning for warning in one.warnings if warning.startswith(_DISTURBED)]
+    if disturbed and one.verdict == "inconclusive":
+        return f"{one.id[:8]} is no fair sample: {disturbed[0]}"
     return None
 
 

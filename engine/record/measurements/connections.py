@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,15 +20,30 @@ _WAIT_S = 60.0
 _CACHE_KIB = 256 * 1024  # the indexes of a million; a small database takes what it is large
 _LOG_PAGES = 8000
 _WRITES = "kb_writes"
-_ON_DISK = ("disk is full", "disk i/o", "no space left", "could not extend", "file too large")
-_FORBIDDEN = ("readonly", "read-only", "unable to open", "permission denied", "attempt to write")
-_GONE = (
-    "connection refused", "connection failed", "connection is bad", "connection is lost",
-    "server closed", "consuming input failed", "terminating connection", "could not translate",
-    "resolve host", "timeout expired", "no such file", "starting up", "shutting down",
-    "connection is closed", "not accepting",
-)  # fmt: skip
-_STRANGE = ("not a database", "malformed", "no such table", "does not exist")
+_LOST = "nothing of this was recorded"
+_ELSEWHERE = "name another database in KB_DATABASE"
+_CURES = (
+    (r"locked|busy", f"{_LOST}: another process writes for long; try again when it has ended"),
+    (
+        r"disk is full|disk i/o|no space left|could not extend|file too large",
+        f"{_LOST}; free some space and run it again",
+    ),
+    (
+        r"not a database|malformed|no such table|does not exist",
+        f"it is no database of measurements; move it away, or {_ELSEWHERE}",
+    ),
+    (
+        r"read-?only|unable to open|permission denied",
+        f"run in a project that you may write to, or {_ELSEWHERE}",
+    ),
+    (
+        r"connection (refused|failed|is|timeout)|server closed|consuming input|terminating"
+        r"|translate host|resolve host|timeout expired|no such file|starting up|shutting down"
+        r"|not accepting",
+        f"{_LOST}; start the server, or correct KB_DATABASE",
+    ),
+)
+"""By what a database says, the first that matches."""
 
 
 def located(project: Path, url: str | None) -> URL:
@@ -69,7 +85,7 @@ def connected(url: URL) -> Engine:
     except OSError as error:
         raise DatabaseError(
             f"cannot make {folder}: {error.strerror}; run in a project that you may write to, or "
-            f"name a database in KB_DATABASE"
+            f"{_ELSEWHERE}"
         ) from error
     engine = create_engine(url, connect_args={"timeout": _WAIT_S})
     event.listen(engine, "connect", _prepare)
@@ -140,18 +156,8 @@ def explained(url: URL) -> Iterator[None]:
 def _explanation(url: URL, error: SQLAlchemyError) -> str:
     origin: Any = getattr(error, "orig", None) or error
     said = (str(origin).strip().splitlines() or [type(origin).__name__])[0]
-    name = shown(url)
-    for marks, cure in (
-        (("locked", "busy"), "another process writes to it for long; try again when it has ended"),
-        (_ON_DISK, "nothing of this was recorded; free some space and run it again"),
-        (_STRANGE, "it is no database of measurements; move it away, or name another in "
-                   "KB_DATABASE"),
-        (_FORBIDDEN, "run in a project that you may write to, or name a database in KB_DATABASE"),
-        (_GONE, "nothing of this was recorded; start the server, or correct KB_DATABASE"),
-    ):  # fmt: skip
-        if any(mark in said.lower() for mark in marks):
-            return f"{name}: {said}; {cure}"
-    return f"{name}: {said}; nothing of this was recorded; see that the database is in order"
+    cures = (cure for pattern, cure in _CURES if re.search(pattern, said, re.IGNORECASE))
+    return f"{shown(url)}: {said}; {next(cures, f'{_LOST}; see that the database is in order')}"
 
 
 def shown(url: URL) -> str:
