@@ -172,20 +172,24 @@ def _complaint(shown: str, item: Any, marks: Marks) -> Problem:
         text = f"required key {item['ctx']['discriminator']} is missing"
     elif item["type"] == "string_pattern_mismatch":
         text = f"{item['input']!r} does not fit {item['ctx']['pattern']}"
-    elif item["type"] in ("union_tag_invalid", "literal_error"):
-        where, text = _chosen(item, where, marks)
+    elif item["type"] == "literal_error":
+        offered = re.findall(r"'([^']*)'", item["ctx"]["expected"])
+        text += did_you_mean(str(item["input"]), offered)
+    elif item["type"] == "union_tag_invalid":
+        where, text = _chosen(item["ctx"], where, marks)
     return _problem(shown, marks.get(where, _TOP), where, text)
 
 
-def _chosen(item: Any, where: Loc, marks: Marks) -> tuple[Loc, str]:
-    """Say which words may stand where another one does."""
-    said, key = item["input"], str(item["ctx"].get("discriminator", "")).strip("'")
-    if key:
-        said = item["ctx"]["tag"]
-        where = (*where, key) if (*where, key) in marks else where
-    offered = str(item["ctx"]["expected_tags" if key else "expected"])
-    near = did_you_mean(str(said), re.findall(r"'([^']*)'", offered))
-    return where, f"{said!r} is not one of {offered}{near}"
+def _chosen(context: Any, where: Loc, marks: Marks) -> tuple[Loc, str]:
+    """Say which kinds of record there are where one names another kind."""
+    key, said, offered = (
+        context["discriminator"].strip("'"),
+        context["tag"],
+        context["expected_tags"],
+    )
+    near = did_you_mean(said, re.findall(r"'([^']*)'", offered))
+    where = (*where, key) if (*where, key) in marks else where
+    return where, f"unknown {key} {said!r}{near or f'; there are {offered}'}"
 
 
 def _near_key(word: str, siblings: set[str]) -> str:
