@@ -80,7 +80,7 @@ def environment_of(machine: Machine) -> dict[str, str]:
     found = {
         "compiler": machine.compiler_version,
         "torch": machine.torch,
-        "system": platform.release(),
+        "os": platform.platform(),
     }
     seen = driver() if machine.target == "cuda" else None
     return {**found, "driver": seen.version} if seen else found

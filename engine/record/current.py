@@ -33,10 +33,10 @@ def current_for(kernel: str | None, project: Path) -> SessionId | None:
         SessionError: Its front matter has a mistake in it.
     """
     name = current(project)
-    if name is None or kernel is None:
-        return name
+    if name is None:
+        return None
     about = header(name, project / "sessions").kernel
-    return name if about in (None, kernel) else None
+    return name if kernel is None or about in (None, kernel) else None
 
 
 def begin(project: Path, session: SessionId) -> None:

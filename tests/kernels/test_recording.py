@@ -32,7 +32,7 @@ def test_a_bench_is_kept_with_all_that_it_depends_on(project, kernel):
     )
     assert set(made.subject.sources) == {"candidate.cpp", "reference.py"}
     assert made.subject.inputs == {"rows": 64, "cols": 256}
-    assert {"compiler", "torch", "system"} <= set(made.subject.environment)
+    assert {"compiler", "torch", "os"} <= set(made.subject.environment)
     assert len(made.samples) == timed.pair_count
 
 

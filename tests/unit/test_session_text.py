@@ -188,7 +188,10 @@ def test_windows_line_ends_change_nothing():
         (("goal: faster", "entries: []"), "x.md:4:1: entries: entries follows from where"),
         (("---\nsession", "session"), "x.md:1:1: file: begins with no front matter"),
         (("goal: faster\n---", "goal: faster"), "x.md:1:1: file: the front matter has no end"),
-        (("  status: ok", "  status: fine"), "x.md:18:3: steps.0.status: Input should be 'ok'"),
+        (
+            ("  status: ok", "  status: fine"),
+            "x.md:18:3: steps.0.status: Input should be 'ok'",
+        ),
         (("  found: it", "  fuond: it"), "x.md:19:3: steps.0.fuond: unknown key (did you mean"),
         (("seconds: 1.5", "seconds: 1e-3"), "x.md:20:12: steps.0.seconds: YAML reads 1e-3 as text"),
         (("14:20:00Z", "14:20:00"), "x.md:14:1: at: has no time zone"),
