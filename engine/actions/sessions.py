@@ -66,10 +66,12 @@ def new_session(
     if plan:
         from engine.actions.knowledge import here  # reads all the knowledge: only for a plan
         from engine.actions.plan import gate_questions, planned
+        from engine.record.phases import expected
 
-        workflow = here().workflow
-        gates = gate_questions(workflow)
-        session = session.model_copy(update={"phases": planned(workflow, plan)})
+        knowledge = here()
+        gates = gate_questions(knowledge.workflow)
+        phases = planned(knowledge.workflow, plan, expected(knowledge.learned))
+        session = session.model_copy(update={"phases": phases})
     place = project()
     before = current(place)
     path = files.create(session, place / "sessions", gates)

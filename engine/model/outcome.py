@@ -26,6 +26,17 @@ class Reached(Record):
     """A check found the same code right."""
 
 
+class PhaseTime(Record):
+    """What a phase of the plan was predicted to take, and what it took."""
+
+    phase: Slug
+    predicted_min: tuple[float, float, float]
+    """Low, point, high; 80 %."""
+    minutes: float | None
+    """None when nothing of it was logged."""
+    inside: bool | None
+
+
 class Outcomes(Record):
     """How a session went. None means that the record does not say; it is never a zero."""
 
@@ -69,6 +80,8 @@ class Outcomes(Record):
     """Decisions with both."""
     falsifiers_held: int = 0
     falsifiers_failed: int = 0
+    phases: tuple[PhaseTime, ...] = ()
+    """Those of the plan for which earlier sessions let expect a time."""
     claims: int = 0
     false_claims: int = 0
     """What the session said of itself, and what of it did not hold up."""

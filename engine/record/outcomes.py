@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from engine.model.outcome import Outcomes, Reached
+from engine.model.outcome import Outcomes, PhaseTime, Reached
 from engine.model.session import Decision, Session
 from engine.record.changes import count_changes
+from engine.record.phases import plan_minutes_of, planned, scored
 from engine.record.timeline import Code, Moment, aware, timeline
 from engine.record.worded import bottleneck_of, timing_of
 
@@ -32,12 +33,22 @@ def outcomes(session: Session) -> Outcomes:
         judged_changes=changes.judged,
         wrong_changes=changes.wrong,
         cost_usd=sum(costs) if costs else None,
+        phases=_phases(session),
         claims=len(claims),
         false_claims=sum(claim.held is False for claim in claims),
         **_first_build(moments),
         **_first_bottleneck(moments),
         **_speedups(moments),
         **_judged([decision for entry in entries for decision in entry.decisions]),
+    )
+
+
+def _phases(session: Session) -> tuple[PhaseTime, ...]:
+    return tuple(
+        PhaseTime(
+            phase=one.phase, predicted_min=one.predicted, minutes=one.minutes, inside=one.inside
+        )
+        for one in scored(planned(session), plan_minutes_of(session))
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.model.outcome import Contrasts, Outcomes, Reached, Trend
+from engine.model.outcome import Contrasts, Outcomes, PhaseTime, Reached, Trend
 
 _UNKNOWN = "not known"
 
@@ -23,10 +23,19 @@ def outcome_lines(one: Outcomes) -> Iterator[str]:
         ("falsifiers", _falsifiers(one)),
         ("time", _minutes(one.minutes)),
         ("cost", _cost(one.cost_usd)),
+        *((f"{phase.phase} time", _expected(phase)) for phase in one.phases),
     )
     yield from (f"  {name:14} {text}" for name, text in rows)
     if one.claims:
         yield f"  {'claims':14} {one.claims}, {one.false_claims} of them did not hold up"
+
+
+def _expected(phase: PhaseTime) -> str:
+    low, _, high = phase.predicted_min
+    span = f"expected {_minutes(low)} to {_minutes(high)}"
+    if phase.minutes is None:
+        return f"nothing logged, {span}"
+    return f"{_minutes(phase.minutes)}, {'as' if phase.inside else 'not as'} {span}"
 
 
 def _build(one: Outcomes) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.session import Claim, Decision, Entry, Session, Step
+from engine.model.session import Claim, Decision, Entry, PlannedPhase, Session, Step
 from engine.record.outcomes import outcomes
 
 START = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
@@ -360,3 +360,19 @@ def test_more_of_a_session_never_has_fewer_changes(any_session, kept):
     assert (few.changes or 0) <= (many.changes or 0)
     assert (few.blind_changes or 0) <= (many.blind_changes or 0)
     assert not few.worked or many.worked
+
+
+def test_a_plan_s_phases_are_scored_by_what_was_logged():
+    step = Step(name="build", status="ok", found="built", seconds=120.0)
+    entry = Entry(session="x", at=START, goal="g", steps=(step,))
+    plan = (
+        PlannedPhase(phase="build", gates=(), budget_min=20, predicted_min=(1.0, 1.5, 3.0)),
+        PlannedPhase(phase="baseline", gates=(), budget_min=30, predicted_min=(1.0, 2.0, 4.0)),
+        PlannedPhase(phase="validate", gates=(), budget_min=30),
+    )
+    found = outcomes(Session(session="x", opened=START, goal="g", phases=plan, entries=(entry,)))
+
+    assert [(one.phase, one.minutes, one.inside) for one in found.phases] == [
+        ("build", 2.0, True),
+        ("baseline", None, None),
+    ]
