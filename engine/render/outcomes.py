@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.model.outcome import Contrasts, Outcomes, PhaseTime, Reached, Trend
+from engine.render.units import span
 
 _UNKNOWN = "not known"
 
@@ -98,9 +99,7 @@ def _falsifiers(one: Outcomes) -> str:
 def _minutes(minutes: float | None) -> str:
     if minutes is None:
         return _UNKNOWN
-    if minutes < 1:
-        return f"{minutes * 60:.3g} s"
-    return f"{minutes:.1f} min" if minutes < 10 else f"{minutes:.0f} min"
+    return span(minutes)
 
 
 def _cost(cost: float | None) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC
 
 from engine.model.session import Decision, Entry, PlannedPhase, Session, Step
+from engine.render.units import allowance
 
 _BREAKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]+")
 _MARKS = re.compile(r"([\\|<*])")
@@ -27,10 +28,10 @@ def plan_lines(phases: tuple[PlannedPhase, ...], gates: Mapping[str, str]) -> It
     """
     if not phases:
         return
-    yield "| phase | minutes | gate | asks | passed |"
+    yield "| phase | time | gate | asks | passed |"
     yield "|---|---|---|---|---|"
     for phase in phases:
-        first = (phase.phase, _minutes(phase))
+        first = (phase.phase, allowance(phase.budget_min, phase.predicted_min))
         for gate in phase.gates:
             yield _row(*first, gate, gates.get(gate, ""), "[ ]")
             first = ("", "")
@@ -87,13 +88,6 @@ def _decision(decision: Decision) -> str:
         low, high = decision.interval
         text += f" [{low:.3g}, {high:.3g}]"
     return f"{text}; falsifier {decision.falsifier}" if decision.falsifier else text
-
-
-def _minutes(phase: PlannedPhase) -> str:
-    if phase.predicted_min is None:
-        return f"{phase.budget_min:g}"
-    low, point, high = phase.predicted_min
-    return f"{phase.budget_min:g}, expected {point:.3g} [{low:.3g}, {high:.3g}]"
 
 
 def _row(*cells: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from engine.model.session import Decision, Entry, PlannedPhase, Session, SessionLine
+from engine.model.session import Decision, Entry, Session, SessionLine
+from engine.render.units import allowance
 
 
 def session_lines(sessions: Iterable[SessionLine]) -> Iterator[str]:
@@ -26,14 +27,8 @@ def header_lines(session: Session) -> Iterator[str]:
     if session.kind == "reported":
         yield f"  reported, and no evidence; from {session.source or 'nobody said where'}"
     for phase in session.phases:
-        yield f"  {phase.phase:10} {_minutes(phase):>10}  {', '.join(phase.gates)}"
-
-
-def _minutes(phase: PlannedPhase) -> str:
-    if phase.predicted_min is None:
-        return f"{phase.budget_min:g} min"
-    low, point, high = phase.predicted_min
-    return f"{phase.budget_min:g} min, expected {point:.3g} [{low:.3g}, {high:.3g}]"
+        allowed = allowance(phase.budget_min, phase.predicted_min)
+        yield f"  {phase.phase:10} {allowed}: {', '.join(phase.gates)}"
 
 
 def _when(at: datetime) -> str:

@@ -157,7 +157,7 @@ def test_a_plan_is_a_table_with_a_box_for_each_gate():
     page = dumped(PLANNED, {"floor": "What is the floor?"})
 
     assert "# half of \\| cuBLAS\n" in page
-    assert "| assess | 30 | claims-verified |  | [ ] |\n" in page
+    assert "| assess | 30 min | claims-verified |  | [ ] |\n" in page
     assert "|  |  | floor | What is the floor? | [ ] |\n" in page
 
 
