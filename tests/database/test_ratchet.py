@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 from made import timed
 
+from engine.measure.verdicts import CROWDED
 from engine.record.measurements.ratchet import regress
 
 
@@ -20,6 +21,15 @@ def test_the_first_valid_bench_is_promoted_by_itself(store):
     (promotion,) = store.promoted()
     assert (promotion.measurement, promotion.number, promotion.previous) == (one.id, 1, None)
     assert verdicts(store) == []
+
+
+def test_a_bench_of_a_busy_machine_is_nothing_to_start_from(store):
+    busy = {"verdict": "inconclusive", "warnings": (f"{CROWDED} in 14 of 15 pairs",)}
+    store.add([timed(us=20.0, hours=0, **busy)])
+    assert verdicts(store) == [("naive", "incomparable")]
+    store.add([timed(us=10.0, hours=1)])
+
+    assert verdicts(store) == [("naive", "promoted")]
 
 
 def test_noise_is_steady_and_promotes_nothing(store):

@@ -30,7 +30,7 @@ def compare(a: Measurement, b: Measurement) -> Comparison:
     the same judge; then the two paired speedups are divided, and the interval is a bootstrap over
     both sets of samples.
     """
-    why = _untimed(a) or _untimed(b) or _elsewhere(a, b)
+    why = untimed(a) or untimed(b) or _elsewhere(a, b)
     if why is not None:
         return _without(a, b, why)
     direct = _direct(a, b)
@@ -40,7 +40,8 @@ def compare(a: Measurement, b: Measurement) -> Comparison:
     return _without(a, b, why) if why else _by_the_same(a, b)
 
 
-def _untimed(one: Measurement) -> str | None:
+def untimed(one: Measurement) -> str | None:
+    """Say why a measurement has no time that can be compared with others."""
     if one.kind not in ("bench", "tune"):
         return f"{one.id[:8]} is a {one.kind}, which times nothing"
     if one.verdict not in _VALID or one.candidate_us is None:

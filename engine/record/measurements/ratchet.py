@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from engine.model.comparison import Comparison, Place, Promotion, Ruling
 from engine.model.history import Measurement
-from engine.record.measurements.compare import compare
+from engine.record.measurements.compare import compare, untimed
 from engine.record.measurements.rows import IMPORTED
 from engine.record.measurements.store import Store
 
@@ -116,7 +116,10 @@ class _Chain:
         """Yield a ruling for each bench that is not itself the promoted one, oldest first."""
         for one in benches:
             if self._best is None:
-                if is_valid(one):
+                why = untimed(one)
+                if is_valid(one) and why:
+                    yield self._ruled("incomparable", one, None, why)
+                elif is_valid(one):
                     yield self._promote(one, "the first valid one", None)
             elif one.id != self._best.id:
                 yield self._rule(self._best, one)
