@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from engine.actions.follow import untried
 from engine.actions.recording import environment_of
-from engine.actions.steps import Steps, advice_said
+from engine.actions.steps import Steps, advice_said, machine_said
 from engine.actions.workplace import Workplace, project
 from engine.errors import KbError
-from engine.model.measurement import Bench, Build, Check, Machine, Profile
+from engine.model.measurement import Bench, Build, Check, Environment, Machine, Profile
 from engine.model.recommendation import KernelAnswer
 from engine.model.session import Entry
 from engine.record import sessions as files
@@ -61,6 +61,16 @@ def advised(answer: KernelAnswer) -> str | None:
     goal = f"recommend for {kernel}" if kernel else "recommend"
     fields = {"kernel": kernel, "steps": tuple(steps.done), "decisions": untried(answer)}
     return note(project(), "recommend", goal, kernel, fields)
+
+
+def surveyed(found: Environment) -> str | None:
+    """Append what a machine was found to be to the open session, if there is one."""
+    steps = Steps()
+    steps.run("environment", None, lambda: found, machine_said)
+    step = steps.done[0].model_copy(update={"seconds": found.seconds})
+    where = whereabouts(found.machine) if found.machine else {}
+    fields = {"target": found.target, "steps": (step,), **where}
+    return note(project(), "env", f"check this machine for {found.target}", None, fields)
 
 
 def note(

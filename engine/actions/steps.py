@@ -11,11 +11,17 @@ from engine.actions.follow import disturbed
 from engine.actions.recording import sources_digest
 from engine.actions.workplace import Workplace
 from engine.model.base import Slug
-from engine.model.measurement import Bench, Build, Check, Profile, Status, Verdict
+from engine.model.measurement import Bench, Build, Check, Environment, Profile, Status, Verdict
 from engine.model.recommendation import KernelAnswer
 from engine.model.session import Step
 from engine.render.answers import advice_line
-from engine.render.measurements import bench_line, build_line, check_line, profile_line
+from engine.render.measurements import (
+    bench_line,
+    build_line,
+    check_line,
+    environment_line,
+    profile_line,
+)
 
 T = TypeVar("T")
 
@@ -72,6 +78,14 @@ class Steps:
     def failed(self) -> bool:
         """Whether the last step failed."""
         return bool(self.done) and self.done[-1].status == "failure"
+
+
+def machine_said(found: Environment) -> Said:
+    """Say what this machine is, or lacks."""
+    failure = next((line for line in found.lines if line.status == "failure"), None)
+    return Said(
+        "failure" if failure else "ok", environment_line(found), failure.cure if failure else None
+    )
 
 
 def build_said(place: Workplace, built: Build) -> Said:

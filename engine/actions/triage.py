@@ -11,7 +11,7 @@ from engine.actions.examine import examine
 from engine.actions.follow import Choice, choose, comparable, compare, decisions, untried
 from engine.actions.kernels import bench_here, untimed
 from engine.actions.sessions import session_for
-from engine.actions.steps import Report, Said, Steps, bench_said, silent
+from engine.actions.steps import Report, Steps, bench_said, machine_said, silent
 from engine.actions.workplace import Workplace, environment_for, project, workload_of
 from engine.errors import KbError
 from engine.loading.kernels import load_kernel, variant_of
@@ -21,7 +21,6 @@ from engine.model.measurement import Bench, Environment
 from engine.model.session import Decision, Entry
 from engine.model.triage import Examined, Followed, Triage
 from engine.record.sessions import append
-from engine.render.measurements import environment_line
 
 
 def triage(
@@ -53,7 +52,10 @@ def triage(
     workload_of(source.kernel, "cpu", workload)
     steps = Steps(report)
     found = steps.run(
-        "environment", None, lambda: environment_for(source.kernel, variant, target), _environment
+        "environment",
+        None,
+        lambda: environment_for(source.kernel, variant, target),
+        machine_said,
     )
     if found.machine is None:
         return _report(kernel, found, steps, started)
@@ -97,13 +99,6 @@ def _followed(
 
     timed = steps.run("compare", choice.variant.id, duel, bench_said)
     return compare(before, after, choice, timed)
-
-
-def _environment(found: Environment) -> Said:
-    failure = next((line for line in found.lines if line.status == "failure"), None)
-    return Said(
-        "failure" if failure else "ok", environment_line(found), failure.cure if failure else None
-    )
 
 
 def _report(

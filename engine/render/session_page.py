@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC
 
+from engine.model.review import Review
 from engine.model.session import Decision, Entry, PlannedPhase, Session, Step
 from engine.render.units import allowance
 
@@ -53,6 +54,7 @@ def entry_page(entry: Entry) -> Iterator[str]:
         yield "\n".join(("| step | variant | | found | s |", "|---|---|---|---|---:|", *rows))
     said = [
         *(f"- decided: {_plain(_decision(decision))}" for decision in entry.decisions),
+        *(f"- reviewed: {_plain(_review(review))}" for review in entry.reviews),
         *(f"- wrong: {_plain(line)}" for line in entry.went_wrong),
         *(f"- right: {_plain(line)}" for line in entry.went_right),
         *(f"- a pattern? {_plain(line)}" for line in entry.pattern_candidates),
@@ -88,6 +90,11 @@ def _decision(decision: Decision) -> str:
         low, high = decision.interval
         text += f" [{low:.3g}, {high:.3g}]"
     return f"{text}; falsifier {decision.falsifier}" if decision.falsifier else text
+
+
+def _review(review: Review) -> str:
+    text = f"{review.fix} for {review.bottleneck} was {review.verdict}, by {review.reviewer}"
+    return f"{text}: {review.why}" if review.why else text
 
 
 def _row(*cells: str) -> str:

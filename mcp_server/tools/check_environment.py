@@ -24,9 +24,11 @@ async def check_environment(
     Each line is ok, warning or failure, with its cure. A null environment.machine means that
     nothing can be measured here until the failure is cured; recommend_fix works all the same.
     """
+    from engine.actions.diary import surveyed
     from engine.actions.workplace import environment
 
     found = await in_thread(lambda: environment(target, fresh=True))
+    await in_thread(lambda: surveyed(found))
     broken = next((line for line in found.lines if line.status == "failure"), None)
     follow = "bench_kernel(kernel=...)" if broken is None else f"{broken.cure or broken.found}"
     return compact(EnvironmentResult(environment=found, next=(follow,)))

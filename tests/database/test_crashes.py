@@ -110,7 +110,7 @@ def open_at_once(address, folder, at):
         return store.add([timed(us=float(at + 1))])
 
 
-@pytest.mark.parametrize("turn", range(3))
+@pytest.mark.parametrize("turn", range(8))
 def test_eight_processes_may_open_a_new_database_at_once(address, tmp_path, turn):
     with get_context("fork").Pool(PROCESSES) as pool:
         new = pool.starmap(open_at_once, [(address, tmp_path, at) for at in range(PROCESSES)], 1)

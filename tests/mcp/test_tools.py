@@ -10,6 +10,7 @@ from mcp import Client
 from mcp.server.mcpserver.exceptions import ToolError
 from processes import alive, cmdline, settled
 
+from engine.actions.sessions import new_session, show_session
 from engine.cli import main
 from mcp_server.server import INSTRUCTIONS, build_server
 
@@ -251,3 +252,15 @@ def test_a_report_gives_an_answer_for_each_of_its_kernels():
     (kernel,) = answer["kernels"]
     assert kernel["diagnoses"][0]["bottleneck"] == "small-grid"
     assert kernel["ncu_rules"]
+
+
+def test_every_tool_lands_in_the_open_session(project):
+    new_session("mine", "see what is logged")
+
+    call("check_environment", target="cpu")
+    call("recommend_fix", speedup=0.3, occupancy=0.4)
+    call("build_kernel", kernel="row_softmax", target="cpu")
+    call("log_session", goal="said by hand")
+
+    logged = [entry.by for entry in show_session("mine").entries]
+    assert logged == ["env", "recommend", "build", None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -17,6 +18,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from engine.errors import BadValueError, DatabaseError, EnvironmentGapError
 
 _WAIT_S = 60.0
+_AGAIN_S = 0.005
 _CACHE_KIB = 256 * 1024  # the indexes of a million; a small database takes what it is large
 _LOG_PAGES = 8000
 _WRITES = "kb_writes"
@@ -100,14 +102,27 @@ def _prepare(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
     WAL gives that up for the last few transactions.
     """
     connection.isolation_level = None  # the driver begins nothing by itself; see _begin
+    _patiently(connection, "PRAGMA journal_mode=WAL")
     for pragma in (
         f"busy_timeout={int(_WAIT_S * 1000)}",
-        "journal_mode=WAL",
         "synchronous=FULL",
         f"wal_autocheckpoint={_LOG_PAGES}",
         f"cache_size=-{_CACHE_KIB}",
     ):
         connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _patiently(connection: sqlite3.Connection, statement: str) -> None:
+    """Run what SQLite refuses at once where another connection does the same, timeout or not."""
+    end = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            connection.execute(statement).close()
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(_AGAIN_S)
 
 
 def _begin(connection: Connection) -> None:
