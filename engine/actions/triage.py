@@ -52,10 +52,7 @@ def triage(
     workload_of(source.kernel, "cpu", workload)
     steps = Steps(report)
     found = steps.run(
-        "environment",
-        None,
-        lambda: environment_for(source.kernel, variant, target),
-        machine_said,
+        "environment", None, lambda: environment_for(source.kernel, variant, target), machine_said
     )
     if found.machine is None:
         return _report(kernel, found, steps, started)
