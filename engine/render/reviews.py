@@ -11,6 +11,7 @@ from engine.model.review import Changed, Outlook, Review
 from engine.model.session import Decision, Entry
 from engine.record.review_form import Prose
 from engine.render.conditions import Limits, said
+from engine.render.decisions import came_of
 
 Made = tuple[Entry, Decision, Mapping[str, float]]
 """A decision, the entry it stands in, and all that this entry's metrics tell."""
@@ -88,8 +89,6 @@ def _section(
             of = f" of {step.variant}" if step.variant else ""
             yield f"- {_line(step.name)}{of}: {_line(step.found)}"
     yield f"- {_gave(decision)}"
-    if decision.falsifier:
-        yield f"- Falsifier {_line(decision.falsifier)}"
     if bottleneck is None:
         yield f"- The knowledge has no bottleneck {decision.bottleneck} now."
         return
@@ -110,15 +109,8 @@ def _conditions(bottleneck: Bottleneck) -> list[All | Any | Not | Comparison]:
 
 
 def _gave(decision: Decision) -> str:
-    text = f"Applied as {decision.applied_as}" if decision.applied_as else "Nobody tried it"
-    if decision.predicted:
-        low, point, high = decision.predicted
-        text += f"; predicted {point:.3g}x [{low:.3g}, {high:.3g}]"
-    if decision.measured is not None:
-        text += f"; measured {decision.measured:.3g}x"
-    if decision.interval:
-        text += f" [{decision.interval[0]:.3g}, {decision.interval[1]:.3g}]"
-    return _line(text)
+    tried = f"Applied as {decision.applied_as}" if decision.applied_as else "Nobody tried it"
+    return _line("; ".join((tried, *came_of(decision))))
 
 
 def outlook_lines(outlook: Outlook, limits: Limits, *, done: bool = False) -> Iterator[str]:

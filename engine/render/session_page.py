@@ -8,6 +8,7 @@ from datetime import UTC
 
 from engine.model.review import Review
 from engine.model.session import Decision, Entry, PlannedPhase, Session, Step
+from engine.render.decisions import came_of
 from engine.render.units import allowance
 
 _BREAKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]+")
@@ -79,17 +80,8 @@ def _step(step: Step) -> str:
 
 
 def _decision(decision: Decision) -> str:
-    text = f"{decision.fix} for {decision.bottleneck}"
-    text += f", applied as {decision.applied_as}" if decision.applied_as else ", not tried"
-    if decision.predicted:
-        low, point, high = decision.predicted
-        text += f"; predicted {point:.3g}x [{low:.3g}, {high:.3g}]"
-    if decision.measured is not None:
-        text += f"; measured {decision.measured:.3g}x"
-    if decision.interval:
-        low, high = decision.interval
-        text += f" [{low:.3g}, {high:.3g}]"
-    return f"{text}; falsifier {decision.falsifier}" if decision.falsifier else text
+    tried = f"applied as {decision.applied_as}" if decision.applied_as else "not tried"
+    return "; ".join((f"{decision.fix} for {decision.bottleneck}, {tried}", *came_of(decision)))
 
 
 def _review(review: Review) -> str:

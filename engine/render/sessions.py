@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from engine.model.session import Decision, Entry, Session, SessionLine
+from engine.render.decisions import came_of
 from engine.render.units import allowance
 
 
@@ -64,12 +65,6 @@ _HELD = {True: "true", False: "false", None: "unproven"}
 
 
 def _decision(decision: Decision) -> str:
-    text = f"{decision.bottleneck} -> {decision.fix}"
-    if decision.applied_as:
-        text += f", applied as {decision.applied_as}"
-    if decision.predicted:
-        low, point, high = decision.predicted
-        text += f", predicted {point:.3g}x [{low:.3g}, {high:.3g}]"
-    if decision.measured:
-        text += f", measured {decision.measured:.3g}x"
-    return f"{text}, falsifier {decision.falsifier}" if decision.falsifier else text
+    tried = [f"applied as {decision.applied_as}"] if decision.applied_as else []
+    said = f"{decision.bottleneck} -> {decision.fix}"
+    return ", ".join((said, *tried, *came_of(decision)))

@@ -118,7 +118,7 @@ def test_a_form_says_what_was_predicted_measured_and_asked(begun):
 
     assert "## 1. uncoalesced-global-access -> remap-threads-coalesced" in text
     assert "Applied as rows; predicted 2x [1.2, 3]; measured 1.8x" in text
-    assert "Falsifier held: sector_load_useful_bytes moved to 32" in text
+    assert "falsifier held: sector_load_useful_bytes moved to 32" in text
     assert "| sectors_per_load > 17, threshold widest-coalesced-load | 20 |" in text
     assert "| over_fetch > 1.5, threshold wasted-traffic | not measured |" in text
     assert "Pattern candidate: print the strides first" in text

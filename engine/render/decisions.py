@@ -1,0 +1,22 @@
+"""What came of a decision → text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.model.session import Decision
+
+
+def came_of(decision: Decision) -> Iterator[str]:
+    """Yield what was predicted and what was measured, as far as anything was."""
+    if decision.predicted:
+        low, point, high = decision.predicted
+        yield f"predicted {point:.3g}x [{low:.3g}, {high:.3g}]"
+    if decision.measured is not None:
+        measured = f"measured {decision.measured:.3g}x"
+        if decision.interval:
+            low, high = decision.interval
+            measured += f" [{low:.3g}, {high:.3g}]"
+        yield measured
+    if decision.falsifier:
+        yield f"falsifier {decision.falsifier}"
