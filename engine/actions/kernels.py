@@ -212,7 +212,8 @@ def bench_here(
         incumbent=incumbent,
         alone=alone,
     )
-    return timed.model_copy(update=recorded(place, built, timed))
+    rival = incumbent[0].variant if incumbent else None
+    return timed.model_copy(update=recorded(place, built, timed, rival))
 
 
 def profile_here(place: Workplace, built: Build, timed: Bench) -> Profile:

@@ -15,13 +15,22 @@ from engine.errors import KbError
 from engine.measure.driver import driver
 from engine.measure.sources import files_of, include_folders
 from engine.model.history import Kind, Subject
+from engine.model.kernel import Variant
 from engine.model.measurement import Bench, Build, Machine, Profile
 
 
-def recorded(place: Workplace, built: Build, result: Bench | Profile) -> dict[str, str]:
+def recorded(
+    place: Workplace, built: Build, result: Bench | Profile, rival: Variant | None = None
+) -> dict[str, str]:
     """Write a result to the database; return its record's id, or why it has none, as its fields.
 
     What was measured is worth more than the record of it: a full disk costs nobody the answer.
+
+    Args:
+        place: Where it was measured.
+        built: What was.
+        result: What came of it.
+        rival: Another variant that it was timed next to.
     """
     from engine.record.measurements.identity import identified
     from engine.record.measurements.store import open_store
@@ -34,7 +43,7 @@ def recorded(place: Workplace, built: Build, result: Bench | Profile) -> dict[st
             datetime.now(UTC),
             subject,
             session=_session(place),
-            **(_timed(result) if isinstance(result, Bench) else _explained(result)),
+            **(_timed(place, result, rival) if isinstance(result, Bench) else _explained(result)),
         )
         with open_store(place.project) as store:
             store.add([made])
@@ -58,7 +67,7 @@ def subject_of(place: Workplace, built: Build, workload: str) -> Subject:
     return Subject(
         **place.subject.names,
         workload=workload,
-        sources={_name(path, source.folder): _digest(path) for path in _files(place)},
+        sources=_sources(place),
         flags=(*variant.flags, *(f"-D{define}" for define in built.defines)),
         inputs=source.kernel.workloads[workload],
         device=machine.title,
@@ -86,6 +95,11 @@ def environment_of(machine: Machine) -> dict[str, str]:
     return {**found, "driver": seen.version} if seen else found
 
 
+def _sources(place: Workplace) -> dict[str, str]:
+    folder = place.subject.source.folder
+    return {_name(path, folder): _digest(path) for path in _files(place)}
+
+
 def _files(place: Workplace) -> list[Path]:
     source, variant, _ = place.subject
     folders = include_folders(variant.flags, source.folder)
@@ -104,10 +118,13 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
-def _timed(made: Bench) -> Mapping[str, Any]:
+def _timed(place: Workplace, made: Bench, rival: Variant | None) -> Mapping[str, Any]:
     same = ("verdict", "candidate_us", "baseline", "baseline_us", "speedup", "interval", "timing")
     kept = ("detail", "metrics", "warnings", "samples", "seconds")
-    return {name: getattr(made, name) for name in (*same, *kept)}
+    fields = {name: getattr(made, name) for name in (*same, *kept)}
+    if rival is not None and made.baseline == f"variant {rival.id}":
+        fields["baseline_sources"] = _sources(place.with_variant(rival))
+    return fields
 
 
 def _explained(made: Profile) -> Mapping[str, Any]:

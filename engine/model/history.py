@@ -49,6 +49,8 @@ class Measurement(Record):
     verdict: Verdict | None = None
     candidate_us: float | None = None
     baseline: str | None = None
+    baseline_sources: dict[str, str] = Field(default_factory=dict)
+    """Digest of each file of the variant that was the baseline; empty where it was no variant."""
     baseline_us: float | None = None
     speedup: float | None = None
     interval: tuple[float, float] | None = None

@@ -3,7 +3,10 @@
 import pytest
 from attacks import attack
 
-from engine.actions.kernels import bench, profile
+from engine.actions.building import build_here
+from engine.actions.kernels import bench, bench_here, profile
+from engine.actions.recording import subject_of
+from engine.actions.workplace import prepare
 from engine.record.measurements.store import open_store
 
 HONEST = "  honest(x, y, rows, cols);\n"
@@ -70,3 +73,17 @@ def test_what_cannot_be_kept_is_answered_all_the_same(project, kernel, monkeypat
     assert timed.speedup is not None
     assert timed.measurement is None
     assert "kernel.yaml" in timed.unrecorded
+
+
+def test_a_bench_next_to_a_variant_keeps_what_that_was_made_of(project):
+    naive, fast = (prepare("row_softmax", name, "cpu") for name in ("naive", "vectorized"))
+    built = {place.subject.variant.id: build_here(place) for place in (naive, fast)}
+    rival = (naive.subject, built["naive"])
+    timed = bench_here(
+        fast, built["vectorized"], "small", budget_s=0.3, incumbent=rival, alone=True
+    )
+
+    (made,) = stored(project, "row_softmax")
+    assert made.id == timed.measurement
+    assert made.baseline == "variant naive"
+    assert made.baseline_sources == subject_of(naive, built["naive"], "small").sources

@@ -58,11 +58,25 @@ def test_the_other_way_round_it_is_the_inverse():
 
 def test_a_pair_that_was_timed_in_turn_needs_no_third():
     a = timed("naive", pairs(2.0))
-    b = timed("vectorized", pairs(1.4, seed=1), baseline="variant naive")
+    b = timed(
+        "vectorized",
+        pairs(1.4, seed=1),
+        baseline="variant naive",
+        baseline_sources={"naive.cpp": "naive"},
+    )
     forth, back = compare(a, b), compare(b, a)
 
     assert (forth.by, forth.ratio, forth.interval) == ("direct", b.speedup, b.interval)
     assert back.interval == (1 / b.interval[1], 1 / b.interval[0])
+
+
+def test_a_baseline_that_was_changed_since_is_not_the_same_thing():
+    a = timed("naive", pairs(2.0))
+    old = {"naive.cpp": "as it was"}
+    b = timed("vectorized", pairs(1.4, seed=1), baseline="variant naive", baseline_sources=old)
+
+    assert compare(a, b).ratio is None
+    assert "naive had other sources when it was the baseline" in compare(a, b).because
 
 
 @pytest.mark.parametrize(

@@ -86,11 +86,18 @@ def _other_baseline(a: Measurement, b: Measurement) -> str | None:
 
 def _direct(a: Measurement, b: Measurement) -> Comparison | None:
     """Return the comparison of a pair that was timed in turn."""
-    if b.baseline == _VARIANT + a.subject.variant and b.speedup and b.interval:
-        return _in_turn(a, b, b.speedup, b.interval)
-    if a.baseline == _VARIANT + b.subject.variant and a.speedup and a.interval:
-        low, high = a.interval
-        return _in_turn(a, b, 1 / a.speedup, (1 / high, 1 / low))
+    for one, other in ((a, b), (b, a)):
+        if other.baseline != _VARIANT + one.subject.variant or not (
+            other.speedup and other.interval
+        ):
+            continue
+        if other.baseline_sources != one.subject.sources:
+            changed = f"{one.subject.variant} had other sources when it was the baseline"
+            return _without(a, b, changed)
+        low, high = other.interval
+        if one is a:
+            return _in_turn(a, b, other.speedup, other.interval)
+        return _in_turn(a, b, 1 / other.speedup, (1 / high, 1 / low))
     return None
 
 
