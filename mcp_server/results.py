@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 from engine.model.base import Record
 from engine.model.measurement import Bench, Build, Environment, Profile
+
+
+class JobState(Record):
+    """Work that outlasted its call; the handle is good on this server until it ends."""
+
+    id: str
+    tool: str
+    status: Literal["running", "done", "failed", "cancelled"]
+    now: str
+    """What it does now, or waits for."""
+    elapsed_s: float
+    expected_s: float | None
+    """What it took before; null where nobody knows."""
 
 
 class EnvironmentResult(Record):
     """What this machine has and lacks, a line each."""
 
+    summary: str
     environment: Environment
     next: tuple[str, ...]
 
@@ -16,27 +32,46 @@ class EnvironmentResult(Record):
 class BuildResult(Record):
     """A compiled variant, or the compiler's first error: ``build.error`` and ``build.cure``."""
 
-    build: Build
+    summary: str
+    build: Build | None
+    """Null while ``job`` is still at it."""
+    job: JobState | None = None
     next: tuple[str, ...]
 
 
 class BenchResult(Record):
     """Times in microseconds; ``bench.verdict`` says whether they mean anything."""
 
-    bench: Bench
+    summary: str
+    bench: Bench | None
+    """Null while ``job`` is still at it."""
+    job: JobState | None = None
     next: tuple[str, ...]
 
 
 class ProfileResult(Record):
-    """Metrics that explain, or the measurement that stopped the profile. One of them is null."""
+    """Metrics that explain, or the measurement that stopped the profile, or a job at work."""
 
+    summary: str
     profile: Profile | None
     stopped_by: Bench | None
+    job: JobState | None = None
     next: tuple[str, ...]
 
 
 class LoggedSession(Record):
     """Where a retrospective was appended."""
 
+    summary: str
     session: str
     file: str
+    next: tuple[str, ...]
+
+
+class JobResult(Record):
+    """A job, and what its tool returned once it is done: the same object as without a job."""
+
+    summary: str
+    job: JobState
+    result: dict[str, Any] | None
+    next: tuple[str, ...]

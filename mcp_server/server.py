@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 from types import FrameType
+from typing import Any
 
 from engine import __version__
 from mcp_server.edge import KernelServer, strict_tool
+from mcp_server.launch import Launch
 from mcp_server.tools import (
     bench_kernel,
     build_kernel,
@@ -29,8 +31,21 @@ Absent numbers are unknown, never zero. Kernels live in the project's kernels/<n
 """
 
 
-def build_server() -> KernelServer:
-    """Return the server with its tools, in a fixed order."""
+_MODULES: tuple[Any, ...] = (
+    recommend_fix,
+    check_environment,
+    build_kernel,
+    bench_kernel,
+    profile_kernel,
+    log_session,
+)
+"""Each holds a function of its own name, a TITLE and HINTS."""
+
+
+def build_server(launch: Launch | None = None) -> KernelServer:
+    """Return the server with the tools that it is launched with, in a fixed order."""
+    chosen = launch or Launch()
+    modules = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
     return KernelServer(
         "kernelkb",
         title="KernelKB",
@@ -38,20 +53,9 @@ def build_server() -> KernelServer:
         instructions=INSTRUCTIONS,
         log_level="WARNING",
         tools=[
-            strict_tool(
-                recommend_fix.recommend_fix, recommend_fix.TITLE, recommend_fix.ANNOTATIONS
-            ),
-            strict_tool(
-                check_environment.check_environment,
-                check_environment.TITLE,
-                check_environment.ANNOTATIONS,
-            ),
-            strict_tool(build_kernel.build_kernel, build_kernel.TITLE, build_kernel.ANNOTATIONS),
-            strict_tool(bench_kernel.bench_kernel, bench_kernel.TITLE, bench_kernel.ANNOTATIONS),
-            strict_tool(
-                profile_kernel.profile_kernel, profile_kernel.TITLE, profile_kernel.ANNOTATIONS
-            ),
-            strict_tool(log_session.log_session, log_session.TITLE, log_session.ANNOTATIONS),
+            strict_tool(getattr(modules[name], name), modules[name].TITLE, modules[name].HINTS)
+            for name in chosen.tools
+            if name in modules
         ],
     )
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from engine.actions.follow import disturbed
 from engine.actions.recording import sources_digest
 from engine.actions.workplace import Workplace
+from engine.measure.watching import tell
 from engine.model.base import Slug
 from engine.model.measurement import Bench, Build, Check, Environment, Profile, Status, Verdict
 from engine.model.recommendation import KernelAnswer
@@ -65,6 +66,7 @@ class Steps:
     ) -> T:
         """Do one step and return what it gave."""
         self._report(name, variant, None)
+        tell(f"{name} {variant}" if variant else name)
         at, started = datetime.now(UTC), time.monotonic()
         result = work()
         said = say(result)._asdict()

@@ -13,7 +13,7 @@ from mcp_server.results import BenchResult
 from mcp_server.tools.arguments import Kernel, Target, Variant, Workload
 
 TITLE = "Check and time a kernel variant"
-ANNOTATIONS = ToolAnnotations(
+HINTS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
 
@@ -37,6 +37,7 @@ async def bench_kernel(
     Takes 10 to 60 seconds.
     """
     from engine.actions.kernels import bench
+    from engine.render.measurements import bench_line
 
     await ctx.report_progress(0, 1, f"building, checking and timing {kernel}")
     timed = await in_thread(lambda: bench(kernel, variant, target, workload, against=against))
@@ -46,4 +47,4 @@ async def bench_kernel(
     follow = (
         f"mend {timed.variant}, then bench_kernel({again})" if bad else f"profile_kernel({again})"
     )
-    return compact(BenchResult(bench=timed, next=(follow,)))
+    return compact(BenchResult(summary=bench_line(timed), bench=timed, next=(follow,)))

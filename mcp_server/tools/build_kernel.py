@@ -11,7 +11,7 @@ from mcp_server.results import BuildResult
 from mcp_server.tools.arguments import Kernel, Target, Variant
 
 TITLE = "Build a kernel variant"
-ANNOTATIONS = ToolAnnotations(
+HINTS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
 _MOST_ROWS = 16
@@ -27,6 +27,7 @@ async def build_kernel(
     cure. Writes only to the project's .kb folder; an unchanged source is not compiled again.
     """
     from engine.actions.building import build
+    from engine.render.measurements import build_line
 
     built = await in_thread(lambda: build(kernel, variant, target))
     shown = built.model_copy(
@@ -34,4 +35,4 @@ async def build_kernel(
     )
     again = f"kernel={kernel!r}, variant={built.variant!r}, target={built.target!r}"
     follow = f"{'build' if built.error else 'bench'}_kernel({again})"
-    return compact(BuildResult(build=shown, next=(follow,)))
+    return compact(BuildResult(summary=build_line(built), build=shown, next=(follow,)))

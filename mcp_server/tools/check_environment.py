@@ -11,7 +11,7 @@ from mcp_server.results import EnvironmentResult
 from mcp_server.tools.arguments import Target
 
 TITLE = "Check what this machine can measure"
-ANNOTATIONS = ToolAnnotations(
+HINTS = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
 
@@ -26,9 +26,12 @@ async def check_environment(
     """
     from engine.actions.diary import surveyed
     from engine.actions.workplace import environment
+    from engine.render.measurements import environment_line
 
     found = await in_thread(lambda: environment(target, fresh=True))
     await in_thread(lambda: surveyed(found))
     broken = next((line for line in found.lines if line.status == "failure"), None)
     follow = "bench_kernel(kernel=...)" if broken is None else f"{broken.cure or broken.found}"
-    return compact(EnvironmentResult(environment=found, next=(follow,)))
+    return compact(
+        EnvironmentResult(summary=environment_line(found), environment=found, next=(follow,))
+    )

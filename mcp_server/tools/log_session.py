@@ -11,7 +11,7 @@ from mcp_server.edge import compact, in_thread
 from mcp_server.results import LoggedSession
 
 TITLE = "Log what a session taught"
-ANNOTATIONS = ToolAnnotations(
+HINTS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
 Lines = Annotated[list[str] | None, Field(description="One sentence each. Default none.")]
@@ -45,4 +45,11 @@ async def log_session(
         "cost_usd": cost_usd,
     }
     entry, path = await in_thread(lambda: log(what))
-    return compact(LoggedSession(session=entry.session, file=str(path)))
+    return compact(
+        LoggedSession(
+            summary=f"appended to session {entry.session}",
+            session=entry.session,
+            file=str(path),
+            next=("bench_kernel(kernel=...)",),
+        )
+    )

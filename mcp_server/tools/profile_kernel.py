@@ -14,7 +14,7 @@ from mcp_server.results import ProfileResult
 from mcp_server.tools.arguments import Kernel, Target, Variant, Workload
 
 TITLE = "Profile a kernel variant"
-ANNOTATIONS = ToolAnnotations(
+HINTS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
 
@@ -32,14 +32,17 @@ async def profile_kernel(
     recommend_fix as they are: next holds the call. Counters explain and never time.
     """
     from engine.actions.kernels import profile
+    from engine.render.measurements import bench_line, profile_line
 
     await ctx.report_progress(0, 1, f"profiling {kernel}")
     seen = await in_thread(lambda: profile(kernel, variant, target, workload))
     await ctx.report_progress(1, 1, "done")
     if not isinstance(seen, Profile):
         follow = f"mend {seen.variant}, then bench_kernel(kernel={kernel!r})"
-        return compact(ProfileResult(profile=None, stopped_by=seen, next=(follow,)))
+        said = bench_line(seen)
+        return compact(ProfileResult(summary=said, profile=None, stopped_by=seen, next=(follow,)))
     metrics = {name: float(f"{value:.6g}") for name, value in seen.metrics.items()}
     follow = f"recommend_fix(target={seen.target!r}, metrics={json.dumps(metrics)})"
     shown = seen.model_copy(update={"metrics": metrics})
-    return compact(ProfileResult(profile=shown, stopped_by=None, next=(follow,)))
+    said = profile_line(seen)
+    return compact(ProfileResult(summary=said, profile=shown, stopped_by=None, next=(follow,)))

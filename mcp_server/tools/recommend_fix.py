@@ -12,7 +12,7 @@ from engine.model.recommendation import Recommendation
 from mcp_server.edge import compact, in_thread
 
 TITLE = "Recommend the next fix"
-ANNOTATIONS = ToolAnnotations(
+HINTS = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
 

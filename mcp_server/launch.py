@@ -1,0 +1,36 @@
+"""What a server is started with: fixed for its life, so that its list of tools never changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+TOOLSETS = {
+    "knowledge": ("search_knowledge", "read_entry", "recommend_fix"),
+    "measure": (
+        "check_environment",
+        "build_kernel",
+        "bench_kernel",
+        "profile_kernel",
+        "job",
+    ),
+    "sessions": ("log_session",),
+}
+"""The tools of each set, in the order in which a client sees them."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What the command line asked for."""
+
+    toolsets: tuple[str, ...] = tuple(TOOLSETS)
+    read_only: bool = False
+    """Only the knowledge set, and nothing is written, whatever ``toolsets`` says."""
+    workspace: tuple[Path, ...] = ()
+    """Folders outside of which nothing is read, built or run; the project, where there is none."""
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """Names of the tools on offer, in order."""
+        chosen = ("knowledge",) if self.read_only else self.toolsets
+        return tuple(tool for name, tools in TOOLSETS.items() if name in chosen for tool in tools)
