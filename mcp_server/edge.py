@@ -16,18 +16,20 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.errors import KbError
 from mcp_server.jobs import Jobs
+from mcp_server.launch import Launch
 
 T = TypeVar("T")
 
-_END_S = 10.0
+_END_S = 40.0
+"""Longest wait for a cancelled thread, which ends its children first."""
 
 
 class KernelServer(MCPServer):
     """An MCP server with jobs, whose argument errors are one line that says what is accepted."""
 
-    def __init__(self, *args: Any, jobs: Jobs | None = None, **kwargs: Any) -> None:
-        self.jobs = jobs or Jobs()
-        super().__init__(*args, **kwargs)
+    def __init__(self, launch: Launch, *, jobs: Jobs | None = None, **how: Any) -> None:
+        self.jobs = jobs or Jobs(launch.inline_s)
+        super().__init__("kernelkb", **how)
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         """Call a tool; turn pydantic's paragraph about bad arguments into a sentence."""

@@ -57,7 +57,7 @@ def build_server(launch: Launch | None = None) -> KernelServer:
     long = [name for name in _LONG if name in chosen.tools]
     modules = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
     return KernelServer(
-        "kernelkb",
+        chosen,
         title="KernelKB",
         version=__version__,
         instructions=INSTRUCTIONS,
