@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from types import FrameType
@@ -64,8 +65,10 @@ def main() -> None:
     """Serve over stdio until the client closes it; leave no child process behind."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
+    server = build_server()
+    gc.freeze()  # half a million objects that live to the end: looking through them takes 80 ms
     try:
-        build_server().run("stdio")
+        server.run("stdio")
     finally:
         _end_children()
 
