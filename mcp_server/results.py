@@ -7,18 +7,24 @@ from typing import Any, Literal
 from engine.model.base import Record
 from engine.model.measurement import Bench, Build, Environment, Profile
 
+JobStatus = Literal["running", "done", "failed", "cancelled"]
+
 
 class JobState(Record):
-    """Work that outlasted its call; the handle is good on this server until it ends."""
+    """Work that outlasted its call; this server keeps the handle for an hour after its end."""
 
     id: str
     tool: str
-    status: Literal["running", "done", "failed", "cancelled"]
+    call: str
+    """The call that began it, as it can be made again."""
+    status: JobStatus
     now: str
     """What it does now, or waits for."""
     elapsed_s: float
     expected_s: float | None
-    """What it took before; null where nobody knows."""
+    """What the same call took before; null where nobody knows."""
+    error: str | None = None
+    """What the tool said when it failed."""
 
 
 class EnvironmentResult(Record):
@@ -72,6 +78,9 @@ class JobResult(Record):
     """A job, and what its tool returned once it is done: the same object as without a job."""
 
     summary: str
-    job: JobState
+    job: JobState | None
+    """Null where no id was given."""
+    jobs: tuple[JobState, ...] = ()
+    """Without an id: those of this server, newest first."""
     result: dict[str, Any] | None
     next: tuple[str, ...]
