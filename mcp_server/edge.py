@@ -15,12 +15,19 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.errors import KbError
+from mcp_server.jobs import Jobs
 
 T = TypeVar("T")
 
+_END_S = 10.0
+
 
 class KernelServer(MCPServer):
-    """An MCP server whose argument errors are one line that says what is accepted."""
+    """An MCP server with jobs, whose argument errors are one line that says what is accepted."""
+
+    def __init__(self, *args: Any, jobs: Jobs | None = None, **kwargs: Any) -> None:
+        self.jobs = jobs or Jobs()
+        super().__init__(*args, **kwargs)
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         """Call a tool; turn pydantic's paragraph about bad arguments into a sentence."""
@@ -72,10 +79,10 @@ async def in_thread(work: Callable[[], T]) -> T:
     """
     from engine.measure.isolation import cancelled_by
 
-    stop = threading.Event()
-    ended = threading.Event()
+    stop, begun, ended = threading.Event(), threading.Event(), threading.Event()
 
     def run() -> T:
+        begun.set()
         try:
             with cancelled_by(stop):
                 return work()
@@ -88,7 +95,9 @@ async def in_thread(work: Callable[[], T]) -> T:
         raise ToolError(str(error)) from error
     except anyio.get_cancelled_exc_class():
         stop.set()
-        ended.wait(2.0)  # the thread kills its child within a few hundredths of a second
+        if begun.is_set():  # it kills its child within a few hundredths of a second
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(ended.wait, _END_S)
         raise
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import shlex
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextvars import ContextVar
@@ -22,8 +23,10 @@ INLINE_S = 45.0
 LIFE_S = 3600.0
 MOST_KEPT = 64
 MOST_AT_WORK = 16
+_MOST_NAMED = 8
 
 Outcome = CallToolResult | InputRequiredResult
+Work = Callable[["Job"], Awaitable[Outcome]]
 _CURRENT: ContextVar[Job | None] = ContextVar("job", default=None)
 _LOG = logging.getLogger(__name__)
 
@@ -37,6 +40,19 @@ class Asked(NamedTuple):
     def __str__(self) -> str:
         given = (f"{name}={value!r}" for name, value in self.arguments.items() if value is not None)
         return f"{self.tool}({', '.join(given)})"
+
+    @property
+    def command(self) -> str:
+        """The same call for a shell."""
+        verb = self.tool.partition("_")[0]
+        options = {k: v for k, v in self.arguments.items() if k != "kernel" and v is not None}
+        words = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+        return shlex.join(["kb", verb, str(self.arguments.get("kernel", "")), *words, "--json"])
+
+
+def asked(tool: str, **arguments: Any) -> Asked:
+    """Return a call."""
+    return Asked(tool, arguments)
 
 
 class Job:
@@ -108,7 +124,7 @@ class Job:
             tool=self.asked.tool,
             call=str(self.asked),
             status=self.status,
-            now=self.now,
+            now=self.now if self.running else self.status,
             elapsed_s=round(self.elapsed_s, 1),
             expected_s=None if self.expected_s is None else round(self.expected_s, 1),
             error=None if error is None else error[:2000],
@@ -144,9 +160,9 @@ class Job:
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
 
-    async def change(self) -> None:
-        """Wait until something is different; returns at once when it has ended."""
-        if self.running:
+    async def change(self, said: str) -> None:
+        """Wait until it does something else than was said, or has ended."""
+        while self.running and self.now == said:
             await self._changed.wait()
 
     async def end(self) -> None:
@@ -161,14 +177,14 @@ class Job:
             self.now = "ending"
             self._task.cancel()
 
-    def start(self, work: Callable[[], Awaitable[Outcome]]) -> None:
+    def start(self, work: Work) -> None:
         """Begin, beside whatever the event loop does."""
         self._task = self._loop.create_task(self._run(work), name=self.id)
 
-    async def _run(self, work: Callable[[], Awaitable[Outcome]]) -> None:
+    async def _run(self, work: Work) -> None:
         _CURRENT.set(self)
         try:
-            self.outcome = await work()
+            self.outcome = await work(self)
         except asyncio.CancelledError:
             return  # the status says so
         except (ToolError, MCPError) as error:
@@ -206,7 +222,7 @@ class Jobs:
         self._drop()
         return iter([job for job in reversed(self._jobs.values()) if job.handed_out])
 
-    def start(self, asked: Asked, work: Callable[[], Awaitable[Outcome]]) -> Job:
+    def start(self, asked: Asked, work: Work) -> Job:
         """Begin a piece of work.
 
         Raises:
@@ -231,6 +247,22 @@ class Jobs:
     def forget(self, job: Job) -> None:
         """Drop a job whose handle nobody has."""
         self._jobs.pop(job.id, None)
+
+    def find(self, handle: str) -> Job:
+        """Return the job with a handle.
+
+        Raises:
+            ToolError: It is not known, or no more.
+        """
+        job = self.get(handle)
+        if job is not None:
+            return job
+        running = [f"{job.id} ({job.asked})" for job in self if job.running]
+        raise ToolError(
+            f"no job {handle!r} on this server, which keeps one for {self.life_s / 60:.0f} min "
+            "after its end; run the tool again, or see what was recorded: recommend_fix(run=...), "
+            f"kb history; at work now: {', '.join(running[:_MOST_NAMED]) or 'none'}"
+        )
 
     def get(self, handle: str) -> Job | None:
         """Return the job with a handle, if it is still known."""

@@ -26,6 +26,8 @@ class Launch:
     toolsets: tuple[str, ...] = tuple(TOOLSETS)
     read_only: bool = False
     """Only the knowledge set, and nothing is written, whatever ``toolsets`` says."""
+    inline_s: float = 45.0
+    """How long a call waits for its work before it returns a handle."""
     workspace: tuple[Path, ...] = ()
     """Folders outside of which nothing is read, built or run; the project, where there is none."""
 

@@ -27,6 +27,19 @@ class JobState(Record):
     """What the tool said when it failed."""
 
 
+class LongResult(Record):
+    """What a tool returns whose work may outlast its call: then ``job`` is at it, the rest null.
+
+    What such a tool adds has no default.
+    """
+
+    summary: str
+    next: tuple[str, ...]
+    job: JobState | None = None
+    left_out: str | None = None
+    """What was cut to keep this short, and the command that shows it."""
+
+
 class EnvironmentResult(Record):
     """What this machine has and lacks, a line each."""
 
@@ -35,34 +48,25 @@ class EnvironmentResult(Record):
     next: tuple[str, ...]
 
 
-class BuildResult(Record):
+class BuildResult(LongResult):
     """A compiled variant, or the compiler's first error: ``build.error`` and ``build.cure``."""
 
-    summary: str
     build: Build | None
     """Null while ``job`` is still at it."""
-    job: JobState | None = None
-    next: tuple[str, ...]
 
 
-class BenchResult(Record):
+class BenchResult(LongResult):
     """Times in microseconds; ``bench.verdict`` says whether they mean anything."""
 
-    summary: str
     bench: Bench | None
     """Null while ``job`` is still at it."""
-    job: JobState | None = None
-    next: tuple[str, ...]
 
 
-class ProfileResult(Record):
+class ProfileResult(LongResult):
     """Metrics that explain, or the measurement that stopped the profile, or a job at work."""
 
-    summary: str
     profile: Profile | None
     stopped_by: Bench | None
-    job: JobState | None = None
-    next: tuple[str, ...]
 
 
 class LoggedSession(Record):

@@ -10,11 +10,14 @@ from typing import Any
 
 from engine import __version__
 from mcp_server.edge import KernelServer, strict_tool
+from mcp_server.jobs import Jobs
 from mcp_server.launch import Launch
+from mcp_server.tasks import Tasks
 from mcp_server.tools import (
     bench_kernel,
     build_kernel,
     check_environment,
+    job,
     log_session,
     profile_kernel,
     recommend_fix,
@@ -26,6 +29,7 @@ Workflow: bench_kernel (is it right, how fast) -> profile_kernel (why) -> recomm
 change, with a predicted gain and what would prove it wrong) -> change that one thing ->
 bench_kernel again -> log_session (what was learnt).
 check_environment says what this machine lacks, with the cure.
+Work of more than 45 s comes back as a job and goes on: job(id, action="wait") until it is done.
 With numbers from elsewhere start at recommend_fix, for example speedup=0.3, occupancy=0.4.
 A verdict stop means: do not change code on a guess; do what next says. Shares run from 0 to 1.
 Absent numbers are unknown, never zero. Kernels live in the project's kernels/<name>/kernel.yaml.
@@ -38,14 +42,20 @@ _MODULES: tuple[Any, ...] = (
     build_kernel,
     bench_kernel,
     profile_kernel,
+    job,
     log_session,
 )
 """Each holds a function of its own name, a TITLE and HINTS."""
+
+_LONG = ("build_kernel", "bench_kernel", "profile_kernel")
+"""What a client with the tasks extension may get as a task."""
 
 
 def build_server(launch: Launch | None = None) -> KernelServer:
     """Return the server with the tools that it is launched with, in a fixed order."""
     chosen = launch or Launch()
+    jobs = Jobs(chosen.inline_s)
+    long = [name for name in _LONG if name in chosen.tools]
     modules = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
     return KernelServer(
         "kernelkb",
@@ -53,6 +63,8 @@ def build_server(launch: Launch | None = None) -> KernelServer:
         version=__version__,
         instructions=INSTRUCTIONS,
         log_level="WARNING",
+        jobs=jobs,
+        extensions=[Tasks(dict.fromkeys(long, "optional"), jobs)] if long else [],
         tools=[
             strict_tool(getattr(modules[name], name), modules[name].TITLE, modules[name].HINTS)
             for name in chosen.tools

@@ -152,7 +152,7 @@ class Tasks(Extension):
         return {"resultType": "task", **self._seen(job)}
 
     def _start(self, params: CallToolRequestParams, ctx: Context, call_next: CallNext) -> Job:
-        async def work() -> Outcome:
+        async def work(_job: Job) -> Outcome:
             made = await call_next(ctx)
             if not isinstance(made, CallToolResult | InputRequiredResult):
                 raise MCPError(INTERNAL_ERROR, f"{params.name} returned no result of a tool")
