@@ -7,12 +7,14 @@
     + EnvironmentGapError       this machine lacks something: a compiler, torch, a GPU, ncu
     + SessionError              a session file cannot be read or written; may carry Problems
     + DatabaseError             the measurement database cannot be read or written
+    + OutsideError              a path leads out of a server's workspace; an OSError, too
 
 A kernel that fails to compile, crashes, hangs or is wrong is a result with a status, not an error.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -75,6 +77,20 @@ class SessionError(KbError):
 
 class DatabaseError(KbError):
     """The measurement database cannot be read or written; what was being added is not in it."""
+
+
+class OutsideError(KbError, PermissionError):
+    """A path leads out of the folders that a server keeps to: as if it could not be opened."""
+
+    def __init__(self, path: str, leads_to: str) -> None:
+        where = "" if leads_to == path else f" (it leads to {leads_to})"
+        cure = "start kb-mcp with --workspace DIR to allow a folder"
+        PermissionError.__init__(
+            self, errno.EACCES, f"outside of the workspace{where}; {cure}", path
+        )
+
+    def __str__(self) -> str:
+        return f"{self.filename} is {self.strerror}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

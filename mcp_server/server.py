@@ -1,18 +1,23 @@
-"""Build the MCP server and serve it over stdio."""
+"""Build the MCP server and serve it."""
 
 from __future__ import annotations
 
 import gc
 import os
 import signal
+import sys
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
 from engine import __version__
+from engine.errors import KbError
 from mcp_server.edge import KernelServer, strict_tool
 from mcp_server.jobs import Jobs
-from mcp_server.launch import Launch
+from mcp_server.launch import Launch, enter
+from mcp_server.options import Listen, parse
 from mcp_server.tasks import Tasks
+from mcp_server.token import VARIABLE, token_from
 from mcp_server.tools import (
     bench_kernel,
     build_kernel,
@@ -73,16 +78,37 @@ def build_server(launch: Launch | None = None) -> KernelServer:
     )
 
 
-def main() -> None:
-    """Serve over stdio until the client closes it; leave no child process behind."""
+def main(argv: Sequence[str] | None = None) -> None:
+    """Serve over stdio until the client closes it, or over HTTP; leave no child process behind."""
+    launch, listen = parse(argv)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
-    server = build_server()
-    gc.freeze()  # half a million objects that live to the end: looking through them takes 80 ms
     try:
-        server.run("stdio")
+        server = build_server(launch)
+        enter(launch)
+        gc.freeze()  # half a million objects that live to the end: looking through them takes 80 ms
+        if listen is None:
+            os.environ.pop(VARIABLE, None)  # it is no business of compilers and kernels
+            server.run("stdio")
+        else:
+            _serve_http(server, listen)
     finally:
         _end_children()
+
+
+def _serve_http(server: KernelServer, listen: Listen) -> None:
+    from mcp_server.http import serve
+
+    try:
+        serve(server, listen, token_from(listen.token_file))
+    except (KbError, OSError) as error:
+        said = (
+            f"cannot listen on {listen.host}:{listen.port}: {error.strerror}"
+            if isinstance(error, OSError)
+            else str(error)
+        )
+        sys.stderr.write(f"kb-mcp: {said}\n")
+        raise SystemExit(2) from error
 
 
 def _end(number: int, _frame: FrameType | None) -> None:

@@ -9,6 +9,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from engine.loading.workspace import read_bytes
+
 try:  # hashlib would load OpenSSL for it, and that costs a twentieth of a start
     from _blake2 import blake2b
 except ImportError:
@@ -76,8 +78,7 @@ def _over(running: Any, root: str, overlay: str | None) -> str:
 def _parts(root: str, overlay: str | None) -> Iterator[bytes]:
     for folder in (root, overlay) if overlay else (root,):
         for relative in files_of(folder):
-            with open(os.path.join(folder, relative), "rb") as file:
-                body = file.read()
+            body = read_bytes(os.path.join(folder, relative))
             yield f"{relative}\0{len(body)}\0".encode()
             yield body
         yield b"\0\0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.loading.quoting import quoted
 from engine.model.measurement import Bench, Build, Check, Environment, Profile
 from engine.render.units import duration
 
@@ -21,7 +22,7 @@ def environment_line(found: Environment) -> str:
 def build_line(built: Build) -> str:
     """Say what came out of the compiler."""
     if built.error is not None:
-        return f"{built.variant} does not compile: {built.error}"
+        return f"{built.variant} does not compile; the compiler said {quoted(built.error)}"
     parts = [f"{built.variant} for {built.target} {built.status}"]
     scalar = [loop.line for loop in built.loops if not loop.vectorized]
     if built.loops:
