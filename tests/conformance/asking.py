@@ -44,7 +44,9 @@ def sampling(message: str, most: int) -> CreateMessageRequest:
     """Return a question to the client's model."""
     said = {"role": "user", "content": {"type": "text", "text": message}}
     asked = {"messages": [said], "maxTokens": most}
-    return CreateMessageRequest.model_validate({"method": "sampling/createMessage", "params": asked})
+    return CreateMessageRequest.model_validate(
+        {"method": "sampling/createMessage", "params": asked}
+    )
 
 
 def accepted(ctx: Context, key: str) -> dict[str, Any] | None:

@@ -30,6 +30,7 @@ from prompting import add_prompts
 from pydantic import Field
 
 from mcp_server.edge import KernelServer, strict_tool
+from mcp_server.tasks import Tasks
 
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
@@ -196,15 +197,8 @@ def furnish(server: KernelServer) -> None:
         if made.name == "json_schema_2020_12_tool":
             made.parameters = SCHEMA
         server._tool_manager._tools[made.name] = made
-    tasks = next((part for part in server._extensions if part.identifier.endswith("/tasks")), None)
-    if tasks is None:
-        from mcp_server.jobs import Jobs
-        from mcp_server.tasks import Tasks
-
-        server._apply_extension(Tasks(TASKS, Jobs()))
-        server._install_extension_interceptor()
-    else:
-        tasks._tools.update(TASKS)
+    tasks = next(part for part in server._extensions if isinstance(part, Tasks))
+    tasks._tools.update(TASKS)
     add_resources(server)
     add_prompts(server)
 

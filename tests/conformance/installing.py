@@ -14,6 +14,7 @@ ROOT = HERE.parents[1]
 SUITE = ROOT / "build" / "conformance"
 MODULES = SUITE / "node_modules"
 OLDEST_NODE = 22
+NO_NETWORK = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ETIMEDOUT", "ENETUNREACH", "ECONNRESET")
 
 
 class NotInstallableError(Exception):
@@ -47,8 +48,8 @@ def node_version(node: str) -> int:
 
 
 def environment(node: Path) -> dict[str, str]:
-    """Return an environment in which ``node`` is found first."""
-    return {**os.environ, "PATH": f"{node.parent}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
+    """Return variables with which ``node`` is found first and nothing is coloured."""
+    return {"PATH": f"{node.parent}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
 
 
 def _install() -> None:
@@ -58,8 +59,9 @@ def _install() -> None:
     quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
     done = subprocess.run(["npm", "ci", *quiet], cwd=SUITE, capture_output=True, text=True)
     if done.returncode:
-        said = " ".join(done.stderr.split())[-300:]
-        raise NotInstallableError(f"npm ci failed in {SUITE}: {said}")
+        said = f"npm ci failed in {SUITE}: {' '.join(done.stderr.split())[-300:]}"
+        unreachable = any(word in done.stderr for word in NO_NETWORK)
+        raise NotInstallableError(said) if unreachable else RuntimeError(said)
 
 
 def _node() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import tempfile
@@ -116,7 +117,7 @@ def _run(node: Path, url: str, *options: str) -> list[Checks]:
     with tempfile.TemporaryDirectory() as folder:
         words = [str(node), str(MAIN), "server", "--url", url, *options, "-o", folder]
         done = subprocess.run(
-            words, env=environment(node), capture_output=True, text=True, timeout=120
+            words, env=os.environ | environment(node), capture_output=True, text=True, timeout=120
         )
         found = [_read(file) for file in sorted(Path(folder).glob("*/checks.json"))]
     return found or [Checks(" ".join(options), (), {"no result": done.stderr[-300:]})]

@@ -140,7 +140,9 @@ def _inspected(node: Path, project: Path, era: str) -> tuple[list[str], int]:
         main = [str(node), str(MODULES / ".bin" / "mcp-inspector"), "--cli"]
         return subprocess.run(
             [*main, "--config", str(config), "--server", "kb", "--format", "json", *words],
-            env=environment(node) | surroundings(project) | {"PATH": environment(node)["PATH"]},
+            env=surroundings(project)
+            | environment(node)
+            | {"MCP_INSPECTOR_SECRET_STORE": "memory"},
             capture_output=True,
             text=True,
             timeout=60,
@@ -155,8 +157,10 @@ def _inspected(node: Path, project: Path, era: str) -> tuple[list[str], int]:
     failures = []
     for method, key in (("resources", "uri"), ("prompts", "name")):
         listed = ask("--method", f"{method}/list")
-        found = json.loads(listed.stdout)[method] if listed.returncode == 0 else []
-        plain = [one for one in found if not any(a["required"] for a in one.get("arguments", ()))]
+        found = json.loads(listed.stdout)["result"][method] if listed.returncode == 0 else []
+        plain = [
+            one for one in found if not any(a.get("required") for a in one.get("arguments", ()))
+        ]
         if listed.returncode:
             failures.append(f"{method}/list: exit {listed.returncode}: {listed.stderr[-300:]}")
         if plain:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asking import accepted, form
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.prompts.base import UserMessage
 from mcp.types import (
@@ -12,7 +13,6 @@ from mcp.types import (
     TextContent,
     TextResourceContents,
 )
-from asking import accepted, form
 
 from mcp_server.edge import KernelServer
 

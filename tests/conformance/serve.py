@@ -1,67 +1,61 @@
-"""Serve the product over HTTP for a suite that cannot send a token.
+"""Serve the product over HTTP to a suite that cannot send a token.
 
     python tests/conformance/serve.py [--fixtures]
 
-Prints its URL and serves until its input ends. All that stands between the suite and the server is
-one layer in front, which adds the token to each request: Host, Origin, body cap and the token's
-own check are those of ``kb-mcp``.
+Prints its URL and serves until a signal ends it. One layer stands in front of what ``kb-mcp``
+serves and adds the token: Host and Origin lists, the body's cap and the token's check are its own.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import socket
 import sys
-import threading
 from pathlib import Path
+from typing import Any
+
+import uvicorn
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-TOKEN = "conformance"
-PATH = "/mcp"
+from fixtures import furnish
+
+from mcp_server.http import PATH, guarded, open_app
+from mcp_server.options import Listen
+from mcp_server.server import build_server
+
+TOKEN = "the-suite-cannot-send-one"  # noqa: S105 guards nothing
 
 
 def main() -> None:
     """Serve on a free port of this machine."""
-    parser = argparse.ArgumentParser(description="Serve kb-mcp for the conformance suite.")
+    parser = argparse.ArgumentParser(description="Serve kb-mcp to the conformance suite.")
     parser.add_argument("--fixtures", action="store_true", help="with the suite's own tools")
     options = parser.parse_args()
-    from mcp_server.server import build_server
-
     server = build_server()
     if options.fixtures:
-        from fixtures import furnish
-
         furnish(server)
-    serve(server)
+    with socket.create_server(("127.0.0.1", 0)) as channel:
+        port = channel.getsockname()[1]
+        own = (f"http://127.0.0.1:{port}", f"http://localhost:{port}")
+        listen = Listen(allowed_origins=own)
+        app = Bearer(guarded(open_app(server, listen, port), TOKEN, own))
+        print(f"{own[0]}{PATH}", flush=True)
+        uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none")).run(sockets=[channel])
 
 
-def serve(server) -> None:
-    import uvicorn
-    from mcp.server.transport_security import TransportSecuritySettings
+class Bearer:
+    """Adds the token to every request."""
 
-    channel = socket.socket()
-    channel.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    channel.bind(("127.0.0.1", 0))
-    port = channel.getsockname()[1]
-    app = server.streamable_http_app(
-        streamable_http_path=PATH,
-        transport_security=TransportSecuritySettings(
-            enable_dns_rebinding_protection=True,
-            allowed_hosts=[f"127.0.0.1:{port}", f"localhost:{port}"],
-            allowed_origins=[f"http://127.0.0.1:{port}", f"http://localhost:{port}"],
-        ),
-    )
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
 
-    def ended() -> None:
-        sys.stdin.read()
-        os._exit(0)
-
-    threading.Thread(target=ended, daemon=True).start()
-    print(f"http://127.0.0.1:{port}{PATH}", flush=True)
-    config = uvicorn.Config(app, log_level="warning", ws="none")
-    uvicorn.Server(config).run(sockets=[channel])
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Hand on a request as a client that knows the token would have sent it."""
+        if scope["type"] == "http":
+            said = (b"authorization", f"Bearer {TOKEN}".encode())
+            scope = {**scope, "headers": [*scope["headers"], said]}
+        await self.inner(scope, receive, send)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,33 +25,36 @@ def surroundings(project: Path) -> dict[str, str]:
 def open_to_the_suite(project: Path, *options: str) -> Iterator[str]:
     """Serve over HTTP with the token added on the way; yield the URL."""
     words = [sys.executable, str(HERE / "serve.py"), *options]
-    with _started(words, project) as url:
+    with _started(words, project, surroundings(project)) as url:
         yield url
-
-
-@contextlib.contextmanager
-def _started(words: list[str], project: Path) -> Iterator[str]:
-    with subprocess.Popen(
-        words,
-        cwd=project,
-        env=surroundings(project),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as child:
-        assert child.stdout is not None
-        url = child.stdout.readline().strip()
-        if not url:
-            raise RuntimeError(f"{' '.join(words)} did not start")
-        try:
-            yield url
-        finally:
-            child.terminate()
 
 
 @contextlib.contextmanager
 def with_token(project: Path) -> Iterator[tuple[str, str]]:
     """Serve over HTTP as ``kb-mcp`` does; yield the URL and the token that it wants."""
-    with open_to_the_suite(project) as url:
-        yield url, "none"
+    token = secrets.token_urlsafe(24)
+    words = [*STDIO, "--http", "--port", "0"]
+    with _started(words, project, surroundings(project) | {"KERNELKB_TOKEN": token}) as url:
+        yield url, token
+
+
+@contextlib.contextmanager
+def _started(words: list[str], project: Path, environment: dict[str, str]) -> Iterator[str]:
+    """Start a server that names its URL at the end of its first line; what follows is its own."""
+    with subprocess.Popen(
+        words,
+        cwd=project,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as child:
+        assert child.stdout is not None
+        try:
+            said = child.stdout.readline().split()
+            if not said or not said[-1].startswith("http://"):
+                raise RuntimeError(f"no server: {' '.join(said)} {child.stdout.read()[-500:]}")
+            yield said[-1]
+        finally:
+            child.terminate()
