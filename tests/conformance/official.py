@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import yaml
 from installing import MODULES, environment
-from served import open_to_the_suite
+from started import open_to_the_suite
 
 MAIN = MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
 REVISIONS = ("2025-11-25", "2026-07-28")

@@ -14,7 +14,7 @@ import anyio
 from installing import MODULES, SUITE, environment
 from mcp import Client, StdioServerParameters
 from official import Row
-from served import STDIO, surroundings, with_token
+from started import STDIO, surroundings, with_token
 
 HERE = Path(__file__).parent
 GOOD = {"speedup": 0.3, "occupancy": 0.4}
