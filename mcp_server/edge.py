@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import anyio
 from mcp.server import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -38,6 +38,8 @@ class KernelServer(MCPServer):
         except ToolError as error:
             if isinstance(error.__cause__, ValidationError):
                 raise ToolError(self._refusal(name, error.__cause__)) from None
+            if isinstance(error, UnexpectedToolError):  # the SDK writes its traceback to stderr
+                raise
             said = error.__cause__ if isinstance(error.__cause__, ToolError) else error
             raise ToolError(one_line(str(said))) from None  # the SDK's prefix says nothing new
 

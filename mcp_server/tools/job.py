@@ -28,22 +28,21 @@ _BEGIN = "bench_kernel(kernel=...)"
 async def job(
     ctx: Context,
     id: Annotated[  # noqa: A002 - the name that the handle has in every result
-        str | None, Field(description="Handle. Default: list the jobs.", max_length=80)
-    ] = None,
+        str, Field(description="Handle. Without: list the jobs.", max_length=80)
+    ] = "",
     action: Annotated[
-        Literal["status", "wait", "cancel"], Field(description="Default status.")
+        Literal["status", "wait", "cancel"], Field(description="Default status")
     ] = "status",
     wait_s: Annotated[
-        float, Field(ge=0, le=45, description="Seconds that wait takes at most, 0 to 45 (default).")
+        float, Field(ge=0, le=45, description="Longest wait, 0 to 45 s (default)")
     ] = 45,
 ) -> Annotated[CallToolResult, JobResult]:
-    """Look at, wait for, or end work that outlasted its call and returned job.id.
+    """See, await or end work that outlasted its call and returned job.id.
 
-    A finished job's result is what its tool returns. Handles are kept for an hour after the end,
-    and end with this server. cancel kills every process of the work.
+    The result of one that is done is what its tool returns. Kept for an hour after its end.
     """
     jobs = jobs_of(ctx)
-    if id is None:
+    if not id:
         if action != "status":
             raise ToolError(f"{action} needs an id; job() lists the jobs of this server")
         return compact(_listed(jobs))
