@@ -7,7 +7,7 @@
     + EnvironmentGapError       this machine lacks something: a compiler, torch, a GPU, ncu
     + SessionError              a session file cannot be read or written; may carry Problems
     + DatabaseError             the measurement database cannot be read or written
-    + OutsideError              a path leads out of a server's workspace; an OSError, too
+    + OutsideError              a server keeps out of a path; an OSError, too
 
 A kernel that fails to compile, crashes, hangs or is wrong is a result with a status, not an error.
 """
@@ -80,17 +80,13 @@ class DatabaseError(KbError):
 
 
 class OutsideError(KbError, PermissionError):
-    """A path leads out of the folders that a server keeps to: as if it could not be opened."""
+    """A server does not open a path, as if it could not: it leads elsewhere, or is no file."""
 
-    def __init__(self, path: str, leads_to: str) -> None:
-        where = "" if leads_to == path else f" (it leads to {leads_to})"
-        cure = "start kb-mcp with --workspace DIR to allow a folder"
-        PermissionError.__init__(
-            self, errno.EACCES, f"outside of the workspace{where}; {cure}", path
-        )
+    def __init__(self, path: str, why: str, cure: str) -> None:
+        PermissionError.__init__(self, errno.EACCES, f"{why}; {cure}", path)
 
     def __str__(self) -> str:
-        return f"{self.filename} is {self.strerror}"
+        return f"{self.filename!r} is {self.strerror}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -11,7 +11,6 @@ which a compiler or an interpreter opens again (a compiler behind walls of its o
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Iterable
@@ -77,7 +76,7 @@ def inside(path: StrPath, *, to_write: bool = False) -> str:
     try:
         real = os.path.realpath(shown)
     except (ValueError, OSError) as error:  # a NUL, half a character
-        raise OutsideError(repr(shown), "that no file can have as its name") from error
+        raise OutsideError(shown, "no name of a file", "give the path of one") from error
     _check(shown, real, _bounds.own if to_write else (*_bounds.own, *_bounds.ours))
     return real
 
@@ -94,11 +93,11 @@ def open_inside(path: StrPath, flags: int = os.O_RDONLY) -> int:
     to_write = flags & (os.O_WRONLY | os.O_RDWR) != 0
     real = inside(path, to_write=to_write)
     if not stat.S_ISREG(os.lstat(real).st_mode):
-        raise OutsideError(os.fspath(path), "where there is no regular file")
+        raise _no_file(path)
     descriptor = os.open(real, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OutsideError(os.fspath(path), "where there is no regular file")
+            raise _no_file(path)
         inside(f"/proc/self/fd/{descriptor}", to_write=to_write)
     except BaseException:
         os.close(descriptor)
@@ -114,13 +113,14 @@ def read_bytes(path: StrPath, most: int = TEXT_BYTES) -> bytes:
         most: How long it may be where there is a workspace.
 
     Raises:
-        OutsideError: It leads out of the workspace, or is no regular file.
-        OSError: It is not there, cannot be read, or is longer than ``most``.
+        OutsideError: It leads out of the workspace, is no regular file, or longer than ``most``.
+        OSError: It is not there, or cannot be read.
     """
     with os.fdopen(open_inside(path), "rb") as file:
         body = file.read() if _bounds is None else file.read(most + 1)
     if _bounds is not None and len(body) > most:
-        raise OSError(errno.EFBIG, f"longer than {most / 2**20:g} MiB", os.fspath(path))
+        cure = "a server reads no more of one file"
+        raise OutsideError(os.fspath(path), f"longer than {most / 2**20:g} MiB", cure)
     return body
 
 
@@ -128,8 +128,8 @@ def read_text(path: StrPath, errors: str = "strict") -> str:
     """Return what a text file holds, UTF-8, with every end of a line as a newline.
 
     Raises:
-        OutsideError: It leads out of the workspace, or is no regular file.
-        OSError: It is not there, cannot be read, or is too long.
+        OutsideError: It leads out of the workspace, is no regular file, or too long.
+        OSError: It is not there, or cannot be read.
         UnicodeDecodeError: It is not UTF-8, where ``errors`` is strict.
     """
     text = read_bytes(path).decode("utf-8", errors)
@@ -138,4 +138,10 @@ def read_text(path: StrPath, errors: str = "strict") -> str:
 
 def _check(shown: str, real: str, allowed: Iterable[str]) -> None:
     if not any(real == root or real.startswith(f"{root}{os.sep}") for root in allowed):
-        raise OutsideError(shown, real)
+        where = "" if real == shown else f" (it leads to {real})"
+        cure = "start kb-mcp with --workspace DIR to allow a folder"
+        raise OutsideError(shown, f"outside of the workspace{where}", cure)
+
+
+def _no_file(path: StrPath) -> OutsideError:
+    return OutsideError(os.fspath(path), "no regular file", "a server opens no pipes or devices")
