@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.errors import KbError
+from engine.loading.quoting import one_line, plain
 from mcp_server.jobs import Jobs
 from mcp_server.launch import Launch
 
@@ -40,9 +42,8 @@ class KernelServer(MCPServer):
                 raise ToolError(self._refusal(name, error.__cause__)) from None
             if isinstance(error, UnexpectedToolError):  # the SDK writes its traceback to stderr
                 raise
-            if isinstance(error.__cause__, ToolError):  # the SDK's prefix says nothing new
-                raise ToolError(str(error.__cause__)) from None
-            raise
+            said = error.__cause__ if isinstance(error.__cause__, ToolError) else error
+            raise ToolError(one_line(str(said))) from None  # the SDK's prefix says nothing new
 
     def _refusal(self, name: str, error: ValidationError) -> str:
         problems = "; ".join(
@@ -51,7 +52,7 @@ class KernelServer(MCPServer):
         )
         tool = self._tool_manager.get_tool(name)
         accepted = ", ".join(tool.parameters["properties"]) if tool else "none"
-        return f"bad arguments for {name}: {problems}. Accepted: {accepted}"
+        return f"bad arguments for {name}: {one_line(problems)}. Accepted: {accepted}"
 
 
 def strict_tool(function: Callable[..., Any], title: str, annotations: ToolAnnotations) -> Tool:
@@ -69,10 +70,18 @@ def strict_tool(function: Callable[..., Any], title: str, annotations: ToolAnnot
 
 def compact(record: BaseModel) -> CallToolResult:
     """Return a result whose text is the same JSON as its structure, without the spaces."""
-    return CallToolResult(
-        content=[TextContent(text=record.model_dump_json(by_alias=True))],
-        structured_content=record.model_dump(mode="json", by_alias=True),
-    )
+    structure = harmless(record.model_dump(mode="json", by_alias=True))
+    text = json.dumps(structure, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return CallToolResult(content=[TextContent(text=text)], structured_content=structure)
+
+
+def harmless(value: Any) -> Any:
+    """Return what a tool answers without control characters: compilers and kernels wrote parts."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, dict):
+        return {plain(key): harmless(part) for key, part in value.items()}
+    return [harmless(part) for part in value] if isinstance(value, list) else value
 
 
 async def in_thread(work: Callable[[], T]) -> T:
