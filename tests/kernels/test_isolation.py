@@ -52,7 +52,7 @@ def test_the_worker_dies_with_whoever_started_it(tmp_path):
     )
     parent = subprocess.Popen([sys.executable, "-c", body])
     job = str(tmp_path / "judge.json")
-    started = settled(f"start.py {job}", 1)
+    started = settled(f"start.py {job}", 2)  # and its keeper, which names it too
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
 
