@@ -16,7 +16,9 @@ from mcp_server.tools import (
     check_environment,
     log_session,
     profile_kernel,
+    read_entry,
     recommend_fix,
+    search_knowledge,
 )
 
 INSTRUCTIONS = """\
@@ -32,6 +34,8 @@ Absent numbers are unknown, never zero. Kernels live in the project's kernels/<n
 
 
 _MODULES: tuple[Any, ...] = (
+    search_knowledge,
+    read_entry,
     recommend_fix,
     check_environment,
     build_kernel,
@@ -41,19 +45,26 @@ _MODULES: tuple[Any, ...] = (
 )
 """Each holds a function of its own name, a TITLE and HINTS."""
 
+_LOOKS = read_entry.HINTS
+"""Of every tool where the open session is not written to."""
+
 
 def build_server(launch: Launch | None = None) -> KernelServer:
     """Return the server with the tools that it is launched with, in a fixed order."""
     chosen = launch or Launch()
     modules = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
     return KernelServer(
-        "kernelkb",
+        chosen,
         title="KernelKB",
         version=__version__,
         instructions=INSTRUCTIONS,
         log_level="WARNING",
         tools=[
-            strict_tool(getattr(modules[name], name), modules[name].TITLE, modules[name].HINTS)
+            strict_tool(
+                getattr(modules[name], name),
+                modules[name].TITLE,
+                _LOOKS if chosen.read_only else modules[name].HINTS,
+            )
             for name in chosen.tools
             if name in modules
         ],

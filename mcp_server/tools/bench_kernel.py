@@ -9,7 +9,7 @@ from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
 from mcp_server.edge import compact, in_thread
-from mcp_server.results import BenchResult
+from mcp_server.results import BenchResult, recommend_call
 from mcp_server.tools.arguments import Kernel, Target, Variant, Workload
 
 TITLE = "Check and time a kernel variant"
@@ -45,6 +45,8 @@ async def bench_kernel(
     again = f"kernel={kernel!r}, variant={timed.variant!r}, target={timed.target!r}"
     bad = timed.verdict in ("incorrect", "invalid")
     follow = (
-        f"mend {timed.variant}, then bench_kernel({again})" if bad else f"profile_kernel({again})"
+        (f"mend {timed.variant}, then bench_kernel({again})",)
+        if bad
+        else (f"profile_kernel({again})", recommend_call(timed))
     )
-    return compact(BenchResult(summary=bench_line(timed), bench=timed, next=(follow,)))
+    return compact(BenchResult(summary=bench_line(timed), bench=timed, next=follow))

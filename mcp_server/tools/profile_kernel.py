@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 from mcp.server.mcpserver import Context
@@ -10,7 +9,7 @@ from mcp.types import CallToolResult, ToolAnnotations
 
 from engine.model.measurement import Profile
 from mcp_server.edge import compact, in_thread
-from mcp_server.results import ProfileResult
+from mcp_server.results import ProfileResult, recommend_call
 from mcp_server.tools.arguments import Kernel, Target, Variant, Workload
 
 TITLE = "Profile a kernel variant"
@@ -28,8 +27,8 @@ async def profile_kernel(
 ) -> Annotated[CallToolResult, ProfileResult]:
     """Explain one variant: the compiler's report on a CPU, Nsight Compute's counters on a GPU.
 
-    Builds, checks and times it first; where that fails, stopped_by says why. The metrics go into
-    recommend_fix as they are: next holds the call. Counters explain and never time.
+    Builds, checks and times it first; where that fails, stopped_by says why. next holds the
+    call of recommend_fix. Counters explain and never time.
     """
     from engine.actions.kernels import profile
     from engine.render.measurements import bench_line, profile_line
@@ -42,7 +41,7 @@ async def profile_kernel(
         said = bench_line(seen)
         return compact(ProfileResult(summary=said, profile=None, stopped_by=seen, next=(follow,)))
     metrics = {name: float(f"{value:.6g}") for name, value in seen.metrics.items()}
-    follow = f"recommend_fix(target={seen.target!r}, metrics={json.dumps(metrics)})"
+    follow = recommend_call(seen)
     shown = seen.model_copy(update={"metrics": metrics})
     said = profile_line(seen)
     return compact(ProfileResult(summary=said, profile=shown, stopped_by=None, next=(follow,)))
