@@ -47,7 +47,7 @@ class UnknownNameError(KbError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], listed_by: str) -> None:
         names = sorted(known)
-        offer = did_you_mean(name, names)
+        self.near = offer = did_you_mean(name, names)
         if not offer and names and len(names) <= 8:
             offer = f"; known: {', '.join(names)}"
         self.said = f"unknown {kind} {name!r}{offer}"

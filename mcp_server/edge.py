@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import anyio
-from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
@@ -17,11 +16,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.errors import KbError
 from mcp_server.launch import Launch
+from mcp_server.resources import ResourceServer
 
 T = TypeVar("T")
 
 
-class KernelServer(MCPServer):
+class KernelServer(ResourceServer):
     """An MCP server whose argument errors are one line that says what is accepted."""
 
     def __init__(self, launch: Launch, **how: Any) -> None:

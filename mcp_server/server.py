@@ -8,8 +8,10 @@ from types import FrameType
 from typing import Any
 
 from engine import __version__
+from mcp_server.completion import complete_on
 from mcp_server.edge import KernelServer, strict_tool
 from mcp_server.launch import Launch
+from mcp_server.resources import CACHE_HINTS
 from mcp_server.tools import (
     bench_kernel,
     build_kernel,
@@ -53,8 +55,9 @@ def build_server(launch: Launch | None = None) -> KernelServer:
     """Return the server with the tools that it is launched with, in a fixed order."""
     chosen = launch or Launch()
     modules = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
-    return KernelServer(
+    server = KernelServer(
         chosen,
+        cache_hints=CACHE_HINTS,
         title="KernelKB",
         version=__version__,
         instructions=INSTRUCTIONS,
@@ -69,6 +72,8 @@ def build_server(launch: Launch | None = None) -> KernelServer:
             if name in modules
         ],
     )
+    complete_on(server)
+    return server
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from engine.loading.digest import key
 from engine.loading.kernels import kernel_folders, load_kernel
 from engine.loading.knowledge import load_knowledge
 from engine.loading.paths import overlay_folder, shipped
+from engine.model.base import Record
 from engine.model.bottleneck import Bottleneck
 from engine.model.fix import Fix
 from engine.model.knowledge import Knowledge
@@ -65,7 +66,7 @@ def check(root: Path | None = None) -> tuple[list[Problem], str]:
         knowledge = load_knowledge(root) if root else here()
         folder = str(root or shipped("knowledge"))
         problems += [Problem(folder, 1, 1, where, text) for where, text in lint(knowledge)]
-        found = ", ".join(f"{len(ids)} {kind}" for kind, ids in _listed(knowledge).items())
+        found = ", ".join(f"{len(ids)} {kind}" for kind, ids in entries_of(knowledge).items())
     except KnowledgeError as error:
         problems += error.problems
     kernels = kernel_folders(project()) if root is None else {}
@@ -103,9 +104,9 @@ def show(kind_or_id: str) -> list[dict[str, Any]] | dict[str, Any]:
     knowledge = here()
     if kind_or_id == "learned":
         return lesson_titles(knowledge.learned)
-    kinds = _listed(knowledge)
+    kinds = entries_of(knowledge)
     if kind_or_id in kinds:
-        return [{"id": n, "title": _title(r)} for n, r in kinds[kind_or_id].items()]
+        return [{"id": n, "title": title_of(r)} for n, r in kinds[kind_or_id].items()]
     for kind, entries in kinds.items():
         if kind_or_id in entries:
             record = entries[kind_or_id]
@@ -159,7 +160,8 @@ def overlay() -> Path | None:
     return Path(own) if own else None
 
 
-def _listed(knowledge: Knowledge) -> dict[str, dict[str, BaseModel]]:
+def entries_of(knowledge: Knowledge) -> dict[str, dict[str, Record]]:
+    """Return the entries of each kind by id, in the order of their files."""
     fixes = [fix for family in knowledge.families for fix in family.fixes]
     entries: dict[str, tuple[Any, ...]] = {
         "metrics": knowledge.catalogue.metrics,
@@ -186,7 +188,8 @@ def _lessons(learned: Learned, entry: BaseModel) -> dict[str, Any]:
     return {"learned": [row.model_dump(mode="json") for row in rows]} if rows else {}
 
 
-def _title(record: BaseModel) -> str:
+def title_of(record: BaseModel) -> str:
+    """Return the sentence that says most about an entry."""
     for field in ("title", "check", "do", "why"):
         if hasattr(record, field):
             return str(getattr(record, field))

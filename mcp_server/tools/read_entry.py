@@ -63,7 +63,7 @@ def _found(name: str) -> list[dict[str, Any]] | dict[str, Any]:
 
         near = (
             ""
-            if "did you mean" in error.said
+            if error.near
             else next((f" (did you mean {hit.id!r}?)" for hit in find(name, most=1)), "")
         )
         said = f"{error.said}{near}; search_knowledge(query={name!r}) looks for its words"
