@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Literal
 
 from engine.model.base import Record
 from engine.model.measurement import Bench, Build, Environment, Profile
-
-_LONGEST_CALL = 2000
-
-
-def recommend_call(made: Bench | Profile) -> str:
-    """Return the call that decides on a result: by its metrics if they are few, or its record."""
-    metrics = {name: float(f"{value:.6g}") for name, value in made.metrics.items()}
-    if len(json.dumps(metrics)) > _LONGEST_CALL and made.measurement is not None:
-        return f"recommend_fix(run={made.measurement[:12]!r})"
-    while len(json.dumps(metrics)) > _LONGEST_CALL:  # there is no record: some are better than none
-        metrics = dict(list(metrics.items())[: len(metrics) // 2])
-    return f"recommend_fix(target={made.target!r}, metrics={json.dumps(metrics)})"
-
 
 JobStatus = Literal["running", "done", "failed", "cancelled"]
 

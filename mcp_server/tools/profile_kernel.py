@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 from mcp.server.mcpserver import Context
@@ -10,13 +11,14 @@ from mcp.types import CallToolResult, ToolAnnotations
 from engine.model.measurement import Bench, Profile
 from mcp_server.answering import answered
 from mcp_server.jobs import asked
-from mcp_server.results import ProfileResult, recommend_call
+from mcp_server.results import ProfileResult
 from mcp_server.tools.arguments import Kernel, Target, Variant, Workload
 
 TITLE = "Profile a kernel variant"
 HINTS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
+_LONGEST_CALL = 2000
 
 
 async def profile_kernel(
@@ -55,5 +57,15 @@ def _explained(seen: Profile) -> ProfileResult:
     metrics = {name: float(f"{value:.6g}") for name, value in seen.metrics.items()}
     shown = seen.model_copy(update={"metrics": metrics})
     return ProfileResult(
-        summary=profile_line(seen), profile=shown, stopped_by=None, next=(recommend_call(seen),)
+        summary=profile_line(seen), profile=shown, stopped_by=None, next=(_advice(seen),)
     )
+
+
+def _advice(seen: Profile) -> str:
+    """Return the call that decides on it: by its metrics if they are few, else by its record."""
+    metrics = {name: float(f"{value:.6g}") for name, value in seen.metrics.items()}
+    if len(json.dumps(metrics)) > _LONGEST_CALL and seen.measurement is not None:
+        return f"recommend_fix(run={seen.measurement[:12]!r})"
+    while len(json.dumps(metrics)) > _LONGEST_CALL:  # there is no record: some are better than none
+        metrics = dict(list(metrics.items())[: len(metrics) // 2])
+    return f"recommend_fix(target={seen.target!r}, metrics={json.dumps(metrics)})"
