@@ -49,8 +49,9 @@ def decision_program(root: str | None = None) -> Program:
     if program := _kept.get((base, own)):
         return program
     _kept.clear()
+    settled = time.time_ns() - max(latest, edited) > _SETTLED_NS  # before the files are read
     program = _loaded(folder, overlay)
-    if time.time_ns() - max(latest, edited) > _SETTLED_NS:
+    if settled:
         _kept[base, own] = program
     return program
 
