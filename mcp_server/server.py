@@ -62,7 +62,7 @@ def build_server(launch: Launch | None = None) -> KernelServer:
 
 def main() -> None:
     """Serve over stdio until the client closes it; leave no child process behind."""
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _end)
     try:
         build_server().run("stdio")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic import BaseModel
@@ -23,6 +24,20 @@ def print_lines(lines: Iterable[str]) -> None:
 def print_result(line: str | None, cure: str | None) -> None:
     """Print one result, with its cure where there is one."""
     print_lines([*([line] if line else []), *([f"  cure: {cure}"] if cure else [])])
+
+
+@contextmanager
+def waiting_shown() -> Iterator[None]:
+    """Say on stderr how many others are before us, as long as there are any."""
+    from engine.measure.turns import WAITING
+    from engine.measure.watching import watched_by
+
+    def heard(now: str) -> None:
+        if now.startswith(WAITING):
+            sys.stderr.write(f"kb: {now}\n")
+
+    with watched_by(heard):
+        yield
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from engine.actions.steps import Report
-from engine.cli.output import print_lines
+from engine.cli.output import print_lines, waiting_shown
+from engine.measure.watching import watched_by
 from engine.model.measurement import Environment
 from engine.model.session import Step
 from engine.model.triage import Followed, Triage
@@ -45,10 +46,15 @@ def watch(*, quiet: bool) -> Iterator[Report]:
         if step.cure:
             console.print(Text(f"     cure: {step.cure}"))
 
+    def heard(now: str) -> None:
+        if live:
+            live.update(f"{now} ...")
+
     if live is None:
-        yield report
+        with waiting_shown():
+            yield report
     else:
-        with live:
+        with live, watched_by(heard):
             yield report
 
 

@@ -97,19 +97,20 @@ def _queued(folder: Path, title: Callable[[], str]) -> Iterator[str | None]:
 
 
 def _wait(ticket: _Ticket, title: Callable[[], str]) -> None:
-    started, told = time.monotonic(), 0
-    name = ""
+    before = ticket.before()
+    if not before:
+        return
+    started, told, name = time.monotonic(), 0, title()
     try:
-        while before := ticket.before():
-            name = name or title()
+        while before:
             if before != told:
                 tell(f"{WAITING}{name}: {before} before us")
                 told = before
             pause(_POLL_S)
+            before = ticket.before()
     finally:
         _WAITED.set(_WAITED.get() + time.monotonic() - started)
-    if told:
-        tell(f"{name} is free")
+    tell(f"{name} is free")
 
 
 class _Ticket:
