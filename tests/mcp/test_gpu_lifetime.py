@@ -27,7 +27,7 @@ PUT_BEFORE = {
 
 
 def endless(project):
-    """A kernel that says that it was launched, and does not end: only its process's end frees it."""
+    """A kernel that says that it was launched, and does not end before its process does."""
     source = make(project, "right") / "naive.cu"
     text = source.read_text()
     for place, line in PUT_BEFORE.items():
