@@ -8,28 +8,49 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from typing import TYPE_CHECKING, cast
 
 from engine import __version__
 from engine.decide.schema import SCHEMA
-from engine.loading.digest import key
+from engine.loading.digest import key, stamp
 from engine.loading.paths import cache_folder, overlay_folder, shipped
 
 if TYPE_CHECKING:
     from engine.decide.program import Program
+    from engine.loading.digest import Stamp
+
+
+_SETTLED_NS = 2_000_000_000
+"""An edit that is younger may be followed by another one that looks the same."""
+
+_kept: dict[tuple[str | None, Stamp], Program] = {}
 
 
 def decision_program(root: str | None = None) -> Program:
-    """Return the program of a knowledge folder.
+    """Return the program of a knowledge folder; nobody may change it.
 
     Args:
-        root: The folder; by default the shipped one with the project's own on top of it.
+        root: The folder; by default the shipped one with the project's own on top of it, which
+            stays in memory until one of its files is edited: a server is asked a thousand times.
 
     Raises:
         KnowledgeError: The knowledge is wrong (it is only read when no cache holds it).
     """
-    folder = root or shipped("knowledge")
-    overlay = None if root else overlay_folder()
+    if root is not None:
+        return _loaded(root, None)
+    folder, overlay = shipped("knowledge"), overlay_folder()
+    latest, files = stamp(folder, overlay)
+    if program := _kept.get((overlay, files)):
+        return program
+    _kept.clear()
+    program = _loaded(folder, overlay)
+    if time.time_ns() - latest > _SETTLED_NS:
+        _kept[overlay, files] = program
+    return program
+
+
+def _loaded(folder: str, overlay: str | None) -> Program:
     content = key(folder, overlay)
     path = os.path.join(cache_folder(), f"program-{__version__}-{SCHEMA}-{content}.json")
     program = _cached(path) or _compiled(folder, overlay, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Literal
 
@@ -63,7 +64,6 @@ async def recommend_fix(
     as zero. The answer names causes only as far as the evidence goes, prices each fix with an
     interval, and lists the metrics to collect next with the exact command.
     """
-    from engine.actions.diary import advised
     from engine.actions.recommend import recommend
     from engine.actions.report import recommend_report
 
@@ -81,6 +81,13 @@ async def recommend_fix(
         ask = partial(
             recommend_report, profile, only=kernel, metrics=more, headlines=headlines, gpu=gpu
         )
-    answer = Recommendation.model_validate(await in_thread(ask))
-    await in_thread(lambda: advised(answer.kernels[0]))
-    return compact(answer)
+    return compact(await in_thread(partial(_written_down, ask)))
+
+
+def _written_down(ask: Callable[[], object]) -> Recommendation:
+    """Answer, and note it in the open session: one trip to a thread, which costs a tenth."""
+    from engine.actions.diary import advised
+
+    answer = Recommendation.model_validate(ask())
+    advised(answer.kernels[0])
+    return answer

@@ -35,7 +35,7 @@ def test_both_protocol_eras_list_and_answer(project, mode):
 
     count, answer = talk(project, work, mode)
 
-    assert count == 6
+    assert count == 7
     assert answer["kernels"][0]["gate"]["id"] == "stop-and-profile"
 
 

@@ -50,6 +50,7 @@ NAMES = [
     "build_kernel",
     "bench_kernel",
     "profile_kernel",
+    "job",
     "log_session",
 ]
 READ_ONLY = ["recommend_fix", "check_environment"]
