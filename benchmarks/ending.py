@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = ROOT / "tests" / "support" / "endings.py"
-WORKS = ("compiling", "running", "waiting")
+WORKS = ("compiling", "running", "waiting", "job")
 ENDS = ("cancel", "end of input", "SIGTERM", "SIGINT", "SIGHUP", "SIGKILL", "client SIGKILL")
 
 

@@ -84,7 +84,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Serve over stdio until the client closes it, or over HTTP; leave no child process behind."""
     launch, listen = parse(argv)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, _end)
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, _end)
     try:
         server = build_server(launch)
         enter(launch)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from engine.actions.steps import Report
-from engine.cli.output import print_lines, waiting_shown
+from engine.cli.output import measuring, print_lines
 from engine.measure.watching import watched_by
 from engine.model.measurement import Environment
 from engine.model.session import Step
@@ -50,12 +50,12 @@ def watch(*, quiet: bool) -> Iterator[Report]:
         if live:
             live.update(f"{now} ...")
 
-    if live is None:
-        with waiting_shown():
+    with measuring():
+        if live is None:
             yield report
-    else:
-        with live, watched_by(heard):
-            yield report
+        else:
+            with live, watched_by(heard):
+                yield report
 
 
 def triage_end(result: Triage) -> None:

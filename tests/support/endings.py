@@ -116,10 +116,25 @@ def endless(project):
     (make(project, "right") / "naive.cpp").write_text(f"{HEAD}  {body}\n}}\n")
 
 
+AS_JOBS = """
+import mcp_server.server as server
+from mcp_server.launch import Launch
+build = server.build_server
+server.build_server = lambda launch: build(Launch(inline_s=0.2))
+server.main()
+"""
+
+
+def cancel_job(server):
+    handle = server.answer(2)["result"]["structuredContent"]["job"]["id"]
+    server.ask(4, "tools/call", name="job", arguments={"id": handle, "action": "cancel"})
+
+
 WORKS = {
     "compiling": Work(stalled, "build_kernel", compiling),
     "running": Work(endless, "bench_kernel", running),
     "waiting": Work(lambda project: make(project, "right"), "bench_kernel", waiting, queued=True),
+    "job": Work(endless, "bench_kernel", running, serve=AS_JOBS, cancel=cancel_job),
 }
 
 
