@@ -20,6 +20,7 @@ What holds, and what does not:
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -200,10 +201,15 @@ def _alive(ticket: Path) -> bool:
 
     A number is given out and locked while the folder is locked, so every lower one was locked
     before: one that is not any more never will be.
+
+    Raises:
+        OSError: Too many files are open to look at one more.
     """
-    try:
-        file = os.open(ticket, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
+    try:  # anybody may have put anything there: a link, or a pipe that would never open
+        file = os.open(ticket, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
         return False
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # those who look do not hinder each other
