@@ -12,10 +12,12 @@ from typing import Any
 
 from engine import __version__
 from engine.errors import KbError
+from mcp_server.completion import complete_on
 from mcp_server.edge import KernelServer, strict_tool
 from mcp_server.jobs import Jobs
 from mcp_server.launch import Launch, enter
 from mcp_server.options import Listen, parse
+from mcp_server.resources import CACHE_HINTS
 from mcp_server.tasks import Tasks
 from mcp_server.token import VARIABLE, token_from
 from mcp_server.tools import (
@@ -25,7 +27,9 @@ from mcp_server.tools import (
     job,
     log_session,
     profile_kernel,
+    read_entry,
     recommend_fix,
+    search_knowledge,
 )
 
 INSTRUCTIONS = """\
@@ -44,6 +48,8 @@ kernels/<name>/kernel.yaml.
 
 
 _MODULES: tuple[Any, ...] = (
+    search_knowledge,
+    read_entry,
     recommend_fix,
     check_environment,
     build_kernel,
@@ -56,6 +62,8 @@ _MODULES: tuple[Any, ...] = (
 
 _LONG = ("build_kernel", "bench_kernel", "profile_kernel")
 """What a client with the tasks extension may get as a task."""
+_LOOKS = read_entry.HINTS
+"""Of every tool where the open session is not written to."""
 
 
 def build_server(launch: Launch | None = None) -> KernelServer:
@@ -64,8 +72,9 @@ def build_server(launch: Launch | None = None) -> KernelServer:
     jobs = Jobs(chosen.inline_s)
     long = [name for name in _LONG if name in chosen.tools]
     modules = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
-    return KernelServer(
+    server = KernelServer(
         chosen,
+        cache_hints=CACHE_HINTS,
         title="KernelKB",
         version=__version__,
         instructions=INSTRUCTIONS,
@@ -73,11 +82,17 @@ def build_server(launch: Launch | None = None) -> KernelServer:
         jobs=jobs,
         extensions=[Tasks(dict.fromkeys(long, "optional"), jobs)] if long else [],
         tools=[
-            strict_tool(getattr(modules[name], name), modules[name].TITLE, modules[name].HINTS)
+            strict_tool(
+                getattr(modules[name], name),
+                modules[name].TITLE,
+                _LOOKS if chosen.read_only else modules[name].HINTS,
+            )
             for name in chosen.tools
             if name in modules
         ],
     )
+    complete_on(server)
+    return server
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -28,8 +28,8 @@ async def profile_kernel(
 ) -> Annotated[CallToolResult, ProfileResult]:
     """Explain one variant: the compiler's report on a CPU, Nsight Compute's counters on a GPU.
 
-    Builds, checks and times it first; where that fails, stopped_by says why. The metrics go into
-    recommend_fix as they are: next holds the call. Counters explain and never time.
+    Builds, checks and times it first; where that fails, stopped_by says why. next holds the
+    call of recommend_fix. Counters explain and never time.
     """
     call = asked("profile_kernel", kernel=kernel, variant=variant, target=target, workload=workload)
 

@@ -35,7 +35,7 @@ def test_both_protocol_eras_list_and_answer(project, mode):
 
     count, answer = talk(project, work, mode)
 
-    assert count == 7
+    assert count == 9
     assert answer["kernels"][0]["gate"]["id"] == "stop-and-profile"
 
 
@@ -57,7 +57,7 @@ def test_the_whole_loop_over_pipes(project):
     assert built["build"]["status"] == "built"
     assert timed["bench"]["speedup"] > 0
     assert why["profile"]["metrics"]["scalar_loop_count"] >= 1
-    assert why["next"][0].startswith("recommend_fix(target='cpu', metrics=")
+    assert why["next"][0].startswith(f"recommend_fix(run='{why['profile']['measurement'][:12]}')")
     assert [str(path) for path in (project / "sessions").iterdir()] == [logged["file"]]
 
 
