@@ -98,8 +98,9 @@ def build_server(launch: Launch | None = None) -> KernelServer:
 def main(argv: Sequence[str] | None = None) -> None:
     """Serve over stdio until the client closes it, or over HTTP; leave no child process behind."""
     launch, listen = parse(argv)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _end)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, _end)
     try:
         server = build_server(launch)
         enter(launch)

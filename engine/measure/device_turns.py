@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import AbstractContextManager
+from functools import cache
 
 from engine.measure.driver import driver
 from engine.measure.probing import probe
@@ -24,6 +25,7 @@ def turn_on(machine: Machine) -> AbstractContextManager[str | None]:
     return turn(key, lambda: machine.title + _number(uuid))
 
 
+@cache
 def _uuid() -> str:
     facts = probe().facts
     gpu = facts["gpu"] if facts else None

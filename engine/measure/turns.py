@@ -20,6 +20,7 @@ What holds, and what does not:
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -97,19 +98,20 @@ def _queued(folder: Path, title: Callable[[], str]) -> Iterator[str | None]:
 
 
 def _wait(ticket: _Ticket, title: Callable[[], str]) -> None:
-    started, told = time.monotonic(), 0
-    name = ""
+    before = ticket.before()
+    if not before:
+        return
+    started, told, name = time.monotonic(), 0, title()
     try:
-        while before := ticket.before():
-            name = name or title()
+        while before:
             if before != told:
                 tell(f"{WAITING}{name}: {before} before us")
                 told = before
             pause(_POLL_S)
+            before = ticket.before()
     finally:
         _WAITED.set(_WAITED.get() + time.monotonic() - started)
-    if told:
-        tell(f"{name} is free")
+    tell(f"{name} is free")
 
 
 class _Ticket:
@@ -199,10 +201,15 @@ def _alive(ticket: Path) -> bool:
 
     A number is given out and locked while the folder is locked, so every lower one was locked
     before: one that is not any more never will be.
+
+    Raises:
+        OSError: Too many files are open to look at one more.
     """
-    try:
-        file = os.open(ticket, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
+    try:  # anybody may have put anything there: a link, or a pipe that would never open
+        file = os.open(ticket, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
         return False
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # those who look do not hinder each other
