@@ -39,6 +39,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/kb check
 	$(BIN)/kb quickref --check
+	$(BIN)/kb guide --check
 
 clean:
 	rm -rf $(VENV) .kb build dist engine/_data
