@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import threading
 from collections.abc import Callable
@@ -10,17 +11,21 @@ from typing import Any, TypeVar, cast
 
 import anyio
 from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.errors import KbError
+from engine.loading.quoting import one_line, plain
+from mcp_server.jobs import Jobs
 from mcp_server.launch import Launch
 from mcp_server.resources import ResourceServer
 
 T = TypeVar("T")
 
+_END_S = 40.0
+"""Longest wait for a cancelled thread, which ends its children first."""
 _TWINS = (
     (r"`?\bkb show ([a-z0-9][\w.-]*\w)`?", r"read_entry(id='\1')"),
     (r"`?\bkb env\b`?", "check_environment()"),
@@ -30,10 +35,11 @@ _TWINS = (
 
 
 class KernelServer(ResourceServer):
-    """An MCP server whose argument errors are one line that says what is accepted."""
+    """An MCP server with jobs, whose argument errors are one line that says what is accepted."""
 
-    def __init__(self, launch: Launch, **how: Any) -> None:
+    def __init__(self, launch: Launch, *, jobs: Jobs | None = None, **how: Any) -> None:
         self.launch = launch
+        self.jobs = jobs or Jobs(launch.inline_s)
         super().__init__("kernelkb", **how)
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
@@ -43,9 +49,10 @@ class KernelServer(ResourceServer):
         except ToolError as error:
             if isinstance(error.__cause__, ValidationError):
                 raise ToolError(self._refusal(name, error.__cause__)) from None
-            if isinstance(error.__cause__, ToolError):  # the SDK's prefix says nothing new
-                raise ToolError(str(error.__cause__)) from None
-            raise
+            if isinstance(error, UnexpectedToolError):  # the SDK writes its traceback to stderr
+                raise
+            said = error.__cause__ if isinstance(error.__cause__, ToolError) else error
+            raise ToolError(one_line(str(said))) from None  # the SDK's prefix says nothing new
 
     def _refusal(self, name: str, error: ValidationError) -> str:
         problems = "; ".join(
@@ -54,7 +61,7 @@ class KernelServer(ResourceServer):
         )
         tool = self._tool_manager.get_tool(name)
         accepted = ", ".join(tool.parameters["properties"]) if tool else "none"
-        return f"bad arguments for {name}: {problems}. Accepted: {accepted}"
+        return f"bad arguments for {name}: {one_line(problems)}. Accepted: {accepted}"
 
 
 def launch_of(context: Context[Any, Any]) -> Launch:
@@ -77,10 +84,18 @@ def strict_tool(function: Callable[..., Any], title: str, annotations: ToolAnnot
 
 def compact(record: BaseModel) -> CallToolResult:
     """Return a result whose text is the same JSON as its structure, without the spaces."""
-    return CallToolResult(
-        content=[TextContent(text=record.model_dump_json(by_alias=True))],
-        structured_content=record.model_dump(mode="json", by_alias=True),
-    )
+    structure = harmless(record.model_dump(mode="json", by_alias=True))
+    text = json.dumps(structure, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return CallToolResult(content=[TextContent(text=text)], structured_content=structure)
+
+
+def harmless(value: Any) -> Any:
+    """Return what a tool answers without control characters: compilers and kernels wrote parts."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, dict):
+        return {plain(key): harmless(part) for key, part in value.items()}
+    return [harmless(part) for part in value] if isinstance(value, list) else value
 
 
 async def in_thread(work: Callable[[], T]) -> T:
@@ -91,10 +106,10 @@ async def in_thread(work: Callable[[], T]) -> T:
     """
     from engine.measure.isolation import cancelled_by
 
-    stop = threading.Event()
-    ended = threading.Event()
+    stop, begun, ended = threading.Event(), threading.Event(), threading.Event()
 
     def run() -> T:
+        begun.set()
         try:
             with cancelled_by(stop):
                 return work()
@@ -107,7 +122,9 @@ async def in_thread(work: Callable[[], T]) -> T:
         raise ToolError(_called(str(error))) from error
     except anyio.get_cancelled_exc_class():
         stop.set()
-        ended.wait(2.0)  # the thread kills its child within a few hundredths of a second
+        if begun.is_set():  # it kills its child within a few hundredths of a second
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(ended.wait, _END_S)
         raise
 
 

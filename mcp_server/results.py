@@ -11,6 +11,7 @@ from engine.model.recommendation import KernelAnswer, KnowledgeStamp
 
 _ID_SHOWN = 12
 """Digits of a record's id in a call: enough for a billion records."""
+_LONGEST_CALL = 2000
 
 
 def recommend_call(made: Bench | Profile) -> str:
@@ -18,20 +19,42 @@ def recommend_call(made: Bench | Profile) -> str:
     if made.measurement is not None:
         return f"recommend_fix(run={made.measurement[:_ID_SHOWN]!r})"
     metrics = {name: float(f"{value:.6g}") for name, value in made.metrics.items()}
+    while len(json.dumps(metrics)) > _LONGEST_CALL:  # some are better than none
+        metrics = dict(list(metrics.items())[: len(metrics) // 2])
     return f"recommend_fix(target={made.target!r}, metrics={json.dumps(metrics)})"
 
 
+JobStatus = Literal["running", "done", "failed", "cancelled"]
+
+
 class JobState(Record):
-    """Work that outlasted its call; the handle is good on this server until it ends."""
+    """Work that outlasted its call; this server keeps the handle for an hour after its end."""
 
     id: str
     tool: str
-    status: Literal["running", "done", "failed", "cancelled"]
+    call: str
+    """The call that began it, as it can be made again."""
+    status: JobStatus
     now: str
     """What it does now, or waits for."""
     elapsed_s: float
     expected_s: float | None
-    """What it took before; null where nobody knows."""
+    """What the same call took before; null where nobody knows."""
+    error: str | None = None
+    """What the tool said when it failed."""
+
+
+class LongResult(Record):
+    """What a tool returns whose work may outlast its call: then ``job`` is at it, the rest null.
+
+    What such a tool adds has no default.
+    """
+
+    summary: str
+    next: tuple[str, ...]
+    job: JobState | None = None
+    left_out: str | None = None
+    """What was cut to keep this short, and the command that shows it."""
 
 
 class SearchHit(Record):
@@ -93,34 +116,25 @@ class EnvironmentResult(Record):
     next: tuple[str, ...]
 
 
-class BuildResult(Record):
+class BuildResult(LongResult):
     """A compiled variant, or the compiler's first error: ``build.error`` and ``build.cure``."""
 
-    summary: str
     build: Build | None
     """Null while ``job`` is still at it."""
-    job: JobState | None = None
-    next: tuple[str, ...]
 
 
-class BenchResult(Record):
+class BenchResult(LongResult):
     """Times in microseconds; ``bench.verdict`` says whether they mean anything."""
 
-    summary: str
     bench: Bench | None
     """Null while ``job`` is still at it."""
-    job: JobState | None = None
-    next: tuple[str, ...]
 
 
-class ProfileResult(Record):
+class ProfileResult(LongResult):
     """Metrics that explain, or the measurement that stopped the profile, or a job at work."""
 
-    summary: str
     profile: Profile | None
     stopped_by: Bench | None
-    job: JobState | None = None
-    next: tuple[str, ...]
 
 
 class LoggedSession(Record):
@@ -136,6 +150,9 @@ class JobResult(Record):
     """A job, and what its tool returned once it is done: the same object as without a job."""
 
     summary: str
-    job: JobState
+    job: JobState | None
+    """Null where no id was given."""
+    jobs: tuple[JobState, ...] = ()
+    """Without an id: those of this server, newest first."""
     result: dict[str, Any] | None
     next: tuple[str, ...]

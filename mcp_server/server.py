@@ -1,23 +1,32 @@
-"""Build the MCP server and serve it over stdio."""
+"""Build the MCP server and serve it."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import sys
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
 from engine import __version__
+from engine.errors import KbError
 from mcp_server.completion import complete_on
 from mcp_server.edge import KernelServer, strict_tool
 from mcp_server.instructions import instructions
-from mcp_server.launch import Launch
+from mcp_server.jobs import Jobs
+from mcp_server.launch import Launch, enter
+from mcp_server.options import Listen, parse
 from mcp_server.prompts import add_prompts
 from mcp_server.resources import CACHE_HINTS
+from mcp_server.tasks import Tasks
+from mcp_server.token import VARIABLE, token_from
 from mcp_server.tools import (
     bench_kernel,
     build_kernel,
     check_environment,
+    job,
     log_session,
     profile_kernel,
     read_entry,
@@ -33,10 +42,13 @@ _MODULES: tuple[Any, ...] = (
     build_kernel,
     bench_kernel,
     profile_kernel,
+    job,
     log_session,
 )
 """Each holds a function of its own name, a TITLE and HINTS."""
 
+_LONG = ("build_kernel", "bench_kernel", "profile_kernel")
+"""What a client with the tasks extension may get as a task."""
 _LOOKS = read_entry.HINTS
 """Of every tool where the open session is not written to."""
 
@@ -44,6 +56,8 @@ _LOOKS = read_entry.HINTS
 def build_server(launch: Launch | None = None) -> KernelServer:
     """Return the server with the tools that it is launched with, in a fixed order."""
     chosen = launch or Launch()
+    jobs = Jobs(chosen.inline_s)
+    long = [name for name in _LONG if name in chosen.tools]
     modules = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
     server = KernelServer(
         chosen,
@@ -52,6 +66,8 @@ def build_server(launch: Launch | None = None) -> KernelServer:
         version=__version__,
         instructions=instructions(chosen.tools),
         log_level="WARNING",
+        jobs=jobs,
+        extensions=[Tasks(dict.fromkeys(long, "optional"), jobs)] if long else [],
         tools=[
             strict_tool(
                 getattr(modules[name], name),
@@ -67,14 +83,38 @@ def build_server(launch: Launch | None = None) -> KernelServer:
     return server
 
 
-def main() -> None:
-    """Serve over stdio until the client closes it; leave no child process behind."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _end)
+def main(argv: Sequence[str] | None = None) -> None:
+    """Serve over stdio until the client closes it, or over HTTP; leave no child process behind."""
+    launch, listen = parse(argv)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, _end)
     try:
-        build_server().run("stdio")
+        server = build_server(launch)
+        enter(launch)
+        gc.freeze()  # half a million objects that live to the end: looking through them takes 80 ms
+        if listen is None:
+            os.environ.pop(VARIABLE, None)  # it is no business of compilers and kernels
+            server.run("stdio")
+        else:
+            _serve_http(server, listen)
     finally:
         _end_children()
+
+
+def _serve_http(server: KernelServer, listen: Listen) -> None:
+    from mcp_server.http import serve
+
+    try:
+        serve(server, listen, token_from(listen.token_file))
+    except (KbError, OSError) as error:
+        said = (
+            f"cannot listen on {listen.host}:{listen.port}: {error.strerror}"
+            if isinstance(error, OSError)
+            else str(error)
+        )
+        sys.stderr.write(f"kb-mcp: {said}\n")
+        raise SystemExit(2) from error
 
 
 def _end(number: int, _frame: FrameType | None) -> None:

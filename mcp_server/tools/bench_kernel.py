@@ -8,7 +8,9 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from mcp_server.edge import compact, in_thread
+from engine.model.measurement import Bench
+from mcp_server.answering import answered
+from mcp_server.jobs import asked
 from mcp_server.results import BenchResult, recommend_call
 from mcp_server.tools.arguments import Kernel, Target, Variant, Workload
 
@@ -36,17 +38,28 @@ async def bench_kernel(
     variant is timed; a wrong, crashing or hanging one comes back with what happened and a cure.
     Takes 10 to 60 seconds.
     """
-    from engine.actions.kernels import bench
-    from engine.render.measurements import bench_line
-
-    await ctx.report_progress(0, 1, f"building, checking and timing {kernel}")
-    timed = await in_thread(lambda: bench(kernel, variant, target, workload, against=against))
-    await ctx.report_progress(1, 1, timed.verdict)
-    again = f"kernel={kernel!r}, variant={timed.variant!r}, target={timed.target!r}"
-    bad = timed.verdict in ("incorrect", "invalid")
-    follow = (
-        (f"mend {timed.variant}, then bench_kernel({again})",)
-        if bad
-        else (f"profile_kernel({again})", recommend_call(timed))
+    call = asked(
+        "bench_kernel",
+        kernel=kernel,
+        variant=variant,
+        target=target,
+        workload=workload,
+        against=against,
     )
-    return compact(BenchResult(summary=bench_line(timed), bench=timed, next=follow))
+
+    def work() -> BenchResult:
+        from engine.actions.kernels import bench
+        from engine.render.measurements import bench_line
+
+        timed = bench(kernel, variant, target, workload, against=against)
+        return BenchResult(summary=bench_line(timed), bench=timed, next=_follow(kernel, timed))
+
+    return await answered(ctx, BenchResult, call, work)
+
+
+def _follow(kernel: str, timed: Bench) -> tuple[str, ...]:
+    again = f"kernel={kernel!r}, variant={timed.variant!r}, target={timed.target!r}"
+    if timed.verdict in ("incorrect", "invalid"):
+        return (f"mend {timed.variant}, then bench_kernel({again})",)
+    follow = f"profile_kernel({again})"
+    return (follow, recommend_call(timed)) if timed.measurement or timed.metrics else (follow,)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ToolAnnotations
 
-from mcp_server.edge import compact, in_thread
+from mcp_server.answering import answered
+from mcp_server.jobs import asked
 from mcp_server.results import BuildResult
 from mcp_server.tools.arguments import Kernel, Target, Variant
 
@@ -14,11 +16,10 @@ TITLE = "Build a kernel variant"
 HINTS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
-_MOST_ROWS = 16
 
 
 async def build_kernel(
-    kernel: Kernel, variant: Variant = None, target: Target = "auto"
+    ctx: Context, kernel: Kernel, variant: Variant = None, target: Target = "auto"
 ) -> Annotated[CallToolResult, BuildResult]:
     """Compile one variant of a kernel and say what the compiler reported.
 
@@ -26,13 +27,15 @@ async def build_kernel(
     stack and shared memory of each kernel. A compiler error is a result, in build.error, with a
     cure. Writes only to the project's .kb folder; an unchanged source is not compiled again.
     """
-    from engine.actions.building import build
-    from engine.render.measurements import build_line
+    call = asked("build_kernel", kernel=kernel, variant=variant, target=target)
 
-    built = await in_thread(lambda: build(kernel, variant, target))
-    shown = built.model_copy(
-        update={"loops": built.loops[:_MOST_ROWS], "resources": built.resources[:_MOST_ROWS]}
-    )
-    again = f"kernel={kernel!r}, variant={built.variant!r}, target={built.target!r}"
-    follow = f"{'build' if built.error else 'bench'}_kernel({again})"
-    return compact(BuildResult(summary=build_line(built), build=shown, next=(follow,)))
+    def work() -> BuildResult:
+        from engine.actions.building import build
+        from engine.render.measurements import build_line
+
+        built = build(kernel, variant, target)
+        again = f"kernel={kernel!r}, variant={built.variant!r}, target={built.target!r}"
+        follow = f"{'build' if built.error else 'bench'}_kernel({again})"
+        return BuildResult(summary=build_line(built), build=built, next=(follow,))
+
+    return await answered(ctx, BuildResult, call, work)

@@ -7,8 +7,9 @@ from typing import Annotated
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ToolAnnotations
 
-from engine.model.measurement import Profile
-from mcp_server.edge import compact, in_thread
+from engine.model.measurement import Bench, Profile
+from mcp_server.answering import answered
+from mcp_server.jobs import asked
 from mcp_server.results import ProfileResult, recommend_call
 from mcp_server.tools.arguments import Kernel, Target, Variant, Workload
 
@@ -30,18 +31,29 @@ async def profile_kernel(
     Builds, checks and times it first; where that fails, stopped_by says why. next holds the
     call of recommend_fix. Counters explain and never time.
     """
-    from engine.actions.kernels import profile
-    from engine.render.measurements import bench_line, profile_line
+    call = asked("profile_kernel", kernel=kernel, variant=variant, target=target, workload=workload)
 
-    await ctx.report_progress(0, 1, f"profiling {kernel}")
-    seen = await in_thread(lambda: profile(kernel, variant, target, workload))
-    await ctx.report_progress(1, 1, "done")
-    if not isinstance(seen, Profile):
-        follow = f"mend {seen.variant}, then bench_kernel(kernel={kernel!r})"
-        said = bench_line(seen)
-        return compact(ProfileResult(summary=said, profile=None, stopped_by=seen, next=(follow,)))
+    def work() -> ProfileResult:
+        from engine.actions.kernels import profile
+
+        seen = profile(kernel, variant, target, workload)
+        return _explained(seen) if isinstance(seen, Profile) else _stopped(kernel, seen)
+
+    return await answered(ctx, ProfileResult, call, work)
+
+
+def _stopped(kernel: str, timed: Bench) -> ProfileResult:
+    from engine.render.measurements import bench_line
+
+    follow = f"mend {timed.variant}, then bench_kernel(kernel={kernel!r})"
+    return ProfileResult(summary=bench_line(timed), profile=None, stopped_by=timed, next=(follow,))
+
+
+def _explained(seen: Profile) -> ProfileResult:
+    from engine.render.measurements import profile_line
+
     metrics = {name: float(f"{value:.6g}") for name, value in seen.metrics.items()}
-    follow = recommend_call(seen)
     shown = seen.model_copy(update={"metrics": metrics})
-    said = profile_line(seen)
-    return compact(ProfileResult(summary=said, profile=shown, stopped_by=None, next=(follow,)))
+    return ProfileResult(
+        summary=profile_line(seen), profile=shown, stopped_by=None, next=(recommend_call(seen),)
+    )

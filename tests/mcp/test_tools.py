@@ -53,6 +53,7 @@ NAMES = [
     "build_kernel",
     "bench_kernel",
     "profile_kernel",
+    "job",
     "log_session",
 ]
 LOOK = ["search_knowledge", "read_entry"]

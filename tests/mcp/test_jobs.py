@@ -1,0 +1,304 @@
+"""Work that outlasts its call: handed out, found again, waited for, ended."""
+
+import os
+import re
+import subprocess
+import sys
+
+import anyio
+import pytest
+from broken import make
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import CallToolResult, TextContent
+from processes import alive, cmdline, settled
+from stalling import at_work, let_go
+
+from mcp_server.jobs import Jobs, asked
+from mcp_server.launch import Launch
+from mcp_server.server import build_server
+
+BROKEN = {"kernel": "broken", "target": "cpu"}
+AT_ONCE = Launch(inline_s=0)
+SERVE = (
+    "from dataclasses import replace; from mcp_server.server import build_server, main\n"
+    "import mcp_server.server as server\n"
+    "server.build_server = lambda launch: build_server(replace(launch, inline_s=0.2))\n"
+    "main()"
+)
+
+
+def talk(work, launch=AT_ONCE):
+    async def run():
+        async with Client(build_server(launch)) as client:
+            return await work(client)
+
+    return anyio.run(run)
+
+
+async def seen(client, **arguments):
+    return (await client.call_tool("job", arguments)).structured_content
+
+
+def test_work_that_is_over_soon_is_answered_plainly(project):
+    make(project, "right")
+
+    async def work(client):
+        return (await client.call_tool("build_kernel", BROKEN)).structured_content
+
+    found = talk(work, Launch())
+
+    assert found["job"] is None
+    assert found["build"]["status"] == "built"
+
+
+def test_work_that_takes_long_comes_back_as_a_handle(project, stalled):
+    async def work(client):
+        return (await client.call_tool("build_kernel", BROKEN)).structured_content
+
+    found = talk(work)
+
+    assert found["build"] is None
+    assert found["job"]["status"] == "running"
+    assert found["next"] == [f"job(id='{found['job']['id']}', action='wait')"]
+    assert re.fullmatch("build-[0-9a-f]{32}", found["job"]["id"])
+
+
+def test_a_finished_job_holds_what_its_tool_returns(project):
+    make(project, "right")
+
+    async def work(client):
+        first = (await client.call_tool("build_kernel", BROKEN)).structured_content
+        job = await seen(client, id=first["job"]["id"], action="wait")
+        again = await seen(client, id=first["job"]["id"])
+        return job, again
+
+    job, again = talk(work)
+
+    assert job["job"]["status"] == "done"
+    assert job["result"]["build"]["status"] == "built"
+    assert job["next"] == job["result"]["next"]
+    assert again == job
+
+
+def test_a_failed_job_says_what_its_tool_would_have_said(project):
+    async def work(client):
+        call = {"kernel": "row_softmx", "target": "cpu"}
+        first = (await client.call_tool("build_kernel", call)).structured_content
+        return await seen(client, id=first["job"]["id"], action="wait")
+
+    job = talk(work)
+
+    assert job["job"]["status"] == "failed"
+    assert "did you mean 'row_softmax'?" in job["job"]["error"]
+    assert job["next"] == ["build_kernel(kernel='row_softmx', target='cpu')"]
+
+
+@pytest.mark.parametrize("action", ["status", "wait", "cancel"])
+def test_a_handle_that_nobody_knows_names_the_cure_and_the_live_jobs(project, stalled, action):
+    async def work(client):
+        live = (await client.call_tool("build_kernel", BROKEN)).structured_content["job"]["id"]
+        return live, await client.call_tool("job", {"id": "bench-0", "action": action})
+
+    live, answer = talk(work)
+
+    assert answer.is_error
+    for word in ("'bench-0'", "run the tool again", "recommend_fix(run=", "kb history", live):
+        assert word in answer.content[0].text
+
+
+def test_without_a_handle_the_jobs_are_listed_newest_first(project, stalled):
+    async def work(client):
+        first = (await client.call_tool("build_kernel", BROKEN)).structured_content["job"]["id"]
+        second = (await client.call_tool("bench_kernel", BROKEN)).structured_content["job"]["id"]
+        return [second, first], await seen(client)
+
+    handles, listed = talk(work)
+
+    assert [job["id"] for job in listed["jobs"]] == handles
+    assert listed["next"] == [f"job(id='{handles[0]}', action='wait')"]
+
+
+def test_an_action_without_a_handle_is_refused(project):
+    async def work(client):
+        return await client.call_tool("job", {"action": "cancel"})
+
+    assert "cancel needs an id; job() lists" in talk(work).content[0].text
+
+
+def test_a_cancelled_job_leaves_no_compiler(project, stalled):
+    async def work(client):
+        first = (await client.call_tool("build_kernel", BROKEN)).structured_content
+        await at_work(stalled)
+        job = await seen(client, id=first["job"]["id"], action="cancel")
+        return job, alive(stalled)
+
+    job, left = talk(work)
+
+    assert job["job"]["status"] == "cancelled"
+    assert left == []
+
+
+def test_a_cancelled_job_leaves_no_kernel(project, scratch):
+    make(project, "endless")
+
+    async def work(client):
+        first = (await client.call_tool("bench_kernel", BROKEN)).structured_content
+        while not [p for p in alive(scratch) if "candidate" in cmdline(p)]:
+            await anyio.sleep(0.05)
+        job = await seen(client, id=first["job"]["id"], action="cancel")
+        return job, alive(scratch)
+
+    job, left = talk(work)
+
+    assert job["job"]["status"] == "cancelled"
+    assert left == []
+
+
+def test_who_stops_waiting_for_a_job_does_not_stop_the_job(project, stalled):
+    async def work(client):
+        first = (await client.call_tool("build_kernel", BROKEN)).structured_content
+        handle = first["job"]["id"]
+        await at_work(stalled)
+        with anyio.move_on_after(0.3):
+            await seen(client, id=handle, action="wait")
+        after = await seen(client, id=handle)
+        let_go(stalled)
+        return after, await seen(client, id=handle, action="wait")
+
+    after, done = talk(work)
+
+    assert after["job"]["status"] == "running"
+    assert done["result"]["build"]["status"] == "built"
+
+
+def test_a_client_that_timed_out_finds_the_result_by_its_handle(project, stalled):
+    served = StdioServerParameters(
+        command=sys.executable, args=["-c", SERVE], cwd=project, env=dict(os.environ)
+    )
+
+    async def run():
+        async with Client(served) as client:
+            first = (await client.call_tool("build_kernel", BROKEN)).structured_content
+            handle = first["job"]["id"]
+            await at_work(stalled)
+            wait = {"id": handle, "action": "wait"}
+            with pytest.raises(MCPError, match=r"(?i)timed out"):
+                await client.call_tool("job", wait, read_timeout_seconds=0.3)
+            let_go(stalled)
+            return await seen(client, **wait)
+
+    done = anyio.run(run)
+
+    assert done["job"]["status"] == "done"
+    assert done["result"]["build"]["status"] == "built"
+
+
+def test_the_end_of_the_server_is_the_end_of_its_jobs(project, stalled):
+    served = StdioServerParameters(
+        command=sys.executable, args=["-c", SERVE], cwd=project, env=dict(os.environ)
+    )
+
+    async def run():
+        async with Client(served) as client:
+            first = (await client.call_tool("build_kernel", BROKEN)).structured_content
+            await at_work(stalled)
+            return first
+
+    first = anyio.run(run)
+
+    assert first["job"]["status"] == "running"
+    assert settled(stalled, 0)
+
+
+def test_an_error_of_the_engine_itself_is_on_stderr(project):
+    bug = "import engine.actions.building as it; it.build = lambda *_: {}['a bug of ours']\n"
+    ask = [
+        '{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": '
+        '"2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}}',
+        '{"jsonrpc": "2.0", "method": "notifications/initialized"}',
+        '{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "build_kernel", '
+        '"arguments": {"kernel": "row_softmax"}}}',
+    ]
+    server = subprocess.Popen(
+        [sys.executable, "-c", bug + SERVE],
+        cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, bufsize=1,
+    )  # fmt: skip
+    server.stdin.write("\n".join(ask) + "\n")
+    answers = [server.stdout.readline() for _ in range(2)]
+    _, said = server.communicate(timeout=60)
+
+    assert "Error executing tool build_kernel" in answers[1]
+    assert "a bug of ours" not in answers[1]
+    assert "KeyError" in said
+    assert "a bug of ours" in said
+
+
+def test_an_error_of_the_engine_in_a_job_is_in_the_log(project, monkeypatch, caplog):
+    monkeypatch.setattr("engine.actions.building.build", lambda *_: {}["a bug of ours"])
+
+    async def work(client):
+        first = (await client.call_tool("build_kernel", BROKEN)).structured_content
+        return await seen(client, id=first["job"]["id"], action="wait")
+
+    job = talk(work)
+
+    assert job["job"]["error"] == "Error executing tool build_kernel"
+    assert "a bug of ours" in caplog.text
+
+
+async def nothing(job):
+    return CallToolResult(content=[TextContent(text="")])
+
+
+async def forever(job):
+    await anyio.sleep_forever()
+
+
+def test_a_job_is_forgotten_when_its_time_is_over():
+    async def run():
+        jobs = Jobs(life_s=0)
+        job = jobs.start(asked("bench_kernel"), nothing)
+        jobs.hand_out(job)
+        await job.end()
+        jobs.find(job.id)
+
+    with pytest.raises(ToolError, match="at work now: none"):
+        anyio.run(run)
+
+
+def test_only_so_many_ended_jobs_are_kept_and_the_oldest_goes_first():
+    async def run():
+        jobs = Jobs(most_kept=2)
+        handles = []
+        for _ in range(4):
+            job = jobs.start(asked("bench_kernel"), nothing)
+            jobs.hand_out(job)
+            await job.end()
+            handles.append(job.id)
+        return handles, [job.id for job in jobs]
+
+    handles, kept = anyio.run(run)
+
+    assert kept == [handles[3], handles[2]]
+
+
+def test_work_is_not_dropped_to_make_room():
+    async def run():
+        jobs = Jobs(most_kept=1)
+        for _ in range(3):
+            jobs.hand_out(jobs.start(asked("bench_kernel"), forever))
+        return len(list(jobs))
+
+    assert anyio.run(run) == 3
+
+
+def test_only_so_much_is_taken_on_at_once():
+    async def run():
+        jobs = Jobs(most_at_work=1)
+        jobs.start(asked("bench_kernel"), forever)
+        jobs.start(asked("bench_kernel"), forever)
+
+    with pytest.raises(ToolError, match="as many as this server takes"):
+        anyio.run(run)

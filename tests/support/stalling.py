@@ -1,0 +1,32 @@
+"""A compiler that waits for a pipe, and how it goes on."""
+
+import contextlib
+import os
+import time
+from pathlib import Path
+
+import anyio
+from processes import alive
+
+
+def let_go(source):
+    """Let the compiler that stalls on ``source`` read nothing, and so go on."""
+    pipe = Path(source).parent / "wait.txt"
+    for _ in range(600):
+        with contextlib.suppress(OSError):
+            end = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            pipe.unlink()
+            pipe.write_text("")
+            os.close(end)
+            return
+        time.sleep(0.05)
+    raise AssertionError("no compiler reads the pipe")
+
+
+async def at_work(word):
+    """Wait for a process whose command line holds a word."""
+    for _ in range(600):
+        if alive(word):
+            return
+        await anyio.sleep(0.05)
+    raise AssertionError(f"no process names {word}")
