@@ -49,10 +49,11 @@ class UnknownNameError(KbError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], listed_by: str) -> None:
         names = sorted(known)
-        offer = did_you_mean(name, names)
+        self.near = offer = did_you_mean(name, names)
         if not offer and names and len(names) <= 8:
             offer = f"; known: {', '.join(names)}"
-        super().__init__(f"unknown {kind} {name!r}{offer}; `{listed_by}` lists them")
+        self.said = f"unknown {kind} {name!r}{offer}"
+        super().__init__(f"{self.said}; `{listed_by}` lists them")
 
 
 class BadValueError(KbError):

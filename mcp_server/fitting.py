@@ -9,7 +9,7 @@ from pydantic_core import to_json
 
 from mcp_server.results import LongResult
 
-BUDGET = 7000
+BUDGET = 6500
 """Bytes of a result as compact JSON; with a job around it, it stays below 8,000."""
 _MOST_ROWS = 16
 _FEW_ROWS = 4

@@ -17,6 +17,7 @@ from mcp import MCPError
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
+from engine.measure.isolation import Cancelled
 from mcp_server.results import JobState, JobStatus
 
 INLINE_S = 45.0
@@ -24,6 +25,7 @@ LIFE_S = 3600.0
 MOST_KEPT = 64
 MOST_AT_WORK = 16
 _MOST_NAMED = 8
+_LONGEST_NOW = 200
 
 Outcome = CallToolResult | InputRequiredResult
 Work = Callable[["Job"], Awaitable[Outcome]]
@@ -116,7 +118,7 @@ class Job:
             return None
         return " ".join(part.text for part in self.outcome.content if isinstance(part, TextContent))
 
-    def state(self) -> JobState:
+    def state(self, longest_error: int = 2000) -> JobState:
         """Return how it stands, as tools show it."""
         error = self.error
         return JobState(
@@ -127,7 +129,7 @@ class Job:
             now=self.now if self.running else self.status,
             elapsed_s=round(self.elapsed_s, 1),
             expected_s=None if self.expected_s is None else round(self.expected_s, 1),
-            error=None if error is None else error[:2000],
+            error=None if error is None else error[:longest_error],
         )
 
     def result(self) -> Outcome:
@@ -146,7 +148,7 @@ class Job:
         """Take note of what is done now, from whichever thread does it."""
 
         def heard() -> None:
-            self.now = now
+            self.now = now[:_LONGEST_NOW]
             self.touched()
 
         try:
@@ -185,7 +187,7 @@ class Job:
         _CURRENT.set(self)
         try:
             self.outcome = await work(self)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, Cancelled):
             return  # the status says so
         except (ToolError, MCPError) as error:
             self.raised = error

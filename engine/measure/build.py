@@ -19,6 +19,7 @@ from engine.measure.commands import LIBRARY, REPORT, Commands, commands_of, modu
 from engine.measure.compiler_output import first_error, loops_of, resources_of
 from engine.measure.fence import fenced
 from engine.measure.isolation import run_child
+from engine.measure.jobs import removed_afterwards
 from engine.measure.sources import digest_of, files_of, include_folders
 from engine.measure.subject import Subject
 from engine.measure.tools import find_cxx, find_ninja
@@ -178,8 +179,7 @@ def _result(one: Planned, cached: bool, complaint: str | None, seconds: float) -
 def _compile(missing: Sequence[Planned], subject: Subject) -> dict[Path, str]:
     """Compile each into a folder of its own and rename that; return what failed ones printed."""
     parent = missing[0].final.parent
-    folder = _fresh_folder(parent)
-    try:
+    with removed_afterwards(_fresh_folder(parent)) as folder:
         insides = [folder / str(at) for at in range(len(missing))]
         text = ""
         for at, (inside, one) in enumerate(zip(insides, missing, strict=True)):
@@ -206,8 +206,6 @@ def _compile(missing: Sequence[Planned], subject: Subject) -> dict[Path, str]:
             if not (one.final / LIBRARY).is_file():
                 found[one.final] = f"error: the build could not be moved to {one.final}"
         return found
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _part(log: str, inside: Path) -> str:

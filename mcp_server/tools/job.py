@@ -21,6 +21,7 @@ HINTS = ToolAnnotations(
 )
 _MOST_LISTED = 8
 _LONGEST_NEXT = 600
+_SHORT_ERROR = 300
 _END_S = 15.0
 _BEGIN = "bench_kernel(kernel=...)"
 
@@ -62,7 +63,7 @@ def _listed(jobs: Jobs) -> JobResult:
     if len(known) > _MOST_LISTED:
         said += f"; the newest {_MOST_LISTED} of {len(known)} are shown"
     follow = [wait_for(one) for one in running] or [f"job(id={one.id!r})" for one in known]
-    shown = tuple(one.state() for one in known[:_MOST_LISTED])
+    shown = tuple(one.state(_SHORT_ERROR) for one in known[:_MOST_LISTED])
     return JobResult(
         summary=said, job=None, jobs=shown, result=None, next=tuple(follow[:1]) or (_BEGIN,)
     )

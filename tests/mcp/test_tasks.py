@@ -16,6 +16,7 @@ from task_client import cancel, ended, get, started, until, update
 
 from mcp_server.edge import KernelServer
 from mcp_server.jobs import Jobs
+from mcp_server.launch import Launch
 from mcp_server.server import build_server
 from mcp_server.tasks import Tasks, ask
 
@@ -72,7 +73,7 @@ async def quick() -> str:
 
 def made_up():
     jobs = Jobs()
-    server = KernelServer("made-up", jobs=jobs, extensions=[Tasks(SUPPORT, jobs)])
+    server = KernelServer(Launch(), jobs=jobs, extensions=[Tasks(SUPPORT, jobs)])
     for tool in (slow, refuses, breaks, asks, asks_twice, asks_first, quick):
         server.tool()(tool)
     return server

@@ -1,0 +1,204 @@
+"""What a client hears while it waits."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from typing import Annotated
+
+import anyio
+import pytest
+from broken import make
+from mcp import Client
+from mcp.server.mcpserver import Context
+from mcp.types import CallToolResult
+from stalling import at_work, let_go
+
+from engine.measure.watching import tell
+from mcp_server import progress
+from mcp_server.answering import answered
+from mcp_server.durations import expected, took
+from mcp_server.edge import KernelServer, strict_tool
+from mcp_server.jobs import asked
+from mcp_server.launch import Launch
+from mcp_server.results import LongResult
+from mcp_server.server import build_server
+from mcp_server.tools import build_kernel as hints
+from mcp_server.tools.job import job
+
+BROKEN = {"kernel": "broken", "target": "cpu"}
+WORDS = ("one", "two", "three", "four", "five", "six")
+
+
+class Counted(LongResult):
+    """How far it came."""
+
+    count: int | None
+
+
+async def count(ctx: Context) -> Annotated[CallToolResult, Counted]:
+    """Count, and tell each number."""
+
+    def work() -> Counted:
+        for word in WORDS:
+            tell(word)
+            time.sleep(0.3)
+        return Counted(summary="counted", count=len(WORDS), next=("count()",))
+
+    return await answered(ctx, Counted, asked("count"), work)
+
+
+def counting(inline_s):
+    tools = [strict_tool(tool, tool.__name__, hints.HINTS) for tool in (count, job)]
+    return KernelServer(Launch(inline_s=inline_s), tools=tools)
+
+
+def hear(server, name, arguments, meanwhile=None):
+    """Call a tool; return its result and the notifications: progress, total and message."""
+    heard = []
+
+    async def listen(*told):
+        heard.append(told)
+
+    async def run():
+        async with Client(server) as client, anyio.create_task_group() as group:
+            if meanwhile is not None:
+                group.start_soon(meanwhile)
+            result = await client.call_tool(name, arguments, progress_callback=listen)
+            return result.structured_content
+
+    return anyio.run(run), heard
+
+
+@pytest.fixture
+def counted(project):
+    return hear(counting(45), "count", {})
+
+
+def test_a_new_tool_that_may_take_long_is_a_few_lines(counted):
+    result, _ = counted
+
+    assert result["count"] == len(WORDS)
+    assert result["job"] is None
+
+
+def test_progress_always_grows(counted):
+    _, heard = counted
+
+    assert len(heard) > 2
+    assert all(a < b for (a, *_), (b, *_) in pairwise(heard))
+
+
+def test_a_client_hears_at_most_twice_a_second(counted):
+    _, heard = counted
+
+    assert all(b - a >= progress.GAP_S for (a, *_), (b, *_) in pairwise(heard))
+
+
+def test_a_message_says_what_is_done_now_and_for_how_long(counted):
+    _, heard = counted
+    said = [message for *_, message in heard]
+
+    assert all(re.fullmatch(r"[a-z]+, \d+ s", message) for message in said)
+    assert {message.partition(",")[0] for message in said[1:]} < set(WORDS)
+
+
+def test_nothing_is_forecast_before_it_was_ever_seen(counted):
+    _, heard = counted
+
+    assert {total for _, total, _ in heard} == {None}
+
+
+def test_the_second_call_is_told_what_the_first_one_took(project):
+    hear(counting(45), "count", {})
+    _, heard = hear(counting(45), "count", {})
+
+    assert heard[-1][1] == pytest.approx(len(WORDS) * 0.3, rel=0.5)
+    assert re.search(r" of about \d s$", heard[-1][2])
+
+
+def test_what_takes_longer_than_ever_has_no_total(project, monkeypatch):
+    monkeypatch.setattr("mcp_server.answering.expected", lambda _call: 0.1)
+    _, heard = hear(counting(45), "count", {})
+
+    assert heard[-1][1] is None
+    assert "of about 1 s" in heard[-1][2]
+
+
+def test_who_waits_for_a_job_hears_the_same(project):
+    server = counting(0)
+    heard = []
+
+    async def listen(*told):
+        heard.append(told)
+
+    async def run():
+        async with Client(server) as client:
+            first = (await client.call_tool("count", {})).structured_content["job"]["id"]
+            wait = {"id": first, "action": "wait"}
+            done = await client.call_tool("job", wait, progress_callback=listen)
+            return done.structured_content
+
+    done = anyio.run(run)
+
+    assert done["result"]["count"] == len(WORDS)
+    assert all(a < b for (a, *_), (b, *_) in pairwise(heard))
+
+
+def test_a_silent_compiler_is_reported_alive(project, stalled, monkeypatch):
+    monkeypatch.setattr(progress, "BEAT_S", 0.6)
+
+    async def wait():
+        await at_work(stalled)
+        await anyio.sleep(2)
+        let_go(stalled)
+
+    _, heard = hear(build_server(), "build_kernel", BROKEN, wait)
+    said = [message.partition(",")[0] for *_, message in heard]
+
+    assert said.count("build naive") >= 3
+
+
+def test_who_did_not_ask_hears_nothing(project):
+    make(project, "right")
+    ask = [
+        {"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18",
+         "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}}},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "build_kernel", "arguments": BROKEN}},
+    ]  # fmt: skip
+    server = subprocess.Popen(
+        [sys.executable, "-c", "from mcp_server.server import main; main()"],
+        cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        text=True, bufsize=1,
+    )  # fmt: skip
+    server.stdin.writelines(json.dumps({"jsonrpc": "2.0", **line}) + "\n" for line in ask)
+    lines = [json.loads(server.stdout.readline()) for _ in range(2)]
+    rest, _ = server.communicate(timeout=60)
+
+    assert [line["id"] for line in lines] == [1, 2]
+    assert rest == ""
+
+
+def test_a_forecast_is_the_median_of_the_last_five(project):
+    for seconds in (900, 900, 1, 2, 3, 4, 50):
+        took("bench_kernel(kernel='mine')", seconds)
+
+    assert expected("bench_kernel(kernel='mine')") == 3
+    assert expected("bench_kernel(kernel='other')") is None
+
+
+def test_what_is_over_at_once_is_not_remembered(project):
+    took("build_kernel(kernel='mine')", 0.2)
+
+    assert expected("build_kernel(kernel='mine')") is None
+
+
+def test_only_the_last_calls_are_remembered(project):
+    for number in range(400):
+        took(f"bench_kernel(kernel='k{number}')", 10)
+
+    assert expected("bench_kernel(kernel='k0')") is None
+    assert expected("bench_kernel(kernel='k399')") == 10
