@@ -89,6 +89,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup
             signal.signal(number, _end)
+    _log_plainly()
     try:
         server = build_server(launch)
         enter(launch)
@@ -100,6 +101,18 @@ def main(argv: Sequence[str] | None = None) -> None:
             _serve_http(server, listen)
     finally:
         _end_children()
+
+
+def _log_plainly() -> None:
+    """Log a line for a line: the SDK would load rich, 20 ms of each start, to draw columns."""
+    import logging
+
+    from mcp.server.mcpserver import server as sdk
+
+    def plain(level: str = "WARNING") -> None:
+        logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
+
+    vars(sdk)["configure_logging"] = plain
 
 
 def _serve_http(server: KernelServer, listen: Listen) -> None:

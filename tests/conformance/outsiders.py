@@ -47,7 +47,7 @@ def rows(node: Path, project: Path) -> Iterator[Row]:
             try:
                 failures, count = run.result()
             except Exception as error:  # whatever it was, it is a line of the table
-                failures, count = [f"{type(error).__name__}: {error}"[:600]], 0
+                failures, count = [_cause(error)], 1
             yield Row(what, count - len(failures), 0, tuple(failures))
 
 
@@ -65,6 +65,12 @@ def weighed(seen: dict[str, Any]) -> tuple[list[str], int]:
         "a listed prompt can be had": bool(seen["prompt"]) == bool(seen["prompts"]),
     }
     return [f"not so: {claim}; {seen}"[:600] for claim, holds in claims.items() if not holds], 8
+
+
+def _cause(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"[:600]
 
 
 def _typescript(
@@ -101,7 +107,8 @@ async def _seen(project: Path, mode: str, where: tuple[str, str] | None) -> dict
     from mcp.client.streamable_http import streamable_http_client
 
     url, token = where
-    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as web:
+    said = {"Authorization": f"Bearer {token}"}
+    async with httpx2.AsyncClient(headers=said, timeout=60) as web:
         return await _asked(streamable_http_client(url, http_client=web), mode)
 
 

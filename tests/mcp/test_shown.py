@@ -83,6 +83,16 @@ def stripped(schema):
     return {key: stripped(part) for key, part in schema.items() if key not in HIDDEN}
 
 
+async def ended(client, name, arguments):
+    """Call a tool, and wait for the end where a slow machine made it a job."""
+    result = await client.call_tool(name, arguments)
+    while job := (result.structured_content or {}).get("job"):
+        if job["status"] != "running":
+            break
+        result = await client.call_tool("job", {"id": job["id"], "action": "wait"})
+    return result
+
+
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
     """One real server: its instructions, its tools, and a good and a bad call of each."""
@@ -97,7 +107,7 @@ def seen(tmp_path_factory):
         async with Client(server) as client:
             tools = (await client.list_tools()).tools
             names = [tool.name for tool in tools]
-            good = {name: await client.call_tool(name, GOOD[name]) for name in names}
+            good = {name: await ended(client, name, GOOD[name]) for name in names}
             bad = {name: await client.call_tool(name, BAD[name][0]) for name in names}
             return client.instructions, tools, good, bad
 

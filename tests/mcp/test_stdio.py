@@ -119,3 +119,13 @@ def test_a_signal_is_told_by_the_exit_code(project, how, code):
     server.send_signal(how)
 
     assert end(server) == code
+
+
+def test_a_start_loads_neither_rich_nor_what_only_measurements_need():
+    code = (
+        "import sys; from mcp_server import server; server._log_plainly(); server.build_server(); "
+        "print(sorted({'rich', 'sqlalchemy', 'networkx', 'yaml', 'torch'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.stdout == "[]\n", done.stderr
