@@ -40,6 +40,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/kb check
 	$(BIN)/kb quickref --check
+	$(BIN)/kb guide --check
 
 # Node and the suites come from npm, once, below build/; versions: tests/conformance/package.json.
 conformance: $(VENV)/.installed-dev

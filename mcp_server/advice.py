@@ -70,11 +70,15 @@ def _short(kernel: Mapping[str, Any], room: int, several: bool) -> tuple[dict[st
     parts = {name: list(items)[: most.get(name)] for name, items in whole.items()}
     if several:
         parts["matches"] = [{**d, "fixes": d["fixes"][:1]} for d in parts["matches"]]
+    used = size(_joined(kernel, parts, whole))
     for name, fewest in _FEWEST:
-        while len(parts[name]) > fewest and size(_joined(kernel, parts, whole)) > room:
-            parts[name].pop()
+        while len(parts[name]) > fewest and used > room:
+            gone = parts[name].pop()
+            used -= size(gone) + 1
+            if name in ("matches", "unknown"):
+                used += size(gone["bottleneck"]) + 1
     made = _joined(kernel, parts, whole)
-    if size(made) > room:
+    if used > room:
         made = _clipped(made)
     lacks = [
         f"{name}: {len(parts[name])} of {len(whole[name])}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -25,6 +26,12 @@ T = TypeVar("T")
 
 _END_S = 40.0
 """Longest wait for a cancelled thread, which ends its children first."""
+_TWINS = (
+    (r"`?\bkb show ([a-z0-9][\w.-]*\w)`?", r"read_entry(id='\1')"),
+    (r"`?\bkb env\b`?", "check_environment()"),
+    (r"`kb history KERNEL` lists them", "bench_kernel(kernel=...) records one"),
+    (r"\bkb bench makes it", "bench_kernel(kernel=...) makes it"),
+)
 
 
 class KernelServer(ResourceServer):
@@ -112,13 +119,20 @@ async def in_thread(work: Callable[[], T]) -> T:
     try:
         return await anyio.to_thread.run_sync(run, abandon_on_cancel=True)
     except KbError as error:
-        raise ToolError(str(error)) from error
+        raise ToolError(_called(str(error))) from error
     except anyio.get_cancelled_exc_class():
         stop.set()
         if begun.is_set():  # it kills its child within a few hundredths of a second
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(ended.wait, _END_S)
         raise
+
+
+def _called(said: str) -> str:
+    """Name calls where an error of the engine names commands that have a twin here."""
+    for command, tool in _TWINS:
+        said = re.sub(command, tool, said)
+    return said
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def key(root: str, overlay: str | None = None) -> str:
     return _over(blake2b(digest_size=16), root, overlay)
 
 
-def stamp(root: str, overlay: str | None = None) -> tuple[int, Stamp]:
+def stamp(root: str) -> tuple[int, Stamp]:
     """Return when a knowledge file was last edited, in nanoseconds, and what changes with an edit.
 
     Reads no file. Two edits of the same length within one tick of the file system's clock look
@@ -49,7 +49,7 @@ def stamp(root: str, overlay: str | None = None) -> tuple[int, Stamp]:
     """
     latest = 0
     files = []
-    waiting = [root, overlay] if overlay else [root]
+    waiting = [root]
     while waiting:
         with os.scandir(waiting.pop()) as entries:
             for entry in entries:

@@ -21,6 +21,8 @@ MOST = 4000
 
 def plain(text: str, most: int = MOST) -> str:
     """Return text without colours, controls and hidden characters, cut in its middle."""
+    if len(text) <= most and text.isprintable():  # as nearly all of it is: there is nothing to find
+        return text
     bare = _HALVES.sub("\ufffd", _HIDDEN.sub("", _ESCAPES.sub("", text)))
     if len(bare) <= most:
         return bare

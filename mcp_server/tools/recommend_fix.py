@@ -36,7 +36,7 @@ Report = Annotated[
 ]
 Run = Annotated[
     str | None,
-    Field(max_length=32, description="Id of a recorded bench or profile: bench.measurement."),
+    Field(max_length=32, description="Id of a bench or profile: its measurement."),
 ]
 Metrics = Annotated[
     dict[str, float | str] | None, Field(description="Other metrics by id, such as over_fetch.")

@@ -24,16 +24,11 @@ Kind = Literal[
 
 
 async def search_knowledge(
-    query: Annotated[
-        str, Field(max_length=200, description="Words, symptoms, metric names; typos are fine.")
-    ],
+    query: Annotated[str, Field(max_length=200, description="Words; typos are fine.")],
     kind: Annotated[Kind | None, Field(description="Only this kind. Default: all.")] = None,
     limit: Annotated[int, Field(ge=1, le=20, description="1 to 20, default 10.")] = 10,
 ) -> Annotated[CallToolResult, SearchResult]:
-    """Find bottlenecks, fixes, metrics, symptoms and ways of working by words, best first.
-
-    read_entry prints what was found.
-    """
+    """Find causes, fixes, metrics, symptoms and ways of working by words, best first."""
     from engine.actions.search import find
 
     hits = await in_thread(lambda: find(query, kind=kind, most=limit))

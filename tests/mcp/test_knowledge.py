@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 from broken import make
 from calls import call, over
+from made import built, timed
 
 from engine.actions.knowledge import KINDS
 from engine.actions.recommend import recommend
 from engine.actions.sessions import new_session
 from engine.cli import main
+from engine.measure.verdicts import SHARED
+from engine.record.measurements.store import open_store
 from mcp_server.advice import advice
 from mcp_server.launch import TOOLSETS, Launch
 from mcp_server.portions import LIMIT, portion, size
@@ -83,7 +86,11 @@ def test_a_search_of_many_is_short():
         ("read_entry", {"id": "fixes", "cursor": "x"}, "cursor"),
         ("search_knowledge", {"query": "x", "limit": 21}, "less than or equal to 20"),
         ("search_knowledge", {"query": "x", "kind": "fixes"}, "'bottleneck'"),
-        ("recommend_fix", {"run": "abcdef"}, "kb bench makes it"),
+        ("recommend_fix", {"run": "abcdef"}, "bench_kernel(kernel=...) makes it"),
+        ("recommend_fix", {"metrics": {"zzz": 1}}, "read_entry(id='metrics') lists them"),
+        ("recommend_fix", {"gpu": "H1000"}, "read_entry(id='devices') lists them"),
+        ("build_kernel", {"kernel": "row_softmax", "variant": "x"}, "read_entry(id='row_softmax')"),
+        ("build_kernel", {"kernel": "zzz"}, "read_entry(id='kernels')"),
         ("recommend_fix", {"run": "a", "profile": "b"}, "two sources"),
         ("recommend_fix", {"profile": "x.csv", "target": "cpu"}, "leave target out"),
     ],
@@ -141,6 +148,57 @@ def test_a_recorded_bench_is_enough_to_decide(project):
     assert timed["next"][1] == f"recommend_fix(run='{run[:12]}')"
     assert told["kernel"] == "broken"
     assert told["notes"][0].startswith(f"metrics of bench {run[:12]}: broken naive, tiny")
+
+
+def test_a_run_that_nobody_recorded_is_named(project):
+    make(project, "right")
+    call("bench_kernel", kernel="broken", target="cpu", workload="tiny")
+    result = call("recommend_fix", run="0000000")
+
+    assert result.content[0].text == (
+        "unknown measurement '0000000'; bench_kernel(kernel=...) records one"
+    )
+
+
+def test_a_bench_without_a_record_hands_its_metrics_on(project, monkeypatch):
+    make(project, "right")
+    (project / "file").touch()
+    monkeypatch.setenv("KB_DATABASE", f"sqlite:///{project}/file/measurements.db")
+    timed = call("bench_kernel", kernel="broken", target="cpu", workload="tiny")
+    told = timed.structured_content
+
+    assert told["bench"]["unrecorded"]
+    assert told["next"][1].startswith("recommend_fix(target='cpu', metrics={")
+
+
+@pytest.mark.parametrize("verdict", ["incorrect", "invalid"])
+def test_nothing_is_decided_on_a_bench_that_did_not_count(project, verdict):
+    with open_store(project) as store:
+        made = timed(verdict=verdict, detail="wrong")
+        store.add([made])
+    result = call("recommend_fix", run=made.id)
+
+    assert f"is {verdict}: wrong" in result.content[0].text
+
+
+def test_nothing_is_decided_on_a_build(project):
+    with open_store(project) as store:
+        made = built()
+        store.add([made])
+
+    assert "is of a build" in call("recommend_fix", run=made.id).content[0].text
+
+
+def test_the_speedup_of_a_disturbed_bench_decides_nothing(project):
+    warning = f"{SHARED} in 9 of 31 pairs"
+    metrics = {"speedup": 0.3, "core_count": 4.0}
+    with open_store(project) as store:
+        made = timed(verdict="inconclusive", warnings=(warning,), metrics=metrics)
+        store.add([made])
+    (kernel,) = call("recommend_fix", run=made.id).structured_content["kernels"]
+
+    assert kernel["gate"]["id"] == "no-baseline"
+    assert warning in kernel["notes"][1]
 
 
 def test_read_only_offers_the_knowledge_alone():

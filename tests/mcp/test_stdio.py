@@ -39,6 +39,21 @@ def test_both_protocol_eras_list_and_answer(project, mode):
     assert answer["kernels"][0]["gate"]["id"] == "stop-and-profile"
 
 
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_both_protocol_eras_read_and_prompt(project, mode):
+    async def work(client):
+        listed = await client.list_resources()
+        page = await client.read_resource("kb://patterns/profile-before-optimize")
+        prompt = await client.get_prompt("session_start", {"kernel": "gemm"})
+        return len(listed.resources), page.contents[0].text, prompt.messages[0].content.text
+
+    count, text, said = talk(project, work, mode)
+
+    assert count > 100
+    assert text.startswith("# Profile before changing anything")
+    assert said.startswith("# A session on gemm")
+
+
 def test_the_whole_loop_over_pipes(project):
     make(project, "right")
 

@@ -11,7 +11,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 from processes import alive, cmdline, settled
 
 from engine.actions.sessions import new_session, show_session
-from mcp_server.server import INSTRUCTIONS, build_server
+from mcp_server.instructions import instructions
+from mcp_server.launch import TOOLSETS, Launch
+from mcp_server.server import build_server
 
 SNAPSHOT = Path(__file__).parents[1] / "data" / "mcp_tools.json"
 REGENERATE = (
@@ -84,7 +86,22 @@ def test_schemas_are_those_of_the_snapshot():
 
 
 def test_instructions_fit_what_clients_show():
-    assert len(INSTRUCTIONS.encode()) <= 2000
+    assert len(instructions(Launch().tools).encode()) <= 2000
+
+
+@pytest.mark.parametrize("launch", [Launch(), Launch(read_only=True), Launch(("sessions",))])
+def test_instructions_name_the_tools_on_offer_and_no_others(launch):
+    text = instructions(launch.tools)
+    known = {tool for tools in TOOLSETS.values() for tool in tools} - {"job"}
+
+    assert {tool for tool in known if tool in text} == set(launch.tools) - {"job"}
+
+
+def test_instructions_begin_with_the_workflow():
+    lines = instructions(Launch().tools).splitlines()
+
+    assert lines[1] == "Workflow:"
+    assert lines[2].startswith("1. `check_environment`")
 
 
 def test_the_text_is_the_structure_and_short():

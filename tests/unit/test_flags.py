@@ -10,8 +10,8 @@ from engine.loading.workspace import confine_to, lift
 GOOD = [
     "-O3", "-Ofast", "-std=c++20", "-std=gnu++17", "-DTILE=64", "-DNAME", '-DTEXT="a b"',
     "-UNDEBUG", "-Wall", "-Wno-unused-variable", "-Werror=shadow", "-w", "-g", "-ffast-math",
-    "-fno-math-errno", "-funroll-loops", "-ffp-contract=fast", "-fvisibility=hidden",
-    "-march=native", "-mavx2",
+    "-fno-math-errno",
+    "-funroll-loops", "-ffp-contract=fast", "-fvisibility=hidden", "-march=native", "-mavx2",
     "-mprefer-vector-width=512", "-pthread", "-lcublas", "--use_fast_math", "-use_fast_math",
     "-maxrregcount=64", "--maxrregcount=64", "-lineinfo", "--fmad=false", "-Xptxas=-v,-O3",
     "--ptxas-options=-dlcm=ca", "-gencode=arch=compute_90a,code=sm_90a", "-arch=sm_80",
