@@ -57,14 +57,12 @@ def bench_task(
         EnvironmentGapError: The machine lacks something.
     """
     machine = required(environment(target))
-    chosen = machine.target
-    more = Path(workloads) if workloads else None
+    chosen, more = machine.target, Path(workloads) if workloads else None
     with turn_on(machine):  # a task's inputs are drawn where they are used
         files = task_files(Path(task), Path(candidate), more, chosen)
     place = prepared(load_folder(files.written(project() / ".kb" / "tasks")), None, chosen)
     variant = place.subject.variant
-    source = place.subject.source.folder / variant.source
-    text = source.read_text(encoding="utf-8")
+    text = (place.subject.source.folder / variant.source).read_text(encoding="utf-8")
     wrong, doubtful = complaints(text) if variant.language in ("python", "triton") else ([], [])
     if wrong:
         name = workload_of(place.subject.source.kernel, chosen, workload)

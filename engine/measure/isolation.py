@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _CANCEL: ContextVar[threading.Event | None] = ContextVar("cancel", default=None)
-_KEEPER = Path(__file__).with_name("keeper.py")
+_KEEPER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("keeper.py")))
 _LIVE: set[int] = set()
 _ENDING = threading.Event()
 _TAIL_BYTES = 20_000
@@ -59,9 +59,14 @@ def pause(seconds: float) -> None:
     cancel = _CANCEL.get()
     if cancel is None:
         time.sleep(seconds)
-    elif cancel.wait(seconds):
-        raise Cancelled
-    if _ENDING.is_set():
+    else:
+        cancel.wait(seconds)
+    _stop_if_unwanted()
+
+
+def _stop_if_unwanted() -> None:
+    cancel = _CANCEL.get()
+    if _ENDING.is_set() or (cancel is not None and cancel.is_set()):
         raise Cancelled
 
 
@@ -73,10 +78,9 @@ def run_child(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> ChildEnd:
-    """Run a program in a session of its own and wait for it.
+    """Run a program in a session of its own, under a ``keeper``, and wait for it.
 
-    Whatever happens (time-out, cancellation, an exception here, SIGKILL to this process) nothing
-    that it started survives: it runs under a ``keeper``.
+    Whatever happens (time-out, cancellation, an error, SIGKILL to us) nothing of it survives.
 
     Args:
         argv: Program and arguments; no shell is involved.
@@ -89,11 +93,10 @@ def run_child(
         Cancelled: The event given to ``cancelled_by`` was set.
     """
     started = time.monotonic()
-    if _ENDING.is_set():
-        raise Cancelled
+    _stop_if_unwanted()
     with log.open("wb") as sink:
         child = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_KEEPER), str(os.getpid()), *argv],
+            [*_KEEPER, str(os.getpid()), *argv],
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
@@ -106,8 +109,7 @@ def run_child(
             timed_out = not _wait(child, started + timeout_s)
         finally:
             _end_group(child)
-    seconds = time.monotonic() - started
-    return ChildEnd(child.returncode, timed_out, seconds, tail(log))
+    return ChildEnd(child.returncode, timed_out, time.monotonic() - started, tail(log))
 
 
 def _kill_session(leader: int) -> None:
@@ -121,13 +123,11 @@ def _kill_session(leader: int) -> None:
 
 def _wait(child: subprocess.Popen[bytes], deadline: float) -> bool:
     """Return whether the child ended before the deadline."""
-    cancel = _CANCEL.get()
     while True:
         with suppress(subprocess.TimeoutExpired):
             child.wait(_POLL_S)
             return True
-        if _ENDING.is_set() or (cancel is not None and cancel.is_set()):
-            raise Cancelled
+        _stop_if_unwanted()
         if time.monotonic() > deadline:
             return False
 
