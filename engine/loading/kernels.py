@@ -141,7 +141,7 @@ def _absent(path: Path) -> str | None:
 
 
 def _refused_flags(kernel: Kernel, folder: Path) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    for position, variant in enumerate(kernel.variants if folders() is not None else ()):
+    for position, variant in enumerate(kernel.variants):
         wrong = refused(variant.flags, str(folder))
         if wrong is not None:
             yield ("variants", position, "flags", wrong[0]), wrong[1]
