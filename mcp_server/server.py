@@ -73,8 +73,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
     try:
-        server = build_server(launch)
         enter(launch)
+        server = build_server(launch)
         if listen is None:
             os.environ.pop(VARIABLE, None)  # it is no business of compilers and kernels
             server.run("stdio")
