@@ -91,8 +91,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             signal.signal(number, _end)
     _log_plainly()
     try:
-        server = build_server(launch)
         enter(launch)
+        server = build_server(launch)
         gc.freeze()  # half a million objects that live to the end: looking through them takes 80 ms
         if listen is None:
             os.environ.pop(VARIABLE, None)  # it is no business of compilers and kernels

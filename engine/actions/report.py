@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+import subprocess
+import sys
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from engine.actions.program import decision_program
@@ -17,6 +20,12 @@ from engine.measure.tools import find_cuda_tool
 from engine.profiles.launch import Launch, NcuRule, wanted_metrics
 from engine.profiles.report import read_report
 
+_SEARCH = """
+import json, re, sys
+pattern, names = json.load(sys.stdin)
+json.dump([name for name in names if re.search(pattern, name)], sys.stdout)
+"""
+_SEARCH_S = 2.0
 MOST = 20
 """Kernels in one answer that people read, those that take the most time first."""
 
@@ -69,18 +78,44 @@ def _representatives(
     launches: list[Launch], name: re.Pattern[str], path: str
 ) -> list[tuple[int, Launch]]:
     """Return the longest launch of each kernel and shape, with its number among the kernel's."""
+    wanted = _found(name, {launch.kernel for launch in launches})
     longest: dict[tuple[str, tuple[str, str]], tuple[int, Launch]] = {}
     seen: dict[str, int] = {}
     for launch in launches:
         number = seen.get(launch.kernel, 0)
         seen[launch.kernel] = number + 1
         key = (launch.kernel, launch.shape)
-        if name.search(launch.kernel) and _us(launch) > _us(longest.get(key, (0, None))[1]):
+        if launch.kernel in wanted and _us(launch) > _us(longest.get(key, (0, None))[1]):
             longest[key] = (number, launch)
     if not longest:
         known = ", ".join(list(seen)[:8])
         raise KbError(f"no kernel in {path} matches {name.pattern!r}; it holds {known}")
     return sorted(longest.values(), key=lambda one: -_us(one[1]))
+
+
+def _found(pattern: re.Pattern[str], names: Collection[str]) -> set[str]:
+    """Return the names that a pattern is found in.
+
+    One that repeats may take for ever, and nothing but its process could be ended then.
+
+    Raises:
+        BadValueError: It took too long.
+    """
+    if not re.search(r"[*+?{]", pattern.pattern):
+        return {name for name in names if pattern.search(name)}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", _SEARCH],
+            input=json.dumps([pattern.pattern, list(names)]),
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=_SEARCH_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        said = f"--kernel {pattern.pattern!r} looks for longer than {_SEARCH_S:g} s"
+        raise BadValueError(f"{said}; leave out a repetition inside of another") from error
+    return set(json.loads(done.stdout))
 
 
 def _us(launch: Launch | None) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import OutsideError
-from engine.loading.workspace import inside
+from engine.loading.workspace import folders, inside
 
 ALLOWED = (
     "-O*, -std=, -D, -U, -W*, -g, -m*, known -f*, -l*, -pthread, -I in the workspace; for nvcc "
@@ -68,10 +68,14 @@ _KNOWN = re.compile(
 def refused(flags: Sequence[str], folder: str) -> tuple[int, str] | None:
     """Return which flag a server does not give to a compiler, and why; None where all are well.
 
+    Without a workspace all are.
+
     Args:
         flags: In their order: ``-Xptxas`` may stand before what it passes on.
         folder: What a relative ``-I`` is meant from: nothing, as the compiler runs elsewhere.
     """
+    if folders() is None:
+        return None
     passes_on = False
     for at, flag in enumerate(flags):
         if passes_on:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import math
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from engine.loading.flags import refused
 from engine.loading.launchers import MARK
 from engine.loading.located import at, read
 from engine.loading.paths import project_root, shipped
-from engine.loading.workspace import folders, open_inside, read_text
+from engine.loading.workspace import folders, read_bytes, read_text
 from engine.model.base import Target
 from engine.model.kernel import Kernel, Variant
 
@@ -132,7 +131,7 @@ def _absent(path: Path) -> str | None:
     if folders() is None:
         return None if path.is_file() else f"no file {path.name!r} here"
     try:
-        os.close(open_inside(path))
+        read_bytes(path)
     except OutsideError as error:
         return str(error)
     except OSError as error:
@@ -141,7 +140,7 @@ def _absent(path: Path) -> str | None:
 
 
 def _refused_flags(kernel: Kernel, folder: Path) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    for position, variant in enumerate(kernel.variants if folders() is not None else ()):
+    for position, variant in enumerate(kernel.variants):
         wrong = refused(variant.flags, str(folder))
         if wrong is not None:
             yield ("variants", position, "flags", wrong[0]), wrong[1]

@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.errors import EnvironmentGapError
+from engine.errors import BadValueError, EnvironmentGapError
+from engine.loading.flags import refused
 from engine.loading.quoting import one_line
 from engine.loading.workspace import inside, read_bytes
 from engine.measure.commands import LIBRARY, REPORT, Commands, commands_of, module_name
@@ -140,6 +141,9 @@ def _uncompiled(subject: Subject, root: Path) -> Build:
 
 def _plan(subject: Subject, root: Path, defines: tuple[str, ...]) -> Planned:
     source, variant, machine = subject
+    wrong = refused([f"-D{define}" for define in defines], str(source.folder))
+    if wrong is not None:
+        raise BadValueError(wrong[1])
     host = machine.compiler if variant.target == "cpu" else find_cxx() or "c++"
     commands = commands_of(variant, machine, host, defines)
     sources = [(source.folder / name).resolve() for name in (variant.source, *variant.also)]

@@ -12,6 +12,7 @@ from served import SERVE, served
 
 from engine import __version__
 from engine.actions.sessions import new_session, show_session
+from mcp_server.http import hosts_of
 from mcp_server.launch import TOOLSETS, Launch
 from mcp_server.options import Listen, parse
 
@@ -182,3 +183,17 @@ def asked(server):
                 return await names(client)
 
     return anyio.run(talk)
+
+
+@pytest.mark.parametrize(
+    ("listen", "port", "hosts"),
+    [
+        (Listen(), 8765, ["127.0.0.1:8765", "localhost:8765"]),
+        (Listen("::1"), 9, ["127.0.0.1:9", "localhost:9", "[::1]:9"]),
+        (Listen("10.1.2.3"), 9, ["10.1.2.3:9"]),
+        (Listen("10.1.2.3"), 80, ["10.1.2.3:80", "10.1.2.3"]),
+        (Listen(allowed_hosts=("a", "b:1")), 9, ["127.0.0.1:9", "localhost:9", "a", "a:9", "b:1"]),
+    ],
+)
+def test_every_host_is_listed_with_its_port(listen, port, hosts):
+    assert hosts_of(listen, port) == hosts

@@ -35,7 +35,7 @@ leaves = st.one_of(st.none(), st.booleans(), numbers, texts)
 anything = st.recursive(
     leaves,
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(texts, inner, max_size=3)),
-    max_leaves=6,
+    max_leaves=4,
 )
 
 

@@ -1,11 +1,14 @@
 """Compiler flags that a server takes from a kernel.yaml, and those that it does not."""
 
 import pytest
+from broken import make
 
-from engine.errors import KnowledgeError
+from engine.actions.workplace import prepare
+from engine.errors import BadValueError, KnowledgeError
 from engine.loading.flags import refused
 from engine.loading.kernels import load_kernel
 from engine.loading.workspace import confine_to, lift
+from engine.measure.build import build_all
 
 GOOD = [
     "-O3", "-Ofast", "-std=c++20", "-std=gnu++17", "-DTILE=64", "-DNAME", '-DTEXT="a b"',
@@ -48,6 +51,14 @@ def bounded(project):
     lift()
 
 
+@pytest.mark.parametrize("define", ["BLOCK=1\nrule evil", "1BAD", "X=\x1b[0m", "", "X\0"])
+def test_a_macro_of_a_configuration_is_looked_at_too(project, define):
+    make(project, "right")
+    place = prepare("broken", "naive", "cpu")
+    with pytest.raises(BadValueError, match="is not among those"):
+        build_all(place.subject, place.build_root, [[define]])
+
+
 @pytest.mark.parametrize("flag", GOOD)
 def test_a_flag_that_changes_the_code_is_taken(project, flag):
     assert refused([flag], str(project)) is None
@@ -74,8 +85,6 @@ FLAGS = "flags: [-O2, -fplugin=x.so]"
 
 
 def kernel_with_a_plugin(project):
-    from broken import make
-
     file = make(project, "right") / "kernel.yaml"
     file.write_text(file.read_text().replace("flags: []", FLAGS, 1))
 
