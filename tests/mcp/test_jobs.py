@@ -23,7 +23,7 @@ AT_ONCE = Launch(inline_s=0)
 SERVE = (
     "from mcp_server.launch import Launch; from mcp_server.server import build_server, main\n"
     "import mcp_server.server as server\n"
-    "server.build_server = lambda: build_server(Launch(inline_s=0.2))\n"
+    "server.build_server = lambda *_: build_server(Launch(inline_s=0.2))\n"
     "main()"
 )
 
@@ -117,6 +117,14 @@ def test_without_a_handle_the_jobs_are_listed_newest_first(project, stalled):
 
     assert [job["id"] for job in listed["jobs"]] == handles
     assert listed["next"] == [f"job(id='{handles[0]}', action='wait')"]
+
+
+@pytest.mark.parametrize("seconds", [-1, 45.5, float("nan"), "soon"])
+def test_a_wait_is_of_0_to_45_seconds(project, seconds):
+    arguments = {"id": "bench-0", "action": "wait", "wait_s": seconds}
+
+    with pytest.raises(ToolError, match="bad arguments for job: wait_s: input should be"):
+        anyio.run(build_server().call_tool, "job", arguments)
 
 
 def test_an_action_without_a_handle_is_refused(project):
