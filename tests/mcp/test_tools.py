@@ -12,6 +12,7 @@ from processes import alive, cmdline, settled
 
 from engine.actions.sessions import new_session, show_session
 from engine.cli import main
+from mcp_server.launch import Launch
 from mcp_server.server import INSTRUCTIONS, build_server
 
 SNAPSHOT = Path(__file__).parents[1] / "data" / "mcp_tools.json"
@@ -38,7 +39,7 @@ def tools():
 
 def call(name, **arguments):
     async def run():
-        async with Client(build_server()) as client:
+        async with Client(build_server(Launch(inline_s=600))) as client:
             return await client.call_tool(name, arguments)
 
     return anyio.run(run)
