@@ -1,4 +1,4 @@
-# make demo · make test · make check: each sets up what it needs, once, under .venv.
+# make demo · make test · make check · make conformance: each sets up what it needs, once, under .venv.
 #   PYTHON=python3.13   another interpreter (then `make clean` first)
 #   WORKERS=0           tests one after another
 
@@ -17,12 +17,13 @@ PIP_INSTALL := $(BIN)/python -m pip install -qq --no-input --disable-pip-version
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check clean
+.PHONY: help demo test check conformance clean
 
 help:
 	@echo 'make demo    triage one kernel on this machine, GPU or not'
 	@echo 'make test    run the tests; those that need a GPU: $(BIN)/python -m pytest -m gpu'
 	@echo 'make check   lint, types, import rules, knowledge and generated files'
+	@echo 'make conformance   what official suites and clients of MCP say about the server; needs npm'
 	@echo 'make clean   remove the environment, the caches and the builds'
 
 demo: $(VENV)/.installed
@@ -39,6 +40,11 @@ check: $(VENV)/.installed-dev
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/kb check
 	$(BIN)/kb quickref --check
+	$(BIN)/kb guide --check
+
+# Node and the suites come from npm, once, below build/; versions: tests/conformance/package.json.
+conformance: $(VENV)/.installed-dev
+	@$(BIN)/python tests/conformance/run.py
 
 clean:
 	rm -rf $(VENV) .kb build dist engine/_data

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import sys
 import tempfile
 import time
@@ -50,6 +51,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1e9, help="start no more runs after these")
     parser.add_argument("--budget", type=float, default=0.3, help="seconds of taking times")
     options = parser.parse_args()
+    if options.workers > 1:
+        os.environ["KB_TURNS"] = "off"  # side by side is what is asked here
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as pool:
         try:
             places = list(itertools.islice(_places(options.target, Path(folder)), options.runs))

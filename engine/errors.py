@@ -7,12 +7,14 @@
     + EnvironmentGapError       this machine lacks something: a compiler, torch, a GPU, ncu
     + SessionError              a session file cannot be read or written; may carry Problems
     + DatabaseError             the measurement database cannot be read or written
+    + OutsideError              a server keeps out of a path; an OSError, too
 
 A kernel that fails to compile, crashes, hangs or is wrong is a result with a status, not an error.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -47,10 +49,11 @@ class UnknownNameError(KbError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], listed_by: str) -> None:
         names = sorted(known)
-        offer = did_you_mean(name, names)
+        self.near = offer = did_you_mean(name, names)
         if not offer and names and len(names) <= 8:
             offer = f"; known: {', '.join(names)}"
-        super().__init__(f"unknown {kind} {name!r}{offer}; `{listed_by}` lists them")
+        self.said = f"unknown {kind} {name!r}{offer}"
+        super().__init__(f"{self.said}; `{listed_by}` lists them")
 
 
 class BadValueError(KbError):
@@ -75,6 +78,16 @@ class SessionError(KbError):
 
 class DatabaseError(KbError):
     """The measurement database cannot be read or written; what was being added is not in it."""
+
+
+class OutsideError(KbError, PermissionError):
+    """A server does not open a path, as if it could not: it leads elsewhere, or is no file."""
+
+    def __init__(self, path: str, why: str, cure: str) -> None:
+        PermissionError.__init__(self, errno.EACCES, f"{why}; {cure}", path)
+
+    def __str__(self) -> str:
+        return f"{self.filename!r} is {self.strerror}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

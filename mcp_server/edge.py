@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 import inspect
+import json
+import re
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import anyio
-from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.errors import KbError
+from engine.loading.quoting import one_line, plain
 from mcp_server.jobs import Jobs
 from mcp_server.launch import Launch
+from mcp_server.resources import ResourceServer
 
 T = TypeVar("T")
 
 _END_S = 40.0
 """Longest wait for a cancelled thread, which ends its children first."""
+_TWINS = (
+    (r"`?\bkb show ([a-z0-9][\w.-]*\w)`?", r"read_entry(id='\1')"),
+    (r"`?\bkb env\b`?", "check_environment()"),
+    (r"`kb history KERNEL` lists them", "bench_kernel(kernel=...) records one"),
+    (r"\bkb bench makes it", "bench_kernel(kernel=...) makes it"),
+)
 
 
-class KernelServer(MCPServer):
+class KernelServer(ResourceServer):
     """An MCP server with jobs, whose argument errors are one line that says what is accepted."""
 
     def __init__(self, launch: Launch, *, jobs: Jobs | None = None, **how: Any) -> None:
+        self.launch = launch
         self.jobs = jobs or Jobs(launch.inline_s)
         super().__init__("kernelkb", **how)
 
@@ -40,9 +51,8 @@ class KernelServer(MCPServer):
                 raise ToolError(self._refusal(name, error.__cause__)) from None
             if isinstance(error, UnexpectedToolError):  # the SDK writes its traceback to stderr
                 raise
-            if isinstance(error.__cause__, ToolError):  # the SDK's prefix says nothing new
-                raise ToolError(str(error.__cause__)) from None
-            raise
+            said = error.__cause__ if isinstance(error.__cause__, ToolError) else error
+            raise ToolError(one_line(str(said))) from None  # the SDK's prefix says nothing new
 
     def _refusal(self, name: str, error: ValidationError) -> str:
         problems = "; ".join(
@@ -51,7 +61,12 @@ class KernelServer(MCPServer):
         )
         tool = self._tool_manager.get_tool(name)
         accepted = ", ".join(tool.parameters["properties"]) if tool else "none"
-        return f"bad arguments for {name}: {problems}. Accepted: {accepted}"
+        return f"bad arguments for {name}: {one_line(problems)}. Accepted: {accepted}"
+
+
+def launch_of(context: Context[Any, Any]) -> Launch:
+    """Return what the server was started with that a call came to."""
+    return cast("KernelServer", context.mcp_server).launch
 
 
 def strict_tool(function: Callable[..., Any], title: str, annotations: ToolAnnotations) -> Tool:
@@ -61,7 +76,7 @@ def strict_tool(function: Callable[..., Any], title: str, annotations: ToolAnnot
     model = tool.fn_metadata.arg_model
     model.model_config = ConfigDict(**{**model.model_config, "extra": "forbid"})
     model.model_rebuild(force=True)
-    tool.parameters = _slim(model.model_json_schema(by_alias=True))
+    tool.parameters = _without_null(_slim(model.model_json_schema(by_alias=True)))
     if tool.fn_metadata.output_schema:
         tool.fn_metadata.output_schema = _slim(tool.fn_metadata.output_schema)
     return tool
@@ -69,10 +84,18 @@ def strict_tool(function: Callable[..., Any], title: str, annotations: ToolAnnot
 
 def compact(record: BaseModel) -> CallToolResult:
     """Return a result whose text is the same JSON as its structure, without the spaces."""
-    return CallToolResult(
-        content=[TextContent(text=record.model_dump_json(by_alias=True))],
-        structured_content=record.model_dump(mode="json", by_alias=True),
-    )
+    structure = harmless(record.model_dump(mode="json", by_alias=True))
+    text = json.dumps(structure, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return CallToolResult(content=[TextContent(text=text)], structured_content=structure)
+
+
+def harmless(value: Any) -> Any:
+    """Return what a tool answers without control characters: compilers and kernels wrote parts."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, dict):
+        return {plain(key): harmless(part) for key, part in value.items()}
+    return [harmless(part) for part in value] if isinstance(value, list) else value
 
 
 async def in_thread(work: Callable[[], T]) -> T:
@@ -96,13 +119,37 @@ async def in_thread(work: Callable[[], T]) -> T:
     try:
         return await anyio.to_thread.run_sync(run, abandon_on_cancel=True)
     except KbError as error:
-        raise ToolError(str(error)) from error
+        raise ToolError(_called(str(error))) from error
     except anyio.get_cancelled_exc_class():
         stop.set()
         if begun.is_set():  # it kills its child within a few hundredths of a second
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(ended.wait, _END_S)
         raise
+
+
+def _called(said: str) -> str:
+    """Name calls where an error of the engine names commands that have a twin here."""
+    for command, tool in _TWINS:
+        said = re.sub(command, tool, said)
+    return said
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Drop null from what may be left out: null is taken all the same, and no model needs to ask.
+
+    Its default says what the description does, to clients that drop it.
+    """
+    for argument in schema["properties"].values():
+        others = [one for one in argument.get("anyOf", ()) if one != {"type": "null"}]
+        if "default" in argument and argument["default"] is None:
+            del argument["default"]
+        if len(others) == 1:
+            del argument["anyOf"]
+            argument.update({**others[0], **argument})
+        elif others:
+            argument["anyOf"] = others
+    return schema
 
 
 def _slim(schema: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,3 +37,18 @@ class Launch:
         """Names of the tools on offer, in order."""
         chosen = ("knowledge",) if self.read_only else self.toolsets
         return tuple(tool for name, tools in TOOLSETS.items() if name in chosen for tool in tools)
+
+
+def enter(launch: Launch) -> None:
+    """Keep this process to its workspace, and go there where it was started elsewhere.
+
+    Clients start servers in all kinds of folders; a whole file system is no project.
+    """
+    from engine.loading.paths import project_root
+    from engine.loading.workspace import confine_to
+
+    folders = [str(folder) for folder in launch.workspace] or [project_root()]
+    here = os.path.realpath(project_root())
+    if not any(Path(here).is_relative_to(folder) for folder in folders):
+        os.chdir(folders[0])
+    confine_to(folders, writes=not launch.read_only)

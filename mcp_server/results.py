@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
 
 from engine.model.base import Record
 from engine.model.measurement import Bench, Build, Environment, Profile
+from engine.model.recommendation import KernelAnswer, KnowledgeStamp
+
+_ID_SHOWN = 12
+"""Digits of a record's id in a call: enough for a billion records."""
+_LONGEST_CALL = 2000
+
+
+def recommend_call(made: Bench | Profile) -> str:
+    """Return the call that decides on a result: by its record, or by its metrics without one."""
+    if made.measurement is not None:
+        return f"recommend_fix(run={made.measurement[:_ID_SHOWN]!r})"
+    metrics = {name: float(f"{value:.6g}") for name, value in made.metrics.items()}
+    while len(json.dumps(metrics)) > _LONGEST_CALL:  # some are better than none
+        metrics = dict(list(metrics.items())[: len(metrics) // 2])
+    return f"recommend_fix(target={made.target!r}, metrics={json.dumps(metrics)})"
+
 
 JobStatus = Literal["running", "done", "failed", "cancelled"]
 
@@ -38,6 +55,57 @@ class LongResult(Record):
     job: JobState | None = None
     left_out: str | None = None
     """What was cut to keep this short, and the command that shows it."""
+
+
+class SearchHit(Record):
+    """One entry that was found."""
+
+    kind: str
+    id: str
+    title: str
+    score: float
+    """The higher, the better it fits; means nothing beyond this answer."""
+
+
+class SearchResult(Record):
+    """Entries that fit, the best first."""
+
+    summary: str
+    hits: tuple[SearchHit, ...]
+    next: tuple[str, ...]
+
+
+class EntryResult(Record):
+    """One entry, or the entries of a kind; as much as fits."""
+
+    summary: str
+    entry: dict[str, Any] | None
+    """Fields in their order; null for a list."""
+    entries: tuple[dict[str, Any], ...] | None
+    """Ids and titles; null for an entry."""
+    cursor: str | None
+    """Where the rest begins; null where nothing is left."""
+    next: tuple[str, ...]
+
+
+class ShownKernel(KernelAnswer):
+    """What there is to say about one kernel, as much as fits."""
+
+    also_matches: tuple[str, ...]
+    """Bottlenecks that match and stand in no diagnosis here; read_entry prints each."""
+    also_possible: tuple[str, ...]
+    """Those that stay unknown, likewise."""
+
+
+class RecommendResult(Record):
+    """An answer for each kernel of the report, the longest first."""
+
+    summary: str
+    kernels: tuple[ShownKernel, ...]
+    more: tuple[str, ...]
+    """What was left out to keep this short, and how to ask for it."""
+    next: tuple[str, ...]
+    knowledge: KnowledgeStamp
 
 
 class EnvironmentResult(Record):

@@ -1,17 +1,27 @@
-"""Build the MCP server and serve it over stdio."""
+"""Build the MCP server and serve it."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import sys
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
 from engine import __version__
+from engine.errors import KbError
+from mcp_server.completion import complete_on
 from mcp_server.edge import KernelServer, strict_tool
+from mcp_server.instructions import instructions
 from mcp_server.jobs import Jobs
-from mcp_server.launch import Launch
+from mcp_server.launch import Launch, enter
+from mcp_server.options import Listen, parse
+from mcp_server.prompts import add_prompts
+from mcp_server.resources import CACHE_HINTS
 from mcp_server.tasks import Tasks
+from mcp_server.token import VARIABLE, token_from
 from mcp_server.tools import (
     bench_kernel,
     build_kernel,
@@ -19,23 +29,14 @@ from mcp_server.tools import (
     job,
     log_session,
     profile_kernel,
+    read_entry,
     recommend_fix,
+    search_knowledge,
 )
 
-INSTRUCTIONS = """\
-KernelKB decides from measurements what limits a CUDA or CPU kernel and what to change next.
-Workflow: bench_kernel (is it right, how fast) -> profile_kernel (why) -> recommend_fix (what to
-change, with a predicted gain and what would prove it wrong) -> change that one thing ->
-bench_kernel again -> log_session (what was learnt).
-check_environment says what this machine lacks, with the cure.
-Work of more than 45 s comes back as a job and goes on: job(id, action="wait") until it is done.
-With numbers from elsewhere start at recommend_fix, for example speedup=0.3, occupancy=0.4.
-A verdict stop means: do not change code on a guess; do what next says. Shares run from 0 to 1.
-Absent numbers are unknown, never zero. Kernels live in the project's kernels/<name>/kernel.yaml.
-"""
-
-
 _MODULES: tuple[Any, ...] = (
+    search_knowledge,
+    read_entry,
     recommend_fix,
     check_environment,
     build_kernel,
@@ -48,6 +49,8 @@ _MODULES: tuple[Any, ...] = (
 
 _LONG = ("build_kernel", "bench_kernel", "profile_kernel")
 """What a client with the tasks extension may get as a task."""
+_LOOKS = read_entry.HINTS
+"""Of every tool where the open session is not written to."""
 
 
 def build_server(launch: Launch | None = None) -> KernelServer:
@@ -56,30 +59,62 @@ def build_server(launch: Launch | None = None) -> KernelServer:
     jobs = Jobs(chosen.inline_s)
     long = [name for name in _LONG if name in chosen.tools]
     modules = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
-    return KernelServer(
+    server = KernelServer(
         chosen,
+        cache_hints=CACHE_HINTS,
         title="KernelKB",
         version=__version__,
-        instructions=INSTRUCTIONS,
+        instructions=instructions(chosen.tools),
         log_level="WARNING",
         jobs=jobs,
         extensions=[Tasks(dict.fromkeys(long, "optional"), jobs)] if long else [],
         tools=[
-            strict_tool(getattr(modules[name], name), modules[name].TITLE, modules[name].HINTS)
+            strict_tool(
+                getattr(modules[name], name),
+                modules[name].TITLE,
+                _LOOKS if chosen.read_only else modules[name].HINTS,
+            )
             for name in chosen.tools
             if name in modules
         ],
     )
+    add_prompts(server)
+    complete_on(server)
+    return server
 
 
-def main() -> None:
-    """Serve over stdio until the client closes it; leave no child process behind."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _end)
+def main(argv: Sequence[str] | None = None) -> None:
+    """Serve over stdio until the client closes it, or over HTTP; leave no child process behind."""
+    launch, listen = parse(argv)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, _end)
     try:
-        build_server().run("stdio")
+        server = build_server(launch)
+        enter(launch)
+        gc.freeze()  # half a million objects that live to the end: looking through them takes 80 ms
+        if listen is None:
+            os.environ.pop(VARIABLE, None)  # it is no business of compilers and kernels
+            server.run("stdio")
+        else:
+            _serve_http(server, listen)
     finally:
         _end_children()
+
+
+def _serve_http(server: KernelServer, listen: Listen) -> None:
+    from mcp_server.http import serve
+
+    try:
+        serve(server, listen, token_from(listen.token_file))
+    except (KbError, OSError) as error:
+        said = (
+            f"cannot listen on {listen.host}:{listen.port}: {error.strerror}"
+            if isinstance(error, OSError)
+            else str(error)
+        )
+        sys.stderr.write(f"kb-mcp: {said}\n")
+        raise SystemExit(2) from error
 
 
 def _end(number: int, _frame: FrameType | None) -> None:

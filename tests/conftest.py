@@ -22,9 +22,13 @@ settings.load_profile("shared")
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory, monkeypatch):
-    """Keep tests out of the user's cache; one cache for each process, so that peaks stay known."""
-    base = tmp_path_factory.getbasetemp() / "cache"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(base))
+    """Keep tests out of the user's cache; one cache for each process, so that peaks stay known.
+
+    One queue for each process too: tests measure side by side, as do people on other machines.
+    """
+    base = tmp_path_factory.getbasetemp()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(base / "cache"))
+    monkeypatch.setenv("KB_TURNS", str(base / "turns"))
 
 
 @pytest.fixture(autouse=True)

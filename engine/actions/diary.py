@@ -13,6 +13,7 @@ from engine.actions.recording import environment_of
 from engine.actions.steps import Steps, advice_said, machine_said
 from engine.actions.workplace import Workplace, project
 from engine.errors import KbError
+from engine.loading.workspace import may_write
 from engine.model.measurement import Bench, Build, Check, Environment, Machine, Profile
 from engine.model.recommendation import KernelAnswer
 from engine.model.session import Entry
@@ -77,6 +78,8 @@ def note(
     place: Path, by: str, goal: str, kernel: str | None, fields: Mapping[str, Any]
 ) -> str | None:
     """Append an entry to the open session; return why it could not be written."""
+    if not may_write():
+        return None
     try:
         name = current_for(kernel, place)
         if name is not None:

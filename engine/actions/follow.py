@@ -11,6 +11,7 @@ from engine.decide.derive import complete
 from engine.decide.gain import as_speedup, combine
 from engine.measure.statistics import Speedup
 from engine.measure.verdicts import CROWDED, HOT, SHARED
+from engine.model.history import Measurement
 from engine.model.kernel import Kernel, Variant
 from engine.model.measurement import Bench
 from engine.model.recommendation import Diagnosis, KernelAnswer, PredictedSpeedup
@@ -89,7 +90,7 @@ def comparable(before: Examined, after: Examined) -> bool:
     return _apart(old, new) is None
 
 
-def disturbed(timed: Bench) -> str | None:
+def disturbed(timed: Bench | Measurement) -> str | None:
     """Return the warning of a bench that tells nothing because of others, or of heat."""
     if timed.verdict != "inconclusive":
         return None

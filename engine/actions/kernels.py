@@ -19,6 +19,7 @@ from engine.measure.bench import TIMEOUT_S as BENCH_TIMEOUT_S
 from engine.measure.bench import bench as time_variant
 from engine.measure.check import TIMEOUT_S as CHECK_TIMEOUT_S
 from engine.measure.check import check as judge_variant
+from engine.measure.device_turns import turn_on
 from engine.measure.environment import Wanted
 from engine.measure.peaks import machine_peaks
 from engine.measure.profile import profile as explain_variant
@@ -164,7 +165,8 @@ def check_here(
     kernel, variant = place.subject.source.kernel, place.subject.variant
     small = list(kernel.workloads)[:2]
     names = (*small, workload_of(kernel, variant.target, workload))
-    return judge_variant(place.subject, built, workloads=names, timeout_s=timeout_s)
+    with turn_on(place.subject.machine):
+        return judge_variant(place.subject, built, workloads=names, timeout_s=timeout_s)
 
 
 def sanitized(place: Workplace, built: Build, checked: Check) -> Check:
@@ -176,7 +178,8 @@ def sanitized(place: Workplace, built: Build, checked: Check) -> Check:
     if place.subject.machine.target != "cuda":
         gap = "compute-sanitizer looks at GPU code"
         raise EnvironmentGapError(gap, "add -fsanitize=address to the flags of a CPU variant")
-    seen = look_closer(place.subject, built)
+    with turn_on(place.subject.machine):
+        seen = look_closer(place.subject, built)
     if seen.detail is not None:
         raise EnvironmentGapError(seen.detail, seen.cure or "see kb env")
     if not seen.findings:
@@ -202,16 +205,19 @@ def bench_here(
     alone: bool = False,
 ) -> Bench:
     """Time in a place that was prepared, if asked next to the incumbent alone."""
-    timed = time_variant(
-        place.subject,
-        built,
-        machine_peaks(place.subject.machine),
-        workload=workload,
-        timeout_s=timeout_s,
-        budget_s=budget_s,
-        incumbent=incumbent,
-        alone=alone,
-    )
+    with turn_on(place.subject.machine) as unqueued:
+        timed = time_variant(
+            place.subject,
+            built,
+            machine_peaks(place.subject.machine),
+            workload=workload,
+            timeout_s=timeout_s,
+            budget_s=budget_s,
+            incumbent=incumbent,
+            alone=alone,
+        )
+    if unqueued:
+        timed = timed.model_copy(update={"warnings": (*timed.warnings, unqueued)})
     rival = incumbent[0].variant if incumbent else None
     return timed.model_copy(update=recorded(place, built, timed, rival))
 
@@ -220,7 +226,10 @@ def profile_here(place: Workplace, built: Build, timed: Bench) -> Profile:
     """Explain in a place that was prepared."""
     records = place.project / ".kb" / "profiles"
     deeper = deeper_for(place.subject.machine)
-    seen = explain_variant(place.subject, built, timed, deeper, records)
+    with turn_on(place.subject.machine) as unqueued:
+        seen = explain_variant(place.subject, built, timed, deeper, records)
+    if unqueued:
+        seen = seen.model_copy(update={"evidence": (*seen.evidence, unqueued)})
     return seen.model_copy(update=recorded(place, built, seen))
 
 

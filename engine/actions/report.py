@@ -17,8 +17,8 @@ from engine.measure.tools import find_cuda_tool
 from engine.profiles.launch import Launch, NcuRule, wanted_metrics
 from engine.profiles.report import read_report
 
-_MOST = 20
-"""Kernels in one answer, those that take the most time first."""
+MOST = 20
+"""Kernels in one answer that people read, those that take the most time first."""
 
 
 def recommend_report(
@@ -28,6 +28,7 @@ def recommend_report(
     metrics: Mapping[str, str | float] | None = None,
     headlines: Mapping[str, str | float] | None = None,
     gpu: str | None = None,
+    most: int | None = MOST,
 ) -> Recommendation:
     """Answer for the kernels of a report, the longest first.
 
@@ -40,6 +41,7 @@ def recommend_report(
         metrics: Further values by metric id; they count before those of the report.
         headlines: Further values by headline flag.
         gpu: Any name of the GPU; by default what the report says.
+        most: Kernels in the answer; None for all.
 
     Raises:
         KbError: The file is no report, or no kernel is left.
@@ -51,7 +53,7 @@ def recommend_report(
     launches = read_report(Path(path), wanted_metrics(program), find_cuda_tool("ncu"))
     answers = [
         _answer(program, launch, number, given, gpu)
-        for number, launch in _representatives(launches, _filter(only), path)
+        for number, launch in _representatives(launches, _filter(only), path)[:most]
     ]
     return recommendation(program, answers)
 
@@ -78,7 +80,7 @@ def _representatives(
     if not longest:
         known = ", ".join(list(seen)[:8])
         raise KbError(f"no kernel in {path} matches {name.pattern!r}; it holds {known}")
-    return sorted(longest.values(), key=lambda one: -_us(one[1]))[:_MOST]
+    return sorted(longest.values(), key=lambda one: -_us(one[1]))
 
 
 def _us(launch: Launch | None) -> float:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from engine.actions.knowledge import here
+from functools import lru_cache
+
+from engine.actions.knowledge import content, here
 from engine.graph.build import build_graph
-from engine.graph.search import Hit, index, search
+from engine.graph.search import Hit, Index, index, search
 
 
 def find(query: str, *, kind: str | None = None, most: int = 10) -> list[Hit]:
@@ -13,4 +15,10 @@ def find(query: str, *, kind: str | None = None, most: int = 10) -> list[Hit]:
     Raises:
         KnowledgeError: The knowledge is wrong.
     """
-    return search(index(build_graph(here())), query, kind=kind, most=most)
+    return search(_indexed(content()), query, kind=kind, most=most)
+
+
+@lru_cache(maxsize=2)
+def _indexed(_content: str) -> Index:
+    """Return the index of the knowledge of that content; a server asks it many times."""
+    return index(build_graph(here()))

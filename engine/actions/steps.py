@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from engine.actions.follow import disturbed
 from engine.actions.recording import sources_digest
 from engine.actions.workplace import Workplace
+from engine.measure.turns import waited_s
 from engine.measure.watching import tell
 from engine.model.base import Slug
 from engine.model.measurement import Bench, Build, Check, Environment, Profile, Status, Verdict
@@ -64,13 +65,13 @@ class Steps:
     def run(
         self, name: str, variant: Slug | None, work: Callable[[], T], say: Callable[[T], Said]
     ) -> T:
-        """Do one step and return what it gave."""
+        """Do one step and return what it gave; to wait for the device is no part of its time."""
         self._report(name, variant, None)
         tell(f"{name} {variant}" if variant else name)
-        at, started = datetime.now(UTC), time.monotonic()
+        at, started, before = datetime.now(UTC), time.monotonic(), waited_s()
         result = work()
         said = say(result)._asdict()
-        seconds = round(time.monotonic() - started, 3)
+        seconds = round(time.monotonic() - started - (waited_s() - before), 3)
         step = Step(name=name, variant=variant, at=at, seconds=seconds, **said)
         self.done.append(step)
         self._report(name, variant, step)

@@ -20,6 +20,7 @@ from engine.loading.flashinfer import from_flashinfer
 from engine.loading.imported import KernelFiles
 from engine.loading.kernels import load_folder
 from engine.measure.bench import BUDGET_S
+from engine.measure.device_turns import turn_on
 from engine.measure.environment import Wanted
 from engine.measure.profile import launched
 from engine.measure.tasks import from_kernelbench
@@ -55,8 +56,11 @@ def bench_task(
         BadValueError: A file is not what it should be.
         EnvironmentGapError: The machine lacks something.
     """
-    chosen = required(environment(target)).target
-    files = task_files(Path(task), Path(candidate), Path(workloads) if workloads else None, chosen)
+    machine = required(environment(target))
+    chosen = machine.target
+    more = Path(workloads) if workloads else None
+    with turn_on(machine):  # a task's inputs are drawn where they are used
+        files = task_files(Path(task), Path(candidate), more, chosen)
     place = prepared(load_folder(files.written(project() / ".kb" / "tasks")), None, chosen)
     variant = place.subject.variant
     source = place.subject.source.folder / variant.source
@@ -75,7 +79,9 @@ def _launched(place: Workplace, timed: Bench) -> list[str]:
     """Look at the kernels of what is fast: text that mentions a kernel need not launch it."""
     if timed.verdict != "faster" or timed.target != "cuda":
         return []
-    said = only_libraries(launched(place.subject, build_here(place), timed.workload))
+    built = build_here(place)
+    with turn_on(place.subject.machine):
+        said = only_libraries(launched(place.subject, built, timed.workload))
     return [said] if said else []
 
 

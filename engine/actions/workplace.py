@@ -11,6 +11,7 @@ from engine.decide.values import find_device
 from engine.errors import BadValueError, EnvironmentGapError, UnknownNameError
 from engine.loading.kernels import KernelFolder, load_kernel, variant_of
 from engine.loading.paths import project_root
+from engine.loading.workspace import inside
 from engine.measure.environment import Wanted, compiling, inspect
 from engine.measure.subject import Subject
 from engine.model.base import Target
@@ -116,6 +117,7 @@ def prepared(
         UnknownNameError: There is no such variant.
         EnvironmentGapError: The machine lacks something.
     """
+    inside(project() / ".kb", to_write=True)
     found = environment_for(source.kernel, variant, target)
     chosen = variant_of(source.kernel, found.target, variant)
     return Workplace(Subject(source, chosen, required(found)), project())

@@ -26,6 +26,7 @@ COMMANDS = {
     "graph": "draw a tree or the surroundings of an entry, with the path that metrics take",
     "show": "list and print what the knowledge base holds",
     "quickref": "the quick reference, generated from the knowledge",
+    "guide": "how to work with all this, for an assistant; writes the Agent Skill",
     "learn": "turn sessions into calibrated predictions, or take one session out again",
     "session": "plan, log and show what was done and learnt",
     "history": "what was measured of a kernel, newest first",

@@ -35,13 +35,14 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the result; return 1 when the variant is wrong or could not be timed."""
-    from engine.cli.output import print_json, print_lines
+    from engine.cli.output import measuring, print_json, print_lines
     from engine.render.measurements import bench_lines
 
     if bool(options.kernel) == bool(options.task) or bool(options.task) != bool(options.candidate):
         raise BadValueError("name a kernel, or give --task FILE and --candidate FILE")
     _refuse_ignored(options)
-    timed = _task(options) if options.task else _kernel(options)
+    with measuring():
+        timed = _task(options) if options.task else _kernel(options)
     if options.json:
         print_json(timed)
     else:

@@ -34,14 +34,15 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Print the build; return 1 when it failed."""
     from engine.actions.building import build, build_configurations
-    from engine.cli.output import print_json, print_lines
+    from engine.cli.output import measuring, print_json, print_lines
 
     which = (options.variant, options.target, options.arch)
-    if not options.define:
-        builds = [build(options.kernel, *which)]
-    else:
-        macros = dict(map(_macro, options.define))
-        builds = build_configurations(options.kernel, macros, *which)
+    macros = dict(map(_macro, options.define or ()))
+    with measuring():
+        if macros:
+            builds = build_configurations(options.kernel, macros, *which)
+        else:
+            builds = [build(options.kernel, *which)]
     if options.json:
         print_json(builds if options.define else builds[0])
     else:

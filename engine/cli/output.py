@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic import BaseModel
@@ -23,6 +24,43 @@ def print_lines(lines: Iterable[str]) -> None:
 def print_result(line: str | None, cure: str | None) -> None:
     """Print one result, with its cure where there is one."""
     print_lines([*([line] if line else []), *([f"  cure: {cure}"] if cure else [])])
+
+
+@contextmanager
+def measuring() -> Iterator[None]:
+    """Say on stderr how many others are before us; let signals that end us clean up first."""
+    from engine.measure.turns import WAITING
+    from engine.measure.watching import watched_by
+
+    def heard(now: str) -> None:
+        if now.startswith(WAITING):
+            sys.stderr.write(f"kb: {now}\n")
+
+    with watched_by(heard), _ended_in_order():
+        yield
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Make SIGTERM and SIGHUP exceptions, as SIGINT is one: children and files go then."""
+    import signal
+    import threading
+
+    def end(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():  # only that one gets signals
+        yield
+        return
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)}
+    for one, handler in before.items():
+        if handler != signal.SIG_IGN:  # nohup
+            signal.signal(one, end)
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def _plain(value: Any) -> Any:

@@ -18,11 +18,12 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Print the metrics and the evidence; return 1 when there was nothing to explain."""
     from engine.actions.kernels import profile
-    from engine.cli.output import print_json, print_lines, print_result
+    from engine.cli.output import measuring, print_json, print_lines, print_result
     from engine.model.measurement import Bench
     from engine.render.measurements import bench_line, profile_line
 
-    seen = profile(options.kernel, options.variant, options.target, options.workload)
+    with measuring():
+        seen = profile(options.kernel, options.variant, options.target, options.workload)
     if options.json:
         print_json(seen)
     elif isinstance(seen, Bench):

@@ -3,6 +3,7 @@
 kb recommend --speedup 0.3 --occupancy 0.4
 kb recommend --bandwidth 88% --metric over_fetch=3.9 --gpu "NVIDIA H100 80GB HBM3"
 kb recommend --profile report.ncu-rep --kernel gemm --speedup 0.7
+kb recommend --run 3f9c2a
 """
 
 from __future__ import annotations
@@ -28,6 +29,13 @@ def arguments(parser: ArgumentParser) -> None:
         "--profile", metavar="FILE", help="a report of Nsight Compute: .ncu-rep, or CSV pages"
     )
     parser.add_argument(
+        "--run",
+        dest="record",
+        metavar="ID",
+        help="a recorded bench or profile, or the beginning of its id; kb history names them; "
+        "target, GPU and kernel are the record's",
+    )
+    parser.add_argument(
         "--kernel",
         metavar="NAME",
         default="",
@@ -39,7 +47,9 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Print the answer; return 1 when the gate says stop."""
     metrics, headlines = given_flags(options)
-    if options.profile is not None:
+    if options.record is not None:
+        result = _from_run(options, metrics, headlines)
+    elif options.profile is not None:
         result = _from_report(options, metrics, headlines)
     else:
         result = recommend(
@@ -62,10 +72,27 @@ def run(options: Namespace) -> int:
 def _from_report(
     options: Namespace, metrics: dict[str, str], headlines: dict[str, str]
 ) -> Recommendation:
-    from engine.actions.report import recommend_report  # reads files, so it imports more
+    from engine.actions.report import MOST, recommend_report  # reads files, so it imports more
 
     if options.target == "cpu":
         raise BadValueError("--profile reads reports of a GPU; leave --target cpu out")
     return recommend_report(
-        options.profile, only=options.kernel, metrics=metrics, headlines=headlines, gpu=options.gpu
+        options.profile,
+        only=options.kernel,
+        metrics=metrics,
+        headlines=headlines,
+        gpu=options.gpu,
+        most=None if options.json else MOST,
+    )
+
+
+def _from_run(
+    options: Namespace, metrics: dict[str, str], headlines: dict[str, str]
+) -> Recommendation:
+    from engine.actions.runs import recommend_run  # opens a database, so it imports more
+
+    if options.profile is not None:
+        raise BadValueError("--run and --profile are two sources of metrics; leave one out")
+    return recommend_run(
+        options.record, metrics=metrics, headlines=headlines, gpu=options.gpu, kernel=options.kernel
     )

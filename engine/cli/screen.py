@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from engine.actions.steps import Report
-from engine.cli.output import print_lines
+from engine.cli.output import measuring, print_lines
+from engine.measure.watching import watched_by
 from engine.model.measurement import Environment
 from engine.model.session import Step
 from engine.model.triage import Followed, Triage
@@ -45,11 +46,16 @@ def watch(*, quiet: bool) -> Iterator[Report]:
         if step.cure:
             console.print(Text(f"     cure: {step.cure}"))
 
-    if live is None:
-        yield report
-    else:
-        with live:
+    def heard(now: str) -> None:
+        if live:
+            live.update(f"{now} ...")
+
+    with measuring():
+        if live is None:
             yield report
+        else:
+            with live, watched_by(heard):
+                yield report
 
 
 def triage_end(result: Triage) -> None:

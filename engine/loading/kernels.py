@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from simpleeval import InvalidExpression, SimpleEval
 
-from engine.errors import BadValueError, KnowledgeError, Problem, UnknownNameError
+from engine.errors import BadValueError, KnowledgeError, OutsideError, Problem, UnknownNameError
+from engine.loading.flags import refused
 from engine.loading.launchers import MARK
 from engine.loading.located import at, read
 from engine.loading.paths import project_root, shipped
+from engine.loading.workspace import folders, open_inside, read_text
 from engine.model.base import Target
 from engine.model.kernel import Kernel, Variant
 
@@ -46,10 +49,10 @@ def load_kernel(name: str, project: Path | None = None) -> KernelFolder:
         UnknownNameError: There is no such kernel.
         KnowledgeError: Its kernel.yaml is wrong; carries every complaint.
     """
-    folders = kernel_folders(project)
-    if name not in folders:
-        raise UnknownNameError("kernel", name, folders, "kb show kernels")
-    return load_folder(folders[name])
+    found = kernel_folders(project)
+    if name not in found:
+        raise UnknownNameError("kernel", name, found, "kb show kernels")
+    return load_folder(found[name])
 
 
 def load_folder(folder: Path) -> KernelFolder:
@@ -110,7 +113,7 @@ def evaluate(expression: str, sizes: Mapping[str, int]) -> float:
 def _unfilled(path: Path) -> list[Problem]:
     """Return the marks that ``kb init`` left for a person."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path).splitlines()
     except (OSError, UnicodeDecodeError):
         return []  # reading it again says why
     return [
@@ -120,6 +123,28 @@ def _unfilled(path: Path) -> list[Problem]:
         for number, line in enumerate(lines, 1)
         if MARK in line.partition("#")[0]
     ]
+
+
+def _absent(path: Path) -> str | None:
+    """Say why a file that a kernel.yaml names cannot be had."""
+    if not path.is_file() and not path.is_symlink() and not path.exists():
+        return f"no file {path.name!r} here"
+    if folders() is None:
+        return None if path.is_file() else f"no file {path.name!r} here"
+    try:
+        os.close(open_inside(path))
+    except OutsideError as error:
+        return str(error)
+    except OSError as error:
+        return f"{path.name} cannot be read: {error.strerror}"
+    return None
+
+
+def _refused_flags(kernel: Kernel, folder: Path) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    for position, variant in enumerate(kernel.variants if folders() is not None else ()):
+        wrong = refused(variant.flags, str(folder))
+        if wrong is not None:
+            yield ("variants", position, "flags", wrong[0]), wrong[1]
 
 
 def _mistakes(kernel: Kernel, folder: Path) -> list[tuple[tuple[str | int, ...], str]]:
@@ -134,9 +159,8 @@ def _mistakes(kernel: Kernel, folder: Path) -> list[tuple[tuple[str | int, ...],
             last = "source" if field == "variants" else "file"
             names = (getattr(row, last), *getattr(row, "also", ()))
             files += [((field, position, last), name) for name in names]
-    found += [
-        (loc, f"no file {name!r} here") for loc, name in files if not (folder / name).is_file()
-    ]
+    found += [(loc, said) for loc, name in files if (said := _absent(folder / name))]
+    found += _refused_flags(kernel, folder)
     for field in ("bytes", "flops") if kernel.cost else ():
         for sizes in kernel.workloads.values():
             try:

@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from engine.errors import KnowledgeError, Problem, did_you_mean
+from engine.loading.workspace import read_text
 
 M = TypeVar("M", bound=BaseModel)
 Loc = tuple[str | int, ...]
@@ -47,7 +48,7 @@ def read(
     """Like ``load``, but hand back the marks and the complaints instead of raising."""
     shown = shown_as or str(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except UnicodeDecodeError as error:
         return None, {}, [_problem(shown, _TOP, (), f"not UTF-8 text: {error.reason}")]
     except OSError as error:

@@ -13,9 +13,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from engine.errors import EnvironmentGapError
+from engine.loading.quoting import one_line
+from engine.loading.workspace import inside, read_bytes
 from engine.measure.commands import LIBRARY, REPORT, Commands, commands_of, module_name
 from engine.measure.compiler_output import first_error, loops_of, resources_of
+from engine.measure.fence import fenced
 from engine.measure.isolation import run_child
+from engine.measure.jobs import removed_afterwards
 from engine.measure.sources import digest_of, files_of, include_folders
 from engine.measure.subject import Subject
 from engine.measure.tools import find_cxx, find_ninja
@@ -25,6 +29,7 @@ from engine.model.measurement import Build, KernelResources, Loop
 _TIMEOUT_S = 300.0
 _STALE_S = 3600.0
 _LOG = "build.log"
+_ERROR_LENGTH = 400
 _BUILDING = ".building-"
 
 
@@ -127,7 +132,7 @@ def build_all(subject: Subject, root: Path, configurations: Sequence[Sequence[st
 def _uncompiled(subject: Subject, root: Path) -> Build:
     """Return the folder in which what Python makes of a variant is kept."""
     source, variant = subject.source, subject.variant
-    digest = hashlib.sha256((source.folder / variant.source).read_bytes()).hexdigest()[:16]
+    digest = hashlib.sha256(read_bytes(source.folder / variant.source)).hexdigest()[:16]
     final = root / source.kernel.id / f"{variant.target}-{variant.id}-{digest}"
     same: dict[str, Any] = {**subject.names, "directory": str(final), "command": ""}
     return Build(**same, status="not-compiled", library=None, seconds=0.0)
@@ -151,7 +156,11 @@ def _result(one: Planned, cached: bool, complaint: str | None, seconds: float) -
     fields: dict[str, Any] = {"status": "cached" if cached else "built", "module": one.module}
     if complaint is not None:
         cure = f"fix {variant.source} and build again"
-        fields = {"status": "failed", "error": first_error(complaint), "cure": cure}
+        fields = {
+            "status": "failed",
+            "error": one_line(first_error(complaint), _ERROR_LENGTH),
+            "cure": cure,
+        }
     elif variant.target == "cpu":
         fields["loops"] = _loops(one.final, one.sources[0])
     else:
@@ -170,8 +179,7 @@ def _result(one: Planned, cached: bool, complaint: str | None, seconds: float) -
 def _compile(missing: Sequence[Planned], subject: Subject) -> dict[Path, str]:
     """Compile each into a folder of its own and rename that; return what failed ones printed."""
     parent = missing[0].final.parent
-    folder = _fresh_folder(parent)
-    try:
+    with removed_afterwards(_fresh_folder(parent)) as folder:
         insides = [folder / str(at) for at in range(len(missing))]
         text = ""
         for at, (inside, one) in enumerate(zip(insides, missing, strict=True)):
@@ -179,7 +187,8 @@ def _compile(missing: Sequence[Planned], subject: Subject) -> dict[Path, str]:
             (inside / "build.ninja").write_text(one.rules(inside), encoding="utf-8")
             text += f"subninja {at}/build.ninja\n"
         (folder / "build.ninja").write_text(text, encoding="utf-8")
-        argv = [find_ninja() or "ninja", "-v", "-k", "0", "-j", str(subject.machine.core_count)]
+        ninja = [find_ninja() or "ninja", "-v", "-k", "0", "-j", str(subject.machine.core_count)]
+        argv = fenced(ninja, folder, {place for one in missing for place in one.commands.places})
         # Compilers write nowhere else either, so that a killed one leaves nothing behind.
         env = {"TMPDIR": str(folder)}
         end = run_child(argv, log=folder / _LOG, timeout_s=_TIMEOUT_S, env=env, cwd=folder)
@@ -197,8 +206,6 @@ def _compile(missing: Sequence[Planned], subject: Subject) -> dict[Path, str]:
             if not (one.final / LIBRARY).is_file():
                 found[one.final] = f"error: the build could not be moved to {one.final}"
         return found
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _part(log: str, inside: Path) -> str:
@@ -224,6 +231,7 @@ def _ninja_path(path: Path) -> str:
 
 
 def _fresh_folder(parent: Path) -> Path:
+    inside(parent, to_write=True)
     try:
         parent.mkdir(parents=True, exist_ok=True)
         _ignore(parent.parent.parent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,6 +41,15 @@ class Commands(NamedTuple):
     """Makes the library out of objects."""
     libraries: list[str]
     """Come last."""
+
+    @property
+    def places(self) -> set[str]:
+        """Folders that the compilers read besides the system's."""
+        tools = {command[0] for command in (self.device, self.host, self.link) if command}
+        paths = [Path(shutil.which(tool) or tool).resolve() for tool in tools]
+        words = [*self.device, *self.host, *self.libraries]
+        named = {word[2:] for word in words if word.startswith(("-I/", "-L/"))}
+        return named | {str(path.parents[1]) for path in paths if len(path.parts) > 3}
 
 
 def commands_of(variant: Variant, machine: Machine, host: str, defines: Sequence[str]) -> Commands:

@@ -11,10 +11,10 @@ from engine.model.measurement import KernelResources, Loop
 
 _ERROR = re.compile(
     r"^(?P<place>[^\s:(][^:(]*[:(]\d+\)?(?::\d+)?): "
-    r"(?:fatal |catastrophic )?error\s*(?:#[\w-]+)?: (?P<text>.+)$"
+    r"(?:fatal |catastrophic )?[Ee]rror\s*(?:#[\w-]+)?: (?P<text>.+)$"
 )
 _ANY_ERROR = re.compile(
-    r"(?:^|: )(?:fatal )?error\s*: .+|undefined reference.+|ptxas (?:fatal|error).+"
+    r"(?:^|: )(?:[Ff]atal )?[Ee]rror\s*: .+|undefined reference.+|ptxas (?:fatal|error).+"
 )
 _GCC_LINE = re.compile(
     r"^(?P<file>.+?):(?P<line>\d+):\d+: +(?P<kind>missed|optimized): +(?P<text>.+)$"

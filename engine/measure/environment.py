@@ -201,8 +201,9 @@ def _state(gpu: Gpu) -> list[EnvironmentLine]:
 def _walls() -> EnvironmentLine:
     active, absent = walls.available()
     if absent:
-        cure = f"trust the candidate's author, or enable {', '.join(absent)} in the kernel"
-        found = f"{', '.join(active) or 'none'}; not {', '.join(absent)}"
+        lacks = ", ".join(absent)
+        cure = f"trust the author of what is compiled and run, or enable {lacks} in the kernel"
+        found = f"{', '.join(active) or 'none'}; not {lacks}"
         return _line("isolation", "warning", found, cure)
     return _line("isolation", "ok", ", ".join(active))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +15,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 _CANCEL: ContextVar[threading.Event | None] = ContextVar("cancel", default=None)
+_KEEPER = Path(__file__).with_name("keeper.py")
 _LIVE: set[int] = set()
+_ENDING = threading.Event()
 _TAIL_BYTES = 20_000
 _POLL_S = 0.02
+_PATIENCE_S = 30.0
+"""A keeper's own, and some more."""
+_LAST_S = 5.0
 
 
 class Cancelled(BaseException):
@@ -44,6 +50,21 @@ def cancelled_by(event: threading.Event) -> Iterator[None]:
         _CANCEL.reset(token)
 
 
+def pause(seconds: float) -> None:
+    """Wait for somebody else.
+
+    Raises:
+        Cancelled: The event given to ``cancelled_by`` was set; at once, not when the time is over.
+    """
+    cancel = _CANCEL.get()
+    if cancel is None:
+        time.sleep(seconds)
+    elif cancel.wait(seconds):
+        raise Cancelled
+    if _ENDING.is_set():
+        raise Cancelled
+
+
 def run_child(
     argv: Sequence[str],
     *,
@@ -52,9 +73,10 @@ def run_child(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> ChildEnd:
-    """Run a program in a process group of its own and wait for it.
+    """Run a program in a session of its own and wait for it.
 
-    Whatever happens (time-out, cancellation, an exception here) nothing of the group survives.
+    Whatever happens (time-out, cancellation, an exception here, SIGKILL to this process) nothing
+    that it started survives: it runs under a ``keeper``.
 
     Args:
         argv: Program and arguments; no shell is involved.
@@ -67,9 +89,11 @@ def run_child(
         Cancelled: The event given to ``cancelled_by`` was set.
     """
     started = time.monotonic()
+    if _ENDING.is_set():
+        raise Cancelled
     with log.open("wb") as sink:
         child = subprocess.Popen(
-            argv,
+            [sys.executable, "-I", "-S", str(_KEEPER), str(os.getpid()), *argv],
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
@@ -102,7 +126,7 @@ def _wait(child: subprocess.Popen[bytes], deadline: float) -> bool:
         with suppress(subprocess.TimeoutExpired):
             child.wait(_POLL_S)
             return True
-        if cancel is not None and cancel.is_set():
+        if _ENDING.is_set() or (cancel is not None and cancel.is_set()):
             raise Cancelled
         if time.monotonic() > deadline:
             return False
@@ -116,12 +140,34 @@ def tail(log: Path) -> str:
 
 
 def end_all() -> None:
-    """Kill every group that is running now: for whoever is about to end this process."""
-    for session in tuple(_LIVE):
-        _kill_session(session)
+    """End every child that is running now: for whoever is about to end this process.
+
+    From here on nothing else is started: whoever waits for a child, or wants one, is cancelled.
+    """
+    _ENDING.set()
+    asked = tuple(_LIVE)
+    for keeper in asked:
+        with suppress(OSError):
+            os.kill(keeper, signal.SIGTERM)
+    end = time.monotonic() + _LAST_S
+    while time.monotonic() < end and any(map(_runs, asked)):
+        time.sleep(_POLL_S / 4)
+    for keeper in asked:
+        _kill_session(keeper)
+
+
+def _runs(process: int) -> bool:
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    return fields.rpartition(")")[2].split()[0] not in "ZX"
 
 
 def _end_group(child: subprocess.Popen[bytes]) -> None:
-    _kill_session(child.pid)  # also what the child itself left behind
+    child.terminate()  # the keeper ends all that it keeps, and then itself
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(_PATIENCE_S)
+    _kill_session(child.pid)
     child.wait()
     _LIVE.discard(child.pid)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ MODULE_SEED = 42
 
 Job = dict[str, Any]
 _SCRATCH: set[str] = set()
+_PATIENCE_S = 2.0
 
 
 class JobEnd(NamedTuple):
@@ -45,13 +47,19 @@ def worker_python() -> str:
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
     """Yield a folder for one job's files; it is gone afterwards, whatever happened."""
-    name = tempfile.mkdtemp(prefix="kernelkb-")
-    _SCRATCH.add(name)
+    with removed_afterwards(Path(tempfile.mkdtemp(prefix="kernelkb-"))) as folder:
+        yield folder
+
+
+@contextmanager
+def removed_afterwards(folder: Path) -> Iterator[Path]:
+    """Yield a folder that is there; it is gone after this block, and at the end of this process."""
+    _SCRATCH.add(str(folder))
     try:
-        yield Path(name)
+        yield folder
     finally:
-        _SCRATCH.discard(name)
-        remove_tree(name)
+        remove_tree(folder)
+        _SCRATCH.discard(str(folder))  # not before: whoever ends this process waits for it
 
 
 def remove_tree(folder: str | Path) -> None:
@@ -66,9 +74,17 @@ def remove_tree(folder: str | Path) -> None:
 
 
 def drop_scratch() -> None:
-    """Remove every scratch folder: for whoever is about to end this process."""
+    """Remove every scratch folder: for whoever is about to end this process.
+
+    A thread that was cancelled may be removing the same one; where each takes what the other is
+    about to take, both fail, so it is done again.
+    """
+    end = time.monotonic() + _PATIENCE_S
     for name in tuple(_SCRATCH):
         remove_tree(name)
+        while os.path.lexists(name) and time.monotonic() < end:
+            time.sleep(0.01)
+            remove_tree(name)
 
 
 def run_job(

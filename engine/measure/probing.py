@@ -11,7 +11,7 @@ from engine.measure.jobs import run_job, scratch_folder, worker_python
 from engine.measure.kept import keep, kept
 
 _TIMEOUT_S = 120.0
-_FILE = "probes"
+_FILE = "probes-2"
 
 
 class Probe(NamedTuple):

@@ -10,6 +10,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine.loading.workspace import read_bytes, read_text
+
 _QUOTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 
 
@@ -31,7 +33,7 @@ def files_of(source: Path, folders: Sequence[Path] = ()) -> list[Path]:
         if file in found:
             continue
         found[file] = None
-        text = file.read_text(encoding="utf-8", errors="replace")
+        text = read_text(file, errors="replace")
         for name in _QUOTED.findall(text):
             places = [folder / name for folder in (file.parent, *folders)]
             waiting += [place.resolve() for place in places if place.is_file()][:1]
@@ -47,7 +49,7 @@ def digest_of(files: Sequence[Path], command: Sequence[str]) -> str:
     """
     running = hashlib.sha256()
     for path in files:
-        body = path.read_bytes()
+        body = read_bytes(path)
         running.update(f"{path.name}\0{len(body)}\0".encode() + body)
     compiler = Path(os.path.realpath(command[0])).stat()
     stamp = [*command[1:], compiler.st_size, compiler.st_mtime_ns, _native(command)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.errors import KbError
+from engine.errors import KbError, OutsideError
+from engine.loading.workspace import REPORT_BYTES, read_bytes
 from engine.profiles.launch import Launch, RawName
 from engine.profiles.ncu_csv import NAME, read_raw_page
 from engine.profiles.ncu_details import read_details_page
@@ -32,7 +33,9 @@ def read_report(path: Path, wanted: Sequence[RawName], ncu: str | None = None) -
         KbError: The file cannot be read, is something else, or holds no complete launch.
     """
     try:
-        data = path.read_bytes()
+        data = read_bytes(path, REPORT_BYTES)
+    except OutsideError:
+        raise
     except OSError as error:
         raise KbError(f"cannot read {path}: {error.strerror}") from error
     if data.startswith(MAGIC):

@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from engine.loading.workspace import inside, open_inside
+
 TornAt = Callable[[bytes], int]
 """Says where the unfinished tail of a file begins; its length where there is none."""
 
@@ -36,6 +38,7 @@ def write_new(path: Path, body: bytes) -> None:
         FileExistsError: It is there.
         OSError: It cannot be written; then it is not there.
     """
+    inside(path.parent, to_write=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
@@ -75,7 +78,7 @@ def read_whole(path: Path, torn_at: TornAt) -> bytes:
     Raises:
         OSError: It cannot be read.
     """
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = open_inside(path)
     try:
         with suppress(OSError):  # a file system without locks can still be read
             fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -95,7 +98,7 @@ def locked(path: Path) -> Iterator[int]:
         OSError: It is not there, or cannot be opened.
     """
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
+        descriptor = open_inside(path, os.O_RDWR | os.O_APPEND)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             if os.path.samestat(os.fstat(descriptor), path.stat()):

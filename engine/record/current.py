@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from engine.errors import SessionError, UnknownNameError
+from engine.loading.workspace import inside, read_text
 from engine.model.session import SessionId
 from engine.record.sessions import header, read
 
@@ -17,7 +18,7 @@ def current(project: Path) -> SessionId | None:
     open: what is measured must not get lost over a typing error.
     """
     try:
-        name = _mark(project).read_text(encoding="utf-8").strip()
+        name = read_text(_mark(project)).strip()
         found = read(name, project / "sessions")
     except SessionError:
         return name
@@ -48,6 +49,7 @@ def begin(project: Path, session: SessionId) -> None:
     mark = _mark(project)
     draft = mark.with_name(f"session.{os.getpid()}.{os.urandom(4).hex()}")
     try:
+        inside(mark.parent, to_write=True)
         mark.parent.mkdir(parents=True, exist_ok=True)
         try:
             draft.write_text(f"{session}\n", encoding="utf-8")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from engine.errors import Problem, SessionError, UnknownNameError
+from engine.errors import OutsideError, Problem, SessionError, UnknownNameError
+from engine.loading.workspace import inside
 from engine.model.session import Entry, Session, SessionId
 from engine.record import session_reading
 from engine.record.appending import Appended, append_whole, read_whole, write_new
@@ -48,6 +49,7 @@ def create(session: Session, folder: Path, gates: Mapping[str, str] | None = Non
     """
     path = path_of(session.session, folder)
     try:
+        inside(folder, to_write=True)
         folder.mkdir(parents=True, exist_ok=True)
         write_new(path, dumped(session, gates).encode())
     except FileExistsError as error:
@@ -73,6 +75,7 @@ def append(entry: Entry, folder: Path) -> Path:
     body = entry_text(entry).encode()
     text = Appended(body, _header(entry) + body, torn_at, _ENDING)
     try:
+        inside(folder, to_write=True)
         folder.mkdir(parents=True, exist_ok=True)
         append_whole(path, text)
     except OSError as error:
@@ -87,6 +90,8 @@ def _header(entry: Entry) -> bytes:
 
 
 def _unwritten(path: Path, error: OSError) -> SessionError:
+    if isinstance(error, OutsideError):
+        return SessionError(f"cannot write: {error}")
     full = error.errno in _FULL
     cure = "free some space; it is as it was" if full else "run in a project that you may write to"
     return SessionError(f"cannot write {path}: {(error.strerror or str(error)).lower()}; {cure}")

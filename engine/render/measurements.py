@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.loading.quoting import quoted
 from engine.model.measurement import Bench, Build, Check, Environment, Profile
 from engine.render.units import duration
 
@@ -21,7 +22,7 @@ def environment_line(found: Environment) -> str:
 def build_line(built: Build) -> str:
     """Say what came out of the compiler."""
     if built.error is not None:
-        return f"{built.variant} does not compile: {built.error}"
+        return f"{built.variant} does not compile; the compiler said {quoted(built.error)}"
     parts = [f"{built.variant} for {built.target} {built.status}"]
     scalar = [loop.line for loop in built.loops if not loop.vectorized]
     if built.loops:
@@ -34,10 +35,15 @@ def build_line(built: Build) -> str:
     return "; ".join(parts)
 
 
+def _said(detail: str | None) -> str:
+    """Return what stands in a sentence of ours; kernels and profilers worded some of it."""
+    return quoted(detail) if detail else "no detail"
+
+
 def check_line(checked: Check) -> str:
     """Say whether the answers are right, and how the judge was tested."""
     if checked.status != "correct":
-        return f"{checked.variant} is {checked.status}: {checked.detail or 'no detail'}"
+        return f"{checked.variant} is {checked.status}: {_said(checked.detail)}"
     worst = max(case.max_abs_error or 0.0 for case in checked.cases)
     own = max(case.reference_error for case in checked.cases)
     return (
@@ -49,7 +55,7 @@ def check_line(checked: Check) -> str:
 def bench_line(timed: Bench) -> str:
     """Say how fast, next to what, how sure."""
     if timed.candidate_us is None or timed.interval is None:
-        return f"{timed.variant} was not timed ({timed.verdict}): {timed.detail or 'no detail'}"
+        return f"{timed.variant} was not timed ({timed.verdict}): {_said(timed.detail)}"
     low, high = timed.interval
     text = (
         f"{timed.variant} {duration(timed.candidate_us)}, {timed.baseline} "
@@ -106,4 +112,4 @@ def profile_line(seen: Profile) -> str:
         if name in seen.metrics
     ]
     text = f"{len(seen.metrics)} metrics by {seen.tool}: {', '.join(shown)}"
-    return f"{text}; {seen.detail}" if seen.detail else text
+    return f"{text}; {_said(seen.detail)}" if seen.detail else text

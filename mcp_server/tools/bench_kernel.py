@@ -11,7 +11,7 @@ from pydantic import Field
 from engine.model.measurement import Bench
 from mcp_server.answering import answered
 from mcp_server.jobs import asked
-from mcp_server.results import BenchResult
+from mcp_server.results import BenchResult, recommend_call
 from mcp_server.tools.arguments import Kernel, Target, Variant, Workload
 
 TITLE = "Check and time a kernel variant"
@@ -52,13 +52,14 @@ async def bench_kernel(
         from engine.render.measurements import bench_line
 
         timed = bench(kernel, variant, target, workload, against=against)
-        return BenchResult(summary=bench_line(timed), bench=timed, next=(_follow(kernel, timed),))
+        return BenchResult(summary=bench_line(timed), bench=timed, next=_follow(kernel, timed))
 
     return await answered(ctx, BenchResult, call, work)
 
 
-def _follow(kernel: str, timed: Bench) -> str:
+def _follow(kernel: str, timed: Bench) -> tuple[str, ...]:
     again = f"kernel={kernel!r}, variant={timed.variant!r}, target={timed.target!r}"
     if timed.verdict in ("incorrect", "invalid"):
-        return f"mend {timed.variant}, then bench_kernel({again})"
-    return f"profile_kernel({again})"
+        return (f"mend {timed.variant}, then bench_kernel({again})",)
+    follow = f"profile_kernel({again})"
+    return (follow, recommend_call(timed)) if timed.measurement or timed.metrics else (follow,)

@@ -12,7 +12,7 @@ from mcp_server.tools.arguments import Target
 
 TITLE = "Check what this machine can measure"
 HINTS = ToolAnnotations(
-    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+    read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
 
 

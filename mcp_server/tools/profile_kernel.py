@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 from mcp.server.mcpserver import Context
@@ -11,14 +10,13 @@ from mcp.types import CallToolResult, ToolAnnotations
 from engine.model.measurement import Bench, Profile
 from mcp_server.answering import answered
 from mcp_server.jobs import asked
-from mcp_server.results import ProfileResult
+from mcp_server.results import ProfileResult, recommend_call
 from mcp_server.tools.arguments import Kernel, Target, Variant, Workload
 
 TITLE = "Profile a kernel variant"
 HINTS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
-_LONGEST_CALL = 2000
 
 
 async def profile_kernel(
@@ -30,8 +28,8 @@ async def profile_kernel(
 ) -> Annotated[CallToolResult, ProfileResult]:
     """Explain one variant: the compiler's report on a CPU, Nsight Compute's counters on a GPU.
 
-    Builds, checks and times it first; where that fails, stopped_by says why. The metrics go into
-    recommend_fix as they are: next holds the call. Counters explain and never time.
+    Builds, checks and times it first; where that fails, stopped_by says why. next holds the
+    call of recommend_fix. Counters explain and never time.
     """
     call = asked("profile_kernel", kernel=kernel, variant=variant, target=target, workload=workload)
 
@@ -57,15 +55,5 @@ def _explained(seen: Profile) -> ProfileResult:
     metrics = {name: float(f"{value:.6g}") for name, value in seen.metrics.items()}
     shown = seen.model_copy(update={"metrics": metrics})
     return ProfileResult(
-        summary=profile_line(seen), profile=shown, stopped_by=None, next=(_advice(seen),)
+        summary=profile_line(seen), profile=shown, stopped_by=None, next=(recommend_call(seen),)
     )
-
-
-def _advice(seen: Profile) -> str:
-    """Return the call that decides on it: by its metrics if they are few, else by its record."""
-    metrics = {name: float(f"{value:.6g}") for name, value in seen.metrics.items()}
-    if len(json.dumps(metrics)) > _LONGEST_CALL and seen.measurement is not None:
-        return f"recommend_fix(run={seen.measurement[:12]!r})"
-    while len(json.dumps(metrics)) > _LONGEST_CALL:  # there is no record: some are better than none
-        metrics = dict(list(metrics.items())[: len(metrics) // 2])
-    return f"recommend_fix(target={seen.target!r}, metrics={json.dumps(metrics)})"

@@ -2,51 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from engine.model.recommendation import Recommendation
-from mcp_server.edge import compact, in_thread
+from mcp_server.advice import advice
+from mcp_server.edge import compact, in_thread, launch_of
+from mcp_server.results import RecommendResult
 
 TITLE = "Recommend the next fix"
 HINTS = ToolAnnotations(
-    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+    read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
 
 Number = Annotated[float, Field(strict=True)] | str | None
 Speedup = Annotated[Number, Field(description="Reference time / our time; above 1 is faster.")]
-Bandwidth = Annotated[
-    Number, Field(description="Share of peak memory bandwidth, 0 to 1, or a text like '40%'.")
-]
-Occupancy = Annotated[
-    Number, Field(description="Achieved occupancy, 0 to 1, or a text like '40%'.")
-]
-Microseconds = Annotated[Number, Field(description="Kernel duration in microseconds.")]
-Gpu = Annotated[str | None, Field(description="GPU as the driver names it.")]
-Target = Annotated[
-    Literal["cuda", "cpu"], Field(description="Where the numbers come from. Default cuda.")
-]
+Bandwidth = Annotated[Number, Field(description="Share of peak memory bandwidth, 0 to 1 or '40%'.")]
+Occupancy = Annotated[Number, Field(description="Achieved occupancy, 0 to 1 or '40%'.")]
+Microseconds = Annotated[Number, Field(description="Kernel time in microseconds.")]
+Gpu = Annotated[str | None, Field(description="GPU as the driver names it.", max_length=100)]
+Target = Annotated[Literal["cuda", "cpu"], Field(description="Default cuda.")]
 Kernel = Annotated[
     str,
-    Field(
-        max_length=500,
-        description="Name for the answer; with profile a pattern that picks kernels.",
-    ),
+    Field(max_length=500, description="Name for the answer; with profile a regex of kernels."),
 ]
 Report = Annotated[
+    str | None, Field(description="Path of an Nsight Compute report: .ncu-rep or CSV.")
+]
+Run = Annotated[
     str | None,
-    Field(description="Path of a report of Nsight Compute: .ncu-rep, or raw or details CSV."),
+    Field(max_length=32, description="Id of a bench or profile: its measurement."),
 ]
 Metrics = Annotated[
-    dict[str, float | str] | None,
-    Field(description="Any other metric by id, such as over_fetch or waves."),
+    dict[str, float | str] | None, Field(description="Other metrics by id, such as over_fetch.")
 ]
 
 
 async def recommend_fix(
+    ctx: Context,
     speedup: Speedup = None,
     bandwidth: Bandwidth = None,
     occupancy: Occupancy = None,
@@ -55,18 +53,14 @@ async def recommend_fix(
     target: Target = "cuda",
     kernel: Kernel = "",
     profile: Report = None,
+    run: Run = None,
     metrics: Metrics = None,
-) -> Annotated[CallToolResult, Recommendation]:
+) -> Annotated[CallToolResult, RecommendResult]:
     """Say whether to go on, what limits a kernel, and the one change to make, or what to measure.
 
-    Give what was measured and leave out the rest: a number that is absent counts as unknown, never
-    as zero. The answer names causes only as far as the evidence goes, prices each fix with an
-    interval, and lists the metrics to collect next with the exact command.
+    Give run, profile or numbers, whatever was measured; what is absent is unknown, never zero.
+    Causes are named only as far as the evidence goes; fixes come with a predicted gain.
     """
-    from engine.actions.diary import advised
-    from engine.actions.recommend import recommend
-    from engine.actions.report import recommend_report
-
     given = {
         "speedup": speedup,
         "bandwidth": bandwidth,
@@ -74,13 +68,52 @@ async def recommend_fix(
         "kernel-us": kernel_us,
     }
     headlines = {flag: value for flag, value in given.items() if value is not None}
-    more = metrics or {}
-    if profile is None:
-        ask = partial(recommend, more, headlines=headlines, target=target, gpu=gpu, kernel=kernel)
-    else:
-        ask = partial(
-            recommend_report, profile, only=kernel, metrics=more, headlines=headlines, gpu=gpu
-        )
-    answer = Recommendation.model_validate(await in_thread(ask))
-    await in_thread(lambda: advised(answer.kernels[0]))
-    return compact(answer)
+    source = _source(profile, run)
+    more = {"metrics": metrics or {}, "headlines": headlines, "gpu": gpu}
+    launch = launch_of(ctx)
+    ask = partial(_asked, source, kernel, target, more)
+    answer = await in_thread(lambda: _written_down(ask, log=not launch.read_only))
+    named = f"{source[0]}={source[1]!r}" if source else ""
+    return compact(RecommendResult.model_validate(advice(answer, named, launch.tools)))
+
+
+def _source(profile: str | None, run: str | None) -> tuple[str, str] | None:
+    """Return where the metrics come from besides the arguments.
+
+    Raises:
+        ToolError: From two places.
+    """
+    given = [(name, at) for name, at in (("profile", profile), ("run", run)) if at is not None]
+    if len(given) > 1:
+        raise ToolError("profile and run are two sources of metrics; recommend_fix(run=...) alone")
+    return given[0] if given else None
+
+
+def _asked(
+    source: tuple[str, str] | None, kernel: str, target: str, more: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Ask the engine, each source in its own way."""
+    from engine.actions.recommend import recommend
+
+    if source is None:
+        return recommend(**more, target=target, kernel=kernel)
+    if source[0] == "run":
+        from engine.actions.runs import recommend_run
+
+        return recommend_run(source[1], **more, kernel=kernel)
+    from engine.actions.report import recommend_report
+
+    if target == "cpu":
+        raise ToolError("profile reads reports of a GPU; leave target out")
+    return recommend_report(source[1], **more, only=kernel, most=None)
+
+
+def _written_down(ask: Callable[[], Mapping[str, Any]], *, log: bool) -> Mapping[str, Any]:
+    """Answer, and note it in the open session if there may be one."""
+    answer = ask()
+    if log:
+        from engine.actions.diary import advised
+        from engine.model.recommendation import KernelAnswer
+
+        advised(KernelAnswer.model_validate(answer["kernels"][0]))
+    return answer

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from processes import settled
+from processes import alive, settled
 
 from engine.actions.kernels import check
 from engine.measure import walls
@@ -52,12 +52,64 @@ def test_the_worker_dies_with_whoever_started_it(tmp_path):
     )
     parent = subprocess.Popen([sys.executable, "-c", body])
     job = str(tmp_path / "judge.json")
-    started = settled(f"start.py {job}", 1)
+    started = settled(f"start.py {job}", 2)  # and its keeper, which names it too
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
 
     assert started
     assert settled(f"start.py {job}", 0)
+
+
+HOPS = """
+import os, time
+end = time.monotonic() + 30
+if os.fork() == 0:
+    os.setsid()
+    while time.monotonic() < end:
+        if os.fork():
+            os._exit(0)
+time.sleep({})
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.5, 60])
+def test_who_is_another_process_each_time_outlives_neither_its_program_nor_a_time_out(
+    tmp_path, seconds
+):
+    word = f"#{tmp_path}"
+    argv = [sys.executable, "-c", HOPS.format(seconds) + word]
+    end = run_child(argv, log=tmp_path / "log", timeout_s=2.0)
+
+    assert end.timed_out == (seconds > 2)
+    assert not any(alive(word) for _ in range(50))
+
+
+def test_whatever_a_child_has_started_dies_with_whoever_started_the_child(tmp_path):
+    """As compilers do below ninja, and workers below ncu."""
+    word = f"#{tmp_path}"
+    script = FAMILY.replace("subprocess.run(", "subprocess.run(start_new_session=True, args=")
+    body = (
+        "import pathlib, sys\n"
+        "from engine.measure.isolation import run_child\n"
+        f"argv = [sys.executable, '-c', {script.replace('(60)', f'(60) {word}')!r}]\n"
+        f"run_child(argv, log=pathlib.Path({str(tmp_path / 'log')!r}), timeout_s=60)\n"
+    )
+    starter = subprocess.Popen([sys.executable, "-c", body])
+    started = settled(word, 4)  # the starter, the keeper, the child and its own
+    os.kill(starter.pid, signal.SIGKILL)
+    starter.wait()
+
+    assert started
+    assert settled(word, 0)
+
+
+@pytest.mark.parametrize(
+    ("script", "code"), [("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 11)", -11)]
+)
+def test_a_child_ends_as_its_program_ended(tmp_path, script, code):
+    end = run_child([sys.executable, "-c", script], log=tmp_path / "log", timeout_s=60)
+
+    assert end.returncode == code
 
 
 def test_nothing_in_the_working_directory_is_imported(tmp_path, monkeypatch):

@@ -75,6 +75,7 @@ def test_a_compiler_error_of_ten_thousand_characters_is_short(project):
 
     assert len(result.content[0].text.encode()) <= LIMIT
     assert found["build"]["error"].startswith("naive.cpp:1:")
+    assert len(found["build"]["error"]) < 1000
     assert found["next"] == ["build_kernel(kernel='broken', variant='naive', target='cpu')"]
 
 

@@ -21,9 +21,9 @@ from mcp_server.server import build_server
 BROKEN = {"kernel": "broken", "target": "cpu"}
 AT_ONCE = Launch(inline_s=0)
 SERVE = (
-    "from mcp_server.launch import Launch; from mcp_server.server import build_server, main\n"
+    "from dataclasses import replace; from mcp_server.server import build_server, main\n"
     "import mcp_server.server as server\n"
-    "server.build_server = lambda *_: build_server(Launch(inline_s=0.2))\n"
+    "server.build_server = lambda launch: build_server(replace(launch, inline_s=0.2))\n"
     "main()"
 )
 

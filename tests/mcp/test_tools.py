@@ -11,9 +11,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 from processes import alive, cmdline, settled
 
 from engine.actions.sessions import new_session, show_session
-from engine.cli import main
-from mcp_server.launch import Launch
-from mcp_server.server import INSTRUCTIONS, build_server
+from mcp_server.instructions import instructions
+from mcp_server.launch import TOOLSETS, Launch
+from mcp_server.server import build_server
 
 SNAPSHOT = Path(__file__).parents[1] / "data" / "mcp_tools.json"
 REGENERATE = (
@@ -46,6 +46,8 @@ def call(name, **arguments):
 
 
 NAMES = [
+    "search_knowledge",
+    "read_entry",
     "recommend_fix",
     "check_environment",
     "build_kernel",
@@ -54,7 +56,7 @@ NAMES = [
     "job",
     "log_session",
 ]
-READ_ONLY = ["recommend_fix", "check_environment"]
+LOOK = ["search_knowledge", "read_entry"]
 
 
 def test_the_tools_are_these_in_this_order():
@@ -73,8 +75,8 @@ def test_a_tool_says_all_that_a_client_asks(at):
     assert tool.output_schema
 
 
-def test_what_only_looks_says_so():
-    assert [t.name for t in tools() if t.annotations.read_only_hint] == READ_ONLY
+def test_what_writes_nothing_says_so():
+    assert [t.name for t in tools() if t.annotations.read_only_hint] == LOOK
 
 
 def test_schemas_are_those_of_the_snapshot():
@@ -84,37 +86,22 @@ def test_schemas_are_those_of_the_snapshot():
 
 
 def test_instructions_fit_what_clients_show():
-    assert len(INSTRUCTIONS.encode()) <= 2000
+    assert len(instructions(Launch().tools).encode()) <= 2000
 
 
-def test_the_environment_is_the_one_that_the_shell_sees(project, capsys):
-    main(["env", "--target", "cpu", "--json"])
-    shell = json.loads(capsys.readouterr().out)
-    found = call("check_environment", target="cpu").structured_content
-    names = [line["name"] for line in found["environment"]["lines"]]
+@pytest.mark.parametrize("launch", [Launch(), Launch(read_only=True), Launch(("sessions",))])
+def test_instructions_name_the_tools_on_offer_and_no_others(launch):
+    text = instructions(launch.tools)
+    known = {tool for tools in TOOLSETS.values() for tool in tools} - {"job"}
 
-    assert names == [line["name"] for line in shell["lines"]]
-    assert found["environment"]["machine"] == shell["machine"]
-    assert "bench_kernel" in found["next"][0]
+    assert {tool for tool in known if tool in text} == set(launch.tools) - {"job"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"speedup": 0.3, "occupancy": 0.4}, ["--speedup", "0.3", "--occupancy", "0.4"]),
-        ({"bandwidth": "88%", "gpu": "h100-sxm"}, ["--bandwidth", "0.88", "--gpu", "h100-sxm"]),
-        (
-            {"target": "cpu", "metrics": {"scalar_loop_count": 2, "core_count": 4}},
-            ["--target", "cpu", "--metric", "scalar_loop_count=2", "--metric", "core_count=4"],
-        ),
-    ],
-)
-def test_the_tool_and_the_command_give_the_same_answer(capsys, arguments, words):
-    main(["recommend", *words, "--json"])
+def test_instructions_begin_with_the_workflow():
+    lines = instructions(Launch().tools).splitlines()
 
-    assert call("recommend_fix", **arguments).structured_content == json.loads(
-        capsys.readouterr().out
-    )
+    assert lines[1] == "Workflow:"
+    assert lines[2].startswith("1. `check_environment`")
 
 
 def test_the_text_is_the_structure_and_short():

@@ -298,3 +298,11 @@ def test_the_compiler_agrees_that_both_variants_have_three_loops(tmp_path):
     counts = [len(report(tmp_path, FOLDER / f"{n}.cpp")) for n in ("naive", "vectorized")]
 
     assert counts == [3, 3]
+
+
+def test_an_error_of_the_assembler_is_the_first_error():
+    said = (
+        "naive.cpp: Assembler messages:\nnaive.cpp:4: Error: file not found: x.bin\nninja: stopped."
+    )
+
+    assert first_error(said) == "naive.cpp:4: file not found: x.bin"

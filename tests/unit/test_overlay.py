@@ -1,9 +1,11 @@
 """A project's own knowledge on top of what is shipped: what it adds, overrides and may not do."""
 
 import json
+import os
 
 import pytest
 
+from engine.actions import program
 from engine.actions.knowledge import here
 from engine.actions.program import decision_program
 from engine.cli import main
@@ -184,3 +186,39 @@ def test_a_pattern_and_a_symptom_of_the_project_are_shown(project, capsys):
     assert main(["diagnose", str(log)]) == 1
     assert "restart it" in capsys.readouterr().out
     assert main(["check"]) == 0
+
+
+def test_knowledge_that_stays_as_it_is_is_read_once(project, monkeypatch):
+    monkeypatch.setattr(program, "_SETTLED_NS", -1)
+    write(project, "thresholds.yaml", THRESHOLD)
+    first = decision_program()
+    monkeypatch.setattr(program, "_loaded", None)
+
+    assert decision_program() is first
+
+
+@pytest.mark.parametrize("change", ["edit", "add", "remove"])
+def test_knowledge_in_memory_follows_every_change(project, monkeypatch, change):
+    monkeypatch.setattr(program, "_SETTLED_NS", -1)
+    file = write(project, "thresholds.yaml", THRESHOLD)
+    before = decision_program()["knowledge"]["sha256"]
+    match change:
+        case "edit":
+            file.write_text(THRESHOLD.replace("0.25", "0.125"))
+        case "add":
+            write(project, "bottlenecks/memory-traffic/our-slow-table.yaml", CARD)
+        case "remove":
+            file.unlink()
+
+    assert decision_program()["knowledge"]["sha256"] != before
+
+
+def test_knowledge_that_was_edited_just_now_is_not_trusted_to_memory(project, monkeypatch):
+    file = write(project, "thresholds.yaml", THRESHOLD)
+    seen = set()
+    for limit in ("0.25", "0.35", "0.15"):
+        file.write_text(THRESHOLD.replace("0.25", limit))
+        os.utime(file, ns=(0, 0))  # as if within one tick of the clock
+        seen.add(decision_program()["knowledge"]["sha256"])
+
+    assert len(seen) == 3

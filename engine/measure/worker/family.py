@@ -35,7 +35,7 @@ def parted(runner: int) -> None:
 def family() -> list[int]:
     """Return the processes of our session that a runner started, directly or not."""
     ours = os.getsid(0)
-    known = {os.getpid(), *_RUNNERS}
+    known = {os.getpid(), os.getppid(), *_RUNNERS}  # the parent is the keeper
     return [
         process
         for process, (_, session) in _processes().items()

@@ -41,6 +41,7 @@ def _gpu() -> Job:
         "sm_count": properties.multi_processor_count,
         "l2_bytes": int(getattr(properties, "L2_cache_size", 0)),
         "memory_bytes": properties.total_memory,
+        "uuid": str(getattr(properties, "uuid", "")),
     }
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
@@ -93,6 +94,28 @@ def connected(url: URL) -> Engine:
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def connected_to_read(url: URL) -> Engine:
+    """Return an engine that can only read, and makes no file; nothing is opened yet.
+
+    Raises:
+        DatabaseError: There is no such SQLite file.
+    """
+    if url.get_backend_name() == "postgresql":
+        return connected(url)
+    file = Path(url.database or "").absolute()
+    if not file.is_file():
+        raise DatabaseError(f"nothing was measured here: there is no {file}; kb bench makes it")
+    # Without a log nobody has it open; SQLite would make a log and its index, were it not told so.
+    still = "" if file.with_name(f"{file.name}-wal").exists() else "&immutable=1"
+    address = f"file:{quote(str(file))}?mode=ro{still}"
+    return create_engine(
+        url,
+        creator=lambda: sqlite3.connect(
+            address, timeout=_WAIT_S, uri=True, isolation_level=None, check_same_thread=False
+        ),
+    )
 
 
 def _prepare(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:

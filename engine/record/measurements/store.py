@@ -16,7 +16,14 @@ from engine.errors import BadValueError, UnknownNameError
 from engine.model.comparison import Promotion
 from engine.model.history import Kind, Measurement
 from engine.record.measurements import queries
-from engine.record.measurements.connections import connected, located, reading, shown, writing
+from engine.record.measurements.connections import (
+    connected,
+    connected_to_read,
+    located,
+    reading,
+    shown,
+    writing,
+)
 from engine.record.measurements.identity import is_whole
 from engine.record.measurements.rows import (
     damaged,
@@ -54,6 +61,17 @@ def open_store(project: Path, url: str | None = None) -> Store:
         engine.dispose()
         raise
     return Store(engine)
+
+
+def open_to_read(project: Path, url: str | None = None) -> Store:
+    """Open the measurements of a project as they are: nothing is made, upgraded or written.
+
+    Raises:
+        DatabaseError: It is not there, or cannot be opened.
+        BadValueError: The address is none.
+        EnvironmentGapError: It needs a driver that is not installed.
+    """
+    return Store(connected_to_read(located(project, url or os.environ.get("KB_DATABASE"))))
 
 
 class Store:

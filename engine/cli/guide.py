@@ -1,0 +1,59 @@
+"""How to work with KernelKB, for an assistant, generated from the knowledge.
+
+kb guide session-start --kernel row_softmax
+kb guide skill         what an Agent Skill says; it names commands of the shell
+kb guide --write       write skills/kernelkb and AGENTS.md of this repository
+kb guide --check       are those files fresh?
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+
+from engine.cli.options import json_argument
+from engine.errors import BadValueError
+from engine.render.guide import PAGES
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("page", nargs="?", choices=PAGES, help="what to print")
+    parser.add_argument("--kernel", metavar="NAME", help="the kernel that it is about")
+    parser.add_argument("--metrics", metavar="TEXT", help="what was measured, for diagnose")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--write", action="store_true", help="write skills/kernelkb and AGENTS.md")
+    how.add_argument("--check", action="store_true", help="return 1 when these are not fresh")
+    json_argument(parser)
+
+
+def run(options: Namespace) -> int:
+    """Print a page, or write or check the files."""
+    from engine.cli.output import print_json
+
+    if bool(options.page) == (options.write or options.check):
+        raise BadValueError(f"name one of {', '.join(PAGES)}, or give --write or --check")
+    if options.page:
+        from engine.actions.guide import page
+
+        text = page(options.page, kernel=options.kernel, metrics=options.metrics)
+        if options.json:
+            print_json({"page": options.page, "markdown": text})
+        else:
+            sys.stdout.write(text)
+        return 0
+    return _files(options)
+
+
+def _files(options: Namespace) -> int:
+    from engine.actions.guide import stale, write
+    from engine.cli.output import print_json, print_lines
+
+    files = [str(file) for file in (write() if options.write else stale())]
+    if options.json:
+        print_json({"written" if options.write else "stale": files})
+    elif options.write:
+        print_lines(files)
+    if options.check and files:
+        sys.stderr.write("".join(f"kb: {file} is stale; run kb guide --write\n" for file in files))
+    return int(options.check and bool(files))

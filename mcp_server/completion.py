@@ -1,0 +1,54 @@
+"""Complete ids in resource templates and kernel names in prompts."""
+
+from __future__ import annotations
+
+import anyio
+from mcp.server import MCPServer
+from mcp.types import (
+    Completion,
+    CompletionArgument,
+    CompletionContext,
+    PromptReference,
+    ResourceTemplateReference,
+)
+
+from engine.errors import KbError
+from mcp_server.resources import KINDS, SCHEME, ids_of
+
+_MOST = 100
+"""Values in one answer; the protocol allows no more."""
+
+
+def complete_on(server: MCPServer) -> None:
+    """Let a server complete arguments."""
+    server.completion()(_complete)  # type: ignore[no-untyped-call]  # the SDK gives it no types
+
+
+async def _complete(
+    ref: PromptReference | ResourceTemplateReference,
+    argument: CompletionArgument,
+    _context: CompletionContext | None,
+) -> Completion:
+    known = await anyio.to_thread.run_sync(lambda: _known(ref, argument.name))
+    word = argument.value.lower()
+    begin = [name for name in known if name.startswith(word)]
+    found = begin + [name for name in known if word in name and not name.startswith(word)]
+    return Completion(values=found[:_MOST], total=len(found), has_more=len(found) > _MOST)
+
+
+def _known(ref: PromptReference | ResourceTemplateReference, argument: str) -> list[str]:
+    """Return every value that an argument may have; none for an argument of free text."""
+    try:
+        if isinstance(ref, ResourceTemplateReference):
+            kinds = [kind for kind in KINDS if ref.uri == f"{SCHEME}{kind}/{{id}}"]
+            return [name for kind in kinds for name in ids_of(kind)] if argument == "id" else []
+        return _kernels() if argument == "kernel" else []
+    except KbError:  # a mistake in a project's file is told where somebody reads it
+        return []
+
+
+def _kernels() -> list[str]:
+    from engine.actions.workplace import project
+    from engine.loading.kernels import kernel_folders
+
+    return sorted(kernel_folders(project()))

@@ -1,0 +1,175 @@
+"""The command line of ``kb-mcp``: who may come in, and what they may do."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine import __version__
+from engine.errors import did_you_mean
+from mcp_server.launch import TOOLSETS, Launch
+
+_EXAMPLES = """\
+examples:
+  kb-mcp                                   over stdio, in the project around this folder
+  kb-mcp --read-only                       knowledge and advice; builds, runs and writes nothing
+  kb-mcp --toolsets knowledge,sessions     without the tools that compile and run code
+  kb-mcp --workspace . --workspace ../ops  a second folder that may be read and built
+  kb-mcp --http --port 8765                over HTTP on this machine, with a token
+  kb-mcp --http --token-file ~/.kb-token   the token of a file (mode 600), or of KERNELKB_TOKEN
+"""
+_REMOTE = (
+    "anybody who reaches this port and has the token compiles and runs code here with your "
+    "rights, and the token crosses the network in the clear unless a proxy adds TLS"
+)
+
+
+@dataclass(frozen=True)
+class Listen:
+    """Where to serve HTTP, and to whom."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0 lets the system choose a free one."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names, with or without a port, by which clients call this server besides its address."""
+    allowed_origins: tuple[str, ...] = ()
+    """Web pages that may call; a browser's request from any other is refused."""
+    token_file: Path | None = None
+
+
+def parse(argv: Sequence[str] | None = None) -> tuple[Launch, Listen | None]:
+    """Return what the command line asks for; no ``Listen`` means stdio.
+
+    Raises:
+        SystemExit: With 2 for a mistake, which is told on stderr, and 0 after --help or --version.
+    """
+    parser = _parser()
+    given = parser.parse_args(argv)
+    toolsets = _toolsets(parser, given.toolsets)
+    launch = Launch(
+        toolsets=toolsets, read_only=given.read_only, workspace=_folders(parser, given.workspace)
+    )
+    if not given.http:
+        for name in (
+            "host",
+            "port",
+            "allow_remote",
+            "allowed_host",
+            "allowed_origin",
+            "token_file",
+        ):
+            if getattr(given, name) != parser.get_default(name):
+                parser.error(
+                    f"--{name.replace('_', '-')} goes with --http; without it this is stdio"
+                )
+        return launch, None
+    host = given.host or "127.0.0.1"
+    if not is_loopback(host) and not given.allow_remote:
+        parser.error(
+            f"--host {host} is not loopback: add --allow-remote if you mean that {_REMOTE}"
+        )
+    return launch, Listen(
+        host=host,
+        port=8765 if given.port is None else given.port,
+        allowed_hosts=tuple(given.allowed_host),
+        allowed_origins=tuple(given.allowed_origin),
+        token_file=given.token_file,
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine reaches an address; a name other than localhost may be any."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="kb-mcp",
+        description="Serve KernelKB to an MCP client: over stdio, or over HTTP with --http.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"kb-mcp {__version__}")
+    what = parser.add_argument_group("what clients may do")
+    what.add_argument(
+        "--read-only",
+        action="store_true",
+        help="only the knowledge tools, and nothing is written; beats --toolsets",
+    )
+    what.add_argument(
+        "--toolsets", metavar="A,B", help=f"which of {', '.join(TOOLSETS)}; all by default"
+    )
+    what.add_argument(
+        "--workspace",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="folder outside of which nothing of yours is read, built or run; repeatable; "
+        "the project around the working directory by default",
+    )
+    _add_http(parser.add_argument_group("HTTP, always with a bearer token"))
+    return parser
+
+
+def _add_http(web: argparse._ArgumentGroup) -> None:
+    web.add_argument("--http", action="store_true", help="serve streamable HTTP at /mcp")
+    web.add_argument("--host", help="address to listen on; 127.0.0.1 by default")
+    web.add_argument(
+        "--port", type=_port, help="8765 by default; 0 takes a free one and says which"
+    )
+    web.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="holds the token; by default KERNELKB_TOKEN, else a new one is printed at the start",
+    )
+    web.add_argument("--allow-remote", action="store_true", help=f"let --host be any: {_REMOTE}")
+    web.add_argument(
+        "--allowed-host",
+        metavar="NAME[:PORT]",
+        action="append",
+        default=[],
+        help="another name by which clients call this server; repeatable",
+    )
+    web.add_argument(
+        "--allowed-origin",
+        metavar="ORIGIN",
+        action="append",
+        default=[],
+        help="a web page's origin, as http://localhost:6274, that may call; none by default",
+    )
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535")
+    return int(text)
+
+
+def _toolsets(parser: argparse.ArgumentParser, text: str | None) -> tuple[str, ...]:
+    if text is None:
+        return tuple(TOOLSETS)
+    chosen = [name.strip() for name in text.split(",")]
+    for name in chosen:
+        if name not in TOOLSETS:
+            near = did_you_mean(name, TOOLSETS)
+            parser.error(f"unknown toolset {name!r}{near}; there are {', '.join(TOOLSETS)}")
+    return tuple(chosen)
+
+
+def _folders(parser: argparse.ArgumentParser, names: Sequence[str]) -> tuple[Path, ...]:
+    folders = tuple(Path(name).expanduser().resolve() for name in names)
+    for folder in folders:
+        if not folder.is_dir():
+            parser.error(f"--workspace {folder} is no folder; name one that is there")
+        if folder == Path(folder.anchor):
+            parser.error(f"--workspace {folder} would keep nothing out; name the project's folder")
+    return folders

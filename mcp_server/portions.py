@@ -1,0 +1,76 @@
+"""Answers in portions that a client shows whole: clients cut or hide what is longer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+LIMIT = 8000
+"""Bytes of one answer as compact JSON."""
+_LONGEST = 2000
+"""Characters of one value; longer ones come as text, in pieces."""
+
+
+class Portion(NamedTuple):
+    """What fits, and where the rest begins."""
+
+    value: Any
+    cursor: str | None
+    """None where nothing is left."""
+
+
+def size(value: Any) -> int:
+    """Return how many bytes plain data takes as compact JSON."""
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def portion(whole: dict[str, Any] | list[Any], begin: int, room: int) -> Portion:
+    """Return as much of an entry or a list as fits.
+
+    Fields keep their order and lists are cut between items. A field that goes on in the next
+    portion goes on there under its own name.
+
+    Args:
+        whole: An entry or a list of entries, as plain data.
+        begin: How many parts came before.
+        room: Bytes of compact JSON.
+    """
+    parts = list(_parts({"": whole} if isinstance(whole, list) else whole))
+    taken: dict[str, Any] = {}
+    used, at = 2, begin
+    for at in range(begin, len(parts)):
+        name, part, is_item = parts[at]
+        used += size(part) + 1 + (0 if name in taken else size(name) + 4)
+        if used > room and at > begin:
+            break
+        if is_item:
+            taken.setdefault(name, []).append(part)
+        elif name in taken:
+            taken[name] += part
+        else:
+            taken[name] = part
+    else:
+        at = len(parts)
+    value = taken.get("", []) if isinstance(whole, list) else taken
+    return Portion(value, str(at) if at < len(parts) else None)
+
+
+def _parts(whole: dict[str, Any]) -> Iterator[tuple[str, Any, bool]]:
+    """Yield each field, or each item of it, as what cannot be cut any further."""
+    for name, value in whole.items():
+        if isinstance(value, list) and value:
+            for item in value:
+                if size(item) > _LONGEST:
+                    yield from ((name, piece, True) for piece in _pieces(item))
+                else:
+                    yield name, item, True
+        elif size(value) > _LONGEST:
+            yield from ((name, piece, False) for piece in _pieces(value))
+        else:
+            yield name, value, False
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    yield from (text[at : at + _LONGEST] for at in range(0, len(text), _LONGEST))

@@ -1,0 +1,152 @@
+"""The knowledge as resources: listed, templated, read. Nothing is loaded before somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import anyio
+from mcp.server import MCPServer
+from mcp.server.caching import CacheHint
+from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    INVALID_PARAMS,
+    ListResourcesResult,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+)
+
+from engine.errors import KbError, UnknownNameError
+
+T = TypeVar("T")
+
+SCHEME = "kb://"
+MARKDOWN = "text/markdown"
+_PAGE = 120
+"""Resources in one answer: all but the fixes in the first, for clients that ask for no second."""
+
+KINDS = {
+    "trees": "Tree of questions, with its picture",
+    "patterns": "Way of working: problem, practice, steps",
+    "bottlenecks": "Cause of slowness: condition, look-alikes, fixes, cases",
+    "devices": "GPU: peaks and limits",
+    "fixes": "One change: before, after, cost, risk",
+}
+CACHE_HINTS = {
+    "tools/list": CacheHint(ttl_ms=3_600_000, scope="public"),
+    "prompts/list": CacheHint(ttl_ms=3_600_000, scope="public"),
+    "resources/templates/list": CacheHint(ttl_ms=3_600_000, scope="public"),
+    # A project's own knowledge is part of these.
+    "resources/list": CacheHint(ttl_ms=60_000, scope="private"),
+    "resources/read": CacheHint(ttl_ms=60_000, scope="private"),
+}
+
+
+class ResourceServer(MCPServer):
+    """An MCP server whose resources are the pages of ``engine.actions.pages``."""
+
+    async def list_resources(self) -> list[Resource]:
+        """Return all resources, always in the same order."""
+        return await _asked(_resources)
+
+    async def list_resource_templates(self) -> list[ResourceTemplate]:
+        """Return a template for each kind."""
+        return [
+            ResourceTemplate(
+                uri_template=f"{SCHEME}{kind}/{{id}}",
+                name=kind,
+                title=title,
+                description=f"{title}; {SCHEME}index names the ids.",
+                mime_type=MARKDOWN,
+            )
+            for kind, title in KINDS.items()
+        ]
+
+    async def read_resource(
+        self,
+        uri: Any,
+        context: Any = None,  # noqa: ARG002 - the SDK's
+    ) -> Iterable[ReadResourceContents]:
+        """Return one page.
+
+        Raises:
+            ResourceNotFoundError: There is none of that address.
+            ResourceError: The project's own knowledge is wrong.
+        """
+        text = await _asked(lambda: _page(str(uri)))
+        return [ReadResourceContents(content=text, mime_type=MARKDOWN)]
+
+    async def _handle_list_resources(
+        self,
+        ctx: Any,  # noqa: ARG002 - the SDK's
+        params: PaginatedRequestParams | None,
+    ) -> ListResourcesResult:
+        cursor = params.cursor if params else None
+        found = await self.list_resources()
+        if cursor is not None and not (cursor.isascii() and cursor.isdigit()):
+            said = f"no cursor {cursor[:40]!r}; list the resources from the beginning"
+            raise MCPError(code=INVALID_PARAMS, message=said)
+        begin = int(cursor or 0)
+        end = begin + _PAGE
+        more = str(end) if end < len(found) else None
+        return ListResourcesResult(resources=found[begin:end], next_cursor=more)
+
+    async def _handle_read_resource(
+        self, ctx: Any, params: ReadResourceRequestParams
+    ) -> ReadResourceResult:
+        read = await super()._handle_read_resource(ctx, params)
+        if not isinstance(read, ReadResourceResult):
+            raise TypeError("a page asks for no input")
+        lasts = str(params.uri) != f"{SCHEME}sessions"
+        return read if lasts else read.model_copy(update={"ttl_ms": 0})
+
+
+def ids_of(kind: str) -> list[str]:
+    """Return the ids of a kind, in the order of the list."""
+    from engine.actions.pages import pages
+
+    return [one.id for one in pages() if one.kind == kind]
+
+
+def _resources() -> list[Resource]:
+    from engine.actions.pages import SINGLE, pages
+
+    singles = [
+        Resource(uri=f"{SCHEME}{name}", name=name, title=title, mime_type=MARKDOWN)
+        for name, title in SINGLE.items()
+    ]
+    return singles + [
+        Resource(
+            uri=f"{SCHEME}{one.kind}/{one.id}",
+            name=one.id,
+            title=one.title,
+            mime_type=MARKDOWN,
+        )
+        for one in pages()
+    ]
+
+
+def _page(uri: str) -> str:
+    from engine.actions.pages import page, single
+
+    kind, _, name = uri.removeprefix(SCHEME).partition("/")
+    try:
+        if not uri.startswith(SCHEME):
+            raise UnknownNameError("resource", uri, (), "")
+        return page(kind, name) if name else single(kind)
+    except UnknownNameError as error:
+        said = f"unknown resource {uri[:200]!r}{error.near}; {SCHEME}index names all"
+        raise ResourceNotFoundError(said) from error
+
+
+async def _asked(work: Callable[[], T]) -> T:
+    """Run work beside the event loop: loading the knowledge takes half a second, once."""
+    try:
+        return await anyio.to_thread.run_sync(work)
+    except KbError as error:
+        raise ResourceError(str(error)) from error

@@ -1,0 +1,58 @@
+"""The bearer token: whoever has it may call."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+from engine.errors import BadValueError
+
+VARIABLE = "KERNELKB_TOKEN"
+_SHAPE = re.compile(r"[A-Za-z0-9._~+/-]{20,512}=*")
+"""What RFC 6750 lets a token consist of; shorter ones can be guessed."""
+
+
+class Token(NamedTuple):
+    """A token, and whether its holder knows it already."""
+
+    text: str
+    is_new: bool
+
+
+def token_from(file: Path | None) -> Token:
+    """Return the token of a file, else of KERNELKB_TOKEN, else a new one of 256 bits.
+
+    The variable is taken out of the environment: no compiler and no kernel inherits it.
+
+    Raises:
+        BadValueError: The file cannot be read, others may read it, or what it holds is no token.
+    """
+    variable = os.environ.pop(VARIABLE, None)
+    if file is not None:
+        return Token(_checked(_of(file), str(file)), is_new=False)
+    if variable is not None:
+        return Token(_checked(variable.strip(), VARIABLE), is_new=False)
+    return Token(secrets.token_urlsafe(32), is_new=True)
+
+
+def _of(file: Path) -> str:
+    try:
+        with file.open(encoding="ascii") as opened:
+            mode = os.fstat(opened.fileno()).st_mode
+            if not stat.S_ISREG(mode) or stat.S_IMODE(mode) & 0o077:
+                raise BadValueError(f"others may read {file}; chmod 600 {file}")
+            return opened.read(1024).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        said = getattr(error, "strerror", None) or "not ASCII text"
+        raise BadValueError(f"cannot read the token of {file}: {said.lower()}") from error
+
+
+def _checked(token: str, where: str) -> str:
+    if not _SHAPE.fullmatch(token):
+        cure = 'make one with: python -c "import secrets; print(secrets.token_urlsafe(32))"'
+        raise BadValueError(f"{where} holds no token of 20 or more letters and digits; {cure}")
+    return token

@@ -1,0 +1,42 @@
+"""search_knowledge: words in, entries out."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from mcp.types import CallToolResult, ToolAnnotations
+from pydantic import Field
+
+from mcp_server.edge import compact, in_thread
+from mcp_server.portions import LIMIT, portion
+from mcp_server.results import SearchResult
+
+TITLE = "Search the knowledge"
+HINTS = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+_SPARE = 1000
+"""Bytes for all but the hits."""
+
+Kind = Literal[
+    "bottleneck", "fix", "metric", "threshold", "guard", "pattern", "symptom", "tree", "workflow"
+]
+
+
+async def search_knowledge(
+    query: Annotated[str, Field(max_length=200, description="Words; typos are fine.")],
+    kind: Annotated[Kind | None, Field(description="Only this kind. Default: all.")] = None,
+    limit: Annotated[int, Field(ge=1, le=20, description="1 to 20, default 10.")] = 10,
+) -> Annotated[CallToolResult, SearchResult]:
+    """Find causes, fixes, metrics, symptoms and ways of working by words, best first."""
+    from engine.actions.search import find
+
+    hits = await in_thread(lambda: find(query, kind=kind, most=limit))
+    rows = portion([hit._asdict() for hit in hits], 0, LIMIT - _SPARE).value
+    if rows:
+        summary = f"{len(rows)} entries, best first: {rows[0]['kind']} {rows[0]['id']}"
+        follow = tuple(f"read_entry(id={row['id']!r})" for row in rows[:2])
+    else:
+        summary = "nothing fits: use other words, or fewer" + (", or no kind" if kind else "")
+        follow = ("read_entry(id='bottlenecks')", "read_entry(id='patterns')")
+    return compact(SearchResult(summary=summary, hits=rows, next=follow))

@@ -1,0 +1,70 @@
+"""The suite's prompts, and completion of their arguments."""
+
+from __future__ import annotations
+
+from asking import accepted, form
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.prompts.base import UserMessage
+from mcp.types import (
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    InputRequiredResult,
+    TextContent,
+    TextResourceContents,
+)
+
+from mcp_server.edge import KernelServer
+
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
+)
+
+
+def said(content: ContentBlock) -> UserMessage:
+    """Return a message of the user."""
+    return UserMessage(content=content)
+
+
+def add_prompts(server: KernelServer) -> None:
+    """Add every prompt that the scenarios ask for."""
+
+    @server.prompt()
+    def test_simple_prompt() -> str:
+        """Say one sentence."""
+        return "This is a simple prompt for testing."
+
+    @server.prompt()
+    def test_prompt_with_arguments(arg1: str, arg2: str) -> str:
+        """Repeat two arguments."""
+        return f"Prompt with arguments: arg1='{arg1}', arg2='{arg2}'"
+
+    @server.prompt()
+    def test_prompt_with_embedded_resource(resourceUri: str) -> list[UserMessage]:
+        """Hand out a resource inside the prompt."""
+        inside = TextResourceContents(
+            uri=resourceUri, mime_type="text/plain", text="Embedded resource content for testing."
+        )
+        return [
+            said(EmbeddedResource(resource=inside)),
+            said(TextContent(text="Please process the embedded resource above.")),
+        ]
+
+    @server.prompt()
+    def test_prompt_with_image() -> list[UserMessage]:
+        """Show a picture."""
+        return [
+            said(ImageContent(data=PIXEL, mime_type="image/png")),
+            said(TextContent(text="Please analyze the image above.")),
+        ]
+
+    @server.prompt()
+    async def test_input_required_result_prompt(
+        ctx: Context,
+    ) -> list[UserMessage] | InputRequiredResult:
+        """Ask before it answers."""
+        answer = accepted(ctx, "user_context")
+        if answer is None:
+            question = form("What context should the prompt use?", context="string")
+            return InputRequiredResult(input_requests={"user_context": question})
+        return [said(TextContent(text=f"Use this context: {answer['context']}"))]

@@ -1,0 +1,280 @@
+"""5,000 calls that nobody means well with: an answer or one clear line to each, and no harm."""
+
+import json
+import os
+import queue
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+
+import anyio
+import hostile
+import pytest
+from anyio.from_thread import start_blocking_portal
+from broken import make
+from hostile import INJECTION, SECRET, anything, arguments_of, as_json, nested, texts
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from mcp import Client
+from mcp.server.mcpserver.exceptions import ToolError
+from served import SERVE
+
+from engine.loading.workspace import lift
+from mcp_server.launch import TOOLSETS, Launch, enter
+from mcp_server.server import build_server
+
+IN_PROCESS, OVER_PIPES = 4000, 1000
+SNAPSHOT = json.loads((Path(__file__).parents[1] / "data" / "mcp_tools.json").read_text())
+SCHEMAS = {tool["name"]: tool["inputSchema"] for tool in SNAPSHOT}
+SLOW = [name for name in TOOLSETS["measure"] if name != "job"]
+NO_KERNEL = st.one_of(texts, st.sampled_from(["missing", "linked", "yaml", "flags", "Broken"]))
+COSTLY = {
+    **{name: {"kernel": NO_KERNEL} for name in SLOW},
+    "check_environment": {"target": st.one_of(texts, st.lists(texts, max_size=2))},
+}
+CALLS = st.one_of(
+    *(
+        st.tuples(st.just(name), arguments_of(schema, COSTLY.get(name, {})))
+        for name, schema in SCHEMAS.items()
+    )
+)
+many = {
+    "deadline": None,
+    "database": None,
+    "phases": [Phase.explicit, Phase.generate],
+    "suppress_health_check": list(HealthCheck),
+}
+
+
+def trapped(folder):
+    """Make a project full of ways out, with secrets beside it."""
+    project, outside = folder / "project", folder / "outside"
+    (project / "sessions").mkdir(parents=True)
+    (outside / "kernel").mkdir(parents=True)
+    for name in ("secret.csv", "kernel/kernel.yaml", "session.md"):
+        (outside / name).write_text(f'"Kernel Name"\n{SECRET}: {SECRET}\n')
+    (project / "link.csv").symlink_to(outside / "secret.csv")
+    (project / "folder").symlink_to(outside)
+    (project / "loop").symlink_to("loop")
+    os.mkfifo(project / "pipe.csv")
+    make(project, "right", "yaml")
+    (project / "kernels" / "yaml" / "kernel.yaml").write_text("id: [\x1b[31m\n")
+    make(project, "right", "flags")
+    file = project / "kernels" / "flags" / "kernel.yaml"
+    file.write_text(file.read_text().replace("flags: []", "flags: [-fplugin=x]"))
+    (project / "kernels" / "linked").symlink_to(outside / "kernel")
+    (project / "sessions" / "2026-01-01-x.md").symlink_to(outside / "session.md")
+    return project, outside
+
+
+def tree(folder, *, apart=()):
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+        if not path.is_symlink() and path.relative_to(folder).parts[0] not in apart
+    }
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A project with traps; what stands beside it, and in it, is the same afterwards."""
+    folder = tmp_path_factory.mktemp("fuzz")
+    project, outside = trapped(folder)
+    before = tree(outside), tree(project, apart=("sessions", ".kb"))
+    started = Path.cwd()
+    os.environ["FUZZ_SECRET"] = SECRET
+    os.chdir(project)
+    yield project
+    os.chdir(started)
+    del os.environ["FUZZ_SECRET"]
+    assert (tree(outside), tree(project, apart=("sessions", ".kb"))) == before
+
+
+@pytest.fixture(scope="module")
+def client(place):
+    """A client of a server in this process, for the bulk."""
+    enter(Launch())
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(Client(build_server())) as opened,
+    ):
+        yield lambda name, arguments: portal.call(opened.call_tool, name, arguments)
+    lift()
+
+
+def harmless(text, is_error):
+    assert SECRET not in text
+    assert "Traceback" not in text
+    assert not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in text), text
+    assert "\n" not in text
+    if is_error:
+        assert 3 < len(text) < 1500
+        assert not text.startswith("Error executing tool"), text  # a surprise: nobody foresaw it
+    else:
+        json.loads(text, parse_constant=pytest.fail)
+
+
+@settings(max_examples=IN_PROCESS, **many)
+@given(call=CALLS)
+def test_every_call_has_an_answer_or_one_clear_line(client, call):
+    name, arguments = call
+    result = client(name, arguments)
+
+    harmless(result.content[0].text, result.is_error)
+
+
+@pytest.mark.parametrize("name", ["kernel", "profile", "gpu", "\ud800"])
+def test_half_a_letter_is_a_clear_line(place, client, name):
+    """No client of ours can send one, and the SDK drops a line that holds one."""
+    with pytest.raises(ToolError) as refused:
+        anyio.run(build_server().call_tool, "recommend_fix", {name: "\ud800", "occupancy": 40})
+
+    harmless(str(refused.value), is_error=True)
+    str(refused.value).encode()
+
+
+class Pipes:
+    """A server as a child, spoken to line by line."""
+
+    def __init__(self, project):
+        self.child = subprocess.Popen(
+            SERVE, cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        self.lines = queue.Queue()
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
+        self.number = 0
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}}
+        self.ask("initialize", as_json({**hello, "clientInfo": {"name": "t", "version": "0"}}))
+        self.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}')
+
+    def write(self, line):
+        self.child.stdin.write(line.encode() + b"\n")
+        self.child.stdin.flush()
+
+    def read(self):
+        for line in self.child.stdout:
+            self.lines.put(line)
+        self.lines.put(b"")
+
+    def ask(self, method, params):
+        """Return the answer, and what else came before it."""
+        self.number += 1
+        head = f'{{"jsonrpc": "2.0", "id": {self.number}, "method": {as_json(method)}, "params": '
+        self.write(f"{head}{params}}}")
+        return self.answer()
+
+    def answer(self):
+        while True:
+            line = self.lines.get(timeout=30)
+            assert line, "the server is gone"
+            text = line.decode()
+            assert SECRET not in text
+            assert "Traceback" not in text
+            message = json.loads(text, parse_constant=pytest.fail)
+            if message.get("id") == self.number:
+                return message
+
+    def is_well(self):
+        """Say whether it still answers; it skips what it does not understand."""
+        return "result" in self.ask("tools/list", "{}")
+
+
+@pytest.fixture(scope="module")
+def pipes(place):
+    opened = Pipes(place)
+    yield opened
+    opened.child.stdin.close()
+    assert opened.child.wait(20) == 0
+    opened.reader.join()
+    opened.child.stdout.close()
+
+
+@settings(max_examples=OVER_PIPES, **many)
+@given(call=CALLS)
+def test_every_call_over_pipes_is_answered(pipes, call):
+    name, arguments = call
+    params = f'{{"name": {as_json(name)}, "arguments": {as_json(arguments)}}}'
+    answer = pipes.ask("tools/call", params)
+
+    assert ("result" in answer) != ("error" in answer)
+    if "result" in answer:
+        harmless(answer["result"]["content"][0]["text"], answer["result"]["isError"])
+
+
+@settings(max_examples=60, **many)
+@given(value=anything, method=texts)
+def test_messages_that_are_none_do_not_end_it(pipes, value, method):
+    pipes.write(as_json(value))
+    pipes.write(as_json({"jsonrpc": "2.0", "id": value, "method": method, "params": value}))
+
+    assert pipes.is_well()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "{", "\x00", "]", "NaN", '{"jsonrpc": "2.0"}', '{"jsonrpc": "2.0", "id": {}, "method": 1}',
+     "[" * 100_000, '{"a":' * 50_000, '"' + "x" * 3_000_000 + '"', '{"id": "\\ud800"}', "\ufeff{}"],
+    ids=range(12),
+)  # fmt: skip
+def test_lines_that_are_no_messages_do_not_end_it(pipes, line):
+    pipes.write(line)
+
+    assert pipes.is_well()
+
+
+@pytest.mark.parametrize("depth", [100, 900, 5000])
+def test_deep_arguments_do_not_end_it(pipes, depth):
+    inside = "[" * depth + "]" * depth
+    params = f'{{"name": "recommend_fix", "arguments": {{"metrics": {inside}}}}}'
+    pipes.write(f'{{"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": {params}}}')
+
+    assert pipes.is_well()
+
+
+def test_deep_arguments_in_process_are_one_line(client):
+    result = client("recommend_fix", {"metrics": {"x": nested(200)}})
+
+    harmless(result.content[0].text, result.is_error)
+
+
+@pytest.mark.parametrize("name", ["", "recommend_fix\x1b[0m", "__init__", "x" * 5000])
+def test_a_tool_that_is_none_is_one_line(client, name):
+    result = client(name, {})
+
+    assert result.is_error
+    harmless(result.content[0].text, result.is_error)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [f'#error "{INJECTION}"', f"#error \x1b[2J\x1b[31m{INJECTION} " + "x" * 5000,
+     f'static_assert(false, "\\x1b[31m {INJECTION}");', f'#pragma message("{INJECTION}")\n#error x',
+     f"int {'x' * 3000} = {{}} // {INJECTION}"],
+    ids=range(5),
+)  # fmt: skip
+def test_instructions_in_an_error_arrive_as_a_short_quotation(client, place, line):
+    folder = make(place, "right", "hostile")
+    source = folder / "naive.cpp"
+    source.write_text(f"{line}\n{source.read_text()}")
+    result = client("build_kernel", {"kernel": "hostile", "target": "cpu"})
+    shutil.rmtree(folder)
+    harmless(result.content[0].text, result.is_error)
+    found = result.structured_content
+    words = json.dumps(found["next"])
+    said = found["summary"]
+
+    assert found["build"]["status"] == "failed"
+    assert len(found["build"]["error"]) <= 400
+    assert INJECTION[:20] not in words
+    assert INJECTION not in said or f'"{said.split(chr(34))[1]}"' in said
+    assert len(said) < 300
+
+
+def test_nothing_was_made_by_a_name_with_a_command_in_it(client, place):
+    client("recommend_fix", {"profile": "$(touch owned)"})
+
+    assert not (place / "owned").exists()
+    assert hostile.PATHS

@@ -1,0 +1,245 @@
+"""The server over HTTP: real requests to a real child."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+
+import anyio
+import httpx2
+import pytest
+from broken import make
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from processes import alive, cmdline, settled
+from served import SERVE, TOKEN, served
+
+MODERN = "2026-07-28"
+META = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "0"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+PLAIN = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+ERA_HEADERS = {
+    "2025-11-25": {},
+    MODERN: {"MCP-Protocol-Version": MODERN, "Mcp-Method": "server/discover"},
+}
+
+
+def first_message(era):
+    if era == MODERN:
+        return {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": META}}
+    hello = {
+        "protocolVersion": era,
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "0"},
+    }
+    return {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "sessions").mkdir()
+    with served(folder, "--allowed-origin", "http://localhost:6274") as server:
+        yield server
+
+
+def post(server, era, headers, content=None, path="/mcp"):
+    body = json.dumps(first_message(era)) if content is None else content
+    everything = {**PLAIN, **ERA_HEADERS[era], **headers}
+    kept = {name: value for name, value in everything.items() if value is not None}
+    with httpx2.Client(timeout=20) as client:
+        return client.post(f"http://127.0.0.1:{server.port}{path}", content=body, headers=kept)
+
+
+REQUESTS = {
+    "with the token": (BEARER, 200),
+    "with bearer in small letters": ({"Authorization": f"bearer {TOKEN}"}, 200),
+    "by the name localhost": ({**BEARER, "Host": "localhost:{port}"}, 200),
+    "from a page that may": ({**BEARER, "Origin": "http://localhost:6274"}, 200),
+    "without a token": ({}, 401),
+    "with an empty token": ({"Authorization": "Bearer"}, 401),
+    "with another token": ({"Authorization": f"Bearer {TOKEN[:-1]}"}, 401),
+    "with a longer token": ({"Authorization": f"Bearer {TOKEN}0"}, 401),
+    "with the token as a password": ({"Authorization": f"Basic {TOKEN}"}, 401),
+    "with letters that are no ASCII": ({"Authorization": "Bearer t\xf6ken".encode("latin-1")}, 401),
+    "to another host": ({**BEARER, "Host": "evil.example"}, 421),
+    "to a host that begins like ours": ({**BEARER, "Host": "127.0.0.1:99.evil.example"}, 421),
+    "to our port of another host": ({**BEARER, "Host": "127.0.0.1:{port}.evil.example"}, 421),
+    "to another port": ({**BEARER, "Host": "127.0.0.1:1"}, 421),
+    "to a host without a port": ({**BEARER, "Host": "127.0.0.1"}, 421),
+    "from a strange page": ({**BEARER, "Origin": "https://evil.example"}, 403),
+    "from a file": ({**BEARER, "Origin": "null"}, 403),
+    "from another page of this machine": ({**BEARER, "Origin": "http://localhost:3000"}, 403),
+    "from a page that begins like ours": (
+        {**BEARER, "Origin": "http://localhost:6274.evil.example"},
+        403,
+    ),
+    "as text": ({**BEARER, "Content-Type": "text/plain"}, 400),
+}
+
+
+@pytest.mark.parametrize("era", ERA_HEADERS)
+@pytest.mark.parametrize(("headers", "status"), REQUESTS.values(), ids=REQUESTS)
+def test_who_may_come_in(here, era, headers, status):
+    port = str(here.port)
+    ready = {k: v.replace("{port}", port) if isinstance(v, str) else v for k, v in headers.items()}
+
+    assert post(here, era, ready).status_code == status
+
+
+def test_a_refusal_says_how_to_come_in(here):
+    refusal = post(here, MODERN, {})
+
+    assert refusal.headers["WWW-Authenticate"].startswith("Bearer ")
+    assert TOKEN not in refusal.text
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/nowhere", "/mcp/", "/.well-known/oauth-protected-resource"]
+)
+def test_no_path_answers_without_the_token(here, path):
+    assert post(here, MODERN, {}, path=path).status_code == 401
+
+
+@pytest.mark.parametrize("era", ERA_HEADERS)
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_of_five_megabytes_is_refused(here, era, chunked):
+    body = b" " * (5 * 2**20)
+    content = (body[at : at + 2**16] for at in range(0, len(body), 2**16)) if chunked else body
+    try:
+        status = post(here, era, BEARER, content=content).status_code
+    except httpx2.TransportError:  # it answered and hung up while we were still sending
+        status = 413
+
+    assert status == 413
+    assert post(here, era, BEARER).status_code == 200
+
+
+def test_a_page_that_may_is_told_so_before_it_sends_the_token(here):
+    asks = {
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization",
+    }
+    with httpx2.Client() as client:
+        told = [
+            client.options(here.url, headers={**asks, "Origin": origin})
+            for origin in ("http://localhost:6274", "https://evil.example")
+        ]
+
+    assert told[0].headers["Access-Control-Allow-Origin"] == "http://localhost:6274"
+    assert "Access-Control-Allow-Origin" not in told[1].headers
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_client_of_either_era_gets_an_answer(here, mode):
+    async def run():
+        async with httpx2.AsyncClient(headers=BEARER, timeout=20) as web:
+            transport = streamable_http_client(here.url, http_client=web)
+            async with Client(transport, mode=mode) as client:
+                return await client.call_tool("recommend_fix", {"speedup": 0.3, "occupancy": 0.4})
+
+    answer = anyio.run(run).structured_content
+
+    assert answer["kernels"][0]["gate"]["id"] == "stop-and-profile"
+
+
+def test_a_new_token_is_printed_once_with_what_to_paste(project):
+    with served(project, token=None) as server:
+        token = re.search(r"shown this once: (\S+)", server.said)[1]
+        status = post(server, MODERN, {"Authorization": f"Bearer {token}"}).status_code
+
+    assert len(token) >= 43
+    assert f'-H "Authorization: Bearer {token}"' in server.said
+    assert status == 200
+
+
+def test_a_token_that_is_known_is_not_printed(here):
+    assert TOKEN not in here.said
+
+
+def test_the_token_of_a_file_counts(project, tmp_path):
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN[::-1]}\n")
+    file.chmod(0o600)
+    with served(project, "--token-file", str(file)) as server:
+        found = [
+            post(server, MODERN, {"Authorization": f"Bearer {token}"}).status_code
+            for token in (TOKEN[::-1], TOKEN)
+        ]
+
+    assert found == [200, 401]
+
+
+def refused(project, *words, **env):
+    done = subprocess.run(
+        [*SERVE, "--http", "--port", "0", *words],
+        cwd=project, env={**os.environ, **env}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_a_token_that_others_may_read_is_refused(project, tmp_path):
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    file.chmod(0o644)
+    done = refused(project, "--token-file", str(file))
+
+    assert done.returncode == 2
+    assert f"chmod 600 {file}" in done.stderr
+
+
+@pytest.mark.parametrize("token", ["", "short", "a token with spaces in it, which is none"])
+def test_a_weak_token_is_refused(project, token):
+    done = refused(project, KERNELKB_TOKEN=token)
+
+    assert done.returncode == 2
+    assert "KERNELKB_TOKEN holds no token" in done.stderr
+
+
+def test_a_port_that_is_taken_is_said_in_one_line(project):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = refused(project, "--port", str(taken.getsockname()[1]), KERNELKB_TOKEN=TOKEN)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("kb-mcp: cannot listen on 127.0.0.1:")
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_and_the_kernel(project, scratch, how):
+    make(project, "endless")
+    arguments = {"kernel": "broken", "target": "cpu"}
+    body = {
+        "jsonrpc": "2.0",
+        "id": 2,
+        "method": "tools/call",
+        "params": {"name": "bench_kernel", "arguments": arguments, "_meta": META},
+    }
+    headers = {"Mcp-Method": "tools/call", "Mcp-Name": "bench_kernel"}
+    with served(project) as server, httpx2.Client(timeout=60) as client:
+        headers = {**PLAIN, **BEARER, "MCP-Protocol-Version": MODERN, **headers}
+        with client.stream("POST", server.url, json=body, headers=headers):
+            started = running(scratch)
+            server.process.send_signal(how)
+            code = server.process.wait(20)
+
+    assert started
+    assert code == 128 + how
+    assert settled(scratch, 0)
+
+
+def running(scratch):
+    for _ in range(600):
+        if any("candidate" in cmdline(entry) for entry in alive(scratch)):
+            return True
+        time.sleep(0.05)
+    return False

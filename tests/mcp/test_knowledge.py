@@ -1,0 +1,256 @@
+"""The tools that only know: short answers, readable errors, and nothing written."""
+
+import json
+from pathlib import Path
+
+import pytest
+from broken import make
+from calls import call, over
+from made import built, timed
+
+from engine.actions.knowledge import KINDS
+from engine.actions.recommend import recommend
+from engine.actions.sessions import new_session
+from engine.cli import main
+from engine.measure.verdicts import SHARED
+from engine.record.measurements.store import open_store
+from mcp_server.advice import advice
+from mcp_server.launch import TOOLSETS, Launch
+from mcp_server.portions import LIMIT, portion, size
+
+DATA = Path(__file__).parents[1] / "data" / "ncu"
+REPORTS = [path for path in DATA.rglob("*") if path.suffix in (".csv", ".ncu-rep")]
+READ_ONLY = Launch(read_only=True)
+
+
+def length(result):
+    return len(result.content[0].text.encode())
+
+
+def portions(name):
+    cursor = None
+    while True:
+        result = call("read_entry", id=name, **({"cursor": cursor} if cursor else {}))
+        yield result
+        cursor = result.structured_content["cursor"]
+        if cursor is None:
+            return
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_list_comes_in_portions_that_every_client_shows(kind):
+    parts = list(portions(kind))
+
+    assert max(map(length, parts)) <= 8000
+    assert all(f"cursor={p.structured_content['cursor']!r}" in p.structured_content["next"][0]
+               for p in parts[:-1])  # fmt: skip
+
+
+def test_an_entry_longer_than_an_answer_comes_in_portions():
+    parts = list(portions("memory-hierarchy"))
+
+    assert len(parts) == 2
+    assert max(map(length, parts)) <= 8000
+
+
+def test_a_value_longer_than_an_answer_comes_in_pieces():
+    whole = {"id": "x", "text": "ä" * 9000, "rows": [{"note": "n" * 5000}, "last"]}
+    found, begin = {}, "0"
+    while begin is not None:
+        part = portion(whole, int(begin), 4000)
+        assert size(part.value) <= 4000 + 2000 * 2
+        for name, value in part.value.items():
+            found[name] = found[name] + value if name in found else value
+        begin = part.cursor
+
+    assert found["text"] == whole["text"]
+    assert json.loads("".join(found["rows"][:-1])) == {"note": "n" * 5000}
+    assert found["rows"][-1] == "last"
+
+
+def test_a_search_of_many_is_short():
+    result = call("search_knowledge", query="memory bandwidth of the cache", limit=20)
+
+    assert len(result.structured_content["hits"]) == 20
+    assert length(result) <= 8000
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("read_entry", {"id": "smal-grid"}, "did you mean 'small-grid'?"),
+        ("read_entry", {"id": "coalesing"}, "did you mean 'uncoalesced-global-access'?"),
+        ("read_entry", {"id": "coalesing"}, "search_knowledge(query='coalesing')"),
+        ("read_entry", {"id": "../../etc/passwd"}, "unknown entry"),
+        ("read_entry", {"id": "fixes", "cursor": "99999"}, "read_entry(id='fixes')"),
+        ("read_entry", {"id": "fixes", "cursor": "x"}, "cursor"),
+        ("search_knowledge", {"query": "x", "limit": 21}, "less than or equal to 20"),
+        ("search_knowledge", {"query": "x", "kind": "fixes"}, "'bottleneck'"),
+        ("recommend_fix", {"run": "abcdef"}, "bench_kernel(kernel=...) makes it"),
+        ("recommend_fix", {"metrics": {"zzz": 1}}, "read_entry(id='metrics') lists them"),
+        ("recommend_fix", {"gpu": "H1000"}, "read_entry(id='devices') lists them"),
+        ("build_kernel", {"kernel": "row_softmax", "variant": "x"}, "read_entry(id='row_softmax')"),
+        ("build_kernel", {"kernel": "zzz"}, "read_entry(id='kernels')"),
+        ("recommend_fix", {"run": "a", "profile": "b"}, "two sources"),
+        ("recommend_fix", {"profile": "x.csv", "target": "cpu"}, "leave target out"),
+    ],
+)
+def test_misuse_names_the_next_call(project, name, arguments, said):
+    result = call(name, **arguments)
+
+    assert result.is_error
+    assert said in result.content[0].text
+    assert "\n" not in result.content[0].text
+
+
+def test_a_next_call_can_be_made_as_it_stands():
+    hits = call("search_knowledge", query="coalescing").structured_content
+    first = hits["next"][0]
+    name = first.removeprefix("read_entry(id='").removesuffix("')")
+    entry = call("read_entry", id=name).structured_content["entry"]
+
+    assert entry["id"] == hits["hits"][0]["id"]
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=lambda path: path.stem)
+def test_an_answer_about_a_report_is_short_and_complete(report):
+    result = call("recommend_fix", profile=str(report))
+    told = result.structured_content
+
+    assert length(result) <= 8000
+    assert told["summary"]
+    assert told["next"]
+    assert told["kernels"][0]["gate"]["verdict"]
+
+
+def test_a_report_of_many_kernels_says_how_to_ask_for_one():
+    told = call("recommend_fix", profile=str(DATA / "library" / "torch_operations.csv"))
+    shown = told.structured_content
+
+    assert 1 < len(shown["kernels"]) < 33
+    assert f"{33 - len(shown['kernels'])} of 33 kernels" in shown["more"][0]
+    assert "kernel='regex'" in shown["more"][0]
+
+
+def test_a_name_of_many_kilobytes_leaves_an_answer_short():
+    answer = recommend({"speedup": 0.3}, kernel="k" * 50_000)
+
+    assert size(advice(answer, "", ())) <= LIMIT
+
+
+def test_a_recorded_bench_is_enough_to_decide(project):
+    make(project, "right")
+    where = {"kernel": "broken", "target": "cpu", "workload": "tiny"}
+    timed = call("bench_kernel", **where).structured_content
+    run = timed["bench"]["measurement"]
+    told = call("recommend_fix", run=run).structured_content["kernels"][0]
+
+    assert timed["next"][1] == f"recommend_fix(run='{run[:12]}')"
+    assert told["kernel"] == "broken"
+    assert told["notes"][0].startswith(f"metrics of bench {run[:12]}: broken naive, tiny")
+
+
+def test_a_run_that_nobody_recorded_is_named(project):
+    make(project, "right")
+    call("bench_kernel", kernel="broken", target="cpu", workload="tiny")
+    result = call("recommend_fix", run="0000000")
+
+    assert result.content[0].text == (
+        "unknown measurement '0000000'; bench_kernel(kernel=...) records one"
+    )
+
+
+def test_a_bench_without_a_record_hands_its_metrics_on(project, monkeypatch):
+    make(project, "right")
+    (project / "file").touch()
+    monkeypatch.setenv("KB_DATABASE", f"sqlite:///{project}/file/measurements.db")
+    timed = call("bench_kernel", kernel="broken", target="cpu", workload="tiny")
+    told = timed.structured_content
+
+    assert told["bench"]["unrecorded"]
+    assert told["next"][1].startswith("recommend_fix(target='cpu', metrics={")
+
+
+@pytest.mark.parametrize("verdict", ["incorrect", "invalid"])
+def test_nothing_is_decided_on_a_bench_that_did_not_count(project, verdict):
+    with open_store(project) as store:
+        made = timed(verdict=verdict, detail="wrong")
+        store.add([made])
+    result = call("recommend_fix", run=made.id)
+
+    assert f"is {verdict}: wrong" in result.content[0].text
+
+
+def test_nothing_is_decided_on_a_build(project):
+    with open_store(project) as store:
+        made = built()
+        store.add([made])
+
+    assert "is of a build" in call("recommend_fix", run=made.id).content[0].text
+
+
+def test_the_speedup_of_a_disturbed_bench_decides_nothing(project):
+    warning = f"{SHARED} in 9 of 31 pairs"
+    metrics = {"speedup": 0.3, "core_count": 4.0}
+    with open_store(project) as store:
+        made = timed(verdict="inconclusive", warnings=(warning,), metrics=metrics)
+        store.add([made])
+    (kernel,) = call("recommend_fix", run=made.id).structured_content["kernels"]
+
+    assert kernel["gate"]["id"] == "no-baseline"
+    assert warning in kernel["notes"][1]
+
+
+def test_read_only_offers_the_knowledge_alone():
+    async def names(client):
+        return [tool.name for tool in (await client.list_tools()).tools]
+
+    assert over(READ_ONLY, names) == list(TOOLSETS["knowledge"])
+
+
+def test_hints_say_whether_the_open_session_is_written_to():
+    async def looks(client):
+        tools = (await client.list_tools()).tools
+        return {tool.name for tool in tools if tool.annotations.read_only_hint}
+
+    assert over(Launch(), looks) == {"search_knowledge", "read_entry"}
+    assert over(READ_ONLY, looks) == set(TOOLSETS["knowledge"])
+
+
+def tree(folder):
+    """Return each file below a folder with its bytes, and each folder."""
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+def asked_of_everything(run):
+    async def work(client):
+        results = [
+            await client.call_tool("search_knowledge", {"query": "grid"}),
+            await client.call_tool("read_entry", {"id": "small-grid"}),
+            await client.call_tool("read_entry", {"id": "kernels"}),
+            await client.call_tool("recommend_fix", {"speedup": 0.3, "occupancy": 0.4}),
+            await client.call_tool("recommend_fix", {"run": run}),
+        ]
+        return [result.is_error for result in results]
+
+    return work
+
+
+def test_read_only_leaves_every_byte_of_a_project(project, capsys):
+    make(project, "right")
+    new_session("mine", "see what is written")
+    main(["bench", "broken", "--target", "cpu", "--workload", "tiny", "--json"])
+    run = json.loads(capsys.readouterr().out)["measurement"]
+    before = tree(project)
+    wrong = over(READ_ONLY, asked_of_everything(run))
+
+    assert not any(wrong)
+    assert tree(project) == before
+
+
+def test_read_only_makes_nothing_in_a_project_without_records(project):
+    before = tree(project)
+    wrong = over(READ_ONLY, asked_of_everything("abcdef"))
+
+    assert wrong == [False, False, False, False, True]
+    assert tree(project) == before

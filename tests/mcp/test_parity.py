@@ -1,0 +1,228 @@
+"""Every tool has a twin in the shell, and both say the same.
+
+What may differ: times and what follows from them, ids of records, and what a result says of itself
+to a client (``summary``, ``next``, ``cursor``, ``more``). An answer of ``recommend_fix`` may be cut
+to what a client shows: then each of its lists is the beginning of the shell's, names stand for the
+diagnoses that are left out, and long texts end with an ellipsis. What is absent from the shell's
+may be null in the tool's.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from broken import make
+from calls import call
+
+from engine.cli import main
+from engine.cli.search import KINDS
+from mcp_server.launch import TOOLSETS
+
+TWINS = {
+    "search_knowledge": "search",
+    "read_entry": "show",
+    "recommend_fix": "recommend",
+    "check_environment": "env",
+    "build_kernel": "build",
+    "bench_kernel": "bench",
+    "profile_kernel": "profile",
+    "job": None,  # in a shell the process itself is the job: wait, ^Z and ^C are the shell's
+    "log_session": "session log",
+}
+DATA = Path(__file__).parents[1] / "data" / "ncu"
+TIMED = {"seconds", "candidate_us", "baseline_us", "eager_us", "warm_us", "floor_us"}
+WHERE = {"kernel": "broken", "target": "cpu", "workload": "tiny"}
+WORDS = ["broken", "--target", "cpu", "--workload", "tiny"]
+
+
+@pytest.fixture
+def shell(capsys):
+    """Run ``kb … --json`` and return what it printed."""
+
+    def run(*words):
+        main([*words, "--json"])
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+def test_every_tool_has_a_twin():
+    offered = [tool for tools in TOOLSETS.values() for tool in tools]
+
+    assert list(TWINS) == offered
+
+
+@pytest.mark.parametrize("words", [twin.split() for twin in TWINS.values() if twin])
+def test_a_twin_speaks_json(words, capsys):
+    with pytest.raises(SystemExit):
+        main([*words, "--help"])
+
+    assert "--json" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("query", "kind"), [("coalesing", None), ("undefined symbol", None), ("bandwidth", "metric")]
+)
+def test_search(shell, query, kind):
+    hits = shell("search", *query.split(), *(["--kind", kind] if kind else []))
+    asked = {"query": query, **({"kind": kind} if kind else {})}
+
+    assert call("search_knowledge", **asked).structured_content["hits"] == hits
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_search_knows_the_same_kinds(kind):
+    assert not call("search_knowledge", query="memory", kind=kind).is_error
+
+
+def whole(name):
+    """Return an entry or a list from all its portions."""
+    found, cursor = None, None
+    while True:
+        given = {"cursor": cursor} if cursor else {}
+        part = call("read_entry", id=name, **given).structured_content
+        if part["entries"] is not None:
+            found = (found or []) + part["entries"]
+        else:
+            found = found or {}
+            for field, value in part["entry"].items():
+                found[field] = found[field] + value if field in found else value
+        cursor = part["cursor"]
+        if cursor is None:
+            return found
+
+
+@pytest.mark.parametrize(
+    "name", ["small-grid", "memory-hierarchy", "row_softmax", "fixes", "kernels", "learned", "9.0"]
+)
+def test_show(shell, name):
+    assert whole(name) == shell("show", name)
+
+
+@pytest.mark.parametrize("kind", ["bottlenecks", "trees", "patterns", "workflow", "symptoms"])
+def test_show_of_every_entry(shell, kind):
+    for row in shell("show", kind):
+        assert whole(row["id"]) == shell("show", row["id"])
+
+
+RECOMMEND = [
+    ({"speedup": 0.3, "occupancy": 0.4}, ["--speedup", "0.3", "--occupancy", "0.4"]),
+    ({"bandwidth": "88%", "gpu": "h100-sxm"}, ["--bandwidth", "0.88", "--gpu", "h100-sxm"]),
+    (
+        {"target": "cpu", "metrics": {"scalar_loop_count": 2, "core_count": 4}},
+        ["--target", "cpu", "--metric", "scalar_loop_count=2", "--metric", "core_count=4"],
+    ),
+    *(
+        ({"profile": str(path)}, ["--profile", str(path)])
+        for path in (
+            DATA / "row_softmax_warp.csv",
+            DATA / "faults" / "wmma_gemm.csv",
+            DATA / "library" / "torch_operations.csv",
+            DATA / "reports" / "four_launches_details.csv",
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), RECOMMEND)
+def test_recommend(shell, arguments, words):
+    agree(call("recommend_fix", **arguments), shell("recommend", *words))
+
+
+def test_recommend_for_a_record(project, shell):
+    make(project, "right")
+    run = shell("bench", *WORDS)["measurement"]
+
+    agree(call("recommend_fix", run=run[:8]), shell("recommend", "--run", run))
+
+
+def agree(result, answer):
+    """Hold an answer of the tool against the whole one; see above for what may differ."""
+    told = result.structured_content
+    assert told["knowledge"] == answer["knowledge"]
+    assert told["kernels"]
+    for shown, kernel in zip(told["kernels"], answer["kernels"], strict=False):
+        names = [one["bottleneck"] for one in shown["diagnoses"]]
+        said = [d["bottleneck"] for d in kernel["diagnoses"]]
+        cut = sorted([*names, *shown.pop("also_matches"), *shown.pop("also_possible")])
+        assert cut == sorted(said)
+        shown["diagnoses"] = sorted(shown["diagnoses"], key=lambda d: said.index(d["bottleneck"]))
+        kept = [d for d in kernel["diagnoses"] if d["bottleneck"] in names]
+        assert begins(shown, {**kernel, "diagnoses": kept})
+    if len(told["kernels"]) < len(answer["kernels"]):
+        assert any("kernel='regex'" in line for line in told["more"])
+
+
+def begins(part, all_of_it):
+    """Say whether plain data is the same but for lists that end early and texts that are cut."""
+    if isinstance(part, dict):
+        absent = all_of_it.keys() - part.keys()
+        return not absent and all(begins(part[name], all_of_it.get(name)) for name in part)
+    if isinstance(part, list):
+        pairs = zip(part, all_of_it, strict=False)
+        return len(part) <= len(all_of_it) and all(begins(one, other) for one, other in pairs)
+    if isinstance(part, str) and part.endswith("…"):
+        return all_of_it.startswith(part[:-1])
+    return part == all_of_it
+
+
+def test_env(shell):
+    found = call("check_environment", target="cpu").structured_content["environment"]
+    told = shell("env", "--target", "cpu")
+
+    assert [line["name"] for line in found["lines"]] == [line["name"] for line in told["lines"]]
+    assert found["machine"] == told["machine"]
+
+
+def untimed(record):
+    return {name: value for name, value in record.items() if name not in TIMED}
+
+
+def test_build(project, shell):
+    make(project, "right")
+    shell("build", *WORDS[:3])
+    told = shell("build", *WORDS[:3])
+    made = call("build_kernel", kernel="broken", target="cpu").structured_content["build"]
+
+    assert told["status"] == "cached"
+    assert untimed(made) == untimed(told)
+
+
+def test_bench(project, shell):
+    make(project, "zeros")
+    told = shell("bench", *WORDS)
+    made = call("bench_kernel", **WHERE).structured_content["bench"]
+
+    assert made["verdict"] == told["verdict"] == "incorrect"
+    assert untimed(made) == untimed(told)
+
+
+def test_a_bench_that_was_timed_has_the_same_shape(project, shell):
+    make(project, "right")
+    told = shell("bench", *WORDS)
+    made = call("bench_kernel", **WHERE).structured_content["bench"]
+
+    assert list(made) == list(told)
+    assert made["metrics"].keys() == told["metrics"].keys()
+    names = ("kernel", "variant", "target", "workload", "timing")
+    assert [made[name] for name in names] == [told[name] for name in names]
+
+
+def test_profile(project, shell):
+    make(project, "right")
+    told = shell("profile", *WORDS)
+    made = call("profile_kernel", **WHERE).structured_content["profile"]
+
+    assert list(made) == list(told)
+    assert made["metrics"].keys() == told["metrics"].keys()
+    names = ("kernel", "variant", "target", "workload", "tool", "evidence")
+    assert [made[name] for name in names] == [told[name] for name in names]
+
+
+def test_session_log(project, shell):
+    told = shell("session", "log", "--goal", "faster", "--went-wrong", "guessed")
+    made = call("log_session", goal="faster", went_wrong=["guessed"]).structured_content
+    text = Path(made["file"]).read_text()
+
+    assert made["session"] == told["session"]
+    assert text.count("- guessed") == 2

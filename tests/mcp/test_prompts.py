@@ -1,0 +1,51 @@
+"""The prompts, through a client."""
+
+import pytest
+from calls import over
+
+from engine.actions.guide import page
+
+
+def prompted(name, **arguments):
+    async def work(client):
+        (message,) = (await client.get_prompt(name, arguments)).messages
+        return message.content.text
+
+    return over(None, work)
+
+
+def test_three_prompts_with_arguments_that_may_be_left_out():
+    async def work(client):
+        return (await client.list_prompts()).prompts
+
+    prompts = over(None, work)
+
+    assert [prompt.name for prompt in prompts] == [
+        "session_start", "diagnose_kernel", "close_session",
+    ]  # fmt: skip
+    assert all(prompt.title and prompt.description for prompt in prompts)
+    assert not any(one.required for prompt in prompts for one in prompt.arguments or ())
+
+
+@pytest.mark.parametrize(
+    ("prompt", "name"),
+    [
+        ("session_start", "session-start"),
+        ("diagnose_kernel", "diagnose"),
+        ("close_session", "close"),
+    ],
+)
+def test_a_prompt_is_the_guides_page(prompt, name):
+    assert prompted(prompt) == page(name, "mcp")
+
+
+def test_a_prompt_is_about_the_kernel_that_is_named():
+    assert prompted("session_start", kernel="gemm").startswith("# A session on gemm\n")
+    assert "    speedup 0.3\n" in prompted("diagnose_kernel", kernel="gemm", metrics="speedup 0.3")
+
+
+def test_a_prompt_names_the_tools():
+    text = prompted("session_start")
+
+    for tool in ("bench_kernel", "recommend_fix", "log_session", "kb://quickref"):
+        assert tool in text

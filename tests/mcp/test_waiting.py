@@ -1,0 +1,72 @@
+"""A call that has to wait for its device says so, and ends when it is told to."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from broken import make
+from endings import AS_JOBS, HOLDER, Server, endless, environment, running, waiting
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for each in ("project/sessions", "scratch"):
+        (tmp_path / each).mkdir(parents=True)
+    return tmp_path
+
+
+def soon(true):
+    end = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def now(server, handle):
+    """What a job does now."""
+    server.ask(3, "tools/call", name="job", arguments={"id": handle})
+    return server.answer(3)["result"]["structuredContent"]["job"]["now"]
+
+
+def test_a_job_says_how_many_are_before_it(folder):
+    make(folder / "project", "right")
+    argv = [sys.executable, "-c", HOLDER]
+    holder = subprocess.Popen(argv, env=environment(folder), stdout=subprocess.PIPE, text=True)
+    holder.stdout.readline()
+    server = Server(folder, AS_JOBS)
+    try:
+        server.ask(2, "tools/call", name="bench_kernel",
+                   arguments={"kernel": "broken", "target": "cpu", "workload": "tiny"})  # fmt: skip
+        handle = server.answer(2)["result"]["structuredContent"]["job"]["id"]
+        soon(lambda: waiting(folder))
+        soon(lambda: now(server, handle) == "waiting for the CPU: 1 before us")
+        holder.kill()
+        soon(lambda: not now(server, handle).startswith("waiting"))
+        going_on = now(server, handle)
+    finally:
+        holder.kill()
+        holder.wait()
+        holder.stdout.close()
+        server.close()
+
+    assert going_on in ("the CPU is free", "check naive", "bench naive", "done")
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_command_that_is_ended_leaves_nothing(folder, how):
+    endless(folder / "project")
+    argv = [sys.executable, "-c", "from engine.cli import main; raise SystemExit(main())"]
+    command = subprocess.Popen(
+        [*argv, "bench", "broken", "--target", "cpu"],
+        cwd=folder / "project",
+        env=environment(folder),
+        stderr=subprocess.DEVNULL,
+    )
+    soon(lambda: running(folder))
+    command.send_signal(how)
+    code = command.wait(30)
+
+    assert code == 128 + how
+    assert list((folder / "scratch").iterdir()) == []

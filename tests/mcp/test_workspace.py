@@ -1,0 +1,276 @@
+"""What a server reads, builds, runs and writes: nothing outside of its workspace."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from broken import make
+from mcp import Client, StdioServerParameters
+from served import SERVE
+
+from engine.actions.building import build
+from engine.loading.workspace import lift
+from engine.measure import walls
+from engine.measure.tools import find_nvcc
+from mcp_server.launch import Launch, enter
+from mcp_server.server import build_server
+
+SECRET = "swordfish"  # noqa: S105 a word that no answer may hold
+DATA = Path(__file__).parents[1] / "data"
+HERE = {"kernel": "broken", "target": "cpu"}
+
+
+@pytest.fixture
+def outside(tmp_path):
+    """A folder beside the project with a secret in every file."""
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "report.csv").write_text(f'"ID","Kernel Name","{SECRET}"\n')
+    (folder / "header.h").write_text(f"{SECRET} here;\n")
+    (folder / "session.md").write_text(f"---\nsession: {SECRET}\n---\n")
+    return folder
+
+
+@pytest.fixture
+def bounded(project):
+    """The project, with this process kept to it as a server is."""
+    enter(Launch())
+    yield project
+    lift()
+
+
+def call(name, **arguments):
+    async def run():
+        async with Client(build_server()) as client:
+            return await client.call_tool(name, arguments)
+
+    result = anyio.run(run)
+    said = result.content[0].text
+    assert SECRET not in said
+    return result.is_error, said
+
+
+def snapshot(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def refused(result, text="--workspace DIR"):
+    is_error, said = result
+    return is_error and text in said and "\n" not in said
+
+
+def test_a_report_of_the_project_is_read(bounded):
+    report = next(DATA.rglob("*raw*.csv"))
+    shutil.copy(report, bounded / "report.csv")
+    is_error, said = call("recommend_fix", profile="report.csv")
+
+    assert not is_error, said
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/etc/passwd", "../outside/report.csv", "sessions/../../outside/report.csv", "//etc/passwd",
+     "/proc/self/environ", "/dev/zero", "/dev/stdin", "~/../../etc/passwd", "link.csv", "chain.csv",
+     "folder/report.csv", "folder", "/proc/self/fd/0", "/proc/self/root/etc/passwd"],
+)  # fmt: skip
+def test_a_report_outside_is_not_opened(bounded, outside, path):
+    (bounded / "link.csv").symlink_to(outside / "report.csv")
+    (bounded / "chain.csv").symlink_to("link.csv")
+    (bounded / "folder").symlink_to(outside)
+    result = call("recommend_fix", profile=path)
+
+    assert refused(result) or refused(result, "cannot read")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_what_is_no_file_is_not_waited_for(bounded, kind):
+    path = bounded / "report.csv"
+    {
+        "pipe": lambda: os.mkfifo(path),
+        "device": lambda: path.symlink_to("/dev/zero"),
+        "folder": path.mkdir,
+    }[kind]()
+    result = call("recommend_fix", profile="report.csv")
+
+    assert refused(result, "outside" if kind == "device" else "no regular file")
+
+
+def test_a_huge_report_is_not_read(bounded):
+    with (bounded / "report.csv").open("wb") as file:
+        file.truncate(2**40)
+
+    assert refused(call("recommend_fix", profile="report.csv"), "longer than 1024 MiB")
+
+
+@pytest.mark.parametrize("path", ["\0", "a\0b", "\udcff", "x" * 5000, "", "."])
+def test_a_name_that_no_file_has_is_a_plain_error(bounded, path):
+    is_error, said = call("recommend_fix", profile=path)
+
+    assert is_error
+    assert "\n" not in said
+    assert said != "Error executing tool recommend_fix"
+
+
+def test_a_kernel_folder_that_is_a_link_is_not_followed(bounded, outside):
+    make(bounded, "right").rename(outside / "broken")
+    (bounded / "kernels" / "broken").symlink_to(outside / "broken")
+
+    assert refused(call("build_kernel", **HERE))
+
+
+def test_kernels_that_is_a_link_is_not_followed(bounded, outside):
+    make(bounded, "right")
+    (bounded / "kernels").rename(outside / "kernels")
+    (bounded / "kernels").symlink_to(outside / "kernels")
+
+    assert refused(call("build_kernel", **HERE))
+
+
+@pytest.mark.parametrize("name", ["naive.cpp", "reference.py", "kernel.yaml"])
+@pytest.mark.parametrize("kind", ["link", "pipe", "/proc/self/environ", "huge"])
+def test_a_file_of_a_kernel_stays_inside(bounded, outside, name, kind):
+    file = make(bounded, "right") / name
+    file.unlink()
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "huge":
+        with file.open("wb") as opened:
+            opened.truncate(2**40)
+    else:
+        file.symlink_to(outside / "header.h" if kind == "link" else kind)
+    words = {"pipe": "no regular file", "huge": "longer than"}
+
+    if (kind, name) == ("huge", "reference.py"):
+        pytest.skip("nothing here reads it; the worker's own limit of memory stops it")
+    assert refused(call("build_kernel", **HERE), words.get(kind, "--workspace DIR"))
+
+
+@pytest.mark.parametrize("source", ["../outside/x.cpp", "/etc/passwd", "..", "a/b.cpp"])
+def test_a_source_is_a_name_and_no_path(bounded, source):
+    file = make(bounded, "right") / "kernel.yaml"
+    file.write_text(file.read_text().replace("source: naive.cpp", f"source: {source}"))
+
+    assert refused(call("build_kernel", **HERE), "source")
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_knowledge_of_the_project_stays_inside(bounded, outside, kind):
+    (bounded / "knowledge" / "patterns").mkdir(parents=True)
+    file = bounded / "knowledge" / "patterns" / "own.yaml"
+    os.mkfifo(file) if kind == "pipe" else file.symlink_to(outside / "header.h")
+    words = {"pipe": "no regular file", "link": "--workspace DIR"}
+
+    assert refused(call("recommend_fix", speedup=0.3), words[kind])
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_session_that_is_a_link_is_not_written_to(bounded, outside, there):
+    before = snapshot(outside)
+    (bounded / "sessions" / "mine.md").symlink_to(outside / ("session.md" if there else "new.md"))
+    result = call("log_session", goal="x", session="mine")
+
+    assert refused(result)
+    assert snapshot(outside) == before
+
+
+@pytest.mark.parametrize("name", ["sessions", ".kb"])
+def test_a_folder_of_ours_that_is_a_link_is_not_written_to(bounded, outside, name):
+    make(bounded, "right")
+    shutil.rmtree(bounded / name, ignore_errors=True)
+    (bounded / name).symlink_to(outside)
+    before = snapshot(outside)
+    tool = ("log_session", {"goal": "x"}) if name == "sessions" else ("build_kernel", HERE)
+
+    assert refused(call(tool[0], **tool[1]))
+    assert snapshot(outside) == before
+
+
+def test_an_include_of_a_file_outside_is_refused_before_anything_compiles(bounded, outside):
+    source = make(bounded, "right") / "naive.cpp"
+    source.write_text(f'#include "{outside}/header.h"\n' + source.read_text())
+
+    assert refused(call("build_kernel", **HERE))
+
+
+landlocked = pytest.mark.skipif(
+    "landlock" not in walls.available()[0], reason="this kernel has no Landlock"
+)
+HIDDEN = {
+    "macro": '#define X "{}"\n#include X\n',
+    "incbin": 'asm(".incbin \\"{}\\"");\n',
+    "environment": '#define X "/proc/self/environ"\n#include X\n',
+    "embed": 'asm(".include \\"{}\\"");\n',
+}
+
+
+@landlocked
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+@pytest.mark.parametrize("how", HIDDEN)
+def test_a_compiler_reads_nothing_outside(bounded, outside, monkeypatch, target, how):
+    if target == "cuda" and find_nvcc() is None:
+        pytest.skip("no nvcc")
+    monkeypatch.setenv("SOME_SECRET", SECRET)
+    source = make(bounded, "right") / ("naive.cpp" if target == "cpu" else "naive.cu")
+    text = source.read_text()
+    source.write_text(HIDDEN[how].format(outside / "header.h") + text)
+    built = build("broken", "naive", target, arch="9.0" if target == "cuda" else None)
+
+    assert built.status == "failed"
+    assert SECRET not in built.error
+    assert re.search("ermission denied|can't open|not found", built.error), built.error
+
+
+@landlocked
+def test_a_compiler_reads_headers_of_the_project(bounded):
+    source = make(bounded, "right") / "naive.cpp"
+    (bounded / "shared").mkdir()
+    (bounded / "shared" / "own.h").write_text("#define OWN 1\n")
+    source.write_text('#define X "../../shared/own.h"\n#include X\n' + source.read_text())
+
+    assert build("broken", "naive", "cpu").error is None
+
+
+def over_stdio(project, words, name, **arguments):
+    async def talk():
+        parameters = StdioServerParameters(
+            command=sys.executable, args=[*SERVE[1:], *words], cwd=project, env=dict(os.environ)
+        )
+        async with Client(parameters) as client:
+            return await client.call_tool(name, arguments)
+
+    return anyio.run(talk)
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_second_folder_is_allowed_by_name(project, outside, allowed):
+    shutil.copy(next(DATA.rglob("*raw*.csv")), outside / "report.csv")
+    words = ["--workspace", ".", *(["--workspace", str(outside)] if allowed else [])]
+    result = over_stdio(project, words, "recommend_fix", profile=str(outside / "report.csv"))
+
+    assert result.is_error is not allowed
+
+
+def test_the_shell_may_read_what_it_likes(project, outside):
+    shutil.copy(next(DATA.rglob("*raw*.csv")), outside / "report.csv")
+    done = subprocess.run(
+        [sys.executable, "-m", "engine.cli", "recommend", "--profile", "../outside/report.csv"],
+        cwd=project, capture_output=True, text=True,
+    )  # fmt: skip
+
+    assert "outside of the workspace" not in done.stdout + done.stderr
+
+
+def test_a_project_that_is_the_whole_file_system_is_no_workspace(monkeypatch):
+    monkeypatch.chdir("/")
+    enter(Launch())
+    try:
+        result = call("recommend_fix", profile="/etc/passwd")
+    finally:
+        lift()
+
+    assert refused(result)

@@ -1,0 +1,50 @@
+"""A real kb-mcp child that serves HTTP on a free port."""
+
+import os
+import re
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import NamedTuple
+
+SERVE = [sys.executable, "-c", "from mcp_server.server import main; main()"]
+TOKEN = "a-token-that-nobody-has-to-guess-0123456789"  # noqa: S105 it guards nothing
+
+
+class Served(NamedTuple):
+    """A server that listens."""
+
+    process: subprocess.Popen
+    port: int
+    said: str
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}/mcp"
+
+
+@contextmanager
+def served(folder, *words, token=TOKEN, **more):
+    """Serve a folder; the words stand after --http --port 0."""
+    env = {name: value for name, value in os.environ.items() if name != "KERNELKB_TOKEN"}
+    env |= {"KERNELKB_TOKEN": token} if token else {}
+    process = subprocess.Popen(
+        [*SERVE, "--http", "--port", "0", *words],
+        cwd=folder,
+        env={**env, **more},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        said = ""
+        while "codex mcp add" not in said:
+            line = process.stderr.readline()
+            assert line, f"it ended: {said}"
+            said += line
+        yield Served(process, int(re.search(r":(\d+)/mcp", said)[1]), said)
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
