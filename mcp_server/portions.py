@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 LIMIT = 8000
 """Bytes of one answer as compact JSON."""
 _LONGEST = 2000
-"""Characters of one value; longer ones come as text, in pieces."""
+"""Bytes of one value; longer ones come as text, in pieces."""
+_PIECE = 1000
+"""Characters of a piece: none takes more than six bytes."""
 
 
 class Portion(NamedTuple):
@@ -73,4 +75,4 @@ def _parts(whole: dict[str, Any]) -> Iterator[tuple[str, Any, bool]]:
 
 def _pieces(value: Any) -> Iterator[str]:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    yield from (text[at : at + _LONGEST] for at in range(0, len(text), _LONGEST))
+    yield from (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))

@@ -33,6 +33,10 @@ def run(options: Namespace) -> int:
 
     if bool(options.page) == (options.write or options.check):
         raise BadValueError(f"name one of {', '.join(PAGES)}, or give --write or --check")
+    if options.metrics and options.page != "diagnose":
+        raise BadValueError("--metrics is for kb guide diagnose; leave it out")
+    if options.kernel and options.page not in ("session-start", "diagnose"):
+        raise BadValueError("--kernel is for session-start and diagnose; leave it out")
     if options.page:
         from engine.actions.guide import page
 

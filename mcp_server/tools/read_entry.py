@@ -61,11 +61,8 @@ def _found(name: str) -> list[dict[str, Any]] | dict[str, Any]:
     except UnknownNameError as error:
         from engine.actions.search import find
 
-        near = (
-            ""
-            if error.near
-            else next((f" (did you mean {hit.id!r}?)" for hit in find(name, most=1)), "")
-        )
+        hits = [] if error.near else find(name, most=1)
+        near = "".join(f" (did you mean {hit.id!r}?)" for hit in hits)
         said = f"{error.said}{near}; search_knowledge(query={name!r}) looks for its words"
         raise ToolError(said) from error
 
@@ -75,7 +72,7 @@ def _said(name: str, found: list[Any] | dict[str, Any], part: Portion) -> str:
     if isinstance(found, list):
         return f"{len(part.value)} of {len(found)} {name}{rest}"
     words = [found[field] for field in ("title", "do", "check") if field in found]
-    title = f": {words[0]}"[:300] if words else ""
+    title = f": {words[0]}"[:120] if words else ""
     return f"{name}{title}{rest}"
 
 

@@ -93,7 +93,17 @@ def whole(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["small-grid", "memory-hierarchy", "row_softmax", "fixes", "kernels", "learned", "9.0"]
+    "name",
+    [
+        "small-grid",
+        "memory-hierarchy",
+        "row_softmax",
+        "attention",
+        "fixes",
+        "kernels",
+        "learned",
+        "9.0",
+    ],
 )
 def test_show(shell, name):
     assert whole(name) == shell("show", name)
@@ -134,6 +144,14 @@ def test_recommend_for_a_record(project, shell):
     run = shell("bench", *WORDS)["measurement"]
 
     agree(call("recommend_fix", run=run[:8]), shell("recommend", "--run", run))
+
+
+def test_two_sources_of_metrics_are_refused_by_both(project, capsys):
+    status = main(["recommend", "--run", "a", "--profile", "b"])
+
+    assert status == 2
+    assert "two sources of metrics" in capsys.readouterr().err
+    assert "two sources of metrics" in call("recommend_fix", run="a", profile="b").content[0].text
 
 
 def agree(result, answer):

@@ -117,6 +117,14 @@ def test_without_a_repository_nothing_is_written(checkout, capsys):
     assert list(checkout.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "words", [["close", "--kernel", "gemm"], ["session-start", "--metrics", "speedup 1"]]
+)
+def test_what_would_be_without_effect_is_refused(words, capsys):
+    assert main(["guide", *words]) == 2
+    assert "leave it out" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("words", [["guide"], ["guide", "skill", "--check"]])
 def test_a_page_or_a_file_has_to_be_named(words, capsys):
     assert main(words) == 2
