@@ -48,7 +48,7 @@ async def answered(
     job = jobs.start(asked, run)
     try:
         await watch(ctx, job, jobs.inline_s)
-    except anyio.get_cancelled_exc_class():
+    except BaseException:  # cancelled, or there is nobody left to tell: the handle is lost
         job.cancel()
         with anyio.CancelScope(shield=True):
             await job.end()

@@ -35,7 +35,8 @@ async def job(
         Literal["status", "wait", "cancel"], Field(description="Default status")
     ] = "status",
     wait_s: Annotated[
-        float, Field(ge=0, le=45, description="Longest wait, 0 to 45 s (default)")
+        float,
+        Field(ge=0, le=45, allow_inf_nan=False, description="Longest wait, 0 to 45 s (default)"),
     ] = 45,
 ) -> Annotated[CallToolResult, JobResult]:
     """See, await or end work that outlasted its call and returned job.id.

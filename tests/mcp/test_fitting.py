@@ -7,6 +7,7 @@ import pytest
 from broken import HEAD, make
 from mcp import Client
 
+from engine.errors import BadValueError
 from engine.model.measurement import Bench, Build, KernelResources, Loop, Profile, Rival
 from mcp_server.fitting import BUDGET, fitted
 from mcp_server.launch import Launch
@@ -150,3 +151,23 @@ def test_names_of_any_length_fit_in_the_end():
     cut = fitted(BuildResult(summary="s" * 5000, build=built, next=("x",)), "kb build")
 
     assert len(cut.model_dump_json()) <= BUDGET
+
+
+def test_a_list_of_failed_jobs_is_short(project, monkeypatch):
+    def refuse(*_):
+        raise BadValueError("no " * 3000)
+
+    monkeypatch.setattr("engine.actions.building.build", refuse)
+
+    async def run():
+        async with Client(build_server(Launch(inline_s=0))) as client:
+            for _ in range(12):
+                begun = await client.call_tool("build_kernel", BROKEN)
+                wait = {"id": begun.structured_content["job"]["id"], "action": "wait"}
+                await client.call_tool("job", wait)
+            return await client.call_tool("job", {})
+
+    result = anyio.run(run)
+
+    assert len(result.content[0].text.encode()) <= LIMIT
+    assert "0 at work, 12 ended; the newest 8 of 12 are shown" in result.content[0].text

@@ -119,6 +119,14 @@ def test_without_a_handle_the_jobs_are_listed_newest_first(project, stalled):
     assert listed["next"] == [f"job(id='{handles[0]}', action='wait')"]
 
 
+@pytest.mark.parametrize("seconds", [-1, 45.5, float("nan"), "soon"])
+def test_a_wait_is_of_0_to_45_seconds(project, seconds):
+    arguments = {"id": "bench-0", "action": "wait", "wait_s": seconds}
+
+    with pytest.raises(ToolError, match="bad arguments for job: wait_s: input should be"):
+        anyio.run(build_server().call_tool, "job", arguments)
+
+
 def test_an_action_without_a_handle_is_refused(project):
     async def work(client):
         return await client.call_tool("job", {"action": "cancel"})

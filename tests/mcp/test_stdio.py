@@ -9,6 +9,7 @@ import sys
 import anyio
 import pytest
 from broken import make
+from calling import finished
 from mcp import Client, StdioServerParameters
 
 SERVE = ["-c", "from mcp_server.server import main; main()"]
@@ -59,13 +60,12 @@ def test_the_whole_loop_over_pipes(project):
 
     async def work(client):
         where = {"kernel": "broken", "target": "cpu"}
-        results = [
-            await client.call_tool("build_kernel", where),
-            await client.call_tool("bench_kernel", {**where, "workload": "tiny"}),
-            await client.call_tool("profile_kernel", {**where, "workload": "tiny"}),
-            await client.call_tool("log_session", {"goal": "try it", "kernel": "broken"}),
+        return [
+            await finished(client, "build_kernel", where),
+            await finished(client, "bench_kernel", {**where, "workload": "tiny"}),
+            await finished(client, "profile_kernel", {**where, "workload": "tiny"}),
+            await finished(client, "log_session", {"goal": "try it", "kernel": "broken"}),
         ]
-        return [result.structured_content for result in results]
 
     built, timed, why, logged = talk(project, work)
 

@@ -39,7 +39,7 @@ def tools():
 
 def call(name, **arguments):
     async def run():
-        async with Client(build_server()) as client:
+        async with Client(build_server(Launch(inline_s=600))) as client:
             return await client.call_tool(name, arguments)
 
     return anyio.run(run)
