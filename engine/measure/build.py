@@ -141,6 +141,9 @@ def _uncompiled(subject: Subject, root: Path) -> Build:
 
 def _plan(subject: Subject, root: Path, defines: tuple[str, ...]) -> Planned:
     source, variant, machine = subject
+    for define in defines:
+        if not define.isprintable():  # ninja would read on in the next line
+            raise BadValueError(f"the macro {define!r} is not one line of printable text")
     wrong = refused([f"-D{define}" for define in defines], str(source.folder))
     if wrong is not None:
         raise BadValueError(wrong[1])

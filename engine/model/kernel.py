@@ -160,6 +160,8 @@ class Variant(Record):
             raise ValueError(f"a {self.binding} variant writes its outputs, it returns none")
         if any(not flag.startswith("-") for flag in self.flags):
             raise ValueError("every flag starts with '-'")
+        if any(not flag.isprintable() for flag in self.flags):
+            raise ValueError("a flag is one line of printable text")
         return self
 
 

@@ -62,6 +62,13 @@ def test_a_header_that_nobody_includes_changes_nothing(project):
     assert first.error is None
 
 
+def test_a_macro_of_two_lines_writes_no_rule_for_ninja(project):
+    make(project, "right")
+
+    with pytest.raises(BadValueError, match="one line of printable text"):
+        build_configurations("broken", {"BLOCK": ["1\n  command = true"]}, target="cpu")
+
+
 def test_configurations_are_built_side_by_side_and_one_that_fails_stops_no_other(project):
     folder = make(project, "right")
     source = folder / "naive.cpp"

@@ -279,3 +279,13 @@ def test_a_project_that_is_the_whole_file_system_is_no_workspace(monkeypatch):
         lift()
 
     assert refused(result)
+
+
+def test_a_database_that_is_a_link_is_neither_read_nor_written(bounded, outside):
+    make(bounded, "right")
+    (bounded / ".kb").mkdir(exist_ok=True)
+    (bounded / ".kb" / "measurements.db").symlink_to(outside / "other.db")
+    _, said = call("bench_kernel", **HERE, workload="tiny")
+
+    assert not (outside / "other.db").exists()
+    assert "outside of the workspace" in said

@@ -17,6 +17,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from engine.errors import BadValueError, DatabaseError, EnvironmentGapError
+from engine.loading.workspace import inside
 
 _WAIT_S = 60.0
 _AGAIN_S = 0.005
@@ -55,9 +56,11 @@ def located(project: Path, url: str | None) -> URL:
     Raises:
         BadValueError: It is no address, or of a database that we do not speak.
         EnvironmentGapError: PostgreSQL's driver is not installed.
+        OutsideError: The project's file is a link out of a server's workspace.
     """
     if not url:
-        return URL.create("sqlite+pysqlite", database=str(project / ".kb" / "measurements.db"))
+        file = inside(project / ".kb" / "measurements.db")
+        return URL.create("sqlite+pysqlite", database=file)
     known = "write sqlite:///FILE or postgresql://USER@HOST/NAME in KB_DATABASE"
     try:
         found = make_url(url)
