@@ -25,7 +25,7 @@ import anyio
 from mcp import Client, StdioServerParameters
 from mcp.types import TextContent
 
-SERVE = ["-c", "from mcp_server.server import main; main()"]
+SERVE = ["-c", "from mcp_server.start import main; main()"]
 WIDTH = 150
 
 

@@ -24,6 +24,8 @@ from mcp_server.resources import ResourceServer
 
 T = TypeVar("T")
 
+_ESCAPED = re.compile(r"\\[bfrtu]")
+"""Controls as JSON writes them; what merely looks like one costs a look at each text."""
 _END_S = 40.0
 """Longest wait for a cancelled thread, which ends its children first."""
 _TWINS = (
@@ -84,9 +86,20 @@ def strict_tool(function: Callable[..., Any], title: str, annotations: ToolAnnot
 
 def compact(record: BaseModel) -> CallToolResult:
     """Return a result whose text is the same JSON as its structure, without the spaces."""
-    structure = harmless(record.model_dump(mode="json", by_alias=True))
-    text = json.dumps(structure, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return compacted(record.model_dump(mode="json", by_alias=True))
+
+
+def compacted(structure: dict[str, Any]) -> CallToolResult:
+    """Return a result of the fields of a record, as plain data."""
+    text = _json(structure)
+    if not text.isprintable() or _ESCAPED.search(text):  # else there is nothing to take away
+        structure = harmless(structure)
+        text = _json(structure)
     return CallToolResult(content=[TextContent(text=text)], structured_content=structure)
+
+
+def _json(structure: dict[str, Any]) -> str:
+    return json.dumps(structure, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def harmless(value: Any) -> Any:
@@ -96,6 +109,18 @@ def harmless(value: Any) -> Any:
     if isinstance(value, dict):
         return {plain(key): harmless(part) for key, part in value.items()}
     return [harmless(part) for part in value] if isinstance(value, list) else value
+
+
+def in_place(work: Callable[[], T]) -> T:
+    """Do work that takes no time here and now.
+
+    Raises:
+        ToolError: As ``in_thread`` does.
+    """
+    try:
+        return work()
+    except KbError as error:
+        raise ToolError(_called(str(error))) from error
 
 
 async def in_thread(work: Callable[[], T]) -> T:

@@ -93,7 +93,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         enter(launch)
         server = build_server(launch)
-        gc.freeze()  # half a million objects that live to the end: looking through them takes 80 ms
+        gc.freeze()  # what is there by now lives to the end
+        gc.enable()
         if listen is None:
             os.environ.pop(VARIABLE, None)  # it is no business of compilers and kernels
             server.run("stdio")

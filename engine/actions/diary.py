@@ -18,7 +18,7 @@ from engine.model.measurement import Bench, Build, Check, Environment, Machine, 
 from engine.model.recommendation import KernelAnswer
 from engine.model.session import Entry
 from engine.record import sessions as files
-from engine.record.current import current_for
+from engine.record.current import current_for, may_be_open
 
 T = TypeVar("T", Bench, Build, Check, Profile)
 
@@ -54,8 +54,18 @@ def noted(
     return note(place.project, by, f"{by} {kernel} on {variant.target}", kernel, fields)
 
 
-def advised(answer: KernelAnswer) -> str | None:
-    """Append advice that was given to the open session, if there is one that wants it."""
+def listening() -> bool:
+    """Say, at the cost of one look, whether a session may be open."""
+    return may_be_open(project())
+
+
+def advised(given: Mapping[str, Any]) -> str | None:
+    """Append advice that was given to the open session, if there is one that wants it.
+
+    Args:
+        given: The fields of a ``KernelAnswer``.
+    """
+    answer = KernelAnswer.model_validate(given)
     steps = Steps()
     steps.run("recommend", None, lambda: answer, advice_said)
     kernel = answer.kernel if re.fullmatch(r"[a-z][a-z0-9_]{0,59}", answer.kernel) else None

@@ -27,6 +27,11 @@ def current(project: Path) -> SessionId | None:
     return None if found.closed else found.session
 
 
+def may_be_open(project: Path) -> bool:
+    """Say, at the cost of one look, whether ``current`` may find an open session."""
+    return os.path.lexists(_mark(project))
+
+
 def current_for(kernel: str | None, project: Path) -> SessionId | None:
     """Return the open session, unless it is about another kernel.
 

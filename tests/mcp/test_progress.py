@@ -170,7 +170,7 @@ def test_who_did_not_ask_hears_nothing(project):
         {"id": 2, "method": "tools/call", "params": {"name": "build_kernel", "arguments": BROKEN}},
     ]  # fmt: skip
     server = subprocess.Popen(
-        [sys.executable, "-c", "from mcp_server.server import main; main()"],
+        [sys.executable, "-c", "from mcp_server.start import main; main()"],
         cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         text=True, bufsize=1,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from broken import make
 from calling import finished
 from mcp import Client, StdioServerParameters
 
-SERVE = ["-c", "from mcp_server.server import main; main()"]
+SERVE = ["-c", "from mcp_server.start import main; main()"]
 
 
 def talk(project, work, mode="auto"):

@@ -57,7 +57,7 @@ class Work:
     queued: bool = False
     """Somebody else has the device."""
     target: str = "cpu"
-    serve: str = "from mcp_server.server import main; main()"
+    serve: str = "from mcp_server.start import main; main()"
     cancel: Callable[["Server"], object] = lambda server: server.say(
         "notifications/cancelled", requestId=2
     )
