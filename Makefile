@@ -31,7 +31,7 @@ demo: $(VENV)/.installed
 
 # One file stays in one process (loadfile), so what a file shares, like its built wheel, is made once.
 test: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 4 --dist loadfile
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -25,6 +25,8 @@ import anyio
 from mcp import Client, StdioServerParameters
 from mcp.types import TextContent
 
+LEAST_GAIN = 1.05
+"""Times of one run side by side, without an interval: less is not called better."""
 SERVE = ["-c", "from mcp_server.start import main; main()"]
 WIDTH = 150
 
@@ -112,10 +114,9 @@ async def optimise(session: Session, kernel: str, target: str, workload: str | N
     else:
         again = {**asked, "target": before["target"], "variant": variant}
         second = await session.call("bench_kernel", {**again, "against": before["variant"]})
-        after = _valid(second)
-        print(f"      then: {before['variant']} {_time(before)}; now: {variant} {_time(after)}")
-        said = f"{variant} next to {before['variant']}: {_time(before)}, then {_time(after)}"
-        came = {"went_right" if after["verdict"] == "faster" else "went_wrong": [said]}
+        said, better = _compared(_valid(second), before["variant"])
+        print(f"      {said}")
+        came = {"went_right" if better else "went_wrong": [said]}
     await session.call("log_session", {"goal": f"optimise {kernel}", "kernel": kernel, **came})
     await session.prompt("close_session", {})
 
@@ -193,8 +194,18 @@ def _valid(answer: Mapping[str, Any]) -> dict[str, Any]:
     return timed
 
 
-def _time(timed: Mapping[str, Any]) -> str:
-    return f"{timed['candidate_us']:.6g} us, {timed['verdict']}"
+def _compared(timed: Mapping[str, Any], rival: str) -> tuple[str, bool]:
+    """Say how a variant did next to another that was timed in turn with it, and if it is better."""
+    ours = timed["candidate_us"]
+    (found,) = [one for one in timed["rivals"] if one["name"] == f"variant {rival}"]
+    theirs = found["graph_us"] or found["eager_us"]
+    what = f"{timed['variant']} took {ours:.6g} us"
+    against = f"{timed['speedup']:.3g}x of {timed['baseline']}, {timed['verdict']}"
+    if theirs is None:
+        return f"{what}, {against}; {rival} could not be timed: {found['rejected']}", False
+    gain = theirs / ours
+    said = f"{what} where {rival} took {theirs:.6g} us, {gain:.3g}x; {against}"
+    return said, gain > LEAST_GAIN
 
 
 def _fixes(advice: Mapping[str, Any]) -> list[str]:

@@ -7,22 +7,20 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 Kernel = Annotated[
-    str, Field(description="Kernel folder below kernels/, for example row_softmax.", max_length=60)
+    str, Field(description="Folder below kernels/, such as row_softmax.", max_length=60)
 ]
 Variant = Annotated[
     str | None,
-    Field(
-        description="Variant id, for example naive. Default: the first, plain one.", max_length=60
-    ),
+    Field(description="Variant id. Default: the first, plain one.", max_length=60),
 ]
 Target = Annotated[
     Literal["auto", "cpu", "cuda"],
-    Field(description="auto (default) takes CUDA where there is a GPU and nvcc, else the CPU."),
+    Field(description="auto (default): CUDA where there is a GPU and nvcc, else cpu."),
 ]
 Workload = Annotated[
     str | None,
     Field(
-        description="Named workload of the kernel, tiny to xlarge. Default: the target's own.",
+        description="Workload by name, tiny to xlarge. Default: the target's own.",
         max_length=60,
     ),
 ]

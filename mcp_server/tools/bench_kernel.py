@@ -28,15 +28,14 @@ async def bench_kernel(
     workload: Workload = None,
     against: Annotated[
         str | None,
-        Field(description="Another variant to compare with, besides torch.", max_length=60),
+        Field(description="Another variant as one more rival.", max_length=60),
     ] = None,
 ) -> Annotated[CallToolResult, BenchResult]:
     """Build a variant, check it against the reference, and time it next to the fastest rival.
 
     The verdict is faster, slower, inconclusive, incorrect or invalid, with a 95 % interval of the
-    speedup (time of the fastest of torch, torch.compile and baselines / our time). Only a right
-    variant is timed; a wrong, crashing or hanging one comes back with what happened and a cure.
-    Takes 10 to 60 seconds.
+    speedup: time of the fastest rival (torch, torch.compile, baselines) / our time. Only what is
+    right is timed; what is wrong, crashes or hangs comes back with a cure. Takes 10 to 60 s.
     """
     call = asked(
         "bench_kernel",

@@ -21,11 +21,11 @@ HINTS = ToolAnnotations(
 async def build_kernel(
     ctx: Context, kernel: Kernel, variant: Variant = None, target: Target = "auto"
 ) -> Annotated[CallToolResult, BuildResult]:
-    """Compile one variant of a kernel and say what the compiler reported.
+    """Compile one variant and say what the compiler reported.
 
-    On a CPU: which innermost loops were vectorised, and why not. On a GPU: registers, spills,
-    stack and shared memory of each kernel. A compiler error is a result, in build.error, with a
-    cure. Writes only to the project's .kb folder; an unchanged source is not compiled again.
+    CPU: which inner loops were vectorised, and why not. GPU: registers, spills, stack and shared
+    memory. A compiler's error is a result, in build.error, with a cure. Unchanged sources are not
+    compiled again.
     """
     call = asked("build_kernel", kernel=kernel, variant=variant, target=target)
 

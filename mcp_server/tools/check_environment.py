@@ -21,8 +21,8 @@ async def check_environment(
 ) -> Annotated[CallToolResult, EnvironmentResult]:
     """Look at GPU, driver, compiler, torch, ncu and its counters, clocks, disk and other users.
 
-    Each line is ok, warning or failure, with its cure. A null environment.machine means that
-    nothing can be measured here until the failure is cured; recommend_fix works all the same.
+    Each line is ok, warning or failure, with its cure. Where environment.machine is null nothing
+    can be measured before that; recommend_fix works all the same.
     """
     from engine.actions.diary import surveyed
     from engine.actions.workplace import environment
@@ -31,7 +31,10 @@ async def check_environment(
     found = await in_thread(lambda: environment(target, fresh=True))
     await in_thread(lambda: surveyed(found))
     broken = next((line for line in found.lines if line.status == "failure"), None)
-    follow = "bench_kernel(kernel=...)" if broken is None else f"{broken.cure or broken.found}"
-    return compact(
-        EnvironmentResult(summary=environment_line(found), environment=found, next=(follow,))
+    follow = (
+        ("read_entry(id='kernels')", "bench_kernel(kernel=...)")
+        if broken is None
+        else (broken.cure or broken.found,)
     )
+    said = environment_line(found)
+    return compact(EnvironmentResult(summary=said, environment=found, next=follow))

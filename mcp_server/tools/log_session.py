@@ -31,7 +31,7 @@ async def log_session(
 ) -> Annotated[CallToolResult, LoggedSession]:
     """Append a retrospective to the project's sessions: what went wrong, right, and was learnt.
 
-    Entries are only ever appended. Pattern candidates stay candidates until a person accepts them.
+    Pattern candidates stay candidates until a person accepts them.
     """
     from engine.actions.sessions import log_session as log
 

@@ -55,7 +55,7 @@ def bounded(project):
 def test_a_macro_of_a_configuration_is_looked_at_too(project, define):
     make(project, "right")
     place = prepare("broken", "naive", "cpu")
-    with pytest.raises(BadValueError, match="is not (among those|one line)"):
+    with pytest.raises(BadValueError, match=r"is not (among those|one line)"):
         build_all(place.subject, place.build_root, [[define]])
 
 
