@@ -44,11 +44,6 @@ WITHOUT_FIXTURES = {
         "input-required-result-unsupported-methods",
     ),
 }
-SKILLS = (
-    "sep-2640-skills-enumeration",
-    "sep-2640-skills-manifest",
-    "sep-2640-skills-directory",
-)
 
 
 class Row(NamedTuple):
@@ -87,14 +82,12 @@ def rows(node: Path, project: Path) -> Iterator[Row]:
             ]
             for revision, names in WITHOUT_FIXTURES.items()
         }
-        skills = [pool.submit(_run, node, plain, "--scenario", name) for name in SKILLS]
         for revision, run in whole.items():
             found = run.result()
             yield judged(f"suite {revision}, fixtures", found, reasons["fixtures"][revision])
         for revision, runs in single.items():
             found = [checks for run in runs for checks in run.result()]
             yield judged(f"suite {revision}, product", found, reasons["product"][revision])
-        yield judged("suite skills, product", [c for run in skills for c in run.result()], {})
 
 
 def judged(what: str, found: list[Checks], left_out: Mapping[str, str]) -> Row:
