@@ -21,7 +21,6 @@ from engine.measure.check import TIMEOUT_S as CHECK_TIMEOUT_S
 from engine.measure.check import check as judge_variant
 from engine.measure.device_turns import turn_on
 from engine.measure.environment import Wanted
-from engine.measure.peaks import machine_peaks
 from engine.measure.profile import profile as explain_variant
 from engine.measure.sanitize import sanitize as look_closer
 from engine.model.measurement import Bench, Build, Check, Profile
@@ -209,7 +208,6 @@ def bench_here(
         timed = time_variant(
             place.subject,
             built,
-            machine_peaks(place.subject.machine),
             workload=workload,
             timeout_s=timeout_s,
             budget_s=budget_s,

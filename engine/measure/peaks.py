@@ -26,18 +26,39 @@ class Peaks(NamedTuple):
     """A large matrix product by torch, by type: 1e9 multiplications and additions per second."""
 
 
-def machine_peaks(machine: Machine) -> Peaks:
+def machine_peaks(machine: Machine, *, again: bool = False) -> Peaks:
     """Return the machine's peaks, from the user's cache when the machine is the same.
+
+    Args:
+        machine: What was validated.
+        again: Measure once more, for whoever found something faster than what is kept: the machine
+            may have been busy then. Of both the better is returned, and kept.
 
     Raises:
         KbError: The measurement failed.
     """
     key = f"{machine.target} {machine.title} {machine.core_count} torch {machine.torch}"
     found = kept(_FILE, key)
-    if found is None:
-        found = _measure(machine)._asdict()
-        keep(_FILE, key, found)
-    return Peaks(**found)
+    if found is not None and not again:
+        return Peaks(**found)
+    peaks = _measure(machine)
+    if found is not None:
+        peaks = _best(peaks, Peaks(**found))
+    keep(_FILE, key, peaks._asdict())
+    return peaks
+
+
+def _best(one: Peaks, other: Peaks) -> Peaks:
+    rates = {
+        dtype: max(one.gemm_gflops.get(dtype, 0.0), other.gemm_gflops.get(dtype, 0.0))
+        for dtype in {**one.gemm_gflops, **other.gemm_gflops}
+    }
+    return Peaks(
+        copy_gbps=max(one.copy_gbps, other.copy_gbps),
+        dispatch_us=min(one.dispatch_us, other.dispatch_us),
+        launch_us=min(one.launch_us, other.launch_us),
+        gemm_gflops=rates,
+    )
 
 
 def _measure(machine: Machine) -> Peaks:

@@ -121,9 +121,18 @@ def _left_threads(raw: Raw) -> str | None:
 
 
 def _too_fast(kernel_us: float, floor_us: float | None, roof: str | None) -> str | None:
-    if floor_us is None or kernel_us * _IMPOSSIBLE >= floor_us:
+    if not _below(kernel_us, floor_us):
         return None
     return f"{kernel_us:.3g} us is below the {floor_us:.3g} us that {roof} allows on this machine"
+
+
+def beats_floor(fields: dict[str, Any]) -> bool:
+    """Say whether what ``bench_fields`` returned is faster than its floor allows."""
+    return _below(fields["candidate_us"], fields["floor_us"])
+
+
+def _below(kernel_us: float, floor_us: float | None) -> bool:
+    return floor_us is not None and kernel_us * _IMPOSSIBLE < floor_us
 
 
 def floor_of(
