@@ -233,9 +233,9 @@ def test_a_compiler_reads_nothing_outside(bounded, outside, monkeypatch, target,
 @landlocked
 def test_a_compiler_reads_headers_of_the_project(bounded):
     source = make(bounded, "right") / "naive.cpp"
-    (bounded / "shared").mkdir()
-    (bounded / "shared" / "own.h").write_text("#define OWN 1\n")
-    source.write_text('#define X "../../shared/own.h"\n#include X\n' + source.read_text())
+    (bounded / "headers").mkdir()
+    (bounded / "headers" / "own.h").write_text("#define OWN 1\n")
+    source.write_text('#define X "../../headers/own.h"\n#include X\n' + source.read_text())
 
     assert build("broken", "naive", "cpu").error is None
 
