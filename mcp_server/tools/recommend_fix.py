@@ -74,7 +74,7 @@ async def recommend_fix(
     more = {"metrics": metrics or {}, "headlines": headlines, "gpu": gpu}
     launch = launch_of(ctx)
     ask = partial(_asked, source, kernel, target, more)
-    # Numbers alone take half a millisecond; the way to a thread and back would double it.
+    # Numbers alone take half a millisecond; the way to a thread and back adds half of it.
     answer = in_place(ask) if source is None else await in_thread(ask)
     if not launch.read_only and listening():
         await in_thread(lambda: advised(answer["kernels"][0]))
