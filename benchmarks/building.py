@@ -21,12 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from engine.actions.workplace import Workplace, prepare, prepared
-from engine.loading.kernels import load_folder
-from engine.measure.build import build, build_all
-from engine.measure.jobs import worker_python
-from engine.model.base import Target
-from engine.model.kernel import Variant
+from kernelkb.actions.workplace import Workplace, prepare, prepared
+from kernelkb.loading.kernels import load_folder
+from kernelkb.measure.build import build, build_all
+from kernelkb.measure.jobs import worker_python
+from kernelkb.model.base import Target
+from kernelkb.model.kernel import Variant
 
 TORCH = """
 import sys, time
@@ -105,8 +105,8 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _noop() -> None:
-    argv = [sys.executable, "-c", "from engine.cli import main; main(['build', 'row_softmax'])"]
-    bare = [sys.executable, "-c", "import engine.cli.build, engine.actions.building"]
+    argv = [sys.executable, "-c", "from kernelkb.cli import main; main(['build', 'row_softmax'])"]
+    bare = [sys.executable, "-c", "import kernelkb.cli.build, kernelkb.actions.building"]
     empty = [sys.executable, "-c", "pass"]
     runs = [partial(subprocess.run, words, capture_output=True) for words in (argv, bare, empty)]
     times = [min(_seconds(run) for _ in range(5)) for run in runs]

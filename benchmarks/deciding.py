@@ -18,16 +18,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.actions.program import _cached, decision_program
-from engine.decide.derive import complete
-from engine.decide.program import Program
-from engine.decide.recommend import recommend
-from engine.graph.flatten import flatten
-from engine.loading.knowledge import load_knowledge
-from engine.model.bottleneck import Bottleneck
-from engine.model.knowledge import Knowledge
-from engine.profiles.launch import wanted_metrics
-from engine.profiles.ncu_csv import read_raw_page
+from kernelkb.actions.program import _cached, decision_program
+from kernelkb.decide.derive import complete
+from kernelkb.decide.program import Program
+from kernelkb.decide.recommend import recommend
+from kernelkb.graph.flatten import flatten
+from kernelkb.loading.knowledge import load_knowledge
+from kernelkb.model.bottleneck import Bottleneck
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.profiles.launch import wanted_metrics
+from kernelkb.profiles.ncu_csv import read_raw_page
 
 FOUR = {"speedup": 0.3, "dram_utilization": 0.4, "occupancy": 0.4, "kernel_us": 900.0}
 PAGE = Path(__file__).parent.parent / "tests/data/ncu/row_softmax_full.csv"

@@ -23,11 +23,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.actions.kernels import bench_place
-from engine.actions.workplace import Workplace, prepared
-from engine.errors import KbError
-from engine.loading.kernels import load_folder
-from engine.model.base import Target
+from kernelkb.actions.kernels import bench_place
+from kernelkb.actions.workplace import Workplace, prepared
+from kernelkb.errors import KbError
+from kernelkb.loading.kernels import load_folder
+from kernelkb.model.base import Target
 
 HERE = Path(__file__).parent
 FOLDERS = (HERE.parent / "kernels", HERE / "kinds", HERE / "bindings")

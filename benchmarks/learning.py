@@ -20,18 +20,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.decide.program import Program
-from engine.decide.recommend import recommend
-from engine.graph.flatten import flatten
-from engine.loading.knowledge import load_knowledge
-from engine.model.base import GainKind
-from engine.model.knowledge import Knowledge
-from engine.model.learned import Learned, LearnedFix
-from engine.model.session import Decision, Entry, Session
-from engine.profiles.launch import wanted_metrics
-from engine.profiles.ncu_csv import read_raw_page
-from engine.record.intervals import clipped, next_minutes, wilson
-from engine.record.learn import learned
+from kernelkb.decide.program import Program
+from kernelkb.decide.recommend import recommend
+from kernelkb.graph.flatten import flatten
+from kernelkb.loading.knowledge import load_knowledge
+from kernelkb.model.base import GainKind
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.learned import Learned, LearnedFix
+from kernelkb.model.session import Decision, Entry, Session
+from kernelkb.profiles.launch import wanted_metrics
+from kernelkb.profiles.ncu_csv import read_raw_page
+from kernelkb.record.intervals import clipped, next_minutes, wilson
+from kernelkb.record.learn import learned
 
 BOTTLENECK, FIX = "uncoalesced-global-access", "remap-threads-coalesced"
 COUNTS = (1, 2, 3, 5, 10, 20, 50)

@@ -27,7 +27,7 @@ from mcp.types import TextContent
 
 LEAST_GAIN = 1.05
 """Times of one run side by side, without an interval: less is not called better."""
-SERVE = ["-c", "from mcp_server.start import main; main()"]
+SERVE = ["-c", "from kernelkb_mcp.start import main; main()"]
 WIDTH = 150
 
 

@@ -26,18 +26,18 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
-from engine.actions.building import build_here
-from engine.actions.kernels import bench_here, profile_here
-from engine.actions.program import decision_program
-from engine.actions.workplace import Workplace, environment, prepared, required
-from engine.decide.recommend import recommend
-from engine.errors import EnvironmentGapError, KbError
-from engine.loading.kernels import load_folder
-from engine.measure import ncu
-from engine.measure.profile import TIMEOUT_S, _job, _static_metrics
-from engine.measure.tools import find_cuda_tool, version_of
-from engine.model.measurement import Bench, Build
-from engine.profiles.launch import wanted_metrics
+from kernelkb.actions.building import build_here
+from kernelkb.actions.kernels import bench_here, profile_here
+from kernelkb.actions.program import decision_program
+from kernelkb.actions.workplace import Workplace, environment, prepared, required
+from kernelkb.decide.recommend import recommend
+from kernelkb.errors import EnvironmentGapError, KbError
+from kernelkb.loading.kernels import load_folder
+from kernelkb.measure import ncu
+from kernelkb.measure.profile import TIMEOUT_S, _job, _static_metrics
+from kernelkb.measure.tools import find_cuda_tool, version_of
+from kernelkb.model.measurement import Bench, Build
+from kernelkb.profiles.launch import wanted_metrics
 
 KINDS = Path(__file__).parent / "kinds"
 SHIPPED = Path(__file__).parent.parent / "kernels"
@@ -181,7 +181,7 @@ def full(place: Workplace, built: Build, timed: Bench, mode: str) -> Said:
 
 
 def full_set(ncu_path: str, kernels: Sequence[str], names: Sequence[str], log: Path) -> list[str]:
-    """Return the command line of ``engine.measure.ncu``, for the full set instead of names."""
+    """Return the command line of ``kernelkb.measure.ncu``, for the full set instead of names."""
     words = list(_by_name(ncu_path, kernels, names, log))
     at = words.index("--metrics")
     return [*words[:at], "--set", "full", *words[at + 2 :]]

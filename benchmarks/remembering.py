@@ -27,14 +27,14 @@ from typing import Any
 from sqlalchemy import create_engine, text
 from sqlalchemy.dialects import sqlite
 
-from engine.model.history import Measurement, Subject
-from engine.record.measurements import queries
-from engine.record.measurements.connections import located
-from engine.record.measurements.identity import identified
-from engine.record.measurements.ratchet import regress
-from engine.record.measurements.rows import measurement_row
-from engine.record.measurements.store import Store, open_store
-from engine.record.measurements.tables import measurements
+from kernelkb.model.history import Measurement, Subject
+from kernelkb.record.measurements import queries
+from kernelkb.record.measurements.connections import located
+from kernelkb.record.measurements.identity import identified
+from kernelkb.record.measurements.ratchet import regress
+from kernelkb.record.measurements.rows import measurement_row
+from kernelkb.record.measurements.store import Store, open_store
+from kernelkb.record.measurements.tables import measurements
 
 BATCH = 5000
 KERNELS, VARIANTS, WORKLOADS, DEVICES, PAIRS = 20, 8, 4, 3, 21

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol, cast
 
-OURS = [sys.executable, "-c", "from mcp_server.start import main; main()"]
+OURS = [sys.executable, "-c", "from kernelkb_mcp.start import main; main()"]
 ECHO = """
 from mcp.server import MCPServer
 server = MCPServer("echo")

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-MAIN = "import sys; from engine.cli import start; sys.exit(start())"
+MAIN = "import sys; from kernelkb.cli import start; sys.exit(start())"
 ASK = ["recommend", "--speedup", "0.3", "--occupancy", "0.4"]
 ROWS = {
     "python -c pass (the floor)": ["-c", "pass"],

@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from engine.record.sessions import read
+from kernelkb.record.sessions import read
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = ROOT / "tests" / "support" / "killed_writers.py"

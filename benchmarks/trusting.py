@@ -21,14 +21,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from engine.measure.hardware import cache_bytes, core_count
-from engine.measure.jobs import threads_env
-from engine.measure.statistics import verdict
-from engine.measure.windows import Window, agreed, compared, disagreement, way
-from engine.measure.worker.partner import Partner
-from engine.measure.worker.side import Side
-from engine.measure.worker.stage import Stage
-from engine.measure.worker.task import Task
+from kernelkb.measure.hardware import cache_bytes, core_count
+from kernelkb.measure.jobs import threads_env
+from kernelkb.measure.statistics import verdict
+from kernelkb.measure.windows import Window, agreed, compared, disagreement, way
+from kernelkb.measure.worker.partner import Partner
+from kernelkb.measure.worker.side import Side
+from kernelkb.measure.worker.stage import Stage
+from kernelkb.measure.worker.task import Task
 
 KERNEL = r"""
 #include <cstdint>

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from mcp_server.portions import LIMIT, size
+from kernelkb_mcp.portions import LIMIT, size
 
 _SPARE = 1200
 """Bytes for the summary, what was left out, and the next calls."""

@@ -10,12 +10,12 @@ import anyio
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 
-from mcp_server.durations import expected, took
-from mcp_server.edge import KernelServer, compact, in_thread
-from mcp_server.fitting import fitted
-from mcp_server.jobs import Asked, Job, Jobs, current_job
-from mcp_server.progress import how_far, watch
-from mcp_server.results import LongResult
+from kernelkb_mcp.durations import expected, took
+from kernelkb_mcp.edge import KernelServer, compact, in_thread
+from kernelkb_mcp.fitting import fitted
+from kernelkb_mcp.jobs import Asked, Job, Jobs, current_job
+from kernelkb_mcp.progress import how_far, watch
+from kernelkb_mcp.results import LongResult
 
 R = TypeVar("R", bound=LongResult)
 
@@ -74,8 +74,8 @@ def wait_for(job: Job) -> str:
 
 async def _done(job: Job, asked: Asked, work: Callable[[], R]) -> R:
     def timed() -> R:
-        from engine.actions.workplace import project
-        from engine.measure.watching import watched_by
+        from kernelkb.actions.workplace import project
+        from kernelkb.measure.watching import watched_by
 
         key = f"{project()} {asked}"
         job.expected_s = expected(key)

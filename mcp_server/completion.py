@@ -12,8 +12,8 @@ from mcp.types import (
     ResourceTemplateReference,
 )
 
-from engine.errors import KbError
-from mcp_server.resources import KINDS, SCHEME, ids_of
+from kernelkb.errors import KbError
+from kernelkb_mcp.resources import KINDS, SCHEME, ids_of
 
 _MOST = 100
 """Values in one answer; the protocol allows no more."""
@@ -48,7 +48,7 @@ def _known(ref: PromptReference | ResourceTemplateReference, argument: str) -> l
 
 
 def _kernels() -> list[str]:
-    from engine.actions.workplace import project
-    from engine.loading.kernels import kernel_folders
+    from kernelkb.actions.workplace import project
+    from kernelkb.loading.kernels import kernel_folders
 
     return sorted(kernel_folders(project()))

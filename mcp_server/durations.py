@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from engine.measure.kept import keep, kept
+from kernelkb.measure.kept import keep, kept
 
 _FILE, _KEY = "calls", "seconds"
 _MOST_CALLS, _MOST_TIMES = 300, 5

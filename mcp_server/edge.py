@@ -16,11 +16,11 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from engine.errors import KbError
-from engine.loading.quoting import one_line, plain
-from mcp_server.jobs import Jobs
-from mcp_server.launch import Launch
-from mcp_server.resources import ResourceServer
+from kernelkb.errors import KbError
+from kernelkb.loading.quoting import one_line, plain
+from kernelkb_mcp.jobs import Jobs
+from kernelkb_mcp.launch import Launch
+from kernelkb_mcp.resources import ResourceServer
 
 T = TypeVar("T")
 
@@ -129,7 +129,7 @@ async def in_thread(work: Callable[[], T]) -> T:
     Raises:
         ToolError: The engine refused; the text says what happened and the cure.
     """
-    from engine.measure.isolation import cancelled_by
+    from kernelkb.measure.isolation import cancelled_by
 
     stop, begun, ended = threading.Event(), threading.Event(), threading.Event()
 

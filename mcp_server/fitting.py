@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic_core import to_json
 
-from mcp_server.results import LongResult
+from kernelkb_mcp.results import LongResult
 
 BUDGET = 6500
 """Bytes of a result as compact JSON; with a job around it, it stays below 8,000."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from engine.render.guide import RULES, loop_lines
+from kernelkb.render.guide import RULES, loop_lines
 
 _WHAT = (
     "KernelKB decides from measurements what limits a CUDA or CPU kernel, and which one change "

@@ -17,8 +17,8 @@ from mcp import MCPError
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
-from engine.measure.isolation import Cancelled
-from mcp_server.results import JobState, JobStatus
+from kernelkb.measure.isolation import Cancelled
+from kernelkb_mcp.results import JobState, JobStatus
 
 INLINE_S = 45.0
 LIFE_S = 3600.0

@@ -44,8 +44,8 @@ def enter(launch: Launch) -> None:
 
     Clients start servers in all kinds of folders; a whole file system is no project.
     """
-    from engine.loading.paths import project_root
-    from engine.loading.workspace import confine_to
+    from kernelkb.loading.paths import project_root
+    from kernelkb.loading.workspace import confine_to
 
     folders = [str(folder) for folder in launch.workspace] or [project_root()]
     here = os.path.realpath(project_root())

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine import __version__
-from engine.errors import did_you_mean
-from mcp_server.launch import TOOLSETS, Launch
+from kernelkb import __version__
+from kernelkb.errors import did_you_mean
+from kernelkb_mcp.launch import TOOLSETS, Launch
 
 _EXAMPLES = """\
 examples:

@@ -7,7 +7,7 @@ import math
 import anyio
 from mcp.server.mcpserver import Context
 
-from mcp_server.jobs import Job
+from kernelkb_mcp.jobs import Job
 
 GAP_S = 0.5
 """At least so long between two messages."""

@@ -43,6 +43,6 @@ async def close_session() -> str:
 
 
 async def _page(name: str, kernel: str | None = None, metrics: str | None = None) -> str:
-    from engine.actions.guide import page
+    from kernelkb.actions.guide import page
 
     return await anyio.to_thread.run_sync(lambda: page(name, "mcp", kernel, metrics))

@@ -21,7 +21,7 @@ from mcp.types import (
     ResourceTemplate,
 )
 
-from engine.errors import KbError, UnknownNameError
+from kernelkb.errors import KbError, UnknownNameError
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ CACHE_HINTS = {
 
 
 class ResourceServer(MCPServer):
-    """An MCP server whose resources are the pages of ``engine.actions.pages``."""
+    """An MCP server whose resources are the pages of ``kernelkb.actions.pages``."""
 
     async def list_resources(self) -> list[Resource]:
         """Return all resources, always in the same order."""
@@ -108,13 +108,13 @@ class ResourceServer(MCPServer):
 
 def ids_of(kind: str) -> list[str]:
     """Return the ids of a kind, in the order of the list."""
-    from engine.actions.pages import pages
+    from kernelkb.actions.pages import pages
 
     return [one.id for one in pages() if one.kind == kind]
 
 
 def _resources() -> list[Resource]:
-    from engine.actions.pages import SINGLE, pages
+    from kernelkb.actions.pages import SINGLE, pages
 
     singles = [
         Resource(uri=f"{SCHEME}{name}", name=name, title=title, mime_type=MARKDOWN)
@@ -132,7 +132,7 @@ def _resources() -> list[Resource]:
 
 
 def _page(uri: str) -> str:
-    from engine.actions.pages import page, single
+    from kernelkb.actions.pages import page, single
 
     kind, _, name = uri.removeprefix(SCHEME).partition("/")
     try:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
-from engine.model.base import Record
-from engine.model.measurement import Bench, Build, Environment, Profile
-from engine.model.recommendation import KernelAnswer, KnowledgeStamp
+from kernelkb.model.base import Record
+from kernelkb.model.measurement import Bench, Build, Environment, Profile
+from kernelkb.model.recommendation import KernelAnswer, KnowledgeStamp
 
 _ID_SHOWN = 12
 """Digits of a record's id in a call: enough for a billion records."""

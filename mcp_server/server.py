@@ -10,19 +10,19 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
-from engine import __version__
-from engine.errors import KbError
-from mcp_server.completion import complete_on
-from mcp_server.edge import KernelServer, strict_tool
-from mcp_server.instructions import instructions
-from mcp_server.jobs import Jobs
-from mcp_server.launch import Launch, enter
-from mcp_server.options import Listen, parse
-from mcp_server.prompts import add_prompts
-from mcp_server.resources import CACHE_HINTS
-from mcp_server.tasks import Tasks
-from mcp_server.token import VARIABLE, token_from
-from mcp_server.tools import (
+from kernelkb import __version__
+from kernelkb.errors import KbError
+from kernelkb_mcp.completion import complete_on
+from kernelkb_mcp.edge import KernelServer, strict_tool
+from kernelkb_mcp.instructions import instructions
+from kernelkb_mcp.jobs import Jobs
+from kernelkb_mcp.launch import Launch, enter
+from kernelkb_mcp.options import Listen, parse
+from kernelkb_mcp.prompts import add_prompts
+from kernelkb_mcp.resources import CACHE_HINTS
+from kernelkb_mcp.tasks import Tasks
+from kernelkb_mcp.token import VARIABLE, token_from
+from kernelkb_mcp.tools import (
     bench_kernel,
     build_kernel,
     check_environment,
@@ -117,7 +117,7 @@ def _log_plainly() -> None:
 
 
 def _serve_http(server: KernelServer, listen: Listen) -> None:
-    from mcp_server.http import serve
+    from kernelkb_mcp.http import serve
 
     try:
         serve(server, listen, token_from(listen.token_file))
@@ -138,8 +138,8 @@ def _end(number: int, _frame: FrameType | None) -> None:
 
 
 def _end_children() -> None:
-    from engine.measure.isolation import end_all
-    from engine.measure.jobs import drop_scratch
+    from kernelkb.measure.isolation import end_all
+    from kernelkb.measure.jobs import drop_scratch
 
     end_all()
     drop_scratch()

@@ -6,12 +6,12 @@ import gc
 
 
 def main() -> None:
-    """Serve; see ``mcp_server.server``.
+    """Serve; see ``kernelkb_mcp.server``.
 
     What is made while it starts lives to its end: 137,000 objects, and looking through them again
     and again was a tenth to a third of the time until the first answer.
     """
     gc.disable()
-    from mcp_server.server import main as serve
+    from kernelkb_mcp.server import main as serve
 
     serve()

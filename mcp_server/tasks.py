@@ -30,7 +30,7 @@ from mcp.types import (
 )
 from pydantic import Field
 
-from mcp_server.jobs import Asked, Job, Jobs, Outcome, current_job
+from kernelkb_mcp.jobs import Asked, Job, Jobs, Outcome, current_job
 
 IDENTIFIER = "io.modelcontextprotocol/tasks"
 VERSION = "2026-07-28"

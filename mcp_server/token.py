@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.errors import BadValueError
+from kernelkb.errors import BadValueError
 
 VARIABLE = "KERNELKB_TOKEN"
 _SHAPE = re.compile(r"[A-Za-z0-9._~+/-]{20,512}=*")

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from engine.actions.diary import written_down
-from engine.actions.hardware import architecture_named
-from engine.actions.program import decision_program
-from engine.actions.steps import Steps, build_said
-from engine.actions.workplace import Workplace, narrowed, prepare, prepare_compiling, project
-from engine.decide.symptoms import find_symptoms
-from engine.errors import EnvironmentGapError
-from engine.loading.kernels import load_kernel
-from engine.measure.build import build as compile_variant
-from engine.measure.build import build_all as compile_all
-from engine.measure.environment import Wanted
-from engine.measure.tools import find_nvcc
-from engine.model.measurement import Build
+from kernelkb.actions.diary import written_down
+from kernelkb.actions.hardware import architecture_named
+from kernelkb.actions.program import decision_program
+from kernelkb.actions.steps import Steps, build_said
+from kernelkb.actions.workplace import Workplace, narrowed, prepare, prepare_compiling, project
+from kernelkb.decide.symptoms import find_symptoms
+from kernelkb.errors import EnvironmentGapError
+from kernelkb.loading.kernels import load_kernel
+from kernelkb.measure.build import build as compile_variant
+from kernelkb.measure.build import build_all as compile_all
+from kernelkb.measure.environment import Wanted
+from kernelkb.measure.tools import find_nvcc
+from kernelkb.model.measurement import Build
 
 
 def build(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from engine.actions.program import decision_program
-from engine.decide.program import Stamp
-from engine.decide.symptoms import FoundSymptom, find_symptoms
-from engine.decide.values import device_named
+from kernelkb.actions.program import decision_program
+from kernelkb.decide.program import Stamp
+from kernelkb.decide.symptoms import FoundSymptom, find_symptoms
+from kernelkb.decide.values import device_named
 
 _MOST = 4_000_000
 """Characters read from each end of a log; what lies between repeats itself."""

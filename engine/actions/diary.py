@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.actions.follow import untried
-from engine.actions.recording import environment_of
-from engine.actions.steps import Steps, advice_said, machine_said
-from engine.actions.workplace import Workplace, project
-from engine.errors import KbError
-from engine.loading.workspace import may_write
-from engine.model.measurement import Bench, Build, Check, Environment, Machine, Profile
-from engine.model.recommendation import KernelAnswer
-from engine.model.session import Entry
-from engine.record import sessions as files
-from engine.record.current import current_for, may_be_open
+from kernelkb.actions.follow import untried
+from kernelkb.actions.recording import environment_of
+from kernelkb.actions.steps import Steps, advice_said, machine_said
+from kernelkb.actions.workplace import Workplace, project
+from kernelkb.errors import KbError
+from kernelkb.loading.workspace import may_write
+from kernelkb.model.measurement import Bench, Build, Check, Environment, Machine, Profile
+from kernelkb.model.recommendation import KernelAnswer
+from kernelkb.model.session import Entry
+from kernelkb.record import sessions as files
+from kernelkb.record.current import current_for, may_be_open
 
 T = TypeVar("T", Bench, Build, Check, Profile)
 

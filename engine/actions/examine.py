@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.actions import kernels
-from engine.actions.building import build_here
-from engine.actions.follow import disturbed
-from engine.actions.program import decision_program
-from engine.actions.steps import (
+from kernelkb.actions import kernels
+from kernelkb.actions.building import build_here
+from kernelkb.actions.follow import disturbed
+from kernelkb.actions.program import decision_program
+from kernelkb.actions.steps import (
     Steps,
     advice_said,
     bench_said,
@@ -15,11 +15,11 @@ from engine.actions.steps import (
     gate_said,
     profile_said,
 )
-from engine.actions.workplace import Workplace
-from engine.decide.recommend import recommend
-from engine.model.measurement import Bench
-from engine.model.recommendation import KernelAnswer
-from engine.model.triage import Examined
+from kernelkb.actions.workplace import Workplace
+from kernelkb.decide.recommend import recommend
+from kernelkb.model.measurement import Bench
+from kernelkb.model.recommendation import KernelAnswer
+from kernelkb.model.triage import Examined
 
 
 def examine(place: Workplace, workload: str, steps: Steps) -> Examined:

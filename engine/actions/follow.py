@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from engine.actions.program import decision_program
-from engine.decide.conditions import compares, said
-from engine.decide.derive import complete
-from engine.decide.gain import as_speedup, combine
-from engine.measure.statistics import Speedup
-from engine.measure.verdicts import CROWDED, HOT, SHARED
-from engine.model.history import Measurement
-from engine.model.kernel import Kernel, Variant
-from engine.model.measurement import Bench
-from engine.model.recommendation import Diagnosis, KernelAnswer, PredictedSpeedup
-from engine.model.session import Decision
-from engine.model.triage import Examined, Followed
+from kernelkb.actions.program import decision_program
+from kernelkb.decide.conditions import compares, said
+from kernelkb.decide.derive import complete
+from kernelkb.decide.gain import as_speedup, combine
+from kernelkb.measure.statistics import Speedup
+from kernelkb.measure.verdicts import CROWDED, HOT, SHARED
+from kernelkb.model.history import Measurement
+from kernelkb.model.kernel import Kernel, Variant
+from kernelkb.model.measurement import Bench
+from kernelkb.model.recommendation import Diagnosis, KernelAnswer, PredictedSpeedup
+from kernelkb.model.session import Decision
+from kernelkb.model.triage import Examined, Followed
 
 
 class Choice(NamedTuple):

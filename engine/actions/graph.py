@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.actions.knowledge import here
-from engine.actions.program import decision_program
-from engine.actions.recommend import given_metrics
-from engine.decide.conditions import compare
-from engine.decide.derive import complete
-from engine.decide.diagnose import verdict
-from engine.decide.gates import walk
-from engine.decide.values import device_named
-from engine.errors import UnknownNameError
-from engine.graph.picture import Picture, of_bottleneck, of_tree
-from engine.render.conditions import said
+from kernelkb.actions.knowledge import here
+from kernelkb.actions.program import decision_program
+from kernelkb.actions.recommend import given_metrics
+from kernelkb.decide.conditions import compare
+from kernelkb.decide.derive import complete
+from kernelkb.decide.diagnose import verdict
+from kernelkb.decide.gates import walk
+from kernelkb.decide.values import device_named
+from kernelkb.errors import UnknownNameError
+from kernelkb.graph.picture import Picture, of_bottleneck, of_tree
+from kernelkb.render.conditions import said
 
 
 def picture(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.actions.knowledge import here
-from engine.errors import BadValueError, UnknownNameError
-from engine.loading.knowledge import load_knowledge
-from engine.loading.paths import shipped
-from engine.model.knowledge import Knowledge
-from engine.render import guide, skill
-from engine.render.guide import PAGES, Spelling
+from kernelkb.actions.knowledge import here
+from kernelkb.errors import BadValueError, UnknownNameError
+from kernelkb.loading.knowledge import load_knowledge
+from kernelkb.loading.paths import shipped
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.render import guide, skill
+from kernelkb.render.guide import PAGES, Spelling
 
 _SKILL = Path("skills") / skill.NAME
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from engine.actions.program import decision_program
-from engine.decide.program import Hardware
-from engine.decide.residency import limits_of
-from engine.decide.values import device_named
-from engine.device_math.limits import Limits
-from engine.errors import BadValueError, UnknownNameError
+from kernelkb.actions.program import decision_program
+from kernelkb.decide.program import Hardware
+from kernelkb.decide.residency import limits_of
+from kernelkb.decide.values import device_named
+from kernelkb.device_math.limits import Limits
+from kernelkb.errors import BadValueError, UnknownNameError
 
 _ARCHITECTURE = re.compile(r"(?:sm|compute)?_?(\d{1,2})\.?(\d)[af]?")
 
@@ -25,7 +25,7 @@ class Gpu(NamedTuple):
     cc: str
     limits: Limits
     facts: Mapping[str, Any]
-    """The fields of ``engine.model.device.Device``; empty for an architecture."""
+    """The fields of ``kernelkb.model.device.Device``; empty for an architecture."""
     launch_floor_us: float
 
     @property

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import Literal
 
-from engine.actions.building import build_here
-from engine.actions.diary import noted, written_down
-from engine.actions.program import decision_program
-from engine.actions.recording import recorded
-from engine.actions.stages import deeper_for
-from engine.actions.steps import Steps, bench_said, build_said, check_said, profile_said
-from engine.actions.workplace import Workplace, prepare, workload_of
-from engine.decide.symptoms import find_symptoms
-from engine.errors import BadValueError, EnvironmentGapError, KbError
-from engine.loading.kernels import variant_of
-from engine.measure.bench import BUDGET_S, Incumbent
-from engine.measure.bench import TIMEOUT_S as BENCH_TIMEOUT_S
-from engine.measure.bench import bench as time_variant
-from engine.measure.check import TIMEOUT_S as CHECK_TIMEOUT_S
-from engine.measure.check import check as judge_variant
-from engine.measure.device_turns import turn_on
-from engine.measure.environment import Wanted
-from engine.measure.profile import profile as explain_variant
-from engine.measure.sanitize import sanitize as look_closer
-from engine.model.measurement import Bench, Build, Check, Profile
+from kernelkb.actions.building import build_here
+from kernelkb.actions.diary import noted, written_down
+from kernelkb.actions.program import decision_program
+from kernelkb.actions.recording import recorded
+from kernelkb.actions.stages import deeper_for
+from kernelkb.actions.steps import Steps, bench_said, build_said, check_said, profile_said
+from kernelkb.actions.workplace import Workplace, prepare, workload_of
+from kernelkb.decide.symptoms import find_symptoms
+from kernelkb.errors import BadValueError, EnvironmentGapError, KbError
+from kernelkb.loading.kernels import variant_of
+from kernelkb.measure.bench import BUDGET_S, Incumbent
+from kernelkb.measure.bench import TIMEOUT_S as BENCH_TIMEOUT_S
+from kernelkb.measure.bench import bench as time_variant
+from kernelkb.measure.check import TIMEOUT_S as CHECK_TIMEOUT_S
+from kernelkb.measure.check import check as judge_variant
+from kernelkb.measure.device_turns import turn_on
+from kernelkb.measure.environment import Wanted
+from kernelkb.measure.profile import profile as explain_variant
+from kernelkb.measure.sanitize import sanitize as look_closer
+from kernelkb.model.measurement import Bench, Build, Check, Profile
 
 Verdict = Literal["incorrect", "invalid"]
 

@@ -9,21 +9,21 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from engine.actions.workplace import project
-from engine.checks.lint import lint
-from engine.errors import KnowledgeError, Problem, SessionError, UnknownNameError
-from engine.loading.digest import key
-from engine.loading.kernels import kernel_folders, load_kernel
-from engine.loading.knowledge import load_knowledge
-from engine.loading.paths import overlay_folder, shipped
-from engine.model.base import Record
-from engine.model.bottleneck import Bottleneck
-from engine.model.fix import Fix
-from engine.model.knowledge import Knowledge
-from engine.model.learned import Learned
-from engine.record.sessions import read as read_session
-from engine.record.sessions import sessions
-from engine.render.learned import lesson_titles
+from kernelkb.actions.workplace import project
+from kernelkb.checks.lint import lint
+from kernelkb.errors import KnowledgeError, Problem, SessionError, UnknownNameError
+from kernelkb.loading.digest import key
+from kernelkb.loading.kernels import kernel_folders, load_kernel
+from kernelkb.loading.knowledge import load_knowledge
+from kernelkb.loading.paths import overlay_folder, shipped
+from kernelkb.model.base import Record
+from kernelkb.model.bottleneck import Bottleneck
+from kernelkb.model.fix import Fix
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.learned import Learned
+from kernelkb.record.sessions import read as read_session
+from kernelkb.record.sessions import sessions
+from kernelkb.render.learned import lesson_titles
 
 KINDS = (
     "metrics",

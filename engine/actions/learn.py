@@ -9,24 +9,24 @@ from typing import NamedTuple
 
 import yaml
 
-from engine.actions.workplace import project
-from engine.decide.values import find_device
-from engine.errors import KbError, KnowledgeError, SessionError, UnknownNameError
-from engine.graph.device_facts import device_names
-from engine.loading.kernels import kernel_folders, load_kernel
-from engine.loading.knowledge import load_knowledge
-from engine.loading.located import read as read_record
-from engine.loading.paths import overlay_folder, shipped
-from engine.model.base import GainKind
-from engine.model.knowledge import Knowledge
-from engine.model.learned import Learned
-from engine.model.session import Decision, Entry, Session
-from engine.model.threshold import Realised
-from engine.record import sessions as files
-from engine.record.candidates import Candidate, candidates
-from engine.record.cases import KindOf
-from engine.record.learn import learned
-from engine.record.learned_changes import Change, changes
+from kernelkb.actions.workplace import project
+from kernelkb.decide.values import find_device
+from kernelkb.errors import KbError, KnowledgeError, SessionError, UnknownNameError
+from kernelkb.graph.device_facts import device_names
+from kernelkb.loading.kernels import kernel_folders, load_kernel
+from kernelkb.loading.knowledge import load_knowledge
+from kernelkb.loading.located import read as read_record
+from kernelkb.loading.paths import overlay_folder, shipped
+from kernelkb.model.base import GainKind
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.learned import Learned
+from kernelkb.model.session import Decision, Entry, Session
+from kernelkb.model.threshold import Realised
+from kernelkb.record import sessions as files
+from kernelkb.record.candidates import Candidate, candidates
+from kernelkb.record.cases import KindOf
+from kernelkb.record.learn import learned
+from kernelkb.record.learned_changes import Change, changes
 
 HEADER = "# Written by kb learn from the sessions, which it names; edit those, not this file.\n"
 

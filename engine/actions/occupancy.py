@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from engine.actions.hardware import Gpu, either_named
-from engine.decide.sizes import byte_count, whole_number
-from engine.device_math.limits import Launch, Limits
-from engine.device_math.next_step import (
+from kernelkb.actions.hardware import Gpu, either_named
+from kernelkb.decide.sizes import byte_count, whole_number
+from kernelkb.device_math.limits import Launch, Limits
+from kernelkb.device_math.next_step import (
     Step,
     better_block_size,
     one_more_block,
@@ -15,11 +15,11 @@ from engine.device_math.next_step import (
     spare_registers,
     spare_shared_bytes,
 )
-from engine.device_math.occupancy import Occupancy, occupancy
-from engine.device_math.registers import register_cap, registers_for_blocks
-from engine.device_math.shared_memory import largest_shared_bytes
-from engine.device_math.waves import waves
-from engine.errors import BadValueError
+from kernelkb.device_math.occupancy import Occupancy, occupancy
+from kernelkb.device_math.registers import register_cap, registers_for_blocks
+from kernelkb.device_math.shared_memory import largest_shared_bytes
+from kernelkb.device_math.waves import waves
+from kernelkb.errors import BadValueError
 
 _MOST_BLOCKS = 2**31 - 1
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.actions.sessions import list_sessions, show_session
-from engine.errors import BadValueError, SessionError, UnknownNameError
-from engine.model.outcome import Contrasts, Outcomes, Trend
-from engine.model.session import Session
-from engine.record.contrast import contrast
-from engine.record.outcomes import outcomes
+from kernelkb.actions.sessions import list_sessions, show_session
+from kernelkb.errors import BadValueError, SessionError, UnknownNameError
+from kernelkb.model.outcome import Contrasts, Outcomes, Trend
+from kernelkb.model.session import Session
+from kernelkb.record.contrast import contrast
+from kernelkb.record.outcomes import outcomes
 
 
 def session_named(name: str = "last") -> Session:
@@ -97,7 +97,7 @@ def plot_trend(trend: Trend, file: str) -> Path:
     path = Path(file)
     if path.suffix.lower() != ".svg":
         raise BadValueError(f"--plot {file!r} is no SVG; name a file that ends in .svg")
-    from engine.render.trend import trend_svg
+    from kernelkb.render.trend import trend_svg
 
     try:
         path.write_text(trend_svg(trend.sessions), encoding="utf-8")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.actions.knowledge import entries_of, here, title_of
-from engine.errors import UnknownNameError
+from kernelkb.actions.knowledge import entries_of, here, title_of
+from kernelkb.errors import UnknownNameError
 
 KINDS = ("trees", "patterns", "bottlenecks", "devices", "fixes")
 """Kinds whose entries have a page each, those that somebody reads first at the beginning."""
@@ -38,7 +38,7 @@ def page(kind: str, name: str) -> str:
     Raises:
         UnknownNameError: There is no such entry of that kind.
     """
-    from engine.render.entries import entry_page
+    from kernelkb.render.entries import entry_page
 
     knowledge = here()
     found = entries_of(knowledge).get(kind, {}) if kind in KINDS else {}
@@ -56,12 +56,12 @@ def single(name: str) -> str:
     if name == "index":
         return "\n".join(_index()) + "\n"
     if name == "quickref":
-        from engine.render.quickref import quickref
+        from kernelkb.render.quickref import quickref
 
         return quickref(here())
     if name == "sessions":
-        from engine.actions.sessions import list_sessions
-        from engine.render.sessions import session_lines
+        from kernelkb.actions.sessions import list_sessions
+        from kernelkb.render.sessions import session_lines
 
         lines = [f"    {line}" for line in session_lines(list_sessions())]
         return "\n".join([f"# {SINGLE[name]}", "", *(lines or ["None yet."])]) + "\n"

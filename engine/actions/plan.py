@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.model.session import PlanKind, PlannedPhase
-from engine.model.workflow import Workflow
+from kernelkb.model.session import PlanKind, PlannedPhase
+from kernelkb.model.workflow import Workflow
 
 _LAST: dict[PlanKind, str | None] = {"baseline": "baseline", "optimize": None}
 """The phase that a plan ends with; None for all of them."""

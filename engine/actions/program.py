@@ -11,14 +11,14 @@ import os
 import time
 from typing import TYPE_CHECKING, cast
 
-from engine import __version__
-from engine.decide.schema import SCHEMA
-from engine.loading.digest import key, stamp
-from engine.loading.paths import cache_folder, overlay_folder, shipped
+from kernelkb import __version__
+from kernelkb.decide.schema import SCHEMA
+from kernelkb.loading.digest import key, stamp
+from kernelkb.loading.paths import cache_folder, overlay_folder, shipped
 
 if TYPE_CHECKING:
-    from engine.decide.program import Program
-    from engine.loading.digest import Stamp
+    from kernelkb.decide.program import Program
+    from kernelkb.loading.digest import Stamp
 
 _SETTLED_NS = 2_000_000_000
 """An edit that is younger may be followed by another one that looks the same."""
@@ -88,8 +88,8 @@ def _compiled(folder: str, overlay: str | None, path: str) -> Program:
     import tempfile  # this and what follows cost a quarter second, once for each knowledge
     from pathlib import Path
 
-    from engine.graph.flatten import flatten
-    from engine.loading.knowledge import load_knowledge
+    from kernelkb.graph.flatten import flatten
+    from kernelkb.loading.knowledge import load_knowledge
 
     program = flatten(load_knowledge(Path(folder), Path(overlay) if overlay else None))
     try:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.errors import BadValueError
+from kernelkb.errors import BadValueError
 
 _PROJECT = {
     "sessions/README.md": "Retrospectives, one file each. kb session list names them.\n",

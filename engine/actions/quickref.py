@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.loading.knowledge import load_knowledge
-from engine.loading.paths import shipped
-from engine.render.quickref import quickref
+from kernelkb.loading.knowledge import load_knowledge
+from kernelkb.loading.paths import shipped
+from kernelkb.render.quickref import quickref
 
 
 def page() -> str:

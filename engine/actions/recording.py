@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine import __version__
-from engine.actions.workplace import Workplace
-from engine.errors import KbError
-from engine.measure.driver import driver
-from engine.measure.sources import files_of, include_folders
-from engine.model.history import Kind, Subject
-from engine.model.kernel import Variant
-from engine.model.measurement import Bench, Build, Machine, Profile
+from kernelkb import __version__
+from kernelkb.actions.workplace import Workplace
+from kernelkb.errors import KbError
+from kernelkb.measure.driver import driver
+from kernelkb.measure.sources import files_of, include_folders
+from kernelkb.model.history import Kind, Subject
+from kernelkb.model.kernel import Variant
+from kernelkb.model.measurement import Bench, Build, Machine, Profile
 
 
 def recorded(
@@ -32,8 +32,8 @@ def recorded(
         result: What came of it.
         rival: Another variant that it was timed next to.
     """
-    from engine.record.measurements.identity import identified
-    from engine.record.measurements.store import open_store
+    from kernelkb.record.measurements.identity import identified
+    from kernelkb.record.measurements.store import open_store
 
     kind: Kind = "bench" if isinstance(result, Bench) else "profile"
     subject = subject_of(place, built, result.workload)
@@ -53,7 +53,7 @@ def recorded(
 
 
 def _session(place: Workplace) -> str | None:
-    from engine.record.current import current_for
+    from kernelkb.record.current import current_for
 
     try:
         return current_for(place.subject.source.kernel.id, place.project)

@@ -9,16 +9,16 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from engine.actions.program import decision_program
-from engine.actions.recommend import given_metrics
-from engine.decide.answer import KernelAnswer, Recommendation, RuleSaid
-from engine.decide.program import Program
-from engine.decide.recommend import recommend, recommendation
-from engine.decide.values import device_named
-from engine.errors import BadValueError, KbError, UnknownNameError
-from engine.measure.tools import find_cuda_tool
-from engine.profiles.launch import Launch, NcuRule, wanted_metrics
-from engine.profiles.report import read_report
+from kernelkb.actions.program import decision_program
+from kernelkb.actions.recommend import given_metrics
+from kernelkb.decide.answer import KernelAnswer, Recommendation, RuleSaid
+from kernelkb.decide.program import Program
+from kernelkb.decide.recommend import recommend, recommendation
+from kernelkb.decide.values import device_named
+from kernelkb.errors import BadValueError, KbError, UnknownNameError
+from kernelkb.measure.tools import find_cuda_tool
+from kernelkb.profiles.launch import Launch, NcuRule, wanted_metrics
+from kernelkb.profiles.report import read_report
 
 _SEARCH = """
 import json, re, sys

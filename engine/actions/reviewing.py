@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from engine.checks.cases import broken_cases
-from engine.checks.lint import Complaint, lint
-from engine.errors import BadValueError, KnowledgeError, Problem, SessionError, did_you_mean
-from engine.graph.flatten import flatten
-from engine.loading.knowledge import load_knowledge
-from engine.loading.located import Loc, Marks, at
-from engine.loading.references import LoadedFile
-from engine.model.knowledge import Knowledge
-from engine.model.review import AcceptedReview, Correction, Form, Outlook, PatternChange, Review
-from engine.model.session import Decision, Entry
-from engine.record.review_form import Loaded, load
-from engine.record.reviewed import relative
+from kernelkb.checks.cases import broken_cases
+from kernelkb.checks.lint import Complaint, lint
+from kernelkb.errors import BadValueError, KnowledgeError, Problem, SessionError, did_you_mean
+from kernelkb.graph.flatten import flatten
+from kernelkb.loading.knowledge import load_knowledge
+from kernelkb.loading.located import Loc, Marks, at
+from kernelkb.loading.references import LoadedFile
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.review import AcceptedReview, Correction, Form, Outlook, PatternChange, Review
+from kernelkb.model.session import Decision, Entry
+from kernelkb.record.review_form import Loaded, load
+from kernelkb.record.reviewed import relative
 
 
 class By(NamedTuple):

@@ -6,20 +6,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.actions.knowledge import here, overlay
-from engine.actions.program import decision_program
-from engine.actions.reviewing import By, Examined, examine
-from engine.actions.workplace import project
-from engine.decide.derive import complete
-from engine.errors import KnowledgeError, SessionError
-from engine.loading.knowledge import load_knowledge
-from engine.loading.located import load
-from engine.model.review import AcceptedReview, Form, Judgement, Outlook
-from engine.model.session import Entry
-from engine.record import reviewed
-from engine.record.review_form import dump, untouched
-from engine.record.sessions import sessions as session_ids
-from engine.render.reviews import prose
+from kernelkb.actions.knowledge import here, overlay
+from kernelkb.actions.program import decision_program
+from kernelkb.actions.reviewing import By, Examined, examine
+from kernelkb.actions.workplace import project
+from kernelkb.decide.derive import complete
+from kernelkb.errors import KnowledgeError, SessionError
+from kernelkb.loading.knowledge import load_knowledge
+from kernelkb.loading.located import load
+from kernelkb.model.review import AcceptedReview, Form, Judgement, Outlook
+from kernelkb.model.session import Entry
+from kernelkb.record import reviewed
+from kernelkb.record.review_form import dump, untouched
+from kernelkb.record.sessions import sessions as session_ids
+from kernelkb.render.reviews import prose
 
 _UNNAMED = "nobody yet"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from engine.actions.hardware import Gpu, gpu_named
-from engine.decide.sizes import byte_count, positive
-from engine.device_math.roofline import binding, comes_from_memory, ridge_flop_per_byte, roofs
-from engine.errors import BadValueError, UnknownNameError
+from kernelkb.actions.hardware import Gpu, gpu_named
+from kernelkb.decide.sizes import byte_count, positive
+from kernelkb.device_math.roofline import binding, comes_from_memory, ridge_flop_per_byte, roofs
+from kernelkb.errors import BadValueError, UnknownNameError
 
 PIPES = {
     "fp64": "fp64_tflops",

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.actions.follow import disturbed
-from engine.actions.program import decision_program
-from engine.actions.recommend import given_metrics
-from engine.actions.workplace import project
-from engine.decide.answer import Recommendation
-from engine.decide.recommend import recommend, recommendation
-from engine.decide.values import device_named, find_device
-from engine.errors import BadValueError
-from engine.model.history import Measurement
-from engine.record.measurements.store import open_to_read
+from kernelkb.actions.follow import disturbed
+from kernelkb.actions.program import decision_program
+from kernelkb.actions.recommend import given_metrics
+from kernelkb.actions.workplace import project
+from kernelkb.decide.answer import Recommendation
+from kernelkb.decide.recommend import recommend, recommendation
+from kernelkb.decide.values import device_named, find_device
+from kernelkb.errors import BadValueError
+from kernelkb.model.history import Measurement
+from kernelkb.record.measurements.store import open_to_read
 
 _DECIDABLE = ("bench", "profile")
 _ID_SHOWN = 12

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from engine.actions.knowledge import content, here
-from engine.graph.build import build_graph
-from engine.graph.search import Hit, Index, index, search
+from kernelkb.actions.knowledge import content, here
+from kernelkb.graph.build import build_graph
+from kernelkb.graph.search import Hit, Index, index, search
 
 
 def find(query: str, *, kind: str | None = None, most: int = 10) -> list[Hit]:
-    """Return the entries that fit a query, the best first; see ``engine.graph.search.search``.
+    """Return the entries that fit a query, the best first; see ``kernelkb.graph.search.search``.
 
     Raises:
         KnowledgeError: The knowledge is wrong.

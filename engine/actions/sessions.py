@@ -9,12 +9,12 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
-from engine.actions.workplace import project
-from engine.errors import BadValueError, KbError, SessionError
-from engine.model.base import Record
-from engine.model.session import Entry, PlanKind, Session, SessionId, SessionLine
-from engine.record import sessions as files
-from engine.record.current import begin, current, current_for, end
+from kernelkb.actions.workplace import project
+from kernelkb.errors import BadValueError, KbError, SessionError
+from kernelkb.model.base import Record
+from kernelkb.model.session import Entry, PlanKind, Session, SessionId, SessionLine
+from kernelkb.record import sessions as files
+from kernelkb.record.current import begin, current, current_for, end
 
 R = TypeVar("R", bound=Record)
 
@@ -64,9 +64,9 @@ def new_session(
     session = _valid(Session, {**given, "opened": datetime.now(UTC)})
     gates: dict[str, str] = {}
     if plan:
-        from engine.actions.knowledge import here  # reads all the knowledge: only for a plan
-        from engine.actions.plan import gate_questions, planned
-        from engine.record.phases import expected
+        from kernelkb.actions.knowledge import here  # reads all the knowledge: only for a plan
+        from kernelkb.actions.plan import gate_questions, planned
+        from kernelkb.record.phases import expected
 
         knowledge = here()
         gates = gate_questions(knowledge.workflow)
@@ -95,7 +95,7 @@ def log_session(what: Mapping[str, Any]) -> tuple[Entry, Path]:
     """Append a retrospective to the project's sessions.
 
     Args:
-        what: Fields of ``engine.model.session.Entry``; ``goal`` is required, ``at`` is now, and
+        what: Fields of ``kernelkb.model.session.Entry``; ``goal`` is required, ``at`` is now, and
             ``session`` is that of ``session_for`` unless it names another.
 
     Raises:

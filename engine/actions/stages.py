@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from engine.actions.program import decision_program
-from engine.decide.recommend import recommend
-from engine.measure.profile import Deeper
-from engine.model.measurement import Machine
-from engine.profiles.launch import RawName, wanted_metrics
+from kernelkb.actions.program import decision_program
+from kernelkb.decide.recommend import recommend
+from kernelkb.measure.profile import Deeper
+from kernelkb.model.measurement import Machine
+from kernelkb.profiles.launch import RawName, wanted_metrics
 
 _FIRST = ("ncu-quick", "ncu-mechanism")
 _LAST = "ncu-source"

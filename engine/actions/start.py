@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.actions.project_files import write_project
-from engine.actions.tasks import task_files
-from engine.actions.workplace import environment
-from engine.errors import BadValueError
-from engine.loading.called import Seen
-from engine.loading.drafts import c_files, chosen, extension_files, python_files
-from engine.loading.launchers import MARK, field
-from engine.loading.paths import project_root, shipped
-from engine.loading.signatures import defines, look
-from engine.measure.environment import Wanted
-from engine.model.base import Target
-from engine.model.project import Begun
+from kernelkb.actions.project_files import write_project
+from kernelkb.actions.tasks import task_files
+from kernelkb.actions.workplace import environment
+from kernelkb.errors import BadValueError
+from kernelkb.loading.called import Seen
+from kernelkb.loading.drafts import c_files, chosen, extension_files, python_files
+from kernelkb.loading.launchers import MARK, field
+from kernelkb.loading.paths import project_root, shipped
+from kernelkb.loading.signatures import defines, look
+from kernelkb.measure.environment import Wanted
+from kernelkb.model.base import Target
+from kernelkb.model.project import Begun
 
 _COMPILED = (".cu", ".cpp", ".cc")
 _SOURCES = (*_COMPILED, ".py")

@@ -7,17 +7,17 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol, TypeVar
 
-from engine.actions.follow import disturbed
-from engine.actions.recording import sources_digest
-from engine.actions.workplace import Workplace
-from engine.measure.turns import waited_s
-from engine.measure.watching import tell
-from engine.model.base import Slug
-from engine.model.measurement import Bench, Build, Check, Environment, Profile, Status, Verdict
-from engine.model.recommendation import KernelAnswer
-from engine.model.session import Step
-from engine.render.answers import advice_line
-from engine.render.measurements import (
+from kernelkb.actions.follow import disturbed
+from kernelkb.actions.recording import sources_digest
+from kernelkb.actions.workplace import Workplace
+from kernelkb.measure.turns import waited_s
+from kernelkb.measure.watching import tell
+from kernelkb.model.base import Slug
+from kernelkb.model.measurement import Bench, Build, Check, Environment, Profile, Status, Verdict
+from kernelkb.model.recommendation import KernelAnswer
+from kernelkb.model.session import Step
+from kernelkb.render.answers import advice_line
+from kernelkb.render.measurements import (
     bench_line,
     build_line,
     check_line,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.actions.building import build_here
-from engine.actions.kernels import bench_place, untimed
-from engine.actions.workplace import (
+from kernelkb.actions.building import build_here
+from kernelkb.actions.kernels import bench_place, untimed
+from kernelkb.actions.workplace import (
     Workplace,
     environment,
     prepared,
@@ -14,18 +14,18 @@ from engine.actions.workplace import (
     required,
     workload_of,
 )
-from engine.decide.policy import complaints, only_libraries
-from engine.errors import BadValueError
-from engine.loading.flashinfer import from_flashinfer
-from engine.loading.imported import KernelFiles
-from engine.loading.kernels import load_folder
-from engine.measure.bench import BUDGET_S
-from engine.measure.device_turns import turn_on
-from engine.measure.environment import Wanted
-from engine.measure.profile import launched
-from engine.measure.tasks import from_kernelbench
-from engine.model.base import Target
-from engine.model.measurement import Bench
+from kernelkb.decide.policy import complaints, only_libraries
+from kernelkb.errors import BadValueError
+from kernelkb.loading.flashinfer import from_flashinfer
+from kernelkb.loading.imported import KernelFiles
+from kernelkb.loading.kernels import load_folder
+from kernelkb.measure.bench import BUDGET_S
+from kernelkb.measure.device_turns import turn_on
+from kernelkb.measure.environment import Wanted
+from kernelkb.measure.profile import launched
+from kernelkb.measure.tasks import from_kernelbench
+from kernelkb.model.base import Target
+from kernelkb.model.measurement import Bench
 
 TIMEOUT_S = 600.0
 """Such candidates often compile with torch's own loader, which takes a minute."""

@@ -6,21 +6,21 @@ import time
 from datetime import UTC, datetime
 from typing import Literal
 
-from engine.actions.diary import shortened, whereabouts
-from engine.actions.examine import examine
-from engine.actions.follow import Choice, choose, comparable, compare, decisions, untried
-from engine.actions.kernels import bench_here, untimed
-from engine.actions.sessions import session_for
-from engine.actions.steps import Report, Steps, bench_said, machine_said, silent
-from engine.actions.workplace import Workplace, environment_for, project, workload_of
-from engine.errors import KbError
-from engine.loading.kernels import load_kernel, variant_of
-from engine.measure.environment import Wanted
-from engine.measure.subject import Subject
-from engine.model.measurement import Bench, Environment
-from engine.model.session import Decision, Entry
-from engine.model.triage import Examined, Followed, Triage
-from engine.record.sessions import append
+from kernelkb.actions.diary import shortened, whereabouts
+from kernelkb.actions.examine import examine
+from kernelkb.actions.follow import Choice, choose, comparable, compare, decisions, untried
+from kernelkb.actions.kernels import bench_here, untimed
+from kernelkb.actions.sessions import session_for
+from kernelkb.actions.steps import Report, Steps, bench_said, machine_said, silent
+from kernelkb.actions.workplace import Workplace, environment_for, project, workload_of
+from kernelkb.errors import KbError
+from kernelkb.loading.kernels import load_kernel, variant_of
+from kernelkb.measure.environment import Wanted
+from kernelkb.measure.subject import Subject
+from kernelkb.model.measurement import Bench, Environment
+from kernelkb.model.session import Decision, Entry
+from kernelkb.model.triage import Examined, Followed, Triage
+from kernelkb.record.sessions import append
 
 
 def triage(

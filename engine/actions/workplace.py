@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.actions.program import decision_program
-from engine.decide.program import Program
-from engine.decide.values import find_device
-from engine.errors import BadValueError, EnvironmentGapError, UnknownNameError
-from engine.loading.kernels import KernelFolder, load_kernel, variant_of
-from engine.loading.paths import project_root
-from engine.loading.workspace import inside
-from engine.measure.environment import Wanted, compiling, inspect
-from engine.measure.subject import Subject
-from engine.model.base import Target
-from engine.model.kernel import Kernel, Variant
-from engine.model.measurement import Environment, Machine
+from kernelkb.actions.program import decision_program
+from kernelkb.decide.program import Program
+from kernelkb.decide.values import find_device
+from kernelkb.errors import BadValueError, EnvironmentGapError, UnknownNameError
+from kernelkb.loading.kernels import KernelFolder, load_kernel, variant_of
+from kernelkb.loading.paths import project_root
+from kernelkb.loading.workspace import inside
+from kernelkb.measure.environment import Wanted, compiling, inspect
+from kernelkb.measure.subject import Subject
+from kernelkb.model.base import Target
+from kernelkb.model.kernel import Kernel, Variant
+from kernelkb.model.measurement import Environment, Machine
 
 
 class Workplace(NamedTuple):
@@ -41,7 +41,7 @@ def project() -> Path:
 
 
 def environment(target: Wanted = "auto", *, fresh: bool = False) -> Environment:
-    """Validate this machine. See ``engine.measure.environment.inspect``."""
+    """Validate this machine. See ``kernelkb.measure.environment.inspect``."""
     return _with_device(inspect(target, project() / ".kb", fresh=fresh), decision_program())
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from engine.decide.conditions import compare
-from engine.decide.derive import complete
-from engine.decide.diagnose import verdict
-from engine.decide.gates import walk
-from engine.decide.program import Program
-from engine.model.knowledge import Knowledge
+from kernelkb.decide.conditions import compare
+from kernelkb.decide.derive import complete
+from kernelkb.decide.diagnose import verdict
+from kernelkb.decide.gates import walk
+from kernelkb.decide.program import Program
+from kernelkb.model.knowledge import Knowledge
 
 
 class BrokenCase(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.model.knowledge import Knowledge
-from engine.model.learned import LearnedFix
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.learned import LearnedFix
 
 _DIGITS = 0.0002
 """The file holds four digits."""

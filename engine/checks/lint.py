@@ -5,20 +5,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 
-from engine.checks.cases import every_case_holds, every_leaf_has_a_case
-from engine.checks.learned import every_learned_share_follows
-from engine.checks.symptoms import (
+from kernelkb.checks.cases import every_case_holds, every_leaf_has_a_case
+from kernelkb.checks.learned import every_learned_share_follows
+from kernelkb.checks.symptoms import (
     every_example_shows_its_symptom,
     no_look_alike_shows_its_symptom,
 )
-from engine.decide.estimators import ESTIMATORS
-from engine.graph.build import Graph, build_graph, of_kind
-from engine.graph.flatten import flatten
-from engine.graph.structure import circles, unreachable
-from engine.model.bottleneck import Bottleneck
-from engine.model.condition import comparisons
-from engine.model.knowledge import Knowledge
-from engine.model.review import FixChange
+from kernelkb.decide.estimators import ESTIMATORS
+from kernelkb.graph.build import Graph, build_graph, of_kind
+from kernelkb.graph.flatten import flatten
+from kernelkb.graph.structure import circles, unreachable
+from kernelkb.model.bottleneck import Bottleneck
+from kernelkb.model.condition import comparisons
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.review import FixChange
 
 Complaint = tuple[str, str]
 """What is wrong: the id it concerns, and a sentence."""

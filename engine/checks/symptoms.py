@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.decide.program import Program
-from engine.decide.symptoms import find_symptoms
-from engine.model.knowledge import Knowledge
+from kernelkb.decide.program import Program
+from kernelkb.decide.symptoms import find_symptoms
+from kernelkb.model.knowledge import Knowledge
 
 
 def every_example_shows_its_symptom(

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from engine.errors import KbError
+from kernelkb.errors import KbError
 
 COMMANDS = {
     "recommend": "what to fix, or what to measure, from a few numbers",
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = [word for word in words[:1] if word in COMMANDS]
     for name, summary in COMMANDS.items():
         if not chosen or name in chosen:
-            module = import_module(f"engine.cli.{_MODULES.get(name, name)}")
+            module = import_module(f"kernelkb.cli.{_MODULES.get(name, name)}")
             one = commands.add_parser(name, help=summary, description=module.__doc__)
             one.formatter_class = argparse.RawDescriptionHelpFormatter
             module.arguments(one)

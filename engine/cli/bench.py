@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import kernel_arguments, seconds
-from engine.errors import BadValueError
-from engine.model.measurement import Bench
+from kernelkb.cli.options import kernel_arguments, seconds
+from kernelkb.errors import BadValueError
+from kernelkb.model.measurement import Bench
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -35,8 +35,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the result; return 1 when the variant is wrong or could not be timed."""
-    from engine.cli.output import measuring, print_json, print_lines
-    from engine.render.measurements import bench_lines
+    from kernelkb.cli.output import measuring, print_json, print_lines
+    from kernelkb.render.measurements import bench_lines
 
     if bool(options.kernel) == bool(options.task) or bool(options.task) != bool(options.candidate):
         raise BadValueError("name a kernel, or give --task FILE and --candidate FILE")
@@ -64,7 +64,7 @@ def _refuse_ignored(options: Namespace) -> None:
 
 
 def _kernel(options: Namespace) -> Bench:
-    from engine.actions.kernels import bench
+    from kernelkb.actions.kernels import bench
 
     return bench(
         options.kernel,
@@ -79,7 +79,7 @@ def _kernel(options: Namespace) -> Bench:
 
 
 def _task(options: Namespace) -> Bench:
-    from engine.actions.tasks import bench_task
+    from kernelkb.actions.tasks import bench_task
 
     return bench_task(
         options.task,

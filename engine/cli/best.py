@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument, place_arguments
+from kernelkb.cli.options import json_argument, place_arguments
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -19,9 +19,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print them."""
-    from engine.actions.measurements import best
-    from engine.cli.output import print_json, print_lines
-    from engine.render.history import best_lines
+    from kernelkb.actions.measurements import best
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.history import best_lines
 
     found = best(options.kernel, options.workload, options.device)
     if options.json:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import kernel_arguments
-from engine.errors import BadValueError
-from engine.model.measurement import Build
-from engine.render.measurements import build_line
+from kernelkb.cli.options import kernel_arguments
+from kernelkb.errors import BadValueError
+from kernelkb.model.measurement import Build
+from kernelkb.render.measurements import build_line
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -33,8 +33,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the build; return 1 when it failed."""
-    from engine.actions.building import build, build_configurations
-    from engine.cli.output import measuring, print_json, print_lines
+    from kernelkb.actions.building import build, build_configurations
+    from kernelkb.cli.output import measuring, print_json, print_lines
 
     which = (options.variant, options.target, options.arch)
     macros = dict(map(_macro, options.define or ()))

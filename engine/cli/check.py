@@ -10,7 +10,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from engine.cli.options import json_argument
+from kernelkb.cli.options import json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -21,8 +21,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print every complaint; return 1 if there are any."""
-    from engine.actions.knowledge import check
-    from engine.cli.output import print_json, print_lines
+    from kernelkb.actions.knowledge import check
+    from kernelkb.cli.output import print_json, print_lines
 
     problems, counted = check(options.root)
     if options.json:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument, place_arguments
+from kernelkb.cli.options import json_argument, place_arguments
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -24,9 +24,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the comparison; return 1 when there is no ratio."""
-    from engine.actions.measurements import compared
-    from engine.cli.output import print_json, print_lines
-    from engine.render.history import chosen_line, comparison_line
+    from kernelkb.actions.measurements import compared
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.history import chosen_line, comparison_line
 
     found = compared(options.a, options.b, options.kernel, options.workload, options.device)
     comparison = found.comparison

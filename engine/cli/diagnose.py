@@ -11,10 +11,10 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from engine.actions.diagnose import diagnose_log
-from engine.cli.options import json_argument
-from engine.errors import KbError
-from engine.render.symptoms import symptom_lines
+from kernelkb.actions.diagnose import diagnose_log
+from kernelkb.cli.options import json_argument
+from kernelkb.errors import KbError
+from kernelkb.render.symptoms import symptom_lines
 
 
 def arguments(parser: ArgumentParser) -> None:

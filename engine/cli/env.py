@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument
+from kernelkb.cli.options import json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -18,9 +18,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print a line for each thing; return 1 when something needed is missing."""
-    from engine.actions.workplace import environment
-    from engine.cli.output import print_json
-    from engine.cli.screen import print_environment
+    from kernelkb.actions.workplace import environment
+    from kernelkb.cli.output import print_json
+    from kernelkb.cli.screen import print_environment
 
     found = environment(options.target, fresh=True)
     if options.json:

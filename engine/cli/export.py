@@ -12,8 +12,8 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from pathlib import Path
 
-from engine.cli.options import json_argument
-from engine.errors import BadValueError
+from kernelkb.cli.options import json_argument
+from kernelkb.errors import BadValueError
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -36,9 +36,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Write it, and say how much."""
-    from engine.actions.measurements import export
-    from engine.cli.output import print_json, print_lines
-    from engine.render.history import exchanged_lines
+    from kernelkb.actions.measurements import export
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.history import exchanged_lines
 
     if options.file is None:
         return _printed(options)
@@ -57,8 +57,8 @@ def _printed(options: Namespace) -> int:
     Raises:
         BadValueError: --json asks for something else than the export.
     """
-    from engine.actions.measurements import export_pieces
-    from engine.cli.output import print_lines
+    from kernelkb.actions.measurements import export_pieces
+    from kernelkb.cli.output import print_lines
 
     if options.json:
         raise BadValueError("--json says how much was exported; name a FILE for the export itself")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import given_flags, json_argument, metric_arguments
+from kernelkb.cli.options import given_flags, json_argument, metric_arguments
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -24,9 +24,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the picture."""
-    from engine.actions.graph import picture
-    from engine.cli.output import print_json, print_lines
-    from engine.render.pictures import dot_lines, mermaid_lines
+    from kernelkb.actions.graph import picture
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.pictures import dot_lines, mermaid_lines
 
     metrics, headlines = given_flags(options)
     drawn = picture(options.name, metrics, headlines, target=options.target, gpu=options.gpu)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument
-from engine.errors import BadValueError
-from engine.render.guide import PAGES
+from kernelkb.cli.options import json_argument
+from kernelkb.errors import BadValueError
+from kernelkb.render.guide import PAGES
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print a page, or write or check the files."""
-    from engine.cli.output import print_json
+    from kernelkb.cli.output import print_json
 
     if bool(options.page) == (options.write or options.check):
         raise BadValueError(f"name one of {', '.join(PAGES)}, or give --write or --check")
@@ -38,7 +38,7 @@ def run(options: Namespace) -> int:
     if options.kernel and options.page not in ("session-start", "diagnose"):
         raise BadValueError("--kernel is for session-start and diagnose; leave it out")
     if options.page:
-        from engine.actions.guide import page
+        from kernelkb.actions.guide import page
 
         text = page(options.page, kernel=options.kernel, metrics=options.metrics)
         if options.json:
@@ -50,8 +50,8 @@ def run(options: Namespace) -> int:
 
 
 def _files(options: Namespace) -> int:
-    from engine.actions.guide import stale, write
-    from engine.cli.output import print_json, print_lines
+    from kernelkb.actions.guide import stale, write
+    from kernelkb.cli.output import print_json, print_lines
 
     files = [str(file) for file in (write() if options.write else stale())]
     if options.json:

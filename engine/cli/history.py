@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument, place_arguments, positive
+from kernelkb.cli.options import json_argument, place_arguments, positive
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -21,9 +21,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print it."""
-    from engine.actions.measurements import history
-    from engine.cli.output import print_json, print_lines
-    from engine.render.history import history_lines
+    from kernelkb.actions.measurements import history
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.history import history_lines
 
     found = history(
         options.kernel, options.variant, options.workload, options.device, options.limit

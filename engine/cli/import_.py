@@ -12,7 +12,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from engine.cli.options import json_argument
+from kernelkb.cli.options import json_argument
 
 _GIVEN = ("kernel", "workload", "device", "target")
 
@@ -28,9 +28,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Add them, and say how many; return 1 when some do not fit."""
-    from engine.actions.measurements import import_file
-    from engine.cli.output import print_json, print_lines
-    from engine.render.history import exchanged_lines
+    from kernelkb.actions.measurements import import_file
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.history import exchanged_lines
 
     given = {name: getattr(options, name) for name in _GIVEN if getattr(options, name)}
     done = import_file(options.file, given)

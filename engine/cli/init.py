@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument
+from kernelkb.cli.options import json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -28,8 +28,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print what was written; return 1 while something is left to fill in."""
-    from engine.actions.start import begin
-    from engine.cli.output import print_json, print_lines
+    from kernelkb.actions.start import begin
+    from kernelkb.cli.output import print_json, print_lines
 
     begun = begin(options.file, options.candidate, options.target, options.name)
     if options.json:

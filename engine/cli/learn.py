@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument
+from kernelkb.cli.options import json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -26,8 +26,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Learn, and print what is new."""
-    from engine.actions.learn import learn
-    from engine.cli.output import print_json, print_lines
+    from kernelkb.actions.learn import learn
+    from kernelkb.cli.output import print_json, print_lines
 
     if options.undo:
         _undone(options)
@@ -44,7 +44,7 @@ def run(options: Namespace) -> int:
             }
         )
         return 0
-    from engine.render.learned import candidate_lines, change_lines
+    from kernelkb.render.learned import candidate_lines, change_lines
 
     print_lines(change_lines(found.changes))
     if not found.changes:
@@ -58,9 +58,9 @@ def run(options: Namespace) -> int:
 
 
 def _undone(options: Namespace) -> None:
-    from engine.actions.learn import undo
-    from engine.cli.output import print_json, print_lines
-    from engine.errors import BadValueError
+    from kernelkb.actions.learn import undo
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.errors import BadValueError
 
     if options.dry_run:
         raise BadValueError("--undo writes, and --dry-run does not; leave one out")

@@ -10,7 +10,7 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import gpu_arguments, json_argument
+from kernelkb.cli.options import gpu_arguments, json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -34,8 +34,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the answer; return 1 when the launch would fail."""
-    from engine.actions.occupancy import Asked, occupancy_of
-    from engine.render.occupancy import occupancy_lines
+    from kernelkb.actions.occupancy import Asked, occupancy_of
+    from kernelkb.render.occupancy import occupancy_lines
 
     found = occupancy_of(
         Asked(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
-from engine.actions.recommend import TARGETS
-from engine.errors import BadValueError
+from kernelkb.actions.recommend import TARGETS
+from kernelkb.errors import BadValueError
 
 
 def kernel_arguments(

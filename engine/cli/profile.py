@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import kernel_arguments
+from kernelkb.cli.options import kernel_arguments
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -17,10 +17,10 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the metrics and the evidence; return 1 when there was nothing to explain."""
-    from engine.actions.kernels import profile
-    from engine.cli.output import measuring, print_json, print_lines, print_result
-    from engine.model.measurement import Bench
-    from engine.render.measurements import bench_line, profile_line
+    from kernelkb.actions.kernels import profile
+    from kernelkb.cli.output import measuring, print_json, print_lines, print_result
+    from kernelkb.model.measurement import Bench
+    from kernelkb.render.measurements import bench_line, profile_line
 
     with measuring():
         seen = profile(options.kernel, options.variant, options.target, options.workload)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument
+from kernelkb.cli.options import json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -23,8 +23,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print, write or check the page."""
-    from engine.actions.quickref import fresh, page, write
-    from engine.cli.output import print_json
+    from kernelkb.actions.quickref import fresh, page, write
+    from kernelkb.cli.output import print_json
 
     file = write() if options.write else None
     stale = options.check and not fresh()

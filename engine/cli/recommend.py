@@ -13,13 +13,13 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from engine.actions.recommend import recommend
-from engine.cli.options import given_flags, metric_arguments
-from engine.errors import BadValueError
-from engine.render.answers import answer_lines
+from kernelkb.actions.recommend import recommend
+from kernelkb.cli.options import given_flags, metric_arguments
+from kernelkb.errors import BadValueError
+from kernelkb.render.answers import answer_lines
 
 if TYPE_CHECKING:
-    from engine.decide.answer import Recommendation
+    from kernelkb.decide.answer import Recommendation
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -72,7 +72,7 @@ def run(options: Namespace) -> int:
 def _from_report(
     options: Namespace, metrics: dict[str, str], headlines: dict[str, str]
 ) -> Recommendation:
-    from engine.actions.report import MOST, recommend_report  # reads files, so it imports more
+    from kernelkb.actions.report import MOST, recommend_report  # reads files, so it imports more
 
     if options.target == "cpu":
         raise BadValueError("--profile reads reports of a GPU; leave --target cpu out")
@@ -89,7 +89,7 @@ def _from_report(
 def _from_run(
     options: Namespace, metrics: dict[str, str], headlines: dict[str, str]
 ) -> Recommendation:
-    from engine.actions.runs import recommend_run  # opens a database, so it imports more
+    from kernelkb.actions.runs import recommend_run  # opens a database, so it imports more
 
     if options.profile is not None:
         raise BadValueError("--run and --profile are two sources of metrics; leave one out")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
-from engine.cli.options import json_argument, place_arguments
+from kernelkb.cli.options import json_argument, place_arguments
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -35,9 +35,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print what changed; return 1 when something regressed."""
-    from engine.actions.measurements import regressed
-    from engine.cli.output import print_json, print_lines
-    from engine.render.history import ruling_lines
+    from kernelkb.actions.measurements import regressed
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.history import ruling_lines
 
     found = regressed(
         options.kernel,

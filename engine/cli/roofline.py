@@ -10,7 +10,7 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument
+from kernelkb.cli.options import json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -36,8 +36,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the answer."""
-    from engine.actions.roofline import Work, roofline_of
-    from engine.render.roofline import roofline_lines
+    from kernelkb.actions.roofline import Work, roofline_of
+    from kernelkb.render.roofline import roofline_lines
 
     found = roofline_of(
         Work(

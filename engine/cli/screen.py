@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.text import Text
 
-from engine.actions.steps import Report
-from engine.cli.output import measuring, print_lines
-from engine.measure.watching import watched_by
-from engine.model.measurement import Environment
-from engine.model.session import Step
-from engine.model.triage import Followed, Triage
-from engine.render.answers import answer_lines
-from engine.render.units import duration
+from kernelkb.actions.steps import Report
+from kernelkb.cli.output import measuring, print_lines
+from kernelkb.measure.watching import watched_by
+from kernelkb.model.measurement import Environment
+from kernelkb.model.session import Step
+from kernelkb.model.triage import Followed, Triage
+from kernelkb.render.answers import answer_lines
+from kernelkb.render.units import duration
 
 _MARKS = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "failure": ("NO", "bold red")}
 _WIDTH = 22

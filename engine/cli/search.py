@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument
+from kernelkb.cli.options import json_argument
 
 KINDS = (
     "bottleneck", "fix", "metric", "threshold", "guard", "pattern", "symptom", "tree", "workflow",
@@ -26,8 +26,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print what was found, the best first; return 1 when nothing was."""
-    from engine.actions.search import find
-    from engine.cli.output import print_json, print_lines
+    from kernelkb.actions.search import find
+    from kernelkb.cli.output import print_json, print_lines
 
     hits = find(" ".join(options.words), kind=options.kind, most=options.limit)
     if options.json:

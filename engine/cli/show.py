@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument
+from kernelkb.cli.options import json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -25,8 +25,8 @@ def run(options: Namespace) -> int:
     """Print it."""
     import yaml
 
-    from engine.actions.knowledge import show
-    from engine.cli.output import print_json, print_lines
+    from kernelkb.actions.knowledge import show
+    from kernelkb.cli.output import print_json, print_lines
 
     found = show(options.what)
     if options.json:

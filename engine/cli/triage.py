@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import kernel_arguments
+from kernelkb.cli.options import kernel_arguments
 
 _EXIT = {"done": 0, "stopped": 1, "could-not-run": 2}
 
@@ -20,10 +20,10 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print each step as it happens, then the comparison; or one JSON object."""
-    from engine.actions.steps import silent
-    from engine.actions.triage import triage
-    from engine.cli.output import print_json
-    from engine.cli.screen import triage_end, watch
+    from kernelkb.actions.steps import silent
+    from kernelkb.actions.triage import triage
+    from kernelkb.cli.output import print_json
+    from kernelkb.cli.screen import triage_end, watch
 
     with watch(quiet=options.json) as report:
         result = triage(

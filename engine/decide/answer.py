@@ -1,14 +1,14 @@
-"""The answer as plain dictionaries; ``engine.model.recommendation`` is the same, as a schema."""
+"""The answer as plain dictionaries; ``kernelkb.model.recommendation`` is the same, as a schema."""
 
 from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from engine.decide.program import Stamp
+from kernelkb.decide.program import Stamp
 
 
 class Gate(TypedDict):
-    """See ``engine.model.recommendation.Gate``."""
+    """See ``kernelkb.model.recommendation.Gate``."""
 
     id: str
     verdict: str
@@ -75,7 +75,7 @@ class Advice(TypedDict):
 
 
 class LearnedFrom(TypedDict):
-    """See ``engine.model.recommendation.LearnedFrom``."""
+    """See ``kernelkb.model.recommendation.LearnedFrom``."""
 
     fix: str
     architecture: str

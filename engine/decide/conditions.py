@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from engine.decide.answer import Reason
-    from engine.decide.program import Condition, LeafTable
+    from kernelkb.decide.answer import Reason
+    from kernelkb.decide.program import Condition, LeafTable
 
 
 _OPS: dict[str, Callable[[float, float], bool]] = {

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from engine.decide.residency import residency
+from kernelkb.decide.residency import residency
 
 if TYPE_CHECKING:
-    from engine.decide.program import Program
-    from engine.device_math.roofline import Roof
+    from kernelkb.decide.program import Program
+    from kernelkb.device_math.roofline import Roof
 
 
 def complete(
@@ -78,7 +78,7 @@ def _apply(op: str, values: list[float]) -> float | None:
         case "latency-hiding":
             return hidden_latency(*values)
         case "wave-loss":
-            from engine.device_math.waves import wave_loss
+            from kernelkb.device_math.waves import wave_loss
 
             return wave_loss(values[0])
     raise AssertionError(f"the loader lets no operation {op!r} through")
@@ -113,7 +113,7 @@ def _roof(known: dict[str, float]) -> None:
 
 def binding_roof(known: Mapping[str, float]) -> Roof | None:
     """Return the roof that a kernel with this work reaches first, None if no roof is known."""
-    from engine.device_math.roofline import binding, roofs
+    from kernelkb.device_math.roofline import binding, roofs
 
     return binding(
         roofs(
@@ -131,7 +131,7 @@ def _from_memory(known: Mapping[str, float]) -> bool:
     ratio = known.get("cache_ratio")
     if ratio is None and "device.l2_bytes" in known and "algorithmic_bytes" in known:
         ratio = known["algorithmic_bytes"] / known["device.l2_bytes"]
-    from engine.device_math.roofline import comes_from_memory
+    from kernelkb.device_math.roofline import comes_from_memory
 
     return comes_from_memory(ratio)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from engine.decide.conditions import Facts, holds, reasons, said
+from kernelkb.decide.conditions import Facts, holds, reasons, said
 
 if TYPE_CHECKING:
-    from engine.decide.answer import Advice, Diagnosis, Expectation, Reason, RuledOut, Suppressed
-    from engine.decide.program import (
+    from kernelkb.decide.answer import Advice, Diagnosis, Expectation, Reason, RuledOut, Suppressed
+    from kernelkb.decide.program import (
         BottleneckRow,
         Condition,
         FalsifierRow,
@@ -118,7 +118,7 @@ def _match(
     guards: list[GuardRow],
     suppressed: list[Suppressed],
 ) -> Finding:
-    from engine.decide.gain import as_speedup, predict  # a few numbers mostly match nothing
+    from kernelkb.decide.gain import as_speedup, predict  # a few numbers mostly match nothing
 
     widen = max((guard["widen"] for guard in guards if guard["widen"]), default=1.0)
     fixes = _advice(program, row, facts, guards, suppressed)

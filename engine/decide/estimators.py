@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from engine.decide.derive import hidden_latency
+from kernelkb.decide.derive import hidden_latency
 
 
 def _amdahl(*, fraction: float, factor: float) -> float:

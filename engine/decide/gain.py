@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from engine.decide.estimators import ESTIMATORS
+from kernelkb.decide.estimators import ESTIMATORS
 
 if TYPE_CHECKING:
-    from engine.decide.answer import PredictedSpeedup
-    from engine.decide.program import EstimateRow, GainRow
+    from kernelkb.decide.answer import PredictedSpeedup
+    from kernelkb.decide.program import EstimateRow, GainRow
 
 
 _MOVES_THE_ROOF = frozenset({"traffic", "launch"})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from engine.decide.conditions import Facts, holds, reasons, said
+from kernelkb.decide.conditions import Facts, holds, reasons, said
 
 if TYPE_CHECKING:
-    from engine.decide.answer import Gate
-    from engine.decide.program import TreeRow
+    from kernelkb.decide.answer import Gate
+    from kernelkb.decide.program import TreeRow
 
 
 GATE = "performance-gate"

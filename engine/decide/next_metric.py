@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from engine.decide.conditions import Facts, missing
-from engine.decide.diagnose import Candidate, Finding
+from kernelkb.decide.conditions import Facts, missing
+from kernelkb.decide.diagnose import Candidate, Finding
 
 if TYPE_CHECKING:
-    from engine.decide.answer import Measure
-    from engine.decide.program import Condition, Program
+    from kernelkb.decide.answer import Measure
+    from kernelkb.decide.program import Condition, Program
 
 
 _AT_MOST = 10

@@ -189,7 +189,7 @@ class Stamp(TypedDict):
 
 
 class Hardware(TypedDict):
-    """What the calculators know about GPUs: the fields of ``engine.model.device`` as they are."""
+    """What the calculators know about GPUs: the fields of ``kernelkb.model.device`` as they are."""
 
     common: dict[str, Any]
     architectures: dict[str, dict[str, Any]]
@@ -204,7 +204,7 @@ class LearnedRow(TypedDict):
     share: list[float]
     """Of an estimated saving that is realised: usually, at worst, and at best."""
     said: dict[str, Any]
-    """How an answer says it; see ``engine.model.recommendation.LearnedFrom``."""
+    """How an answer says it; see ``kernelkb.model.recommendation.LearnedFrom``."""
 
 
 class Program(TypedDict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from engine.decide.diagnose import Finding
+from kernelkb.decide.diagnose import Finding
 
 _FIRST = ("correctness", "build", "measurement", "terminal")
 """Groups that come before any gain: the numbers mean nothing, or there is nothing left to gain."""

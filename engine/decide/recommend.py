@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from engine.decide.conditions import Facts, compare
-from engine.decide.derive import binding_roof, complete
-from engine.decide.diagnose import Candidate, Finding, diagnose, supported, unknown
-from engine.decide.gates import GATE, Walk, walk
-from engine.decide.next_metric import measure_next
-from engine.decide.rank import ranked
-from engine.decide.residency import next_step
+from kernelkb.decide.conditions import Facts, compare
+from kernelkb.decide.derive import binding_roof, complete
+from kernelkb.decide.diagnose import Candidate, Finding, diagnose, supported, unknown
+from kernelkb.decide.gates import GATE, Walk, walk
+from kernelkb.decide.next_metric import measure_next
+from kernelkb.decide.rank import ranked
+from kernelkb.decide.residency import next_step
 
 if TYPE_CHECKING:
-    from engine.decide.answer import (
+    from kernelkb.decide.answer import (
         CombinedSpeedup,
         Conclusions,
         Diagnosis,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         Measure,
         Recommendation,
     )
-    from engine.decide.program import Program
+    from kernelkb.decide.program import Program
 
 
 LEVELS = ("L0", "L1", "L2", "L3", "L4")
@@ -143,7 +143,7 @@ def _combined(matches: list[Finding], known: Mapping[str, float]) -> CombinedSpe
             best[group] = finding.removed
     if len(best) < 2:
         return None
-    from engine.decide.gain import as_speedup, combine
+    from kernelkb.decide.gain import as_speedup, combine
 
     removed = combine(best)
     attainable = known.get("attainable_speedup", 0.0)

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from engine.decide.program import Hardware, Program
-    from engine.device_math.limits import Launch, Limits
+    from kernelkb.decide.program import Hardware, Program
+    from kernelkb.device_math.limits import Launch, Limits
 
 # The calculators are imported where a launch is known: most questions hold a few numbers only.
 
 
 def limits_of(hardware: Hardware, cc: str) -> Limits:
     """Return the limits of an architecture that the program has."""
-    from engine.device_math.limits import Limits
+    from kernelkb.device_math.limits import Limits
 
     common, own = hardware["common"], hardware["architectures"][cc]
     return Limits(
@@ -49,8 +49,8 @@ def residency(
     launch = _launch(known)
     if device is None or launch is None:
         return
-    from engine.device_math.occupancy import occupancy
-    from engine.device_math.waves import waves
+    from kernelkb.device_math.occupancy import occupancy
+    from kernelkb.device_math.waves import waves
 
     facts = program["hardware"]["devices"][device]
     limits = limits_of(program["hardware"], facts["cc"])
@@ -78,7 +78,7 @@ def next_step(program: Program, known: Mapping[str, float], device: str | None) 
     launch = _launch(known)
     if device is None or launch is None or not _shared_is_known(known):
         return None
-    from engine.device_math.next_step import one_more_block
+    from kernelkb.device_math.next_step import one_more_block
 
     step = one_more_block(limits_of(program["hardware"], _cc(program, device)), launch)
     if step is None:
@@ -98,7 +98,7 @@ def _launch(known: Mapping[str, float]) -> Launch | None:
     threads, registers = known.get("block_thread_count"), known.get("register_count")
     if not threads or not registers:
         return None
-    from engine.device_math.limits import Launch
+    from kernelkb.device_math.limits import Launch
 
     return Launch(
         threads=int(threads),

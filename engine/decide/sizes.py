@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from engine.errors import BadValueError
+from kernelkb.errors import BadValueError
 
 _BINARY = {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?(?:e\+?\d+)?)\s*([a-z]*)", re.ASCII)

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from engine.errors import BadValueError, UnknownNameError
+from kernelkb.errors import BadValueError, UnknownNameError
 
 if TYPE_CHECKING:
-    from engine.decide.program import MetricRow, Program
+    from kernelkb.decide.program import MetricRow, Program
 
 
 _PERCENT = 2.0

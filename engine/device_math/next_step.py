@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from engine.device_math.limits import Launch, Limits
-from engine.device_math.occupancy import Occupancy, occupancy
-from engine.device_math.registers import registers_for_blocks
-from engine.device_math.shared_memory import largest_shared_bytes, smallest_carveout
+from kernelkb.device_math.limits import Launch, Limits
+from kernelkb.device_math.occupancy import Occupancy, occupancy
+from kernelkb.device_math.registers import registers_for_blocks
+from kernelkb.device_math.shared_memory import largest_shared_bytes, smallest_carveout
 
 Field = Literal[
     "threads", "registers", "static_bytes", "shared_bytes", "carveout_bytes", "barriers"

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from engine.device_math.limits import Launch, Limits
-from engine.device_math.registers import blocks_for_registers, per_warp
-from engine.device_math.shared_memory import SharedBudget, budget
+from kernelkb.device_math.limits import Launch, Limits
+from kernelkb.device_math.registers import blocks_for_registers, per_warp
+from kernelkb.device_math.shared_memory import SharedBudget, budget
 
 Limiter = Literal["warps", "registers", "shared_memory", "blocks", "barriers"]
 

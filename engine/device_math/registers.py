@@ -6,7 +6,7 @@ So a block of 9 warps is limited like one of 12: three to a partition.
 
 from __future__ import annotations
 
-from engine.device_math.limits import Limits, rounded_up
+from kernelkb.device_math.limits import Limits, rounded_up
 
 
 def per_warp(limits: Limits, registers: int) -> int:

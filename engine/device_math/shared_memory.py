@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.device_math.limits import Launch, Limits, rounded_up
+from kernelkb.device_math.limits import Launch, Limits, rounded_up
 
 
 class SharedBudget(NamedTuple):

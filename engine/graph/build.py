@@ -13,14 +13,14 @@ from typing import TypeAlias
 
 import networkx as nx
 
-from engine.model.bottleneck import Bottleneck, Guard
-from engine.model.condition import All, Any, Comparison, Condition, Not
-from engine.model.knowledge import Knowledge
-from engine.model.metric import Metric
-from engine.model.pattern import Pattern
-from engine.model.symptom import Symptom
-from engine.model.tree import LeadsTo, Leaf, Tree
-from engine.model.workflow import Workflow
+from kernelkb.model.bottleneck import Bottleneck, Guard
+from kernelkb.model.condition import All, Any, Comparison, Condition, Not
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.metric import Metric
+from kernelkb.model.pattern import Pattern
+from kernelkb.model.symptom import Symptom
+from kernelkb.model.tree import LeadsTo, Leaf, Tree
+from kernelkb.model.workflow import Workflow
 
 Graph: TypeAlias = "nx.DiGraph[str]"
 

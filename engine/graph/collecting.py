@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.decide.program import RecipeRow
-from engine.model.knowledge import Knowledge
+from kernelkb.decide.program import RecipeRow
+from kernelkb.model.knowledge import Knowledge
 
 
 def bases_of(knowledge: Knowledge) -> dict[str, list[str]]:

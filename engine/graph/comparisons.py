@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any as Json
 
-from engine.decide.next_metric import sides
-from engine.decide.program import Condition, HintRow, LeafTable
-from engine.graph.provenance import notes_of, reviewed_conditions
-from engine.model import condition as cond
-from engine.model.knowledge import Knowledge
+from kernelkb.decide.next_metric import sides
+from kernelkb.decide.program import Condition, HintRow, LeafTable
+from kernelkb.graph.provenance import notes_of, reviewed_conditions
+from kernelkb.model import condition as cond
+from kernelkb.model.knowledge import Knowledge
 
 
 class Comparisons:

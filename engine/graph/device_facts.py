@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.model.device import Architecture, Device
-from engine.model.knowledge import Knowledge
+from kernelkb.model.device import Architecture, Device
+from kernelkb.model.knowledge import Knowledge
 
 
 def facts_of(device: Device, knowledge: Knowledge) -> dict[str, float]:

@@ -7,8 +7,8 @@ from typing import TypeVar, get_args
 
 import networkx as nx
 
-from engine import __version__
-from engine.decide.program import (
+from kernelkb import __version__
+from kernelkb.decide.program import (
     BottleneckRow,
     FixRow,
     GuardRow,
@@ -20,19 +20,19 @@ from engine.decide.program import (
     SymptomRow,
     TreeRow,
 )
-from engine.decide.schema import SCHEMA
-from engine.graph.build import Graph, build_graph, covered, flow
-from engine.graph.collecting import bases_of, collectors_of, recipe_rows
-from engine.graph.comparisons import Comparisons, leaves_of
-from engine.graph.device_facts import device_names, facts_of
-from engine.graph.hardware import hardware
-from engine.graph.lessons import lessons
-from engine.model.base import Target
-from engine.model.bottleneck import Bottleneck, Group, Guard
-from engine.model.fix import Fix
-from engine.model.knowledge import Knowledge
-from engine.model.metric import Metric
-from engine.model.tree import Tree
+from kernelkb.decide.schema import SCHEMA
+from kernelkb.graph.build import Graph, build_graph, covered, flow
+from kernelkb.graph.collecting import bases_of, collectors_of, recipe_rows
+from kernelkb.graph.comparisons import Comparisons, leaves_of
+from kernelkb.graph.device_facts import device_names, facts_of
+from kernelkb.graph.hardware import hardware
+from kernelkb.graph.lessons import lessons
+from kernelkb.model.base import Target
+from kernelkb.model.bottleneck import Bottleneck, Group, Guard
+from kernelkb.model.fix import Fix
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.metric import Metric
+from kernelkb.model.tree import Tree
 
 _GROUPS: tuple[str, ...] = get_args(Group)
 

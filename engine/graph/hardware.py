@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.decide.program import Hardware
-from engine.model.device import DeviceCatalogue
+from kernelkb.decide.program import Hardware
+from kernelkb.model.device import DeviceCatalogue
 
 
 def hardware(catalogue: DeviceCatalogue) -> Hardware:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.decide.program import LearnedRow
-from engine.model.knowledge import Knowledge
-from engine.model.learned import LearnedFix
+from kernelkb.decide.program import LearnedRow
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.learned import LearnedFix
 
 LEAST_CALIBRATION = 0.05
 """A prediction of nothing could never be found wrong: nobody would try the fix again."""

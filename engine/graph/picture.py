@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypedDict
 
-from engine.decide.gates import Walk
-from engine.model.bottleneck import Bottleneck
-from engine.model.condition import comparisons
-from engine.model.knowledge import Knowledge
-from engine.model.tree import LeadsTo, Tree
+from kernelkb.decide.gates import Walk
+from kernelkb.model.bottleneck import Bottleneck
+from kernelkb.model.condition import comparisons
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.tree import LeadsTo, Tree
 
 
 class Box(TypedDict):

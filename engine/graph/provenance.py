@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.model.knowledge import Knowledge
-from engine.model.review import Changed, ConditionChange
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.review import Changed, ConditionChange
 
 
 def notes_of(knowledge: Knowledge) -> dict[str, str]:

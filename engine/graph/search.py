@@ -14,7 +14,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 from snowballstemmer import stemmer
 
-from engine.graph.build import Graph
+from kernelkb.graph.build import Graph
 
 _WEIGHTS = {"id": 4.0, "title": 3.0, "words": 1.0}
 """Of a word, by where it stands."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import networkx as nx
 
-from engine.graph.build import Graph, flow
+from kernelkb.graph.build import Graph, flow
 
 
 def circles(graph: Graph) -> list[list[str]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import networkx as nx
 
-from engine.graph.build import Graph, flow, of_kind
+from kernelkb.graph.build import Graph, flow, of_kind
 
 _OPS = {
     "<": operator.lt,

@@ -1,6 +1,6 @@
 """Files that loaded → one knowledge base; what a project adds stands behind what is shipped.
 
-What reviews change comes last; see ``engine.loading.reviews``.
+What reviews change comes last; see ``kernelkb.loading.reviews``.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from engine.loading.references import LoadedFile
-from engine.model.bottleneck import Bottleneck, GuardCatalogue
-from engine.model.device import DeviceCatalogue
-from engine.model.fix import FixFamily
-from engine.model.knowledge import Knowledge
-from engine.model.learned import Learned, LearnedFix
-from engine.model.metric import MetricCatalogue
-from engine.model.pattern import Pattern
-from engine.model.review import AcceptedReview
-from engine.model.symptom import SymptomFamily
-from engine.model.threshold import Bibliography, Calibration, Threshold, ThresholdCatalogue
-from engine.model.tree import Tree
-from engine.model.workflow import Workflow
+from kernelkb.loading.references import LoadedFile
+from kernelkb.model.bottleneck import Bottleneck, GuardCatalogue
+from kernelkb.model.device import DeviceCatalogue
+from kernelkb.model.fix import FixFamily
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.learned import Learned, LearnedFix
+from kernelkb.model.metric import MetricCatalogue
+from kernelkb.model.pattern import Pattern
+from kernelkb.model.review import AcceptedReview
+from kernelkb.model.symptom import SymptomFamily
+from kernelkb.model.threshold import Bibliography, Calibration, Threshold, ThresholdCatalogue
+from kernelkb.model.tree import Tree
+from kernelkb.model.workflow import Workflow
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from engine.model.base import Target
+from kernelkb.model.base import Target
 
 Kind = Literal["cuda", "torch-extension", "triton", "kernelbench", "candidate"]
 Role = Literal["input", "output", "size", "number", "stream"]

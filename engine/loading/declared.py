@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from engine.loading.brackets import closing, parts
+from kernelkb.loading.brackets import closing, parts
 
 _END = re.compile(r"[;{}]")
 _TOKEN = re.compile(r'\s*("\w+"|\w+|\S)')

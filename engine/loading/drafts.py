@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import PurePosixPath
 
-from engine.loading.called import Function, Parameter, Seen
-from engine.loading.imported import snake
-from engine.loading.launchers import (
+from kernelkb.loading.called import Function, Parameter, Seen
+from kernelkb.loading.imported import snake
+from kernelkb.loading.launchers import (
     MARK,
     c_launcher,
     fields,
@@ -18,7 +18,7 @@ from engine.loading.launchers import (
     reference,
     started,
 )
-from engine.model.base import Target
+from kernelkb.model.base import Target
 
 _FLAT, _SMALL, _LARGE = 2**12, 64, 1024
 _ODD = (33, 17, 5, 3, 2)

@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.errors import OutsideError
-from engine.loading.workspace import folders, inside
+from kernelkb.errors import OutsideError
+from kernelkb.loading.workspace import folders, inside
 
 ALLOWED = (
     "-O*, -std=, -D, -U, -W*, -g, -m*, known -f*, -l*, -pthread, -I in the workspace; for nvcc "

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from engine.errors import BadValueError
-from engine.loading.imported import KernelFiles, slug, snake, yaml_text
-from engine.model.base import Target
-from engine.model.foreign import Definition, Foreign, Solution, Tensor, Trace, Workload
+from kernelkb.errors import BadValueError
+from kernelkb.loading.imported import KernelFiles, slug, snake, yaml_text
+from kernelkb.model.base import Target
+from kernelkb.model.foreign import Definition, Foreign, Solution, Tensor, Trace, Workload
 
 F = TypeVar("F", bound=Foreign)
 _INTEGERS = {"int64": 128, "int32": 128, "int16": 128, "int8": 128, "uint8": 128, "bool": 2}

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from simpleeval import InvalidExpression, SimpleEval
 
-from engine.errors import BadValueError, KnowledgeError, OutsideError, Problem, UnknownNameError
-from engine.loading.flags import refused
-from engine.loading.launchers import MARK
-from engine.loading.located import at, read
-from engine.loading.paths import project_root, shipped
-from engine.loading.workspace import folders, read_bytes, read_text
-from engine.model.base import Target
-from engine.model.kernel import Kernel, Variant
+from kernelkb.errors import BadValueError, KnowledgeError, OutsideError, Problem, UnknownNameError
+from kernelkb.loading.flags import refused
+from kernelkb.loading.launchers import MARK
+from kernelkb.loading.located import at, read
+from kernelkb.loading.paths import project_root, shipped
+from kernelkb.loading.workspace import folders, read_bytes, read_text
+from kernelkb.model.base import Target
+from kernelkb.model.kernel import Kernel, Variant
 
 
 class KernelFolder(NamedTuple):

@@ -7,7 +7,7 @@ from typing import get_args
 
 from pydantic.fields import FieldInfo
 
-from engine.model.base import Record
+from kernelkb.model.base import Record
 
 
 def known_keys() -> frozenset[str]:

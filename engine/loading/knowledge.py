@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 
-from engine.errors import KnowledgeError, Problem, did_you_mean
-from engine.loading.assemble import FOLDERS, GATE_FILE, OPTIONAL, SINGLE, assemble
-from engine.loading.digest import digest, files_of
-from engine.loading.located import at, read
-from engine.loading.paths import shipped
-from engine.loading.references import LoadedFile, complaints
-from engine.loading.reviews import with_reviews
-from engine.model.device import DeviceCatalogue
-from engine.model.knowledge import Knowledge
+from kernelkb.errors import KnowledgeError, Problem, did_you_mean
+from kernelkb.loading.assemble import FOLDERS, GATE_FILE, OPTIONAL, SINGLE, assemble
+from kernelkb.loading.digest import digest, files_of
+from kernelkb.loading.located import at, read
+from kernelkb.loading.paths import shipped
+from kernelkb.loading.references import LoadedFile, complaints
+from kernelkb.loading.reviews import with_reviews
+from kernelkb.model.device import DeviceCatalogue
+from kernelkb.model.knowledge import Knowledge
 
 
 def load_knowledge(

@@ -6,9 +6,9 @@ import keyword
 import re
 from collections.abc import Iterable, Sequence
 
-from engine.loading.called import Function, Parameter
-from engine.loading.imported import snake
-from engine.model.base import Target
+from kernelkb.loading.called import Function, Parameter
+from kernelkb.loading.imported import snake
+from kernelkb.model.base import Target
 
 MARK = "FILL_IN"
 _NO_NAMES = frozenset({*keyword.kwlist, "yes", "no", "on", "off", "true", "false", "null"})

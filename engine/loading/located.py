@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from engine.errors import KnowledgeError, Problem, did_you_mean
-from engine.loading.workspace import read_text
+from kernelkb.errors import KnowledgeError, Problem, did_you_mean
+from kernelkb.loading.workspace import read_text
 
 M = TypeVar("M", bound=BaseModel)
 Loc = tuple[str | int, ...]
@@ -194,7 +194,7 @@ def _chosen(context: Any, where: Loc, marks: Marks) -> tuple[Loc, str]:
 
 
 def _near_key(word: str, siblings: set[str]) -> str:
-    from engine.loading.keys import known_keys  # walks every record class: only when asked
+    from kernelkb.loading.keys import known_keys  # walks every record class: only when asked
 
     return did_you_mean(word, known_keys() - siblings)
 
@@ -238,7 +238,7 @@ def _out_of_place(loc: Loc, read_as: str) -> str | None:
     """Say that a truth value stands where a number or text belongs, which pydantic would take."""
     if read_as != "bool":
         return None
-    from engine.loading.keys import truth_keys  # walks every record class: only when asked
+    from kernelkb.loading.keys import truth_keys  # walks every record class: only when asked
 
     key = next((part for part in reversed(loc) if isinstance(part, str)), "")
     if key in truth_keys():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-_ENGINE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_ENGINE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 KNOWLEDGE = (
     "metrics.yaml",
     "devices.yaml",

@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
-from engine.errors import Problem, did_you_mean
-from engine.loading.located import Loc, Marks, at
-from engine.model.bottleneck import Bottleneck
-from engine.model.device import DeviceCatalogue
-from engine.model.fix import FixFamily
-from engine.model.metric import MetricCatalogue
-from engine.model.pattern import Pattern
-from engine.model.review import AcceptedReview, PatternChange
-from engine.model.symptom import SymptomFamily
-from engine.model.threshold import Bibliography, Threshold, ThresholdCatalogue
-from engine.model.tree import Tree
+from kernelkb.errors import Problem, did_you_mean
+from kernelkb.loading.located import Loc, Marks, at
+from kernelkb.model.bottleneck import Bottleneck
+from kernelkb.model.device import DeviceCatalogue
+from kernelkb.model.fix import FixFamily
+from kernelkb.model.metric import MetricCatalogue
+from kernelkb.model.pattern import Pattern
+from kernelkb.model.review import AcceptedReview, PatternChange
+from kernelkb.model.symptom import SymptomFamily
+from kernelkb.model.threshold import Bibliography, Threshold, ThresholdCatalogue
+from kernelkb.model.tree import Tree
 
 DEVICE_FACTS = (
     "cc",

@@ -9,17 +9,17 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from engine.errors import KnowledgeError, Problem
-from engine.loading.located import at
-from engine.loading.references import LoadedFile
-from engine.model.bottleneck import Bottleneck
-from engine.model.condition import All
-from engine.model.condition import Any as Either
-from engine.model.fix import Fix
-from engine.model.knowledge import Knowledge
-from engine.model.metric import Metric
-from engine.model.pattern import Pattern
-from engine.model.review import (
+from kernelkb.errors import KnowledgeError, Problem
+from kernelkb.loading.located import at
+from kernelkb.loading.references import LoadedFile
+from kernelkb.model.bottleneck import Bottleneck
+from kernelkb.model.condition import All
+from kernelkb.model.condition import Any as Either
+from kernelkb.model.fix import Fix
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.metric import Metric
+from kernelkb.model.pattern import Pattern
+from kernelkb.model.review import (
     AcceptedReview,
     Changed,
     ConditionChange,
@@ -29,7 +29,7 @@ from engine.model.review import (
     ThresholdChange,
     WhenNotChange,
 )
-from engine.model.threshold import Source, Threshold
+from kernelkb.model.threshold import Source, Threshold
 
 M = TypeVar("M", bound=BaseModel)
 

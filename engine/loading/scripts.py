@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from engine.loading.called import Function, Parameter, Seen
+from kernelkb.loading.called import Function, Parameter, Seen
 
 _HARMLESS = ("sys.path.", "warnings.", "logging.", "os.environ.", "torch.manual_seed", "torch.set_")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from engine.loading import scripts
-from engine.loading.brackets import bare, parts
-from engine.loading.called import Function, Parameter, Seen
-from engine.loading.declared import Declared, declared
-from engine.loading.usage import usage
-from engine.model.base import Target
+from kernelkb.loading import scripts
+from kernelkb.loading.brackets import bare, parts
+from kernelkb.loading.called import Function, Parameter, Seen
+from kernelkb.loading.declared import Declared, declared
+from kernelkb.loading.usage import usage
+from kernelkb.model.base import Target
 
 _BOUND = re.compile(r'\b\w+\.def\(\s*"(\w+)"\s*,?\s*&?\s*(?:(\w+)\s*[,)])?')
 _CUDA = re.compile(r"cuda|<<<|__global__", re.IGNORECASE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-from engine.loading.brackets import closing
+from kernelkb.loading.brackets import closing
 
 Way = Literal["read", "written", "changed", "handed on"]
 

@@ -6,7 +6,7 @@ everything anyway, and then each function here does what its plain counterpart d
 A file is resolved, opened without waiting for a writer, and then it is asked where the open file
 is: a link that somebody exchanges in between does not help. What remains is the name of a source,
 which a compiler or an interpreter opens again (a compiler behind walls of its own, see
-``engine.measure.fence``), and a folder that is exchanged while a file is being made in it.
+``kernelkb.measure.fence``), and a folder that is exchanged while a file is being made in it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import stat
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from engine.errors import OutsideError
-from engine.loading.paths import shipped
+from kernelkb.errors import OutsideError
+from kernelkb.loading.paths import shipped
 
 StrPath = str | os.PathLike[str]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from engine.errors import KbError
-from engine.measure.bench_sizes import working_set_bytes
-from engine.measure.check import cure_of, finished, tolerances_of
-from engine.measure.jobs import (
+from kernelkb.errors import KbError
+from kernelkb.measure.bench_sizes import working_set_bytes
+from kernelkb.measure.check import cure_of, finished, tolerances_of
+from kernelkb.measure.jobs import (
     Job,
     JobEnd,
     case_of,
@@ -17,12 +17,12 @@ from engine.measure.jobs import (
     scratch_folder,
     threads_env,
 )
-from engine.measure.partners import candidate_job, returns, rival_jobs
-from engine.measure.peaks import machine_peaks
-from engine.measure.subject import Subject
-from engine.measure.telemetry import Watch, watched
-from engine.measure.verdicts import beats_floor, bench_fields
-from engine.model.measurement import Bench, Build
+from kernelkb.measure.partners import candidate_job, returns, rival_jobs
+from kernelkb.measure.peaks import machine_peaks
+from kernelkb.measure.subject import Subject
+from kernelkb.measure.telemetry import Watch, watched
+from kernelkb.measure.verdicts import beats_floor, bench_fields
+from kernelkb.model.measurement import Bench, Build
 
 TIMEOUT_S = 120.0
 BUDGET_S = 3.0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.loading.kernels import KernelFolder
-from engine.model.kernel import DTYPE_BYTES
+from kernelkb.loading.kernels import KernelFolder
+from kernelkb.model.kernel import DTYPE_BYTES
 
 
 def working_set_bytes(source: KernelFolder, workload: str) -> int:

@@ -12,20 +12,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.errors import BadValueError, EnvironmentGapError
-from engine.loading.flags import refused
-from engine.loading.quoting import one_line
-from engine.loading.workspace import inside, read_bytes
-from engine.measure.commands import LIBRARY, REPORT, Commands, commands_of, module_name
-from engine.measure.compiler_output import first_error, loops_of, resources_of
-from engine.measure.fence import fenced
-from engine.measure.isolation import run_child
-from engine.measure.jobs import removed_afterwards
-from engine.measure.sources import digest_of, files_of, include_folders
-from engine.measure.subject import Subject
-from engine.measure.tools import find_cxx, find_ninja
-from engine.model.kernel import Variant
-from engine.model.measurement import Build, KernelResources, Loop
+from kernelkb.errors import BadValueError, EnvironmentGapError
+from kernelkb.loading.flags import refused
+from kernelkb.loading.quoting import one_line
+from kernelkb.loading.workspace import inside, read_bytes
+from kernelkb.measure.commands import LIBRARY, REPORT, Commands, commands_of, module_name
+from kernelkb.measure.compiler_output import first_error, loops_of, resources_of
+from kernelkb.measure.fence import fenced
+from kernelkb.measure.isolation import run_child
+from kernelkb.measure.jobs import removed_afterwards
+from kernelkb.measure.sources import digest_of, files_of, include_folders
+from kernelkb.measure.subject import Subject
+from kernelkb.measure.tools import find_cxx, find_ninja
+from kernelkb.model.kernel import Variant
+from kernelkb.model.measurement import Build, KernelResources, Loop
 
 _TIMEOUT_S = 300.0
 _STALE_S = 3600.0

@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from engine.errors import EnvironmentGapError, KbError
-from engine.loading.kernels import KernelFolder
-from engine.measure.jobs import (
+from kernelkb.errors import EnvironmentGapError, KbError
+from kernelkb.loading.kernels import KernelFolder
+from kernelkb.measure.jobs import (
     Job,
     JobEnd,
     case_of,
@@ -18,9 +18,9 @@ from engine.measure.jobs import (
     scratch_folder,
     threads_env,
 )
-from engine.measure.partners import candidate_job
-from engine.measure.subject import Subject
-from engine.model.measurement import Build, Check, CheckedCase
+from kernelkb.measure.partners import candidate_job
+from kernelkb.measure.subject import Subject
+from kernelkb.model.measurement import Build, Check, CheckedCase
 
 TIMEOUT_S = 60.0
 _JUDGE_S = 300.0

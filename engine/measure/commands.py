@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.errors import EnvironmentGapError
-from engine.measure.jobs import worker_python
-from engine.measure.kept import keep, kept
-from engine.model.kernel import Variant
-from engine.model.measurement import Machine
+from kernelkb.errors import EnvironmentGapError
+from kernelkb.measure.jobs import worker_python
+from kernelkb.measure.kept import keep, kept
+from kernelkb.model.kernel import Variant
+from kernelkb.model.measurement import Machine
 
 REPORT = "vectorization.txt"
 LIBRARY = "kernel.so"

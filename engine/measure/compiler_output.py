@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.model.measurement import KernelResources, Loop
+from kernelkb.model.measurement import KernelResources, Loop
 
 _ERROR = re.compile(
     r"^(?P<place>[^\s:(][^:(]*[:(]\d+\)?(?::\d+)?): "

@@ -6,10 +6,10 @@ import re
 from contextlib import AbstractContextManager
 from functools import cache
 
-from engine.measure.driver import driver
-from engine.measure.probing import probe
-from engine.measure.turns import turn
-from engine.model.measurement import Machine
+from kernelkb.measure.driver import driver
+from kernelkb.measure.probing import probe
+from kernelkb.measure.turns import turn
+from kernelkb.model.measurement import Machine
 
 
 def turn_on(machine: Machine) -> AbstractContextManager[str | None]:

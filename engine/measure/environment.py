@@ -8,15 +8,15 @@ import time
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.measure import walls
-from engine.measure.driver import Driver, Gpu, counters_allowed, driver
-from engine.measure.hardware import cache_bytes, core_count, cpu_title, simd_lanes
-from engine.measure.jobs import worker_python
-from engine.measure.probing import Probe, probe
-from engine.measure.telemetry import ALARM, REASONS
-from engine.measure.tools import find_cuda_tool, find_cxx, find_ninja, find_nvcc, version_of
-from engine.model.base import Target
-from engine.model.measurement import Environment, EnvironmentLine, Machine, Status
+from kernelkb.measure import walls
+from kernelkb.measure.driver import Driver, Gpu, counters_allowed, driver
+from kernelkb.measure.hardware import cache_bytes, core_count, cpu_title, simd_lanes
+from kernelkb.measure.jobs import worker_python
+from kernelkb.measure.probing import Probe, probe
+from kernelkb.measure.telemetry import ALARM, REASONS
+from kernelkb.measure.tools import find_cuda_tool, find_cxx, find_ninja, find_nvcc, version_of
+from kernelkb.model.base import Target
+from kernelkb.model.measurement import Environment, EnvironmentLine, Machine, Status
 
 Wanted = Literal["auto", "cpu", "cuda"]
 _ENOUGH_DISK = 2**30

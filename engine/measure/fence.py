@@ -30,7 +30,7 @@ def fenced(argv: Sequence[str], folder: Path, places: Iterable[str | Path]) -> l
         folder: Where it writes, temporary files too.
         places: What it reads besides the system and the workspace: toolkits, headers of packages.
     """
-    from engine.loading.workspace import folders, inside
+    from kernelkb.loading.workspace import folders, inside
 
     allowed = folders()
     if allowed is None:

@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import engine
-from engine.loading.kernels import KernelFolder
-from engine.measure.isolation import ChildEnd, run_child
-from engine.model.kernel import Array, Input
+import kernelkb
+from kernelkb.loading.kernels import KernelFolder
+from kernelkb.measure.isolation import ChildEnd, run_child
+from kernelkb.model.kernel import Array, Input
 
-_START = Path(next(iter(engine.__path__))) / "measure" / "worker" / "start.py"
+_START = Path(next(iter(kernelkb.__path__))) / "measure" / "worker" / "start.py"
 
 MODULE_SEED = 42
 """Draws the weights of a ``torch.nn.Module``, the same in reference and candidate."""
@@ -98,7 +98,7 @@ def run_job(
     """Run one job in a child.
 
     Args:
-        job: See ``engine.measure.worker.main``; must name its ``mode``.
+        job: See ``kernelkb.measure.worker.main``; must name its ``mode``.
         folder: Where the job, its result and its files go.
         timeout_s: Wall-clock limit.
         wrapper: A program that runs the child for us, such as ncu with its arguments.

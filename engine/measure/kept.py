@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from engine.loading.paths import cache_folder
+from kernelkb.loading.paths import cache_folder
 
 
 def kept(name: str, key: str) -> Any:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.measure.driver import identity
-from engine.measure.jobs import Job, JobEnd, run_job, scratch_folder
-from engine.measure.kept import keep, kept
-from engine.measure.tools import find_cuda_tool, version_of
-from engine.profiles.launch import Launch, RawName
-from engine.profiles.ncu_csv import read_raw_page
+from kernelkb.measure.driver import identity
+from kernelkb.measure.jobs import Job, JobEnd, run_job, scratch_folder
+from kernelkb.measure.kept import keep, kept
+from kernelkb.measure.tools import find_cuda_tool, version_of
+from kernelkb.profiles.launch import Launch, RawName
+from kernelkb.profiles.ncu_csv import read_raw_page
 
 _FORBIDDEN = "ERR_NVGPUCTRPERM"
 _KNOWN_BYTES = 64 * 2**20

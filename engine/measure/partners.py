@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.measure.jobs import MODULE_SEED, Job, reference_of
-from engine.measure.subject import Subject
-from engine.model.measurement import Build
+from kernelkb.measure.jobs import MODULE_SEED, Job, reference_of
+from kernelkb.measure.subject import Subject
+from kernelkb.model.measurement import Build
 
 _CONFINE = Path(__file__).with_name("confine.py")
 _FILE_BYTES = 256 * 2**20
@@ -60,7 +60,7 @@ def rival_jobs(subject: Subject, returning: bool) -> dict[str, Job]:
 
 
 def code_of(subject: Subject, built: Build) -> dict[str, Any]:
-    """Return what a runner has to load for a variant. See ``engine.measure.worker.callables``."""
+    """Return what a runner has to load for a variant. See ``kernelkb.measure.worker.callables``."""
     source, variant = subject.source, subject.variant
     entry = variant.entry or source.kernel.entry
     file = str(source.folder / variant.source)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.errors import KbError
-from engine.measure.jobs import run_job, scratch_folder, threads_env
-from engine.measure.kept import keep, kept
-from engine.model.measurement import Machine
+from kernelkb.errors import KbError
+from kernelkb.measure.jobs import run_job, scratch_folder, threads_env
+from kernelkb.measure.kept import keep, kept
+from kernelkb.model.measurement import Machine
 
 _TIMEOUT_S = 120.0
 _FILE = "peaks-2"

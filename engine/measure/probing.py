@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.measure.driver import identity
-from engine.measure.jobs import run_job, scratch_folder, worker_python
-from engine.measure.kept import keep, kept
+from kernelkb.measure.driver import identity
+from kernelkb.measure.jobs import run_job, scratch_folder, worker_python
+from kernelkb.measure.kept import keep, kept
 
 _TIMEOUT_S = 120.0
 _FILE = "probes-2"
@@ -18,7 +18,7 @@ class Probe(NamedTuple):
     """What was found out, or why it was not."""
 
     facts: dict[str, Any] | None
-    """See ``engine.measure.worker.probe.probe``."""
+    """See ``kernelkb.measure.worker.probe.probe``."""
     complaint: str | None
 
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.measure.jobs import Job, case_of, reference_of, run_job, scratch_folder
-from engine.measure.ncu import collect, counters_lie
-from engine.measure.partners import code_of
-from engine.measure.subject import Subject
-from engine.model.kernel import Variant
-from engine.model.measurement import Bench, Build, Loop, Profile
-from engine.profiles.launch import RawName
+from kernelkb.measure.jobs import Job, case_of, reference_of, run_job, scratch_folder
+from kernelkb.measure.ncu import collect, counters_lie
+from kernelkb.measure.partners import code_of
+from kernelkb.measure.subject import Subject
+from kernelkb.model.kernel import Variant
+from kernelkb.model.measurement import Bench, Build, Loop, Profile
+from kernelkb.profiles.launch import RawName
 
 TIMEOUT_S = 180.0
 _CALLS = 3
@@ -145,7 +145,7 @@ def launched(subject: Subject, built: Build, workload: str) -> Sequence[str]:
 
 
 def _calls(subject: Subject, built: Build, workload: str, timeout_s: float) -> Job | None:
-    """Return what torch's profiler saw of some calls. See ``engine.measure.worker.timeline``."""
+    """Return what torch's profiler saw of some calls. See ``kernelkb.measure.worker.timeline``."""
     job = {**_job(subject, built, workload), "mode": "timeline", "times": _TIMELINE_CALLS}
     with scratch_folder() as folder:
         found = run_job(job, folder, timeout_s=timeout_s).result

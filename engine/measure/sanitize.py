@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from engine.measure.jobs import Job, case_of, label, reference_of, run_job, scratch_folder
-from engine.measure.partners import code_of
-from engine.measure.subject import Subject
-from engine.measure.tools import find_cuda_tool
-from engine.model.measurement import Build
+from kernelkb.measure.jobs import Job, case_of, label, reference_of, run_job, scratch_folder
+from kernelkb.measure.partners import code_of
+from kernelkb.measure.subject import Subject
+from kernelkb.measure.tools import find_cuda_tool
+from kernelkb.model.measurement import Build
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 TIMEOUT_S = 120.0

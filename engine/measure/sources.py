@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.loading.workspace import read_bytes, read_text
+from kernelkb.loading.workspace import read_bytes, read_text
 
 _QUOTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 

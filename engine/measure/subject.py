@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from engine.loading.kernels import KernelFolder
-from engine.model.kernel import Variant
-from engine.model.measurement import Machine
+from kernelkb.loading.kernels import KernelFolder
+from kernelkb.model.kernel import Variant
+from kernelkb.model.measurement import Machine
 
 
 class Subject(NamedTuple):

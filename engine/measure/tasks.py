@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from engine.errors import BadValueError
-from engine.loading.imported import KernelFiles, snake, yaml_text
-from engine.measure.jobs import MODULE_SEED, Job, run_job, scratch_folder
-from engine.model.base import Target
+from kernelkb.errors import BadValueError
+from kernelkb.loading.imported import KernelFiles, snake, yaml_text
+from kernelkb.measure.jobs import MODULE_SEED, Job, run_job, scratch_folder
+from kernelkb.model.base import Target
 
 _TIMEOUT_S = 300.0
 _VARIANT = {

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from engine.measure.driver import told
-from engine.model.measurement import Clocks
+from kernelkb.measure.driver import told
+from kernelkb.model.measurement import Clocks
 
 _PERIOD_S = 0.02
 REASONS = {

@@ -30,8 +30,8 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
-from engine.measure.isolation import pause
-from engine.measure.watching import tell
+from kernelkb.measure.isolation import pause
+from kernelkb.measure.watching import tell
 
 WAITING = "waiting for "
 """How it begins what a watcher is told while others are before us."""

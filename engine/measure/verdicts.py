@@ -6,13 +6,13 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
-from engine.loading.kernels import evaluate
-from engine.measure.bench_sizes import output_bytes, working_set_bytes
-from engine.measure.peaks import Peaks
-from engine.measure.statistics import Speedup, verdict
-from engine.measure.subject import Subject
-from engine.measure.telemetry import Watch, alarmed, clocks
-from engine.measure.windows import (
+from kernelkb.loading.kernels import evaluate
+from kernelkb.measure.bench_sizes import output_bytes, working_set_bytes
+from kernelkb.measure.peaks import Peaks
+from kernelkb.measure.statistics import Speedup, verdict
+from kernelkb.measure.subject import Subject
+from kernelkb.measure.telemetry import Watch, alarmed, clocks
+from kernelkb.measure.windows import (
     Pair,
     Sifted,
     Window,
@@ -24,8 +24,8 @@ from engine.measure.windows import (
     way,
     works_ahead,
 )
-from engine.model.kernel import Kernel
-from engine.model.measurement import Clocks, Rival
+from kernelkb.model.kernel import Kernel
+from kernelkb.model.measurement import Clocks, Rival
 
 Raw = dict[str, Any]
 
@@ -48,7 +48,7 @@ def bench_fields(
     Args:
         subject: What was timed.
         workload: On what.
-        raw: What ``engine.measure.worker.windows.measure`` returned.
+        raw: What ``kernelkb.measure.worker.windows.measure`` returned.
         peaks: What the machine can do.
         watch: What its GPU said of itself meanwhile.
     """

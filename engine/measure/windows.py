@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from engine.measure.statistics import Speedup, paired_speedup
+from kernelkb.measure.statistics import Speedup, paired_speedup
 
 _CLOCKS_DIFFER = 0.10
 _WAY_NS = 1e4

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from engine.model.base import EvidenceLevel, GainKind, Name, Quantity, Record, Slug, Target
-from engine.model.condition import Condition, Op
+from kernelkb.model.base import EvidenceLevel, GainKind, Name, Quantity, Record, Slug, Target
+from kernelkb.model.condition import Condition, Op
 
 Group = Literal[
     "correctness",

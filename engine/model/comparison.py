@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from engine.model.base import Name, Record, Slug, Target
-from engine.model.session import MeasurementId
+from kernelkb.model.base import Name, Record, Slug, Target
+from kernelkb.model.session import MeasurementId
 
 
 class Place(Record):

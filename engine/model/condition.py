@@ -1,4 +1,4 @@
-"""Conditions over metrics, as data. Evaluation is three-valued and lives in engine.decide."""
+"""Conditions over metrics, as data. Evaluation is three-valued and lives in kernelkb.decide."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from engine.model.base import Quantity, Record, Slug
+from kernelkb.model.base import Quantity, Record, Slug
 
 Op = Literal["<", "<=", ">", ">=", "==", "!="]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, PositiveInt
 
-from engine.model.base import Record, Slug
+from kernelkb.model.base import Record, Slug
 
 
 class Architecture(Record):

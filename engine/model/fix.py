@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from engine.model.base import Record, Slug, Target
-from engine.model.condition import Condition
+from kernelkb.model.base import Record, Slug, Target
+from kernelkb.model.condition import Condition
 
 
 class Fix(Record):

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from engine.model.base import Name, Record, Slug, Target
-from engine.model.measurement import Verdict
-from engine.model.session import MeasurementId, SessionId
+from kernelkb.model.base import Name, Record, Slug, Target
+from kernelkb.model.measurement import Verdict
+from kernelkb.model.session import MeasurementId, SessionId
 
 Kind = Literal["build", "check", "bench", "profile", "tune"]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from engine.model.base import Name, Record, Slug, Target
+from kernelkb.model.base import Name, Record, Slug, Target
 
 Dtype = Literal[
     "float64",

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from engine.model.base import Record
-from engine.model.bottleneck import Bottleneck, GuardCatalogue
-from engine.model.device import DeviceCatalogue
-from engine.model.fix import FixFamily
-from engine.model.learned import Learned
-from engine.model.metric import MetricCatalogue
-from engine.model.pattern import Pattern
-from engine.model.review import AcceptedReview, Changed
-from engine.model.symptom import SymptomFamily
-from engine.model.threshold import Bibliography, Calibration, ThresholdCatalogue
-from engine.model.tree import Tree
-from engine.model.workflow import Workflow
+from kernelkb.model.base import Record
+from kernelkb.model.bottleneck import Bottleneck, GuardCatalogue
+from kernelkb.model.device import DeviceCatalogue
+from kernelkb.model.fix import FixFamily
+from kernelkb.model.learned import Learned
+from kernelkb.model.metric import MetricCatalogue
+from kernelkb.model.pattern import Pattern
+from kernelkb.model.review import AcceptedReview, Changed
+from kernelkb.model.symptom import SymptomFamily
+from kernelkb.model.threshold import Bibliography, Calibration, ThresholdCatalogue
+from kernelkb.model.tree import Tree
+from kernelkb.model.workflow import Workflow
 
 
 class Knowledge(Record):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from engine.model.base import GainKind, Name, Record, Slug
-from engine.model.session import SessionId
+from kernelkb.model.base import GainKind, Name, Record, Slug
+from kernelkb.model.session import SessionId
 
 
 class LearnedFix(Record):

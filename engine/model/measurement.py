@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from engine.model.base import Name, Record, Slug, Target
+from kernelkb.model.base import Name, Record, Slug, Target
 
 Status = Literal["ok", "warning", "failure"]
 Verdict = Literal["faster", "slower", "inconclusive", "incorrect", "invalid"]

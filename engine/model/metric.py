@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from engine.model.base import EvidenceLevel, Name, Quantity, Record, Slug, Target
+from kernelkb.model.base import EvidenceLevel, Name, Quantity, Record, Slug, Target
 
 Unit = Literal["ratio", "share", "truth", "us", "bytes", "gbps", "count", "cycles", "seconds"]
 _DIMENSIONS = ("us", "bytes", "gbps", "count", "cycles", "seconds")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.model.base import Name, Record
+from kernelkb.model.base import Name, Record
 
 
 class Begun(Record):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from engine.model.base import Record
+from kernelkb.model.base import Record
 
 
 class Gate(Record):

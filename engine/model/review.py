@@ -7,8 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, StringConstraints, field_validator, model_validator
 
-from engine.model.base import Record, Slug
-from engine.model.condition import Condition
+from kernelkb.model.base import Record, Slug
+from kernelkb.model.condition import Condition
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 

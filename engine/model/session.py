@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from engine.model.base import Name, Record, Slug, Target
-from engine.model.measurement import Verdict
-from engine.model.review import Review
+from kernelkb.model.base import Name, Record, Slug, Target
+from kernelkb.model.measurement import Verdict
+from kernelkb.model.review import Review
 
 SessionId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=80)]
 """Names the file: a date and the kernel, so that ids sort by day."""

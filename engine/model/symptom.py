@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from engine.model.base import Record, Slug
+from kernelkb.model.base import Record, Slug
 
 
 def _compiles(pattern: str) -> str:

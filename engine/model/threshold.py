@@ -6,7 +6,7 @@ from datetime import date
 
 from pydantic import Field
 
-from engine.model.base import Evidence, GainKind, Name, Record, Slug
+from kernelkb.model.base import Evidence, GainKind, Name, Record, Slug
 
 
 class Threshold(Record):

@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from engine.model.base import Name, Quantity, Record, Slug
-from engine.model.condition import Condition
-from engine.model.pattern import Origin
+from kernelkb.model.base import Name, Quantity, Record, Slug
+from kernelkb.model.condition import Condition
+from kernelkb.model.pattern import Origin
 
 
 class Question(Record):

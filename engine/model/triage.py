@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from engine.model.base import Name, Record, Slug, Target
-from engine.model.measurement import Bench, Build, Check, Machine, Profile
-from engine.model.recommendation import KernelAnswer, PredictedSpeedup
-from engine.model.session import Decision, Step
+from kernelkb.model.base import Name, Record, Slug, Target
+from kernelkb.model.measurement import Bench, Build, Check, Machine, Profile
+from kernelkb.model.recommendation import KernelAnswer, PredictedSpeedup
+from kernelkb.model.session import Decision, Step
 
 
 class Examined(Record):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from engine.model.base import Record, Slug
-from engine.model.pattern import Origin
+from kernelkb.model.base import Record, Slug
+from kernelkb.model.pattern import Origin
 
 
 class WorkflowGate(Record):

@@ -10,8 +10,8 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Mapping, Sequence
 
-from engine.errors import KbError
-from engine.profiles.launch import Launch, RawName, number
+from kernelkb.errors import KbError
+from kernelkb.profiles.launch import Launch, RawName, number
 
 NAME = "Kernel Name"
 _DEVICE = "device__attribute_display_name"

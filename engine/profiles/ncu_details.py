@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from engine.errors import KbError
-from engine.profiles.launch import Launch, NcuRule, RawName, estimate, number
-from engine.profiles.ncu_csv import NAME, table
+from kernelkb.errors import KbError
+from kernelkb.profiles.launch import Launch, NcuRule, RawName, estimate, number
+from kernelkb.profiles.ncu_csv import NAME, table
 
 _CURE = "write one with: ncu --import REPORT --csv --page details"
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.errors import KbError
-from engine.profiles.launch import Launch, NcuRule, RawName, estimate
-from engine.profiles.ncu_csv import read_raw_page
-from engine.profiles.ncu_details import read_details_page
+from kernelkb.errors import KbError
+from kernelkb.profiles.launch import Launch, NcuRule, RawName, estimate
+from kernelkb.profiles.ncu_csv import read_raw_page
+from kernelkb.profiles.ncu_details import read_details_page
 
 MAGIC = b"NVR\0"
 _TIMEOUT_S = 120.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.errors import KbError, OutsideError
-from engine.loading.workspace import REPORT_BYTES, read_bytes
-from engine.profiles.launch import Launch, RawName
-from engine.profiles.ncu_csv import NAME, read_raw_page
-from engine.profiles.ncu_details import read_details_page
-from engine.profiles.ncu_rep import MAGIC, read_binary
+from kernelkb.errors import KbError, OutsideError
+from kernelkb.loading.workspace import REPORT_BYTES, read_bytes
+from kernelkb.profiles.launch import Launch, RawName
+from kernelkb.profiles.ncu_csv import NAME, read_raw_page
+from kernelkb.profiles.ncu_details import read_details_page
+from kernelkb.profiles.ncu_rep import MAGIC, read_binary
 
 _CURE = "give a .ncu-rep file, or what ncu --csv --page raw or details printed"
 _STRANGERS = {

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.loading.workspace import inside, open_inside
+from kernelkb.loading.workspace import inside, open_inside
 
 TornAt = Callable[[bytes], int]
 """Says where the unfinished tail of a file begins; its length where there is none."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from engine.model.session import Entry, Session
+from kernelkb.model.session import Entry, Session
 
 LEAST_SESSIONS = 3
 """In how many sessions something has to happen to be more than a coincidence."""

@@ -22,10 +22,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from engine.model.base import GainKind
-from engine.model.session import Decision, Entry, Session
-from engine.model.threshold import Realised
-from engine.record.intervals import clipped
+from kernelkb.model.base import GainKind
+from kernelkb.model.session import Decision, Entry, Session
+from kernelkb.model.threshold import Realised
+from kernelkb.record.intervals import clipped
 
 LEAST_ESTIMATE = 0.05
 """Estimated share of the time below which a case says nothing about what was realised."""

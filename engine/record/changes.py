@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from engine.model.session import Step
-from engine.record.timeline import Code, Moment, Place
-from engine.record.worded import Timing, timing_of
+from kernelkb.model.session import Step
+from kernelkb.record.timeline import Code, Moment, Place
+from kernelkb.record.worded import Timing, timing_of
 
 
 class Changes(NamedTuple):

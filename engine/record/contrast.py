@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.model.outcome import Contrast, Contrasts, Outcomes, Reached
-from engine.record.outcomes import terms
+from kernelkb.model.outcome import Contrast, Contrasts, Outcomes, Reached
+from kernelkb.record.outcomes import terms
 
 _COUNTED = (
     "minutes",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from engine.errors import SessionError, UnknownNameError
-from engine.loading.workspace import inside, read_text
-from engine.model.session import SessionId
-from engine.record.sessions import header, read
+from kernelkb.errors import SessionError, UnknownNameError
+from kernelkb.loading.workspace import inside, read_text
+from kernelkb.model.session import SessionId
+from kernelkb.record.sessions import header, read
 
 
 def current(project: Path) -> SessionId | None:

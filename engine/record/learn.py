@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from engine.model.base import GainKind
-from engine.model.learned import Learned, LearnedFix, LearnedPhase
-from engine.model.session import Session
-from engine.model.threshold import Realised
-from engine.record.cases import Case, KindOf, cases_of
-from engine.record.intervals import Weighted, next_minutes, next_share, wilson
-from engine.record.phases import minutes_of
+from kernelkb.model.base import GainKind
+from kernelkb.model.learned import Learned, LearnedFix, LearnedPhase
+from kernelkb.model.session import Session
+from kernelkb.model.threshold import Realised
+from kernelkb.record.cases import Case, KindOf, cases_of
+from kernelkb.record.intervals import Weighted, next_minutes, next_share, wilson
+from kernelkb.record.phases import minutes_of
 
 _DIGITS = 4
 

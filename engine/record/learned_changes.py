@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from engine.model.learned import Learned, LearnedFix, LearnedPhase
+from kernelkb.model.learned import Learned, LearnedFix, LearnedPhase
 
 
 class Change(NamedTuple):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from engine.model.outcome import Outcomes, PhaseTime, Reached
-from engine.model.session import Decision, Session
-from engine.record.changes import count_changes
-from engine.record.phases import plan_minutes_of, planned, scored
-from engine.record.timeline import Code, Moment, aware, timeline
-from engine.record.worded import bottleneck_of, timing_of
+from kernelkb.model.outcome import Outcomes, PhaseTime, Reached
+from kernelkb.model.session import Decision, Session
+from kernelkb.record.changes import count_changes
+from kernelkb.record.phases import plan_minutes_of, planned, scored
+from kernelkb.record.timeline import Code, Moment, aware, timeline
+from kernelkb.record.worded import bottleneck_of, timing_of
 
 
 def outcomes(session: Session) -> Outcomes:

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
-from engine.model.learned import Learned
-from engine.model.session import Session
-from engine.record.intervals import LEAST_MINUTES
+from kernelkb.model.learned import Learned
+from kernelkb.model.session import Session
+from kernelkb.record.intervals import LEAST_MINUTES
 
 Minutes: TypeAlias = tuple[float, float, float]
 """Low, point, high."""

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, TypeVar
 import yaml
 from pydantic import BaseModel
 
-from engine.errors import Problem
-from engine.loading.located import Loc, Marks, at, parsed
-from engine.model.base import Record
-from engine.model.review import Form, Judgement, Remarks
+from kernelkb.errors import Problem
+from kernelkb.loading.located import Loc, Marks, at, parsed
+from kernelkb.model.base import Record
+from kernelkb.model.review import Form, Judgement, Remarks
 
 M = TypeVar("M", bound=BaseModel)
 

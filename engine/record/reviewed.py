@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from engine.errors import SessionError
-from engine.model.review import AcceptedReview
-from engine.model.session import Entry
-from engine.record import sessions
-from engine.record.appending import locked
-from engine.record.review_form import dumped
-from engine.record.session_text import entry_text
+from kernelkb.errors import SessionError
+from kernelkb.model.review import AcceptedReview
+from kernelkb.model.session import Entry
+from kernelkb.record import sessions
+from kernelkb.record.appending import locked
+from kernelkb.record.review_form import dumped
+from kernelkb.record.session_text import entry_text
 
 BY = "review"
 """What an entry says of the verb that logged it."""

@@ -8,12 +8,12 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from engine.errors import Problem, SessionError
-from engine.loading.located import Loc, Marks, at
-from engine.loading.located import parsed as parsed_yaml
-from engine.model.base import Record
-from engine.model.session import Entry, Session
-from engine.record.session_text import BEGIN, END
+from kernelkb.errors import Problem, SessionError
+from kernelkb.loading.located import Loc, Marks, at
+from kernelkb.loading.located import parsed as parsed_yaml
+from kernelkb.model.base import Record
+from kernelkb.model.session import Entry, Session
+from kernelkb.record.session_text import BEGIN, END
 
 _CLOSING = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*")
 

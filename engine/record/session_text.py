@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from engine.model.session import Entry, Session
-from engine.render.session_page import entry_page, entry_title, plan_lines, title
+from kernelkb.model.session import Entry, Session
+from kernelkb.render.session_page import entry_page, entry_title, plan_lines, title
 
 BEGIN = "<!-- entry -->"
 """The line that a written entry begins with."""
@@ -30,7 +30,7 @@ _UNICODE_BREAKS = "\x85\u2028\u2029"
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what ``engine.loading.located`` takes without a complaint."""
+    """Writes what ``kernelkb.loading.located`` takes without a complaint."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - an alias is what it refuses
         return True

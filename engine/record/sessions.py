@@ -9,13 +9,13 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from engine.errors import OutsideError, Problem, SessionError, UnknownNameError
-from engine.loading.workspace import inside
-from engine.model.session import Entry, Session, SessionId
-from engine.record import session_reading
-from engine.record.appending import Appended, append_whole, read_whole, write_new
-from engine.record.session_reading import parsed
-from engine.record.session_text import END, dumped, entry_text, torn_at
+from kernelkb.errors import OutsideError, Problem, SessionError, UnknownNameError
+from kernelkb.loading.workspace import inside
+from kernelkb.model.session import Entry, Session, SessionId
+from kernelkb.record import session_reading
+from kernelkb.record.appending import Appended, append_whole, read_whole, write_new
+from kernelkb.record.session_reading import parsed
+from kernelkb.record.session_text import END, dumped, entry_text, torn_at
 
 __all__ = [
     "append", "create", "dumped", "header", "parsed", "path_of", "read", "session_id", "sessions",

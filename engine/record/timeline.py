@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from engine.model.base import Target
-from engine.model.session import Entry, Session, Step
+from kernelkb.model.base import Target
+from kernelkb.model.session import Entry, Session, Step
 
 _BREAK = timedelta(hours=1)
 """A longer pause between two steps is time off."""

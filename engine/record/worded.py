@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from engine.model.session import Step
+from kernelkb.model.session import Step
 
 _BENCH = re.compile(
     r", (?P<baseline>(?:variant )?\S+) [0-9.]+ (?:us|ms|s) on (?P<workload>[a-z0-9-]+): "

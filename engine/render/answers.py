@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from engine.render.units import duration
+from kernelkb.render.units import duration
 
 Answer = Mapping[str, Any]
-"""One entry of ``kernels``: see ``engine.model.recommendation.KernelAnswer``."""
+"""One entry of ``kernels``: see ``kernelkb.model.recommendation.KernelAnswer``."""
 
 _UNKNOWN_SHOWN = 4
 

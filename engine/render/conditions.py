@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.model.condition import All, Any, Comparison, Condition
+from kernelkb.model.condition import All, Any, Comparison, Condition
 
 Limits = Mapping[str, float]
 """Threshold id to value."""

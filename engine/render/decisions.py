@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.model.session import Decision
+from kernelkb.model.session import Decision
 
 
 def came_of(decision: Decision) -> Iterator[str]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from engine.graph.picture import of_tree
-from engine.model.base import Record
-from engine.model.bottleneck import Bottleneck
-from engine.model.device import Device
-from engine.model.fix import Fix
-from engine.model.knowledge import Knowledge
-from engine.model.pattern import Pattern
-from engine.model.tree import Tree
-from engine.render.conditions import Limits, said
-from engine.render.pictures import mermaid_lines
+from kernelkb.graph.picture import of_tree
+from kernelkb.model.base import Record
+from kernelkb.model.bottleneck import Bottleneck
+from kernelkb.model.device import Device
+from kernelkb.model.fix import Fix
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.pattern import Pattern
+from kernelkb.model.tree import Tree
+from kernelkb.render.conditions import Limits, said
+from kernelkb.render.pictures import mermaid_lines
 
 
 def entry_page(record: Record, knowledge: Knowledge) -> str:

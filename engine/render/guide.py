@@ -9,15 +9,15 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:  # the server takes the loop from here, and starts without the knowledge
-    from engine.model.knowledge import Knowledge
-    from engine.model.pattern import Pattern
-    from engine.model.workflow import Phase, WorkflowGate
+    from kernelkb.model.knowledge import Knowledge
+    from kernelkb.model.pattern import Pattern
+    from kernelkb.model.workflow import Phase, WorkflowGate
 
 Spelling = Literal["mcp", "shell"]
 
 
 PAGES = ("session-start", "diagnose", "close", "skill", "agents")
-"""What ``kb guide`` prints; the last two come from ``engine.render.skill``."""
+"""What ``kb guide`` prints; the last two come from ``kernelkb.render.skill``."""
 
 
 class Step(NamedTuple):

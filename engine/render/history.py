@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from engine.model.comparison import Comparison, Place, Ruling
-from engine.model.history import Measurement
-from engine.render.units import duration
+from kernelkb.model.comparison import Comparison, Place, Ruling
+from kernelkb.model.history import Measurement
+from kernelkb.render.units import duration
 
 
 def history_lines(found: Sequence[Measurement]) -> Iterator[str]:

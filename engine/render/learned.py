@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from engine.model.learned import Learned, LearnedFix, LearnedPhase
-from engine.record.candidates import Candidate
-from engine.record.learned_changes import Change
+from kernelkb.model.learned import Learned, LearnedFix, LearnedPhase
+from kernelkb.record.candidates import Candidate
+from kernelkb.record.learned_changes import Change
 
 
 def lesson_titles(learned: Learned) -> list[dict[str, str]]:

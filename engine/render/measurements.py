@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.loading.quoting import quoted
-from engine.model.measurement import Bench, Build, Check, Environment, Profile
-from engine.render.units import duration
+from kernelkb.loading.quoting import quoted
+from kernelkb.model.measurement import Bench, Build, Check, Environment, Profile
+from kernelkb.render.units import duration
 
 
 def environment_line(found: Environment) -> str:

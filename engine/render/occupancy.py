@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 Answer = Mapping[str, Any]
-"""See ``engine.actions.occupancy.occupancy_of``."""
+"""See ``kernelkb.actions.occupancy.occupancy_of``."""
 
 _NAMES = {
     "warps": "warps",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.model.outcome import Contrasts, Outcomes, PhaseTime, Reached, Trend
-from engine.render.units import span
+from kernelkb.model.outcome import Contrasts, Outcomes, PhaseTime, Reached, Trend
+from kernelkb.render.units import span
 
 _UNKNOWN = "not known"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from engine.graph.picture import Box, Picture
+from kernelkb.graph.picture import Box, Picture
 
 _MERMAID = {"question": '{{"%s"}}', "leaf": '(["%s"])', "fix": '("%s")', "metric": '[/"%s"/]'}
 _DOT = {"question": "hexagon", "leaf": "oval", "fix": "note", "metric": "parallelogram"}

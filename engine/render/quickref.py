@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import get_args
 
-from engine.decide.gates import GATE
-from engine.model.bottleneck import Group
-from engine.model.knowledge import Knowledge
-from engine.model.learned import Learned
-from engine.model.tree import Tree
-from engine.render.conditions import said, started
+from kernelkb.decide.gates import GATE
+from kernelkb.model.bottleneck import Group
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.learned import Learned
+from kernelkb.model.tree import Tree
+from kernelkb.render.conditions import said, started
 
 _LEARNED_SHOWN = 4
 """The page has to stay short."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from engine.model.bottleneck import Bottleneck
-from engine.model.condition import All, Any, Comparison, Not, comparisons
-from engine.model.knowledge import Knowledge
-from engine.model.review import Changed, Outlook, Review
-from engine.model.session import Decision, Entry
-from engine.record.review_form import Prose
-from engine.render.conditions import Limits, said
-from engine.render.decisions import came_of
+from kernelkb.model.bottleneck import Bottleneck
+from kernelkb.model.condition import All, Any, Comparison, Not, comparisons
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.review import Changed, Outlook, Review
+from kernelkb.model.session import Decision, Entry
+from kernelkb.record.review_form import Prose
+from kernelkb.render.conditions import Limits, said
+from kernelkb.render.decisions import came_of
 
 Made = tuple[Entry, Decision, Mapping[str, float]]
 """A decision, the entry it stands in, and all that this entry's metrics tell."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from engine.render.units import duration
+from kernelkb.render.units import duration
 
 Answer = Mapping[str, Any]
-"""See ``engine.actions.roofline.roofline_of``."""
+"""See ``kernelkb.actions.roofline.roofline_of``."""
 
 
 def roofline_lines(answer: Answer) -> Iterator[str]:

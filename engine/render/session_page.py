@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC
 
-from engine.model.review import Review
-from engine.model.session import Decision, Entry, PlannedPhase, Session, Step
-from engine.render.decisions import came_of
-from engine.render.units import allowance
+from kernelkb.model.review import Review
+from kernelkb.model.session import Decision, Entry, PlannedPhase, Session, Step
+from kernelkb.render.decisions import came_of
+from kernelkb.render.units import allowance
 
 _BREAKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]+")
 _MARKS = re.compile(r"([\\|<*])")

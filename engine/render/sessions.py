@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from engine.model.session import Decision, Entry, Session, SessionLine
-from engine.render.decisions import came_of
-from engine.render.units import allowance
+from kernelkb.model.session import Decision, Entry, Session, SessionLine
+from kernelkb.render.decisions import came_of
+from kernelkb.render.units import allowance
 
 
 def session_lines(sessions: Iterable[SessionLine]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.decide.symptoms import FoundSymptom
+from kernelkb.decide.symptoms import FoundSymptom
 
 
 def symptom_lines(found: list[FoundSymptom]) -> Iterator[str]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 from xml.sax.saxutils import escape
 
-from engine.model.outcome import Outcomes, Reached
-from engine.render.plot import EDGE, FONT, INK, Panel, Series, drawn
+from kernelkb.model.outcome import Outcomes, Reached
+from kernelkb.render.plot import EDGE, FONT, INK, Panel, Series, drawn
 
 _WIDTH, _RIGHT, _TOP, _PANEL, _NAMES = 1000, 200, 70, 210, 130
 _PALE, _BLUE, _ORANGE, _RED = "#9aa5b1", "#2563a8", "#d97b16", "#b42318"

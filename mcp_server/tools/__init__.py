@@ -1,1 +1,1 @@
-"""One tool a module: the wording of its arguments, and one call into ``engine.actions``."""
+"""One tool a module: the wording of its arguments, and one call into ``kernelkb.actions``."""

@@ -8,11 +8,11 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from engine.model.measurement import Bench
-from mcp_server.answering import answered
-from mcp_server.jobs import asked
-from mcp_server.results import BenchResult, recommend_call
-from mcp_server.tools.arguments import Kernel, Target, Variant, Workload
+from kernelkb.model.measurement import Bench
+from kernelkb_mcp.answering import answered
+from kernelkb_mcp.jobs import asked
+from kernelkb_mcp.results import BenchResult, recommend_call
+from kernelkb_mcp.tools.arguments import Kernel, Target, Variant, Workload
 
 TITLE = "Check and time a kernel variant"
 HINTS = ToolAnnotations(
@@ -47,8 +47,8 @@ async def bench_kernel(
     )
 
     def work() -> BenchResult:
-        from engine.actions.kernels import bench
-        from engine.render.measurements import bench_line
+        from kernelkb.actions.kernels import bench
+        from kernelkb.render.measurements import bench_line
 
         timed = bench(kernel, variant, target, workload, against=against)
         return BenchResult(summary=bench_line(timed), bench=timed, next=_follow(kernel, timed))

@@ -7,10 +7,10 @@ from typing import Annotated
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ToolAnnotations
 
-from mcp_server.answering import answered
-from mcp_server.jobs import asked
-from mcp_server.results import BuildResult
-from mcp_server.tools.arguments import Kernel, Target, Variant
+from kernelkb_mcp.answering import answered
+from kernelkb_mcp.jobs import asked
+from kernelkb_mcp.results import BuildResult
+from kernelkb_mcp.tools.arguments import Kernel, Target, Variant
 
 TITLE = "Build a kernel variant"
 HINTS = ToolAnnotations(
@@ -30,8 +30,8 @@ async def build_kernel(
     call = asked("build_kernel", kernel=kernel, variant=variant, target=target)
 
     def work() -> BuildResult:
-        from engine.actions.building import build
-        from engine.render.measurements import build_line
+        from kernelkb.actions.building import build
+        from kernelkb.render.measurements import build_line
 
         built = build(kernel, variant, target)
         again = f"kernel={kernel!r}, variant={built.variant!r}, target={built.target!r}"

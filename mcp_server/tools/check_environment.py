@@ -6,9 +6,9 @@ from typing import Annotated
 
 from mcp.types import CallToolResult, ToolAnnotations
 
-from mcp_server.edge import compact, in_thread
-from mcp_server.results import EnvironmentResult
-from mcp_server.tools.arguments import Target
+from kernelkb_mcp.edge import compact, in_thread
+from kernelkb_mcp.results import EnvironmentResult
+from kernelkb_mcp.tools.arguments import Target
 
 TITLE = "Check what this machine can measure"
 HINTS = ToolAnnotations(
@@ -24,9 +24,9 @@ async def check_environment(
     Each line is ok, warning or failure, with its cure. Where environment.machine is null nothing
     can be measured before that; recommend_fix works all the same.
     """
-    from engine.actions.diary import surveyed
-    from engine.actions.workplace import environment
-    from engine.render.measurements import environment_line
+    from kernelkb.actions.diary import surveyed
+    from kernelkb.actions.workplace import environment
+    from kernelkb.render.measurements import environment_line
 
     found = await in_thread(lambda: environment(target, fresh=True))
     await in_thread(lambda: surveyed(found))

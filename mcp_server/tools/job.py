@@ -9,11 +9,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from mcp_server.answering import jobs_of, wait_for
-from mcp_server.edge import compact
-from mcp_server.jobs import Job, Jobs
-from mcp_server.progress import how_far, watch
-from mcp_server.results import JobResult
+from kernelkb_mcp.answering import jobs_of, wait_for
+from kernelkb_mcp.edge import compact
+from kernelkb_mcp.jobs import Job, Jobs
+from kernelkb_mcp.progress import how_far, watch
+from kernelkb_mcp.results import JobResult
 
 TITLE = "Wait for, or end, a long job"
 HINTS = ToolAnnotations(

@@ -7,8 +7,8 @@ from typing import Annotated
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from mcp_server.edge import compact, in_thread
-from mcp_server.results import LoggedSession
+from kernelkb_mcp.edge import compact, in_thread
+from kernelkb_mcp.results import LoggedSession
 
 TITLE = "Log what a session taught"
 HINTS = ToolAnnotations(
@@ -33,7 +33,7 @@ async def log_session(
 
     Pattern candidates stay candidates until a person accepts them.
     """
-    from engine.actions.sessions import log_session as log
+    from kernelkb.actions.sessions import log_session as log
 
     what = {
         "goal": goal,

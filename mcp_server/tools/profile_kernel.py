@@ -7,11 +7,11 @@ from typing import Annotated
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ToolAnnotations
 
-from engine.model.measurement import Bench, Profile
-from mcp_server.answering import answered
-from mcp_server.jobs import asked
-from mcp_server.results import ProfileResult, recommend_call
-from mcp_server.tools.arguments import Kernel, Target, Variant, Workload
+from kernelkb.model.measurement import Bench, Profile
+from kernelkb_mcp.answering import answered
+from kernelkb_mcp.jobs import asked
+from kernelkb_mcp.results import ProfileResult, recommend_call
+from kernelkb_mcp.tools.arguments import Kernel, Target, Variant, Workload
 
 TITLE = "Profile a kernel variant"
 HINTS = ToolAnnotations(
@@ -34,7 +34,7 @@ async def profile_kernel(
     call = asked("profile_kernel", kernel=kernel, variant=variant, target=target, workload=workload)
 
     def work() -> ProfileResult:
-        from engine.actions.kernels import profile
+        from kernelkb.actions.kernels import profile
 
         seen = profile(kernel, variant, target, workload)
         return _explained(seen) if isinstance(seen, Profile) else _stopped(kernel, seen)
@@ -43,14 +43,14 @@ async def profile_kernel(
 
 
 def _stopped(kernel: str, timed: Bench) -> ProfileResult:
-    from engine.render.measurements import bench_line
+    from kernelkb.render.measurements import bench_line
 
     follow = f"mend {timed.variant}, then bench_kernel(kernel={kernel!r})"
     return ProfileResult(summary=bench_line(timed), profile=None, stopped_by=timed, next=(follow,))
 
 
 def _explained(seen: Profile) -> ProfileResult:
-    from engine.render.measurements import profile_line
+    from kernelkb.render.measurements import profile_line
 
     metrics = {name: float(f"{value:.6g}") for name, value in seen.metrics.items()}
     shown = seen.model_copy(update={"metrics": metrics})

@@ -8,10 +8,10 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from engine.errors import UnknownNameError
-from mcp_server.edge import compact, in_thread
-from mcp_server.portions import LIMIT, Portion, portion
-from mcp_server.results import EntryResult
+from kernelkb.errors import UnknownNameError
+from kernelkb_mcp.edge import compact, in_thread
+from kernelkb_mcp.portions import LIMIT, Portion, portion
+from kernelkb_mcp.results import EntryResult
 
 TITLE = "Read an entry of the knowledge"
 HINTS = ToolAnnotations(
@@ -54,12 +54,12 @@ async def read_entry(
 
 
 def _found(name: str) -> list[dict[str, Any]] | dict[str, Any]:
-    from engine.actions.knowledge import show
+    from kernelkb.actions.knowledge import show
 
     try:
         return show(name)
     except UnknownNameError as error:
-        from engine.actions.search import find
+        from kernelkb.actions.search import find
 
         hits = [] if error.near else find(name, most=1)
         near = "".join(f" (did you mean {hit.id!r}?)" for hit in hits)

@@ -11,9 +11,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from mcp_server.advice import advice
-from mcp_server.edge import compacted, in_place, in_thread, launch_of
-from mcp_server.results import RecommendResult
+from kernelkb_mcp.advice import advice
+from kernelkb_mcp.edge import compacted, in_place, in_thread, launch_of
+from kernelkb_mcp.results import RecommendResult
 
 TITLE = "Recommend the next fix"
 HINTS = ToolAnnotations(
@@ -61,7 +61,7 @@ async def recommend_fix(
     Give run, profile or numbers, whatever was measured; what is absent is unknown, never zero.
     Causes are named only as far as the evidence goes; fixes come with a predicted gain.
     """
-    from engine.actions.diary import advised, listening
+    from kernelkb.actions.diary import advised, listening
 
     given = {
         "speedup": speedup,
@@ -98,15 +98,15 @@ def _asked(
     source: tuple[str, str] | None, kernel: str, target: str, more: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """Ask the engine, each source in its own way."""
-    from engine.actions.recommend import recommend
+    from kernelkb.actions.recommend import recommend
 
     if source is None:
         return recommend(**more, target=target, kernel=kernel)
     if source[0] == "run":
-        from engine.actions.runs import recommend_run
+        from kernelkb.actions.runs import recommend_run
 
         return recommend_run(source[1], **more, kernel=kernel)
-    from engine.actions.report import recommend_report
+    from kernelkb.actions.report import recommend_report
 
     if target == "cpu":
         raise ToolError("profile reads reports of a GPU; leave target out")

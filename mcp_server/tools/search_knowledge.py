@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from mcp_server.edge import compact, in_thread
-from mcp_server.portions import LIMIT, portion
-from mcp_server.results import SearchResult
+from kernelkb_mcp.edge import compact, in_thread
+from kernelkb_mcp.portions import LIMIT, portion
+from kernelkb_mcp.results import SearchResult
 
 TITLE = "Search the knowledge"
 HINTS = ToolAnnotations(
@@ -29,7 +29,7 @@ async def search_knowledge(
     limit: Annotated[int, Field(ge=1, le=20, description="1 to 20, default 10.")] = 10,
 ) -> Annotated[CallToolResult, SearchResult]:
     """Find causes, fixes, metrics, symptoms and ways of working by words, best first."""
-    from engine.actions.search import find
+    from kernelkb.actions.search import find
 
     hits = await in_thread(lambda: find(query, kind=kind, most=limit))
     rows = portion([hit._asdict() for hit in hits], 0, LIMIT - _SPARE).value

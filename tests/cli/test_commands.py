@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from broken import make
 
-from engine.cli import COMMANDS, main
-from engine.cli.session import VERBS
-from engine.model.measurement import Bench, Build, Environment, Profile
-from engine.model.recommendation import Recommendation
+from kernelkb.cli import COMMANDS, main
+from kernelkb.cli.session import VERBS
+from kernelkb.model.measurement import Bench, Build, Environment, Profile
+from kernelkb.model.recommendation import Recommendation
 
-KB = [sys.executable, "-c", "import sys; from engine.cli import main; sys.exit(main())"]
+KB = [sys.executable, "-c", "import sys; from kernelkb.cli import main; sys.exit(main())"]
 
 
 def run(*words, **more):
@@ -150,7 +150,7 @@ def test_every_command_speaks_json(command, capsys):
 
 
 def test_a_stale_quick_reference_is_exit_1(capsys, monkeypatch):
-    monkeypatch.setattr("engine.actions.quickref.page", lambda: "something else")
+    monkeypatch.setattr("kernelkb.actions.quickref.page", lambda: "something else")
 
     assert main(["quickref", "--check"]) == 1
     assert "stale" in capsys.readouterr().err

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from engine.cli import main
+from kernelkb.cli import main
 
 LOG = (
     b"ptxas error   : Entry function '_Z3bigPf' uses too much shared data "

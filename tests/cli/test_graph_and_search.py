@@ -7,7 +7,7 @@ import networkx as nx
 import pydot
 import pytest
 
-from engine.cli import main
+from kernelkb.cli import main
 
 TREES = ("performance-gate", "memory-hierarchy", "build-failure")
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from engine.cli import main
+from kernelkb.cli import main
 
 TUTORIAL = """\
 #include <cstdio>
@@ -265,7 +265,7 @@ def test_a_target_that_a_source_cannot_have_is_refused(repository, capsys, name,
 
 
 def test_a_pair_without_a_target_is_for_what_the_machine_has(repository, monkeypatch):
-    from engine.actions import start
+    from kernelkb.actions import start
 
     environment = start.environment
     monkeypatch.setattr(start, "environment", lambda: environment("cpu"))

@@ -5,8 +5,8 @@ import json
 import pytest
 from histories import decision, session
 
-from engine.cli import main
-from engine.record.sessions import append
+from kernelkb.cli import main
+from kernelkb.record.sessions import append
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import json
 import pytest
 from made import built, timed
 
-from engine.cli import main
-from engine.record.measurements.store import open_store
+from kernelkb.cli import main
+from kernelkb.record.measurements.store import open_store
 
 
 def record(project, *measurements):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from engine.cli import main
+from kernelkb.cli import main
 
 OCCUPANCY = ["occupancy", "--gpu", "h100-sxm", "--threads", "256", "--registers", "96"]
 ROOFLINE = ["roofline", "--gpu", "h100-sxm", "--bytes", "1GiB", "--us", "400"]

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from engine.cli import main
-from engine.model.session import Entry, Step
-from engine.record.sessions import append
+from kernelkb.cli import main
+from kernelkb.model.session import Entry, Step
+from kernelkb.record.sessions import append
 
 DAY = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 ADVICE = "small-grid (confidence 1.00) -> parallelize-outer-dim, predicted 1.39x [1.27, 1.54]"

@@ -13,13 +13,13 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from engine.actions.knowledge import here
-from engine.actions.sessions import log_session
-from engine.cli import main
-from engine.model.review import AcceptedReview, Review
-from engine.model.session import Entry
-from engine.record import reviewed
-from engine.record.sessions import append
+from kernelkb.actions.knowledge import here
+from kernelkb.actions.sessions import log_session
+from kernelkb.cli import main
+from kernelkb.model.review import AcceptedReview, Review
+from kernelkb.model.session import Entry
+from kernelkb.record import reviewed
+from kernelkb.record.sessions import append
 
 KERNEL = "__global__ void add(int n, float *x) { int i = blockIdx.x; if (i < n) x[i] += 1; }\n"
 SESSION = "2026-11-21-add"

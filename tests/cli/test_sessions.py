@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.cli import main
-from engine.model.session import Entry, Session, SessionLine
-from engine.record.current import current
-from engine.record.sessions import append, read
+from kernelkb.cli import main
+from kernelkb.model.session import Entry, Session, SessionLine
+from kernelkb.record.current import current
+from kernelkb.record.sessions import append, read
 
 ID = "2026-11-21-gemm"
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from engine.actions.tasks import bench_task
-from engine.cli import main
-from engine.errors import BadValueError
+from kernelkb.actions.tasks import bench_task
+from kernelkb.cli import main
+from kernelkb.errors import BadValueError
 
 SOFTMAX = """\
 import torch

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from broken import WORKLOADS, make
 
-from engine.actions import kernels
-from engine.cli import main
-from engine.loading.paths import shipped
-from engine.measure.statistics import Speedup
-from engine.measure.verdicts import _of_others
-from engine.measure.windows import Sifted
-from engine.model.session import Session
-from engine.model.triage import Triage
-from engine.record.current import begin
-from engine.record.sessions import create, read, sessions
+from kernelkb.actions import kernels
+from kernelkb.cli import main
+from kernelkb.loading.paths import shipped
+from kernelkb.measure.statistics import Speedup
+from kernelkb.measure.verdicts import _of_others
+from kernelkb.measure.windows import Sifted
+from kernelkb.model.session import Session
+from kernelkb.model.triage import Triage
+from kernelkb.record.current import begin
+from kernelkb.record.sessions import create, read, sessions
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_a_pipe_gets_plain_lines_and_the_session_one_more_entry(softmax, capsys)
 
 
 def test_a_terminal_gets_progress(softmax):
-    body = "import sys; from engine.cli import main; sys.exit(main())"
+    body = "import sys; from kernelkb.cli import main; sys.exit(main())"
     words = ["triage", "row_softmax", "--target", "cpu", "--variant", "vectorized"]
     leader, follower = pty.openpty()
     child = subprocess.Popen(

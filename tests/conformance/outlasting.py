@@ -9,7 +9,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import INTERNAL_ERROR, CallToolResult, ElicitRequest, InputRequiredResult
 
-from mcp_server.tasks import Support, ask
+from kernelkb_mcp.tasks import Support, ask
 
 
 async def greet(name: str) -> CallToolResult:

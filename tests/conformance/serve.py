@@ -20,9 +20,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from fixtures import furnish
 
-from mcp_server.http import PATH, guarded, open_app
-from mcp_server.options import Listen
-from mcp_server.server import build_server
+from kernelkb_mcp.http import PATH, guarded, open_app
+from kernelkb_mcp.options import Listen
+from kernelkb_mcp.server import build_server
 
 TOKEN = "the-suite-cannot-send-one"  # noqa: S105 guards nothing
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-STDIO = [sys.executable, "-c", "from mcp_server.start import main; main()"]
+STDIO = [sys.executable, "-c", "from kernelkb_mcp.start import main; main()"]
 
 
 def surroundings(project: Path) -> dict[str, str]:

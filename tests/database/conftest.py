@@ -3,7 +3,7 @@
 import pytest
 from servers import binaries, running
 
-from engine.record.measurements.store import open_store
+from kernelkb.record.measurements.store import open_store
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from multiprocessing import get_context
 import pytest
 from made import START, timed
 
-from engine.record.measurements.store import open_store
+from kernelkb.record.measurements.store import open_store
 
 PROCESSES, EACH = 8, 500
 KILLS = 100

@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 from made import built, timed
 
-from engine.errors import BadValueError
-from engine.record.measurements.exchange import exported, take_in
-from engine.record.measurements.ratchet import regress
-from engine.record.measurements.store import open_store
+from kernelkb.errors import BadValueError
+from kernelkb.record.measurements.exchange import exported, take_in
+from kernelkb.record.measurements.ratchet import regress
+from kernelkb.record.measurements.store import open_store
 
 
 def text(store, form="jsonl", left_out=None):

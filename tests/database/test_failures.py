@@ -14,9 +14,9 @@ from made import timed
 from servers import running
 from sqlalchemy import create_engine, text
 
-from engine.errors import BadValueError, DatabaseError, EnvironmentGapError
-from engine.record.measurements import connections
-from engine.record.measurements.store import open_store
+from kernelkb.errors import BadValueError, DatabaseError, EnvironmentGapError
+from kernelkb.record.measurements import connections
+from kernelkb.record.measurements.store import open_store
 
 
 def child(work, *words):

@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 from made import timed
 
-from engine.measure.verdicts import CROWDED
-from engine.record.measurements.ratchet import regress
+from kernelkb.measure.verdicts import CROWDED
+from kernelkb.record.measurements.ratchet import regress
 
 
 def verdicts(store, **more):

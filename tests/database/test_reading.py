@@ -3,8 +3,8 @@
 import pytest
 from made import timed
 
-from engine.errors import DatabaseError
-from engine.record.measurements.store import open_store, open_to_read
+from kernelkb.errors import DatabaseError
+from kernelkb.record.measurements.store import open_store, open_to_read
 
 
 @pytest.fixture(autouse=True)

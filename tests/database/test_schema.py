@@ -5,11 +5,11 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
-import engine.record.measurements.migrations as migrations
-from engine.record.measurements import schema
-from engine.record.measurements.connections import located
-from engine.record.measurements.store import open_store
-from engine.record.measurements.tables import metadata
+import kernelkb.record.measurements.migrations as migrations
+from kernelkb.record.measurements import schema
+from kernelkb.record.measurements.connections import located
+from kernelkb.record.measurements.store import open_store
+from kernelkb.record.measurements.tables import metadata
 
 
 def test_the_revisions_make_the_tables_of_the_code(address, tmp_path):

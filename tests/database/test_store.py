@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made import START, built, subject, timed
 
-from engine.errors import BadValueError, DatabaseError, UnknownNameError
-from engine.model.base import Record
-from engine.record.measurements.identity import canonical, digest, identified, is_whole
-from engine.record.measurements.store import open_store
+from kernelkb.errors import BadValueError, DatabaseError, UnknownNameError
+from kernelkb.model.base import Record
+from kernelkb.record.measurements.identity import canonical, digest, identified, is_whole
+from kernelkb.record.measurements.store import open_store
 
 
 def test_what_is_added_is_read_back_as_it_was(store):

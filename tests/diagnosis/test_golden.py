@@ -6,7 +6,7 @@ Gains are worked out by hand from the formulas of the estimators, as shares of t
 import pytest
 from programs import program
 
-from engine.decide.recommend import recommend
+from kernelkb.decide.recommend import recommend
 
 TENSOR_GEMM_US = 2138.0
 """8192 cubed at 52 percent of the 989 TFLOPS of an H100."""

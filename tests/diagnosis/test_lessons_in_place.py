@@ -6,13 +6,13 @@ import pytest
 from histories import PRIORS, kind_of
 from programs import knowledge, program
 
-from engine.decide.recommend import recommend
-from engine.graph.lessons import lessons
-from engine.model.learned import Learned
-from engine.profiles.launch import wanted_metrics
-from engine.profiles.ncu_csv import read_raw_page
-from engine.record.cases import Case
-from engine.record.learn import taught
+from kernelkb.decide.recommend import recommend
+from kernelkb.graph.lessons import lessons
+from kernelkb.model.learned import Learned
+from kernelkb.profiles.launch import wanted_metrics
+from kernelkb.profiles.ncu_csv import read_raw_page
+from kernelkb.record.cases import Case
+from kernelkb.record.learn import taught
 
 DATA = Path(__file__).parents[1] / "data" / "ncu"
 PAGES = ["library/torch_operations.csv", "row_softmax_full.csv", "row_softmax_naive.csv"]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from programs import program
 
-from engine.decide.recommend import recommend
-from engine.profiles.launch import wanted_metrics
-from engine.profiles.ncu_csv import read_raw_page
+from kernelkb.decide.recommend import recommend
+from kernelkb.profiles.launch import wanted_metrics
+from kernelkb.profiles.ncu_csv import read_raw_page
 
 PAGE = Path(__file__).parents[1] / "data" / "ncu" / "library" / "torch_operations.csv"
 LAUNCHES = read_raw_page(PAGE.read_text(), wanted_metrics(program()))

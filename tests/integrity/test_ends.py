@@ -3,7 +3,7 @@
 import pytest
 from attacks import attack
 
-from engine.actions.kernels import bench
+from kernelkb.actions.kernels import bench
 
 HONEST = "  honest(x, y, rows, cols);\n"
 HONEST_CUDA = "  honest(x, y, rows, cols, stream);\n"

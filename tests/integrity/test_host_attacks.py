@@ -6,7 +6,7 @@ The numbers are those of the table of reward hacks that this suite answers (H1 t
 import pytest
 from attacks import attack, said_busy
 
-from engine.actions.kernels import bench, check
+from kernelkb.actions.kernels import bench, check
 
 HONEST = "  honest(x, y, rows, cols);\n"
 

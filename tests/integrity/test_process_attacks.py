@@ -6,7 +6,7 @@ from pathlib import Path
 from attacks import attack, said_busy
 from processes import alive
 
-from engine.actions.kernels import bench, check
+from kernelkb.actions.kernels import bench, check
 
 BATCH = """
   struct Slot { const float* x; std::vector<float> y; };

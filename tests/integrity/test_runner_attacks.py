@@ -7,12 +7,12 @@ the judge has to see without it.
 import pytest
 from attacks import attack
 
-from engine.actions.kernels import bench, check
+from kernelkb.actions.kernels import bench, check
 
 HEAD = """
 import gc, mmap, os, socket, threading, time
 import torch
-from engine.measure.worker import runner as R
+from kernelkb.measure.worker import runner as R
 
 def right(x):
     return torch.softmax(x, dim=-1)

@@ -8,14 +8,14 @@ import pytest
 import yaml
 from broken import make
 
-from engine.actions.building import build, build_configurations
-from engine.actions.workplace import environment
-from engine.cli import main
-from engine.errors import BadValueError, EnvironmentGapError, UnknownNameError
-from engine.measure.commands import commands_of
-from engine.measure.tools import find_nvcc
-from engine.model.kernel import Variant
-from engine.model.measurement import Machine
+from kernelkb.actions.building import build, build_configurations
+from kernelkb.actions.workplace import environment
+from kernelkb.cli import main
+from kernelkb.errors import BadValueError, EnvironmentGapError, UnknownNameError
+from kernelkb.measure.commands import commands_of
+from kernelkb.measure.tools import find_nvcc
+from kernelkb.model.kernel import Variant
+from kernelkb.model.measurement import Machine
 
 
 def test_the_second_build_is_the_first(project):

@@ -7,12 +7,12 @@ import pytest
 from attacks import attack
 from broken import make
 
-from engine.actions.building import build_here
-from engine.actions.kernels import bench, bench_here, check
-from engine.actions.triage import triage
-from engine.actions.workplace import prepare
-from engine.errors import BadValueError, KbError
-from engine.measure.statistics import paired_speedup
+from kernelkb.actions.building import build_here
+from kernelkb.actions.kernels import bench, bench_here, check
+from kernelkb.actions.triage import triage
+from kernelkb.actions.workplace import prepare
+from kernelkb.errors import BadValueError, KbError
+from kernelkb.measure.statistics import paired_speedup
 
 
 def checked(project, how, timeout_s=60.0):
@@ -153,7 +153,7 @@ def test_a_variant_is_compared_with_another_one(project):
 
 
 def test_a_fix_is_timed_next_to_what_it_fixes_where_their_benches_differ(project, monkeypatch):
-    monkeypatch.setattr("engine.actions.triage.comparable", lambda *_: False)
+    monkeypatch.setattr("kernelkb.actions.triage.comparable", lambda *_: False)
     found = triage("row_softmax", target="cpu", workload="small")
     (step,) = [step for step in found.steps if step.name == "compare"]
 

@@ -2,10 +2,10 @@
 
 from attacks import attack
 
-from engine.actions.building import build
-from engine.actions.kernels import bench, check, profile
-from engine.actions.sessions import close_session, new_session, show_session
-from engine.record.measurements.store import open_store
+from kernelkb.actions.building import build
+from kernelkb.actions.kernels import bench, check, profile
+from kernelkb.actions.sessions import close_session, new_session, show_session
+from kernelkb.record.measurements.store import open_store
 
 HONEST = "  honest(x, y, rows, cols);\n"
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from broken import make
 
-from engine.actions.building import build
-from engine.actions.kernels import check, profile
-from engine.actions.recommend import recommend
-from engine.actions.triage import triage
-from engine.actions.workplace import environment
+from kernelkb.actions.building import build
+from kernelkb.actions.kernels import check, profile
+from kernelkb.actions.recommend import recommend
+from kernelkb.actions.triage import triage
+from kernelkb.actions.workplace import environment
 
 pytestmark = pytest.mark.gpu
 

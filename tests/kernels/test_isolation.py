@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from processes import alive, settled
 
-from engine.actions.kernels import check
-from engine.measure import walls
-from engine.measure.isolation import Cancelled, cancelled_by, run_child
-from engine.measure.jobs import run_job, scratch_folder
+from kernelkb.actions.kernels import check
+from kernelkb.measure import walls
+from kernelkb.measure.isolation import Cancelled, cancelled_by, run_child
+from kernelkb.measure.jobs import run_job, scratch_folder
 
 FAMILY = (
     "import subprocess,sys; subprocess.run([sys.executable,'-c','import time; time.sleep(60)'])"
@@ -45,7 +45,7 @@ def test_the_worker_dies_with_whoever_started_it(tmp_path):
     (tmp_path / "hang.py").write_text("import time\ntime.sleep(60)\n")
     body = (
         "import pathlib, sys\n"
-        "from engine.measure.jobs import run_job\n"
+        "from kernelkb.measure.jobs import run_job\n"
         f"reference = {{'file': {str(tmp_path / 'hang.py')!r}, 'function': 'f'}}\n"
         "job = {'mode': 'judge', 'cases': [], 'reference': reference}\n"
         f"run_job(job, pathlib.Path({str(tmp_path)!r}), timeout_s=60)\n"
@@ -90,7 +90,7 @@ def test_whatever_a_child_has_started_dies_with_whoever_started_the_child(tmp_pa
     script = FAMILY.replace("subprocess.run(", "subprocess.run(start_new_session=True, args=")
     body = (
         "import pathlib, sys\n"
-        "from engine.measure.isolation import run_child\n"
+        "from kernelkb.measure.isolation import run_child\n"
         f"argv = [sys.executable, '-c', {script.replace('(60)', f'(60) {word}')!r}]\n"
         f"run_child(argv, log=pathlib.Path({str(tmp_path / 'log')!r}), timeout_s=60)\n"
     )

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.actions.kernels import bench_place
-from engine.actions.workplace import prepared
-from engine.errors import EnvironmentGapError
-from engine.loading.kernels import load_folder
-from engine.measure.tools import find_nvcc
+from kernelkb.actions.kernels import bench_place
+from kernelkb.actions.workplace import prepared
+from kernelkb.errors import EnvironmentGapError
+from kernelkb.loading.kernels import load_folder
+from kernelkb.measure.tools import find_nvcc
 
 KINDS = sorted((Path(__file__).parents[2] / "benchmarks" / "kinds").glob("*/kernel.yaml"))
 NAMES = [path.parent.name for path in KINDS]

@@ -3,11 +3,11 @@
 import pytest
 from attacks import attack
 
-from engine.actions.building import build_here
-from engine.actions.kernels import bench, bench_here, profile
-from engine.actions.recording import subject_of
-from engine.actions.workplace import prepare
-from engine.record.measurements.store import open_store
+from kernelkb.actions.building import build_here
+from kernelkb.actions.kernels import bench, bench_here, profile
+from kernelkb.actions.recording import subject_of
+from kernelkb.actions.workplace import prepare
+from kernelkb.record.measurements.store import open_store
 
 HONEST = "  honest(x, y, rows, cols);\n"
 

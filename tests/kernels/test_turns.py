@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.actions.kernels import bench
-from engine.measure.isolation import Cancelled, cancelled_by
-from engine.measure.turns import turn, waited_s
-from engine.measure.watching import watched_by
+from kernelkb.actions.kernels import bench
+from kernelkb.measure.isolation import Cancelled, cancelled_by
+from kernelkb.measure.turns import turn, waited_s
+from kernelkb.measure.watching import watched_by
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def nobody_left():
 
 def start(body, *words):
     """Start a Python process that may take turns."""
-    head = "import os, sys, time\nfrom engine.measure.turns import turn\n"
+    head = "import os, sys, time\nfrom kernelkb.measure.turns import turn\n"
     argv = [sys.executable, "-c", head + textwrap.dedent(body), *map(str, words)]
     one = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     STARTED.append(one)
@@ -345,7 +345,7 @@ def test_tickets_of_another_user_count_like_our_own(queue):
 
 
 def test_to_wait_is_no_part_of_the_time_that_a_step_took(queue, project):
-    from engine.actions.steps import Said, Steps
+    from kernelkb.actions.steps import Said, Steps
 
     holder = holding()
     threading.Timer(2.0, holder.kill).start()
@@ -364,7 +364,7 @@ def test_to_wait_is_no_part_of_the_time_that_a_step_took(queue, project):
 @pytest.mark.parametrize("command", ["bench", "profile", "triage"])
 def test_a_command_says_for_whom_it_waits(queue, project, command):
     holder = holding("cpu")
-    argv = [sys.executable, "-c", "from engine.cli import main; main()", command, "row_softmax"]
+    argv = [sys.executable, "-c", "from kernelkb.cli import main; main()", command, "row_softmax"]
     child = subprocess.Popen(
         [*argv, "--target", "cpu"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     )

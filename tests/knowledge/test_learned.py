@@ -5,9 +5,9 @@ from pathlib import Path
 from histories import PRIORS
 from programs import knowledge
 
-from engine.actions.learn import HEADER, dumped, kinds, read_sessions
-from engine.loading.knowledge import load_knowledge
-from engine.record.learn import learned
+from kernelkb.actions.learn import HEADER, dumped, kinds, read_sessions
+from kernelkb.loading.knowledge import load_knowledge
+from kernelkb.record.learn import learned
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "knowledge" / "learned.yaml"

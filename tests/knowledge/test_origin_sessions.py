@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.record.outcomes import outcomes
-from engine.record.sessions import read, sessions
+from kernelkb.record.outcomes import outcomes
+from kernelkb.record.sessions import read, sessions
 
 FOLDER = Path(__file__).parents[2] / "sessions"
 MINUTES = {

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from programs import facts, guards, knowledge, program, rows
 
-from engine.decide.conditions import holds
-from engine.decide.diagnose import verdict
-from engine.decide.gates import walk
-from engine.graph.flatten import flatten
-from engine.loading.kernels import load_folder
-from engine.loading.paths import shipped
-from engine.model.condition import comparisons
-from engine.record.sessions import read, sessions
+from kernelkb.decide.conditions import holds
+from kernelkb.decide.diagnose import verdict
+from kernelkb.decide.gates import walk
+from kernelkb.graph.flatten import flatten
+from kernelkb.loading.kernels import load_folder
+from kernelkb.loading.paths import shipped
+from kernelkb.model.condition import comparisons
+from kernelkb.record.sessions import read, sessions
 
 CASES = [(b, case) for b in knowledge().bottlenecks for case in b.cases]
 ROWS = {row["id"]: row for row in rows()}
@@ -349,7 +349,7 @@ def test_a_command_of_the_workflow_is_one_that_kb_takes(command):
     values = {"NAME": "l4", "N": "64", "SIZE": "48KiB", "KERNEL": "k", "FILE": "f", "X": "0.3"}
     _, name, *words = command.split()
     parser = argparse.ArgumentParser()
-    import_module(f"engine.cli.{name}").arguments(parser)
+    import_module(f"kernelkb.cli.{name}").arguments(parser)
     given = [values.get(word, word) for word in words]
 
     if name != "session":

@@ -7,12 +7,12 @@ import pytest
 from broken import HEAD, make
 from mcp import Client
 
-from engine.errors import BadValueError
-from engine.model.measurement import Bench, Build, KernelResources, Loop, Profile, Rival
-from mcp_server.fitting import BUDGET, fitted
-from mcp_server.launch import Launch
-from mcp_server.results import BenchResult, BuildResult
-from mcp_server.server import build_server
+from kernelkb.errors import BadValueError
+from kernelkb.model.measurement import Bench, Build, KernelResources, Loop, Profile, Rival
+from kernelkb_mcp.fitting import BUDGET, fitted
+from kernelkb_mcp.launch import Launch
+from kernelkb_mcp.results import BenchResult, BuildResult
+from kernelkb_mcp.server import build_server
 
 BROKEN = {"kernel": "broken", "target": "cpu"}
 LIMIT = 8000
@@ -83,7 +83,7 @@ def test_a_compiler_error_of_ten_thousand_characters_is_short(project):
 def test_a_bench_against_very_many_rivals_is_short(project, monkeypatch, launch):
     rivals = tuple(Rival(name=f"rival {n}", rejected="no " * 200) for n in range(60))
     made = long_bench(rivals=rivals, warnings=tuple(f"note {n} " * 40 for n in range(60)))
-    monkeypatch.setattr("engine.actions.kernels.bench", lambda *_, **__: made)
+    monkeypatch.setattr("kernelkb.actions.kernels.bench", lambda *_, **__: made)
     result = call("bench_kernel", launch)
     found = result.structured_content
     shown = found if launch is None else found["result"]
@@ -99,7 +99,7 @@ def test_a_bench_against_very_many_rivals_is_short(project, monkeypatch, launch)
 @pytest.mark.parametrize("measurement", ["0" * 32, None])
 def test_a_profile_of_very_many_metrics_is_short(project, monkeypatch, launch, measurement):
     made = long_profile(285, measurement)
-    monkeypatch.setattr("engine.actions.kernels.profile", lambda *_: made)
+    monkeypatch.setattr("kernelkb.actions.kernels.profile", lambda *_: made)
     result = call("profile_kernel", launch)
     found = result.structured_content
     shown = found if launch is None else found["result"]
@@ -112,7 +112,7 @@ def test_a_profile_of_very_many_metrics_is_short(project, monkeypatch, launch, m
 
 def test_a_profile_that_fits_goes_into_the_next_call_as_it_is(project, monkeypatch):
     made = long_profile(3, None)
-    monkeypatch.setattr("engine.actions.kernels.profile", lambda *_: made)
+    monkeypatch.setattr("kernelkb.actions.kernels.profile", lambda *_: made)
     follow = call("profile_kernel").structured_content["next"][0]
     given = follow.removeprefix("recommend_fix(target='cpu', metrics=").removesuffix(")")
 
@@ -157,7 +157,7 @@ def test_a_list_of_failed_jobs_is_short(project, monkeypatch):
     def refuse(*_):
         raise BadValueError("no " * 3000)
 
-    monkeypatch.setattr("engine.actions.building.build", refuse)
+    monkeypatch.setattr("kernelkb.actions.building.build", refuse)
 
     async def run():
         async with Client(build_server(Launch(inline_s=0))) as client:

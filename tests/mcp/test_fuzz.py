@@ -20,9 +20,9 @@ from mcp import Client
 from mcp.server.mcpserver.exceptions import ToolError
 from served import SERVE
 
-from engine.loading.workspace import lift
-from mcp_server.launch import TOOLSETS, Launch, enter
-from mcp_server.server import build_server
+from kernelkb.loading.workspace import lift
+from kernelkb_mcp.launch import TOOLSETS, Launch, enter
+from kernelkb_mcp.server import build_server
 
 IN_PROCESS, OVER_PIPES = 4000, 1000
 SNAPSHOT = json.loads((Path(__file__).parents[1] / "data" / "mcp_tools.json").read_text())

@@ -11,7 +11,7 @@ import pytest
 from broken import make
 from endings import CODES, Work, run, running
 
-from engine.actions.workplace import environment
+from kernelkb.actions.workplace import environment
 
 pytestmark = pytest.mark.gpu
 

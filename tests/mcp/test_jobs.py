@@ -14,15 +14,15 @@ from mcp.types import CallToolResult, TextContent
 from processes import alive, cmdline, settled
 from stalling import at_work, let_go
 
-from mcp_server.jobs import Jobs, asked
-from mcp_server.launch import Launch
-from mcp_server.server import build_server
+from kernelkb_mcp.jobs import Jobs, asked
+from kernelkb_mcp.launch import Launch
+from kernelkb_mcp.server import build_server
 
 BROKEN = {"kernel": "broken", "target": "cpu"}
 AT_ONCE = Launch(inline_s=0)
 SERVE = (
-    "from dataclasses import replace; from mcp_server.server import build_server, main\n"
-    "import mcp_server.server as server\n"
+    "from dataclasses import replace; from kernelkb_mcp.server import build_server, main\n"
+    "import kernelkb_mcp.server as server\n"
     "server.build_server = lambda launch: build_server(replace(launch, inline_s=0.2))\n"
     "main()"
 )
@@ -220,7 +220,7 @@ def test_the_end_of_the_server_is_the_end_of_its_jobs(project, stalled):
 
 
 def test_an_error_of_the_engine_itself_is_on_stderr(project):
-    bug = "import engine.actions.building as it; it.build = lambda *_: {}['a bug of ours']\n"
+    bug = "import kernelkb.actions.building as it; it.build = lambda *_: {}['a bug of ours']\n"
     ask = [
         '{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": '
         '"2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}}',
@@ -244,7 +244,7 @@ def test_an_error_of_the_engine_itself_is_on_stderr(project):
 
 
 def test_an_error_of_the_engine_in_a_job_is_in_the_log(project, monkeypatch, caplog):
-    monkeypatch.setattr("engine.actions.building.build", lambda *_: {}["a bug of ours"])
+    monkeypatch.setattr("kernelkb.actions.building.build", lambda *_: {}["a bug of ours"])
 
     async def work(client):
         first = (await client.call_tool("build_kernel", BROKEN)).structured_content

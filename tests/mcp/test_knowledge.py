@@ -8,15 +8,15 @@ from broken import make
 from calls import call, over
 from made import built, timed
 
-from engine.actions.knowledge import KINDS
-from engine.actions.recommend import recommend
-from engine.actions.sessions import new_session
-from engine.cli import main
-from engine.measure.verdicts import SHARED
-from engine.record.measurements.store import open_store
-from mcp_server.advice import advice
-from mcp_server.launch import TOOLSETS, Launch
-from mcp_server.portions import LIMIT, portion, size
+from kernelkb.actions.knowledge import KINDS
+from kernelkb.actions.recommend import recommend
+from kernelkb.actions.sessions import new_session
+from kernelkb.cli import main
+from kernelkb.measure.verdicts import SHARED
+from kernelkb.record.measurements.store import open_store
+from kernelkb_mcp.advice import advice
+from kernelkb_mcp.launch import TOOLSETS, Launch
+from kernelkb_mcp.portions import LIMIT, portion, size
 
 DATA = Path(__file__).parents[1] / "data" / "ncu"
 REPORTS = [path for path in DATA.rglob("*") if path.suffix in (".csv", ".ncu-rep")]

@@ -10,11 +10,11 @@ from broken import make
 from mcp import Client, StdioServerParameters
 from served import SERVE, served
 
-from engine import __version__
-from engine.actions.sessions import new_session, show_session
-from mcp_server.http import hosts_of
-from mcp_server.launch import TOOLSETS, Launch
-from mcp_server.options import Listen, parse
+from kernelkb import __version__
+from kernelkb.actions.sessions import new_session, show_session
+from kernelkb_mcp.http import hosts_of
+from kernelkb_mcp.launch import TOOLSETS, Launch
+from kernelkb_mcp.options import Listen, parse
 
 
 def run(project, *words):

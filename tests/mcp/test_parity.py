@@ -14,9 +14,9 @@ import pytest
 from broken import make
 from calls import call
 
-from engine.cli import main
-from engine.cli.search import KINDS
-from mcp_server.launch import TOOLSETS
+from kernelkb.cli import main
+from kernelkb.cli.search import KINDS
+from kernelkb_mcp.launch import TOOLSETS
 
 TWINS = {
     "search_knowledge": "search",

@@ -16,17 +16,17 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from stalling import at_work, let_go
 
-from engine.measure.watching import tell
-from mcp_server import progress
-from mcp_server.answering import answered
-from mcp_server.durations import expected, took
-from mcp_server.edge import KernelServer, strict_tool
-from mcp_server.jobs import asked
-from mcp_server.launch import Launch
-from mcp_server.results import LongResult
-from mcp_server.server import build_server
-from mcp_server.tools import build_kernel as hints
-from mcp_server.tools.job import job
+from kernelkb.measure.watching import tell
+from kernelkb_mcp import progress
+from kernelkb_mcp.answering import answered
+from kernelkb_mcp.durations import expected, took
+from kernelkb_mcp.edge import KernelServer, strict_tool
+from kernelkb_mcp.jobs import asked
+from kernelkb_mcp.launch import Launch
+from kernelkb_mcp.results import LongResult
+from kernelkb_mcp.server import build_server
+from kernelkb_mcp.tools import build_kernel as hints
+from kernelkb_mcp.tools.job import job
 
 BROKEN = {"kernel": "broken", "target": "cpu"}
 WORDS = ("one", "two", "three", "four", "five", "six")
@@ -120,7 +120,7 @@ def test_the_second_call_is_told_what_the_first_one_took(project):
 
 
 def test_what_takes_longer_than_ever_has_no_total(project, monkeypatch):
-    monkeypatch.setattr("mcp_server.answering.expected", lambda _call: 0.1)
+    monkeypatch.setattr("kernelkb_mcp.answering.expected", lambda _call: 0.1)
     _, heard = hear(counting(45), "count", {})
 
     assert heard[-1][1] is None
@@ -170,7 +170,7 @@ def test_who_did_not_ask_hears_nothing(project):
         {"id": 2, "method": "tools/call", "params": {"name": "build_kernel", "arguments": BROKEN}},
     ]  # fmt: skip
     server = subprocess.Popen(
-        [sys.executable, "-c", "from mcp_server.start import main; main()"],
+        [sys.executable, "-c", "from kernelkb_mcp.start import main; main()"],
         cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         text=True, bufsize=1,
     )  # fmt: skip

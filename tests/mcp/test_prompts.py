@@ -3,7 +3,7 @@
 import pytest
 from calls import over
 
-from engine.actions.guide import page
+from kernelkb.actions.guide import page
 
 
 def prompted(name, **arguments):

@@ -9,9 +9,9 @@ from markdown_it import MarkdownIt
 from mcp.shared.exceptions import MCPError
 from mcp.types import PromptReference, ResourceTemplateReference
 
-from engine.actions.knowledge import show
-from mcp_server.launch import Launch
-from mcp_server.resources import KINDS
+from kernelkb.actions.knowledge import show
+from kernelkb_mcp.launch import Launch
+from kernelkb_mcp.resources import KINDS
 
 READ_ONLY = Launch(read_only=True)
 OWN = """\
@@ -182,7 +182,7 @@ def test_the_list_of_sessions_may_not_be_kept():
 
 def test_a_server_loads_no_knowledge_before_somebody_asks():
     script = (
-        "import sys; from mcp_server.server import build_server; build_server(); "
+        "import sys; from kernelkb_mcp.server import build_server; build_server(); "
         "print(*sorted(name for name in sys.modules if name.partition('.')[0] in "
         "('yaml', 'networkx', 'rapidfuzz', 'sqlalchemy', 'torch')))"
     )

@@ -98,7 +98,7 @@ def seen(tmp_path_factory):
     """One real server: its instructions, its tools, and a good and a bad call of each."""
     project = tmp_path_factory.mktemp("shown")
     (project / "sessions").mkdir()
-    serve = ["-c", "from mcp_server.start import main; main()"]
+    serve = ["-c", "from kernelkb_mcp.start import main; main()"]
     server = StdioServerParameters(
         command=sys.executable, args=serve, cwd=project, env=dict(os.environ)
     )

@@ -12,7 +12,7 @@ from broken import make
 from calling import finished
 from mcp import Client, StdioServerParameters
 
-SERVE = ["-c", "from mcp_server.start import main; main()"]
+SERVE = ["-c", "from kernelkb_mcp.start import main; main()"]
 
 
 def talk(project, work, mode="auto"):
@@ -123,7 +123,8 @@ def test_a_signal_is_told_by_the_exit_code(project, how, code):
 
 def test_a_start_loads_neither_rich_nor_what_only_measurements_need():
     code = (
-        "import sys; from mcp_server import server; server._log_plainly(); server.build_server(); "
+        "import sys; from kernelkb_mcp import server; "
+        "server._log_plainly(); server.build_server(); "
         "print(sorted({'rich', 'sqlalchemy', 'networkx', 'yaml', 'torch'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -14,11 +14,11 @@ from processes import alive
 from stalling import at_work, let_go
 from task_client import cancel, ended, get, started, until, update
 
-from mcp_server.edge import KernelServer
-from mcp_server.jobs import Jobs
-from mcp_server.launch import Launch
-from mcp_server.server import build_server
-from mcp_server.tasks import Tasks, ask
+from kernelkb_mcp.edge import KernelServer
+from kernelkb_mcp.jobs import Jobs
+from kernelkb_mcp.launch import Launch
+from kernelkb_mcp.server import build_server
+from kernelkb_mcp.tasks import Tasks, ask
 
 BROKEN = {"kernel": "broken", "target": "cpu"}
 QUESTION = {

@@ -10,16 +10,16 @@ from mcp import Client
 from mcp.server.mcpserver.exceptions import ToolError
 from processes import alive, cmdline, settled
 
-from engine.actions.sessions import new_session, show_session
-from mcp_server.instructions import instructions
-from mcp_server.launch import TOOLSETS, Launch
-from mcp_server.server import build_server
+from kernelkb.actions.sessions import new_session, show_session
+from kernelkb_mcp.instructions import instructions
+from kernelkb_mcp.launch import TOOLSETS, Launch
+from kernelkb_mcp.server import build_server
 
 SNAPSHOT = Path(__file__).parents[1] / "data" / "mcp_tools.json"
 REGENERATE = (
     "tool schemas changed; if that is meant, write the snapshot again:\n"
     '.venv/bin/python -c "import anyio, json; from mcp import Client; '
-    "from mcp_server.server import build_server\n"
+    "from kernelkb_mcp.server import build_server\n"
     "async def main():\n"
     "    async with Client(build_server()) as client:\n"
     "        tools = (await client.list_tools()).tools\n"

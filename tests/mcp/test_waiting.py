@@ -57,7 +57,7 @@ def test_a_job_says_how_many_are_before_it(folder):
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_command_that_is_ended_leaves_nothing(folder, how):
     endless(folder / "project")
-    argv = [sys.executable, "-c", "from engine.cli import main; raise SystemExit(main())"]
+    argv = [sys.executable, "-c", "from kernelkb.cli import main; raise SystemExit(main())"]
     command = subprocess.Popen(
         [*argv, "bench", "broken", "--target", "cpu"],
         cwd=folder / "project",

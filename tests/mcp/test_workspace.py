@@ -13,12 +13,12 @@ from broken import make
 from mcp import Client, StdioServerParameters
 from served import SERVE
 
-from engine.actions.building import build
-from engine.loading.workspace import lift
-from engine.measure import walls
-from engine.measure.tools import find_nvcc
-from mcp_server.launch import Launch, enter
-from mcp_server.server import build_server
+from kernelkb.actions.building import build
+from kernelkb.loading.workspace import lift
+from kernelkb.measure import walls
+from kernelkb.measure.tools import find_nvcc
+from kernelkb_mcp.launch import Launch, enter
+from kernelkb_mcp.server import build_server
 
 SECRET = "swordfish"  # noqa: S105 a word that no answer may hold
 DATA = Path(__file__).parents[1] / "data"
@@ -263,7 +263,7 @@ def test_a_second_folder_is_allowed_by_name(project, outside, allowed):
 def test_the_shell_may_read_what_it_likes(project, outside):
     shutil.copy(next(DATA.rglob("*raw*.csv")), outside / "report.csv")
     done = subprocess.run(
-        [sys.executable, "-m", "engine.cli", "recommend", "--profile", "../outside/report.csv"],
+        [sys.executable, "-m", "kernelkb.cli", "recommend", "--profile", "../outside/report.csv"],
         cwd=project, capture_output=True, text=True,
     )  # fmt: skip
 

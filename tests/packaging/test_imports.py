@@ -87,10 +87,10 @@ def imports(path):
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [
-        ("engine.cli", HEAVY),
-        ("engine.decide", HEAVY),
-        ("engine.device_math", HEAVY),
-        ("mcp_server.server", frozenset({"torch", "numpy", "networkx"})),
+        ("kernelkb.cli", HEAVY),
+        ("kernelkb.decide", HEAVY),
+        ("kernelkb.device_math", HEAVY),
+        ("kernelkb_mcp.server", frozenset({"torch", "numpy", "networkx"})),
     ],
 )
 def test_import_loads_nothing_heavy(module, heavy, tmp_path):
@@ -102,7 +102,7 @@ def test_import_loads_nothing_heavy(module, heavy, tmp_path):
 @pytest.mark.parametrize("words", LIGHT, ids=lambda words: words[0])
 def test_a_second_answer_loads_nothing_heavy(words, tmp_path):
     """The first call fills the cache with the decision program; from then on it is enough."""
-    body = f"from engine.cli import main; code = main({words!r})"
+    body = f"from kernelkb.cli import main; code = main({words!r})"
     run_child(body, tmp_path)
     second = run_child(body, tmp_path)
     unwanted = HEAVY & set(second["seen"])

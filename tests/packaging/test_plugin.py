@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import __version__
+from kernelkb import __version__
 
 ROOT = Path(__file__).parents[2]
 

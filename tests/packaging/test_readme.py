@@ -7,10 +7,10 @@ import re
 import pytest
 from markdown_it import MarkdownIt
 
-from engine.cli import COMMANDS, main
-from engine.cli.screen import _row
-from engine.loading.knowledge import load_knowledge
-from engine.record.sessions import read, sessions
+from kernelkb.cli import COMMANDS, main
+from kernelkb.cli.screen import _row
+from kernelkb.loading.knowledge import load_knowledge
+from kernelkb.record.sessions import read, sessions
 
 ROOT = pathlib.Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")

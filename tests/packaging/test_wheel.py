@@ -81,9 +81,10 @@ def installed(wheel, tmp_path_factory):
 
 @pytest.fixture
 def hostile_folder(tmp_path):
-    """Return a working directory of somebody who also has an ``engine.py``."""
+    """Return a project with packages of its own that are called like our folders."""
     for name in ("engine", "mcp_server"):
-        (tmp_path / f"{name}.py").write_text(HOSTILE.format(name=name), "utf-8")
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(HOSTILE.format(name=name), "utf-8")
     return tmp_path
 
 
@@ -96,10 +97,10 @@ def test_check_wheel_contents_finds_nothing(wheel):
 @pytest.mark.parametrize(
     "member",
     [
-        "engine/py.typed",
-        "mcp_server/py.typed",
-        "engine/_data/kernels/row_softmax/kernel.yaml",
-        "engine/_data/kernels/row_softmax/naive.cpp",
+        "kernelkb/py.typed",
+        "kernelkb_mcp/py.typed",
+        "kernelkb/_data/kernels/row_softmax/kernel.yaml",
+        "kernelkb/_data/kernels/row_softmax/naive.cpp",
     ],
 )
 def test_wheel_contains(member, members):
@@ -108,7 +109,7 @@ def test_wheel_contains(member, members):
 
 def test_wheel_contains_every_knowledge_file(members):
     here = {
-        f"engine/_data/{path.relative_to(ROOT).as_posix()}"
+        f"kernelkb/_data/{path.relative_to(ROOT).as_posix()}"
         for path in (ROOT / "knowledge").rglob("*.yaml")
     }
 
@@ -132,17 +133,25 @@ def test_wheel_adds_only_our_own_top_level_names(members):
     """``tests`` and ``kernels`` are names that other distributions install, too."""
     tops = {member.partition("/")[0] for member in members}
 
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"engine", "mcp_server"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"kernelkb", "kernelkb_mcp"}
 
 
-def test_installed_kb_checks_its_own_knowledge_beside_a_users_engine_py(installed, hostile_folder):
+@pytest.mark.parametrize("command", ["kb", "kernelkb", "kb-mcp"])
+def test_a_users_engine_on_the_path_is_not_ours(command, installed, hostile_folder):
+    outcome = run(installed / command, "--help", cwd=hostile_folder, PYTHONPATH=".")
+
+    assert outcome.returncode == 0, outcome.stderr
+    assert "hostile" not in outcome.stdout + outcome.stderr
+
+
+def test_installed_kb_checks_its_own_knowledge_beside_a_users_engine(installed, hostile_folder):
     outcome = run(installed / "kb", "check", cwd=hostile_folder)
 
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     assert "hostile" not in outcome.stdout + outcome.stderr
 
 
-def test_installed_server_starts_beside_a_users_engine_py(installed, hostile_folder):
+def test_installed_server_starts_beside_a_users_engine(installed, hostile_folder):
     """No input is a client that hangs up at once: the server ends without a complaint."""
     outcome = run(installed / "kb-mcp", cwd=hostile_folder)
 
@@ -151,7 +160,9 @@ def test_installed_server_starts_beside_a_users_engine_py(installed, hostile_fol
 
 
 def test_what_ran_is_the_wheel_and_not_this_checkout(installed, hostile_folder):
-    code = "import engine, mcp_server; print(engine.__file__, mcp_server.__file__, sep='\\n')"
+    code = (
+        "import kernelkb, kernelkb_mcp; print(kernelkb.__file__, kernelkb_mcp.__file__, sep='\\n')"
+    )
     # -P: leave the working directory out of sys.path, as a script does.
     outcome = run(installed / "python", "-P", "-c", code, cwd=hostile_folder)
     files = [Path(line) for line in outcome.stdout.splitlines()]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from broken import RIGHT
 
-from engine.measure.verdicts import CROWDED
-from engine.model.measurement import Bench
+from kernelkb.measure.verdicts import CROWDED
+from kernelkb.model.measurement import Bench
 
 HEAD = """\
 #include <cmath>

@@ -3,7 +3,7 @@
 import anyio
 from mcp import Client
 
-from mcp_server.server import build_server
+from kernelkb_mcp.server import build_server
 
 
 def over(launch, work):

@@ -38,7 +38,7 @@ anyio.run(run)
 
 HOLDER = """
 import time
-from engine.measure.turns import turn
+from kernelkb.measure.turns import turn
 with turn("cpu", str):
     print("holds", flush=True)
     time.sleep(600)
@@ -57,7 +57,7 @@ class Work:
     queued: bool = False
     """Somebody else has the device."""
     target: str = "cpu"
-    serve: str = "from mcp_server.start import main; main()"
+    serve: str = "from kernelkb_mcp.start import main; main()"
     cancel: Callable[["Server"], object] = lambda server: server.say(
         "notifications/cancelled", requestId=2
     )
@@ -117,8 +117,8 @@ def endless(project):
 
 
 AS_JOBS = """
-import mcp_server.server as server
-from mcp_server.launch import Launch
+import kernelkb_mcp.server as server
+from kernelkb_mcp.launch import Launch
 build = server.build_server
 server.build_server = lambda launch: build(Launch(inline_s=0.2))
 server.main()

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from programs import knowledge
 
-from engine.model.session import Decision, Entry, Session, Step
+from kernelkb.model.session import Decision, Entry, Session, Step
 
 PRIORS = {row.kind: row for row in knowledge().calibration.realised}
 """What calibration.yaml takes for granted."""

@@ -13,8 +13,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from engine.model.session import Entry
-from engine.record.sessions import append
+from kernelkb.model.session import Entry
+from kernelkb.record.sessions import append
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)
 

@@ -3,8 +3,8 @@
 from hypothesis import strategies as st
 from programs import program
 
-from engine.actions.hardware import limits_of
-from engine.device_math.limits import Launch
+from kernelkb.actions.hardware import limits_of
+from kernelkb.device_math.limits import Launch
 
 LIMITS = {cc: limits_of(program()["hardware"], cc) for cc in program()["hardware"]["architectures"]}
 H100, L4, A100, T4 = LIMITS["9.0"], LIMITS["8.9"], LIMITS["8.0"], LIMITS["7.5"]

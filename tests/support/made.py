@@ -4,8 +4,8 @@ import random
 from datetime import UTC, datetime, timedelta
 from math import exp
 
-from engine.model.history import Subject
-from engine.record.measurements.identity import identified
+from kernelkb.model.history import Subject
+from kernelkb.record.measurements.identity import identified
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 

@@ -4,11 +4,11 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from engine.decide.conditions import compare, holds
-from engine.decide.derive import complete
-from engine.graph.build import build_graph
-from engine.graph.flatten import flatten
-from engine.loading.knowledge import load_knowledge
+from kernelkb.decide.conditions import compare, holds
+from kernelkb.decide.derive import complete
+from kernelkb.graph.build import build_graph
+from kernelkb.graph.flatten import flatten
+from kernelkb.loading.knowledge import load_knowledge
 
 
 @cache

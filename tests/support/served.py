@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import NamedTuple
 
-SERVE = [sys.executable, "-c", "from mcp_server.start import main; main()"]
+SERVE = [sys.executable, "-c", "from kernelkb_mcp.start import main; main()"]
 TOKEN = "a-token-that-nobody-has-to-guess-0123456789"  # noqa: S105 it guards nothing
 
 

@@ -2,8 +2,8 @@
 
 from histories import decision, session
 
-from engine.model.session import Step
-from engine.record.candidates import candidates
+from kernelkb.model.session import Step
+from kernelkb.record.candidates import candidates
 
 
 def failed(name, found, cure=None):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.loading.paths import shipped
-from engine.measure.compiler_output import first_error, loops_of, resources_of
-from engine.measure.tools import find_cxx
+from kernelkb.loading.paths import shipped
+from kernelkb.measure.compiler_output import first_error, loops_of, resources_of
+from kernelkb.measure.tools import find_cxx
 
 FOLDER = Path(shipped("kernels")) / "row_softmax"
 PTXAS = """\

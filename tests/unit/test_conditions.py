@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import facts, metrics, program, rows, truth, written
 
-from engine.decide.conditions import compare, holds, missing, reasons
-from engine.decide.derive import complete
-from engine.decide.diagnose import verdict
+from kernelkb.decide.conditions import compare, holds, missing, reasons
+from kernelkb.decide.derive import complete
+from kernelkb.decide.diagnose import verdict
 
 A = ("a", ">", 1.0)
 B = ("b", "<", "c")

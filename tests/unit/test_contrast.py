@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.model.outcome import Outcomes, Reached
-from engine.record.contrast import contrast
+from kernelkb.model.outcome import Outcomes, Reached
+from kernelkb.record.contrast import contrast
 
 DAY = datetime(2026, 11, 21, tzinfo=UTC)
 

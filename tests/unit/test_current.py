@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.errors import SessionError
-from engine.model.session import Entry, Session
-from engine.record.current import begin, current, end
-from engine.record.sessions import append, create, path_of
+from kernelkb.errors import SessionError
+from kernelkb.model.session import Entry, Session
+from kernelkb.record.current import begin, current, end
+from kernelkb.record.sessions import append, create, path_of
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)
 

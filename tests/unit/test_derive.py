@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import metrics, program
 
-from engine.decide.derive import complete
+from kernelkb.decide.derive import complete
 
 
 def test_a_quotient_by_zero_is_unknown():

@@ -3,12 +3,12 @@
 import pytest
 from broken import make
 
-from engine.actions.workplace import prepare
-from engine.errors import BadValueError, KnowledgeError
-from engine.loading.flags import refused
-from engine.loading.kernels import load_kernel
-from engine.loading.workspace import confine_to, lift
-from engine.measure.build import build_all
+from kernelkb.actions.workplace import prepare
+from kernelkb.errors import BadValueError, KnowledgeError
+from kernelkb.loading.flags import refused
+from kernelkb.loading.kernels import load_kernel
+from kernelkb.loading.workspace import confine_to, lift
+from kernelkb.measure.build import build_all
 
 GOOD = [
     "-O3", "-Ofast", "-std=c++20", "-std=gnu++17", "-DTILE=64", "-DNAME", '-DTEXT="a b"',

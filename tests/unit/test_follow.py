@@ -6,22 +6,22 @@ import pytest
 from histories import PRIORS, decision, kind_of, session
 from programs import knowledge, program
 
-from engine.actions import follow
-from engine.actions.examine import settled
-from engine.actions.follow import Choice, choose, comparable, compare, decisions, disturbed
-from engine.cli.screen import triage_end
-from engine.decide.recommend import recommend
-from engine.graph.flatten import flatten
-from engine.loading.kernels import load_kernel
-from engine.measure.statistics import Speedup
-from engine.measure.verdicts import _of_heat, _of_others
-from engine.measure.windows import Sifted
-from engine.model.kernel import Variant
-from engine.model.learned import Learned
-from engine.model.measurement import Bench, Clocks
-from engine.model.recommendation import KernelAnswer
-from engine.model.triage import Examined, Triage
-from engine.record.learn import learned
+from kernelkb.actions import follow
+from kernelkb.actions.examine import settled
+from kernelkb.actions.follow import Choice, choose, comparable, compare, decisions, disturbed
+from kernelkb.cli.screen import triage_end
+from kernelkb.decide.recommend import recommend
+from kernelkb.graph.flatten import flatten
+from kernelkb.loading.kernels import load_kernel
+from kernelkb.measure.statistics import Speedup
+from kernelkb.measure.verdicts import _of_heat, _of_others
+from kernelkb.measure.windows import Sifted
+from kernelkb.model.kernel import Variant
+from kernelkb.model.learned import Learned
+from kernelkb.model.measurement import Bench, Clocks
+from kernelkb.model.recommendation import KernelAnswer
+from kernelkb.model.triage import Examined, Triage
+from kernelkb.record.learn import learned
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import metrics, program, rows
 
-from engine.decide.derive import complete
-from engine.decide.estimators import ESTIMATORS
-from engine.decide.gain import as_speedup, combine, predict
+from kernelkb.decide.derive import complete
+from kernelkb.decide.estimators import ESTIMATORS
+from kernelkb.decide.gain import as_speedup, combine, predict
 
 
 def priced(estimator, inputs, kind):

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import facts, metrics, program
 
-from engine.decide.gates import walk
+from kernelkb.decide.gates import walk
 
 
 def gate(**measured):

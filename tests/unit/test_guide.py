@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from engine.actions import guide
-from engine.actions.guide import page, stale
-from engine.cli import COMMANDS, main
-from engine.loading.knowledge import load_knowledge
-from engine.render.guide import LOOP, PAGES
-from mcp_server.launch import TOOLSETS
+from kernelkb.actions import guide
+from kernelkb.actions.guide import page, stale
+from kernelkb.cli import COMMANDS, main
+from kernelkb.loading.knowledge import load_knowledge
+from kernelkb.render.guide import LOOP, PAGES
+from kernelkb_mcp.launch import TOOLSETS
 
 ROOT = Path(__file__).parents[2]
 SKILL = ROOT / "skills" / "kernelkb"

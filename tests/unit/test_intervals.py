@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.record.intervals import Weighted, next_minutes, next_share, student_quantile, wilson
+from kernelkb.record.intervals import Weighted, next_minutes, next_share, student_quantile, wilson
 
 
 @pytest.mark.parametrize(

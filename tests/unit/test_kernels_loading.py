@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 
-from engine.errors import BadValueError, KnowledgeError, UnknownNameError
-from engine.loading.kernels import evaluate, kernel_folders, load_kernel, variant_of
-from engine.loading.paths import shipped
+from kernelkb.errors import BadValueError, KnowledgeError, UnknownNameError
+from kernelkb.loading.kernels import evaluate, kernel_folders, load_kernel, variant_of
+from kernelkb.loading.paths import shipped
 
 SHIPPED = {"attention", "gemm", "row_softmax"}
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from engine.errors import KnowledgeError
-from engine.loading.knowledge import load_knowledge
+from kernelkb.errors import KnowledgeError
+from kernelkb.loading.knowledge import load_knowledge
 
 GRID = "bottlenecks/parallelism/small-grid.yaml"
 

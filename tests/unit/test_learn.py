@@ -9,10 +9,10 @@ from histories import DAY, PRIORS, decision, history, kind_of, session, speedup
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.model.session import Entry
-from engine.record.cases import Case, cases_of
-from engine.record.intervals import clipped
-from engine.record.learn import PhaseTime, learned, taught
+from kernelkb.model.session import Entry
+from kernelkb.record.cases import Case, cases_of
+from kernelkb.record.intervals import clipped
+from kernelkb.record.learn import PhaseTime, learned, taught
 
 WHERE = "uncoalesced-global-access"
 

@@ -6,13 +6,13 @@ import pytest
 from histories import PRIORS, decision, kind_of, session
 from programs import knowledge, program
 
-from engine.checks.lint import lint
-from engine.decide.recommend import recommend
-from engine.graph.flatten import flatten
-from engine.model.learned import Learned, LearnedFix
-from engine.model.recommendation import KernelAnswer
-from engine.record.learn import learned
-from engine.render.answers import answer_lines
+from kernelkb.checks.lint import lint
+from kernelkb.decide.recommend import recommend
+from kernelkb.graph.flatten import flatten
+from kernelkb.model.learned import Learned, LearnedFix
+from kernelkb.model.recommendation import KernelAnswer
+from kernelkb.record.learn import learned
+from kernelkb.render.answers import answer_lines
 
 NOTHING = flatten(knowledge().model_copy(update={"learned": Learned()}))
 MEASURED = {

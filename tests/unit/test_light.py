@@ -3,7 +3,7 @@
 import struct
 from collections import Counter
 
-from engine.measure.worker.light import values
+from kernelkb.measure.worker.light import values
 
 MIB = 2**20
 

@@ -3,10 +3,10 @@
 import pytest
 from programs import knowledge
 
-from engine.checks import lint as lint_module
-from engine.checks.lint import lint
-from engine.model.bottleneck import Case, Estimate, Gain
-from engine.model.metric import Derivation
+from kernelkb.checks import lint as lint_module
+from kernelkb.checks.lint import lint
+from kernelkb.model.bottleneck import Case, Estimate, Gain
+from kernelkb.model.metric import Derivation
 
 
 def changed(bottleneck, **update):

@@ -2,11 +2,11 @@
 
 import pytest
 
-from engine.errors import KnowledgeError
-from engine.loading.keys import truth_keys
-from engine.loading.located import load, parsed
-from engine.model.base import Record
-from engine.model.threshold import ThresholdCatalogue
+from kernelkb.errors import KnowledgeError
+from kernelkb.loading.keys import truth_keys
+from kernelkb.loading.located import load, parsed
+from kernelkb.model.base import Record
+from kernelkb.model.threshold import ThresholdCatalogue
 
 GOOD = """\
 thresholds:

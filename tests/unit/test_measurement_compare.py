@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.measure.statistics import paired_speedup
-from engine.measure.verdicts import CROWDED
-from engine.model.history import Subject
-from engine.record.measurements.compare import compare
-from engine.record.measurements.identity import identified
+from kernelkb.measure.statistics import paired_speedup
+from kernelkb.measure.verdicts import CROWDED
+from kernelkb.model.history import Subject
+from kernelkb.record.measurements.compare import compare
+from kernelkb.record.measurements.identity import identified
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)
 

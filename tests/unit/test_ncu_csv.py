@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from programs import program
 
-from engine.decide.recommend import recommend
-from engine.errors import KbError
-from engine.profiles.launch import RawName, wanted_metrics
-from engine.profiles.ncu_csv import read_raw_page
+from kernelkb.decide.recommend import recommend
+from kernelkb.errors import KbError
+from kernelkb.profiles.launch import RawName, wanted_metrics
+from kernelkb.profiles.ncu_csv import read_raw_page
 
 DATA = Path(__file__).parents[1] / "data" / "ncu"
 WANTED = wanted_metrics(program())

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from programs import facts, metrics, program
 
-from engine.decide.conditions import compare
-from engine.decide.diagnose import diagnose, supported
-from engine.decide.next_metric import measure_next
+from kernelkb.decide.conditions import compare
+from kernelkb.decide.diagnose import diagnose, supported
+from kernelkb.decide.next_metric import measure_next
 
 LEAF = {"a": 0, "b": 1, "c": 2, "a_over_b": 3, "told": 4}
 NEEDS = [["a"], ["b"], ["c"], ["a", "b"], ["told"]]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.session import Claim, Decision, Entry, PlannedPhase, Session, Step
-from engine.record.outcomes import outcomes
+from kernelkb.model.session import Claim, Decision, Entry, PlannedPhase, Session, Step
+from kernelkb.record.outcomes import outcomes
 
 START = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 

@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-from engine.model.outcome import Outcomes, Reached, Trend
-from engine.render.outcomes import outcome_lines, trend_lines
+from kernelkb.model.outcome import Outcomes, Reached, Trend
+from kernelkb.render.outcomes import outcome_lines, trend_lines
 
 
 def one(**more):

@@ -5,13 +5,13 @@ import os
 
 import pytest
 
-from engine.actions import program
-from engine.actions.knowledge import here
-from engine.actions.program import decision_program
-from engine.cli import main
-from engine.errors import KnowledgeError
-from engine.loading.assemble import FOLDERS, SINGLE
-from engine.loading.paths import KNOWLEDGE, overlay_folder
+from kernelkb.actions import program
+from kernelkb.actions.knowledge import here
+from kernelkb.actions.program import decision_program
+from kernelkb.cli import main
+from kernelkb.errors import KnowledgeError
+from kernelkb.loading.assemble import FOLDERS, SINGLE
+from kernelkb.loading.paths import KNOWLEDGE, overlay_folder
 
 CARD = """\
 id: our-slow-table

@@ -4,9 +4,9 @@ import pytest
 from histories import session
 from programs import knowledge
 
-from engine.model.learned import Learned, LearnedPhase
-from engine.model.session import PlannedPhase
-from engine.record.phases import (
+from kernelkb.model.learned import Learned, LearnedPhase
+from kernelkb.model.session import PlannedPhase
+from kernelkb.record.phases import (
     STEPS_OF,
     expected,
     minutes_of,

@@ -1,7 +1,7 @@
 """The phases of a plan follow from the workflow."""
 
-from engine.actions.plan import gate_questions, planned
-from engine.loading.knowledge import load_knowledge
+from kernelkb.actions.plan import gate_questions, planned
+from kernelkb.loading.knowledge import load_knowledge
 
 WORKFLOW = load_knowledge().workflow
 

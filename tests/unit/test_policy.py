@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.decide.policy import only_libraries
+from kernelkb.decide.policy import only_libraries
 
 TORCH = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
 

@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import facts, graph, guards, knowledge, metrics, program, rows
 
-from engine.actions.program import decision_program
-from engine.decide import program as program_module
-from engine.decide.conditions import holds
-from engine.decide.diagnose import diagnose, verdict
-from engine.decide.gates import walk
-from engine.decide.recommend import recommend
-from engine.decide.schema import SCHEMA
-from engine.errors import KnowledgeError
-from engine.graph.flatten import flatten
-from engine.graph.walk import leaf, silenced, verdicts
-from engine.loading.digest import digest
-from engine.model.bottleneck import Group
+from kernelkb.actions.program import decision_program
+from kernelkb.decide import program as program_module
+from kernelkb.decide.conditions import holds
+from kernelkb.decide.diagnose import diagnose, verdict
+from kernelkb.decide.gates import walk
+from kernelkb.decide.recommend import recommend
+from kernelkb.decide.schema import SCHEMA
+from kernelkb.errors import KnowledgeError
+from kernelkb.graph.flatten import flatten
+from kernelkb.graph.walk import leaf, silenced, verdicts
+from kernelkb.loading.digest import digest
+from kernelkb.model.bottleneck import Group
 
 GROUPS = get_args(Group)
 
@@ -118,7 +118,7 @@ def test_program_and_graph_agree_around_every_case(case, measured, device):
 
 def test_a_second_start_reads_no_knowledge(knowledge_copy, monkeypatch):
     first = decision_program(str(knowledge_copy))
-    monkeypatch.setattr("engine.loading.knowledge.load_knowledge", None)
+    monkeypatch.setattr("kernelkb.loading.knowledge.load_knowledge", None)
 
     assert decision_program(str(knowledge_copy)) == first
 

@@ -2,8 +2,8 @@
 
 from markdown_it import MarkdownIt
 
-from engine.actions.quickref import fresh, page
-from engine.loading.knowledge import load_knowledge
+from kernelkb.actions.quickref import fresh, page
+from kernelkb.loading.knowledge import load_knowledge
 
 
 def test_the_file_is_what_the_knowledge_gives_now():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.loading.quoting import one_line, plain, quoted
+from kernelkb.loading.quoting import one_line, plain, quoted
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.decide.diagnose import Finding
-from engine.decide.rank import ranked, score
+from kernelkb.decide.diagnose import Finding
+from kernelkb.decide.rank import ranked, score
 
 EFFORT = {"5": 1.0, "30": 0.9, "120": 0.7, "480": 0.5}
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import facts, metrics, program
 
-from engine.decide import answer as plain
-from engine.decide.rank import ranked
-from engine.decide.recommend import recommend, recommendation
-from engine.model import recommendation as schema
+from kernelkb.decide import answer as plain
+from kernelkb.decide.rank import ranked
+from kernelkb.decide.recommend import recommend, recommendation
+from kernelkb.model import recommendation as schema
 
 CONTRACT = {
     "kernel", "launch", "device", "gate", "evidence_level", "headroom", "diagnoses", "suppressed",
@@ -65,7 +65,7 @@ def test_matches_come_before_unknown(measured):
 @given(metrics("cuda"))
 @settings(max_examples=30, deadline=None)
 def test_ranking_loses_and_invents_nothing(measured):
-    from engine.decide.diagnose import diagnose
+    from kernelkb.decide.diagnose import diagnose
 
     found = diagnose(program(), facts(measured), "cuda").matches
     order = ranked(found, program()["effort"])

@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.errors import KnowledgeError
-from engine.loading.knowledge import load_knowledge
+from kernelkb.errors import KnowledgeError
+from kernelkb.loading.knowledge import load_knowledge
 
 GATE = "trees/performance-gate.yaml"
 NEAR = "bottlenecks/terminal/near-roofline.yaml"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from programs import program
 
-from engine.actions.report import recommend_report
-from engine.errors import BadValueError, KbError
-from engine.profiles import ncu_rep
-from engine.profiles.launch import wanted_metrics
-from engine.profiles.report import read_report
+from kernelkb.actions.report import recommend_report
+from kernelkb.errors import BadValueError, KbError
+from kernelkb.profiles import ncu_rep
+from kernelkb.profiles.launch import wanted_metrics
+from kernelkb.profiles.report import read_report
 
 FOLDER = Path(__file__).parents[1] / "data" / "ncu" / "reports"
 FAULTS = FOLDER.parent / "faults"

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from programs import program
 
-from engine.decide.derive import complete
-from engine.decide.residency import next_step, residency
-from engine.profiles.launch import wanted_metrics
-from engine.profiles.ncu_csv import read_raw_page
+from kernelkb.decide.derive import complete
+from kernelkb.decide.residency import next_step, residency
+from kernelkb.profiles.launch import wanted_metrics
+from kernelkb.profiles.ncu_csv import read_raw_page
 
 PAGES = sorted((Path(__file__).parents[1] / "data" / "ncu" / "faults").glob("*.csv"))
 LAUNCH = {

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from engine.model.condition import All, Comparison
-from engine.model.review import Correction, Form, Judgement, Remarks
-from engine.record.review_form import Prose, dump, load, untouched
+from kernelkb.model.condition import All, Comparison
+from kernelkb.model.review import Correction, Form, Judgement, Remarks
+from kernelkb.record.review_form import Prose, dump, load, untouched
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
 AWKWARD = ["```\n```yaml\nx", "a ``` b\n\n  ```", "no", "1e3", "40%", "2026-13-01", "a: b # c"]

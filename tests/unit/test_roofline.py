@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.actions.roofline import PIPES, Work, roofline_of
-from engine.device_math.roofline import (
+from kernelkb.actions.roofline import PIPES, Work, roofline_of
+from kernelkb.device_math.roofline import (
     binding,
     comes_from_memory,
     floor_us,
     ridge_flop_per_byte,
     roofs,
 )
-from engine.errors import BadValueError, UnknownNameError
+from kernelkb.errors import BadValueError, UnknownNameError
 
 
 @pytest.mark.parametrize(

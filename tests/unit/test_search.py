@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import graph, knowledge
 
-from engine.graph.search import index, search
+from kernelkb.graph.search import index, search
 
 
 @cache

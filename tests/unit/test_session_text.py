@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import SessionError
-from engine.model.session import Claim, Decision, Entry, PlannedPhase, Session, Step
-from engine.record.session_reading import parsed
-from engine.record.session_text import BEGIN, END, dumped, entry_text, torn_at
+from kernelkb.errors import SessionError
+from kernelkb.model.session import Claim, Decision, Entry, PlannedPhase, Session, Step
+from kernelkb.record.session_reading import parsed
+from kernelkb.record.session_text import BEGIN, END, dumped, entry_text, torn_at
 
 PIECES = [
     "", " ", "\n", "\r\n", "\t", "---", "\n---\n", "```", "\n```\n", "````yaml\n", "~~~", "|",

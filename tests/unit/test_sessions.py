@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli import main
-from engine.errors import SessionError, UnknownNameError
-from engine.model.session import Entry, Session
-from engine.record.session_text import entry_text
-from engine.record.sessions import append, create, header, path_of, read, session_id, sessions
+from kernelkb.cli import main
+from kernelkb.errors import SessionError, UnknownNameError
+from kernelkb.model.session import Entry, Session
+from kernelkb.record.session_text import entry_text
+from kernelkb.record.sessions import append, create, header, path_of, read, session_id, sessions
 
 ROOT = Path(__file__).parents[2]
 AT = datetime(2026, 11, 21, tzinfo=UTC)
@@ -232,9 +232,9 @@ FULL = """
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from engine.errors import SessionError
-from engine.model.session import Entry
-from engine.record.sessions import append, read, sessions
+from kernelkb.errors import SessionError
+from kernelkb.model.session import Entry
+from kernelkb.record.sessions import append, read, sessions
 folder, done = Path(sys.argv[1]), 0
 try:
     while True:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.loading.signatures import look
+from kernelkb.loading.signatures import look
 
 
 def only(text, name="k.cu"):

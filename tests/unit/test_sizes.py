@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.decide.sizes import byte_count, positive, whole_number
-from engine.errors import BadValueError
+from kernelkb.decide.sizes import byte_count, positive, whole_number
+from kernelkb.errors import BadValueError
 
 
 @pytest.mark.parametrize(

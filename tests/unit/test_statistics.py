@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.measure.statistics import Speedup, paired_speedup, verdict
+from kernelkb.measure.statistics import Speedup, paired_speedup, verdict
 
 
 def pairs(gain, noise, count=60, seed=1):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import knowledge, program
 
-from engine.decide.symptoms import find_symptoms
+from kernelkb.decide.symptoms import find_symptoms
 
 SYMPTOMS = [s for family in knowledge().symptoms for s in family.symptoms]
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.model.outcome import Outcomes, Reached
-from engine.render.trend import trend_svg
+from kernelkb.model.outcome import Outcomes, Reached
+from kernelkb.render.trend import trend_svg
 
 NS = "{http://www.w3.org/2000/svg}"
 
@@ -48,7 +48,7 @@ def test_the_same_sessions_give_the_same_bytes():
 def test_another_process_gives_them_too():
     code = (
         "from datetime import UTC, datetime; import sys\n"
-        "from engine.model.outcome import Outcomes; from engine.render.trend import trend_svg\n"
+        "from kernelkb.model.outcome import Outcomes; from kernelkb.render.trend import trend_svg\n"
         "opened = datetime(2026, 11, 21, tzinfo=UTC)\n"
         "a = Outcomes(session='a', opened=opened, kind='recorded', goal='g', cost_usd=1)\n"
         "sys.stdout.write(trend_svg([a]))"
@@ -120,7 +120,7 @@ def test_extreme_numbers_are_drawn():
 
 def test_a_trend_without_a_plot_does_not_load_pygal():
     code = (
-        "import engine.actions.outcomes, engine.render.outcomes, engine.render.trend, sys\n"
+        "import kernelkb.actions.outcomes, kernelkb.render.outcomes, kernelkb.render.trend, sys\n"
         "sys.exit('pygal' in sys.modules)"
     )
 

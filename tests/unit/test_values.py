@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import program
 
-from engine.decide.values import HEADLINES, device_named, find_device, metric_for_flag, parse
-from engine.errors import BadValueError, UnknownNameError
+from kernelkb.decide.values import HEADLINES, device_named, find_device, metric_for_flag, parse
+from kernelkb.errors import BadValueError, UnknownNameError
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@
 
 import pytest
 
-from engine.model.measurement import Bench
-from engine.model.session import Step
-from engine.record.worded import bottleneck_of, timing_of
-from engine.render.answers import advice_line
-from engine.render.measurements import bench_line
+from kernelkb.model.measurement import Bench
+from kernelkb.model.session import Step
+from kernelkb.record.worded import bottleneck_of, timing_of
+from kernelkb.render.answers import advice_line
+from kernelkb.render.measurements import bench_line
 
 
 def step(found, **more):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument
+from kernelkb.cli.options import json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -18,9 +18,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Do it."""
-    from engine.actions.reviews import accept, limits, undo
-    from engine.cli.output import print_json, print_lines
-    from engine.render.reviews import outlook_lines
+    from kernelkb.actions.reviews import accept, limits, undo
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.reviews import outlook_lines
 
     if options.undo:
         removed = str(undo(options.session))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument
-from engine.cli.session.log import lesson_arguments, lessons
+from kernelkb.cli.options import json_argument
+from kernelkb.cli.session.log import lesson_arguments, lessons
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -17,8 +17,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Close it."""
-    from engine.actions.sessions import close_session
-    from engine.cli.output import print_json, print_lines
+    from kernelkb.actions.sessions import close_session
+    from kernelkb.cli.output import print_json, print_lines
 
     entry, path = close_session(options.session, lessons(options))
     if options.json:

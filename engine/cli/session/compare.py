@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument
+from kernelkb.cli.options import json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -16,9 +16,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print both, and the ratio of their speedups where there is an honest one."""
-    from engine.actions.outcomes import compare_sessions
-    from engine.cli.output import print_json, print_lines
-    from engine.render.outcomes import contrast_lines
+    from kernelkb.actions.outcomes import compare_sessions
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.outcomes import contrast_lines
 
     found = compare_sessions(options.before, options.after)
     if options.json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument
+from kernelkb.cli.options import json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -14,9 +14,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print them."""
-    from engine.actions.sessions import list_sessions
-    from engine.cli.output import print_json, print_lines
-    from engine.render.sessions import session_lines
+    from kernelkb.actions.sessions import list_sessions
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.sessions import session_lines
 
     found = list_sessions()
     if options.json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from engine.cli.options import json_argument
+from kernelkb.cli.options import json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -41,8 +41,8 @@ def lessons(options: Namespace) -> dict[str, Any]:
 
 def run(options: Namespace) -> int:
     """Append it."""
-    from engine.actions.sessions import log_session
-    from engine.cli.output import print_json, print_lines
+    from kernelkb.actions.sessions import log_session
+    from kernelkb.cli.output import print_json, print_lines
 
     entry, path = log_session(
         {

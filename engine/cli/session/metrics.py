@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument
+from kernelkb.cli.options import json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -15,9 +15,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print its metrics."""
-    from engine.actions.outcomes import session_metrics
-    from engine.cli.output import print_json, print_lines
-    from engine.render.outcomes import outcome_lines
+    from kernelkb.actions.outcomes import session_metrics
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.outcomes import outcome_lines
 
     found = session_metrics(options.session)
     if options.json:

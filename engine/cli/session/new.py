@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument
+from kernelkb.cli.options import json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -22,8 +22,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Open it."""
-    from engine.actions.sessions import new_session
-    from engine.cli.output import print_json, print_lines
+    from kernelkb.actions.sessions import new_session
+    from kernelkb.cli.output import print_json, print_lines
 
     opened = new_session(options.session, options.goal, options.plan, options.kernel)
     if options.json:

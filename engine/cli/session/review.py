@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument
+from kernelkb.cli.options import json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -15,9 +15,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print it; return 1 when it could not be accepted."""
-    from engine.actions.reviews import limits, review
-    from engine.cli.output import print_json, print_lines
-    from engine.render.reviews import outlook_lines
+    from kernelkb.actions.reviews import limits, review
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.reviews import outlook_lines
 
     found = review(options.session)
     if options.json:

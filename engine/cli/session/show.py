@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument
+from kernelkb.cli.options import json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -15,9 +15,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print them."""
-    from engine.actions.sessions import show_session
-    from engine.cli.output import print_json, print_lines
-    from engine.render.sessions import entry_lines, header_lines
+    from kernelkb.actions.sessions import show_session
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.sessions import entry_lines, header_lines
 
     session = show_session(options.session)
     if options.json:

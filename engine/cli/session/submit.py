@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument
+from kernelkb.cli.options import json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -15,8 +15,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Write it."""
-    from engine.actions.reviews import submit
-    from engine.cli.output import print_json, print_lines
+    from kernelkb.actions.reviews import submit
+    from kernelkb.cli.output import print_json, print_lines
 
     form, written = submit(options.session)
     if options.json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from engine.cli.options import json_argument
+from kernelkb.cli.options import json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -16,9 +16,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the table, and draw the plot where one is wanted."""
-    from engine.actions.outcomes import plot_trend, session_trend
-    from engine.cli.output import print_json, print_lines
-    from engine.render.outcomes import trend_lines
+    from kernelkb.actions.outcomes import plot_trend, session_trend
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.outcomes import trend_lines
 
     found = session_trend(options.kernel)
     path = plot_trend(found, options.plot) if options.plot else None

@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from engine.measure.worker.ends import Refused, RunnerLost
-from engine.measure.worker.partner import Partner
-from engine.measure.worker.stage import Stage
-from engine.measure.worker.task import Task, Tensors, same_bits
+from kernelkb.measure.worker.ends import Refused, RunnerLost
+from kernelkb.measure.worker.partner import Partner
+from kernelkb.measure.worker.stage import Stage
+from kernelkb.measure.worker.task import Task, Tensors, same_bits
 
 Job = dict[str, Any]
 

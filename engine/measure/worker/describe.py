@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from engine.measure.worker.callables import module_of, python_module
-from engine.measure.worker.task import seed_all
+from kernelkb.measure.worker.callables import module_of, python_module
+from kernelkb.measure.worker.task import seed_all
 
 Job = dict[str, Any]
 

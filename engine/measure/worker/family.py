@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from engine.measure.worker.ends import Unfit
+from kernelkb.measure.worker.ends import Unfit
 
 _RUNNERS: set[int] = set()
 _PATIENCE_S = 5.0

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from engine.measure.worker.family import cores_of, put_back, ran_ns, settle, status_of
+from kernelkb.measure.worker.family import cores_of, put_back, ran_ns, settle, status_of
 
 _PATIENCE_S = 5.0
 _LOOK_S = 2e-5

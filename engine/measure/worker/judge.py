@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from engine.measure.worker.memory import give_back
-from engine.measure.worker.task import Task, Tensors
+from kernelkb.measure.worker.memory import give_back
+from kernelkb.measure.worker.task import Task, Tensors
 
 Job = dict[str, Any]
 

@@ -140,7 +140,7 @@ def traffic(job: Job, _folder: Path) -> Job:
 
 
 def values(spec: Job, size: int) -> Iterator[bytes]:
-    """Yield values as ``engine.measure.worker.task`` would draw them.
+    """Yield values as ``kernelkb.measure.worker.task`` would draw them.
 
     Of floats these are fewer than there are: they can be repeated. Indices cannot. Out of a short
     tile they would all lie in the cache.

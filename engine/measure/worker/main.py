@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.measure.worker.ends import Unfit
-from engine.measure.worker.family import adopt_orphans
-from engine.measure.worker.partner import Partner
+from kernelkb.measure.worker.ends import Unfit
+from kernelkb.measure.worker.family import adopt_orphans
+from kernelkb.measure.worker.partner import Partner
 
 Job = dict[str, Any]
 
@@ -41,8 +41,8 @@ def _judged(job: Job, folder: Path) -> Job:
         for at, (name, one) in enumerate(job["partners"].items())
     }
     try:
-        from engine.measure.worker.checking import check
-        from engine.measure.worker.windows import measure
+        from kernelkb.measure.worker.checking import check
+        from kernelkb.measure.worker.windows import measure
 
         try:
             if job["mode"] == "check":
@@ -57,10 +57,10 @@ def _judged(job: Job, folder: Path) -> Job:
 
 def _mode(name: str) -> Callable[[Job, Path], Job]:
     if name in ("light", "traffic"):
-        from engine.measure.worker import light
+        from kernelkb.measure.worker import light
 
         return light.repeat if name == "light" else light.traffic
-    from engine.measure.worker import describe, probe, repeating, runner, timeline
+    from kernelkb.measure.worker import describe, probe, repeating, runner, timeline
 
     modes: dict[str, Callable[[Job, Path], Job]] = {
         "describe": describe.describe,

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from engine.measure.worker.ends import Unfit
+from kernelkb.measure.worker.ends import Unfit
 
 Spec = dict[str, Any]
 """An array: ``{"name", "shape": [int, …], "dtype"}``."""

@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from engine.measure.worker.channel import Message, ProtocolError, receive, send
-from engine.measure.worker.ends import (
+from kernelkb.measure.worker.channel import Message, ProtocolError, receive, send
+from kernelkb.measure.worker.ends import (
     Refused,
     RunnerLost,
     Unfit,
@@ -24,7 +24,7 @@ from engine.measure.worker.ends import (
     printable,
     status_of_error,
 )
-from engine.measure.worker.family import (
+from kernelkb.measure.worker.family import (
     cpu_ticks,
     end_orphans,
     end_with_children,
@@ -36,8 +36,8 @@ from engine.measure.worker.family import (
     status_of,
     waited_ns,
 )
-from engine.measure.worker.held import Held
-from engine.measure.worker.surroundings import environment_of
+from kernelkb.measure.worker.held import Held
+from kernelkb.measure.worker.surroundings import environment_of
 
 Job = dict[str, Any]
 

@@ -46,7 +46,7 @@ def _gpu() -> Job:
 
 
 def peaks(job: Job, _folder: Path) -> Job:
-    """Return what ``engine.measure.peaks.Peaks`` holds, each measured here and now."""
+    """Return what ``kernelkb.measure.peaks.Peaks`` holds, each measured here and now."""
     target = job["target"]
     return {
         "copy_gbps": copy_gbps(target),

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from engine.measure.worker.callables import load
-from engine.measure.worker.task import Task, poison
+from kernelkb.measure.worker.callables import load
+from kernelkb.measure.worker.task import Task, poison
 
 Job = dict[str, Any]
 

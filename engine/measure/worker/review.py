@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from engine.measure.worker.side import Side
-from engine.measure.worker.task import Tensors
+from kernelkb.measure.worker.side import Side
+from kernelkb.measure.worker.task import Tensors
 
 Job = dict[str, Any]
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from engine.measure.worker import callables
-from engine.measure.worker.channel import Message, receive_with_files, send
-from engine.measure.worker.memory import Arena, give_back
+from kernelkb.measure.worker import callables
+from kernelkb.measure.worker.channel import Message, receive_with_files, send
+from kernelkb.measure.worker.memory import Arena, give_back
 
 Job = dict[str, Any]
 

@@ -8,11 +8,11 @@ import statistics
 import time
 from typing import Any, NamedTuple
 
-from engine.measure.worker.ends import printable
-from engine.measure.worker.family import waited_here_ns
-from engine.measure.worker.partner import Partner
-from engine.measure.worker.stage import Stage
-from engine.measure.worker.task import Tensors
+from kernelkb.measure.worker.ends import printable
+from kernelkb.measure.worker.family import waited_here_ns
+from kernelkb.measure.worker.partner import Partner
+from kernelkb.measure.worker.stage import Stage
+from kernelkb.measure.worker.task import Tensors
 
 CALL_S = 60.0
 _PATIENCE = 50

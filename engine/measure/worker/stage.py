@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from engine.measure.worker.ends import Refused, RunnerLost, Unfit
-from engine.measure.worker.family import waited_here_ns
-from engine.measure.worker.judge import Expected
-from engine.measure.worker.memory import Arena, Layout, give_back
-from engine.measure.worker.partner import Partner
-from engine.measure.worker.task import Contents, Task, Tensors, bits, poison, poisoned, same_bits
+from kernelkb.measure.worker.ends import Refused, RunnerLost, Unfit
+from kernelkb.measure.worker.family import waited_here_ns
+from kernelkb.measure.worker.judge import Expected
+from kernelkb.measure.worker.memory import Arena, Layout, give_back
+from kernelkb.measure.worker.partner import Partner
+from kernelkb.measure.worker.task import Contents, Task, Tensors, bits, poison, poisoned, same_bits
 
 Job = dict[str, Any]
 
@@ -37,7 +37,7 @@ class Stage:
 
         Args:
             task: What to compute.
-            tolerances: By type; see ``engine.measure.worker.judge``.
+            tolerances: By type; see ``kernelkb.measure.worker.judge``.
             slots: How many copies of all arrays.
             draw: Where chance comes from.
             flush_bytes: How much must be read to push everything out of the cache.

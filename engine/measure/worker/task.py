@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from engine.measure.worker.callables import module_of, python_module
+from kernelkb.measure.worker.callables import module_of, python_module
 
 Job = dict[str, Any]
 Tensors = list[torch.Tensor]

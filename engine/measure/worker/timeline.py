@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from engine.measure.worker.callables import load
-from engine.measure.worker.repeating import arranged
+from kernelkb.measure.worker.callables import load
+from kernelkb.measure.worker.repeating import arranged
 
 Job = dict[str, Any]
 

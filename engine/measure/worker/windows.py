@@ -17,12 +17,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.measure.worker.ends import Refused, RunnerLost
-from engine.measure.worker.partner import Partner
-from engine.measure.worker.review import EVERY, Review
-from engine.measure.worker.side import CALL_S, Side, Window
-from engine.measure.worker.stage import Stage
-from engine.measure.worker.task import Task
+from kernelkb.measure.worker.ends import Refused, RunnerLost
+from kernelkb.measure.worker.partner import Partner
+from kernelkb.measure.worker.review import EVERY, Review
+from kernelkb.measure.worker.side import CALL_S, Side, Window
+from kernelkb.measure.worker.stage import Stage
+from kernelkb.measure.worker.task import Task
 
 Job = dict[str, Any]
 _T = TypeVar("_T")

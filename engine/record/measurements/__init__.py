@@ -2,8 +2,8 @@
 
 What others need of it::
 
-    from engine.record.measurements.identity import identified
-    from engine.record.measurements.store import open_store
+    from kernelkb.record.measurements.identity import identified
+    from kernelkb.record.measurements.store import open_store
 
     identified(kind: Kind, at: datetime, subject: Subject, **fields) -> Measurement
     open_store(project: Path, url: str | None = None) -> Store    # a context manager

@@ -9,9 +9,9 @@ from functools import cache, lru_cache
 from math import exp, log
 from typing import NamedTuple
 
-from engine.measure.verdicts import CROWDED, HOT, SHARED
-from engine.model.comparison import Comparison
-from engine.model.history import Measurement
+from kernelkb.measure.verdicts import CROWDED, HOT, SHARED
+from kernelkb.model.comparison import Comparison
+from kernelkb.model.history import Measurement
 
 _RESAMPLES = 2000
 _LOW, _HIGH = int(0.025 * _RESAMPLES), int(0.975 * _RESAMPLES) - 1
@@ -170,7 +170,7 @@ def _middles(count: int, seed: int) -> tuple[tuple[int, int], ...]:
 
     A resample's median needs only those two. Uniform numbers sorted by size have known
     distributions (beta), so the middle ones are drawn outright: the same bootstrap as
-    ``engine.measure.statistics``, a hundred times as fast, which ``kb regress`` needs.
+    ``kernelkb.measure.statistics``, a hundred times as fast, which ``kb regress`` needs.
     """
     draw = random.Random(seed)  # the interval of the same two is always the same
     lower = (count + 1) // 2

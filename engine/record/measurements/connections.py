@@ -16,8 +16,8 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from engine.errors import BadValueError, DatabaseError, EnvironmentGapError
-from engine.loading.workspace import inside
+from kernelkb.errors import BadValueError, DatabaseError, EnvironmentGapError
+from kernelkb.loading.workspace import inside
 
 _WAIT_S = 60.0
 _AGAIN_S = 0.005

@@ -11,13 +11,13 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
-from engine.errors import BadValueError
-from engine.model.comparison import Promotion
-from engine.model.foreign import T4, SolvedTrace
-from engine.model.history import Measurement
-from engine.record.measurements import t4, traces
-from engine.record.measurements.identity import is_whole
-from engine.record.measurements.store import Store
+from kernelkb.errors import BadValueError
+from kernelkb.model.comparison import Promotion
+from kernelkb.model.foreign import T4, SolvedTrace
+from kernelkb.model.history import Measurement
+from kernelkb.record.measurements import t4, traces
+from kernelkb.record.measurements.identity import is_whole
+from kernelkb.record.measurements.store import Store
 
 Format = Literal["jsonl", "t4", "flashinfer"]
 FORMATS: tuple[Format, ...] = ("jsonl", "t4", "flashinfer")

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from engine.errors import BadValueError
-from engine.model.base import Record
-from engine.model.history import Kind, Measurement, Subject
+from kernelkb.errors import BadValueError
+from kernelkb.model.base import Record
+from kernelkb.model.history import Kind, Measurement, Subject
 
 _DIGITS = 32
 _UNKNOWN = "0" * _DIGITS

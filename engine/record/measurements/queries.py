@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, func, select, true
 
-from engine.record.measurements.tables import measurements, promotions, series, subjects
+from kernelkb.record.measurements.tables import measurements, promotions, series, subjects
 
 _M, _S = measurements.c, series.c
 _COLUMNS = (

@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from engine.model.comparison import Comparison, Place, Promotion, Ruling
-from engine.model.history import Measurement
-from engine.record.measurements.compare import compare, untimed
-from engine.record.measurements.rows import IMPORTED
-from engine.record.measurements.store import Store
+from kernelkb.model.comparison import Comparison, Place, Promotion, Ruling
+from kernelkb.model.history import Measurement
+from kernelkb.record.measurements.compare import compare, untimed
+from kernelkb.record.measurements.rows import IMPORTED
+from kernelkb.record.measurements.store import Store
 
 FAIL_UNDER = 0.97
 _WORTH = 1.01

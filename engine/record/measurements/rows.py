@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from engine.errors import DatabaseError
-from engine.model.comparison import Place, Promotion
-from engine.model.history import Kind, Measurement, Subject
-from engine.record.measurements.identity import canonical, digest
+from kernelkb.errors import DatabaseError
+from kernelkb.model.comparison import Place, Promotion
+from kernelkb.model.history import Kind, Measurement, Subject
+from kernelkb.record.measurements.identity import canonical, digest
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
 
-from engine.errors import DatabaseError
-from engine.record.measurements.connections import reading, shown, writing
+from kernelkb.errors import DatabaseError
+from kernelkb.record.measurements.connections import reading, shown, writing
 
 REVISION = "0001"
 """The newest one; alembic, which costs 0.1 s, is only loaded where a database has another."""

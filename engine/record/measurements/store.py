@@ -12,11 +12,11 @@ from typing import Any, Self
 from sqlalchemy import Connection, Engine, Select, Table, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from engine.errors import BadValueError, UnknownNameError
-from engine.model.comparison import Promotion
-from engine.model.history import Kind, Measurement
-from engine.record.measurements import queries
-from engine.record.measurements.connections import (
+from kernelkb.errors import BadValueError, UnknownNameError
+from kernelkb.model.comparison import Promotion
+from kernelkb.model.history import Kind, Measurement
+from kernelkb.record.measurements import queries
+from kernelkb.record.measurements.connections import (
     connected,
     connected_to_read,
     located,
@@ -24,8 +24,8 @@ from engine.record.measurements.connections import (
     shown,
     writing,
 )
-from engine.record.measurements.identity import is_whole
-from engine.record.measurements.rows import (
+from kernelkb.record.measurements.identity import is_whole
+from kernelkb.record.measurements.rows import (
     damaged,
     measurement_of,
     measurement_row,
@@ -34,8 +34,8 @@ from engine.record.measurements.rows import (
     series_row,
     subject_row,
 )
-from engine.record.measurements.schema import upgrade
-from engine.record.measurements.tables import measurements, promotions, series, subjects
+from kernelkb.record.measurements.schema import upgrade
+from kernelkb.record.measurements.tables import measurements, promotions, series, subjects
 
 LIMIT = 50
 _CHUNK = 500

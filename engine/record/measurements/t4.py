@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from engine.loading.imported import slug, snake
-from engine.model.foreign import T4, T4Result
-from engine.model.history import Measurement, Subject
-from engine.record.measurements.identity import digest, identified
-from engine.record.measurements.rows import IMPORTED
+from kernelkb.loading.imported import slug, snake
+from kernelkb.model.foreign import T4, T4Result
+from kernelkb.model.history import Measurement, Subject
+from kernelkb.record.measurements.identity import digest, identified
+from kernelkb.record.measurements.rows import IMPORTED
 
 VERSION = "1.0.0"
 _PLACE = ("kernel", "variant", "workload", "device", "target")

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.loading.imported import slug, snake
-from engine.model.foreign import SolvedTrace
-from engine.model.history import Measurement, Subject
-from engine.record.measurements.identity import identified
-from engine.record.measurements.rows import IMPORTED
-from engine.record.measurements.t4 import moment
+from kernelkb.loading.imported import slug, snake
+from kernelkb.model.foreign import SolvedTrace
+from kernelkb.model.history import Measurement, Subject
+from kernelkb.record.measurements.identity import identified
+from kernelkb.record.measurements.rows import IMPORTED
+from kernelkb.record.measurements.t4 import moment
 
 _UNKNOWN_ERROR = {"max_relative_error": "NaN", "max_absolute_error": "NaN"}
 _JUDGE = "flashinfer-bench"
