@@ -26,16 +26,16 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
+from kernelkb.actions.bench_target import Workplace, environment, prepared, required
 from kernelkb.actions.building import build_here
 from kernelkb.actions.kernels import bench_here, profile_here
-from kernelkb.actions.program import decision_program
-from kernelkb.actions.workplace import Workplace, environment, prepared, required
+from kernelkb.actions.rules_cache import decision_program
 from kernelkb.decide.recommend import recommend
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import load_folder
 from kernelkb.measure import ncu
+from kernelkb.measure.machine.tools import find_cuda_tool, version_of
 from kernelkb.measure.profile import TIMEOUT_S, _job, _static_metrics
-from kernelkb.measure.tools import find_cuda_tool, version_of
 from kernelkb.model.measurement import Bench, Build
 from kernelkb.profiles.launch import wanted_metrics
 

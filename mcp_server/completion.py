@@ -48,7 +48,7 @@ def _known(ref: PromptReference | ResourceTemplateReference, argument: str) -> l
 
 
 def _kernels() -> list[str]:
-    from kernelkb.actions.workplace import project
+    from kernelkb.actions.bench_target import project
     from kernelkb.loading.kernels import kernel_folders
 
     return sorted(kernel_folders(project()))

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from mcp.server.auth.provider import AccessToken
 
-from kernelkb_mcp.edge import KernelServer
 from kernelkb_mcp.options import Listen
 from kernelkb_mcp.token import Token
+from kernelkb_mcp.tool_adapter import KernelServer
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -17,7 +17,7 @@ from mcp import MCPError
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
-from kernelkb.measure.isolation import Cancelled
+from kernelkb.measure.process.subprocesses import Cancelled
 from kernelkb_mcp.results import JobState, JobStatus
 
 INLINE_S = 45.0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kernelkb import __version__
 from kernelkb.errors import did_you_mean
-from kernelkb_mcp.launch import TOOLSETS, Launch
+from kernelkb_mcp.server_config import TOOLSETS, Launch
 
 _EXAMPLES = """\
 examples:

@@ -13,15 +13,15 @@ from typing import Any
 from kernelkb import __version__
 from kernelkb.errors import KbError
 from kernelkb_mcp.completion import complete_on
-from kernelkb_mcp.edge import KernelServer, strict_tool
 from kernelkb_mcp.instructions import instructions
 from kernelkb_mcp.jobs import Jobs
-from kernelkb_mcp.launch import Launch, enter
 from kernelkb_mcp.options import Listen, parse
 from kernelkb_mcp.prompts import add_prompts
 from kernelkb_mcp.resources import CACHE_HINTS
+from kernelkb_mcp.server_config import Launch, enter
 from kernelkb_mcp.tasks import Tasks
 from kernelkb_mcp.token import VARIABLE, token_from
+from kernelkb_mcp.tool_adapter import KernelServer, strict_tool
 from kernelkb_mcp.tools import (
     bench_kernel,
     build_kernel,
@@ -138,8 +138,8 @@ def _end(number: int, _frame: FrameType | None) -> None:
 
 
 def _end_children() -> None:
-    from kernelkb.measure.isolation import end_all
-    from kernelkb.measure.jobs import drop_scratch
+    from kernelkb.measure.process.subprocesses import end_all
+    from kernelkb.measure.process.worker_jobs import drop_scratch
 
     end_all()
     drop_scratch()

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from kernelkb.actions.diary import written_down
+from kernelkb.actions.bench_target import Workplace, narrowed, prepare, prepare_compiling, project
 from kernelkb.actions.hardware import architecture_named
-from kernelkb.actions.program import decision_program
+from kernelkb.actions.rules_cache import decision_program
+from kernelkb.actions.session_log import written_down
 from kernelkb.actions.steps import Steps, build_said
-from kernelkb.actions.workplace import Workplace, narrowed, prepare, prepare_compiling, project
 from kernelkb.decide.symptoms import find_symptoms
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.loading.kernels import load_kernel
-from kernelkb.measure.build import build as compile_variant
-from kernelkb.measure.build import build_all as compile_all
-from kernelkb.measure.environment import Wanted
-from kernelkb.measure.tools import find_nvcc
+from kernelkb.measure.build.build import build as compile_variant
+from kernelkb.measure.build.build import build_all as compile_all
+from kernelkb.measure.machine.environment import Wanted
+from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.model.measurement import Build
 
 

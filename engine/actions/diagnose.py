@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from kernelkb.actions.program import decision_program
-from kernelkb.decide.program import Stamp
+from kernelkb.actions.rules_cache import decision_program
+from kernelkb.decide.parse_metric import device_named
+from kernelkb.decide.rules import Stamp
 from kernelkb.decide.symptoms import FoundSymptom, find_symptoms
-from kernelkb.decide.values import device_named
 
 _MOST = 4_000_000
 """Characters read from each end of a log; what lies between repeats itself."""

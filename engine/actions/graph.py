@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kernelkb.actions.knowledge import here
-from kernelkb.actions.program import decision_program
 from kernelkb.actions.recommend import given_metrics
+from kernelkb.actions.rules_cache import decision_program
 from kernelkb.decide.conditions import compare
 from kernelkb.decide.derive import complete
 from kernelkb.decide.diagnose import verdict
 from kernelkb.decide.gates import walk
-from kernelkb.decide.values import device_named
+from kernelkb.decide.parse_metric import device_named
 from kernelkb.errors import UnknownNameError
 from kernelkb.graph.picture import Picture, of_bottleneck, of_tree
 from kernelkb.render.conditions import said

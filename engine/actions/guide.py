@@ -7,10 +7,10 @@ from pathlib import Path
 from kernelkb.actions.knowledge import here
 from kernelkb.errors import BadValueError, UnknownNameError
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.loading.paths import shipped
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.render import guide, skill
 from kernelkb.render.guide import PAGES, Spelling
+from kernelkb.safety.paths import shipped
 
 _SKILL = Path("skills") / skill.NAME
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kernelkb.actions.program import decision_program
-from kernelkb.decide.program import Hardware
+from kernelkb.actions.rules_cache import decision_program
+from kernelkb.decide.parse_metric import device_named
 from kernelkb.decide.residency import limits_of
-from kernelkb.decide.values import device_named
+from kernelkb.decide.rules import Hardware
 from kernelkb.device_math.limits import Limits
 from kernelkb.errors import BadValueError, UnknownNameError
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
+from kernelkb.actions.bench_target import Workplace, prepare, workload_of
 from kernelkb.actions.building import build_here
-from kernelkb.actions.diary import noted, written_down
-from kernelkb.actions.program import decision_program
+from kernelkb.actions.profile_stages import deeper_for
 from kernelkb.actions.recording import recorded
-from kernelkb.actions.stages import deeper_for
+from kernelkb.actions.rules_cache import decision_program
+from kernelkb.actions.session_log import noted, written_down
 from kernelkb.actions.steps import Steps, bench_said, build_said, check_said, profile_said
-from kernelkb.actions.workplace import Workplace, prepare, workload_of
 from kernelkb.decide.symptoms import find_symptoms
 from kernelkb.errors import BadValueError, EnvironmentGapError, KbError
 from kernelkb.loading.kernels import variant_of
@@ -19,8 +19,8 @@ from kernelkb.measure.bench import TIMEOUT_S as BENCH_TIMEOUT_S
 from kernelkb.measure.bench import bench as time_variant
 from kernelkb.measure.check import TIMEOUT_S as CHECK_TIMEOUT_S
 from kernelkb.measure.check import check as judge_variant
-from kernelkb.measure.device_turns import turn_on
-from kernelkb.measure.environment import Wanted
+from kernelkb.measure.machine.device_lock import turn_on
+from kernelkb.measure.machine.environment import Wanted
 from kernelkb.measure.profile import profile as explain_variant
 from kernelkb.measure.sanitize import sanitize as look_closer
 from kernelkb.model.measurement import Bench, Build, Check, Profile

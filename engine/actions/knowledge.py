@@ -9,13 +9,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from kernelkb.actions.workplace import project
+from kernelkb.actions.bench_target import project
 from kernelkb.checks.lint import lint
 from kernelkb.errors import KnowledgeError, Problem, SessionError, UnknownNameError
 from kernelkb.loading.digest import key
 from kernelkb.loading.kernels import kernel_folders, load_kernel
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.loading.paths import overlay_folder, shipped
 from kernelkb.model.base import Record
 from kernelkb.model.bottleneck import Bottleneck
 from kernelkb.model.fix import Fix
@@ -24,6 +23,7 @@ from kernelkb.model.learned import Learned
 from kernelkb.record.sessions import read as read_session
 from kernelkb.record.sessions import sessions
 from kernelkb.render.learned import lesson_titles
+from kernelkb.safety.paths import overlay_folder, shipped
 
 KINDS = (
     "metrics",

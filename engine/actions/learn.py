@@ -9,24 +9,24 @@ from typing import NamedTuple
 
 import yaml
 
-from kernelkb.actions.workplace import project
-from kernelkb.decide.values import find_device
+from kernelkb.actions.bench_target import project
+from kernelkb.decide.parse_metric import find_device
 from kernelkb.errors import KbError, KnowledgeError, SessionError, UnknownNameError
 from kernelkb.graph.device_facts import device_names
 from kernelkb.loading.kernels import kernel_folders, load_kernel
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.loading.located import read as read_record
-from kernelkb.loading.paths import overlay_folder, shipped
 from kernelkb.model.base import GainKind
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.learned import Learned
 from kernelkb.model.session import Decision, Entry, Session
 from kernelkb.model.threshold import Realised
 from kernelkb.record import sessions as files
-from kernelkb.record.candidates import Candidate, candidates
-from kernelkb.record.cases import KindOf
 from kernelkb.record.learn import learned
-from kernelkb.record.learned_changes import Change, changes
+from kernelkb.record.learned_diff import Change, changes
+from kernelkb.record.learning_cases import KindOf
+from kernelkb.record.pattern_candidates import Candidate, candidates
+from kernelkb.safety.paths import overlay_folder, shipped
 
 HEADER = "# Written by kb learn from the sessions, which it names; edit those, not this file.\n"
 

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.actions.workplace import project
+from kernelkb.actions.bench_target import project
 from kernelkb.errors import BadValueError, UnknownNameError
 from kernelkb.model.comparison import Comparison, Ruling
 from kernelkb.model.history import Measurement
 from kernelkb.record.measurements.compare import compare
-from kernelkb.record.measurements.exchange import Exchanged, Format, exported, take_in
-from kernelkb.record.measurements.ratchet import FAIL_UNDER, regress
+from kernelkb.record.measurements.import_export import Exchanged, Format, exported, take_in
+from kernelkb.record.measurements.regression_gate import FAIL_UNDER, regress
 from kernelkb.record.measurements.store import LIMIT, Store, open_store
 
 BEST = "best"
@@ -124,7 +124,7 @@ def regressed(
 ) -> list[Ruling]:
     """Hold the newest benches against the promoted ones, and promote what is confirmed faster.
 
-    See ``kernelkb.record.measurements.ratchet.regress``.
+    See ``kernelkb.record.measurements.regression_gate.regress``.
 
     Raises:
         UnknownNameError: Nothing of that kernel or device was measured.
@@ -151,13 +151,13 @@ def export(form: Format, path: Path) -> Exchanged:
 
 
 def export_pieces(form: Format, left_out: Counter[str]) -> Iterator[str]:
-    """Yield the text of an export. See ``kernelkb.record.measurements.exchange.exported``."""
+    """Yield the text of an export. See ``kernelkb.record.measurements.import_export.exported``."""
     with open_store(project()) as store:
         yield from exported(store, form, left_out)
 
 
 def import_file(path: Path, given: Mapping[str, str]) -> Exchanged:
-    """Add what a file holds. See ``kernelkb.record.measurements.exchange.take_in``."""
+    """Add what a file holds. See ``kernelkb.record.measurements.import_export.take_in``."""
     with open_store(project()) as store:
         return take_in(store, path, given)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kernelkb.actions.hardware import Gpu, either_named
-from kernelkb.decide.sizes import byte_count, whole_number
 from kernelkb.device_math.limits import Launch, Limits
 from kernelkb.device_math.next_step import (
     Step,
@@ -16,6 +15,7 @@ from kernelkb.device_math.next_step import (
     spare_shared_bytes,
 )
 from kernelkb.device_math.occupancy import Occupancy, occupancy
+from kernelkb.device_math.parse_size import byte_count, whole_number
 from kernelkb.device_math.registers import register_cap, registers_for_blocks
 from kernelkb.device_math.shared_memory import largest_shared_bytes
 from kernelkb.device_math.waves import waves

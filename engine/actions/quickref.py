@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.loading.paths import shipped
 from kernelkb.render.quickref import quickref
+from kernelkb.safety.paths import shipped
 
 
 def page() -> str:

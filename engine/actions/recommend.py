@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kernelkb.actions.program import decision_program
+from kernelkb.actions.rules_cache import decision_program
+from kernelkb.decide.parse_metric import device_named, metric_for_flag, parse
 from kernelkb.decide.recommend import recommend as decide
 from kernelkb.decide.recommend import recommendation
-from kernelkb.decide.values import device_named, metric_for_flag, parse
 from kernelkb.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from kernelkb.decide.answer import Recommendation
-    from kernelkb.decide.program import Program
+    from kernelkb.decide.rules import Program
 
 
 TARGETS = ("cuda", "cpu")

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from kernelkb import __version__
-from kernelkb.actions.workplace import Workplace
+from kernelkb.actions.bench_target import Workplace
 from kernelkb.errors import KbError
-from kernelkb.measure.driver import driver
-from kernelkb.measure.sources import files_of, include_folders
+from kernelkb.measure.build.sources import files_of, include_folders
+from kernelkb.measure.machine.nvidia_driver import driver
 from kernelkb.model.history import Kind, Subject
 from kernelkb.model.kernel import Variant
 from kernelkb.model.measurement import Bench, Build, Machine, Profile
@@ -53,7 +53,7 @@ def recorded(
 
 
 def _session(place: Workplace) -> str | None:
-    from kernelkb.record.current import current_for
+    from kernelkb.record.open_session import current_for
 
     try:
         return current_for(place.subject.source.kernel.id, place.project)

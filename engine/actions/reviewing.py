@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from kernelkb.checks.cases import broken_cases
 from kernelkb.checks.lint import Complaint, lint
 from kernelkb.errors import BadValueError, KnowledgeError, Problem, SessionError, did_you_mean
-from kernelkb.graph.flatten import flatten
+from kernelkb.graph.compile import flatten
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.loading.located import Loc, Marks, at
 from kernelkb.loading.references import LoadedFile

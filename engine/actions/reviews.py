@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from kernelkb.actions.bench_target import project
 from kernelkb.actions.knowledge import here, overlay
-from kernelkb.actions.program import decision_program
 from kernelkb.actions.reviewing import By, Examined, examine
-from kernelkb.actions.workplace import project
+from kernelkb.actions.rules_cache import decision_program
 from kernelkb.decide.derive import complete
 from kernelkb.errors import KnowledgeError, SessionError
 from kernelkb.loading.knowledge import load_knowledge

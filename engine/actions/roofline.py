@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kernelkb.actions.hardware import Gpu, gpu_named
-from kernelkb.decide.sizes import byte_count, positive
+from kernelkb.device_math.parse_size import byte_count, positive
 from kernelkb.device_math.roofline import binding, comes_from_memory, ridge_flop_per_byte, roofs
 from kernelkb.errors import BadValueError, UnknownNameError
 

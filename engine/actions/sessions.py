@@ -9,12 +9,12 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
-from kernelkb.actions.workplace import project
+from kernelkb.actions.bench_target import project
 from kernelkb.errors import BadValueError, KbError, SessionError
 from kernelkb.model.base import Record
 from kernelkb.model.session import Entry, PlanKind, Session, SessionId, SessionLine
 from kernelkb.record import sessions as files
-from kernelkb.record.current import begin, current, current_for, end
+from kernelkb.record.open_session import begin, current, current_for, end
 
 R = TypeVar("R", bound=Record)
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol, TypeVar
 
-from kernelkb.actions.follow import disturbed
+from kernelkb.actions.bench_target import Workplace
+from kernelkb.actions.fix_outcome import disturbed
 from kernelkb.actions.recording import sources_digest
-from kernelkb.actions.workplace import Workplace
-from kernelkb.measure.turns import waited_s
-from kernelkb.measure.watching import tell
+from kernelkb.measure.process.device_queue import waited_s
+from kernelkb.measure.process.progress import tell
 from kernelkb.model.base import Slug
 from kernelkb.model.measurement import Bench, Build, Check, Environment, Profile, Status, Verdict
 from kernelkb.model.recommendation import KernelAnswer

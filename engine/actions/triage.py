@@ -6,16 +6,16 @@ import time
 from datetime import UTC, datetime
 from typing import Literal
 
-from kernelkb.actions.diary import shortened, whereabouts
-from kernelkb.actions.examine import examine
-from kernelkb.actions.follow import Choice, choose, comparable, compare, decisions, untried
+from kernelkb.actions.bench_target import Workplace, environment_for, project, workload_of
+from kernelkb.actions.evaluate_variant import examine
+from kernelkb.actions.fix_outcome import Choice, choose, comparable, compare, decisions, untried
 from kernelkb.actions.kernels import bench_here, untimed
+from kernelkb.actions.session_log import shortened, whereabouts
 from kernelkb.actions.sessions import session_for
 from kernelkb.actions.steps import Report, Steps, bench_said, machine_said, silent
-from kernelkb.actions.workplace import Workplace, environment_for, project, workload_of
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import load_kernel, variant_of
-from kernelkb.measure.environment import Wanted
+from kernelkb.measure.machine.environment import Wanted
 from kernelkb.measure.subject import Subject
 from kernelkb.model.measurement import Bench, Environment
 from kernelkb.model.session import Decision, Entry

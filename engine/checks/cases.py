@@ -9,7 +9,7 @@ from kernelkb.decide.conditions import compare
 from kernelkb.decide.derive import complete
 from kernelkb.decide.diagnose import verdict
 from kernelkb.decide.gates import walk
-from kernelkb.decide.program import Program
+from kernelkb.decide.rules import Program
 from kernelkb.model.knowledge import Knowledge
 
 

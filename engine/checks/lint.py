@@ -13,7 +13,7 @@ from kernelkb.checks.symptoms import (
 )
 from kernelkb.decide.estimators import ESTIMATORS
 from kernelkb.graph.build import Graph, build_graph, of_kind
-from kernelkb.graph.flatten import flatten
+from kernelkb.graph.compile import flatten
 from kernelkb.graph.structure import circles, unreachable
 from kernelkb.model.bottleneck import Bottleneck
 from kernelkb.model.condition import comparisons

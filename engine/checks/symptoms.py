@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernelkb.decide.program import Program
+from kernelkb.decide.rules import Program
 from kernelkb.decide.symptoms import find_symptoms
 from kernelkb.model.knowledge import Knowledge
 

@@ -79,7 +79,7 @@ def _kernel(options: Namespace) -> Bench:
 
 
 def _task(options: Namespace) -> Bench:
-    from kernelkb.actions.tasks import bench_task
+    from kernelkb.actions.foreign_tasks import bench_task
 
     return bench_task(
         options.task,

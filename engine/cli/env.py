@@ -18,7 +18,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print a line for each thing; return 1 when something needed is missing."""
-    from kernelkb.actions.workplace import environment
+    from kernelkb.actions.bench_target import environment
     from kernelkb.cli.output import print_json
     from kernelkb.cli.screen import print_environment
 

@@ -28,7 +28,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print what was written; return 1 while something is left to fill in."""
-    from kernelkb.actions.start import begin
+    from kernelkb.actions.init_project import begin
     from kernelkb.cli.output import print_json, print_lines
 
     begun = begin(options.file, options.candidate, options.target, options.name)

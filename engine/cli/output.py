@@ -29,8 +29,8 @@ def print_result(line: str | None, cure: str | None) -> None:
 @contextmanager
 def measuring() -> Iterator[None]:
     """Say on stderr how many others are before us; let signals that end us clean up first."""
-    from kernelkb.measure.turns import WAITING
-    from kernelkb.measure.watching import watched_by
+    from kernelkb.measure.process.device_queue import WAITING
+    from kernelkb.measure.process.progress import watched_by
 
     def heard(now: str) -> None:
         if now.startswith(WAITING):

@@ -72,7 +72,10 @@ def run(options: Namespace) -> int:
 def _from_report(
     options: Namespace, metrics: dict[str, str], headlines: dict[str, str]
 ) -> Recommendation:
-    from kernelkb.actions.report import MOST, recommend_report  # reads files, so it imports more
+    from kernelkb.actions.recommend_report import (  # reads files, so it imports more
+        MOST,
+        recommend_report,
+    )
 
     if options.target == "cpu":
         raise BadValueError("--profile reads reports of a GPU; leave --target cpu out")
@@ -89,7 +92,7 @@ def _from_report(
 def _from_run(
     options: Namespace, metrics: dict[str, str], headlines: dict[str, str]
 ) -> Recommendation:
-    from kernelkb.actions.runs import recommend_run  # opens a database, so it imports more
+    from kernelkb.actions.recommend_run import recommend_run  # opens a database, so it imports more
 
     if options.profile is not None:
         raise BadValueError("--run and --profile are two sources of metrics; leave one out")

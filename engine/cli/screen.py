@@ -10,7 +10,7 @@ from rich.text import Text
 
 from kernelkb.actions.steps import Report
 from kernelkb.cli.output import measuring, print_lines
-from kernelkb.measure.watching import watched_by
+from kernelkb.measure.process.progress import watched_by
 from kernelkb.model.measurement import Environment
 from kernelkb.model.session import Step
 from kernelkb.model.triage import Followed, Triage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from kernelkb.decide.program import Stamp
+from kernelkb.decide.rules import Stamp
 
 
 class Gate(TypedDict):

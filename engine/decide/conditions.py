@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from kernelkb.decide.answer import Reason
-    from kernelkb.decide.program import Condition, LeafTable
+    from kernelkb.decide.rules import Condition, LeafTable
 
 
 _OPS: dict[str, Callable[[float, float], bool]] = {

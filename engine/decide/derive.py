@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kernelkb.decide.residency import residency
 
 if TYPE_CHECKING:
-    from kernelkb.decide.program import Program
+    from kernelkb.decide.rules import Program
     from kernelkb.device_math.roofline import Roof
 
 

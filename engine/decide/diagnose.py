@@ -9,7 +9,7 @@ from kernelkb.decide.conditions import Facts, holds, reasons, said
 
 if TYPE_CHECKING:
     from kernelkb.decide.answer import Advice, Diagnosis, Expectation, Reason, RuledOut, Suppressed
-    from kernelkb.decide.program import (
+    from kernelkb.decide.rules import (
         BottleneckRow,
         Condition,
         FalsifierRow,

@@ -10,7 +10,7 @@ from kernelkb.decide.estimators import ESTIMATORS
 
 if TYPE_CHECKING:
     from kernelkb.decide.answer import PredictedSpeedup
-    from kernelkb.decide.program import EstimateRow, GainRow
+    from kernelkb.decide.rules import EstimateRow, GainRow
 
 
 _MOVES_THE_ROOF = frozenset({"traffic", "launch"})

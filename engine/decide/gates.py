@@ -8,7 +8,7 @@ from kernelkb.decide.conditions import Facts, holds, reasons, said
 
 if TYPE_CHECKING:
     from kernelkb.decide.answer import Gate
-    from kernelkb.decide.program import TreeRow
+    from kernelkb.decide.rules import TreeRow
 
 
 GATE = "performance-gate"

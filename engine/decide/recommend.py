@@ -10,7 +10,7 @@ from kernelkb.decide.conditions import Facts, compare
 from kernelkb.decide.derive import binding_roof, complete
 from kernelkb.decide.diagnose import Candidate, Finding, diagnose, supported, unknown
 from kernelkb.decide.gates import GATE, Walk, walk
-from kernelkb.decide.next_metric import measure_next
+from kernelkb.decide.next_measurement import measure_next
 from kernelkb.decide.rank import ranked
 from kernelkb.decide.residency import next_step
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         Measure,
         Recommendation,
     )
-    from kernelkb.decide.program import Program
+    from kernelkb.decide.rules import Program
 
 
 LEVELS = ("L0", "L1", "L2", "L3", "L4")

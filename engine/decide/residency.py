@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kernelkb.decide.program import Hardware, Program
+    from kernelkb.decide.rules import Hardware, Program
     from kernelkb.device_math.limits import Launch, Limits
 
 # The calculators are imported where a launch is known: most questions hold a few numbers only.

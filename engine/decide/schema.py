@@ -1,4 +1,4 @@
 """Which shape of the decision program this code reads."""
 
 SCHEMA = 10
-"""Raise it whenever ``kernelkb.decide.program`` changes: caches of another shape are ignored."""
+"""Raise it whenever ``kernelkb.decide.rules`` changes: caches of another shape are ignored."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 if TYPE_CHECKING:
-    from kernelkb.decide.program import Program, SymptomRow
+    from kernelkb.decide.rules import Program, SymptomRow
 
 
 class FoundSymptom(TypedDict):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any as Json
 
-from kernelkb.decide.next_metric import sides
-from kernelkb.decide.program import Condition, HintRow, LeafTable
+from kernelkb.decide.next_measurement import sides
+from kernelkb.decide.rules import Condition, HintRow, LeafTable
 from kernelkb.graph.provenance import notes_of, reviewed_conditions
 from kernelkb.model import condition as cond
 from kernelkb.model.knowledge import Knowledge

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelkb.decide.program import Hardware
+from kernelkb.decide.rules import Hardware
 from kernelkb.model.device import DeviceCatalogue
 
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from kernelkb.loading.workspace import read_bytes
+from kernelkb.safety.workspace import read_bytes
 
 try:  # hashlib would load OpenSSL for it, and that costs a twentieth of a start
     from _blake2 import blake2b

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from kernelkb.errors import BadValueError
-from kernelkb.loading.imported import KernelFiles, slug, snake, yaml_text
+from kernelkb.loading.kernel_files import KernelFiles, slug, snake, yaml_text
 from kernelkb.model.base import Target
 from kernelkb.model.foreign import Definition, Foreign, Solution, Tensor, Trace, Workload
 

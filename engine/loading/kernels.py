@@ -11,13 +11,13 @@ from typing import NamedTuple
 from simpleeval import InvalidExpression, SimpleEval
 
 from kernelkb.errors import BadValueError, KnowledgeError, OutsideError, Problem, UnknownNameError
-from kernelkb.loading.flags import refused
-from kernelkb.loading.launchers import MARK
+from kernelkb.loading.kernel_files import MARK
 from kernelkb.loading.located import at, read
-from kernelkb.loading.paths import project_root, shipped
-from kernelkb.loading.workspace import folders, read_bytes, read_text
 from kernelkb.model.base import Target
 from kernelkb.model.kernel import Kernel, Variant
+from kernelkb.safety.compiler_flags import refused
+from kernelkb.safety.paths import project_root, shipped
+from kernelkb.safety.workspace import folders, read_bytes, read_text
 
 
 class KernelFolder(NamedTuple):

@@ -9,11 +9,11 @@ from kernelkb.errors import KnowledgeError, Problem, did_you_mean
 from kernelkb.loading.assemble import FOLDERS, GATE_FILE, OPTIONAL, SINGLE, assemble
 from kernelkb.loading.digest import digest, files_of
 from kernelkb.loading.located import at, read
-from kernelkb.loading.paths import shipped
 from kernelkb.loading.references import LoadedFile, complaints
 from kernelkb.loading.reviews import with_reviews
 from kernelkb.model.device import DeviceCatalogue
 from kernelkb.model.knowledge import Knowledge
+from kernelkb.safety.paths import shipped
 
 
 def load_knowledge(

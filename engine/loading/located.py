@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from kernelkb.errors import KnowledgeError, Problem, did_you_mean
-from kernelkb.loading.workspace import read_text
+from kernelkb.safety.workspace import read_text
 
 M = TypeVar("M", bound=BaseModel)
 Loc = tuple[str | int, ...]

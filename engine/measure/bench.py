@@ -6,9 +6,12 @@ import time
 from typing import Any
 
 from kernelkb.errors import KbError
-from kernelkb.measure.bench_sizes import working_set_bytes
+from kernelkb.measure.array_sizes import working_set_bytes
+from kernelkb.measure.bench_verdict import beats_floor, bench_fields
 from kernelkb.measure.check import cure_of, finished, tolerances_of
-from kernelkb.measure.jobs import (
+from kernelkb.measure.machine.gpu_telemetry import Watch, watched
+from kernelkb.measure.machine.peaks import machine_peaks
+from kernelkb.measure.process.worker_jobs import (
     Job,
     JobEnd,
     case_of,
@@ -17,11 +20,8 @@ from kernelkb.measure.jobs import (
     scratch_folder,
     threads_env,
 )
-from kernelkb.measure.partners import candidate_job, returns, rival_jobs
-from kernelkb.measure.peaks import machine_peaks
+from kernelkb.measure.runner_specs import candidate_job, returns, rival_jobs
 from kernelkb.measure.subject import Subject
-from kernelkb.measure.telemetry import Watch, watched
-from kernelkb.measure.verdicts import beats_floor, bench_fields
 from kernelkb.model.measurement import Bench, Build
 
 TIMEOUT_S = 120.0

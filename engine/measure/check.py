@@ -8,7 +8,7 @@ from typing import Any
 
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import KernelFolder
-from kernelkb.measure.jobs import (
+from kernelkb.measure.process.worker_jobs import (
     Job,
     JobEnd,
     case_of,
@@ -18,7 +18,7 @@ from kernelkb.measure.jobs import (
     scratch_folder,
     threads_env,
 )
-from kernelkb.measure.partners import candidate_job
+from kernelkb.measure.runner_specs import candidate_job
 from kernelkb.measure.subject import Subject
 from kernelkb.model.measurement import Build, Check, CheckedCase
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.measure.driver import identity
-from kernelkb.measure.jobs import Job, JobEnd, run_job, scratch_folder
-from kernelkb.measure.kept import keep, kept
-from kernelkb.measure.tools import find_cuda_tool, version_of
+from kernelkb.measure.machine.json_cache import keep, kept
+from kernelkb.measure.machine.nvidia_driver import identity
+from kernelkb.measure.machine.tools import find_cuda_tool, version_of
+from kernelkb.measure.process.worker_jobs import Job, JobEnd, run_job, scratch_folder
 from kernelkb.profiles.launch import Launch, RawName
 from kernelkb.profiles.ncu_csv import read_raw_page
 

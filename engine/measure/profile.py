@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelkb.measure.jobs import Job, case_of, reference_of, run_job, scratch_folder
 from kernelkb.measure.ncu import collect, counters_lie
-from kernelkb.measure.partners import code_of
+from kernelkb.measure.process.worker_jobs import Job, case_of, reference_of, run_job, scratch_folder
+from kernelkb.measure.runner_specs import code_of
 from kernelkb.measure.subject import Subject
 from kernelkb.model.kernel import Variant
 from kernelkb.model.measurement import Bench, Build, Loop, Profile
@@ -145,7 +145,7 @@ def launched(subject: Subject, built: Build, workload: str) -> Sequence[str]:
 
 
 def _calls(subject: Subject, built: Build, workload: str, timeout_s: float) -> Job | None:
-    """Return what torch's profiler saw of some calls. See ``kernelkb.measure.worker.timeline``."""
+    """Return what torch's profiler saw of some calls. See ``worker.jobs.torch_profile``."""
     job = {**_job(subject, built, workload), "mode": "timeline", "times": _TIMELINE_CALLS}
     with scratch_folder() as folder:
         found = run_job(job, folder, timeout_s=timeout_s).result

@@ -6,10 +6,17 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kernelkb.measure.jobs import Job, case_of, label, reference_of, run_job, scratch_folder
-from kernelkb.measure.partners import code_of
+from kernelkb.measure.machine.tools import find_cuda_tool
+from kernelkb.measure.process.worker_jobs import (
+    Job,
+    case_of,
+    label,
+    reference_of,
+    run_job,
+    scratch_folder,
+)
+from kernelkb.measure.runner_specs import code_of
 from kernelkb.measure.subject import Subject
-from kernelkb.measure.tools import find_cuda_tool
 from kernelkb.model.measurement import Build
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from kernelkb.decide.program import Program
+from kernelkb.decide.rules import Program
 
 _SCALES = {  # ncu scales units for reading unless told --print-units base
     "nsecond": 1.0, "ns": 1.0, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6,

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelkb.errors import KbError, OutsideError
-from kernelkb.loading.workspace import REPORT_BYTES, read_bytes
 from kernelkb.profiles.launch import Launch, RawName
 from kernelkb.profiles.ncu_csv import NAME, read_raw_page
 from kernelkb.profiles.ncu_details import read_details_page
 from kernelkb.profiles.ncu_rep import MAGIC, read_binary
+from kernelkb.safety.workspace import REPORT_BYTES, read_bytes
 
 _CURE = "give a .ncu-rep file, or what ncu --csv --page raw or details printed"
 _STRANGERS = {

@@ -16,7 +16,7 @@ PRIOR_CASES = 5.0
 _PRIOR_CASE = 1.0
 """How many it counts for in the interval of the next case, in mean and in spread. With five, the
 interval would hold on to a wrong prior through fifty cases, and noise would look like knowledge
-after one; benchmarks/learning.py has the coverage."""
+after one; benchmarks/calibration_accuracy.py has the coverage."""
 
 LEAST_SHARE, MOST_SHARE = -1.0, 1.0
 """What one case may say of a share. An estimate is all that its mechanism can give, so whatever

@@ -9,8 +9,8 @@ from kernelkb.model.base import GainKind
 from kernelkb.model.learned import Learned, LearnedFix, LearnedPhase
 from kernelkb.model.session import Session
 from kernelkb.model.threshold import Realised
-from kernelkb.record.cases import Case, KindOf, cases_of
 from kernelkb.record.intervals import Weighted, next_minutes, next_share, wilson
+from kernelkb.record.learning_cases import Case, KindOf, cases_of
 from kernelkb.record.phases import minutes_of
 
 _DIGITS = 4

@@ -7,10 +7,10 @@ from typing import Any
 
 from kernelkb.model.outcome import Outcomes, PhaseTime, Reached
 from kernelkb.model.session import Decision, Session
-from kernelkb.record.changes import count_changes
+from kernelkb.record.code_changes import count_changes
+from kernelkb.record.legacy_steps import bottleneck_of, timing_of
 from kernelkb.record.phases import plan_minutes_of, planned, scored
 from kernelkb.record.timeline import Code, Moment, aware, timeline
-from kernelkb.record.worded import bottleneck_of, timing_of
 
 
 def outcomes(session: Session) -> Outcomes:

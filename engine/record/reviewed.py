@@ -12,7 +12,7 @@ from kernelkb.errors import SessionError
 from kernelkb.model.review import AcceptedReview
 from kernelkb.model.session import Entry
 from kernelkb.record import sessions
-from kernelkb.record.appending import locked
+from kernelkb.record.atomic_append import locked
 from kernelkb.record.review_form import dumped
 from kernelkb.record.session_text import entry_text
 

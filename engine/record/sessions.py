@@ -10,12 +10,12 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from kernelkb.errors import OutsideError, Problem, SessionError, UnknownNameError
-from kernelkb.loading.workspace import inside
 from kernelkb.model.session import Entry, Session, SessionId
-from kernelkb.record import session_reading
-from kernelkb.record.appending import Appended, append_whole, read_whole, write_new
-from kernelkb.record.session_reading import parsed
+from kernelkb.record import session_parser
+from kernelkb.record.atomic_append import Appended, append_whole, read_whole, write_new
+from kernelkb.record.session_parser import parsed
 from kernelkb.record.session_text import END, dumped, entry_text, torn_at
+from kernelkb.safety.workspace import inside
 
 __all__ = [
     "append", "create", "dumped", "header", "parsed", "path_of", "read", "session_id", "sessions",
@@ -133,7 +133,7 @@ def header(name: str, folder: Path) -> Session:
         SessionError: Its file cannot be read, or its front matter is wrong.
     """
     path, text = _text(name, folder)
-    return session_reading.header(text, _shown(path), path.stem)
+    return session_parser.header(text, _shown(path), path.stem)
 
 
 def _text(name: str, folder: Path) -> tuple[Path, str]:
@@ -153,7 +153,7 @@ def _text(name: str, folder: Path) -> tuple[Path, str]:
         return path, body.decode()
     except UnicodeDecodeError as error:
         line = body.count(b"\n", 0, error.start) + 1
-        raise session_reading.refusal(
+        raise session_parser.refusal(
             [Problem(_shown(path), line, 1, "file", f"not UTF-8 text: {error.reason}")]
         ) from error
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from kernelkb.model.learned import Learned, LearnedFix, LearnedPhase
-from kernelkb.record.candidates import Candidate
-from kernelkb.record.learned_changes import Change
+from kernelkb.record.learned_diff import Change
+from kernelkb.record.pattern_candidates import Candidate
 
 
 def lesson_titles(learned: Learned) -> list[dict[str, str]]:

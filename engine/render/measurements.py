@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kernelkb.loading.quoting import quoted
 from kernelkb.model.measurement import Bench, Build, Check, Environment, Profile
 from kernelkb.render.units import duration
+from kernelkb.safety.untrusted_text import quoted
 
 
 def environment_line(found: Environment) -> str:

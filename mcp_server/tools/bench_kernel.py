@@ -9,8 +9,8 @@ from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
 from kernelkb.model.measurement import Bench
-from kernelkb_mcp.answering import answered
 from kernelkb_mcp.jobs import asked
+from kernelkb_mcp.long_calls import answered
 from kernelkb_mcp.results import BenchResult, recommend_call
 from kernelkb_mcp.tools.arguments import Kernel, Target, Variant, Workload
 

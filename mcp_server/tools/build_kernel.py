@@ -7,8 +7,8 @@ from typing import Annotated
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ToolAnnotations
 
-from kernelkb_mcp.answering import answered
 from kernelkb_mcp.jobs import asked
+from kernelkb_mcp.long_calls import answered
 from kernelkb_mcp.results import BuildResult
 from kernelkb_mcp.tools.arguments import Kernel, Target, Variant
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from mcp.types import CallToolResult, ToolAnnotations
 
-from kernelkb_mcp.edge import compact, in_thread
 from kernelkb_mcp.results import EnvironmentResult
+from kernelkb_mcp.tool_adapter import compact, in_thread
 from kernelkb_mcp.tools.arguments import Target
 
 TITLE = "Check what this machine can measure"
@@ -24,8 +24,8 @@ async def check_environment(
     Each line is ok, warning or failure, with its cure. Where environment.machine is null nothing
     can be measured before that; recommend_fix works all the same.
     """
-    from kernelkb.actions.diary import surveyed
-    from kernelkb.actions.workplace import environment
+    from kernelkb.actions.bench_target import environment
+    from kernelkb.actions.session_log import surveyed
     from kernelkb.render.measurements import environment_line
 
     found = await in_thread(lambda: environment(target, fresh=True))

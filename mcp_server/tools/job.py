@@ -9,11 +9,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from kernelkb_mcp.answering import jobs_of, wait_for
-from kernelkb_mcp.edge import compact
 from kernelkb_mcp.jobs import Job, Jobs
+from kernelkb_mcp.long_calls import jobs_of, wait_for
 from kernelkb_mcp.progress import how_far, watch
 from kernelkb_mcp.results import JobResult
+from kernelkb_mcp.tool_adapter import compact
 
 TITLE = "Wait for, or end, a long job"
 HINTS = ToolAnnotations(

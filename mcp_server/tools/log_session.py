@@ -7,8 +7,8 @@ from typing import Annotated
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from kernelkb_mcp.edge import compact, in_thread
 from kernelkb_mcp.results import LoggedSession
+from kernelkb_mcp.tool_adapter import compact, in_thread
 
 TITLE = "Log what a session taught"
 HINTS = ToolAnnotations(

@@ -8,8 +8,8 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ToolAnnotations
 
 from kernelkb.model.measurement import Bench, Profile
-from kernelkb_mcp.answering import answered
 from kernelkb_mcp.jobs import asked
+from kernelkb_mcp.long_calls import answered
 from kernelkb_mcp.results import ProfileResult, recommend_call
 from kernelkb_mcp.tools.arguments import Kernel, Target, Variant, Workload
 

@@ -9,9 +9,9 @@ from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
 from kernelkb.errors import UnknownNameError
-from kernelkb_mcp.edge import compact, in_thread
-from kernelkb_mcp.portions import LIMIT, Portion, portion
+from kernelkb_mcp.paginate import LIMIT, Portion, portion
 from kernelkb_mcp.results import EntryResult
+from kernelkb_mcp.tool_adapter import compact, in_thread
 
 TITLE = "Read an entry of the knowledge"
 HINTS = ToolAnnotations(

@@ -11,9 +11,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from kernelkb_mcp.advice import advice
-from kernelkb_mcp.edge import compacted, in_place, in_thread, launch_of
+from kernelkb_mcp.recommend_view import advice
 from kernelkb_mcp.results import RecommendResult
+from kernelkb_mcp.tool_adapter import compacted, in_place, in_thread, launch_of
 
 TITLE = "Recommend the next fix"
 HINTS = ToolAnnotations(
@@ -61,7 +61,7 @@ async def recommend_fix(
     Give run, profile or numbers, whatever was measured; what is absent is unknown, never zero.
     Causes are named only as far as the evidence goes; fixes come with a predicted gain.
     """
-    from kernelkb.actions.diary import advised, listening
+    from kernelkb.actions.session_log import advised, listening
 
     given = {
         "speedup": speedup,
@@ -103,10 +103,10 @@ def _asked(
     if source is None:
         return recommend(**more, target=target, kernel=kernel)
     if source[0] == "run":
-        from kernelkb.actions.runs import recommend_run
+        from kernelkb.actions.recommend_run import recommend_run
 
         return recommend_run(source[1], **more, kernel=kernel)
-    from kernelkb.actions.report import recommend_report
+    from kernelkb.actions.recommend_report import recommend_report
 
     if target == "cpu":
         raise ToolError("profile reads reports of a GPU; leave target out")

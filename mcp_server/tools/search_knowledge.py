@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from kernelkb_mcp.edge import compact, in_thread
-from kernelkb_mcp.portions import LIMIT, portion
+from kernelkb_mcp.paginate import LIMIT, portion
 from kernelkb_mcp.results import SearchResult
+from kernelkb_mcp.tool_adapter import compact, in_thread
 
 TITLE = "Search the knowledge"
 HINTS = ToolAnnotations(

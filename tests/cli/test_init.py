@@ -265,10 +265,10 @@ def test_a_target_that_a_source_cannot_have_is_refused(repository, capsys, name,
 
 
 def test_a_pair_without_a_target_is_for_what_the_machine_has(repository, monkeypatch):
-    from kernelkb.actions import start
+    from kernelkb.actions import init_project
 
-    environment = start.environment
-    monkeypatch.setattr(start, "environment", lambda: environment("cpu"))
+    environment = init_project.environment
+    monkeypatch.setattr(init_project, "environment", lambda: environment("cpu"))
     (repository / "src" / "mine.py").write_text(NEW)
     code, files = drafted(repository, "relu.py", TASK, "--candidate", "src/mine.py")
 

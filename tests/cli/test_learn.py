@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from histories import decision, session
+from session_histories import decision, session
 
 from kernelkb.cli import main
 from kernelkb.record.sessions import append

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from made import built, timed
+from measurements import built, timed
 
 from kernelkb.cli import main
 from kernelkb.record.measurements.store import open_store

@@ -8,7 +8,7 @@ import pytest
 
 from kernelkb.cli import main
 from kernelkb.model.session import Entry, Session, SessionLine
-from kernelkb.record.current import current
+from kernelkb.record.open_session import current
 from kernelkb.record.sessions import append, read
 
 ID = "2026-11-21-gemm"

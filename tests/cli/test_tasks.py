@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kernelkb.actions.tasks import bench_task
+from kernelkb.actions.foreign_tasks import bench_task
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError
 

@@ -13,14 +13,14 @@ from broken import WORKLOADS, make
 
 from kernelkb.actions import kernels
 from kernelkb.cli import main
-from kernelkb.loading.paths import shipped
+from kernelkb.measure.bench_verdict import _of_others
 from kernelkb.measure.statistics import Speedup
-from kernelkb.measure.verdicts import _of_others
-from kernelkb.measure.windows import Sifted
+from kernelkb.measure.timing_analysis import Sifted
 from kernelkb.model.session import Session
 from kernelkb.model.triage import Triage
-from kernelkb.record.current import begin
+from kernelkb.record.open_session import begin
 from kernelkb.record.sessions import create, read, sessions
+from kernelkb.safety.paths import shipped
 
 
 @pytest.fixture

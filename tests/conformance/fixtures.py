@@ -30,8 +30,8 @@ from outlasting import OUTLASTING, TASKS
 from prompting import add_prompts
 from pydantic import Field
 
-from kernelkb_mcp.edge import KernelServer, strict_tool
 from kernelkb_mcp.tasks import Tasks
+from kernelkb_mcp.tool_adapter import KernelServer, strict_tool
 
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"

@@ -1,7 +1,7 @@
 """Both databases, each empty for each test."""
 
 import pytest
-from servers import binaries, running
+from postgres import binaries, running
 
 from kernelkb.record.measurements.store import open_store
 

@@ -6,7 +6,7 @@ from functools import cache
 from multiprocessing import get_context
 
 import pytest
-from made import START, timed
+from measurements import START, timed
 
 from kernelkb.record.measurements.store import open_store
 

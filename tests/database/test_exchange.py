@@ -4,11 +4,11 @@ import json
 from collections import Counter
 
 import pytest
-from made import built, timed
+from measurements import built, timed
 
 from kernelkb.errors import BadValueError
-from kernelkb.record.measurements.exchange import exported, take_in
-from kernelkb.record.measurements.ratchet import regress
+from kernelkb.record.measurements.import_export import exported, take_in
+from kernelkb.record.measurements.regression_gate import regress
 from kernelkb.record.measurements.store import open_store
 
 

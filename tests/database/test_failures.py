@@ -10,8 +10,8 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from made import timed
-from servers import running
+from measurements import timed
+from postgres import running
 from sqlalchemy import create_engine, text
 
 from kernelkb.errors import BadValueError, DatabaseError, EnvironmentGapError

@@ -1,7 +1,7 @@
 """Reading without writing: not even the files that SQLite makes by itself."""
 
 import pytest
-from made import timed
+from measurements import timed
 
 from kernelkb.errors import DatabaseError
 from kernelkb.record.measurements.store import open_store, open_to_read

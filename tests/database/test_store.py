@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made import START, built, subject, timed
+from measurements import START, built, subject, timed
 
 from kernelkb.errors import BadValueError, DatabaseError, UnknownNameError
 from kernelkb.model.base import Record

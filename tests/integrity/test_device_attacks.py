@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from attacks import attack
 
+from kernelkb.actions.bench_target import environment
 from kernelkb.actions.kernels import bench, check, profile
-from kernelkb.actions.workplace import environment
 from kernelkb.measure.ncu import counters_lie
 
 pytestmark = pytest.mark.gpu
@@ -137,7 +137,7 @@ def test_h7_what_it_returns_may_not_be_memory_of_the_judges(project):
     body = """
 import gc
 import torch
-from kernelkb.measure.worker import runner as R
+from kernelkb.measure.worker.runner import serve as R
 
 def softmax(x):
     me = next(o for o in gc.get_objects() if type(o) is R.Runner)

@@ -9,11 +9,11 @@ import random
 import pytest
 
 from kernelkb.loading.kernels import load_kernel, variant_of
-from kernelkb.measure.bench_sizes import output_bytes
-from kernelkb.measure.peaks import Peaks
+from kernelkb.measure.array_sizes import output_bytes
+from kernelkb.measure.bench_verdict import bench_fields, floor_of
+from kernelkb.measure.machine.gpu_telemetry import Sample, Watch
+from kernelkb.measure.machine.peaks import Peaks
 from kernelkb.measure.subject import Subject
-from kernelkb.measure.telemetry import Sample, Watch
-from kernelkb.measure.verdicts import bench_fields, floor_of
 from kernelkb.model.measurement import Bench, Machine
 
 PEAKS = Peaks(copy_gbps=3000.0, dispatch_us=1.3, launch_us=14.0, gemm_gflops={"float32": 4e5})

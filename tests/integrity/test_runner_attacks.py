@@ -12,7 +12,7 @@ from kernelkb.actions.kernels import bench, check
 HEAD = """
 import gc, mmap, os, socket, threading, time
 import torch
-from kernelkb.measure.worker import runner as R
+from kernelkb.measure.worker.runner import serve as R
 
 def right(x):
     return torch.softmax(x, dim=-1)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from kernelkb.actions.bench_target import environment
 from kernelkb.actions.building import build
 from kernelkb.actions.kernels import bench
-from kernelkb.actions.workplace import environment
 
 SCALE = Path(__file__).parents[2] / "benchmarks" / "bindings" / "scale"
 

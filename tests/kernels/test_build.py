@@ -8,12 +8,12 @@ import pytest
 import yaml
 from broken import make
 
+from kernelkb.actions.bench_target import environment
 from kernelkb.actions.building import build, build_configurations
-from kernelkb.actions.workplace import environment
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError, EnvironmentGapError, UnknownNameError
-from kernelkb.measure.commands import commands_of
-from kernelkb.measure.tools import find_nvcc
+from kernelkb.measure.build.commands import commands_of
+from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.model.kernel import Variant
 from kernelkb.model.measurement import Machine
 

@@ -7,10 +7,10 @@ import pytest
 from attacks import attack
 from broken import make
 
+from kernelkb.actions.bench_target import prepare
 from kernelkb.actions.building import build_here
 from kernelkb.actions.kernels import bench, bench_here, check
 from kernelkb.actions.triage import triage
-from kernelkb.actions.workplace import prepare
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.measure.statistics import paired_speedup
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from broken import make
 
+from kernelkb.actions.bench_target import environment
 from kernelkb.actions.building import build
 from kernelkb.actions.kernels import check, profile
 from kernelkb.actions.recommend import recommend
 from kernelkb.actions.triage import triage
-from kernelkb.actions.workplace import environment
 
 pytestmark = pytest.mark.gpu
 

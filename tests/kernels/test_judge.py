@@ -5,8 +5,8 @@ import random
 import pytest
 import torch
 
-from kernelkb.measure.worker.judge import Expected
-from kernelkb.measure.worker.task import Bank, Contents, Task, same_bits
+from kernelkb.measure.worker.judge.compare import Expected
+from kernelkb.measure.worker.judge.inputs import Bank, Contents, Task, same_bits
 
 REFERENCE = """\
 import torch
@@ -277,7 +277,9 @@ def test_a_right_answer_keeps_no_memory_that_it_does_not_show(loss):
 def test_of_a_large_task_with_one_output_the_judge_keeps_few_copies(loss, monkeypatch):
     if not torch.cuda.is_available():
         pytest.skip("no GPU that torch sees")
-    monkeypatch.setattr("kernelkb.measure.worker.judge.oracle_dtype", lambda _: torch.float32)
+    monkeypatch.setattr(
+        "kernelkb.measure.worker.judge.compare.oracle_dtype", lambda _: torch.float32
+    )
     inputs = [torch.rand(2**26, device="cuda") for _ in "ab"]
     torch.cuda.reset_peak_memory_stats()
     Expected(loss(2**26, "cuda"), inputs, {})

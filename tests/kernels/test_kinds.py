@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from kernelkb.actions.bench_target import prepared
 from kernelkb.actions.kernels import bench_place
-from kernelkb.actions.workplace import prepared
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.loading.kernels import load_folder
-from kernelkb.measure.tools import find_nvcc
+from kernelkb.measure.machine.tools import find_nvcc
 
 KINDS = sorted((Path(__file__).parents[2] / "benchmarks" / "kinds").glob("*/kernel.yaml"))
 NAMES = [path.parent.name for path in KINDS]

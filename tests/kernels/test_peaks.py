@@ -2,10 +2,10 @@
 
 from broken import make
 
+from kernelkb.actions.bench_target import environment
 from kernelkb.actions.kernels import bench
-from kernelkb.actions.workplace import environment
-from kernelkb.measure.kept import keep
-from kernelkb.measure.peaks import machine_peaks
+from kernelkb.measure.machine.json_cache import keep
+from kernelkb.measure.machine.peaks import machine_peaks
 
 
 def test_a_busy_machine_that_was_measured_once_accuses_no_right_kernel(project):

@@ -3,10 +3,10 @@
 import pytest
 from attacks import attack
 
+from kernelkb.actions.bench_target import prepare
 from kernelkb.actions.building import build_here
 from kernelkb.actions.kernels import bench, bench_here, profile
 from kernelkb.actions.recording import subject_of
-from kernelkb.actions.workplace import prepare
 from kernelkb.record.measurements.store import open_store
 
 HONEST = "  honest(x, y, rows, cols);\n"

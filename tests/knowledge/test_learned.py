@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from histories import PRIORS
 from programs import knowledge
+from session_histories import PRIORS
 
 from kernelkb.actions.learn import HEADER, dumped, kinds, read_sessions
 from kernelkb.loading.knowledge import load_knowledge

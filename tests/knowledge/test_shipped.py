@@ -12,11 +12,11 @@ from programs import facts, guards, knowledge, program, rows
 from kernelkb.decide.conditions import holds
 from kernelkb.decide.diagnose import verdict
 from kernelkb.decide.gates import walk
-from kernelkb.graph.flatten import flatten
+from kernelkb.graph.compile import flatten
 from kernelkb.loading.kernels import load_folder
-from kernelkb.loading.paths import shipped
 from kernelkb.model.condition import comparisons
 from kernelkb.record.sessions import read, sessions
+from kernelkb.safety.paths import shipped
 
 CASES = [(b, case) for b in knowledge().bottlenecks for case in b.cases]
 ROWS = {row["id"]: row for row in rows()}

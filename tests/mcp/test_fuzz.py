@@ -14,15 +14,15 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from broken import make
 from hostile import INJECTION, SECRET, anything, arguments_of, as_json, nested, texts
+from http_server import SERVE
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from mcp import Client
 from mcp.server.mcpserver.exceptions import ToolError
-from served import SERVE
 
-from kernelkb.loading.workspace import lift
-from kernelkb_mcp.launch import TOOLSETS, Launch, enter
+from kernelkb.safety.workspace import lift
 from kernelkb_mcp.server import build_server
+from kernelkb_mcp.server_config import TOOLSETS, Launch, enter
 
 IN_PROCESS, OVER_PIPES = 4000, 1000
 SNAPSHOT = json.loads((Path(__file__).parents[1] / "data" / "mcp_tools.json").read_text())

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 from broken import make
-from endings import CODES, Work, run, running
+from server_shutdowns import CODES, Work, run, running
 
-from kernelkb.actions.workplace import environment
+from kernelkb.actions.bench_target import environment
 
 pytestmark = pytest.mark.gpu
 

@@ -12,10 +12,10 @@ import anyio
 import httpx2
 import pytest
 from broken import make
+from http_server import SERVE, TOKEN, served
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from processes import alive, cmdline, settled
-from served import SERVE, TOKEN, served
 
 MODERN = "2026-07-28"
 META = {

@@ -15,8 +15,8 @@ from processes import alive, cmdline, settled
 from stalling import at_work, let_go
 
 from kernelkb_mcp.jobs import Jobs, asked
-from kernelkb_mcp.launch import Launch
 from kernelkb_mcp.server import build_server
+from kernelkb_mcp.server_config import Launch
 
 BROKEN = {"kernel": "broken", "target": "cpu"}
 AT_ONCE = Launch(inline_s=0)

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 from broken import make
-from calls import call, over
-from made import built, timed
+from measurements import built, timed
+from tool_calls import call, over
 
 from kernelkb.actions.knowledge import KINDS
 from kernelkb.actions.recommend import recommend
 from kernelkb.actions.sessions import new_session
 from kernelkb.cli import main
-from kernelkb.measure.verdicts import SHARED
+from kernelkb.measure.bench_verdict import SHARED
 from kernelkb.record.measurements.store import open_store
-from kernelkb_mcp.advice import advice
-from kernelkb_mcp.launch import TOOLSETS, Launch
-from kernelkb_mcp.portions import LIMIT, portion, size
+from kernelkb_mcp.paginate import LIMIT, portion, size
+from kernelkb_mcp.recommend_view import advice
+from kernelkb_mcp.server_config import TOOLSETS, Launch
 
 DATA = Path(__file__).parents[1] / "data" / "ncu"
 REPORTS = [path for path in DATA.rglob("*") if path.suffix in (".csv", ".ncu-rep")]

@@ -1,10 +1,10 @@
 """However a server ends, in the middle of whatever, nothing of it is left.
 
-``benchmarks/ending.py`` prints the same as a table, with the seconds that it took.
+``benchmarks/shutdown_cleanup.py`` prints the same as a table, with the seconds that it took.
 """
 
 import pytest
-from endings import CODES, WORKS, run
+from server_shutdowns import CODES, WORKS, run
 
 
 @pytest.mark.parametrize("how", CODES)

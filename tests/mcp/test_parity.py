@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 from broken import make
-from calls import call
+from tool_calls import call
 
 from kernelkb.cli import main
 from kernelkb.cli.search import KINDS
-from kernelkb_mcp.launch import TOOLSETS
+from kernelkb_mcp.server_config import TOOLSETS
 
 TWINS = {
     "search_knowledge": "search",

@@ -16,15 +16,15 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from stalling import at_work, let_go
 
-from kernelkb.measure.watching import tell
+from kernelkb.measure.process.progress import tell
 from kernelkb_mcp import progress
-from kernelkb_mcp.answering import answered
-from kernelkb_mcp.durations import expected, took
-from kernelkb_mcp.edge import KernelServer, strict_tool
+from kernelkb_mcp.call_durations import expected, took
 from kernelkb_mcp.jobs import asked
-from kernelkb_mcp.launch import Launch
+from kernelkb_mcp.long_calls import answered
 from kernelkb_mcp.results import LongResult
 from kernelkb_mcp.server import build_server
+from kernelkb_mcp.server_config import Launch
+from kernelkb_mcp.tool_adapter import KernelServer, strict_tool
 from kernelkb_mcp.tools import build_kernel as hints
 from kernelkb_mcp.tools.job import job
 
@@ -120,7 +120,7 @@ def test_the_second_call_is_told_what_the_first_one_took(project):
 
 
 def test_what_takes_longer_than_ever_has_no_total(project, monkeypatch):
-    monkeypatch.setattr("kernelkb_mcp.answering.expected", lambda _call: 0.1)
+    monkeypatch.setattr("kernelkb_mcp.long_calls.expected", lambda _call: 0.1)
     _, heard = hear(counting(45), "count", {})
 
     assert heard[-1][1] is None

@@ -1,7 +1,7 @@
 """The prompts, through a client."""
 
 import pytest
-from calls import over
+from tool_calls import over
 
 from kernelkb.actions.guide import page
 

@@ -4,14 +4,14 @@ import subprocess
 import sys
 
 import pytest
-from calls import over
 from markdown_it import MarkdownIt
 from mcp.shared.exceptions import MCPError
 from mcp.types import PromptReference, ResourceTemplateReference
+from tool_calls import over
 
 from kernelkb.actions.knowledge import show
-from kernelkb_mcp.launch import Launch
 from kernelkb_mcp.resources import KINDS
+from kernelkb_mcp.server_config import Launch
 
 READ_ONLY = Launch(read_only=True)
 OWN = """\

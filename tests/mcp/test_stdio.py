@@ -9,7 +9,7 @@ import sys
 import anyio
 import pytest
 from broken import make
-from calling import finished
+from client_calls import finished
 from mcp import Client, StdioServerParameters
 
 SERVE = ["-c", "from kernelkb_mcp.start import main; main()"]

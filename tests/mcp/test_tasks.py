@@ -14,11 +14,11 @@ from processes import alive
 from stalling import at_work, let_go
 from task_client import cancel, ended, get, started, until, update
 
-from kernelkb_mcp.edge import KernelServer
 from kernelkb_mcp.jobs import Jobs
-from kernelkb_mcp.launch import Launch
 from kernelkb_mcp.server import build_server
+from kernelkb_mcp.server_config import Launch
 from kernelkb_mcp.tasks import Tasks, ask
+from kernelkb_mcp.tool_adapter import KernelServer
 
 BROKEN = {"kernel": "broken", "target": "cpu"}
 QUESTION = {

@@ -12,8 +12,8 @@ from processes import alive, cmdline, settled
 
 from kernelkb.actions.sessions import new_session, show_session
 from kernelkb_mcp.instructions import instructions
-from kernelkb_mcp.launch import TOOLSETS, Launch
 from kernelkb_mcp.server import build_server
+from kernelkb_mcp.server_config import TOOLSETS, Launch
 
 SNAPSHOT = Path(__file__).parents[1] / "data" / "mcp_tools.json"
 REGENERATE = (

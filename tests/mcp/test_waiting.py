@@ -7,7 +7,7 @@ import time
 
 import pytest
 from broken import make
-from endings import AS_JOBS, HOLDER, Server, endless, environment, running, waiting
+from server_shutdowns import AS_JOBS, HOLDER, Server, endless, environment, running, waiting
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ from pathlib import Path
 import anyio
 import pytest
 from broken import make
+from http_server import SERVE
 from mcp import Client, StdioServerParameters
-from served import SERVE
 
 from kernelkb.actions.building import build
-from kernelkb.loading.workspace import lift
-from kernelkb.measure import walls
-from kernelkb.measure.tools import find_nvcc
-from kernelkb_mcp.launch import Launch, enter
+from kernelkb.measure.machine.tools import find_nvcc
+from kernelkb.measure.process import sandbox_layers
+from kernelkb.safety.workspace import lift
 from kernelkb_mcp.server import build_server
+from kernelkb_mcp.server_config import Launch, enter
 
 SECRET = "swordfish"  # noqa: S105 a word that no answer may hold
 DATA = Path(__file__).parents[1] / "data"
@@ -203,7 +203,7 @@ def test_an_include_of_a_file_outside_is_refused_before_anything_compiles(bounde
 
 
 landlocked = pytest.mark.skipif(
-    "landlock" not in walls.available()[0], reason="this kernel has no Landlock"
+    "landlock" not in sandbox_layers.available()[0], reason="this kernel has no Landlock"
 )
 HIDDEN = {
     "macro": '#define X "{}"\n#include X\n',

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from broken import RIGHT
 
-from kernelkb.measure.verdicts import CROWDED
+from kernelkb.measure.bench_verdict import CROWDED
 from kernelkb.model.measurement import Bench
 
 HEAD = """\

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from kernelkb.loading.paths import shipped
+from kernelkb.safety.paths import shipped
 
 HEAD = """\
 #include <cmath>

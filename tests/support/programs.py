@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kernelkb.decide.conditions import compare, holds
 from kernelkb.decide.derive import complete
 from kernelkb.graph.build import build_graph
-from kernelkb.graph.flatten import flatten
+from kernelkb.graph.compile import flatten
 from kernelkb.loading.knowledge import load_knowledge
 
 

@@ -1,9 +1,9 @@
 """What keeps happening becomes a candidate, and what happened twice does not."""
 
-from histories import decision, session
+from session_histories import decision, session
 
 from kernelkb.model.session import Step
-from kernelkb.record.candidates import candidates
+from kernelkb.record.pattern_candidates import candidates
 
 
 def failed(name, found, cure=None):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelkb.loading.paths import shipped
-from kernelkb.measure.compiler_output import first_error, loops_of, resources_of
-from kernelkb.measure.tools import find_cxx
+from kernelkb.measure.build.compiler_output import first_error, loops_of, resources_of
+from kernelkb.measure.machine.tools import find_cxx
+from kernelkb.safety.paths import shipped
 
 FOLDER = Path(shipped("kernels")) / "row_softmax"
 PTXAS = """\

@@ -11,7 +11,7 @@ from kernelkb.actions.guide import page, stale
 from kernelkb.cli import COMMANDS, main
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.render.guide import LOOP, PAGES
-from kernelkb_mcp.launch import TOOLSETS
+from kernelkb_mcp.server_config import TOOLSETS
 
 ROOT = Path(__file__).parents[2]
 SKILL = ROOT / "skills" / "kernelkb"

@@ -6,7 +6,7 @@ import pytest
 
 from kernelkb.errors import BadValueError, KnowledgeError, UnknownNameError
 from kernelkb.loading.kernels import evaluate, kernel_folders, load_kernel, variant_of
-from kernelkb.loading.paths import shipped
+from kernelkb.safety.paths import shipped
 
 SHIPPED = {"attention", "gemm", "row_softmax"}
 

@@ -5,14 +5,14 @@ import random
 from collections import Counter
 
 import pytest
-from histories import DAY, PRIORS, decision, history, kind_of, session, speedup
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from session_histories import DAY, PRIORS, decision, history, kind_of, session, speedup
 
 from kernelkb.model.session import Entry
-from kernelkb.record.cases import Case, cases_of
 from kernelkb.record.intervals import clipped
 from kernelkb.record.learn import PhaseTime, learned, taught
+from kernelkb.record.learning_cases import Case, cases_of
 
 WHERE = "uncoalesced-global-access"
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernelkb.measure.bench_verdict import CROWDED
 from kernelkb.measure.statistics import paired_speedup
-from kernelkb.measure.verdicts import CROWDED
 from kernelkb.model.history import Subject
 from kernelkb.record.measurements.compare import compare
 from kernelkb.record.measurements.identity import identified

@@ -5,13 +5,13 @@ import os
 
 import pytest
 
-from kernelkb.actions import program
+from kernelkb.actions import rules_cache
 from kernelkb.actions.knowledge import here
-from kernelkb.actions.program import decision_program
+from kernelkb.actions.rules_cache import decision_program
 from kernelkb.cli import main
 from kernelkb.errors import KnowledgeError
 from kernelkb.loading.assemble import FOLDERS, SINGLE
-from kernelkb.loading.paths import KNOWLEDGE, overlay_folder
+from kernelkb.safety.paths import KNOWLEDGE, overlay_folder
 
 CARD = """\
 id: our-slow-table
@@ -189,17 +189,17 @@ def test_a_pattern_and_a_symptom_of_the_project_are_shown(project, capsys):
 
 
 def test_knowledge_that_stays_as_it_is_is_read_once(project, monkeypatch):
-    monkeypatch.setattr(program, "_SETTLED_NS", -1)
+    monkeypatch.setattr(rules_cache, "_SETTLED_NS", -1)
     write(project, "thresholds.yaml", THRESHOLD)
     first = decision_program()
-    monkeypatch.setattr(program, "_loaded", None)
+    monkeypatch.setattr(rules_cache, "_loaded", None)
 
     assert decision_program() is first
 
 
 @pytest.mark.parametrize("change", ["edit", "add", "remove"])
 def test_knowledge_in_memory_follows_every_change(project, monkeypatch, change):
-    monkeypatch.setattr(program, "_SETTLED_NS", -1)
+    monkeypatch.setattr(rules_cache, "_SETTLED_NS", -1)
     file = write(project, "thresholds.yaml", THRESHOLD)
     before = decision_program()["knowledge"]["sha256"]
     match change:

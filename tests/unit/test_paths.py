@@ -1,6 +1,6 @@
 """Which folder is the project: never one above the repository, never one by a folder's name."""
 
-from kernelkb.loading.paths import project_root
+from kernelkb.safety.paths import project_root
 
 
 def root_from(folder):

@@ -1,8 +1,8 @@
 """Times of phases, and whether predictions of them held."""
 
 import pytest
-from histories import session
 from programs import knowledge
+from session_histories import session
 
 from kernelkb.model.learned import Learned, LearnedPhase
 from kernelkb.model.session import PlannedPhase

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kernelkb.errors import SessionError
 from kernelkb.model.session import Claim, Decision, Entry, PlannedPhase, Session, Step
-from kernelkb.record.session_reading import parsed
+from kernelkb.record.session_parser import parsed
 from kernelkb.record.session_text import BEGIN, END, dumped, entry_text, torn_at
 
 PIECES = [

@@ -120,7 +120,8 @@ def test_extreme_numbers_are_drawn():
 
 def test_a_trend_without_a_plot_does_not_load_pygal():
     code = (
-        "import kernelkb.actions.outcomes, kernelkb.render.outcomes, kernelkb.render.trend, sys\n"
+        "import sys, kernelkb.actions.session_outcomes, kernelkb.render.outcomes\n"
+        "import kernelkb.render.trend\n"
         "sys.exit('pygal' in sys.modules)"
     )
 

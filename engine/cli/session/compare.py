@@ -16,7 +16,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print both, and the ratio of their speedups where there is an honest one."""
-    from kernelkb.actions.outcomes import compare_sessions
+    from kernelkb.actions.session_outcomes import compare_sessions
     from kernelkb.cli.output import print_json, print_lines
     from kernelkb.render.outcomes import contrast_lines
 

@@ -15,7 +15,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print its metrics."""
-    from kernelkb.actions.outcomes import session_metrics
+    from kernelkb.actions.session_outcomes import session_metrics
     from kernelkb.cli.output import print_json, print_lines
     from kernelkb.render.outcomes import outcome_lines
 

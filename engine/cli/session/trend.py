@@ -16,7 +16,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the table, and draw the plot where one is wanted."""
-    from kernelkb.actions.outcomes import plot_trend, session_trend
+    from kernelkb.actions.session_outcomes import plot_trend, session_trend
     from kernelkb.cli.output import print_json, print_lines
     from kernelkb.render.outcomes import trend_lines
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kernelkb.measure.worker.ends import Unfit
-from kernelkb.measure.worker.family import adopt_orphans
-from kernelkb.measure.worker.partner import Partner
+from kernelkb.measure.worker.judge.procfs import adopt_orphans
+from kernelkb.measure.worker.judge.runner_process import Partner
+from kernelkb.measure.worker.shared.failures import Unfit
 
 Job = dict[str, Any]
 
@@ -41,8 +41,8 @@ def _judged(job: Job, folder: Path) -> Job:
         for at, (name, one) in enumerate(job["partners"].items())
     }
     try:
-        from kernelkb.measure.worker.checking import check
-        from kernelkb.measure.worker.windows import measure
+        from kernelkb.measure.worker.judge.check import check
+        from kernelkb.measure.worker.judge.paired_bench import measure
 
         try:
             if job["mode"] == "check":
@@ -57,18 +57,19 @@ def _judged(job: Job, folder: Path) -> Job:
 
 def _mode(name: str) -> Callable[[Job, Path], Job]:
     if name in ("light", "traffic"):
-        from kernelkb.measure.worker import light
+        from kernelkb.measure.worker.jobs import repeat_without_torch
 
-        return light.repeat if name == "light" else light.traffic
-    from kernelkb.measure.worker import describe, probe, repeating, runner, timeline
+        return repeat_without_torch.repeat if name == "light" else repeat_without_torch.traffic
+    from kernelkb.measure.worker.jobs import describe_task, probe, repeat, torch_profile
+    from kernelkb.measure.worker.runner import serve
 
     modes: dict[str, Callable[[Job, Path], Job]] = {
-        "describe": describe.describe,
+        "describe": describe_task.describe,
         "probe": probe.probe,
         "peaks": probe.peaks,
-        "repeat": repeating.repeat,
-        "timeline": timeline.timeline,
-        "serve": runner.serve,
+        "repeat": repeat.repeat,
+        "timeline": torch_profile.timeline,
+        "serve": serve.serve,
     }
     return modes[name]
 

@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from math import exp, log
 from typing import NamedTuple
 
-from kernelkb.measure.verdicts import CROWDED, HOT, SHARED
+from kernelkb.measure.bench_verdict import CROWDED, HOT, SHARED
 from kernelkb.model.comparison import Comparison
 from kernelkb.model.history import Measurement
 

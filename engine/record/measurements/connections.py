@@ -17,7 +17,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from kernelkb.errors import BadValueError, DatabaseError, EnvironmentGapError
-from kernelkb.loading.workspace import inside
+from kernelkb.safety.workspace import inside
 
 _WAIT_S = 60.0
 _AGAIN_S = 0.005

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kernelkb.loading.imported import slug, snake
+from kernelkb.loading.kernel_files import slug, snake
 from kernelkb.model.foreign import T4, T4Result
 from kernelkb.model.history import Measurement, Subject
 from kernelkb.record.measurements.identity import digest, identified

@@ -1,0 +1,155 @@
+"""How long a build takes, next to torch's own loader and to the compiler by itself.
+
+    python benchmarks/build_time.py            (a GPU machine: CUDA; else C++)
+
+Cold builds go into fresh folders. The floor of the row of configurations is the same compilers,
+started by hand, one on each core. Its efficiency is what one build takes, times their number, over
+the cores: below the efficiency of those compilers there is nothing that a build system could gain.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from kernelkb.actions.bench_target import Workplace, prepare, prepared
+from kernelkb.loading.kernels import load_folder
+from kernelkb.measure.build.build import build, build_all
+from kernelkb.measure.process.worker_jobs import worker_python
+from kernelkb.model.base import Target
+from kernelkb.model.kernel import Variant
+
+TORCH = """
+import sys, time
+from torch.utils.cpp_extension import load
+started = time.perf_counter()
+folder, flags, *files = sys.argv[1:]
+load("bench_ext", files, flags.split(), build_directory=folder, verbose=False)
+print(time.perf_counter() - started)
+"""
+BINDINGS = Path(__file__).parent / "bindings" / "scale"
+CONFIGURATIONS = 32
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bindings", action="store_true", help="torch's loader too: minutes")
+    options = parser.parse_args()
+    place = prepare("row_softmax", None, "auto")
+    target = place.subject.machine.target
+    cores = place.subject.machine.core_count
+    print(f"{target}, {cores} cores")
+    print(f"{'what':44}{'s':>8}{'floor s':>9}{'ratio':>7}")
+    for variant in place.subject.source.kernel.variants:
+        if variant.target == target:
+            with tempfile.TemporaryDirectory() as folder:
+                chosen = place.with_variant(variant)
+                alone = _by_itself(chosen)
+                work = partial(build, chosen.subject, Path(folder))
+                cold, again = _seconds(work), _seconds(work)
+                _print(f"{variant.id}: cold, next to the compiler alone", cold, alone)
+                _print(f"{variant.id}: nothing to do", again, None)
+    _configurations(place, cores)
+    _noop()
+    if options.bindings:
+        _bindings(target)
+
+
+def _configurations(place: Workplace, cores: int) -> None:
+    """Build many at once, then start the same compilers without us."""
+    with tempfile.TemporaryDirectory() as folder:
+        one = _seconds(lambda: build(place.subject, Path(folder), ["CONFIGURATION=-1"]))
+        sets = [[f"CONFIGURATION={n}"] for n in range(CONFIGURATIONS)]
+        started = time.perf_counter()
+        built = build_all(place.subject, Path(folder), sets)
+        many = time.perf_counter() - started
+        runs = [partial(_alone, one.command, f"{folder}/{n}") for n, one in enumerate(built)]
+        with ThreadPoolExecutor(cores) as pool:
+            alone = _seconds(lambda: list(pool.map(lambda run: run(), runs)))
+    _print(f"{CONFIGURATIONS} configurations, next to their compilers alone", many, alone)
+    whole = one * CONFIGURATIONS / cores
+    print(f"parallel efficiency {whole / many:.2f}, of the compilers alone {whole / alone:.2f}")
+
+
+def _alone(command: str, folder: str) -> None:
+    Path(folder).mkdir()
+    words = [*shlex.split(command), "-shared", "-o", f"{folder}/kernel.so"]
+    subprocess.run(words, cwd=folder, capture_output=True, check=True)
+
+
+def _by_itself(place: Workplace) -> float:
+    """Run the compiler as a person would, without ninja; return its seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        built = build(place.subject, Path(folder))
+    words = [*shlex.split(built.command), "-shared", "-o", os.devnull]
+    with tempfile.TemporaryDirectory() as folder:
+        run = partial(subprocess.run, words, cwd=folder, capture_output=True, check=True)
+        run()
+        return _seconds(run)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _noop() -> None:
+    argv = [sys.executable, "-c", "from kernelkb.cli import main; main(['build', 'row_softmax'])"]
+    bare = [sys.executable, "-c", "import kernelkb.cli.build, kernelkb.actions.building"]
+    empty = [sys.executable, "-c", "pass"]
+    runs = [partial(subprocess.run, words, capture_output=True) for words in (argv, bare, empty)]
+    times = [min(_seconds(run) for _ in range(5)) for run in runs]
+    _print("kb build with nothing to do; floor: its imports", times[0], times[1])
+    _print("its imports; floor: an empty process", times[1], times[2])
+
+
+def _bindings(target: Target) -> None:
+    """Build one operation with bindings whose headers are large; torch's loader is the peer.
+
+    It optimises nothing in C++ unless it is told to; then it is as a user would for a CPU's kernel.
+    """
+    source = load_folder(BINDINGS)
+    for variant in source.kernel.variants:
+        if variant.target == target and variant.compiled:
+            place = prepared(source, variant.id, target)
+            with tempfile.TemporaryDirectory() as folder:
+                built = build(place.subject, Path(folder))  # headers are read from the disk once
+            with tempfile.TemporaryDirectory() as folder:
+                cold = _seconds(partial(build, place.subject, Path(folder)))
+            if built.error:
+                print(f"{variant.id}: {built.error}")
+                continue
+            torch = _torch(variant) if variant.binding == "torch-extension" else None
+            _print(
+                f"{variant.binding}: cold{', next to torch itself' if torch else ''}", cold, torch
+            )
+
+
+def _torch(variant: Variant) -> float:
+    """Return the seconds that torch's own loader takes for a variant's files."""
+    files = [str(BINDINGS / name) for name in (variant.source, *variant.also)]
+    with tempfile.TemporaryDirectory() as folder:
+        flags = "-O3 -march=native -fopenmp" if variant.target == "cpu" else ""
+        argv = [worker_python(), "-c", TORCH, folder, flags, *files]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def _print(what: str, seconds: float, floor: float | None) -> None:
+    ratio = f"{floor:>9.2f}{seconds / floor:>7.2f}" if floor else ""
+    print(f"{what:44}{seconds:>8.2f}{ratio}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

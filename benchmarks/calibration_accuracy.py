@@ -1,0 +1,259 @@
+"""Is what is learned right? Synthetic sessions whose truth is known, and the answers they change.
+
+python benchmarks/calibration_accuracy.py                 about two minutes
+python benchmarks/calibration_accuracy.py --repeats 200   faster, and coarser
+
+First the fixes: of each history the learned share next to the truth, how often the 95 % interval
+holds the next case, and how wide it is. Then the times of phases. Last the rankings: every vector
+of metrics before and after learning, and what changed in the answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kernelkb.decide.recommend import recommend
+from kernelkb.decide.rules import Program
+from kernelkb.graph.compile import flatten
+from kernelkb.loading.knowledge import load_knowledge
+from kernelkb.model.base import GainKind
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.learned import Learned, LearnedFix
+from kernelkb.model.session import Decision, Entry, Session
+from kernelkb.profiles.launch import wanted_metrics
+from kernelkb.profiles.ncu_csv import read_raw_page
+from kernelkb.record.intervals import clipped, next_minutes, wilson
+from kernelkb.record.learn import learned
+
+BOTTLENECK, FIX = "uncoalesced-global-access", "remap-threads-coalesced"
+COUNTS = (1, 2, 3, 5, 10, 20, 50)
+PAGES = Path(__file__).parent.parent / "tests/data/ncu"
+DAY = datetime(2026, 11, 1, tzinfo=UTC)
+Draw = Callable[[random.Random], float]
+
+
+def half(rng: random.Random) -> float:
+    """Return the share of a fix that gives half of what is predicted: of 0.8, with 0.1 of noise."""
+    return rng.gauss(0.4, 0.1)
+
+
+def elsewhere(rng: random.Random) -> float:
+    """Return the share of a fix on the architecture on which it does nothing."""
+    return rng.gauss(0.0, 0.05)
+
+
+def granted(rng: random.Random) -> float:
+    """Return the share of a fix that does what is predicted."""
+    return rng.gauss(0.8, 0.1)
+
+
+def noise(rng: random.Random) -> float:
+    """Return a share from a speedup that has nothing to do with the estimate, 1 within 10 %."""
+    return (1 - math.exp(-rng.gauss(0, 0.1))) / rng.uniform(0.2, 0.7)
+
+
+def drawn(rng: random.Random) -> Draw:
+    """Return a fix whose mean and spread are drawn as the prior of the interval has them."""
+    spread = 0.35 / abs(rng.gauss(0, 1))
+    mean = rng.gauss(0.8, spread)
+    return lambda other: other.gauss(mean, spread)
+
+
+def wild(rng: random.Random) -> float:
+    """Return a share that is almost anything."""
+    return rng.gauss(0.2, 0.6)
+
+
+TRUTHS: dict[str, Draw] = {
+    "half of the prediction": half,
+    "works elsewhere, not here": elsewhere,
+    "as predicted": granted,
+    "reports are noise": noise,
+    "reports are wild": wild,
+}
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--repeats", type=int, default=1000, help="histories for each row")
+    repeats = parser.parse_args().repeats
+    knowledge = load_knowledge()
+    shares(knowledge, repeats)
+    successes(repeats)
+    phases(repeats)
+    rankings(knowledge)
+
+
+def history(rng: random.Random, count: int, draw: Draw, cc: str = "9.0") -> list[Session]:
+    """Return sessions of one case each."""
+    return [session(f"s{n}", draw(rng), rng.uniform(0.2, 0.7), cc) for n in range(count)]
+
+
+def session(name: str, share: float, estimate: float, cc: str) -> Session:
+    """Return a session in which the fix realised a share of its estimate."""
+    measured = 1 / (1 - min(share * estimate, 0.99))
+    decision = Decision(
+        bottleneck=BOTTLENECK,
+        fix=FIX,
+        applied_as="after",
+        predicted=(1.0, 1 / (1 - 0.8 * estimate), 1 / (1 - estimate)),
+        calibration=0.8,
+        measured=measured,
+        interval=(measured * 0.99, measured * 1.01),
+    )
+    entry = Entry(session=name, at=DAY, goal="g", target="cuda", cc=cc, decisions=(decision,))
+    return Session(session=name, opened=DAY, goal="g", entries=(entry,))
+
+
+def lesson(knowledge: Knowledge, sessions: list[Session]) -> Learned:
+    """Return what sessions teach."""
+    kinds: Mapping[str, GainKind] = {b.id: b.gain.kind for b in knowledge.bottlenecks if b.gain}
+    realised = {row.kind: row for row in knowledge.calibration.realised}
+    return learned(sessions, realised, lambda bottleneck, _: kinds.get(bottleneck))
+
+
+def shares(knowledge: Knowledge, repeats: int) -> None:
+    """Print truth, learned share, coverage and width, by the number of cases."""
+    print(f"Shares of fixes: {repeats} histories each, 95 % intervals of the next case")
+    print(f"{'':28}{'cases':>6}{'truth':>8}{'learned':>9}{'± sd':>7}{'covered':>9}{'width':>7}")
+    for name, known in (*TRUTHS.items(), ("any, as the prior has them", None)):
+        many = random.Random(0)
+        means = [clipped((known or drawn(many))(many)) for _ in range(100_000)]
+        for count in COUNTS:
+            rng = random.Random(f"{name} {count}")
+            found: list[LearnedFix] = []
+            hits = 0
+            for _ in range(repeats):
+                draw = known or drawn(rng)
+                row = lesson(knowledge, history(rng, count, draw)).fixes[0]
+                found.append(row)
+                hits += row.interval[0] <= clipped(draw(rng)) <= row.interval[1]
+            values = [row.calibration for row in found]
+            width = statistics.fmean(row.interval[1] - row.interval[0] for row in found)
+            print(
+                f"{name:28}{count:6}{statistics.fmean(means):8.3f}{statistics.fmean(values):9.3f}"
+                f"{statistics.pstdev(values):7.3f}{hits / repeats:9.1%}{width:7.2f}"
+            )
+
+
+def successes(repeats: int) -> None:
+    """Print how often the interval of a rate of success holds the rate."""
+    print(f"\nRates of success: {repeats} histories each, 95 % intervals, covered")
+    print(f"{'rate':28}" + "".join(f"{count:>8}" for count in COUNTS))
+    for rate in (0.1, 0.5, 0.9):
+        row = []
+        for count in COUNTS:
+            rng = random.Random(f"{rate} {count}")
+            draws = [sum(rng.random() < rate for _ in range(count)) for _ in range(repeats)]
+            row.append(sum(low <= rate <= high for low, high in (wilson(d, count) for d in draws)))
+        print(f"{rate:<28}" + "".join(f"{hits / repeats:8.1%}" for hits in row))
+
+
+def phases(repeats: int) -> None:
+    """Print how often the interval of the next session's time holds it."""
+    print(
+        f"\nTimes of phases: {repeats} histories each, 80 % intervals of the next session, covered"
+    )
+    print(f"{'spread of the logarithm':28}" + "".join(f"{count:>8}" for count in COUNTS))
+    for spread in (0.2, 0.5, 0.7, 1.0):
+        row = []
+        for count in COUNTS:
+            rng = random.Random(f"{spread} {count}")
+            hits = 0
+            for _ in range(repeats):
+                low, _, high = next_minutes([rng.lognormvariate(1, spread) for _ in range(count)])
+                hits += low <= rng.lognormvariate(1, spread) <= high
+            row.append(hits)
+        print(f"{spread:<28}" + "".join(f"{hits / repeats:8.1%}" for hits in row))
+
+
+def rankings(knowledge: Knowledge) -> None:
+    """Print which answers change once a fix was learned to give nothing on one architecture."""
+    before = flatten(knowledge.model_copy(update={"learned": Learned()}))
+    found = lesson(knowledge, history(random.Random(0), 40, elsewhere))
+    after = flatten(knowledge.model_copy(update={"learned": found}))
+    cases = [dict(case.metrics) for b in knowledge.bottlenecks for case in b.cases]
+    vectors = [*recorded(before), *cases, *mixtures(cases)]
+    print(f"\nAnswers to {len(vectors)} vectors of metrics, after 40 cases of nothing on sm_90")
+    print(f"{'':12}{'same':>8}{'price':>8}{'order':>8}{'anything else':>15}")
+    for device in ("h100-sxm", "a100-80-sxm", "l4", None):
+        seen = Counter(
+            changed(
+                recommend(before, v, device=device),
+                recommend(after, v, device=device),
+                device == "h100-sxm" or v.get("device.cc") == 9.0,
+            )
+            for v in vectors
+        )
+        row = "".join(f"{seen[kind]:8}" for kind in ("same", "price", "order"))
+        print(f"{device or 'unknown':12}{row}{seen['else']:15}")
+    seen = Counter(
+        changed(recommend(before, v, target="cpu"), recommend(after, v, target="cpu"), False)
+        for v in vectors
+    )
+    print(f"{'cpu':12}{seen['same']:8}{seen['price']:8}{seen['order']:8}{seen['else']:15}")
+
+
+def recorded(program: Program) -> Iterator[dict[str, float]]:
+    """Yield what Nsight Compute measured of kernels on an H100."""
+    for page in sorted(PAGES.glob("**/*.csv")):
+        if page.parent.name in ("faults", "library", "ncu"):
+            for launch in read_raw_page(page.read_text(encoding="utf-8"), wanted_metrics(program)):
+                yield launch.metrics
+
+
+def mixtures(cases: list[dict[str, float]]) -> Iterator[dict[str, float]]:
+    """Yield several cases at once, so that diagnoses compete."""
+    rng = random.Random(0)
+    (mine,) = [c for c in cases if c.get("sector_load_useful_bytes") == 4.0][:1]
+    for number in range(2000):
+        mixed: dict[str, float] = {}
+        for case in rng.sample(cases, 3):
+            mixed.update(case)
+        yield {**mixed, **mine, "l2_utilization": rng.random()} if number % 2 else mixed
+
+
+def changed(before: Any, after: Any, here: bool) -> str:
+    """Say what differs: nothing, the price, the order too, or something that must not.
+
+    Args:
+        before: An answer without lessons.
+        after: The answer to the same metrics with them.
+        here: Whether they are of the architecture that was learned about.
+    """
+    if before == after:
+        return "same"
+    old, new = ({d["bottleneck"]: d for d in one["diagnoses"]} for one in (before, after))
+    about = {name for name in old if old[name] != new.get(name)}
+    fixed = ("gate", "evidence_level", "conclusions", "headroom", "suppressed", "open_count")
+    first = old[BOTTLENECK]["fixes"][0]["id"] if BOTTLENECK in old else None
+    kept, was = (
+        {**one.get(BOTTLENECK, {}), "predicted_speedup": None, "learned": None}
+        for one in (new, old)
+    )
+    if (
+        about != {BOTTLENECK}
+        or set(old) != set(new)
+        or first != FIX
+        or not here
+        or kept != was
+        or any(before[key] != after[key] for key in fixed)
+    ):
+        return "else"
+    rest = [[name for name in one if name != BOTTLENECK] for one in (list(old), list(new))]
+    if rest[0] != rest[1]:
+        return "else"
+    return "price" if list(old) == list(new) else "order"
+
+
+if __name__ == "__main__":
+    main()

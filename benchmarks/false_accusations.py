@@ -1,0 +1,108 @@
+"""How often is an honest kernel accused: many checks and benches of kernels that are right.
+
+    python benchmarks/false_accusations.py --runs 500 --workers 2
+    python benchmarks/false_accusations.py --target cuda --runs 500
+
+Every variant of the kernels that ship, of ``benchmarks/kinds`` and of ``benchmarks/bindings`` takes
+its turn, on workloads and check shapes as they come, until there were enough runs. A run is a
+build, a check and a bench, each in fresh processes. The bar is no accusation at all: a run that
+says incorrect, invalid or crashed is printed with its reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from kernelkb.actions.bench_target import Workplace, prepared
+from kernelkb.actions.kernels import bench_place
+from kernelkb.errors import KbError
+from kernelkb.loading.kernels import load_folder
+from kernelkb.model.base import Target
+
+HERE = Path(__file__).parent
+FOLDERS = (HERE.parent / "kernels", HERE / "kinds", HERE / "bindings")
+
+
+class Run(NamedTuple):
+    """One run, and what it said."""
+
+    name: str
+    word: str
+    detail: str | None
+    seconds: float
+
+
+def main() -> None:
+    """Print the table; exit 1 when anybody was accused."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--target", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--runs", type=int, default=500)
+    parser.add_argument("--workers", type=int, default=1, help="runs side by side; 1 on a GPU")
+    parser.add_argument("--seconds", type=float, default=1e9, help="start no more runs after these")
+    parser.add_argument("--budget", type=float, default=0.3, help="seconds of taking times")
+    options = parser.parse_args()
+    if options.workers > 1:
+        os.environ["KB_TURNS"] = "off"  # side by side is what is asked here
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as pool:
+        try:
+            places = list(itertools.islice(_places(options.target, Path(folder)), options.runs))
+        except KbError as error:
+            sys.exit(f"benchmarks/false_accusations.py: {error}")
+        last = time.monotonic() + options.seconds
+        found = pool.map(lambda one: _run(one[0], one[1], options.budget, last), places)
+        done = [run for run in found if run is not None]
+    accused = [run for run in done if run.word in ("incorrect", "invalid", "error")]
+    _table(done)
+    for run in accused:
+        print(f"ACCUSED {run.name}: {run.word}: {run.detail}")
+    print(f"{len(accused)} of {len(done)} accused; {sum(r.seconds for r in done):.0f} s in all")
+    sys.exit(int(bool(accused)))
+
+
+def _places(target: Target, folder: Path) -> Iterator[tuple[Workplace, str]]:
+    """Yield variants and workloads, over and over."""
+    sources = [load_folder(path.parent) for one in FOLDERS for path in one.glob("*/kernel.yaml")]
+    found = [
+        (prepared(source, variant.id, target)._replace(project=folder), name)
+        for source in sources
+        for variant in source.kernel.variants
+        if variant.target == target
+        for name in list(source.kernel.workloads)[:2]
+    ]
+    return itertools.cycle(found)
+
+
+def _run(place: Workplace, workload: str, budget_s: float, last: float) -> Run | None:
+    if time.monotonic() > last:
+        return None
+    names = place.subject.names
+    name = f"{names['kernel']}/{names['variant']} {workload}"
+    started = time.monotonic()
+    try:
+        found = bench_place(place, workload, 120.0, budget_s)
+        word, detail = str(found.verdict), found.detail
+    except KbError as error:
+        word, detail = "error", str(error)
+    return Run(name, word, detail, time.monotonic() - started)
+
+
+def _table(done: list[Run]) -> None:
+    words = ("faster", "inconclusive", "slower", "incorrect", "invalid", "error")
+    print(f"{'variant and workload':36}{'runs':>6}" + "".join(f"{word:>14}" for word in words))
+    for name in dict.fromkeys(run.name for run in done):
+        counted = Counter(run.word for run in done if run.name == name)
+        print(f"{name:36}{counted.total():>6}" + "".join(f"{counted[w]:>14}" for w in words))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,318 @@
+"""What asking the MCP server costs, next to a server of the same SDK that only echoes.
+
+    python benchmarks/mcp_latency.py              all tables, a few minutes
+    python benchmarks/mcp_latency.py --only starts calls crowd tokens
+
+The floor of every time is ``echo``: one tool, no work, measured in the same run. Servers have their
+bytecode, as an installed one has: the first start, which is not counted, writes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple, Protocol, cast
+
+OURS = [sys.executable, "-c", "from kernelkb_mcp.start import main; main()"]
+ECHO = """
+from mcp.server import MCPServer
+server = MCPServer("echo")
+@server.tool()
+async def echo(text: str) -> str:
+    return text
+server.run()
+"""
+TOKEN = "0123456789-nobody-has-to-guess-this"  # noqa: S105 guards a server of this program alone
+MODERN = "2026-07-28"
+LEGACY = "2025-11-25"
+CLIENT = {"name": "benchmark", "version": "1"}
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientInfo": CLIENT,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+CROWD = 16
+
+# Bytes of name, description and inputSchema as compact JSON, over four; each server's own list of
+# tools, read over stdio on 2026-11-20.
+PEERS = (
+    ("github-mcp-server, all toolsets", 117, 27_090),
+    ("chrome-devtools-mcp 1.11.0", 32, 6_506),
+    ("@playwright/mcp 0.0.83", 25, 4_121),
+    ("awslabs aws-documentation 1.2.3", 5, 3_738),
+    ("server-filesystem 2026.8.31", 14, 1_842),
+    ("context7-mcp 4.1.1", 2, 1_117),
+    ("server-everything", 13, 1_092),
+    ("mcp-server-git 2026.10.19", 12, 1_066),
+    ("server-memory", 9, 940),
+    ("serena 2.1.0", 3, 873),
+)
+
+
+class Asked(NamedTuple):
+    """A tool, and what it is called with."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+ADVICE = Asked("recommend_fix", {"speedup": 0.3, "occupancy": 0.4})
+WORD = Asked("echo", {"text": "hi"})
+
+
+class Line(Protocol):
+    """A way to ask a server."""
+
+    def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the response to one request."""
+
+
+class Stdio:
+    """A server as a child; one request at a time."""
+
+    def __init__(self, words: Sequence[str], environment: dict[str, str], era: str) -> None:
+        self.era, self.count = era, 0
+        ends: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self.child = subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL, **ends)
+        self.given, self.got = (
+            cast("IO[bytes]", self.child.stdin),
+            cast("IO[bytes]", self.child.stdout),
+        )
+
+    def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Send a request and read to its response."""
+        self.count += 1
+        said = {**params, "_meta": ENVELOPE} if self.era == MODERN else params
+        self._send({"jsonrpc": "2.0", "id": self.count, "method": method, "params": said})
+        for text in self.got:
+            heard: dict[str, Any] = json.loads(text)
+            if heard.get("id") == self.count:
+                return heard
+        raise RuntimeError(f"the server ended before it answered {method}")
+
+    def begin(self) -> None:
+        """Do what a client of this era does first."""
+        if self.era == MODERN:
+            self.ask("server/discover", {})
+            return
+        first = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": CLIENT}
+        self.ask("initialize", first)
+        self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def end(self) -> None:
+        """Close its input and wait."""
+        self.given.close()
+        self.child.wait(30)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self.given.write(json.dumps(message).encode() + b"\n")
+        self.given.flush()
+
+
+class Web:
+    """A client of an HTTP server, with a connection of its own."""
+
+    def __init__(self, port: int) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+
+    def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Post a request; the answer is JSON, or the last event of a stream."""
+        said = {**params, "_meta": ENVELOPE}
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": said})
+        headers = {
+            "Authorization": f"Bearer {TOKEN}",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": MODERN,
+            "Mcp-Method": method,
+            "Mcp-Name": params.get("name", ""),
+        }
+        self.connection.request("POST", "/mcp", body, headers)
+        text = self.connection.getresponse().read().decode()
+        events = re.findall(r"^data: ?(\{.*)$", text, re.MULTILINE)
+        heard: dict[str, Any] = json.loads(events[-1] if events else text)
+        return heard
+
+
+def main() -> None:
+    """Print the tables."""
+    parts: dict[str, Callable[[dict[str, str]], None]] = {
+        "starts": starts,
+        "calls": calls,
+        "crowd": crowd,
+        "tokens": tokens,
+    }
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--only", nargs="+", choices=parts, default=list(parts))
+    chosen = parser.parse_args().only
+    with tempfile.TemporaryDirectory() as folder:
+        project = Path(folder) / "project"
+        (project / "sessions").mkdir(parents=True)
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": f"{folder}/bytecode"}
+        environment["PYTHONPATH"] = str(Path(__file__).parents[1])
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.chdir(project)
+        for words in (OURS, echo()):
+            _started(words, environment, LEGACY).end()
+        for name in chosen:
+            parts[name](environment)
+
+
+def echo() -> list[str]:
+    """Return how the floor is started."""
+    return [sys.executable, "-c", ECHO]
+
+
+def starts(environment: dict[str, str], runs: int = 20) -> None:
+    """Time from the start of a process to each of its first answers, turn and turn about."""
+    took: dict[tuple[str, str], list[float]] = {}
+    for _ in range(runs):
+        for name, words, tool in (("kb-mcp", OURS, ADVICE), ("echo", echo(), WORD)):
+            began = time.perf_counter()
+            server = Stdio(words, environment, LEGACY)
+            steps: list[tuple[str, Callable[[], object]]] = [
+                ("initialize", server.begin),
+                ("tools/list", lambda server=server: server.ask("tools/list", {})),  # type: ignore[misc]
+                (f"first {tool.name}", lambda server=server, tool=tool: call(server, tool)),  # type: ignore[misc]
+            ]
+            for what, step in steps:
+                step()
+                took.setdefault((name, what), []).append(time.perf_counter() - began)
+            server.end()
+    print(f"\nfrom the start of the process to the answer, s, of {runs}")
+    print(f"{'':34}{'min':>8}{'median':>8}{'max':>8}{'wanted':>8}")
+    for (name, what), seconds in took.items():
+        wanted = f"{0.7:8.2f}" if (name, what) == ("kb-mcp", "initialize") else ""
+        middle = statistics.median(seconds)
+        print(f"{name}: {what:{32 - len(name)}}{min(seconds):8.2f}{middle:8.2f}", end="")
+        print(f"{max(seconds):8.2f}{wanted}")
+
+
+def calls(environment: dict[str, str], count: int = 1000) -> None:
+    """Time calls one after the other, in both eras."""
+    print(f"\none call over stdio, ms, of {count}")
+    print(f"{'':34}{'p50':>8}{'p99':>8}{'max':>8}")
+    for era in (LEGACY, MODERN):
+        for words, tool in ((OURS, ADVICE), (echo(), WORD)):
+            server = _started(words, environment, era)
+            call(server, tool)
+            seconds = sorted(_seconds(server, tool) for _ in range(count))
+            server.end()
+            middle, most = seconds[count // 2], seconds[count * 99 // 100]
+            print(f"{tool.name + ', ' + era:34}{middle * 1e3:8.2f}{most * 1e3:8.2f}", end="")
+            print(f"{seconds[-1] * 1e3:8.2f}")
+    print(f"{'wanted of recommend_fix':34}{2:8.2f}{5:8.2f}")
+
+
+def crowd(environment: dict[str, str], count: int = 10_000) -> None:
+    """Let 16 clients ask at once: each its own server over stdio, then all of them one by HTTP."""
+    print(f"\n{CROWD} clients at once, {count:,} calls of recommend_fix in all")
+    print(f"{'':34}{'errors':>8}{'calls/s':>9}{'MiB: start':>12}{'1,000':>8}{f'{count:,}':>8}")
+    servers = [_started(OURS, environment, MODERN) for _ in range(CROWD)]
+    _crowded("a server each, stdio", servers, [one.child.pid for one in servers], count)
+    for server in servers:
+        server.end()
+    with _web(environment) as (port, pid):
+        _crowded("one server, HTTP", [Web(port) for _ in range(CROWD)], [pid], count)
+
+
+def tokens(environment: dict[str, str]) -> None:
+    """Count what a model would be shown of our tools, next to others'."""
+    server = _started(OURS, environment, LEGACY)
+    listed = server.ask("tools/list", {})["result"]["tools"]
+    server.end()
+    shown = [{key: tool[key] for key in ("name", "description", "inputSchema")} for tool in listed]
+    own = [len(json.dumps(tool, separators=(",", ":"))) // 4 for tool in shown]
+    print(f"\nwhat a model is shown: bytes / 4\n{'':34}{'tools':>8}{'tokens':>8}{'a tool':>8}")
+    rows = [*PEERS, ("kb-mcp", len(own), sum(own))]
+    for name, number, total in sorted(rows, key=lambda row: -row[2]):
+        print(f"{name:34}{number:8}{total:8,}{total // number:8}")
+
+
+def call(line: Line, tool: Asked) -> dict[str, Any]:
+    """Call a tool.
+
+    Raises:
+        RuntimeError: It did not answer, or refused.
+    """
+    heard = line.ask("tools/call", tool._asdict())
+    if heard.get("result", {}).get("isError", True):
+        raise RuntimeError(json.dumps(heard)[:300])
+    return heard
+
+
+def _started(words: Sequence[str], environment: dict[str, str], era: str) -> Stdio:
+    server = Stdio(words, environment, era)
+    server.begin()
+    return server
+
+
+def _seconds(line: Line, tool: Asked) -> float:
+    began = time.perf_counter()
+    call(line, tool)
+    return time.perf_counter() - began
+
+
+def _crowded(what: str, lines: Sequence[Line], pids: Sequence[int], count: int) -> None:
+    """Share out the calls, in two portions between which the memory is read."""
+    errors: list[str] = []
+
+    def work(line: Line, share: int) -> None:
+        for _ in range(share):
+            try:
+                call(line, ADVICE)
+            except (RuntimeError, OSError, ValueError) as error:
+                errors.append(str(error))
+
+    sizes, busy = [_resident(pids)], 0.0
+    for portion in (1000, count - 1000):
+        began = time.perf_counter()
+        shares = [portion // CROWD + (n < portion % CROWD) for n in range(CROWD)]
+        threads = [
+            threading.Thread(target=work, args=pair) for pair in zip(lines, shares, strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        busy += time.perf_counter() - began
+        sizes.append(_resident(pids))
+    print(f"{what:34}{len(errors):8}{count / busy:9.0f}{sizes[0]:12.0f}", end="")
+    print(f"{sizes[1]:8.0f}{sizes[2]:8.0f}{'  ' + errors[0] if errors else ''}", flush=True)
+
+
+def _resident(pids: Sequence[int]) -> float:
+    """Return the memory of processes, in MiB."""
+    texts = [Path(f"/proc/{pid}/status").read_text(encoding="utf-8") for pid in pids]
+    return sum(int(re.findall(r"VmRSS:\s+(\d+)", text)[0]) for text in texts) / 1024
+
+
+@contextmanager
+def _web(environment: dict[str, str]) -> Iterator[tuple[int, int]]:
+    with subprocess.Popen(
+        [*OURS, "--http", "--port", "0"],
+        env={**environment, "KERNELKB_TOKEN": TOKEN},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        said = cast("IO[str]", child.stderr).readline()
+        try:
+            yield int(re.findall(r":(\d+)/mcp", said)[0]), child.pid
+        finally:
+            child.terminate()
+
+
+if __name__ == "__main__":
+    main()

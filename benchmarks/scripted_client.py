@@ -1,0 +1,263 @@
+"""One whole optimisation by a client that thinks nothing: it does what each answer's ``next`` says.
+
+    python benchmarks/scripted_client.py                  row_softmax, on the GPU where there is one
+    python benchmarks/scripted_client.py --target cpu --workload small
+
+A real ``kb-mcp`` over stdio, in a project of its own, from the prompt ``session_start`` to
+``close_session``. The client's own part is small: where the advice names a change, it takes the
+variant that says it applies it, as somebody who had written one would.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp import Client, StdioServerParameters
+from mcp.types import TextContent
+
+LEAST_GAIN = 1.05
+"""Times of one run side by side, without an interval: less is not called better."""
+SERVE = ["-c", "from kernelkb_mcp.start import main; main()"]
+WIDTH = 150
+
+
+class EndedError(Exception):
+    """The optimisation cannot go on; the text says what stopped it."""
+
+
+@dataclass
+class Session:
+    """A client at work, and what it has spent."""
+
+    client: Client
+    names: frozenset[str]
+    byte_count: int = 0
+    calls: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Call a tool, show what came, wait for the end of long work, and return it.
+
+        Raises:
+            EndedError: The tool refused.
+        """
+        began = time.monotonic()
+        result = await self.client.call_tool(name, dict(arguments), progress_callback=_heard)
+        text = "".join(part.text for part in result.content if isinstance(part, TextContent))
+        self._shown(_spelt(name, arguments), text, time.monotonic() - began)
+        if result.is_error:
+            print(f"      refused: {text[:WIDTH]}")
+            raise EndedError(f"{name}: {text}")
+        answer: dict[str, Any] = result.structured_content or {}
+        print(f"      {_summary(answer)[:WIDTH]}")
+        for follow in _next(answer):
+            print(f"      next: {follow[:WIDTH]}")
+        job = answer.get("job")
+        if name != "job" and job:
+            return await self._waited(job["id"])
+        return answer
+
+    async def _waited(self, handle: str) -> dict[str, Any]:
+        while True:
+            answer = await self.call("job", {"id": handle, "action": "wait"})
+            state = answer["job"]
+            if state["status"] == "done":
+                return dict(answer["result"])
+            if state["status"] != "running":
+                raise EndedError(f"{state['tool']} {state['status']}: {state['error']}")
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> None:
+        """Have a prompt, and show how long it is."""
+        began = time.monotonic()
+        offered = {one.name for one in (await self.client.list_prompts()).prompts}
+        if name not in offered:
+            print(f"  --  prompt {name}: not offered")
+            return
+        got = await self.client.get_prompt(name, arguments)
+        text = "".join(m.content.text for m in got.messages if isinstance(m.content, TextContent))
+        self._shown(f"prompt {_spelt(name, arguments)}", text, time.monotonic() - began)
+        print(f"      {text.strip().splitlines()[0][:WIDTH]}")
+
+    def _shown(self, what: str, text: str, seconds: float) -> None:
+        size = len(text.encode())
+        self.byte_count += size
+        self.calls += 1
+        print(f"{self.calls:4}  {what[:WIDTH]}\n      {seconds:.1f} s, {size:,} bytes", flush=True)
+
+
+async def optimise(session: Session, kernel: str, target: str, workload: str | None) -> None:
+    """Go through the loop once, and once more with the variant that the advice leads to."""
+    asked = {"kernel": kernel, "target": target} | ({"workload": workload} if workload else {})
+    await session.prompt("session_start", {"kernel": kernel})
+    await session.call("check_environment", {"target": target})
+    if "search_knowledge" in session.names:
+        await session.call("search_knowledge", {"query": f"{kernel} memory bound", "limit": 3})
+    await session.call("build_kernel", {"kernel": kernel, "target": target})
+    first = await session.call("bench_kernel", asked)
+    before = _valid(first)
+    told = await followed(session, first, "profile_kernel", asked)
+    advice = await followed(session, told, "recommend_fix", {})
+    variant = await variant_of(session, kernel, before["target"], _fixes(advice))
+    if variant is None:
+        print("      no variant applies what is advised: here somebody would write one")
+        came = {"went_wrong": ["no variant applies the advice"]}
+    else:
+        again = {**asked, "target": before["target"], "variant": variant}
+        second = await session.call("bench_kernel", {**again, "against": before["variant"]})
+        said, better = _compared(_valid(second), before["variant"])
+        print(f"      {said}")
+        came = {"went_right" if better else "went_wrong": [said]}
+    await session.call("log_session", {"goal": f"optimise {kernel}", "kernel": kernel, **came})
+    await session.prompt("close_session", {})
+
+
+async def followed(
+    session: Session, answer: Mapping[str, Any], name: str, more: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Make the call of a tool that ``next`` holds.
+
+    Raises:
+        EndedError: It holds none.
+    """
+    for follow in _next(answer):
+        tool, arguments = parsed(follow)
+        if tool == name:
+            return await session.call(tool, {**arguments, **more})
+    raise EndedError(f"next holds no call of {name}: {'; '.join(_next(answer))}")
+
+
+async def variant_of(
+    session: Session, kernel: str, target: str, fixes: Sequence[str]
+) -> str | None:
+    """Return the variant that applies one of the fixes, the best-ranked first."""
+    if "read_entry" not in session.names:
+        return {"cpu": "vectorized", "cuda": "warp"}[target] if fixes else None
+    read = await session.call("read_entry", {"id": kernel})
+    variants = [one for one in read["entry"]["variants"] if one["target"] == target]
+    for fix in fixes:
+        for one in variants:
+            if fix in one["applies"]:
+                print(f"      {one['id']} applies {fix}")
+                return str(one["id"])
+    return None
+
+
+def parsed(follow: str) -> tuple[str | None, dict[str, Any]]:
+    """Return the tool and arguments of a line of ``next``; None where it is no call as it stands.
+
+    >>> parsed("bench_kernel(kernel='a', target='cpu')")
+    ('bench_kernel', {'kernel': 'a', 'target': 'cpu'})
+    """
+    try:
+        call = ast.parse(follow, mode="eval").body
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
+            return None, {}
+        given = {str(part.arg): ast.literal_eval(part.value) for part in call.keywords}
+    except (SyntaxError, ValueError):
+        return None, {}
+    return (None, {}) if ... in given.values() else (call.func.id, given)
+
+
+def _next(answer: Mapping[str, Any]) -> list[str]:
+    if "next" in answer:
+        return list(answer["next"])
+    return [follow for one in answer.get("kernels", ()) for follow in one["next"]]
+
+
+def _summary(answer: Mapping[str, Any]) -> str:
+    if "summary" in answer:
+        return str(answer["summary"])
+    return "; ".join(
+        f"{one['gate']['verdict']}: {one['gate']['because']}" for one in answer["kernels"]
+    )
+
+
+def _valid(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the Bench of an answer that has a time.
+
+    Raises:
+        EndedError: It has none.
+    """
+    timed: dict[str, Any] = answer["bench"]
+    if timed["candidate_us"] is None:
+        raise EndedError(f"{timed['verdict']}: {timed['detail']}")
+    return timed
+
+
+def _compared(timed: Mapping[str, Any], rival: str) -> tuple[str, bool]:
+    """Say how a variant did next to another that was timed in turn with it, and if it is better."""
+    ours = timed["candidate_us"]
+    (found,) = [one for one in timed["rivals"] if one["name"] == f"variant {rival}"]
+    theirs = found["graph_us"] or found["eager_us"]
+    what = f"{timed['variant']} took {ours:.6g} us"
+    against = f"{timed['speedup']:.3g}x of {timed['baseline']}, {timed['verdict']}"
+    if theirs is None:
+        return f"{what}, {against}; {rival} could not be timed: {found['rejected']}", False
+    gain = theirs / ours
+    said = f"{what} where {rival} took {theirs:.6g} us, {gain:.3g}x; {against}"
+    return said, gain > LEAST_GAIN
+
+
+def _fixes(advice: Mapping[str, Any]) -> list[str]:
+    """Return what is advised, best first."""
+    matches = [d for d in advice["kernels"][0]["diagnoses"] if d["verdict"] == "matches"]
+    return [fix["id"] for diagnosis in matches for fix in diagnosis["fixes"]]
+
+
+def _spelt(name: str, arguments: Mapping[str, Any]) -> str:
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
+
+
+async def _heard(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001
+    print(f"      ... {(message or '')[:WIDTH]}", flush=True)
+
+
+async def _run(server: StdioServerParameters, options: argparse.Namespace) -> int:
+    async with Client(server) as client:
+        tools = (await client.list_tools()).tools
+        size = len(client.instructions or "")
+        print(f"      {len(tools)} tools, instructions {size:,} bytes, {client.protocol_version}")
+        session = Session(client, frozenset(tool.name for tool in tools))
+        try:
+            await optimise(session, options.kernel, options.target, options.workload)
+            status = 0
+        except EndedError as error:
+            print(f"      ended: {error}")
+            status = 1
+        seconds = time.monotonic() - session.began
+        print(f"      {session.calls} answers, {session.byte_count:,} bytes, {seconds:.0f} s")
+    return status
+
+
+def main() -> int:
+    """Print the transcript; return 0 where the loop was closed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--kernel", default="row_softmax")
+    parser.add_argument("--target", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--workload", help="by default the target's own")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "sessions").mkdir()
+        path = os.pathsep.join(
+            filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")])
+        )
+        environment = {**os.environ, "PYTHONPATH": path}
+        return anyio.run(
+            _run,
+            StdioServerParameters(command=sys.executable, args=SERVE, cwd=folder, env=environment),
+            options,
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

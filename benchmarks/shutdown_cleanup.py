@@ -1,0 +1,56 @@
+"""How long anything is left of a server that is ended in the middle of some work.
+
+Run: python benchmarks/shutdown_cleanup.py [TIMES]
+
+Each cell starts a server over stdio, waits until the work is under way, and ends it; it holds the
+seconds until the last process of its tree was gone, the longest of so many times. After a cancelled
+call the server itself goes on, and what it started is meant. A cell says LEFT where a process
+stayed, or where files of a job did, save after SIGKILL of the server itself: nobody is there then
+to remove them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PROGRAM = ROOT / "tests" / "support" / "endings.py"
+WORKS = ("compiling", "running", "waiting", "job")
+ENDS = ("cancel", "end of input", "SIGTERM", "SIGINT", "SIGHUP", "SIGKILL", "client SIGKILL")
+
+
+def cell(work: str, how: str, times: int) -> str:
+    """Return the longest of some endings, in seconds, or what was left."""
+    longest = 0.0
+    for _ in range(times):
+        done = subprocess.run(
+            [sys.executable, str(PROGRAM), work, how],
+            capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        ending = json.loads(done.stdout)
+        if ending["left"] or (ending["files"] and how != "SIGKILL"):
+            return "LEFT"
+        longest = max(longest, ending["seconds"])
+    return f"{longest:.2f}"
+
+
+def main() -> None:
+    """Print the table; exit 1 when anything was left."""
+    times = int(sys.argv[1]) if sys.argv[1:] else 1
+    print(f"seconds until the last process was gone, the longest of {times}")
+    print(f"{'':10}" + "".join(f"{how:>16}" for how in ENDS))
+    cells: list[str] = []
+    for work in WORKS:
+        row = [cell(work, how, times) for how in ENDS]
+        cells += row
+        print(f"{work:10}" + "".join(f"{one:>16}" for one in row), flush=True)
+    sys.exit(int("LEFT" in cells))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+"""Follow a recommendation: which variant applies it, and did it do what was predicted?"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from kernelkb.actions.rules_cache import decision_program
+from kernelkb.decide.conditions import compares, said
+from kernelkb.decide.derive import complete
+from kernelkb.decide.gain import as_speedup, combine
+from kernelkb.measure.bench_verdict import CROWDED, HOT, SHARED
+from kernelkb.measure.statistics import Speedup
+from kernelkb.model.history import Measurement
+from kernelkb.model.kernel import Kernel, Variant
+from kernelkb.model.measurement import Bench
+from kernelkb.model.recommendation import Diagnosis, KernelAnswer, PredictedSpeedup
+from kernelkb.model.session import Decision
+from kernelkb.model.triage import Examined, Followed
+
+
+class Choice(NamedTuple):
+    """A variant that applies what was recommended."""
+
+    variant: Variant
+    applied: tuple[tuple[Diagnosis, str], ...]
+    """Diagnoses that it answers, each with the fix it applies for it."""
+    changes: tuple[str, ...] = ()
+    """All fixes that it applies and the variant before it does not."""
+
+
+def choose(kernel: Kernel, current: Variant, answer: KernelAnswer) -> Choice | None:
+    """Return the variant that applies the best-ranked fix that any variant applies."""
+    matches = [d for d in answer.diagnoses if d.verdict == "matches"]
+    others = [v for v in kernel.variants if v.target == current.target and v.id != current.id]
+    for diagnosis in matches:
+        for fix in diagnosis.fixes:
+            for variant in others:
+                if fix.id in variant.applies and fix.id not in current.applies:
+                    changes = tuple(f for f in variant.applies if f not in current.applies)
+                    return Choice(variant, _answered(matches, variant), changes)
+    return None
+
+
+def _answered(matches: list[Diagnosis], variant: Variant) -> tuple[tuple[Diagnosis, str], ...]:
+    found: list[tuple[Diagnosis, str]] = []
+    for diagnosis in matches:
+        fix = next((f.id for f in diagnosis.fixes if f.id in variant.applies), None)
+        if fix is not None:
+            found.append((diagnosis, fix))
+    return tuple(found)
+
+
+def compare(
+    before: Examined, after: Examined, choice: Choice, duel: Bench | None = None
+) -> Followed | None:
+    """Return what the change was predicted to give, and what it gave.
+
+    The ratio of two speedups next to the same baseline is free of what changed on the machine in
+    between; its interval is the widest that both intervals allow. Next to two baselines it would
+    be the ratio of nothing, so there is none without a ``duel``, in which the one was timed next to
+    the other. None for a variant that got no valid time.
+    """
+    old, new = _range(before.bench), _range(after.bench)
+    if not (old and new and before.bench and after.bench):
+        return None
+    unmeasured = _apart(before.bench, after.bench)
+    point, low, high = new.point / old.point, new.low / old.high, new.high / old.low
+    direct = _range(duel)
+    if duel and direct:
+        unmeasured = disturbed(duel)
+        point, low, high = direct
+    return Followed(
+        before=before.variant,
+        after=after.variant,
+        fixes=tuple(dict.fromkeys(fix for _, fix in choice.applied)),
+        predicted=predicted(choice, before.answer),
+        measured=None if unmeasured else point,
+        interval=None if unmeasured else (low, high),
+        confirmed=None if unmeasured else low > 1,
+        unmeasured=unmeasured,
+    )
+
+
+def comparable(before: Examined, after: Examined) -> bool:
+    """Return whether two benches that tell something were taken in the same way."""
+    old, new = before.bench, after.bench
+    if not (old and new and _range(old) and _range(new)) or disturbed(old) or disturbed(new):
+        return True
+    return _apart(old, new) is None
+
+
+def disturbed(timed: Bench | Measurement) -> str | None:
+    """Return the warning of a bench that tells nothing because of others, or of heat."""
+    if timed.verdict != "inconclusive":
+        return None
+    return next((said for said in timed.warnings if said.startswith((CROWDED, HOT, SHARED))), None)
+
+
+def _range(timed: Bench | None) -> Speedup | None:
+    """Return a valid speedup with its interval; an inconclusive one reaches to 1."""
+    if timed is None or timed.speedup is None or timed.interval is None:
+        return None
+    low, high = timed.interval
+    if timed.verdict == "inconclusive":
+        low, high = min(low, 1.0), max(high, 1.0)
+    valid = timed.verdict in ("faster", "slower", "inconclusive")
+    return Speedup(timed.speedup, low, high) if valid else None
+
+
+def _apart(old: Bench, new: Bench) -> str | None:
+    """Say why the speedups of two benches cannot be divided."""
+    for one in (old, new):
+        if warning := disturbed(one):
+            return f"{one.variant}: {warning}"
+    if old.baseline != new.baseline:
+        return (
+            f"{old.variant} was timed next to {old.baseline}, {new.variant} next to {new.baseline}"
+        )
+    if old.timing != new.timing:
+        return f"{old.variant} was timed {_how(old)}, {new.variant} {_how(new)}"
+    return None
+
+
+def _how(timed: Bench) -> str:
+    return "in a CUDA graph" if timed.timing == "graph" else "call by call"
+
+
+def predicted(choice: Choice, answer: KernelAnswer | None) -> PredictedSpeedup | None:
+    """Combine the predictions of everything that the variant applies, below the roofline."""
+    groups: dict[str, tuple[float, float, float]] = {}
+    for diagnosis, _ in choice.applied:
+        gain = diagnosis.predicted_speedup
+        if gain is not None:
+            removed = (1 - 1 / gain.low, 1 - 1 / gain.point, 1 - 1 / gain.high)
+            groups[diagnosis.group] = max(groups.get(diagnosis.group, (0.0, 0.0, 0.0)), removed)
+    if not groups:
+        return None
+    headroom = answer.headroom if answer else None
+    cap = 1 - 1 / headroom.attainable_speedup if headroom else 1.0
+    low, point, high = (min(share, cap) for share in combine(groups))
+    return PredictedSpeedup(**as_speedup((low, point, high)))
+
+
+def decisions(
+    choice: Choice, followed: Followed | None, before: Examined, after: Examined
+) -> tuple[Decision, ...]:
+    """Return what the session should remember: predicted, measured, and the falsifier's word."""
+    made: list[Decision] = []
+    for diagnosis, fix in choice.applied:
+        gain = diagnosis.predicted_speedup
+        made.append(
+            Decision(
+                bottleneck=diagnosis.bottleneck,
+                fix=fix,
+                applied_as=choice.variant.id,
+                predicted=(gain.low, gain.point, gain.high) if gain else None,
+                calibration=_calibration(diagnosis) if gain else None,
+                measured=followed.measured if followed else None,
+                interval=followed.interval if followed else None,
+                falsifier=falsifier_said(diagnosis, before, after),
+                together=tuple(name for name in choice.changes if name != fix),
+            )
+        )
+    return tuple(made)
+
+
+def untried(answer: KernelAnswer) -> tuple[Decision, ...]:
+    """Return what was recommended, for a session to remember although nobody tried it."""
+    best = next((d for d in answer.diagnoses if d.verdict == "matches"), None)
+    if best is None or not best.fixes:
+        return ()
+    gain = best.predicted_speedup
+    predicted = (gain.low, gain.point, gain.high) if gain else None
+    return (
+        Decision(
+            bottleneck=best.bottleneck,
+            fix=best.fixes[0].id,
+            predicted=predicted,
+            calibration=_calibration(best) if gain else None,
+        ),
+    )
+
+
+def _calibration(diagnosis: Diagnosis) -> float | None:
+    """Return the share of its estimate that the prediction took for granted."""
+    if diagnosis.learned:
+        return diagnosis.learned.calibration
+    program = decision_program()
+    rows = (row for found in program["bottlenecks"].values() for row in found)
+    gain = next(row for row in rows if row["id"] == diagnosis.bottleneck)["gain"]
+    return program["realised"][gain["kind"]][0] if gain else None
+
+
+def falsifier_said(diagnosis: Diagnosis, before: Examined, after: Examined) -> str | None:
+    """Say whether the metric that had to move did, with its value after the change.
+
+    A falsifier that compares a metric with itself means its value before the change.
+    """
+    program = decision_program()
+    rows = (row for found in program["bottlenecks"].values() for row in found)
+    row = next(r for r in rows if r["id"] == diagnosis.bottleneck)["falsifier"]
+    if row is None or before.profile is None or after.profile is None:
+        return None
+    known = complete(program, after.profile.metrics, None)
+    earlier = complete(program, before.profile.metrics, None)
+    limit = row["value"]
+    if isinstance(limit, str):
+        limit = (earlier if limit == row["metric"] else known).get(limit, math.nan)
+    value = known.get(row["metric"])
+    if value is None or math.isnan(limit):
+        return f"{row['metric']} was not measured after the change"
+    fact = said({"metric": row["metric"], "value": value, "op": row["op"], "limit": limit})
+    if compares(value, row["op"], limit):
+        return f"held: {fact}"
+    return f"failed: {fact} is false; revert"

@@ -1,0 +1,1 @@
+"""Compile variants: command lines, ninja, and what the compiler printed."""

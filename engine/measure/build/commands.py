@@ -1,0 +1,161 @@
+"""Command lines of compilers, for each way in which a variant can be called."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kernelkb.errors import EnvironmentGapError
+from kernelkb.measure.machine.json_cache import keep, kept
+from kernelkb.measure.process.worker_jobs import worker_python
+from kernelkb.model.kernel import Variant
+from kernelkb.model.measurement import Machine
+
+REPORT = "vectorization.txt"
+LIBRARY = "kernel.so"
+_SPLITS_SINCE = (12, 2)
+
+_LAYOUT = """
+import importlib.util, json, sysconfig
+def folder(name):
+    spec = importlib.util.find_spec(name)
+    return list(spec.submodule_search_locations)[0] if spec else None
+print(json.dumps({"python": sysconfig.get_paths()["include"], "torch": folder("torch"),
+                  "tvm_ffi": folder("tvm_ffi")}))
+"""
+
+
+class Commands(NamedTuple):
+    """How to compile and link one variant, without the names of inputs and outputs."""
+
+    device: list[str]
+    """Compiles a .cu file."""
+    host: list[str]
+    """Compiles any other file."""
+    link: list[str]
+    """Makes the library out of objects."""
+    libraries: list[str]
+    """Come last."""
+
+    @property
+    def places(self) -> set[str]:
+        """Folders that the compilers read besides the system's."""
+        tools = {command[0] for command in (self.device, self.host, self.link) if command}
+        paths = [Path(shutil.which(tool) or tool).resolve() for tool in tools]
+        words = [*self.device, *self.host, *self.libraries]
+        named = {word[2:] for word in words if word.startswith(("-I/", "-L/"))}
+        return named | {str(path.parents[1]) for path in paths if len(path.parts) > 3}
+
+
+def commands_of(variant: Variant, machine: Machine, host: str, defines: Sequence[str]) -> Commands:
+    """Return the compilers' command lines for a variant.
+
+    Args:
+        variant: What to compile.
+        machine: Where it will run; its compiler is nvcc for a GPU, a C++ compiler for a CPU.
+        host: The C++ compiler.
+        defines: Macros of this configuration, as ``NAME=VALUE``.
+
+    Raises:
+        EnvironmentGapError: The variant needs torch's or tvm-ffi's headers and there are none.
+    """
+    includes, libraries = _binding(variant, machine)
+    flags = [*variant.flags, *(f"-D{define}" for define in defines), *includes]
+    # Of a GPU's variant this is the host's part: what calls torch, at -O3 4 s slower to compile.
+    binds = variant.binding == "torch-extension" and variant.target == "cuda"
+    common = ["-O1" if binds else "-O3", "-std=c++17", *flags]
+    cpp = [host, "-fPIC", *common]
+    if variant.target == "cpu":
+        cpp[1:1] = ["-march=native", "-fopenmp", "-g1", *_report(machine)]
+        return Commands([], cpp, [host, "-shared", "-fopenmp"], libraries)
+    toolkit = Path(machine.compiler).resolve().parents[1]
+    one = _arch(machine.cc or "")
+    arch = ["-gencode", f"arch=compute_{one},code=sm_{one}"]  # the shorthand -arch compiles twice
+    nvcc = [machine.compiler, *arch, *_split(machine, defines)]
+    device = [*nvcc, "-Xcompiler", "-fPIC", "-lineinfo", "-Xptxas", "-v", *common]
+    link = [machine.compiler, *arch, "-shared", *_runtime(toolkit)]
+    return Commands(device, cpp, link, libraries)
+
+
+def module_name(variant: Variant, digest: str) -> str | None:
+    """Return the name that Python imports a torch extension by."""
+    return f"kb_{digest}" if variant.binding == "torch-extension" else None
+
+
+def _arch(cc: str) -> str:
+    """Return the real architecture, with the suffix that its own instructions need."""
+    number = cc.replace(".", "")
+    return f"{number}a" if number in ("90", "100", "103", "120", "121") else number
+
+
+def _split(machine: Machine, defines: Sequence[str]) -> list[str]:
+    """Let nvcc optimise several kernels of a file at a time, where that takes less time.
+
+    A quarter less for files of several kernels (nvcc 13.0, 4 cores). The machine code of every
+    kernel that ships, and of those in ``benchmarks/kinds``, came out the same. Configurations fill
+    the cores themselves.
+    """
+    release = re.search(r"release (\d+)\.(\d+)", machine.compiler_version)
+    known = release is not None and tuple(map(int, release.groups())) >= _SPLITS_SINCE
+    return ["--split-compile", "0"] if known and not defines else []
+
+
+def _runtime(toolkit: Path) -> list[str]:
+    """Link the CUDA runtime as a library where it is one: the static one takes longer to link."""
+    for name in ("lib64", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "lib"):
+        if (toolkit / name / "libcudart.so").exists():
+            return ["-cudart", "shared", "-Xlinker", f"-rpath={toolkit / name}"]
+    return []
+
+
+def _report(machine: Machine) -> list[str]:
+    if "clang" in machine.compiler_version:
+        return ["-Rpass=loop-vectorize", "-Rpass-missed=loop-vectorize"]
+    return [f"-fopt-info-vec-optimized-missed={REPORT}"]
+
+
+def _binding(variant: Variant, machine: Machine) -> tuple[list[str], list[str]]:
+    """Return what a binding needs: flags for compiling, and libraries."""
+    if variant.binding == "c":
+        return [], []
+    layout = _layout()
+    if variant.binding == "tvm-ffi":
+        root = layout["tvm_ffi"]
+        if root is None:
+            gap = f"{worker_python()} has no tvm_ffi, which {variant.source} needs"
+            raise EnvironmentGapError(gap, "pip install apache-tvm-ffi there")
+        return [f"-I{root}/include"], [f"-L{root}/lib", "-ltvm_ffi"]
+    root = layout["torch"]
+    if root is None:
+        gap = f"{worker_python()} has no torch, which {variant.source} needs"
+        raise EnvironmentGapError(gap, "set KB_PYTHON to the interpreter that has torch")
+    includes = ["include", "include/torch/csrc/api/include"]
+    names = ["c10", "torch_cpu", "torch", "torch_python"]
+    flags = [*(f"-I{root}/{folder}" for folder in includes), f"-I{layout['python']}"]
+    flags += ["-DTORCH_API_INCLUDE_EXTENSION_H", "-D_GLIBCXX_USE_CXX11_ABI=1"]
+    if machine.target == "cuda":
+        names += ["c10_cuda", "torch_cuda"]
+        flags += ["-DWITH_CUDA", f"-I{Path(machine.compiler).resolve().parents[1]}/include"]
+        if variant.source.endswith(".cu"):
+            flags += ["--expt-relaxed-constexpr"]
+    return flags, [f"-L{root}/lib", *(f"-l{name}" for name in names)]
+
+
+def _layout() -> dict[str, str | None]:
+    """Return where the worker's interpreter keeps headers and packages."""
+    python = worker_python()
+    found: dict[str, str | None] | None = kept("layout", python)
+    if found is None or any(f is not None and not Path(f).is_dir() for f in found.values()):
+        argv = [python, "-P", "-c", _LAYOUT]
+        asked = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+        if asked.returncode:
+            last = (asked.stderr.strip().splitlines() or ["no output"])[-1]
+            raise EnvironmentGapError(f"{python} does not run: {last}", "see kb env")
+        found = json.loads(asked.stdout)
+        keep("layout", python, found)
+    return found or {}

@@ -1,0 +1,1 @@
+"""Facts about this machine: compilers, CPU, GPU, driver, torch, measured peaks, device lock."""

@@ -1,0 +1,1 @@
+"""Child processes: supervisor, subprocesses, device queue, sandboxes, jobs for the worker."""

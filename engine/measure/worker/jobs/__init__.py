@@ -1,0 +1,1 @@
+"""Jobs without a verdict: probe the machine, describe a task, repeat calls for a profiler."""

@@ -1,0 +1,1 @@
+"""The judge process: inputs, reference, comparison, clock. The candidate's code never runs here."""

@@ -1,0 +1,1 @@
+"""The runner process: loads and calls the candidate. Never imports the judge."""

@@ -1,0 +1,1 @@
+"""What judge and runner processes share: messages, shared memory, failures."""

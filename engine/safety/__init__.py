@@ -1,0 +1,1 @@
+"""Guards: paths, the workspace, compiler flags, and text that other programs wrote."""

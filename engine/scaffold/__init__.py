@@ -1,0 +1,1 @@
+"""Read foreign source text and draft a kernel.yaml for it (``kb init``). Parses; never compiles."""

@@ -1,0 +1,154 @@
+"""An answer of the engine, cut to what a client shows, with what it says and what to call next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kernelkb_mcp.paginate import LIMIT, size
+
+_SPARE = 1200
+"""Bytes for the summary, what was left out, and the next calls."""
+_BRIEF = {"matches": 1, "unknown": 0, "ncu_rules": 0, "measure_next": 1}
+"""How much is shown of a kernel that is one of several."""
+_FEWEST = (
+    ("unknown", 0),
+    ("ncu_rules", 2),
+    ("measure_next", 1),
+    ("matches", 1),
+    ("ncu_rules", 0),
+    ("suppressed", 1),
+    ("notes", 2),
+)
+"""What a kernel's answer gives up, in this order, and how much of it stays."""
+_LISTS = ("ncu_rules", "measure_next", "suppressed", "notes")
+_CLIPPED = 300
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
+
+
+def advice(answer: Mapping[str, Any], ask: str, tools: Collection[str]) -> dict[str, Any]:
+    """Return the fields of a ``RecommendResult``.
+
+    Args:
+        answer: What the engine recommends, the longest kernel first.
+        ask: The argument that the answer came from, such as ``profile='x.csv'``; or nothing.
+        tools: Names of the tools that the server offers.
+    """
+    kernels = list(answer["kernels"])
+    room = LIMIT - _SPARE - size(answer["knowledge"])
+    several = len(kernels) > 1
+    shown = [_short(kernels[0], room, several)]
+    for kernel in kernels[1:]:
+        room -= size(shown[-1][0]) + 1
+        brief = _short(kernel, room, several)
+        if size(brief[0]) > room:
+            break
+        shown.append(brief)
+    more = [line for _, lines in shown[:1] for line in lines if not several]
+    if left := len(kernels) - len(shown):
+        call = f"recommend_fix({ask if len(ask) < _CLIPPED else 'profile=...'}, kernel='regex')"
+        more.append(f"{left} of {len(kernels)} kernels, all shorter; {call} asks for one")
+    if several:
+        more.append("of each kernel the first diagnosis and its first fix; alone it is shown whole")
+    first = kernels[0]
+    return {
+        "summary": _clipped(_summary(first, len(kernels))),
+        "kernels": [kernel for kernel, _ in shown],
+        "more": more,
+        "next": _next(first, tools),
+        "knowledge": answer["knowledge"],
+    }
+
+
+def _short(kernel: Mapping[str, Any], room: int, several: bool) -> tuple[dict[str, Any], list[str]]:
+    """Return a kernel's answer in at most so many bytes, if that can be, and what it lacks."""
+    matches = [d for d in kernel["diagnoses"] if d["verdict"] == "matches"]
+    unknown = [d for d in kernel["diagnoses"] if d["verdict"] != "matches"]
+    whole = {"matches": matches, "unknown": unknown} | {name: kernel[name] for name in _LISTS}
+    most = _BRIEF if several else {}
+    parts = {name: list(items)[: most.get(name)] for name, items in whole.items()}
+    if several:
+        parts["matches"] = [{**d, "fixes": d["fixes"][:1]} for d in parts["matches"]]
+    used = size(_joined(kernel, parts, whole))
+    for name, fewest in _FEWEST:
+        while len(parts[name]) > fewest and used > room:
+            gone = parts[name].pop()
+            used -= size(gone) + 1
+            if name in ("matches", "unknown"):
+                used += size(gone["bottleneck"]) + 1
+    made = _joined(kernel, parts, whole)
+    if used > room:
+        made = _clipped(made)
+    lacks = [
+        f"{name}: {len(parts[name])} of {len(whole[name])}"
+        for name in _LISTS
+        if len(parts[name]) < len(whole[name])
+    ]
+    return made, lacks
+
+
+def _joined(
+    kernel: Mapping[str, Any], parts: Mapping[str, list[Any]], whole: Mapping[str, list[Any]]
+) -> dict[str, Any]:
+    others = {name: items for name, items in parts.items() if name not in ("matches", "unknown")}
+    return {
+        **kernel,
+        **others,
+        "diagnoses": [*parts["matches"], *parts["unknown"]],
+        "also_matches": [d["bottleneck"] for d in whole["matches"][len(parts["matches"]) :]],
+        "also_possible": [d["bottleneck"] for d in whole["unknown"][len(parts["unknown"]) :]],
+    }
+
+
+def _clipped(value: Any) -> Any:
+    """Shorten every long text: the name of a template's instance alone can take kilobytes."""
+    if isinstance(value, str):
+        return value if len(value) <= _CLIPPED else f"{value[:_CLIPPED]}…"
+    if isinstance(value, dict):
+        return {name: _clipped(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clipped(inner) for inner in value]
+    return value
+
+
+def _summary(kernel: Mapping[str, Any], count: int) -> str:
+    gate = kernel["gate"]
+    best = next((d for d in kernel["diagnoses"] if d["verdict"] == "matches"), None)
+    said = f"{gate['verdict']}: {gate['because']}"
+    if best is None:
+        said += f" No cause can be named yet; {kernel['open_count']} are possible."
+    else:
+        said += f" Limited by {best['bottleneck']} (confidence {best['confidence']:.2f})"
+        gain = best["predicted_speedup"]
+        if best["fixes"]:
+            said += f"; fix {best['fixes'][0]['id']}"
+        if gain:
+            said += (
+                f", predicted {gain['point']:.3g}x of the kernel's time"
+                f" [{gain['low']:.3g}, {gain['high']:.3g}]"
+            )
+        said += "."
+    return f"{said} The longest of {count} kernels." if count > 1 else said
+
+
+def _next(kernel: Mapping[str, Any], tools: Collection[str]) -> list[str]:
+    """Return the calls that come next, of those that the server offers."""
+    named = bool(_NAME.fullmatch(kernel["kernel"]))
+    which = f"kernel={kernel['kernel']!r}" if named else "kernel=..."
+    matches = [d for d in kernel["diagnoses"] if d["verdict"] == "matches"]
+    calls: list[str] = []
+    if matches and matches[0]["fixes"] and kernel["gate"]["verdict"] != "done":
+        again = f"bench_kernel({which})" if "bench_kernel" in tools else "measure again"
+        calls.append(f"change one thing, {matches[0]['fixes'][0]['id']}; then {again}")
+    elif kernel["measure_next"]:
+        calls.append(
+            f"profile_kernel({which})"
+            if "profile_kernel" in tools
+            else "run the command of measure_next; then recommend_fix(profile=...)"
+        )
+    elif "log_session" in tools:
+        calls.append("log_session(goal=...)")
+    if kernel["diagnoses"]:
+        calls.append(f"read_entry(id={kernel['diagnoses'][0]['bottleneck']!r})")
+    return calls

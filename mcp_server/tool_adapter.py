@@ -1,0 +1,194 @@
+"""Between the SDK and the engine: strict arguments, readable errors, results, clean ends."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import anyio
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from kernelkb.errors import KbError
+from kernelkb.safety.untrusted_text import one_line, plain
+from kernelkb_mcp.jobs import Jobs
+from kernelkb_mcp.resources import ResourceServer
+from kernelkb_mcp.server_config import Launch
+
+T = TypeVar("T")
+
+_ESCAPED = re.compile(r"\\[bfrtu]")
+"""Controls as JSON writes them; what merely looks like one costs a look at each text."""
+_END_S = 40.0
+"""Longest wait for a cancelled thread, which ends its children first."""
+_TWINS = (
+    (r"`?\bkb show ([a-z0-9][\w.-]*\w)`?", r"read_entry(id='\1')"),
+    (r"`?\bkb env\b`?", "check_environment()"),
+    (r"`kb history KERNEL` lists them", "bench_kernel(kernel=...) records one"),
+    (r"\bkb bench makes it", "bench_kernel(kernel=...) makes it"),
+)
+
+
+class KernelServer(ResourceServer):
+    """An MCP server with jobs, whose argument errors are one line that says what is accepted."""
+
+    def __init__(self, launch: Launch, *, jobs: Jobs | None = None, **how: Any) -> None:
+        self.launch = launch
+        self.jobs = jobs or Jobs(launch.inline_s)
+        super().__init__("kernelkb", **how)
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """Call a tool; turn pydantic's paragraph about bad arguments into a sentence."""
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(self._refusal(name, error.__cause__)) from None
+            if isinstance(error, UnexpectedToolError):  # the SDK writes its traceback to stderr
+                raise
+            said = error.__cause__ if isinstance(error.__cause__, ToolError) else error
+            raise ToolError(one_line(str(said))) from None  # the SDK's prefix says nothing new
+
+    def _refusal(self, name: str, error: ValidationError) -> str:
+        problems = "; ".join(
+            f"{'.'.join(map(str, item['loc']))}: {item['msg'].lower()}"
+            for item in error.errors(include_url=False)
+        )
+        tool = self._tool_manager.get_tool(name)
+        accepted = ", ".join(tool.parameters["properties"]) if tool else "none"
+        return f"bad arguments for {name}: {one_line(problems)}. Accepted: {accepted}"
+
+
+def launch_of(context: Context[Any, Any]) -> Launch:
+    """Return what the server was started with that a call came to."""
+    return cast("KernelServer", context.mcp_server).launch
+
+
+def strict_tool(function: Callable[..., Any], title: str, annotations: ToolAnnotations) -> Tool:
+    """Return a tool that refuses arguments it does not know; its docstring is its description."""
+    text = inspect.getdoc(function)  # without the indentation that Python 3.12 still keeps
+    tool = Tool.from_function(function, title=title, description=text, annotations=annotations)
+    model = tool.fn_metadata.arg_model
+    model.model_config = ConfigDict(**{**model.model_config, "extra": "forbid"})
+    model.model_rebuild(force=True)
+    tool.parameters = _without_null(_slim(model.model_json_schema(by_alias=True)))
+    if tool.fn_metadata.output_schema:
+        tool.fn_metadata.output_schema = _slim(tool.fn_metadata.output_schema)
+    return tool
+
+
+def compact(record: BaseModel) -> CallToolResult:
+    """Return a result whose text is the same JSON as its structure, without the spaces."""
+    return compacted(record.model_dump(mode="json", by_alias=True))
+
+
+def compacted(structure: dict[str, Any]) -> CallToolResult:
+    """Return a result of the fields of a record, as plain data."""
+    text = _json(structure)
+    if not text.isprintable() or _ESCAPED.search(text):  # else there is nothing to take away
+        structure = harmless(structure)
+        text = _json(structure)
+    return CallToolResult(content=[TextContent(text=text)], structured_content=structure)
+
+
+def _json(structure: dict[str, Any]) -> str:
+    return json.dumps(structure, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def harmless(value: Any) -> Any:
+    """Return what a tool answers without control characters: compilers and kernels wrote parts."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, dict):
+        return {plain(key): harmless(part) for key, part in value.items()}
+    return [harmless(part) for part in value] if isinstance(value, list) else value
+
+
+def in_place(work: Callable[[], T]) -> T:
+    """Do work that takes no time here and now.
+
+    Raises:
+        ToolError: As ``in_thread`` does.
+    """
+    try:
+        return work()
+    except KbError as error:
+        raise ToolError(_called(str(error))) from error
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Run blocking work beside the event loop; a cancelled call leaves no child process behind.
+
+    Raises:
+        ToolError: The engine refused; the text says what happened and the cure.
+    """
+    from kernelkb.measure.process.subprocesses import cancelled_by
+
+    stop, begun, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def run() -> T:
+        begun.set()
+        try:
+            with cancelled_by(stop):
+                return work()
+        finally:
+            ended.set()
+
+    try:
+        return await anyio.to_thread.run_sync(run, abandon_on_cancel=True)
+    except KbError as error:
+        raise ToolError(_called(str(error))) from error
+    except anyio.get_cancelled_exc_class():
+        stop.set()
+        if begun.is_set():  # it kills its child within a few hundredths of a second
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(ended.wait, _END_S)
+        raise
+
+
+def _called(said: str) -> str:
+    """Name calls where an error of the engine names commands that have a twin here."""
+    for command, tool in _TWINS:
+        said = re.sub(command, tool, said)
+    return said
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Drop null from what may be left out: null is taken all the same, and no model needs to ask.
+
+    Its default says what the description does, to clients that drop it.
+    """
+    for argument in schema["properties"].values():
+        others = [one for one in argument.get("anyOf", ()) if one != {"type": "null"}]
+        if "default" in argument and argument["default"] is None:
+            del argument["default"]
+        if len(others) == 1:
+            del argument["anyOf"]
+            argument.update({**others[0], **argument})
+        elif others:
+            argument["anyOf"] = others
+    return schema
+
+
+def _slim(schema: Any) -> Any:
+    """Drop the titles that pydantic makes up: a fifth of the bytes and no information."""
+    if isinstance(schema, list):
+        return [_slim(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: (
+            {name: _slim(part) for name, part in value.items()}
+            if key in ("properties", "$defs")
+            else _slim(value)
+        )
+        for key, value in schema.items()
+        if not (key == "title" and isinstance(value, str))
+    }

@@ -1,0 +1,199 @@
+"""What a server is launched with: options, toolsets, read-only."""
+
+import os
+import subprocess
+import sys
+
+import anyio
+import pytest
+from broken import make
+from http_server import SERVE, served
+from mcp import Client, StdioServerParameters
+
+from kernelkb import __version__
+from kernelkb.actions.sessions import new_session, show_session
+from kernelkb_mcp.http import hosts_of
+from kernelkb_mcp.options import Listen, parse
+from kernelkb_mcp.server_config import TOOLSETS, Launch
+
+
+def run(project, *words):
+    return subprocess.run(
+        [*SERVE, *words], cwd=project, capture_output=True, text=True, input="", timeout=60
+    )
+
+
+def over_stdio(project, words, work):
+    async def talk():
+        parameters = StdioServerParameters(
+            command=sys.executable, args=[*SERVE[1:], *words], cwd=project, env=dict(os.environ)
+        )
+        async with Client(parameters) as client:
+            return await work(client)
+
+    return anyio.run(talk)
+
+
+async def names(client):
+    return [tool.name for tool in (await client.list_tools()).tools]
+
+
+def test_without_a_word_it_serves_everything_over_stdio():
+    assert parse([]) == (Launch(), None)
+
+
+def test_help_shows_examples(project):
+    done = run(project, "--help")
+
+    assert done.returncode == 0
+    assert "kb-mcp --read-only" in done.stdout
+
+
+def test_the_version_is_ours(project):
+    assert run(project, "--version").stdout == f"kb-mcp {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--toolsets", "knwledge"], "unknown toolset 'knwledge' (did you mean 'knowledge'?)"),
+        (["--toolsets", ""], "unknown toolset ''"),
+        (["--toolsets", "knowledge,,sessions"], "unknown toolset ''"),
+        (["--read-onyl"], "unrecognized arguments: --read-onyl"),
+        (["--read"], "unrecognized arguments: --read"),
+        (["--workspace", "nowhere"], "nowhere is no folder"),
+        (["--workspace", "/"], "--workspace / would keep nothing out"),
+        (["--port", "8000"], "--port goes with --http"),
+        (["--port", "0"], "--port goes with --http"),
+        (["--allow-remote"], "--allow-remote goes with --http"),
+        (["--http", "--port", "65536"], "'65536' is no port"),
+        (["--http", "--port", "-1"], "'-1' is no port"),
+        (["--http", "--host", "0.0.0.0"], "add --allow-remote"),
+        (["--http", "--host", "::"], "add --allow-remote"),
+        (["--http", "--host", "gpu-box"], "add --allow-remote"),
+        (["--http", "--host", "127.0.0.1.evil.example"], "add --allow-remote"),
+    ],
+)
+def test_a_mistake_is_told_and_ends_it_with_2(capsys, words, said):
+    with pytest.raises(SystemExit) as ended:
+        parse(words)
+
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_process_itself_ends_with_2(project):
+    done = run(project, "--toolsets", "mesure")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "did you mean 'measure'?" in done.stderr
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
+def test_loopback_needs_no_leave(host):
+    assert parse(["--http", "--host", host])[1].host == host
+
+
+def test_a_refused_address_says_what_leave_would_mean(capsys):
+    with pytest.raises(SystemExit):
+        parse(["--http", "--host", "0.0.0.0"])
+
+    assert "compiles and runs code here with your rights" in capsys.readouterr().err
+
+
+def test_http_listens_where_it_is_told():
+    words = ["--http", "--port", "9", "--host", "0.0.0.0", "--allow-remote"]
+    _, listen = parse([*words, "--allowed-host", "gpu-box", "--allowed-origin", "http://a:1"])
+
+    assert listen == Listen("0.0.0.0", 9, ("gpu-box",), ("http://a:1",))
+
+
+@pytest.mark.parametrize("sets", [["knowledge"], ["sessions"], ["measure", "knowledge"]])
+def test_a_toolset_offers_its_tools_and_no_other(project, sets):
+    offered = over_stdio(project, ["--toolsets", ",".join(sets)], names)
+    known = [tool for name, tools in TOOLSETS.items() if name in sets for tool in tools]
+
+    assert offered
+    assert offered == [tool for tool in known if tool in offered]
+
+
+def test_read_only_beats_every_toolset(project):
+    offered = over_stdio(project, ["--toolsets", "measure,sessions", "--read-only"], names)
+
+    assert "recommend_fix" in offered
+    assert set(offered) <= set(TOOLSETS["knowledge"])
+
+
+def test_a_tool_that_is_not_offered_cannot_be_called(project):
+    make(project, "right")
+    result = over_stdio(
+        project, ["--read-only"], lambda c: c.call_tool("build_kernel", {"kernel": "broken"})
+    )
+
+    assert result.is_error
+    assert not (project / ".kb").exists()
+
+
+@pytest.mark.parametrize(("words", "count"), [([], 1), (["--read-only"], 0)])
+def test_read_only_writes_nothing_into_the_open_session(project, words, count):
+    new_session("2026-01-01-x", "see", None, None)
+    before = tree(project)
+    over_stdio(project, words, lambda c: c.call_tool("recommend_fix", {"speedup": 0.3}))
+
+    assert len(show_session("2026-01-01-x").entries) == count
+    assert (tree(project) == before) is (count == 0)
+
+
+def tree(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_server_that_is_started_elsewhere_goes_to_its_workspace(project, tmp_path):
+    make(project, "does-not-compile")
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    result = over_stdio(
+        other,
+        ["--workspace", str(project)],
+        lambda c: c.call_tool("build_kernel", {"kernel": "broken", "target": "cpu"}),
+    )
+
+    assert result.structured_content["build"]["status"] == "failed"
+    assert list(other.iterdir()) == []
+
+
+def test_over_http_it_is_the_same(project):
+    with served(project, "--read-only", "--toolsets", "sessions") as server:
+        offered = asked(server)
+
+    assert "recommend_fix" in offered
+    assert set(offered) <= set(TOOLSETS["knowledge"])
+
+
+def asked(server):
+    import httpx2
+    from http_server import TOKEN
+    from mcp.client.streamable_http import streamable_http_client
+
+    async def talk():
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=20) as web:
+            transport = streamable_http_client(server.url, http_client=web)
+            async with Client(transport) as client:
+                return await names(client)
+
+    return anyio.run(talk)
+
+
+@pytest.mark.parametrize(
+    ("listen", "port", "hosts"),
+    [
+        (Listen(), 8765, ["127.0.0.1:8765", "localhost:8765"]),
+        (Listen("::1"), 9, ["127.0.0.1:9", "localhost:9", "[::1]:9"]),
+        (Listen("10.1.2.3"), 9, ["10.1.2.3:9"]),
+        (Listen("10.1.2.3"), 80, ["10.1.2.3:80", "10.1.2.3"]),
+        (Listen(allowed_hosts=("a", "b:1")), 9, ["127.0.0.1:9", "localhost:9", "a", "a:9", "b:1"]),
+    ],
+)
+def test_every_host_is_listed_with_its_port(listen, port, hosts):
+    assert hosts_of(listen, port) == hosts

@@ -1,0 +1,247 @@
+"""What a kernel's text says of how it is called; where it does not say, that must show."""
+
+import pytest
+
+from kernelkb.scaffold.c_source import look
+
+
+def only(text, name="k.cu"):
+    """Return the one function that a file holds."""
+    (function,) = look(name, text).functions
+    return function
+
+
+def roles(function):
+    return {one.name: one.role for one in function.parameters}
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "__global__ void __launch_bounds__(256) k",
+        "__global__ __launch_bounds__(256, 2) void k",
+        "__global__ void __launch_bounds__(32 * (4 + 4)) __cluster_dims__(2, 1, 1) k",
+        'extern "C" __global__ void k',
+        "static __global__ void k",
+    ],
+)
+def test_what_stands_between_global_and_the_name_is_no_name(head):
+    function = only(head + "(const float* x, float* y, int n) { y[0] = x[0]; }")
+
+    assert function.name == "k"
+    assert function.is_kernel
+    assert roles(function) == {"x": "input", "y": "output", "n": "size"}
+
+
+def test_a_literal_launch_bound_is_known():
+    text = "__global__ void __launch_bounds__({}) k(float* y) {{ y[0] = 1; }}"
+
+    assert only(text.format(128)).most_threads == "128"
+    assert only(text.format("BLOCK")).most_threads == "BLOCK"
+
+
+def test_a_declaration_is_not_a_second_kernel():
+    text = "__global__ void k(float* y, int n);\n__global__ void k(float* y, int n) { y[0] = n; }"
+
+    assert only(text).name == "k"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y[idx[i]] = x[i];",
+        "y[i]++;",
+        "--y[i];",
+        "reinterpret_cast<float4*>(y)[i] = v;",
+        "((float4*)y)[i] = v;",
+        "float* p = y + i; *p = x[i];",
+        "store(y, i, x[i]);",
+        "*y = x[i];",
+        "y[i].x = x[i];",
+        "atomicAdd(y, x[i]);",
+        "atomicAdd(&y[i], x[i]);",
+        "y[i] <<= 2;",
+    ],
+)
+def test_an_array_that_may_be_written_is_an_output(body):
+    function = only(f"__global__ void k(float* x, int* idx, float* y, int i) {{ {body} }}")
+
+    assert roles(function)["y"] == "output"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y[i] = x[i];",
+        "y[i] = 2 * x[idx[i]] + x[i + 1];",
+        "if (x[i] == 3 && x[i] <= 4 && x[i] != 5) y[i] = 1;",
+        "y[i] = __ldg(&x[i]) + __ldg(x + i);",
+        "float4 v = reinterpret_cast<const float4*>(x)[i]; y[i] = v.x;",
+        "y[i] = *x;",
+    ],
+)
+def test_an_array_that_is_only_read_is_an_input(body):
+    function = only(f"__global__ void k(float* x, const int* idx, float* y, int i) {{ {body} }}")
+
+    assert roles(function)["x"] == "input"
+
+
+@pytest.mark.parametrize(
+    ("body", "read"),
+    [
+        ("y[i] = x[i];", False),
+        ("y[i] = x[i] + y[i];", True),
+        ("y[i] += x[i];", True),
+        ("y[i]++;", True),
+        ("atomicAdd(y, x[i]);", True),
+        ("atomicExch(&y[i], x[i]);", False),
+        ("reinterpret_cast<float4*>(y)[i] = v;", False),
+    ],
+)
+def test_what_an_output_held_before_matters_where_it_is_read(body, read):
+    function = only(f"__global__ void k(float* x, float* y, int i) {{ {body} }}")
+
+    assert function.parameters[1].read is read
+
+
+def test_an_output_that_is_passed_on_is_not_sure():
+    function = only("__global__ void k(float* x, float* y) { y[0] = 1; load(x); }")
+
+    assert [one.sure for one in function.parameters] == [False, True]
+
+
+def test_const_of_the_pointer_is_not_const_of_what_it_points_to():
+    function = only(
+        "__global__ void k(float const* __restrict__ x, float* const y) { y[0] = x[0]; }"
+    )
+
+    assert roles(function) == {"x": "input", "y": "output"}
+
+
+def test_parameters_that_have_brackets_defaults_or_no_name():
+    function = only(
+        'extern "C" int k(float x[], std::array<int, 2> a, const float*, float*, unsigned int, '
+        "std::int64_t n = (1), void*) { return 0; }",
+        "k.cpp",
+    )
+
+    assert [(one.name, one.type, one.role) for one in function.parameters] == [
+        ("x", "float", "output"),
+        ("a", "array<int, 2>", "number"),
+        ("x0", "float", "input"),
+        ("y0", "float", "output"),
+        ("n0", "unsigned int", "size"),
+        ("n", "int64_t", "size"),
+        ("stream", "void", "stream"),
+    ]
+
+
+def test_only_the_last_void_pointer_of_a_launcher_is_a_stream():
+    launcher = only('extern "C" void k(const void* x, void* y, void* stream) {}')
+
+    assert roles(launcher) == {"x": "input", "y": "output", "stream": "stream"}
+
+
+def test_template_parameters_are_known():
+    text = "template <typename T, int N>\n__global__ void k(const T* x, T* y) { y[0] = x[0]; }"
+
+    assert only(text).template == ("T", "N")
+    assert only("template <typename T> T f();\n__global__ void k(int* y) {}").template == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "abi"),
+    [
+        ("int k(const float*, float*, std::int64_t n, void*)", True),
+        ("int k(const int* x, float* y, int64_t n, int64_t m, cudaStream_t s)", True),
+        ("void k(const float* x, float* y, std::int64_t n, void* stream)", False),
+        ("int k(const float* x, float* y, int n, void* stream)", False),
+        ("int k(float* y, const float* x, std::int64_t n, void* stream)", False),
+        ("int k(const float* x, float* y, std::int64_t n)", False),
+        ("int k(const float* x, float* y, float a, std::int64_t n, void* stream)", False),
+    ],
+)
+def test_the_abi_of_a_variant_is_recognised(text, abi):
+    assert only(f'extern "C" {text} {{ return 0; }}', "k.cpp").is_variant is abi
+
+
+def test_functions_of_an_extern_c_block_count_and_what_they_call_does_not():
+    seen = look(
+        "k.cpp", 'extern "C" {\nint a(int* y) { if (y) { b(y); } return 0; }\nint c(int);\n}'
+    )
+
+    assert [one.name for one in seen.functions] == ["a"]
+
+
+def test_where_the_grid_cannot_be_one_dimensional_it_is_not_plain():
+    flat = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 1;"
+    text = "__global__ void k(float* y, int n) {{ {} }}"
+
+    assert only(text.format(flat)).is_flat
+    assert only(text.format(flat.replace("blockIdx.x", "(size_t)blockIdx.x"))).is_flat
+    assert only(text.format(flat.replace("blockIdx.x", "static_cast<long>(blockIdx.x)"))).is_flat
+    assert not only(text.format(flat + "int j = blockIdx.y;")).is_flat
+    assert not only(text.format(flat + "extern __shared__ float s[];")).is_flat
+    assert not only(text.format("y[blockIdx.x] = 1;")).is_flat
+
+
+def test_names_that_an_extension_binds_but_does_not_define_are_missing():
+    text = """
+    #include <torch/extension.h>
+    torch::Tensor add_cuda(torch::Tensor x, torch::Tensor y);
+    torch::Tensor add(torch::Tensor x, torch::Tensor y) { return add_cuda(x, y); }
+    PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("add", &add); m.def("sub", &sub_cuda); }
+    """
+    seen = look("ext.cpp", text)
+
+    assert seen.missing == ("add_cuda", "sub_cuda")
+    assert [one.name for one in seen.functions] == ["add", "sub"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "target"),
+    [
+        ("k.cu", 'extern "C" int k(float* y, std::int64_t n, void*) { return 0; }', "cuda"),
+        ("k.cpp", 'extern "C" int k(float* y, std::int64_t n, void*) { return 0; }', "cpu"),
+        ("k.cpp", 'extern "C" int k(float* y, cudaStream_t s) { return 0; }', "cuda"),
+        ("k.cpp", "PYBIND11_MODULE(N, m) { m.def(\"a\", [](at::Tensor x) { return x; }); }", "cpu"),
+        ("k.cpp", "#include <c10/cuda/CUDAStream.h>\nPYBIND11_MODULE(N, m) { m.def(\"a\", &a); }",
+         "cuda"),
+    ],
+)  # fmt: skip
+def test_the_text_says_where_it_runs(name, text, target):
+    assert look(name, text).target == target
+
+
+PYTHON = """\
+import torch
+import triton
+
+@triton.jit
+def k(x_ptr):
+    pass
+
+def add(x):
+    k[(1,)](x)
+    return x
+
+torch.manual_seed(0)
+{rest}
+if __name__ == "__main__":
+    add(torch.rand(3))
+"""
+
+
+@pytest.mark.parametrize(
+    ("rest", "lines"),
+    [
+        ("", ()),
+        ("block = triton.next_power_of_2(5)", ()),
+        ("print(add(torch.rand(3)))", (13,)),
+        ("out = add(torch.rand(3))", (13,)),
+        ("for n in range(3):\n    add(n)", (14,)),
+        ("assert add(1) == 1", (13,)),
+    ],
+)
+def test_code_that_runs_when_a_file_is_loaded_is_found(rest, lines):
+    assert look("add.py", PYTHON.format(rest=rest)).runs == lines

@@ -1,0 +1,78 @@
+"""Whose work a candidate's is."""
+
+import pytest
+
+from kernelkb.measure.candidate_policy import only_libraries
+
+TORCH = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [TORCH],
+        [TORCH, "Memcpy DtoD (Device -> Device)"],
+        ["sm90_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x128x64_cublas"],
+        ["nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NNT"],
+        ["triton_red_fused__softmax_0"],
+        ["void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128>>"],
+        ["ampere_sgemm_128x64_nn"],
+        ["volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn"],
+        ["volta_hgemm_128x64_nn"],
+        ["sgemm_32x32x32_NN_vec"],
+        ["void cask_cudnn::computeOffsetsKernel(cask_cudnn::ComputeOffsetsParams)"],
+        ["volta_dgemm_64x64_nt"],
+        ["ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_64x4_nn"],
+        ["ampere_scudnn_128x64_relu_xregs_large_nn_v1"],
+        ["sm80_xmma_fprop_implicit_gemm_f16f16_f16f16_f32_nhwckrsc_nhwc_tilesize128x128x32"],
+        ["cutlass_80_tensorop_f16_s16816gemm_relu_f16_256x128_32x3_nn_align8"],
+        ["void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128_16x5_nt_align4>"],
+        ["void cutlass::Kernel<cutlass_80_simt_sgemm_128x64_8x5_nn_align1>(Params)"],
+        ["void gemvNSP_kernel<float, float, float, float, 1, 32, 4, 1024>"],
+        ["gemvNSP_kernel", "gemv2T_kernel_val"],
+        ["void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false>"],
+        ["std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float, float>"],
+        ["void gemmSN_TN_kernel<float, 128, 16, 2, 4, cublasGemvTensorStridedBatched<float>>"],
+        ["void splitKreduce_kernel<32, 16, int, float, float, float>"],
+        ["void cublasLt::splitKreduce_kernel<32, 16, int, float, float, float>"],
+        ["void cublasLt::epilogue::impl::globalKernel<8, 32, float>"],
+        ["void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>"],
+        ["cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128"],
+        [
+            "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel::Params)"
+        ],
+        ["void (anonymous namespace)::cunn_SoftMaxForward<4, float, float, float>"],
+        ["triton_poi_fused_add_0", "triton_per_fused_native_layer_norm_1"],
+    ],
+)
+def test_kernels_of_a_library_are_recognised(names):
+    assert "the library's" in only_libraries(names)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [],
+        ["Memset (Device)"],
+        ["softmax_warp_per_row(float const*, float*, long, long)"],
+        ["void cutlass::device_kernel<MyGemm>"],
+        [TORCH, "add_kernel"],
+        ["triton_softmax_kernel"],
+        ["sgemm_naive(float const*, float const*, float*, int, int, int)"],
+        ["dgemm_blocked(double const*, double const*, double*, int)"],
+        ["gemv_warp_per_row(float const*, float const*, float*, int, int)"],
+        ["hgemm_tiled"],
+        ["sgemm_128x128(float const*, float const*, float*, int)"],
+        ["sm90_hgemm_128x128(__half const*, __half const*, __half*, int)"],
+        ["void mat::mul_kernel<float>(float const*, float const*, float*, int)"],
+        ["void flat::add(float*, float const*, int)"],
+        ["void add_rows<float>(at::GenericPackedTensorAccessor<float, 2ul>, at::Half*)"],
+        ["void fused::splitKreduce(float*, int)"],
+        ["beats_cublas(float const*, float*)", "faster_than_cudnn(float const*, float*)"],
+        ["triton_per_row_softmax"],
+        ["triton_red_sum"],
+        ["void cutlass::Kernel<MyGemm>(MyGemm::Params)"],
+    ],
+)
+def test_one_kernel_of_its_own_is_enough_and_none_seen_says_nothing(names):
+    assert only_libraries(names) is None

@@ -1,0 +1,72 @@
+"""Sizes and counts as people type them."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelkb.device_math.parse_size import byte_count, positive, whole_number
+from kernelkb.errors import BadValueError
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("49152", 49152),
+        (49152, 49152),
+        ("48KiB", 49152),
+        ("48 kib", 49152),
+        ("1.5MiB", 1572864),
+        ("1GiB", 2**30),
+        ("1e9", 10**9),
+        ("100B", 100),
+        ("101_376", 101376),
+        ("128x64x2x3", 49152),
+        ("128*64*2", 16384),
+        ("0", 0),
+    ],
+)
+def test_sizes(text, size):
+    assert byte_count("smem", text) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "cure"),
+    [
+        ("48KB", "write 48KiB or 48000"),
+        ("48k", "write 48KiB or 48000"),
+        ("1GB", "write 1GiB or 1000000000"),
+        ("-1", "is not a size"),
+        ("", "is not a size"),
+        ("nan", "is not a size"),
+        ("lots", "is not a size"),
+        ("٣", "is not a size"),
+        ("12parsec", "unknown unit"),
+        ("0.5", "not a whole number of bytes"),
+        ("1e400", "not a whole number of bytes"),
+        ("999999999x999999999x999999999", "not a whole number of bytes"),
+        ("9" * 5000, "not a whole number of bytes"),
+    ],
+)
+def test_what_is_no_size_is_refused_with_the_cure(text, cure):
+    with pytest.raises(BadValueError, match=cure):
+        byte_count("smem", text)
+
+
+@pytest.mark.parametrize("text", ["0", "1025", "1.5", "", "many", "-3", "9" * 5000])
+def test_a_count_outside_its_range_is_refused(text):
+    with pytest.raises(BadValueError, match="threads"):
+        whole_number("threads", text, 1, 1024)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e-300", "1e300", "much", ""])
+def test_what_is_no_quantity_is_refused(text):
+    with pytest.raises(BadValueError, match="flop"):
+        positive("flop", text)
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_size_or_a_refusal(text):
+    with suppress(BadValueError):
+        assert byte_count("smem", text) >= 0

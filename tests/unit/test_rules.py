@@ -1,0 +1,220 @@
+"""The flat program and a walk over the graph are the same decision."""
+
+import hashlib
+import json
+import multiprocessing
+import os
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from programs import facts, graph, guards, knowledge, metrics, program, rows
+
+from kernelkb.actions.rules_cache import decision_program
+from kernelkb.decide import rules as program_module
+from kernelkb.decide.conditions import holds
+from kernelkb.decide.diagnose import diagnose, verdict
+from kernelkb.decide.gates import walk
+from kernelkb.decide.recommend import recommend
+from kernelkb.decide.schema import SCHEMA
+from kernelkb.errors import KnowledgeError
+from kernelkb.graph.compile import flatten
+from kernelkb.graph.walk import leaf, silenced, verdicts
+from kernelkb.loading.digest import digest
+from kernelkb.model.bottleneck import Group
+
+GROUPS = get_args(Group)
+
+
+@given(metrics())
+@settings(max_examples=60, deadline=None)
+def test_program_and_graph_give_the_same_verdicts(measured):
+    about = facts(measured, "h100-sxm")
+
+    assert {r["id"]: verdict(r, about.truth) for r in rows()} == verdicts(graph(), about.known)
+
+
+@given(metrics())
+@settings(max_examples=40, deadline=None)
+def test_program_and_graph_end_at_the_same_leaf(measured):
+    about = facts(measured)
+    found = leaf(graph(), "performance-gate", about.known)
+
+    assert walk(program()["trees"]["performance-gate"], about).gate["id"] == found
+
+
+@given(metrics())
+@settings(max_examples=40, deadline=None)
+def test_program_and_graph_silence_the_same_bottlenecks(measured):
+    about = facts(measured)
+    quiet = {b for g in guards() if holds(g["when"], about.truth) for b in g["bottlenecks"]}
+    both = [diagnose(program(), about, target) for target in ("cpu", "cuda")]
+    said = {row["id"] for found in both for row in found.open}
+    said |= {finding.row["id"] for found in both for finding in found.matches}
+
+    assert silenced(graph(), about.known) == quiet
+    assert not said & quiet
+
+
+def test_program_survives_being_written():
+    assert json.loads(json.dumps(program())) == program()
+
+
+def test_records_survive_being_written():
+    again = type(knowledge()).model_validate(knowledge().model_dump(by_alias=True))
+
+    assert flatten(again) == program()
+
+
+def test_edited_knowledge_is_never_answered_from_the_cache(knowledge_copy):
+    before = decision_program(str(knowledge_copy))
+    path = knowledge_copy / "thresholds.yaml"
+    path.write_text(path.read_text().replace("value: 0.5\n", "value: 0.25\n", 1))
+
+    assert decision_program(str(knowledge_copy)) != before
+
+
+def test_a_damaged_cache_is_ignored(knowledge_copy, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    whole = decision_program(str(knowledge_copy))
+    (kept,) = (tmp_path / "cache" / "kernelkb").glob("program-*.json")
+    kept.write_text(kept.read_text()[:1000])
+
+    assert decision_program(str(knowledge_copy)) == whole
+
+
+def test_nowhere_to_write_is_no_obstacle(knowledge_copy, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+
+    assert decision_program(str(knowledge_copy))["bottlenecks"]
+
+
+def _load(root, cache):
+    os.environ["XDG_CACHE_HOME"] = cache
+    return decision_program(root)["knowledge"]["sha256"]
+
+
+def test_writers_at_the_same_time_leave_one_whole_cache(knowledge_copy, tmp_path):
+    cache = str(tmp_path / "cache")
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        digests = pool.starmap(_load, [(str(knowledge_copy), cache)] * 3)
+
+    assert len(set(digests)) == 1
+    assert [p.suffix for p in (tmp_path / "cache" / "kernelkb").iterdir()] == [".json"]
+
+
+CASES = [case.metrics for b in knowledge().bottlenecks for case in b.cases]
+
+
+@given(st.sampled_from(CASES), metrics(), st.sampled_from([None, "l4", "b200"]))
+@settings(max_examples=60, deadline=None)
+def test_program_and_graph_agree_around_every_case(case, measured, device):
+    about = facts({**measured, **case}, device)
+
+    assert {r["id"]: verdict(r, about.truth) for r in rows()} == verdicts(graph(), about.known)
+
+
+def test_a_second_start_reads_no_knowledge(knowledge_copy, monkeypatch):
+    first = decision_program(str(knowledge_copy))
+    monkeypatch.setattr("kernelkb.loading.knowledge.load_knowledge", None)
+
+    assert decision_program(str(knowledge_copy)) == first
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    ["", "{", "[]", "null", '"text"', "{}", '{"schema": 1}', '{"schema": 1, "knowledge": 3}'],
+)
+def test_a_cache_of_anything_else_is_ignored(knowledge_copy, tmp_path, monkeypatch, rubbish):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    whole = decision_program(str(knowledge_copy))
+    (kept,) = (tmp_path / "cache" / "kernelkb").glob("program-*.json")
+    kept.write_text(rubbish)
+
+    assert decision_program(str(knowledge_copy)) == whole
+
+
+def test_a_damaged_cache_is_mended(knowledge_copy, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    whole = decision_program(str(knowledge_copy))
+    (kept,) = (tmp_path / "cache" / "kernelkb").glob("program-*.json")
+    kept.write_bytes(b"\xff\xfe")
+    decision_program(str(knowledge_copy))
+
+    assert json.loads(kept.read_text()) == whole
+
+
+@pytest.mark.parametrize("change", ["add", "remove", "rename"])
+def test_the_set_of_files_is_part_of_the_content(knowledge_copy, change):
+    before = digest(str(knowledge_copy))
+    path = knowledge_copy / "trees" / "performance-gate.yaml"
+    match change:
+        case "add":
+            (knowledge_copy / "trees" / "another.yaml").write_text(path.read_text())
+        case "remove":
+            path.unlink()
+        case "rename":
+            path.rename(path.with_name("another.yaml"))
+
+    assert digest(str(knowledge_copy)) != before
+
+
+def test_a_broken_edit_is_said_although_the_old_program_is_cached(knowledge_copy):
+    decision_program(str(knowledge_copy))
+    path = knowledge_copy / "thresholds.yaml"
+    path.write_text(path.read_text().replace("value: 0.5\n", "valu: 0.5\n", 1))
+
+    with pytest.raises(KnowledgeError, match=r"thresholds\.yaml:\d+:\d+: "):
+        decision_program(str(knowledge_copy))
+
+
+def test_an_answer_follows_an_edited_threshold(knowledge_copy):
+    edited = knowledge_copy / "thresholds.yaml"
+    text = edited.read_text()
+    gates = []
+    for limit in ("0.5", "0.25"):
+        edited.write_text(text.replace("value: 0.5\n", f"value: {limit}\n", 1))
+        answer = recommend(decision_program(str(knowledge_copy)), {"speedup": 0.3})
+        gates.append(answer["gate"]["id"])
+
+    assert gates == ["stop-and-profile", "close-the-gap"]
+
+
+def test_every_threshold_is_named_where_it_decides():
+    text = json.dumps(program())
+
+    assert all(
+        f"threshold {t.id} ({t.evidence})" in text for t in knowledge().thresholds.thresholds
+    )
+
+
+def test_bottlenecks_stand_in_the_order_of_their_groups():
+    for found in program()["bottlenecks"].values():
+        order = [GROUPS.index(row["group"]) for row in found]
+
+        assert order == sorted(order)
+
+
+def test_flattening_twice_gives_the_same():
+    assert flatten(knowledge()) == program()
+
+
+SHAPE = (10, "ac692fb4be6156e9")
+"""The schema, and what the classes of the program looked like when it was raised last."""
+
+
+def test_a_changed_shape_raises_the_schema():
+    """A cache of another shape would be read as if it were this one."""
+    classes = {
+        name: sorted(
+            (field, getattr(kind, "__forward_arg__", kind))
+            for field, kind in one.__annotations__.items()
+        )
+        for name, one in vars(program_module).items()
+        if isinstance(one, type) and one.__module__ == program_module.__name__
+    }
+    found = hashlib.sha256(repr(sorted(classes.items())).encode()).hexdigest()[:16]
+
+    assert (SCHEMA, found) == SHAPE, "raise SCHEMA in engine/decide/schema.py, then write both here"

@@ -1,0 +1,47 @@
+"""Text that others wrote is shown without its tricks."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelkb.safety.untrusted_text import one_line, plain, quoted
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31;1merror\x1b[0m", "error"),
+        ("\x1b]8;;http://evil.example\x07link\x1b]8;;\x07", "link"),
+        ("\x1b]0;title\x1b\\text", "text"),
+        ("\x9b31mred", "red"),
+        ("a\x00b\x07c\x7fd", "abcd"),
+        ("safe\u202egnp.exe", "safegnp.exe"),
+        ("in\u200bvisible\U000e0041", "invisible"),
+        ("half \ud800 a letter", "half \ufffd a letter"),
+        ("two\nlines\tand a tab", "two\nlines\tand a tab"),
+        ('naïve — "x" 漢字', 'naïve — "x" 漢字'),
+    ],
+)
+def test_what_steers_a_terminal_or_hides_is_gone(text, shown):
+    assert plain(text) == shown
+
+
+@given(st.text(alphabet=st.characters(), max_size=300), st.integers(20, 100))
+def test_plain_text_is_short_printable_and_stays_so(text, most):
+    shown = plain(text, most)
+
+    assert len(shown) <= most
+    assert all(c.isprintable() or c in "\n\t" or c.isspace() or ord(c) > 159 for c in shown)
+    assert plain(shown, most) == shown
+    shown.encode()
+
+
+@given(st.text(max_size=300))
+def test_a_quotation_cannot_be_closed_from_inside(text):
+    assert quoted(text)[1:-1].count('"') == 0
+    assert "\n" not in quoted(text)
+
+
+def test_long_text_keeps_its_beginning_and_its_end():
+    assert one_line("begin " + "x" * 9000 + " end", 60).startswith("begin x")
+    assert one_line("begin " + "x" * 9000 + " end", 60).endswith("x end")
