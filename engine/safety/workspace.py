@@ -6,7 +6,8 @@ everything anyway, and then each function here does what its plain counterpart d
 A file is resolved, opened without waiting for a writer, and then it is asked where the open file
 is: a link that somebody exchanges in between does not help. What remains is the name of a source,
 which a compiler or an interpreter opens again (a compiler in a sandbox of its own, see
-``measure.process.compiler_sandbox``), and a folder that is exchanged while a file is being made in it.
+``measure.process.compiler_sandbox``), and a folder that is exchanged while a file is being made in
+it.
 """
 
 from __future__ import annotations

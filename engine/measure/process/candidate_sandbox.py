@@ -1,9 +1,9 @@
 """Give up rights, then become another program: the launcher of whatever runs a candidate's code.
 
 Run as a file, by our own interpreter: ``candidate_sandbox.py POLICY.json PROGRAM
-ARGUMENT…``. The policy is ``{"folder", "writable", "fork", "file_bytes", "families"}``; which layers the kernel allowed is
-written to ``layers.json`` in the folder before the program begins. Every layer is optional for the
-kernel and none for us: what is missing is said in the result, not passed over.
+ARGUMENT…``. The policy is ``{"folder", "writable", "fork", "file_bytes", "families"}``; which
+layers the kernel allowed is written to ``layers.json`` in the folder before the program begins.
+Every layer is optional for the kernel and none for us: what is missing is said in the result, not passed over.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Run a compiler where it reads only what compiling takes: ``#include "/etc/passwd"`` fails.
 
 Run as a file, by our own interpreter: ``compiler_sandbox.py POLICY.json PROGRAM
-ARGUMENT…``. The policy is ``{"read": [folder…], "write": [folder…]}``. Where the kernel has no Landlock the compiler runs all
-the same; ``kb env`` says so, and includes that a text search finds are refused before.
+ARGUMENT…``. The policy is ``{"read": [folder…], "write": [folder…]}``. Where
+the kernel has no Landlock the compiler runs all the same; ``kb env`` says so, and includes
+that a text search finds are refused before.
 """
 
 from __future__ import annotations

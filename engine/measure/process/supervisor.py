@@ -1,6 +1,7 @@
 """Run a program, and end whatever it has started: when it ends, when asked to, when we are alone.
 
-Run as a file, by our own interpreter: ``supervisor.py PARENT PROGRAM ARGUMENT…``. What loses its parent
+Run as a file, by our own interpreter: ``supervisor.py PARENT PROGRAM ARGUMENT…``. What loses its
+parent
 becomes this process's child, so nothing gets away by a group, a session or a number of its own:
 neither what ninja runs, nor what ncu runs, nor what forks and ends over and over. Linux asks it to
 end (SIGTERM) when whoever started it has gone, by SIGKILL too.
