@@ -21,14 +21,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from kernelkb.actions.bench_target import Workplace, prepare, prepared
-from kernelkb.loading.kernels import load_folder
+from kernelkb.actions.bench_target import BenchTarget, prepare, prepare_loaded
+from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.measure.build.build import build, build_all
 from kernelkb.measure.process.worker_jobs import worker_python
 from kernelkb.model.base import Target
 from kernelkb.model.kernel import Variant
 
-TORCH = """
+TORCH_LOADER_PROGRAM = """
 import sys, time
 from torch.utils.cpp_extension import load
 started = time.perf_counter()
@@ -37,7 +37,7 @@ load("bench_ext", files, flags.split(), build_directory=folder, verbose=False)
 print(time.perf_counter() - started)
 """
 BINDINGS = Path(__file__).parent / "bindings" / "scale"
-CONFIGURATIONS = 32
+CONFIGURATION_COUNT = 32
 
 
 def main() -> None:
@@ -50,44 +50,44 @@ def main() -> None:
     cores = place.subject.machine.core_count
     print(f"{target}, {cores} cores")
     print(f"{'what':44}{'s':>8}{'floor s':>9}{'ratio':>7}")
-    for variant in place.subject.source.kernel.variants:
+    for variant in place.subject.kernel_folder.kernel.variants:
         if variant.target == target:
             with tempfile.TemporaryDirectory() as folder:
                 chosen = place.with_variant(variant)
-                alone = _by_itself(chosen)
+                alone = _time_compiler(chosen)
                 work = partial(build, chosen.subject, Path(folder))
-                cold, again = _seconds(work), _seconds(work)
-                _print(f"{variant.id}: cold, next to the compiler alone", cold, alone)
-                _print(f"{variant.id}: nothing to do", again, None)
-    _configurations(place, cores)
-    _noop()
+                cold, again = _time_call(work), _time_call(work)
+                _print_row(f"{variant.id}: cold, next to the compiler alone", cold, alone)
+                _print_row(f"{variant.id}: nothing to do", again, None)
+    _time_configurations(place, cores)
+    _time_noop_build()
     if options.bindings:
-        _bindings(target)
+        _time_bindings(target)
 
 
-def _configurations(place: Workplace, cores: int) -> None:
+def _time_configurations(place: BenchTarget, cores: int) -> None:
     """Build many at once, then start the same compilers without us."""
     with tempfile.TemporaryDirectory() as folder:
-        one = _seconds(lambda: build(place.subject, Path(folder), ["CONFIGURATION=-1"]))
-        sets = [[f"CONFIGURATION={n}"] for n in range(CONFIGURATIONS)]
+        one = _time_call(lambda: build(place.subject, Path(folder), ["CONFIGURATION=-1"]))
+        sets = [[f"CONFIGURATION={n}"] for n in range(CONFIGURATION_COUNT)]
         started = time.perf_counter()
         built = build_all(place.subject, Path(folder), sets)
         many = time.perf_counter() - started
-        runs = [partial(_alone, one.command, f"{folder}/{n}") for n, one in enumerate(built)]
+        runs = [partial(_run_compiler, one.command, f"{folder}/{n}") for n, one in enumerate(built)]
         with ThreadPoolExecutor(cores) as pool:
-            alone = _seconds(lambda: list(pool.map(lambda run: run(), runs)))
-    _print(f"{CONFIGURATIONS} configurations, next to their compilers alone", many, alone)
-    whole = one * CONFIGURATIONS / cores
+            alone = _time_call(lambda: list(pool.map(lambda run: run(), runs)))
+    _print_row(f"{CONFIGURATION_COUNT} configurations, next to their compilers alone", many, alone)
+    whole = one * CONFIGURATION_COUNT / cores
     print(f"parallel efficiency {whole / many:.2f}, of the compilers alone {whole / alone:.2f}")
 
 
-def _alone(command: str, folder: str) -> None:
+def _run_compiler(command: str, folder: str) -> None:
     Path(folder).mkdir()
     words = [*shlex.split(command), "-shared", "-o", f"{folder}/kernel.so"]
     subprocess.run(words, cwd=folder, capture_output=True, check=True)
 
 
-def _by_itself(place: Workplace) -> float:
+def _time_compiler(place: BenchTarget) -> float:
     """Run the compiler as a person would, without ninja; return its seconds."""
     with tempfile.TemporaryDirectory() as folder:
         built = build(place.subject, Path(folder))
@@ -95,58 +95,58 @@ def _by_itself(place: Workplace) -> float:
     with tempfile.TemporaryDirectory() as folder:
         run = partial(subprocess.run, words, cwd=folder, capture_output=True, check=True)
         run()
-        return _seconds(run)
+        return _time_call(run)
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def _time_call(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
-def _noop() -> None:
+def _time_noop_build() -> None:
     argv = [sys.executable, "-c", "from kernelkb.cli import main; main(['build', 'row_softmax'])"]
     bare = [sys.executable, "-c", "import kernelkb.cli.build, kernelkb.actions.building"]
     empty = [sys.executable, "-c", "pass"]
     runs = [partial(subprocess.run, words, capture_output=True) for words in (argv, bare, empty)]
-    times = [min(_seconds(run) for _ in range(5)) for run in runs]
-    _print("kb build with nothing to do; floor: its imports", times[0], times[1])
-    _print("its imports; floor: an empty process", times[1], times[2])
+    times = [min(_time_call(run) for _ in range(5)) for run in runs]
+    _print_row("kb build with nothing to do; floor: its imports", times[0], times[1])
+    _print_row("its imports; floor: an empty process", times[1], times[2])
 
 
-def _bindings(target: Target) -> None:
+def _time_bindings(target: Target) -> None:
     """Build one operation with bindings whose headers are large; torch's loader is the peer.
 
     It optimises nothing in C++ unless it is told to; then it is as a user would for a CPU's kernel.
     """
-    source = load_folder(BINDINGS)
+    source = load_kernel_folder(BINDINGS)
     for variant in source.kernel.variants:
-        if variant.target == target and variant.compiled:
-            place = prepared(source, variant.id, target)
+        if variant.target == target and variant.is_compiled:
+            place = prepare_loaded(source, variant.id, target)
             with tempfile.TemporaryDirectory() as folder:
                 built = build(place.subject, Path(folder))  # headers are read from the disk once
             with tempfile.TemporaryDirectory() as folder:
-                cold = _seconds(partial(build, place.subject, Path(folder)))
+                cold = _time_call(partial(build, place.subject, Path(folder)))
             if built.error:
                 print(f"{variant.id}: {built.error}")
                 continue
-            torch = _torch(variant) if variant.binding == "torch-extension" else None
-            _print(
+            torch = _time_torch_loader(variant) if variant.binding == "torch-extension" else None
+            _print_row(
                 f"{variant.binding}: cold{', next to torch itself' if torch else ''}", cold, torch
             )
 
 
-def _torch(variant: Variant) -> float:
+def _time_torch_loader(variant: Variant) -> float:
     """Return the seconds that torch's own loader takes for a variant's files."""
     files = [str(BINDINGS / name) for name in (variant.source, *variant.also)]
     with tempfile.TemporaryDirectory() as folder:
         flags = "-O3 -march=native -fopenmp" if variant.target == "cpu" else ""
-        argv = [worker_python(), "-c", TORCH, folder, flags, *files]
+        argv = [worker_python(), "-c", TORCH_LOADER_PROGRAM, folder, flags, *files]
         done = subprocess.run(argv, capture_output=True, text=True, check=True)
     return float(done.stdout)
 
 
-def _print(what: str, seconds: float, floor: float | None) -> None:
+def _print_row(what: str, seconds: float, floor: float | None) -> None:
     ratio = f"{floor:>9.2f}{seconds / floor:>7.2f}" if floor else ""
     print(f"{what:44}{seconds:>8.2f}{ratio}", flush=True)
 

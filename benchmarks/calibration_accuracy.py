@@ -21,63 +21,63 @@ from pathlib import Path
 from typing import Any
 
 from kernelkb.decide.recommend import recommend
-from kernelkb.decide.rules import Program
-from kernelkb.graph.compile import flatten
+from kernelkb.decide.rules import CompiledRules
+from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.model.base import GainKind
 from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.learned import Learned, LearnedFix
-from kernelkb.model.session import Decision, Entry, Session
-from kernelkb.profiles.launch import wanted_metrics
+from kernelkb.model.learned import LearnedCatalogue, LearnedFix
+from kernelkb.model.session import Decision, Session, SessionEntry
+from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
-from kernelkb.record.intervals import clipped, next_minutes, wilson
-from kernelkb.record.learn import learned
+from kernelkb.record.intervals import clip_share, predict_minutes, wilson_interval
+from kernelkb.record.learn import learn_from_sessions
 
 BOTTLENECK, FIX = "uncoalesced-global-access", "remap-threads-coalesced"
-COUNTS = (1, 2, 3, 5, 10, 20, 50)
+CASE_COUNTS = (1, 2, 3, 5, 10, 20, 50)
 PAGES = Path(__file__).parent.parent / "tests/data/ncu"
 DAY = datetime(2026, 11, 1, tzinfo=UTC)
-Draw = Callable[[random.Random], float]
+DrawShare = Callable[[random.Random], float]
 
 
-def half(rng: random.Random) -> float:
+def draw_half(rng: random.Random) -> float:
     """Return the share of a fix that gives half of what is predicted: of 0.8, with 0.1 of noise."""
     return rng.gauss(0.4, 0.1)
 
 
-def elsewhere(rng: random.Random) -> float:
+def draw_zero(rng: random.Random) -> float:
     """Return the share of a fix on the architecture on which it does nothing."""
     return rng.gauss(0.0, 0.05)
 
 
-def granted(rng: random.Random) -> float:
+def draw_as_predicted(rng: random.Random) -> float:
     """Return the share of a fix that does what is predicted."""
     return rng.gauss(0.8, 0.1)
 
 
-def noise(rng: random.Random) -> float:
+def draw_noise(rng: random.Random) -> float:
     """Return a share from a speedup that has nothing to do with the estimate, 1 within 10 %."""
     return (1 - math.exp(-rng.gauss(0, 0.1))) / rng.uniform(0.2, 0.7)
 
 
-def drawn(rng: random.Random) -> Draw:
+def draw_fix_from_prior(rng: random.Random) -> DrawShare:
     """Return a fix whose mean and spread are drawn as the prior of the interval has them."""
     spread = 0.35 / abs(rng.gauss(0, 1))
     mean = rng.gauss(0.8, spread)
     return lambda other: other.gauss(mean, spread)
 
 
-def wild(rng: random.Random) -> float:
+def draw_wide(rng: random.Random) -> float:
     """Return a share that is almost anything."""
     return rng.gauss(0.2, 0.6)
 
 
-TRUTHS: dict[str, Draw] = {
-    "half of the prediction": half,
-    "works elsewhere, not here": elsewhere,
-    "as predicted": granted,
-    "reports are noise": noise,
-    "reports are wild": wild,
+TRUE_SHARES: dict[str, DrawShare] = {
+    "half of the prediction": draw_half,
+    "works elsewhere, not here": draw_zero,
+    "as predicted": draw_as_predicted,
+    "reports are noise": draw_noise,
+    "reports are wild": draw_wide,
 }
 
 
@@ -87,18 +87,18 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=1000, help="histories for each row")
     repeats = parser.parse_args().repeats
     knowledge = load_knowledge()
-    shares(knowledge, repeats)
-    successes(repeats)
-    phases(repeats)
-    rankings(knowledge)
+    print_shares(knowledge, repeats)
+    print_success_rates(repeats)
+    print_phases(repeats)
+    print_rankings(knowledge)
 
 
-def history(rng: random.Random, count: int, draw: Draw, cc: str = "9.0") -> list[Session]:
+def make_history(rng: random.Random, count: int, draw: DrawShare, cc: str = "9.0") -> list[Session]:
     """Return sessions of one case each."""
-    return [session(f"s{n}", draw(rng), rng.uniform(0.2, 0.7), cc) for n in range(count)]
+    return [make_session(f"s{n}", draw(rng), rng.uniform(0.2, 0.7), cc) for n in range(count)]
 
 
-def session(name: str, share: float, estimate: float, cc: str) -> Session:
+def make_session(name: str, share: float, estimate: float, cc: str) -> Session:
     """Return a session in which the fix realised a share of its estimate."""
     measured = 1 / (1 - min(share * estimate, 0.99))
     decision = Decision(
@@ -110,33 +110,35 @@ def session(name: str, share: float, estimate: float, cc: str) -> Session:
         measured=measured,
         interval=(measured * 0.99, measured * 1.01),
     )
-    entry = Entry(session=name, at=DAY, goal="g", target="cuda", cc=cc, decisions=(decision,))
+    entry = SessionEntry(
+        session=name, at=DAY, goal="g", target="cuda", cc=cc, decisions=(decision,)
+    )
     return Session(session=name, opened=DAY, goal="g", entries=(entry,))
 
 
-def lesson(knowledge: Knowledge, sessions: list[Session]) -> Learned:
+def learn_from(knowledge: Knowledge, sessions: list[Session]) -> LearnedCatalogue:
     """Return what sessions teach."""
     kinds: Mapping[str, GainKind] = {b.id: b.gain.kind for b in knowledge.bottlenecks if b.gain}
     realised = {row.kind: row for row in knowledge.calibration.realised}
-    return learned(sessions, realised, lambda bottleneck, _: kinds.get(bottleneck))
+    return learn_from_sessions(sessions, realised, lambda bottleneck, _: kinds.get(bottleneck))
 
 
-def shares(knowledge: Knowledge, repeats: int) -> None:
+def print_shares(knowledge: Knowledge, repeats: int) -> None:
     """Print truth, learned share, coverage and width, by the number of cases."""
     print(f"Shares of fixes: {repeats} histories each, 95 % intervals of the next case")
     print(f"{'':28}{'cases':>6}{'truth':>8}{'learned':>9}{'± sd':>7}{'covered':>9}{'width':>7}")
-    for name, known in (*TRUTHS.items(), ("any, as the prior has them", None)):
+    for name, known in (*TRUE_SHARES.items(), ("any, as the prior has them", None)):
         many = random.Random(0)
-        means = [clipped((known or drawn(many))(many)) for _ in range(100_000)]
-        for count in COUNTS:
+        means = [clip_share((known or draw_fix_from_prior(many))(many)) for _ in range(100_000)]
+        for count in CASE_COUNTS:
             rng = random.Random(f"{name} {count}")
             found: list[LearnedFix] = []
             hits = 0
             for _ in range(repeats):
-                draw = known or drawn(rng)
-                row = lesson(knowledge, history(rng, count, draw)).fixes[0]
+                draw = known or draw_fix_from_prior(rng)
+                row = learn_from(knowledge, make_history(rng, count, draw)).fixes[0]
                 found.append(row)
-                hits += row.interval[0] <= clipped(draw(rng)) <= row.interval[1]
+                hits += row.interval[0] <= clip_share(draw(rng)) <= row.interval[1]
             values = [row.calibration for row in found]
             width = statistics.fmean(row.interval[1] - row.interval[0] for row in found)
             print(
@@ -145,49 +147,53 @@ def shares(knowledge: Knowledge, repeats: int) -> None:
             )
 
 
-def successes(repeats: int) -> None:
+def print_success_rates(repeats: int) -> None:
     """Print how often the interval of a rate of success holds the rate."""
     print(f"\nRates of success: {repeats} histories each, 95 % intervals, covered")
-    print(f"{'rate':28}" + "".join(f"{count:>8}" for count in COUNTS))
+    print(f"{'rate':28}" + "".join(f"{count:>8}" for count in CASE_COUNTS))
     for rate in (0.1, 0.5, 0.9):
         row = []
-        for count in COUNTS:
+        for count in CASE_COUNTS:
             rng = random.Random(f"{rate} {count}")
             draws = [sum(rng.random() < rate for _ in range(count)) for _ in range(repeats)]
-            row.append(sum(low <= rate <= high for low, high in (wilson(d, count) for d in draws)))
+            row.append(
+                sum(low <= rate <= high for low, high in (wilson_interval(d, count) for d in draws))
+            )
         print(f"{rate:<28}" + "".join(f"{hits / repeats:8.1%}" for hits in row))
 
 
-def phases(repeats: int) -> None:
+def print_phases(repeats: int) -> None:
     """Print how often the interval of the next session's time holds it."""
     print(
         f"\nTimes of phases: {repeats} histories each, 80 % intervals of the next session, covered"
     )
-    print(f"{'spread of the logarithm':28}" + "".join(f"{count:>8}" for count in COUNTS))
+    print(f"{'spread of the logarithm':28}" + "".join(f"{count:>8}" for count in CASE_COUNTS))
     for spread in (0.2, 0.5, 0.7, 1.0):
         row = []
-        for count in COUNTS:
+        for count in CASE_COUNTS:
             rng = random.Random(f"{spread} {count}")
             hits = 0
             for _ in range(repeats):
-                low, _, high = next_minutes([rng.lognormvariate(1, spread) for _ in range(count)])
+                low, _, high = predict_minutes(
+                    [rng.lognormvariate(1, spread) for _ in range(count)]
+                )
                 hits += low <= rng.lognormvariate(1, spread) <= high
             row.append(hits)
         print(f"{spread:<28}" + "".join(f"{hits / repeats:8.1%}" for hits in row))
 
 
-def rankings(knowledge: Knowledge) -> None:
+def print_rankings(knowledge: Knowledge) -> None:
     """Print which answers change once a fix was learned to give nothing on one architecture."""
-    before = flatten(knowledge.model_copy(update={"learned": Learned()}))
-    found = lesson(knowledge, history(random.Random(0), 40, elsewhere))
-    after = flatten(knowledge.model_copy(update={"learned": found}))
+    before = compile_rules(knowledge.model_copy(update={"learned": LearnedCatalogue()}))
+    found = learn_from(knowledge, make_history(random.Random(0), 40, draw_zero))
+    after = compile_rules(knowledge.model_copy(update={"learned": found}))
     cases = [dict(case.metrics) for b in knowledge.bottlenecks for case in b.cases]
-    vectors = [*recorded(before), *cases, *mixtures(cases)]
+    vectors = [*read_recorded_metrics(before), *cases, *mix_cases(cases)]
     print(f"\nAnswers to {len(vectors)} vectors of metrics, after 40 cases of nothing on sm_90")
     print(f"{'':12}{'same':>8}{'price':>8}{'order':>8}{'anything else':>15}")
     for device in ("h100-sxm", "a100-80-sxm", "l4", None):
         seen = Counter(
-            changed(
+            classify_change(
                 recommend(before, v, device=device),
                 recommend(after, v, device=device),
                 device == "h100-sxm" or v.get("device.cc") == 9.0,
@@ -197,21 +203,23 @@ def rankings(knowledge: Knowledge) -> None:
         row = "".join(f"{seen[kind]:8}" for kind in ("same", "price", "order"))
         print(f"{device or 'unknown':12}{row}{seen['else']:15}")
     seen = Counter(
-        changed(recommend(before, v, target="cpu"), recommend(after, v, target="cpu"), False)
+        classify_change(
+            recommend(before, v, target="cpu"), recommend(after, v, target="cpu"), False
+        )
         for v in vectors
     )
     print(f"{'cpu':12}{seen['same']:8}{seen['price']:8}{seen['order']:8}{seen['else']:15}")
 
 
-def recorded(program: Program) -> Iterator[dict[str, float]]:
+def read_recorded_metrics(program: CompiledRules) -> Iterator[dict[str, float]]:
     """Yield what Nsight Compute measured of kernels on an H100."""
     for page in sorted(PAGES.glob("**/*.csv")):
         if page.parent.name in ("faults", "library", "ncu"):
-            for launch in read_raw_page(page.read_text(encoding="utf-8"), wanted_metrics(program)):
+            for launch in read_raw_page(page.read_text(encoding="utf-8"), list_raw_names(program)):
                 yield launch.metrics
 
 
-def mixtures(cases: list[dict[str, float]]) -> Iterator[dict[str, float]]:
+def mix_cases(cases: list[dict[str, float]]) -> Iterator[dict[str, float]]:
     """Yield several cases at once, so that diagnoses compete."""
     rng = random.Random(0)
     (mine,) = [c for c in cases if c.get("sector_load_useful_bytes") == 4.0][:1]
@@ -222,13 +230,13 @@ def mixtures(cases: list[dict[str, float]]) -> Iterator[dict[str, float]]:
         yield {**mixed, **mine, "l2_utilization": rng.random()} if number % 2 else mixed
 
 
-def changed(before: Any, after: Any, here: bool) -> str:
+def classify_change(before: Any, after: Any, same_architecture: bool) -> str:
     """Say what differs: nothing, the price, the order too, or something that must not.
 
     Args:
         before: An answer without lessons.
         after: The answer to the same metrics with them.
-        here: Whether they are of the architecture that was learned about.
+        same_architecture: Whether they are of the architecture that was learned about.
     """
     if before == after:
         return "same"
@@ -244,7 +252,7 @@ def changed(before: Any, after: Any, here: bool) -> str:
         about != {BOTTLENECK}
         or set(old) != set(new)
         or first != FIX
-        or not here
+        or not same_architecture
         or kept != was
         or any(before[key] != after[key] for key in fixed)
     ):

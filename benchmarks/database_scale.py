@@ -27,18 +27,18 @@ from typing import Any
 from sqlalchemy import create_engine, text
 from sqlalchemy.dialects import sqlite
 
-from kernelkb.model.history import Measurement, Subject
+from kernelkb.model.history import Measurement, SubjectRecord
 from kernelkb.record.measurements import queries
-from kernelkb.record.measurements.connections import located
-from kernelkb.record.measurements.identity import identified
-from kernelkb.record.measurements.regression_gate import regress
+from kernelkb.record.measurements.connections import resolve_url
+from kernelkb.record.measurements.identity import create_measurement
+from kernelkb.record.measurements.regression_gate import apply_regression_gate
 from kernelkb.record.measurements.rows import measurement_row
 from kernelkb.record.measurements.store import Store, open_store
 from kernelkb.record.measurements.tables import measurements
 
-BATCH = 5000
+BATCH_SIZE = 5000
 KERNELS, VARIANTS, WORKLOADS, DEVICES, PAIRS = 20, 8, 4, 3, 21
-EDITED = 10 * KERNELS * VARIANTS * WORKLOADS * DEVICES
+MEASUREMENTS_PER_EDIT = 10 * KERNELS * VARIANTS * WORKLOADS * DEVICES
 START = datetime(2026, 1, 1, tzinfo=UTC)
 FLOOR_ROWS = 100_000
 
@@ -55,20 +55,23 @@ def main() -> None:
         if store.count():
             raise SystemExit(f"{store.address} is not empty")
         print(f"{options.count:,} measurements in {store.address}")
-        _insert(store, options.count, Path(folder), options.url)
-        _ask(store)
-        _plans(Path(folder), options.url)
+        _time_inserts(store, options.count, Path(folder), options.url)
+        _time_queries(store)
+        _print_plans(Path(folder), options.url)
 
 
-def _made(count: int) -> Iterator[Measurement]:
+def _generate_measurements(count: int) -> Iterator[Measurement]:
     draw = random.Random(0)
     for at in range(count):
-        subject = Subject(
+        subject = SubjectRecord(
             kernel=f"kernel_{at % KERNELS}",
             variant=f"variant-{draw.randrange(VARIANTS)}",
             target="cuda",
             workload=f"workload-{draw.randrange(WORKLOADS)}",
-            sources={"kernel.cu": f"{at // EDITED:032x}", "reference.py": f"{at % KERNELS:032x}"},
+            sources={
+                "kernel.cu": f"{at // MEASUREMENTS_PER_EDIT:032x}",
+                "reference.py": f"{at % KERNELS:032x}",
+            },
             flags=("-O3", "-gencode", "arch=compute_90a,code=sm_90a"),
             inputs={"rows": 4096, "cols": 4096},
             device=f"GPU {draw.randrange(DEVICES)}",
@@ -77,7 +80,7 @@ def _made(count: int) -> Iterator[Measurement]:
         )
         us = 100 * draw.lognormvariate(0, 0.02)
         pairs = tuple((us * draw.uniform(0.98, 1.02), 2 * us) for _ in range(PAIRS))
-        yield identified(
+        yield create_measurement(
             "bench",
             START + timedelta(seconds=at),
             subject,
@@ -95,20 +98,20 @@ def _made(count: int) -> Iterator[Measurement]:
 
 
 def _batches(count: int) -> Iterator[list[Measurement]]:
-    made = _made(count)
-    while batch := list(islice(made, BATCH)):
+    made = _generate_measurements(count)
+    while batch := list(islice(made, BATCH_SIZE)):
         yield batch
 
 
-def _insert(store: Store, count: int, folder: Path, url: str | None) -> None:
+def _time_inserts(store: Store, count: int, folder: Path, url: str | None) -> None:
     spent, slowest, first = 0.0, 0.0, list[Measurement]()
     for batch in _batches(count):
         if len(first) < FLOOR_ROWS:
             first += batch
-        seconds = _seconds(lambda batch=batch: store.add(batch))  # type: ignore[misc]
+        seconds = _time_call(lambda batch=batch: store.add(batch))  # type: ignore[misc]
         spent, slowest = spent + seconds, max(slowest, seconds / len(batch))
     rows = [tuple(measurement_row(one, at % 5000).values()) for at, one in enumerate(first)]
-    floor = (_copied if url else _executed)(rows, folder, url) / len(rows)
+    floor = (_time_postgres_copy if url else _time_sqlite_insert)(rows, folder, url) / len(rows)
     print(f"{'what':46}{'value':>12}{'wanted':>12}{'ratio':>8}")
     _print_rate("inserted a second, batches of 5,000", count / spent, 5000.0)
     _print_rate("  its slowest batch", 1 / slowest, 5000.0)
@@ -116,7 +119,7 @@ def _insert(store: Store, count: int, folder: Path, url: str | None) -> None:
     print(f"{'  time next to raw':46}{spent / count / floor:>12.2f}")
 
 
-def _executed(rows: list[tuple[Any, ...]], folder: Path, _: str | None) -> float:
+def _time_sqlite_insert(rows: list[tuple[Any, ...]], folder: Path, _: str | None) -> float:
     """Return the seconds that sqlite3 takes by itself, in the same settings."""
     raw = sqlite3.connect(folder / "raw.db", isolation_level=None)
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "cache_size=-262144"):
@@ -127,20 +130,22 @@ def _executed(rows: list[tuple[Any, ...]], folder: Path, _: str | None) -> float
         "CREATE INDEX m1 ON m (series, at, id); CREATE INDEX m2 ON m (series, us, id);"
     )
     started = time.perf_counter()
-    for at in range(0, len(rows), BATCH):
+    for at in range(0, len(rows), BATCH_SIZE):
         raw.execute("BEGIN IMMEDIATE")
-        raw.executemany("INSERT INTO m VALUES (?, ?, ?, ?, ?, ?, ?)", rows[at : at + BATCH])
+        raw.executemany("INSERT INTO m VALUES (?, ?, ?, ?, ?, ?, ?)", rows[at : at + BATCH_SIZE])
         raw.execute("COMMIT")
     seconds = time.perf_counter() - started
     raw.close()
     return seconds
 
 
-def _copied(rows: list[tuple[Any, ...]], folder: Path, url: str | None) -> float:
+def _time_postgres_copy(rows: list[tuple[Any, ...]], folder: Path, url: str | None) -> float:
     """Return the seconds that COPY takes."""
     import psycopg
 
-    plain = located(folder, url).set(drivername="postgresql").render_as_string(hide_password=False)
+    plain = (
+        resolve_url(folder, url).set(drivername="postgresql").render_as_string(hide_password=False)
+    )
     with psycopg.connect(plain, autocommit=True) as raw:
         raw.execute(
             "CREATE TEMP TABLE m (id text PRIMARY KEY, subject text, series bigint, at bigint,"
@@ -149,17 +154,17 @@ def _copied(rows: list[tuple[Any, ...]], folder: Path, url: str | None) -> float
         raw.execute("CREATE INDEX ON m (series, at, id)")
         raw.execute("CREATE INDEX ON m (series, us, id)")
         started = time.perf_counter()
-        for at in range(0, len(rows), BATCH):
+        for at in range(0, len(rows), BATCH_SIZE):
             with raw.cursor().copy("COPY m FROM STDIN") as copy:
-                for row in rows[at : at + BATCH]:
+                for row in rows[at : at + BATCH_SIZE]:
                     copy.write_row(row)
         return time.perf_counter() - started
 
 
-def _ask(store: Store) -> None:
+def _time_queries(store: Store) -> None:
     one = ("kernel_3", "variant-1", "workload-2", "GPU 1")
     first = time.perf_counter()
-    regress(store)
+    apply_regression_gate(store)
     first = time.perf_counter() - first
     asked: list[tuple[str, Callable[[], object], float | None]] = [
         ("history of a kernel, 50", lambda: store.history("kernel_3"), 50.0),
@@ -168,30 +173,34 @@ def _ask(store: Store) -> None:
         ("best of a kernel: 12 places", lambda: store.best("kernel_3"), 50.0),
         ("best of all: 240 places", store.best, 50.0),
         ("latest of a kernel: 96 benches", lambda: store.latest("kernel_3"), None),
-        ("regress of a kernel: 96 benches", lambda: regress(store, "kernel_3"), 200.0),
-        ("regress of all: 1,920 benches", lambda: regress(store), None),
-        ("one by the first 12 digits of its id", lambda: store.get(_some_id(store)), None),
+        (
+            "regress of a kernel: 96 benches",
+            lambda: apply_regression_gate(store, "kernel_3"),
+            200.0,
+        ),
+        ("regress of all: 1,920 benches", lambda: apply_regression_gate(store), None),
+        ("one by the first 12 digits of its id", lambda: store.get(_find_id(store)), None),
     ]
-    _print("regress of all, the first time", first * 1e3, None)
+    _print_time("regress of all, the first time", first * 1e3, None)
     for what, question, wanted in asked:
-        _print(what, sorted(_seconds(question) for _ in range(5))[2] * 1e3, wanted)
+        _print_time(what, sorted(_time_call(question) for _ in range(5))[2] * 1e3, wanted)
 
 
-def _some_id(store: Store) -> str:
+def _find_id(store: Store) -> str:
     return store.history("kernel_3", limit=1)[0].id[:12]
 
 
-def _plans(folder: Path, url: str | None) -> None:
+def _print_plans(folder: Path, url: str | None) -> None:
     """Print how the database goes about each question: no scan of the measurements."""
-    which = queries.matching(kernel="kernel_3")
+    which = queries.match_series(kernel="kernel_3")
     asked = {
-        "history": queries.newest(which, 0, 50),
-        "horizon": queries.horizon(which, 50),
-        "best": queries.fastest(which),
-        "latest": queries.last_of_each(which),
-        "prefix": queries.beginning_with("0123456789ab"),
+        "history": queries.select_newest_ids(which, 0, 50),
+        "horizon": queries.select_oldest_needed_time(which, 50),
+        "best": queries.select_fastest(which),
+        "latest": queries.select_newest_per_series(which),
+        "prefix": queries.select_ids_by_prefix("0123456789ab"),
     }
-    engine = create_engine(located(folder, url))
+    engine = create_engine(resolve_url(folder, url))
     how = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"
     dialect = sqlite.dialect() if engine.dialect.name == "sqlite" else engine.dialect
     with engine.connect() as connection:
@@ -204,13 +213,13 @@ def _plans(folder: Path, url: str | None) -> None:
     engine.dispose()
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def _time_call(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
-def _print(what: str, ms: float, wanted: float | None) -> None:
+def _print_time(what: str, ms: float, wanted: float | None) -> None:
     ratio = f"{wanted:>9.0f} ms{ms / wanted:>8.2f}" if wanted else ""
     print(f"{what:46}{ms:>9.1f} ms{ratio}", flush=True)
 

@@ -18,19 +18,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelkb.actions.rules_cache import _cached, decision_program
-from kernelkb.decide.derive import complete
+from kernelkb.actions.rules_cache import _read_cache, load_compiled_rules
+from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.recommend import recommend
-from kernelkb.decide.rules import Program
-from kernelkb.graph.compile import flatten
+from kernelkb.decide.rules import CompiledRules
+from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.model.bottleneck import Bottleneck
 from kernelkb.model.knowledge import Knowledge
-from kernelkb.profiles.launch import wanted_metrics
+from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
 
-FOUR = {"speedup": 0.3, "dram_utilization": 0.4, "occupancy": 0.4, "kernel_us": 900.0}
-PAGE = Path(__file__).parent.parent / "tests/data/ncu/row_softmax_full.csv"
+FOUR_METRICS = {"speedup": 0.3, "dram_utilization": 0.4, "occupancy": 0.4, "kernel_us": 900.0}
+NCU_PAGE = Path(__file__).parent.parent / "tests/data/ncu/row_softmax_full.csv"
 
 
 def main() -> None:
@@ -38,66 +38,81 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--count", type=int, default=10_000, help="bottlenecks of the large base")
     count = parser.parse_args().count
-    program = decision_program()
-    full = {**recorded(program), **FOUR}
-    large = flatten(enlarged(load_knowledge(), count))
+    program = load_compiled_rules()
+    full = {**read_recorded_metrics(program), **FOUR_METRICS}
+    large = compile_rules(enlarge_knowledge(load_knowledge(), count))
     rows = [
-        ("four metrics", timed(program, FOUR, 400), floor(program, FOUR), 0.3),
-        ("a full ncu record", timed(program, full, 200), floor(program, full), 3.0),
-        (f"four metrics, {count:,} bottlenecks", timed(large, FOUR, 9), floor(large, FOUR), 30.0),
-        (f"full record, {count:,} bottlenecks", timed(large, full, 9), floor(large, full), 30.0),
-        ("load the program from its cache", *loading(program), 1000.0),
-        (f"load {count:,} bottlenecks from cache", *loading(large), 1000.0),
+        (
+            "four metrics",
+            recommend_ms(program, FOUR_METRICS, 400),
+            floor_ms(program, FOUR_METRICS),
+            0.3,
+        ),
+        ("a full ncu record", recommend_ms(program, full, 200), floor_ms(program, full), 3.0),
+        (
+            f"four metrics, {count:,} bottlenecks",
+            recommend_ms(large, FOUR_METRICS, 9),
+            floor_ms(large, FOUR_METRICS),
+            30.0,
+        ),
+        (
+            f"full record, {count:,} bottlenecks",
+            recommend_ms(large, full, 9),
+            floor_ms(large, full),
+            30.0,
+        ),
+        ("load the program from its cache", *load_ms(program), 1000.0),
+        (f"load {count:,} bottlenecks from cache", *load_ms(large), 1000.0),
     ]
     print(f"{'':38}{'ms':>10}{'floor ms':>10}{'ratio':>8}{'wanted ms':>11}")
     for name, took, least, wanted in rows:
         print(f"{name:38}{took:10.3f}{least:10.3f}{took / least:8.1f}{wanted:11.1f}")
 
 
-def recorded(program: Program) -> dict[str, float]:
+def read_recorded_metrics(program: CompiledRules) -> dict[str, float]:
     """Return what a recorded page of ``ncu --set full`` on an H100 holds of our metrics."""
-    (launch,) = read_raw_page(PAGE.read_text(encoding="utf-8"), wanted_metrics(program))
+    (launch,) = read_raw_page(NCU_PAGE.read_text(encoding="utf-8"), list_raw_names(program))
     return launch.metrics
 
 
-def enlarged(knowledge: Knowledge, count: int) -> Knowledge:
+def enlarge_knowledge(knowledge: Knowledge, count: int) -> Knowledge:
     """Return a knowledge base of so many bottlenecks, each with limits of its own."""
     shipped = [b for b in knowledge.bottlenecks if b.target == "cuda"]
     limits = {t.id: t.value for t in knowledge.thresholds.thresholds}
     copies = [
-        variation(shipped[at % len(shipped)], at, limits) for at in range(len(shipped), count)
+        vary_bottleneck(shipped[at % len(shipped)], at, limits) for at in range(len(shipped), count)
     ]
     return knowledge.model_copy(update={"bottlenecks": (*knowledge.bottlenecks, *copies)})
 
 
-def variation(bottleneck: Bottleneck, at: int, limits: Mapping[str, float]) -> Bottleneck:
+def vary_bottleneck(bottleneck: Bottleneck, at: int, limits: Mapping[str, float]) -> Bottleneck:
     """Return a copy with another id, and with every limit moved a little."""
     moved = 1 + (at % 997) / 10_000
 
-    def own_limits(value: Any) -> Any:
+    def move_limits(value: Any) -> Any:
         if isinstance(value, dict):
-            new = {key: own_limits(item) for key, item in value.items()}
+            new = {key: move_limits(item) for key, item in value.items()}
             if new.get("threshold"):
                 new["value"] = limits[new.pop("threshold")] * moved
             return {key: item for key, item in new.items() if item is not None}
-        return [own_limits(item) for item in value] if isinstance(value, list | tuple) else value
+        return [move_limits(item) for item in value] if isinstance(value, list | tuple) else value
 
     plain = bottleneck.model_dump(by_alias=True, mode="json")
-    changed = {"id": f"{bottleneck.id[:50]}-v{at}", "when": own_limits(plain["when"])}
+    changed = {"id": f"{bottleneck.id[:50]}-v{at}", "when": move_limits(plain["when"])}
     return Bottleneck.model_validate({**plain, **changed})
 
 
-def timed(program: Program, metrics: Mapping[str, float], runs: int) -> float:
+def recommend_ms(program: CompiledRules, metrics: Mapping[str, float], runs: int) -> float:
     """Return the median milliseconds of one recommendation."""
-    return median(lambda: recommend(program, metrics, device="h100-sxm"), runs)
+    return median_ms(lambda: recommend(program, metrics, device="h100-sxm"), runs)
 
 
-def floor(program: Program, metrics: Mapping[str, float]) -> float:
+def floor_ms(program: CompiledRules, metrics: Mapping[str, float]) -> float:
     """Return the median milliseconds of comparing every leaf whose metric is known."""
-    known = complete(program, metrics, "h100-sxm")
+    known = complete_metrics(program, metrics, "h100-sxm")
     table = program["comparisons"]
 
-    def loop() -> int:
+    def compare_leaves() -> int:
         true = 0
         for name, value in known.items():
             for _, _, limits in table["by_metric"].get(name, ()):
@@ -105,19 +120,19 @@ def floor(program: Program, metrics: Mapping[str, float]) -> float:
                     true += value < limit if limit.__class__ is float else 0
         return true
 
-    return median(loop, 50)
+    return median_ms(compare_leaves, 50)
 
 
-def loading(program: Program) -> tuple[float, float]:
+def load_ms(program: CompiledRules) -> tuple[float, float]:
     """Return the median milliseconds of loading a program from its cache, and of its JSON alone."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.json"
         path.write_text(json.dumps(program, separators=(",", ":")), encoding="utf-8")
-        took = median(lambda: _cached(str(path)), 5)
-        return took, median(lambda: json.loads(path.read_text(encoding="utf-8")), 5)
+        took = median_ms(lambda: _read_cache(str(path)), 5)
+        return took, median_ms(lambda: json.loads(path.read_text(encoding="utf-8")), 5)
 
 
-def median(work: Callable[[], Any], runs: int) -> float:
+def median_ms(work: Callable[[], Any], runs: int) -> float:
     """Return the median milliseconds of a call."""
     samples = []
     for _ in range(runs + 2):

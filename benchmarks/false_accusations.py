@@ -23,21 +23,25 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.actions.bench_target import Workplace, prepared
-from kernelkb.actions.kernels import bench_place
+from kernelkb.actions.bench_target import BenchTarget, prepare_loaded
+from kernelkb.actions.kernels import bench_prepared
 from kernelkb.errors import KbError
-from kernelkb.loading.kernels import load_folder
+from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.model.base import Target
 
-HERE = Path(__file__).parent
-FOLDERS = (HERE.parent / "kernels", HERE / "kinds", HERE / "bindings")
+BENCHMARKS_FOLDER = Path(__file__).parent
+KERNEL_FOLDERS = (
+    BENCHMARKS_FOLDER.parent / "kernels",
+    BENCHMARKS_FOLDER / "kinds",
+    BENCHMARKS_FOLDER / "bindings",
+)
 
 
-class Run(NamedTuple):
+class HonestRun(NamedTuple):
     """One run, and what it said."""
 
     name: str
-    word: str
+    verdict: str
     detail: str | None
     seconds: float
 
@@ -55,25 +59,31 @@ def main() -> None:
         os.environ["KB_TURNS"] = "off"  # side by side is what is asked here
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as pool:
         try:
-            places = list(itertools.islice(_places(options.target, Path(folder)), options.runs))
+            places = list(
+                itertools.islice(_cycle_targets(options.target, Path(folder)), options.runs)
+            )
         except KbError as error:
             sys.exit(f"benchmarks/false_accusations.py: {error}")
         last = time.monotonic() + options.seconds
-        found = pool.map(lambda one: _run(one[0], one[1], options.budget, last), places)
+        found = pool.map(lambda one: _bench_once(one[0], one[1], options.budget, last), places)
         done = [run for run in found if run is not None]
-    accused = [run for run in done if run.word in ("incorrect", "invalid", "error")]
-    _table(done)
+    accused = [run for run in done if run.verdict in ("incorrect", "invalid", "error")]
+    _print_table(done)
     for run in accused:
-        print(f"ACCUSED {run.name}: {run.word}: {run.detail}")
+        print(f"ACCUSED {run.name}: {run.verdict}: {run.detail}")
     print(f"{len(accused)} of {len(done)} accused; {sum(r.seconds for r in done):.0f} s in all")
     sys.exit(int(bool(accused)))
 
 
-def _places(target: Target, folder: Path) -> Iterator[tuple[Workplace, str]]:
+def _cycle_targets(target: Target, folder: Path) -> Iterator[tuple[BenchTarget, str]]:
     """Yield variants and workloads, over and over."""
-    sources = [load_folder(path.parent) for one in FOLDERS for path in one.glob("*/kernel.yaml")]
+    sources = [
+        load_kernel_folder(path.parent)
+        for one in KERNEL_FOLDERS
+        for path in one.glob("*/kernel.yaml")
+    ]
     found = [
-        (prepared(source, variant.id, target)._replace(project=folder), name)
+        (prepare_loaded(source, variant.id, target)._replace(project=folder), name)
         for source in sources
         for variant in source.kernel.variants
         if variant.target == target
@@ -82,25 +92,27 @@ def _places(target: Target, folder: Path) -> Iterator[tuple[Workplace, str]]:
     return itertools.cycle(found)
 
 
-def _run(place: Workplace, workload: str, budget_s: float, last: float) -> Run | None:
+def _bench_once(
+    place: BenchTarget, workload: str, budget_s: float, last: float
+) -> HonestRun | None:
     if time.monotonic() > last:
         return None
-    names = place.subject.names
+    names = place.subject.identity_fields
     name = f"{names['kernel']}/{names['variant']} {workload}"
     started = time.monotonic()
     try:
-        found = bench_place(place, workload, 120.0, budget_s)
+        found = bench_prepared(place, workload, 120.0, budget_s)
         word, detail = str(found.verdict), found.detail
     except KbError as error:
         word, detail = "error", str(error)
-    return Run(name, word, detail, time.monotonic() - started)
+    return HonestRun(name, word, detail, time.monotonic() - started)
 
 
-def _table(done: list[Run]) -> None:
+def _print_table(done: list[HonestRun]) -> None:
     words = ("faster", "inconclusive", "slower", "incorrect", "invalid", "error")
     print(f"{'variant and workload':36}{'runs':>6}" + "".join(f"{word:>14}" for word in words))
     for name in dict.fromkeys(run.name for run in done):
-        counted = Counter(run.word for run in done if run.name == name)
+        counted = Counter(run.verdict for run in done if run.name == name)
         print(f"{name:36}{counted.total():>6}" + "".join(f"{counted[w]:>14}" for w in words))
 
 

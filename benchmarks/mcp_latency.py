@@ -25,8 +25,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol, cast
 
-OURS = [sys.executable, "-c", "from kernelkb_mcp.start import main; main()"]
-ECHO = """
+SERVER_COMMAND = [sys.executable, "-c", "from kernelkb_mcp.start import main; main()"]
+ECHO_PROGRAM = """
 from mcp.server import MCPServer
 server = MCPServer("echo")
 @server.tool()
@@ -43,7 +43,7 @@ ENVELOPE = {
     "io.modelcontextprotocol/clientInfo": CLIENT,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-CROWD = 16
+CLIENT_COUNT = 16
 
 # Bytes of name, description and inputSchema as compact JSON, over four; each server's own list of
 # tools, read over stdio on 2026-11-20.
@@ -61,48 +61,48 @@ PEERS = (
 )
 
 
-class Asked(NamedTuple):
+class ToolRequest(NamedTuple):
     """A tool, and what it is called with."""
 
     name: str
     arguments: dict[str, Any]
 
 
-ADVICE = Asked("recommend_fix", {"speedup": 0.3, "occupancy": 0.4})
-WORD = Asked("echo", {"text": "hi"})
+RECOMMEND_REQUEST = ToolRequest("recommend_fix", {"speedup": 0.3, "occupancy": 0.4})
+ECHO_REQUEST = ToolRequest("echo", {"text": "hi"})
 
 
-class Line(Protocol):
+class ServerConnection(Protocol):
     """A way to ask a server."""
 
     def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Return the response to one request."""
 
 
-class Stdio:
+class StdioConnection:
     """A server as a child; one request at a time."""
 
     def __init__(self, words: Sequence[str], environment: dict[str, str], era: str) -> None:
-        self.era, self.count = era, 0
+        self.era, self.request_count = era, 0
         ends: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         self.child = subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL, **ends)
-        self.given, self.got = (
+        self.stdin, self.stdout = (
             cast("IO[bytes]", self.child.stdin),
             cast("IO[bytes]", self.child.stdout),
         )
 
     def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Send a request and read to its response."""
-        self.count += 1
+        self.request_count += 1
         said = {**params, "_meta": ENVELOPE} if self.era == MODERN else params
-        self._send({"jsonrpc": "2.0", "id": self.count, "method": method, "params": said})
-        for text in self.got:
+        self._send({"jsonrpc": "2.0", "id": self.request_count, "method": method, "params": said})
+        for text in self.stdout:
             heard: dict[str, Any] = json.loads(text)
-            if heard.get("id") == self.count:
+            if heard.get("id") == self.request_count:
                 return heard
         raise RuntimeError(f"the server ended before it answered {method}")
 
-    def begin(self) -> None:
+    def initialize(self) -> None:
         """Do what a client of this era does first."""
         if self.era == MODERN:
             self.ask("server/discover", {})
@@ -111,17 +111,17 @@ class Stdio:
         self.ask("initialize", first)
         self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Close its input and wait."""
-        self.given.close()
+        self.stdin.close()
         self.child.wait(30)
 
     def _send(self, message: dict[str, Any]) -> None:
-        self.given.write(json.dumps(message).encode() + b"\n")
-        self.given.flush()
+        self.stdin.write(json.dumps(message).encode() + b"\n")
+        self.stdin.flush()
 
 
-class Web:
+class HttpServerConnection:
     """A client of an HTTP server, with a connection of its own."""
 
     def __init__(self, port: int) -> None:
@@ -149,10 +149,10 @@ class Web:
 def main() -> None:
     """Print the tables."""
     parts: dict[str, Callable[[dict[str, str]], None]] = {
-        "starts": starts,
-        "calls": calls,
-        "crowd": crowd,
-        "tokens": tokens,
+        "starts": time_starts,
+        "calls": time_calls,
+        "crowd": time_concurrent_clients,
+        "tokens": count_tokens,
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--only", nargs="+", choices=parts, default=list(parts))
@@ -164,33 +164,36 @@ def main() -> None:
         environment["PYTHONPATH"] = str(Path(__file__).parents[1])
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         os.chdir(project)
-        for words in (OURS, echo()):
-            _started(words, environment, LEGACY).end()
+        for words in (SERVER_COMMAND, build_echo_command()):
+            _start_server(words, environment, LEGACY).close()
         for name in chosen:
             parts[name](environment)
 
 
-def echo() -> list[str]:
+def build_echo_command() -> list[str]:
     """Return how the floor is started."""
-    return [sys.executable, "-c", ECHO]
+    return [sys.executable, "-c", ECHO_PROGRAM]
 
 
-def starts(environment: dict[str, str], runs: int = 20) -> None:
+def time_starts(environment: dict[str, str], runs: int = 20) -> None:
     """Time from the start of a process to each of its first answers, turn and turn about."""
     took: dict[tuple[str, str], list[float]] = {}
     for _ in range(runs):
-        for name, words, tool in (("kb-mcp", OURS, ADVICE), ("echo", echo(), WORD)):
+        for name, words, tool in (
+            ("kb-mcp", SERVER_COMMAND, RECOMMEND_REQUEST),
+            ("echo", build_echo_command(), ECHO_REQUEST),
+        ):
             began = time.perf_counter()
-            server = Stdio(words, environment, LEGACY)
+            server = StdioConnection(words, environment, LEGACY)
             steps: list[tuple[str, Callable[[], object]]] = [
-                ("initialize", server.begin),
+                ("initialize", server.initialize),
                 ("tools/list", lambda server=server: server.ask("tools/list", {})),  # type: ignore[misc]
-                (f"first {tool.name}", lambda server=server, tool=tool: call(server, tool)),  # type: ignore[misc]
+                (f"first {tool.name}", lambda server=server, tool=tool: call_tool(server, tool)),  # type: ignore[misc]
             ]
             for what, step in steps:
                 step()
                 took.setdefault((name, what), []).append(time.perf_counter() - began)
-            server.end()
+            server.close()
     print(f"\nfrom the start of the process to the answer, s, of {runs}")
     print(f"{'':34}{'min':>8}{'median':>8}{'max':>8}{'wanted':>8}")
     for (name, what), seconds in took.items():
@@ -200,39 +203,47 @@ def starts(environment: dict[str, str], runs: int = 20) -> None:
         print(f"{max(seconds):8.2f}{wanted}")
 
 
-def calls(environment: dict[str, str], count: int = 1000) -> None:
+def time_calls(environment: dict[str, str], count: int = 1000) -> None:
     """Time calls one after the other, in both eras."""
     print(f"\none call over stdio, ms, of {count}")
     print(f"{'':34}{'p50':>8}{'p99':>8}{'max':>8}")
     for era in (LEGACY, MODERN):
-        for words, tool in ((OURS, ADVICE), (echo(), WORD)):
-            server = _started(words, environment, era)
-            call(server, tool)
-            seconds = sorted(_seconds(server, tool) for _ in range(count))
-            server.end()
+        for words, tool in (
+            (SERVER_COMMAND, RECOMMEND_REQUEST),
+            (build_echo_command(), ECHO_REQUEST),
+        ):
+            server = _start_server(words, environment, era)
+            call_tool(server, tool)
+            seconds = sorted(_time_call(server, tool) for _ in range(count))
+            server.close()
             middle, most = seconds[count // 2], seconds[count * 99 // 100]
             print(f"{tool.name + ', ' + era:34}{middle * 1e3:8.2f}{most * 1e3:8.2f}", end="")
             print(f"{seconds[-1] * 1e3:8.2f}")
     print(f"{'wanted of recommend_fix':34}{2:8.2f}{5:8.2f}")
 
 
-def crowd(environment: dict[str, str], count: int = 10_000) -> None:
+def time_concurrent_clients(environment: dict[str, str], count: int = 10_000) -> None:
     """Let 16 clients ask at once: each its own server over stdio, then all of them one by HTTP."""
-    print(f"\n{CROWD} clients at once, {count:,} calls of recommend_fix in all")
+    print(f"\n{CLIENT_COUNT} clients at once, {count:,} calls of recommend_fix in all")
     print(f"{'':34}{'errors':>8}{'calls/s':>9}{'MiB: start':>12}{'1,000':>8}{f'{count:,}':>8}")
-    servers = [_started(OURS, environment, MODERN) for _ in range(CROWD)]
-    _crowded("a server each, stdio", servers, [one.child.pid for one in servers], count)
+    servers = [_start_server(SERVER_COMMAND, environment, MODERN) for _ in range(CLIENT_COUNT)]
+    _run_clients("a server each, stdio", servers, [one.child.pid for one in servers], count)
     for server in servers:
-        server.end()
-    with _web(environment) as (port, pid):
-        _crowded("one server, HTTP", [Web(port) for _ in range(CROWD)], [pid], count)
+        server.close()
+    with _serve_http(environment) as (port, pid):
+        _run_clients(
+            "one server, HTTP",
+            [HttpServerConnection(port) for _ in range(CLIENT_COUNT)],
+            [pid],
+            count,
+        )
 
 
-def tokens(environment: dict[str, str]) -> None:
+def count_tokens(environment: dict[str, str]) -> None:
     """Count what a model would be shown of our tools, next to others'."""
-    server = _started(OURS, environment, LEGACY)
+    server = _start_server(SERVER_COMMAND, environment, LEGACY)
     listed = server.ask("tools/list", {})["result"]["tools"]
-    server.end()
+    server.close()
     shown = [{key: tool[key] for key in ("name", "description", "inputSchema")} for tool in listed]
     own = [len(json.dumps(tool, separators=(",", ":"))) // 4 for tool in shown]
     print(f"\nwhat a model is shown: bytes / 4\n{'':34}{'tools':>8}{'tokens':>8}{'a tool':>8}")
@@ -241,68 +252,73 @@ def tokens(environment: dict[str, str]) -> None:
         print(f"{name:34}{number:8}{total:8,}{total // number:8}")
 
 
-def call(line: Line, tool: Asked) -> dict[str, Any]:
+def call_tool(connection: ServerConnection, tool: ToolRequest) -> dict[str, Any]:
     """Call a tool.
 
     Raises:
         RuntimeError: It did not answer, or refused.
     """
-    heard = line.ask("tools/call", tool._asdict())
+    heard = connection.ask("tools/call", tool._asdict())
     if heard.get("result", {}).get("isError", True):
         raise RuntimeError(json.dumps(heard)[:300])
     return heard
 
 
-def _started(words: Sequence[str], environment: dict[str, str], era: str) -> Stdio:
-    server = Stdio(words, environment, era)
-    server.begin()
+def _start_server(words: Sequence[str], environment: dict[str, str], era: str) -> StdioConnection:
+    server = StdioConnection(words, environment, era)
+    server.initialize()
     return server
 
 
-def _seconds(line: Line, tool: Asked) -> float:
+def _time_call(connection: ServerConnection, tool: ToolRequest) -> float:
     began = time.perf_counter()
-    call(line, tool)
+    call_tool(connection, tool)
     return time.perf_counter() - began
 
 
-def _crowded(what: str, lines: Sequence[Line], pids: Sequence[int], count: int) -> None:
+def _run_clients(
+    what: str, connections: Sequence[ServerConnection], pids: Sequence[int], count: int
+) -> None:
     """Share out the calls, in two portions between which the memory is read."""
     errors: list[str] = []
 
-    def work(line: Line, share: int) -> None:
+    def send_calls(line: ServerConnection, share: int) -> None:
         for _ in range(share):
             try:
-                call(line, ADVICE)
+                call_tool(line, RECOMMEND_REQUEST)
             except (RuntimeError, OSError, ValueError) as error:
                 errors.append(str(error))
 
-    sizes, busy = [_resident(pids)], 0.0
+    sizes, busy = [_read_resident_mib(pids)], 0.0
     for portion in (1000, count - 1000):
         began = time.perf_counter()
-        shares = [portion // CROWD + (n < portion % CROWD) for n in range(CROWD)]
+        shares = [
+            portion // CLIENT_COUNT + (n < portion % CLIENT_COUNT) for n in range(CLIENT_COUNT)
+        ]
         threads = [
-            threading.Thread(target=work, args=pair) for pair in zip(lines, shares, strict=True)
+            threading.Thread(target=send_calls, args=pair)
+            for pair in zip(connections, shares, strict=True)
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         busy += time.perf_counter() - began
-        sizes.append(_resident(pids))
+        sizes.append(_read_resident_mib(pids))
     print(f"{what:34}{len(errors):8}{count / busy:9.0f}{sizes[0]:12.0f}", end="")
     print(f"{sizes[1]:8.0f}{sizes[2]:8.0f}{'  ' + errors[0] if errors else ''}", flush=True)
 
 
-def _resident(pids: Sequence[int]) -> float:
+def _read_resident_mib(pids: Sequence[int]) -> float:
     """Return the memory of processes, in MiB."""
     texts = [Path(f"/proc/{pid}/status").read_text(encoding="utf-8") for pid in pids]
     return sum(int(re.findall(r"VmRSS:\s+(\d+)", text)[0]) for text in texts) / 1024
 
 
 @contextmanager
-def _web(environment: dict[str, str]) -> Iterator[tuple[int, int]]:
+def _serve_http(environment: dict[str, str]) -> Iterator[tuple[int, int]]:
     with subprocess.Popen(
-        [*OURS, "--http", "--port", "0"],
+        [*SERVER_COMMAND, "--http", "--port", "0"],
         env={**environment, "KERNELKB_TOKEN": TOKEN},
         stderr=subprocess.PIPE,
         text=True,

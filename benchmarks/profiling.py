@@ -26,52 +26,64 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
-from kernelkb.actions.bench_target import Workplace, environment, prepared, required
-from kernelkb.actions.building import build_here
-from kernelkb.actions.kernels import bench_here, profile_here
-from kernelkb.actions.rules_cache import decision_program
+from kernelkb.actions.bench_target import (
+    BenchTarget,
+    prepare_loaded,
+    require_machine,
+    validate_machine,
+)
+from kernelkb.actions.building import build_prepared
+from kernelkb.actions.kernels import bench_built, profile_built
+from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import recommend
 from kernelkb.errors import EnvironmentGapError, KbError
-from kernelkb.loading.kernels import load_folder
+from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.measure import ncu
-from kernelkb.measure.machine.tools import find_cuda_tool, version_of
-from kernelkb.measure.profile import TIMEOUT_S, _job, _static_metrics
+from kernelkb.measure.machine.tools import find_cuda_tool, query_version
+from kernelkb.measure.profile import TIMEOUT_S, _make_repeat_job, _static_metrics
 from kernelkb.model.measurement import Bench, Build
-from kernelkb.profiles.launch import wanted_metrics
+from kernelkb.profiles.launch import list_raw_names
 
 KINDS = Path(__file__).parent / "kinds"
 SHIPPED = Path(__file__).parent.parent / "kernels"
 BUDGET_S = 0.5
-NOTHING = "no diagnosis"
+NO_DIAGNOSIS = "no diagnosis"
 
-_by_name = ncu._wrapper
+_original_wrapper = ncu._make_ncu_command
 
 
-class Said(NamedTuple):
+class ProfileRun(NamedTuple):
     """One way to profile: how long it took, and what it names first."""
 
     seconds: float
-    first: str
+    first_bottleneck: str
 
 
-class Row(NamedTuple):
+class ProfileComparison(NamedTuple):
     """A kernel, profiled in three ways."""
 
-    timed: Bench
-    stages: int
-    staged: Said
-    light: Said
-    torch: Said
+    bench: Bench
+    stage_count: int
+    staged_run: ProfileRun
+    full_run: ProfileRun
+    full_run_with_torch: ProfileRun
 
     @property
-    def same(self) -> bool:
+    def is_same(self) -> bool:
         """Whether all three name the same bottleneck first."""
-        return self.staged.first == self.light.first == self.torch.first
+        return (
+            self.staged_run.first_bottleneck
+            == self.full_run.first_bottleneck
+            == self.full_run_with_torch.first_bottleneck
+        )
 
     @property
-    def ratios(self) -> tuple[float, float]:
+    def time_ratios(self) -> tuple[float, float]:
         """Seconds of the stages over those of the full set, without and with torch."""
-        return self.staged.seconds / self.light.seconds, self.staged.seconds / self.torch.seconds
+        return (
+            self.staged_run.seconds / self.full_run.seconds,
+            self.staged_run.seconds / self.full_run_with_torch.seconds,
+        )
 
 
 class NotProfiledError(Exception):
@@ -86,144 +98,155 @@ def main() -> None:
     parser.add_argument("--kernel", action="append", choices=folders, help="only these")
     chosen = parser.parse_args().kernel or folders
     try:
-        title = ready()
+        title = require_profiler()
     except KbError as error:
         sys.exit(f"benchmarks/profiling.py: {error}")
     print(title)
     print(f"{'kernel':22}{'us':>9}{'stages':>8}{'staged s':>10}{'full s':>8}{'ratio':>7}"
           f"{'with torch s':>14}{'ratio':>7}  first diagnosis", flush=True)  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        found = [row for name in dict.fromkeys(chosen) for row in rows(folders[name], Path(folder))]
-    summary([row for row in found if row is not None], len(found))
+        found = [
+            row
+            for name in dict.fromkeys(chosen)
+            for row in measure_variants(folders[name], Path(folder))
+        ]
+    print_summary([row for row in found if row is not None], len(found))
 
 
-def ready() -> str:
+def require_profiler() -> str:
     """Return the GPU and the version of ncu.
 
     Raises:
         EnvironmentGapError: This machine cannot profile a CUDA kernel.
     """
-    machine = required(environment("cuda"))
+    machine = require_machine(validate_machine("cuda"))
     tool = find_cuda_tool("ncu")
     if tool is None:
         raise EnvironmentGapError("ncu was not found", "install Nsight Compute, or put it on PATH")
-    lie = ncu.counters_lie()  # also starts ncu once, where nothing was kept: disks get warm
+    lie = (
+        ncu.describe_counter_error()
+    )  # also starts ncu once, where nothing was kept: disks get warm
     if lie is not None:
         raise EnvironmentGapError(lie, "see kb env; the counters decide, so they must be true")
-    return f"{machine.title}, ncu {version_of(tool)}"
+    return f"{machine.title}, ncu {query_version(tool)}"
 
 
-def rows(folder: Path, project: Path) -> Iterator[Row | None]:
+def measure_variants(folder: Path, project: Path) -> Iterator[ProfileComparison | None]:
     """Measure and print every CUDA variant of a kernel; None stands for what failed."""
     try:
-        source = load_folder(folder)
+        source = load_kernel_folder(folder)
     except KbError as error:
-        failed(folder.name, error)
+        print_failure(folder.name, error)
         yield None
         return
     for variant in source.kernel.variants:
         if variant.target == "cuda":
             name = f"{source.kernel.id}/{variant.id}"
             try:
-                place = prepared(source, variant.id, "cuda")._replace(project=project)
-                row = measured(place)
+                place = prepare_loaded(source, variant.id, "cuda")._replace(project=project)
+                row = measure_variant(place)
             except Exception as error:  # whatever it is, the other kernels have to be shown
-                failed(name, error)
+                print_failure(name, error)
                 yield None
             else:
-                show(name, row)
+                print_row(name, row)
                 yield row
 
 
-def measured(place: Workplace) -> Row:
+def measure_variant(place: BenchTarget) -> ProfileComparison:
     """Build, time and profile one variant.
 
     Raises:
         NotProfiledError: One of them failed.
     """
-    built = build_here(place)
+    built = build_prepared(place)
     if built.error:
         raise NotProfiledError(f"build: {built.error}")
-    workload = place.subject.source.kernel.default_workload["cuda"]
-    timed = bench_here(place, built, workload, budget_s=BUDGET_S)
+    workload = place.subject.kernel_folder.kernel.default_workload["cuda"]
+    timed = bench_built(place, built, workload, budget_s=BUDGET_S)
     if timed.candidate_us is None or timed.verdict == "incorrect":
         raise NotProfiledError(f"bench: {timed.verdict}: {timed.detail}")
     started = time.perf_counter()
-    seen = profile_here(place, built, timed)
+    seen = profile_built(place, built, timed)
     took = time.perf_counter() - started
     if seen.detail is not None:
         raise NotProfiledError(f"profile: {seen.detail}")
-    staged = Said(took, first(place, seen.metrics))
-    return Row(
+    staged = ProfileRun(took, first_diagnosis(place, seen.metrics))
+    return ProfileComparison(
         timed,
         len(seen.records),
         staged,
-        *(full(place, built, timed, m) for m in ("light", "repeat")),
+        *(profile_full_set(place, built, timed, m) for m in ("light", "repeat")),
     )
 
 
-def full(place: Workplace, built: Build, timed: Bench, mode: str) -> Said:
+def profile_full_set(place: BenchTarget, built: Build, timed: Bench, mode: str) -> ProfileRun:
     """Profile with the full set, on the worker of a mode.
 
     Raises:
         NotProfiledError: ncu reported nothing.
     """
-    job = {**_job(place.subject, built, timed.workload), "mode": mode}
-    raw = wanted_metrics(decision_program())
-    with patch.object(ncu, "_wrapper", full_set):
+    job = {**_make_repeat_job(place.subject, built, timed.workload), "mode": mode}
+    raw = list_raw_names(load_compiled_rules())
+    with patch.object(ncu, "_make_ncu_command", build_full_set_command):
         started = time.perf_counter()
-        found = ncu.collect(job, place.subject.variant.kernels, raw, timeout_s=TIMEOUT_S)
+        found = ncu.collect_counters(job, place.subject.variant.kernels, raw, timeout_s=TIMEOUT_S)
         took = time.perf_counter() - started
     if found.launch is None:
-        raise NotProfiledError(f"full set, {mode}: {found.detail}")
+        raise NotProfiledError(f"full set, {mode}: {found.reason}")
     known = {**timed.metrics, **_static_metrics(built), **found.launch.metrics}
-    return Said(took, first(place, known))
+    return ProfileRun(took, first_diagnosis(place, known))
 
 
-def full_set(ncu_path: str, kernels: Sequence[str], names: Sequence[str], log: Path) -> list[str]:
+def build_full_set_command(
+    ncu_path: str, kernels: Sequence[str], names: Sequence[str], log: Path
+) -> list[str]:
     """Return the command line of ``kernelkb.measure.ncu``, for the full set instead of names."""
-    words = list(_by_name(ncu_path, kernels, names, log))
+    words = list(_original_wrapper(ncu_path, kernels, names, log))
     at = words.index("--metrics")
     return [*words[:at], "--set", "full", *words[at + 2 :]]
 
 
-def first(place: Workplace, metrics: Mapping[str, float]) -> str:
+def first_diagnosis(place: BenchTarget, metrics: Mapping[str, float]) -> str:
     """Return the bottleneck that an answer names first."""
     machine = place.subject.machine
-    answer = recommend(decision_program(), metrics, target="cuda", device=machine.device)
+    answer = recommend(load_compiled_rules(), metrics, target="cuda", device=machine.device)
     best = next(iter(answer["diagnoses"]), None)
-    return best["bottleneck"] if best and best["verdict"] == "matches" else NOTHING
+    return best["bottleneck"] if best and best["verdict"] == "matches" else NO_DIAGNOSIS
 
 
-def show(name: str, row: Row) -> None:
+def print_row(name: str, row: ProfileComparison) -> None:
     """Print one row."""
-    without, with_torch = row.ratios
-    says = f"same: {row.staged.first}"
-    if not row.same:
-        three = f"staged {row.staged.first}, full {row.light.first}, with torch {row.torch.first}"
+    without, with_torch = row.time_ratios
+    says = f"same: {row.staged_run.first_bottleneck}"
+    if not row.is_same:
+        three = (
+            f"staged {row.staged_run.first_bottleneck}, full {row.full_run.first_bottleneck}, "
+            f"with torch {row.full_run_with_torch.first_bottleneck}"
+        )
         says = f"DIFFERENT: {three}"
-    print(f"{name:22}{row.timed.candidate_us:>9.1f}{row.stages:>8}{row.staged.seconds:>10.2f}"
-          f"{row.light.seconds:>8.2f}{without:>7.2f}{row.torch.seconds:>14.2f}{with_torch:>7.2f}"
+    print(f"{name:22}{row.bench.candidate_us:>9.1f}{row.stage_count:>8}{row.staged_run.seconds:>10.2f}"
+          f"{row.full_run.seconds:>8.2f}{without:>7.2f}{row.full_run_with_torch.seconds:>14.2f}{with_torch:>7.2f}"
           f"  {says}", flush=True)  # fmt: skip
 
 
-def summary(found: Sequence[Row], asked: int) -> None:
+def print_summary(found: Sequence[ProfileComparison], asked: int) -> None:
     """Print the last line."""
     if not found:
         sys.exit("none was profiled")
-    same = sum(row.same for row in found)
+    same = sum(row.is_same for row in found)
     parts = [
         f"{title} median {statistics.median(ratios):.2f}, worst {max(ratios):.2f}"
         for title, ratios in zip(
             ("staged over full", "over full with torch"),
-            zip(*(row.ratios for row in found), strict=True),
+            zip(*(row.time_ratios for row in found), strict=True),
             strict=True,
         )
     ]
     print(f"{same} of {len(found)} same ({asked - len(found)} failed); {'; '.join(parts)}")
 
 
-def failed(name: str, error: Exception) -> None:
+def print_failure(name: str, error: Exception) -> None:
     """Print the row of what could not be profiled."""
     line = (str(error).strip().splitlines() or ["no reason given"])[0]
     print(f"{name:22}  failed: {type(error).__name__}: {line[:200]}", flush=True)

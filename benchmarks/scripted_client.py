@@ -25,25 +25,25 @@ import anyio
 from mcp import Client, StdioServerParameters
 from mcp.types import TextContent
 
-LEAST_GAIN = 1.05
+MIN_GAIN = 1.05
 """Times of one run side by side, without an interval: less is not called better."""
-SERVE = ["-c", "from kernelkb_mcp.start import main; main()"]
+SERVER_ARGS = ["-c", "from kernelkb_mcp.start import main; main()"]
 WIDTH = 150
 
 
-class EndedError(Exception):
+class OptimisationStoppedError(Exception):
     """The optimisation cannot go on; the text says what stopped it."""
 
 
 @dataclass
-class Session:
+class ScriptedClient:
     """A client at work, and what it has spent."""
 
     client: Client
-    names: frozenset[str]
+    tool_names: frozenset[str]
     byte_count: int = 0
-    calls: int = 0
-    began: float = field(default_factory=time.monotonic)
+    call_count: int = 0
+    started_s: float = field(default_factory=time.monotonic)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Call a tool, show what came, wait for the end of long work, and return it.
@@ -52,31 +52,35 @@ class Session:
             EndedError: The tool refused.
         """
         began = time.monotonic()
-        result = await self.client.call_tool(name, dict(arguments), progress_callback=_heard)
+        result = await self.client.call_tool(
+            name, dict(arguments), progress_callback=_print_progress
+        )
         text = "".join(part.text for part in result.content if isinstance(part, TextContent))
-        self._shown(_spelt(name, arguments), text, time.monotonic() - began)
+        self._print_answer(_format_call(name, arguments), text, time.monotonic() - began)
         if result.is_error:
             print(f"      refused: {text[:WIDTH]}")
-            raise EndedError(f"{name}: {text}")
+            raise OptimisationStoppedError(f"{name}: {text}")
         answer: dict[str, Any] = result.structured_content or {}
-        print(f"      {_summary(answer)[:WIDTH]}")
-        for follow in _next(answer):
+        print(f"      {_summarize_answer(answer)[:WIDTH]}")
+        for follow in _list_next_calls(answer):
             print(f"      next: {follow[:WIDTH]}")
         job = answer.get("job")
         if name != "job" and job:
-            return await self._waited(job["id"])
+            return await self._wait_for_job(job["id"])
         return answer
 
-    async def _waited(self, handle: str) -> dict[str, Any]:
+    async def _wait_for_job(self, handle: str) -> dict[str, Any]:
         while True:
             answer = await self.call("job", {"id": handle, "action": "wait"})
             state = answer["job"]
             if state["status"] == "done":
                 return dict(answer["result"])
             if state["status"] != "running":
-                raise EndedError(f"{state['tool']} {state['status']}: {state['error']}")
+                raise OptimisationStoppedError(
+                    f"{state['tool']} {state['status']}: {state['error']}"
+                )
 
-    async def prompt(self, name: str, arguments: dict[str, str]) -> None:
+    async def get_prompt(self, name: str, arguments: dict[str, str]) -> None:
         """Have a prompt, and show how long it is."""
         began = time.monotonic()
         offered = {one.name for one in (await self.client.list_prompts()).prompts}
@@ -85,62 +89,69 @@ class Session:
             return
         got = await self.client.get_prompt(name, arguments)
         text = "".join(m.content.text for m in got.messages if isinstance(m.content, TextContent))
-        self._shown(f"prompt {_spelt(name, arguments)}", text, time.monotonic() - began)
+        self._print_answer(
+            f"prompt {_format_call(name, arguments)}", text, time.monotonic() - began
+        )
         print(f"      {text.strip().splitlines()[0][:WIDTH]}")
 
-    def _shown(self, what: str, text: str, seconds: float) -> None:
+    def _print_answer(self, what: str, text: str, seconds: float) -> None:
         size = len(text.encode())
         self.byte_count += size
-        self.calls += 1
-        print(f"{self.calls:4}  {what[:WIDTH]}\n      {seconds:.1f} s, {size:,} bytes", flush=True)
+        self.call_count += 1
+        print(
+            f"{self.call_count:4}  {what[:WIDTH]}\n      {seconds:.1f} s, {size:,} bytes",
+            flush=True,
+        )
 
 
-async def optimise(session: Session, kernel: str, target: str, workload: str | None) -> None:
+async def optimise(session: ScriptedClient, kernel: str, target: str, workload: str | None) -> None:
     """Go through the loop once, and once more with the variant that the advice leads to."""
     asked = {"kernel": kernel, "target": target} | ({"workload": workload} if workload else {})
-    await session.prompt("session_start", {"kernel": kernel})
+    await session.get_prompt("session_start", {"kernel": kernel})
     await session.call("check_environment", {"target": target})
-    if "search_knowledge" in session.names:
+    if "search_knowledge" in session.tool_names:
         await session.call("search_knowledge", {"query": f"{kernel} memory bound", "limit": 3})
     await session.call("build_kernel", {"kernel": kernel, "target": target})
     first = await session.call("bench_kernel", asked)
-    before = _valid(first)
-    told = await followed(session, first, "profile_kernel", asked)
-    advice = await followed(session, told, "recommend_fix", {})
-    variant = await variant_of(session, kernel, before["target"], _fixes(advice))
+    before = _require_timed_bench(first)
+    told = await call_next(session, first, "profile_kernel", asked)
+    advice = await call_next(session, told, "recommend_fix", {})
+    variant = await find_variant(session, kernel, before["target"], _list_fixes(advice))
     if variant is None:
         print("      no variant applies what is advised: here somebody would write one")
         came = {"went_wrong": ["no variant applies the advice"]}
     else:
         again = {**asked, "target": before["target"], "variant": variant}
         second = await session.call("bench_kernel", {**again, "against": before["variant"]})
-        said, better = _compared(_valid(second), before["variant"])
+        said, better = _describe_comparison(_require_timed_bench(second), before["variant"])
         print(f"      {said}")
         came = {"went_right" if better else "went_wrong": [said]}
     await session.call("log_session", {"goal": f"optimise {kernel}", "kernel": kernel, **came})
-    await session.prompt("close_session", {})
+    await session.get_prompt("close_session", {})
 
 
-async def followed(
-    session: Session, answer: Mapping[str, Any], name: str, more: Mapping[str, Any]
+async def call_next(
+    session: ScriptedClient, answer: Mapping[str, Any], name: str, more: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Make the call of a tool that ``next`` holds.
 
     Raises:
         EndedError: It holds none.
     """
-    for follow in _next(answer):
-        tool, arguments = parsed(follow)
+    for follow in _list_next_calls(answer):
+        tool, arguments = parse_call(follow)
         if tool == name:
             return await session.call(tool, {**arguments, **more})
-    raise EndedError(f"next holds no call of {name}: {'; '.join(_next(answer))}")
+    raise OptimisationStoppedError(
+        f"next holds no call of {name}: {'; '.join(_list_next_calls(answer))}"
+    )
 
 
-async def variant_of(
-    session: Session, kernel: str, target: str, fixes: Sequence[str]
+async def find_variant(
+    session: ScriptedClient, kernel: str, target: str, fixes: Sequence[str]
 ) -> str | None:
     """Return the variant that applies one of the fixes, the best-ranked first."""
-    if "read_entry" not in session.names:
+    if "read_entry" not in session.tool_names:
         return {"cpu": "vectorized", "cuda": "warp"}[target] if fixes else None
     read = await session.call("read_entry", {"id": kernel})
     variants = [one for one in read["entry"]["variants"] if one["target"] == target]
@@ -152,14 +163,14 @@ async def variant_of(
     return None
 
 
-def parsed(follow: str) -> tuple[str | None, dict[str, Any]]:
+def parse_call(next_line: str) -> tuple[str | None, dict[str, Any]]:
     """Return the tool and arguments of a line of ``next``; None where it is no call as it stands.
 
     >>> parsed("bench_kernel(kernel='a', target='cpu')")
     ('bench_kernel', {'kernel': 'a', 'target': 'cpu'})
     """
     try:
-        call = ast.parse(follow, mode="eval").body
+        call = ast.parse(next_line, mode="eval").body
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
             return None, {}
         given = {str(part.arg): ast.literal_eval(part.value) for part in call.keywords}
@@ -168,13 +179,13 @@ def parsed(follow: str) -> tuple[str | None, dict[str, Any]]:
     return (None, {}) if ... in given.values() else (call.func.id, given)
 
 
-def _next(answer: Mapping[str, Any]) -> list[str]:
+def _list_next_calls(answer: Mapping[str, Any]) -> list[str]:
     if "next" in answer:
         return list(answer["next"])
     return [follow for one in answer.get("kernels", ()) for follow in one["next"]]
 
 
-def _summary(answer: Mapping[str, Any]) -> str:
+def _summarize_answer(answer: Mapping[str, Any]) -> str:
     if "summary" in answer:
         return str(answer["summary"])
     return "; ".join(
@@ -182,7 +193,7 @@ def _summary(answer: Mapping[str, Any]) -> str:
     )
 
 
-def _valid(answer: Mapping[str, Any]) -> dict[str, Any]:
+def _require_timed_bench(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return the Bench of an answer that has a time.
 
     Raises:
@@ -190,11 +201,11 @@ def _valid(answer: Mapping[str, Any]) -> dict[str, Any]:
     """
     timed: dict[str, Any] = answer["bench"]
     if timed["candidate_us"] is None:
-        raise EndedError(f"{timed['verdict']}: {timed['detail']}")
+        raise OptimisationStoppedError(f"{timed['verdict']}: {timed['detail']}")
     return timed
 
 
-def _compared(timed: Mapping[str, Any], rival: str) -> tuple[str, bool]:
+def _describe_comparison(timed: Mapping[str, Any], rival: str) -> tuple[str, bool]:
     """Say how a variant did next to another that was timed in turn with it, and if it is better."""
     ours = timed["candidate_us"]
     (found,) = [one for one in timed["rivals"] if one["name"] == f"variant {rival}"]
@@ -205,37 +216,37 @@ def _compared(timed: Mapping[str, Any], rival: str) -> tuple[str, bool]:
         return f"{what}, {against}; {rival} could not be timed: {found['rejected']}", False
     gain = theirs / ours
     said = f"{what} where {rival} took {theirs:.6g} us, {gain:.3g}x; {against}"
-    return said, gain > LEAST_GAIN
+    return said, gain > MIN_GAIN
 
 
-def _fixes(advice: Mapping[str, Any]) -> list[str]:
+def _list_fixes(advice: Mapping[str, Any]) -> list[str]:
     """Return what is advised, best first."""
     matches = [d for d in advice["kernels"][0]["diagnoses"] if d["verdict"] == "matches"]
     return [fix["id"] for diagnosis in matches for fix in diagnosis["fixes"]]
 
 
-def _spelt(name: str, arguments: Mapping[str, Any]) -> str:
+def _format_call(name: str, arguments: Mapping[str, Any]) -> str:
     return f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
 
 
-async def _heard(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001
+async def _print_progress(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001
     print(f"      ... {(message or '')[:WIDTH]}", flush=True)
 
 
-async def _run(server: StdioServerParameters, options: argparse.Namespace) -> int:
+async def _run_client(server: StdioServerParameters, options: argparse.Namespace) -> int:
     async with Client(server) as client:
         tools = (await client.list_tools()).tools
         size = len(client.instructions or "")
         print(f"      {len(tools)} tools, instructions {size:,} bytes, {client.protocol_version}")
-        session = Session(client, frozenset(tool.name for tool in tools))
+        session = ScriptedClient(client, frozenset(tool.name for tool in tools))
         try:
             await optimise(session, options.kernel, options.target, options.workload)
             status = 0
-        except EndedError as error:
+        except OptimisationStoppedError as error:
             print(f"      ended: {error}")
             status = 1
-        seconds = time.monotonic() - session.began
-        print(f"      {session.calls} answers, {session.byte_count:,} bytes, {seconds:.0f} s")
+        seconds = time.monotonic() - session.started_s
+        print(f"      {session.call_count} answers, {session.byte_count:,} bytes, {seconds:.0f} s")
     return status
 
 
@@ -253,8 +264,10 @@ def main() -> int:
         )
         environment = {**os.environ, "PYTHONPATH": path}
         return anyio.run(
-            _run,
-            StdioServerParameters(command=sys.executable, args=SERVE, cwd=folder, env=environment),
+            _run_client,
+            StdioServerParameters(
+                command=sys.executable, args=SERVER_ARGS, cwd=folder, env=environment
+            ),
             options,
         )
 

@@ -19,25 +19,25 @@ import tempfile
 import time
 from pathlib import Path
 
-from kernelkb.record.sessions import read
+from kernelkb.record.sessions import read_session
 
 ROOT = Path(__file__).parents[1]
-PROGRAM = ROOT / "tests" / "support" / "killed_writers.py"
+WRITERS_PROGRAM = ROOT / "tests" / "support" / "killed_writers.py"
 KILL_EVERY_MS = (1000, 100, 30, 10)
 
 
-def row(writers: int, appends: int, every_ms: int) -> str:
+def measure_row(writers: int, appends: int, every_ms: int) -> str:
     """Return one line of the table."""
     with tempfile.TemporaryDirectory() as folder:
         words = [folder, str(writers), str(appends), str(every_ms / 1e3), "1"]
         done = subprocess.run(
-            [sys.executable, str(PROGRAM), *words],
+            [sys.executable, str(WRITERS_PROGRAM), *words],
             capture_output=True, text=True, check=True,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
         told = json.loads(done.stdout)
         started = time.monotonic()
-        there = collections.Counter(entry.goal for entry in read("s", Path(folder)).entries)
+        there = collections.Counter(entry.goal for entry in read_session("s", Path(folder)).entries)
         took = time.monotonic() - started
     acknowledged = told["acknowledged"]
     lost = sum(there[goal] == 0 for goal in acknowledged)
@@ -55,7 +55,7 @@ def main() -> None:
     print(f"{writers} writers, {appends} appends each")
     print("   kill ms  killed  acknowledged  lost  twice  whole, not said  write s  read s")
     for every_ms in KILL_EVERY_MS:
-        print(row(writers, appends, every_ms))
+        print(measure_row(writers, appends, every_ms))
 
 
 if __name__ == "__main__":

@@ -18,22 +18,22 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PROGRAM = ROOT / "tests" / "support" / "endings.py"
-WORKS = ("compiling", "running", "waiting", "job")
-ENDS = ("cancel", "end of input", "SIGTERM", "SIGINT", "SIGHUP", "SIGKILL", "client SIGKILL")
+SHUTDOWN_PROGRAM = ROOT / "tests" / "support" / "endings.py"
+ACTIVITIES = ("compiling", "running", "waiting", "job")
+END_METHODS = ("cancel", "end of input", "SIGTERM", "SIGINT", "SIGHUP", "SIGKILL", "client SIGKILL")
 
 
-def cell(work: str, how: str, times: int) -> str:
+def measure_cell(work: str, end_method: str, times: int) -> str:
     """Return the longest of some endings, in seconds, or what was left."""
     longest = 0.0
     for _ in range(times):
         done = subprocess.run(
-            [sys.executable, str(PROGRAM), work, how],
+            [sys.executable, str(SHUTDOWN_PROGRAM), work, end_method],
             capture_output=True, text=True, check=True,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
         ending = json.loads(done.stdout)
-        if ending["left"] or (ending["files"] and how != "SIGKILL"):
+        if ending["left"] or (ending["files"] and end_method != "SIGKILL"):
             return "LEFT"
         longest = max(longest, ending["seconds"])
     return f"{longest:.2f}"
@@ -43,10 +43,10 @@ def main() -> None:
     """Print the table; exit 1 when anything was left."""
     times = int(sys.argv[1]) if sys.argv[1:] else 1
     print(f"seconds until the last process was gone, the longest of {times}")
-    print(f"{'':10}" + "".join(f"{how:>16}" for how in ENDS))
+    print(f"{'':10}" + "".join(f"{how:>16}" for how in END_METHODS))
     cells: list[str] = []
-    for work in WORKS:
-        row = [cell(work, how, times) for how in ENDS]
+    for work in ACTIVITIES:
+        row = [measure_cell(work, how, times) for how in END_METHODS]
         cells += row
         print(f"{work:10}" + "".join(f"{one:>16}" for one in row), flush=True)
     sys.exit(int("LEFT" in cells))

@@ -23,14 +23,20 @@ from typing import Any
 
 from kernelkb.measure.machine.cpu_info import cache_bytes, core_count
 from kernelkb.measure.process.worker_jobs import threads_env
-from kernelkb.measure.statistics import verdict
-from kernelkb.measure.timing_analysis import Window, agreed, compared, disagreement, way
-from kernelkb.measure.worker.judge.buffers import Stage
-from kernelkb.measure.worker.judge.inputs import Task
-from kernelkb.measure.worker.judge.runner_process import Partner
-from kernelkb.measure.worker.judge.runner_timer import Side
+from kernelkb.measure.statistics import decide_verdict
+from kernelkb.measure.timing_analysis import (
+    Batch,
+    combine_verdicts,
+    compute_speedups,
+    describe_clock_disagreement,
+    overhead_ns,
+)
+from kernelkb.measure.worker.judge.buffers import CaseBuffers
+from kernelkb.measure.worker.judge.inputs import KernelCase
+from kernelkb.measure.worker.judge.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.runner_timer import RunnerTimer
 
-KERNEL = r"""
+KERNEL_SOURCE = r"""
 #include <cstdint>
 #ifdef __CUDACC__
 __global__ void work(const float* x, float* y, std::int64_t n) {
@@ -84,14 +90,14 @@ def main() -> None:
           f"{'accused':>9}{'ratio':>9}{'half width':>12}{'s each':>8}")  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         slower = options.slower or [0, 3]
-        libraries = {n: _built(Path(folder), options.target, 100 + n) for n in {0, *slower}}
+        libraries = {n: _build_library(Path(folder), options.target, 100 + n) for n in {0, *slower}}
         for percent in slower:
-            _row(options, libraries[0], libraries[percent], percent)
+            _print_row(options, libraries[0], libraries[percent], percent)
 
 
-def _built(folder: Path, target: str, extra: int) -> str:
+def _build_library(folder: Path, target: str, extra: int) -> str:
     source = folder / f"work{extra}.{'cu' if target == 'cuda' else 'cpp'}"
-    source.write_text(KERNEL, encoding="utf-8")
+    source.write_text(KERNEL_SOURCE, encoding="utf-8")
     library = str(source.with_suffix(".so"))
     cuda = ["nvcc", "-O3", "-std=c++17", "--shared", "-Xcompiler", "-fPIC", "-arch=native"]
     plain = ["g++", "-O3", "-std=c++17", "-shared", "-fPIC"]
@@ -100,14 +106,14 @@ def _built(folder: Path, target: str, extra: int) -> str:
     return library
 
 
-def _row(options: argparse.Namespace, candidate: str, rival: str, slower: int) -> None:
+def _print_row(options: argparse.Namespace, candidate: str, rival: str, slower: int) -> None:
     found: Counter[str] = Counter()
     ratios, widths, took, accused = [], [], [], []
     each = options.verdicts // options.processes
     last = time.monotonic() + options.seconds
     for number in range(options.processes):
         share = time.monotonic() + (last - time.monotonic()) / (options.processes - number)
-        for speedup, word, seconds, doubt in _session(
+        for speedup, word, seconds, doubt in _measure_verdicts(
             options.target, candidate, rival, each, share
         ):
             found[word] += 1
@@ -122,7 +128,9 @@ def _row(options: argparse.Namespace, candidate: str, rival: str, slower: int) -
         print(f"  accused: {doubt}")
 
 
-def _session(target: str, candidate: str, rival: str, count: int, last: float) -> list[Any]:
+def _measure_verdicts(
+    target: str, candidate: str, rival: str, count: int, last: float
+) -> list[Any]:
     """Return speedups of one pair of processes, each from its own windows, until a time."""
     size = SIZES[target]
     array = {"shape": [size], "dtype": "float32"}
@@ -138,46 +146,46 @@ def _session(target: str, candidate: str, rival: str, count: int, last: float) -
     draw = random.Random()
     with tempfile.TemporaryDirectory() as folder:
         partners = [
-            Partner(name, _runner(target, library), Path(folder))
+            RunnerProcess(name, _build_runner_spec(target, library), Path(folder))
             for name, library in (("candidate", candidate), ("rival", rival))
         ]
         try:
-            stage = Stage(Task(job, case), {}, SLOTS[target], draw, flush)
+            stage = CaseBuffers(KernelCase(job, case), {}, SLOTS[target], draw, flush)
             for partner in partners:
-                partner.enter()
+                partner.wait_ready()
                 partner.ask("load", 60.0)
-            sides = [Side(partner, stage, draw) for partner in partners]
+            sides = [RunnerTimer(partner, stage, draw) for partner in partners]
             for side in sides:
-                side.plan(SLOTS[target] - 1, graph=target == "cuda")
-            found = [_compared(sides)]
+                side.plan_batches(SLOTS[target] - 1, graph=target == "cuda")
+            found = [_compare_once(sides)]
             while len(found) < count and time.monotonic() < last:
-                found.append(_compared(sides))
+                found.append(_compare_once(sides))
             return found
         finally:
             for partner in partners:
                 partner.close()
 
 
-def _runner(target: str, library: str) -> dict[str, Any]:
+def _build_runner_spec(target: str, library: str) -> dict[str, Any]:
     limits = {"memory_bytes": 2**34, "threads": 4096, "processes": 64, "file_bytes": 2**28}
     what = {"kind": "c", "library": library, "entry": "entry"}
     return {"target": target, "what": what, "launcher": [], "limits": limits}
 
 
-def _compared(sides: list[Side]) -> tuple[Any, str, float, str | None]:
+def _compare_once(sides: list[RunnerTimer]) -> tuple[Any, str, float, str | None]:
     started = time.monotonic()
     times: tuple[list[Any], list[Any]] = ([], [])
     doubts: list[str | None] = []
     for at in range(PAIRS):
         for which in ((0, 1), (1, 0))[at % 2]:
-            window, made = sides[which].window(int(at % 3 == 0))
+            window, made = sides[which].time_batch(int(at % 3 == 0))
             times[which].append(window)
-            doubts.append(sides[which].judged(made))
-    pairs = [(Window(*one), Window(*other)) for one, other in zip(*times, strict=True)]
-    gap = way(pairs)
-    by_judge, speedup, _ = compared(pairs, gap)
-    doubts.append(disagreement([one for one, _ in pairs], gap))
-    word = agreed(verdict(speedup), verdict(by_judge))
+            doubts.append(sides[which].find_fault(made))
+    pairs = [(Batch(*one), Batch(*other)) for one, other in zip(*times, strict=True)]
+    gap = overhead_ns(pairs)
+    by_judge, speedup, _ = compute_speedups(pairs, gap)
+    doubts.append(describe_clock_disagreement([one for one, _ in pairs], gap))
+    word = combine_verdicts(decide_verdict(speedup), decide_verdict(by_judge))
     doubt = next((doubt for doubt in doubts if doubt), None)
     return speedup, word, time.monotonic() - started, doubt
 

@@ -49,11 +49,11 @@ class UnknownNameError(KbError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], listed_by: str) -> None:
         names = sorted(known)
-        self.near = offer = did_you_mean(name, names)
+        self.suggestion = offer = did_you_mean(name, names)
         if not offer and names and len(names) <= 8:
             offer = f"; known: {', '.join(names)}"
-        self.said = f"unknown {kind} {name!r}{offer}"
-        super().__init__(f"{self.said}; `{listed_by}` lists them")
+        self.complaint = f"unknown {kind} {name!r}{offer}"
+        super().__init__(f"{self.complaint}; `{listed_by}` lists them")
 
 
 class BadValueError(KbError):
@@ -71,20 +71,20 @@ class EnvironmentGapError(KbError):
 class SessionError(KbError):
     """A session file cannot be read or written. ``problems`` lists what is wrong inside of it."""
 
-    def __init__(self, said: str, problems: Iterable[Problem] = ()) -> None:
+    def __init__(self, message: str, problems: Iterable[Problem] = ()) -> None:
         self.problems = tuple(sorted(problems))
-        super().__init__(said)
+        super().__init__(message)
 
 
 class DatabaseError(KbError):
     """The measurement database cannot be read or written; what was being added is not in it."""
 
 
-class OutsideError(KbError, PermissionError):
+class ForbiddenPathError(KbError, PermissionError):
     """A server does not open a path, as if it could not: it leads elsewhere, or is no file."""
 
-    def __init__(self, path: str, why: str, cure: str) -> None:
-        PermissionError.__init__(self, errno.EACCES, f"{why}; {cure}", path)
+    def __init__(self, path: str, reason: str, cure: str) -> None:
+        PermissionError.__init__(self, errno.EACCES, f"{reason}; {cure}", path)
 
     def __str__(self) -> str:
         return f"{self.filename!r} is {self.strerror}"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from mcp.server.auth.provider import AccessToken
 
-from kernelkb_mcp.options import Listen
+from kernelkb_mcp.options import HttpConfig
 from kernelkb_mcp.token import Token
 from kernelkb_mcp.tool_adapter import KernelServer
 
@@ -25,33 +25,35 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 PATH = "/mcp"
-_BODY_BYTES = 4 * 2**20
+_MAX_BODY_BYTES = 4 * 2**20
 _GRACE_S = 1
 """How long a stream that a client keeps open may hold up the end."""
 
 
-def open_app(server: KernelServer, listen: Listen, port: int) -> Starlette:
+def build_unauthenticated_app(
+    server: KernelServer, http_config: HttpConfig, port: int
+) -> Starlette:
     """Return the server as an ASGI application WITHOUT a token: never serve it by itself.
 
     Args:
         server: What answers.
-        listen: Whom to answer.
+        http_config: Whom to answer.
         port: Where it is served, which is part of what clients must send as Host.
     """
     from mcp.server.transport_security import TransportSecuritySettings
 
     return server.streamable_http_app(
         streamable_http_path=PATH,
-        max_request_body_size=_BODY_BYTES,
+        max_request_body_size=_MAX_BODY_BYTES,
         transport_security=TransportSecuritySettings(
             enable_dns_rebinding_protection=True,
-            allowed_hosts=hosts_of(listen, port),
-            allowed_origins=list(listen.allowed_origins),
+            allowed_hosts=list_accepted_hosts(http_config, port),
+            allowed_origins=list(http_config.allowed_origins),
         ),
     )
 
 
-def guarded(inner: Starlette, token: str, origins: tuple[str, ...] = ()) -> ASGIApp:
+def require_token(inner: Starlette, token: str, origins: tuple[str, ...] = ()) -> ASGIApp:
     """Return an application that lets nobody through to ``inner`` without the token.
 
     Args:
@@ -67,11 +69,13 @@ def guarded(inner: Starlette, token: str, origins: tuple[str, ...] = ()) -> ASGI
     from starlette.routing import Mount
 
     @asynccontextmanager
-    async def life(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with inner.router.lifespan_context(inner):
             yield
 
-    layers = [Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(_Verifier(token)))]
+    layers = [
+        Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(_TokenVerifier(token)))
+    ]
     if origins:
         asking = Middleware(
             CORSMiddleware,
@@ -85,11 +89,11 @@ def guarded(inner: Starlette, token: str, origins: tuple[str, ...] = ()) -> ASGI
     return Starlette(
         routes=[Mount("/", app=inside)],
         middleware=layers,
-        lifespan=life,
+        lifespan=lifespan,
     )
 
 
-def serve(server: KernelServer, listen: Listen, token: Token) -> None:
+def serve(server: KernelServer, http_config: HttpConfig, token: Token) -> None:
     """Serve until a signal ends this process.
 
     Raises:
@@ -97,9 +101,13 @@ def serve(server: KernelServer, listen: Listen, token: Token) -> None:
     """
     import uvicorn
 
-    with _listening(listen) as channel:
+    with _bind_socket(http_config) as channel:
         port = channel.getsockname()[1]
-        app = guarded(open_app(server, listen, port), token.text, listen.allowed_origins)
+        app = require_token(
+            build_unauthenticated_app(server, http_config, port),
+            token.text,
+            http_config.allowed_origins,
+        )
         config = uvicorn.Config(
             app,
             log_level="warning",
@@ -109,24 +117,24 @@ def serve(server: KernelServer, listen: Listen, token: Token) -> None:
             proxy_headers=False,  # nobody stands in front of us whom we would have to believe
             timeout_graceful_shutdown=_GRACE_S,
         )
-        _announce(listen, port, token)
+        _announce_url(http_config, port, token)
         uvicorn.Server(config).run(sockets=[channel])
 
 
-def hosts_of(listen: Listen, port: int) -> list[str]:
+def list_accepted_hosts(http_config: HttpConfig, port: int) -> list[str]:
     """Return every Host header that clients may send, with its port, as they spell it."""
-    names = [_spelt(listen.host)]
-    if listen.host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "::"):  # noqa: S104 compared
-        names = ["127.0.0.1", "localhost", *(["[::1]"] if ":" in listen.host else [])]
-    if listen.host in ("0.0.0.0", "::"):  # noqa: S104 compared
+    names = [_format_host(http_config.host)]
+    if http_config.host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "::"):  # noqa: S104 compared
+        names = ["127.0.0.1", "localhost", *(["[::1]"] if ":" in http_config.host else [])]
+    if http_config.host in ("0.0.0.0", "::"):  # noqa: S104 compared
         names.append(socket.gethostname())
     found = [f"{name}:{port}" for name in names]
-    for name in listen.allowed_hosts:
+    for name in http_config.allowed_hosts:
         found += [name] if ":" in name.rpartition("]")[2] else [name, f"{name}:{port}"]
     return [*found, *(names if port == 80 else [])]
 
 
-class _Verifier:
+class _TokenVerifier:
     """Compares with the one token there is, in a time that tells nothing about it."""
 
     def __init__(self, token: str) -> None:
@@ -138,17 +146,17 @@ class _Verifier:
         return AccessToken(token=token, client_id="holder", scopes=[])
 
 
-def _spelt(host: str) -> str:
+def _format_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _listening(listen: Listen) -> socket.socket:
+def _bind_socket(http_config: HttpConfig) -> socket.socket:
     """Bind before anything is announced: what is printed is then so."""
-    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    family = socket.AF_INET6 if ":" in http_config.host else socket.AF_INET
     channel = socket.socket(family)
     try:
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        channel.bind((listen.host, listen.port))
+        channel.bind((http_config.host, http_config.port))
         channel.listen(128)
     except OSError:
         channel.close()
@@ -156,9 +164,9 @@ def _listening(listen: Listen) -> socket.socket:
     return channel
 
 
-def _announce(listen: Listen, port: int, token: Token) -> None:
+def _announce_url(http_config: HttpConfig, port: int, token: Token) -> None:
     """Say on stderr where the server is, and how a client is told; a known token is not shown."""
-    name = "127.0.0.1" if listen.host in ("0.0.0.0", "::") else _spelt(listen.host)  # noqa: S104
+    name = "127.0.0.1" if http_config.host in ("0.0.0.0", "::") else _format_host(http_config.host)  # noqa: S104
     url = f"http://{name}:{port}{PATH}"
     shown = token.text if token.is_new else "$KERNELKB_TOKEN"
     lines = [f"kb-mcp serves {url}"]

@@ -17,23 +17,23 @@ from mcp import MCPError
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
-from kernelkb.measure.process.subprocesses import Cancelled
+from kernelkb.measure.process.subprocesses import OperationCancelled
 from kernelkb_mcp.results import JobState, JobStatus
 
 INLINE_S = 45.0
-LIFE_S = 3600.0
-MOST_KEPT = 64
-MOST_AT_WORK = 16
-_MOST_NAMED = 8
-_LONGEST_NOW = 200
+RETENTION_S = 3600.0
+MAX_JOBS = 64
+MAX_RUNNING_JOBS = 16
+_MAX_LISTED_JOBS = 8
+_MAX_ACTIVITY_CHARS = 200
 
 Outcome = CallToolResult | InputRequiredResult
-Work = Callable[["Job"], Awaitable[Outcome]]
-_CURRENT: ContextVar[Job | None] = ContextVar("job", default=None)
+JobFunction = Callable[["Job"], Awaitable[Outcome]]
+_CURRENT_JOB: ContextVar[Job | None] = ContextVar("job", default=None)
 _LOG = logging.getLogger(__name__)
 
 
-class Asked(NamedTuple):
+class ToolCall(NamedTuple):
     """A call: the tool, and its arguments as they were given."""
 
     tool: str
@@ -44,7 +44,7 @@ class Asked(NamedTuple):
         return f"{self.tool}({', '.join(given)})"
 
     @property
-    def command(self) -> str:
+    def shell_command(self) -> str:
         """The same call for a shell."""
         verb = self.tool.partition("_")[0]
         options = {k: v for k, v in self.arguments.items() if k != "kernel" and v is not None}
@@ -52,9 +52,9 @@ class Asked(NamedTuple):
         return shlex.join(["kb", verb, str(self.arguments.get("kernel", "")), *words, "--json"])
 
 
-def asked(tool: str, **arguments: Any) -> Asked:
+def make_tool_call(tool: str, **arguments: Any) -> ToolCall:
     """Return a call."""
-    return Asked(tool, arguments)
+    return ToolCall(tool, arguments)
 
 
 class Job:
@@ -70,39 +70,39 @@ class Job:
         extra: What an extension remembers with it.
     """
 
-    def __init__(self, asked: Asked) -> None:
-        self.asked = asked
-        self.id = f"{asked.tool.partition('_')[0]}-{secrets.token_hex(16)}"
-        self.began, self.ended = time.monotonic(), 0.0
-        self.created = self.updated = datetime.now(UTC)
-        self.now = "starting"
+    def __init__(self, call: ToolCall) -> None:
+        self.call = call
+        self.id = f"{call.tool.partition('_')[0]}-{secrets.token_hex(16)}"
+        self.started_s, self.ended_s = time.monotonic(), 0.0
+        self.created_at = self.updated_at = datetime.now(UTC)
+        self.activity = "starting"
         self.outcome: Outcome | None = None
-        self.raised: Exception | None = None
+        self.exception: Exception | None = None
         self.expected_s: float | None = None
-        self.handed_out = False
+        self.is_detached = False
         self.keep_until = 0.0
-        self.extra: Any = None
-        self._cancelled = False
+        self.extension_state: Any = None
+        self._cancel_requested = False
         self._task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
-        self._changed = anyio.Event()
+        self._change_event = anyio.Event()
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Whether it is still at work."""
-        return not self.ended
+        return not self.ended_s
 
     @property
     def elapsed_s(self) -> float:
         """Seconds since it began, to its end if it has ended."""
-        return (self.ended or time.monotonic()) - self.began
+        return (self.ended_s or time.monotonic()) - self.started_s
 
     @property
     def status(self) -> JobStatus:
         """How it stands. Cancelled work that came to its end all the same is done."""
-        if self.running:
+        if self.is_running:
             return "running"
-        if self.raised is not None:
+        if self.exception is not None:
             return "failed"
         if self.outcome is None:
             return "cancelled"
@@ -111,9 +111,9 @@ class Job:
     @property
     def error(self) -> str | None:
         """What the tool said when it failed."""
-        if self.raised is not None:
-            known = isinstance(self.raised, ToolError | MCPError)
-            return str(self.raised) if known else f"Error executing tool {self.asked.tool}"
+        if self.exception is not None:
+            known = isinstance(self.exception, ToolError | MCPError)
+            return str(self.exception) if known else f"Error executing tool {self.call.tool}"
         if self.status != "failed" or not isinstance(self.outcome, CallToolResult):
             return None
         return " ".join(part.text for part in self.outcome.content if isinstance(part, TextContent))
@@ -123,10 +123,10 @@ class Job:
         error = self.error
         return JobState(
             id=self.id,
-            tool=self.asked.tool,
-            call=str(self.asked),
+            tool=self.call.tool,
+            call=str(self.call),
             status=self.status,
-            now=self.now if self.running else self.status,
+            now=self.activity if self.is_running else self.status,
             elapsed_s=round(self.elapsed_s, 1),
             expected_s=None if self.expected_s is None else round(self.expected_s, 1),
             error=None if error is None else error[:longest_error],
@@ -138,112 +138,112 @@ class Job:
         Raises:
             ToolError: It was cancelled.
         """
-        if self.raised is not None:
-            raise self.raised
+        if self.exception is not None:
+            raise self.exception
         if self.outcome is None:
-            raise ToolError(f"{self.asked.tool} was cancelled; run {self.asked} again")
+            raise ToolError(f"{self.call.tool} was cancelled; run {self.call} again")
         return self.outcome
 
-    def tell(self, now: str) -> None:
+    def report_activity(self, activity: str) -> None:
         """Take note of what is done now, from whichever thread does it."""
 
-        def heard() -> None:
-            self.now = now[:_LONGEST_NOW]
-            self.touched()
+        def set_activity() -> None:
+            self.activity = activity[:_MAX_ACTIVITY_CHARS]
+            self.notify_change()
 
         try:
-            self._loop.call_soon_threadsafe(heard)
+            self._loop.call_soon_threadsafe(set_activity)
         except RuntimeError:  # the server has ended
             return
 
-    def touched(self) -> None:
+    def notify_change(self) -> None:
         """Wake whoever waits for a change."""
-        self.updated = datetime.now(UTC)
-        changed, self._changed = self._changed, anyio.Event()
+        self.updated_at = datetime.now(UTC)
+        changed, self._change_event = self._change_event, anyio.Event()
         changed.set()
 
-    async def change(self, said: str) -> None:
+    async def wait_for_change(self, activity: str) -> None:
         """Wait until it does something else than was said, or has ended."""
-        while self.running and self.now == said:
-            await self._changed.wait()
+        while self.is_running and self.activity == activity:
+            await self._change_event.wait()
 
-    async def end(self) -> None:
+    async def wait_until_done(self) -> None:
         """Wait until nothing of it is left."""
-        while self.running:
-            await self._changed.wait()
+        while self.is_running:
+            await self._change_event.wait()
 
     def cancel(self) -> None:
         """Ask it to end, with every process that it started; ``end`` waits for that."""
-        if self.running and not self._cancelled and self._task is not None:
-            self._cancelled = True
-            self.now = "ending"
+        if self.is_running and not self._cancel_requested and self._task is not None:
+            self._cancel_requested = True
+            self.activity = "ending"
             self._task.cancel()
 
-    def start(self, work: Work) -> None:
+    def start(self, work: JobFunction) -> None:
         """Begin, beside whatever the event loop does."""
         self._task = self._loop.create_task(self._run(work), name=self.id)
 
-    async def _run(self, work: Work) -> None:
-        _CURRENT.set(self)
+    async def _run(self, work: JobFunction) -> None:
+        _CURRENT_JOB.set(self)
         try:
             self.outcome = await work(self)
-        except (asyncio.CancelledError, Cancelled):
+        except (asyncio.CancelledError, OperationCancelled):
             return  # the status says so
         except (ToolError, MCPError) as error:
-            self.raised = error
+            self.exception = error
         except Exception as error:
-            self.raised = error
-            if self.handed_out:  # else the call that waits for it says so
+            self.exception = error
+            if self.is_detached:  # else the call that waits for it says so
                 _LOG.exception("job %s ended in an error of its own", self.id)
         finally:
-            self.ended = time.monotonic()
-            self.touched()
+            self.ended_s = time.monotonic()
+            self.notify_change()
 
 
 def current_job() -> Job | None:
     """Return the job that this code runs in, if it does."""
-    return _CURRENT.get()
+    return _CURRENT_JOB.get()
 
 
-class Jobs:
+class JobRegistry:
     """The jobs of one server."""
 
     def __init__(
         self,
         inline_s: float = INLINE_S,
-        life_s: float = LIFE_S,
-        most_kept: int = MOST_KEPT,
-        most_at_work: int = MOST_AT_WORK,
+        retention_s: float = RETENTION_S,
+        max_jobs: int = MAX_JOBS,
+        max_running: int = MAX_RUNNING_JOBS,
     ) -> None:
-        self.inline_s, self.life_s = inline_s, life_s
-        self._most_kept, self._most_at_work = most_kept, most_at_work
+        self.inline_s, self.retention_s = inline_s, retention_s
+        self._max_jobs, self._max_running = max_jobs, max_running
         self._jobs: dict[str, Job] = {}
 
     def __iter__(self) -> Iterator[Job]:
         """Jobs whose handle is out, newest first."""
-        self._drop()
-        return iter([job for job in reversed(self._jobs.values()) if job.handed_out])
+        self._drop_expired()
+        return iter([job for job in reversed(self._jobs.values()) if job.is_detached])
 
-    def start(self, asked: Asked, work: Work) -> Job:
+    def start(self, call: ToolCall, work: JobFunction) -> Job:
         """Begin a piece of work.
 
         Raises:
             ToolError: Too many are at work.
         """
-        self._drop()
-        if sum(job.running for job in self._jobs.values()) >= self._most_at_work:
+        self._drop_expired()
+        if sum(job.is_running for job in self._jobs.values()) >= self._max_running:
             raise ToolError(
-                f"{self._most_at_work} jobs are at work, as many as this server takes; job() lists "
+                f"{self._max_running} jobs are at work, as many as this server takes; job() lists "
                 "them, job(id=..., action='wait') waits for one, action='cancel' ends one"
             )
-        job = Job(asked)
+        job = Job(call)
         self._jobs[job.id] = job
         job.start(work)
         return job
 
-    def hand_out(self, job: Job, keep_s: float = 0.0) -> None:
+    def detach(self, job: Job, keep_s: float = 0.0) -> None:
         """Let a job outlive its call; it is kept for so many seconds from now at the least."""
-        job.handed_out = True
+        job.is_detached = True
         job.keep_until = time.monotonic() + keep_s
 
     def forget(self, job: Job) -> None:
@@ -259,25 +259,26 @@ class Jobs:
         job = self.get(handle)
         if job is not None:
             return job
-        running = [f"{job.id} ({job.asked})" for job in self if job.running]
+        running = [f"{job.id} ({job.call})" for job in self if job.is_running]
         raise ToolError(
-            f"no job {handle!r} on this server, which keeps one for {self.life_s / 60:.0f} min "
-            "after its end; run the tool again, or see what was recorded: recommend_fix(run=...), "
-            f"kb history; at work now: {', '.join(running[:_MOST_NAMED]) or 'none'}"
+            f"no job {handle!r} on this server, which keeps one for {self.retention_s / 60:.0f} "
+            "min after its end; run the tool again, or see what was recorded: "
+            "recommend_fix(run=...), kb history; at work now: "
+            f"{', '.join(running[:_MAX_LISTED_JOBS]) or 'none'}"
         )
 
     def get(self, handle: str) -> Job | None:
         """Return the job with a handle, if it is still known."""
-        self._drop()
+        self._drop_expired()
         job = self._jobs.get(handle)
-        return job if job is not None and job.handed_out else None
+        return job if job is not None and job.is_detached else None
 
-    def _drop(self) -> None:
+    def _drop_expired(self) -> None:
         """Drop what ended too long ago, and the oldest of what ended where there are too many."""
         now = time.monotonic()
-        over = [j for j in self._jobs.values() if not j.running and j.keep_until <= now]
-        over.sort(key=lambda job: job.ended)
-        spare = len(self._jobs) - self._most_kept
+        over = [j for j in self._jobs.values() if not j.is_running and j.keep_until <= now]
+        over.sort(key=lambda job: job.ended_s)
+        spare = len(self._jobs) - self._max_jobs
         for at, job in enumerate(over):
-            if at < spare or now - job.ended > self.life_s:
+            if at < spare or now - job.ended_s > self.retention_s:
                 self.forget(job)

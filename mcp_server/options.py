@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kernelkb import __version__
 from kernelkb.errors import did_you_mean
-from kernelkb_mcp.server_config import TOOLSETS, Launch
+from kernelkb_mcp.server_config import TOOLSETS, ServerConfig
 
 _EXAMPLES = """\
 examples:
@@ -21,14 +21,14 @@ examples:
   kb-mcp --http --port 8765                over HTTP on this machine, with a token
   kb-mcp --http --token-file ~/.kb-token   the token of a file (mode 600), or of KERNELKB_TOKEN
 """
-_REMOTE = (
+_REMOTE_WARNING = (
     "anybody who reaches this port and has the token compiles and runs code here with your "
     "rights, and the token crosses the network in the clear unless a proxy adds TLS"
 )
 
 
 @dataclass(frozen=True)
-class Listen:
+class HttpConfig:
     """Where to serve HTTP, and to whom."""
 
     host: str = "127.0.0.1"
@@ -41,17 +41,19 @@ class Listen:
     token_file: Path | None = None
 
 
-def parse(argv: Sequence[str] | None = None) -> tuple[Launch, Listen | None]:
+def parse_command_line(argv: Sequence[str] | None = None) -> tuple[ServerConfig, HttpConfig | None]:
     """Return what the command line asks for; no ``Listen`` means stdio.
 
     Raises:
         SystemExit: With 2 for a mistake, which is told on stderr, and 0 after --help or --version.
     """
-    parser = _parser()
+    parser = _build_parser()
     given = parser.parse_args(argv)
-    toolsets = _toolsets(parser, given.toolsets)
-    launch = Launch(
-        toolsets=toolsets, read_only=given.read_only, workspace=_folders(parser, given.workspace)
+    toolsets = _parse_toolsets(parser, given.toolsets)
+    launch = ServerConfig(
+        toolsets=toolsets,
+        read_only=given.read_only,
+        workspace=_resolve_folders(parser, given.workspace),
     )
     if not given.http:
         for name in (
@@ -70,9 +72,9 @@ def parse(argv: Sequence[str] | None = None) -> tuple[Launch, Listen | None]:
     host = given.host or "127.0.0.1"
     if not is_loopback(host) and not given.allow_remote:
         parser.error(
-            f"--host {host} is not loopback: add --allow-remote if you mean that {_REMOTE}"
+            f"--host {host} is not loopback: add --allow-remote if you mean that {_REMOTE_WARNING}"
         )
-    return launch, Listen(
+    return launch, HttpConfig(
         host=host,
         port=8765 if given.port is None else given.port,
         allowed_hosts=tuple(given.allowed_host),
@@ -89,7 +91,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _parser() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kb-mcp",
         description="Serve KernelKB to an MCP client: over stdio, or over HTTP with --http.",
@@ -123,7 +125,7 @@ def _add_http(web: argparse._ArgumentGroup) -> None:
     web.add_argument("--http", action="store_true", help="serve streamable HTTP at /mcp")
     web.add_argument("--host", help="address to listen on; 127.0.0.1 by default")
     web.add_argument(
-        "--port", type=_port, help="8765 by default; 0 takes a free one and says which"
+        "--port", type=_parse_port, help="8765 by default; 0 takes a free one and says which"
     )
     web.add_argument(
         "--token-file",
@@ -131,7 +133,9 @@ def _add_http(web: argparse._ArgumentGroup) -> None:
         metavar="FILE",
         help="holds the token; by default KERNELKB_TOKEN, else a new one is printed at the start",
     )
-    web.add_argument("--allow-remote", action="store_true", help=f"let --host be any: {_REMOTE}")
+    web.add_argument(
+        "--allow-remote", action="store_true", help=f"let --host be any: {_REMOTE_WARNING}"
+    )
     web.add_argument(
         "--allowed-host",
         metavar="NAME[:PORT]",
@@ -148,13 +152,13 @@ def _add_http(web: argparse._ArgumentGroup) -> None:
     )
 
 
-def _port(text: str) -> int:
+def _parse_port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535")
     return int(text)
 
 
-def _toolsets(parser: argparse.ArgumentParser, text: str | None) -> tuple[str, ...]:
+def _parse_toolsets(parser: argparse.ArgumentParser, text: str | None) -> tuple[str, ...]:
     if text is None:
         return tuple(TOOLSETS)
     chosen = [name.strip() for name in text.split(",")]
@@ -165,7 +169,7 @@ def _toolsets(parser: argparse.ArgumentParser, text: str | None) -> tuple[str, .
     return tuple(chosen)
 
 
-def _folders(parser: argparse.ArgumentParser, names: Sequence[str]) -> tuple[Path, ...]:
+def _resolve_folders(parser: argparse.ArgumentParser, names: Sequence[str]) -> tuple[Path, ...]:
     folders = tuple(Path(name).expanduser().resolve() for name in names)
     for folder in folders:
         if not folder.is_dir():

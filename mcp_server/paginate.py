@@ -6,15 +6,15 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-LIMIT = 8000
+MAX_ANSWER_BYTES = 8000
 """Bytes of one answer as compact JSON."""
-_LONGEST = 2000
+_MAX_VALUE_BYTES = 2000
 """Bytes of one value; longer ones come as text, in pieces."""
-_PIECE = 1000
+_PIECE_CHARS = 1000
 """Characters of a piece: none takes more than six bytes."""
 
 
-class Portion(NamedTuple):
+class ResultPage(NamedTuple):
     """What fits, and where the rest begins."""
 
     value: Any
@@ -22,29 +22,29 @@ class Portion(NamedTuple):
     """None where nothing is left."""
 
 
-def size(value: Any) -> int:
+def json_size(value: Any) -> int:
     """Return how many bytes plain data takes as compact JSON."""
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
 
-def portion(whole: dict[str, Any] | list[Any], begin: int, room: int) -> Portion:
+def paginate(content: dict[str, Any] | list[Any], begin: int, max_bytes: int) -> ResultPage:
     """Return as much of an entry or a list as fits.
 
     Fields keep their order and lists are cut between items. A field that goes on in the next
     portion goes on there under its own name.
 
     Args:
-        whole: An entry or a list of entries, as plain data.
+        content: An entry or a list of entries, as plain data.
         begin: How many parts came before.
-        room: Bytes of compact JSON.
+        max_bytes: Bytes of compact JSON.
     """
-    parts = list(_parts({"": whole} if isinstance(whole, list) else whole))
+    parts = list(_iter_parts({"": content} if isinstance(content, list) else content))
     taken: dict[str, Any] = {}
     used, at = 2, begin
     for at in range(begin, len(parts)):
         name, part, is_item = parts[at]
-        used += size(part) + 1 + (0 if name in taken else size(name) + 4)
-        if used > room and at > begin:
+        used += json_size(part) + 1 + (0 if name in taken else json_size(name) + 4)
+        if used > max_bytes and at > begin:
             break
         if is_item:
             taken.setdefault(name, []).append(part)
@@ -54,25 +54,25 @@ def portion(whole: dict[str, Any] | list[Any], begin: int, room: int) -> Portion
             taken[name] = part
     else:
         at = len(parts)
-    value = taken.get("", []) if isinstance(whole, list) else taken
-    return Portion(value, str(at) if at < len(parts) else None)
+    value = taken.get("", []) if isinstance(content, list) else taken
+    return ResultPage(value, str(at) if at < len(parts) else None)
 
 
-def _parts(whole: dict[str, Any]) -> Iterator[tuple[str, Any, bool]]:
+def _iter_parts(whole: dict[str, Any]) -> Iterator[tuple[str, Any, bool]]:
     """Yield each field, or each item of it, as what cannot be cut any further."""
     for name, value in whole.items():
         if isinstance(value, list) and value:
             for item in value:
-                if size(item) > _LONGEST:
-                    yield from ((name, piece, True) for piece in _pieces(item))
+                if json_size(item) > _MAX_VALUE_BYTES:
+                    yield from ((name, piece, True) for piece in _split_into_pieces(item))
                 else:
                     yield name, item, True
-        elif size(value) > _LONGEST:
-            yield from ((name, piece, False) for piece in _pieces(value))
+        elif json_size(value) > _MAX_VALUE_BYTES:
+            yield from ((name, piece, False) for piece in _split_into_pieces(value))
         else:
             yield name, value, False
 
 
-def _pieces(value: Any) -> Iterator[str]:
+def _split_into_pieces(value: Any) -> Iterator[str]:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    yield from (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
+    yield from (text[at : at + _PIECE_CHARS] for at in range(0, len(text), _PIECE_CHARS))

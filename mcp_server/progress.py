@@ -9,31 +9,31 @@ from mcp.server.mcpserver import Context
 
 from kernelkb_mcp.jobs import Job
 
-GAP_S = 0.5
+MIN_MESSAGE_GAP_S = 0.5
 """At least so long between two messages."""
-BEAT_S = 5.0
+MAX_SILENCE_S = 5.0
 """At most so long: clients give up on a call that is silent."""
 
 
-async def watch(ctx: Context, job: Job, seconds: float) -> None:
+async def wait_with_progress(ctx: Context, job: Job, seconds: float) -> None:
     """Wait for the end of a job, at most so long; say at once, and then when something changes."""
     with anyio.move_on_after(seconds):
-        while job.running:
-            said = job.now
-            await _say(ctx, job)
-            with anyio.move_on_after(GAP_S):
-                await job.end()
-            with anyio.move_on_after(BEAT_S - GAP_S):
-                await job.change(said)
+        while job.is_running:
+            said = job.activity
+            await _send_progress(ctx, job)
+            with anyio.move_on_after(MIN_MESSAGE_GAP_S):
+                await job.wait_until_done()
+            with anyio.move_on_after(MAX_SILENCE_S - MIN_MESSAGE_GAP_S):
+                await job.wait_for_change(said)
 
 
-def how_far(job: Job) -> str:
+def describe_progress(job: Job) -> str:
     """Say what a job does and for how long: ``bench naive, 12 s of about 30 s``."""
     of = "" if job.expected_s is None else f" of about {math.ceil(job.expected_s)} s"
-    return f"{job.now}, {job.elapsed_s:.0f} s{of}"
+    return f"{job.activity}, {job.elapsed_s:.0f} s{of}"
 
 
-async def _say(ctx: Context, job: Job) -> None:
+async def _send_progress(ctx: Context, job: Job) -> None:
     try:
         session = ctx.request_context.session
     except ValueError:  # called without a client
@@ -41,4 +41,4 @@ async def _say(ctx: Context, job: Job) -> None:
     elapsed, total = job.elapsed_s, job.expected_s
     if total is not None and total < elapsed:
         total = None  # nobody knows any more
-    await session.report_progress(elapsed, total, how_far(job))
+    await session.report_progress(elapsed, total, describe_progress(job))

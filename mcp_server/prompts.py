@@ -29,20 +29,20 @@ def add_prompts(server: MCPServer) -> None:
 
 async def session_start(kernel: Kernel = None) -> str:
     """The loop, what to check before it, its phases with budgets and gates, and when to stop."""
-    return await _page("session-start", kernel or None)
+    return await _render_page("session-start", kernel or None)
 
 
 async def diagnose_kernel(kernel: Kernel = None, metrics: Metrics = None) -> str:
     """How to get from a slow kernel, and perhaps a few numbers, to the one change to make."""
-    return await _page("diagnose", kernel or None, metrics or None)
+    return await _render_page("diagnose", kernel or None, metrics or None)
 
 
 async def close_session() -> str:
     """What must be right before leaving, and what to write down for the next session."""
-    return await _page("close")
+    return await _render_page("close")
 
 
-async def _page(name: str, kernel: str | None = None, metrics: str | None = None) -> str:
-    from kernelkb.actions.guide import page
+async def _render_page(name: str, kernel: str | None = None, metrics: str | None = None) -> str:
+    from kernelkb.actions.guide import generate_guide_page
 
-    return await anyio.to_thread.run_sync(lambda: page(name, "mcp", kernel, metrics))
+    return await anyio.to_thread.run_sync(lambda: generate_guide_page(name, "mcp", kernel, metrics))

@@ -6,13 +6,13 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from kernelkb_mcp.paginate import LIMIT, size
+from kernelkb_mcp.paginate import MAX_ANSWER_BYTES, json_size
 
-_SPARE = 1200
+_RESERVED_BYTES = 1200
 """Bytes for the summary, what was left out, and the next calls."""
-_BRIEF = {"matches": 1, "unknown": 0, "ncu_rules": 0, "measure_next": 1}
+_BRIEF_LIMITS = {"matches": 1, "unknown": 0, "ncu_rules": 0, "measure_next": 1}
 """How much is shown of a kernel that is one of several."""
-_FEWEST = (
+_TRIM_ORDER = (
     ("unknown", 0),
     ("ncu_rules", 2),
     ("measure_next", 1),
@@ -22,73 +22,79 @@ _FEWEST = (
     ("notes", 2),
 )
 """What a kernel's answer gives up, in this order, and how much of it stays."""
-_LISTS = ("ncu_rules", "measure_next", "suppressed", "notes")
-_CLIPPED = 300
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
+_LIST_FIELDS = ("ncu_rules", "measure_next", "suppressed", "notes")
+_MAX_TEXT_CHARS = 300
+_PLAIN_NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
 
 
-def advice(answer: Mapping[str, Any], ask: str, tools: Collection[str]) -> dict[str, Any]:
+def build_recommend_fields(
+    answer: Mapping[str, Any], source_argument: str, tools: Collection[str]
+) -> dict[str, Any]:
     """Return the fields of a ``RecommendResult``.
 
     Args:
         answer: What the engine recommends, the longest kernel first.
-        ask: The argument that the answer came from, such as ``profile='x.csv'``; or nothing.
+        source_argument: The argument that the answer came from, such as ``profile='x.csv'``; or
+            nothing.
         tools: Names of the tools that the server offers.
     """
     kernels = list(answer["kernels"])
-    room = LIMIT - _SPARE - size(answer["knowledge"])
+    room = MAX_ANSWER_BYTES - _RESERVED_BYTES - json_size(answer["knowledge"])
     several = len(kernels) > 1
-    shown = [_short(kernels[0], room, several)]
+    shown = [_fit_kernel(kernels[0], room, several)]
     for kernel in kernels[1:]:
-        room -= size(shown[-1][0]) + 1
-        brief = _short(kernel, room, several)
-        if size(brief[0]) > room:
+        room -= json_size(shown[-1][0]) + 1
+        brief = _fit_kernel(kernel, room, several)
+        if json_size(brief[0]) > room:
             break
         shown.append(brief)
     more = [line for _, lines in shown[:1] for line in lines if not several]
     if left := len(kernels) - len(shown):
-        call = f"recommend_fix({ask if len(ask) < _CLIPPED else 'profile=...'}, kernel='regex')"
+        shown_source = source_argument if len(source_argument) < _MAX_TEXT_CHARS else "profile=..."
+        call = f"recommend_fix({shown_source}, kernel='regex')"
         more.append(f"{left} of {len(kernels)} kernels, all shorter; {call} asks for one")
     if several:
         more.append("of each kernel the first diagnosis and its first fix; alone it is shown whole")
     first = kernels[0]
     return {
-        "summary": _clipped(_summary(first, len(kernels))),
+        "summary": _clip_texts(_summarize_kernel(first, len(kernels))),
         "kernels": [kernel for kernel, _ in shown],
         "more": more,
-        "next": _next(first, tools),
+        "next": _list_next_calls(first, tools),
         "knowledge": answer["knowledge"],
     }
 
 
-def _short(kernel: Mapping[str, Any], room: int, several: bool) -> tuple[dict[str, Any], list[str]]:
+def _fit_kernel(
+    kernel: Mapping[str, Any], max_bytes: int, many_kernels: bool
+) -> tuple[dict[str, Any], list[str]]:
     """Return a kernel's answer in at most so many bytes, if that can be, and what it lacks."""
     matches = [d for d in kernel["diagnoses"] if d["verdict"] == "matches"]
     unknown = [d for d in kernel["diagnoses"] if d["verdict"] != "matches"]
-    whole = {"matches": matches, "unknown": unknown} | {name: kernel[name] for name in _LISTS}
-    most = _BRIEF if several else {}
+    whole = {"matches": matches, "unknown": unknown} | {name: kernel[name] for name in _LIST_FIELDS}
+    most = _BRIEF_LIMITS if many_kernels else {}
     parts = {name: list(items)[: most.get(name)] for name, items in whole.items()}
-    if several:
+    if many_kernels:
         parts["matches"] = [{**d, "fixes": d["fixes"][:1]} for d in parts["matches"]]
-    used = size(_joined(kernel, parts, whole))
-    for name, fewest in _FEWEST:
-        while len(parts[name]) > fewest and used > room:
+    used = json_size(_assemble_kernel(kernel, parts, whole))
+    for name, fewest in _TRIM_ORDER:
+        while len(parts[name]) > fewest and used > max_bytes:
             gone = parts[name].pop()
-            used -= size(gone) + 1
+            used -= json_size(gone) + 1
             if name in ("matches", "unknown"):
-                used += size(gone["bottleneck"]) + 1
-    made = _joined(kernel, parts, whole)
-    if used > room:
-        made = _clipped(made)
+                used += json_size(gone["bottleneck"]) + 1
+    made = _assemble_kernel(kernel, parts, whole)
+    if used > max_bytes:
+        made = _clip_texts(made)
     lacks = [
         f"{name}: {len(parts[name])} of {len(whole[name])}"
-        for name in _LISTS
+        for name in _LIST_FIELDS
         if len(parts[name]) < len(whole[name])
     ]
     return made, lacks
 
 
-def _joined(
+def _assemble_kernel(
     kernel: Mapping[str, Any], parts: Mapping[str, list[Any]], whole: Mapping[str, list[Any]]
 ) -> dict[str, Any]:
     others = {name: items for name, items in parts.items() if name not in ("matches", "unknown")}
@@ -101,18 +107,18 @@ def _joined(
     }
 
 
-def _clipped(value: Any) -> Any:
+def _clip_texts(value: Any) -> Any:
     """Shorten every long text: the name of a template's instance alone can take kilobytes."""
     if isinstance(value, str):
-        return value if len(value) <= _CLIPPED else f"{value[:_CLIPPED]}…"
+        return value if len(value) <= _MAX_TEXT_CHARS else f"{value[:_MAX_TEXT_CHARS]}…"
     if isinstance(value, dict):
-        return {name: _clipped(inner) for name, inner in value.items()}
+        return {name: _clip_texts(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_clipped(inner) for inner in value]
+        return [_clip_texts(inner) for inner in value]
     return value
 
 
-def _summary(kernel: Mapping[str, Any], count: int) -> str:
+def _summarize_kernel(kernel: Mapping[str, Any], count: int) -> str:
     gate = kernel["gate"]
     best = next((d for d in kernel["diagnoses"] if d["verdict"] == "matches"), None)
     said = f"{gate['verdict']}: {gate['because']}"
@@ -132,9 +138,9 @@ def _summary(kernel: Mapping[str, Any], count: int) -> str:
     return f"{said} The longest of {count} kernels." if count > 1 else said
 
 
-def _next(kernel: Mapping[str, Any], tools: Collection[str]) -> list[str]:
+def _list_next_calls(kernel: Mapping[str, Any], tools: Collection[str]) -> list[str]:
     """Return the calls that come next, of those that the server offers."""
-    named = bool(_NAME.fullmatch(kernel["kernel"]))
+    named = bool(_PLAIN_NAME.fullmatch(kernel["kernel"]))
     which = f"kernel={kernel['kernel']!r}" if named else "kernel=..."
     matches = [d for d in kernel["diagnoses"] if d["verdict"] == "matches"]
     calls: list[str] = []

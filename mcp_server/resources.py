@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 SCHEME = "kb://"
 MARKDOWN = "text/markdown"
-_PAGE = 120
+_PAGE_SIZE = 120
 """Resources in one answer: all but the fixes in the first, for clients that ask for no second."""
 
 KINDS = {
@@ -52,7 +52,7 @@ class ResourceServer(MCPServer):
 
     async def list_resources(self) -> list[Resource]:
         """Return all resources, always in the same order."""
-        return await _asked(_resources)
+        return await _run_beside_loop(_build_resources)
 
     async def list_resource_templates(self) -> list[ResourceTemplate]:
         """Return a template for each kind."""
@@ -78,7 +78,7 @@ class ResourceServer(MCPServer):
             ResourceNotFoundError: There is none of that address.
             ResourceError: The project's own knowledge is wrong.
         """
-        text = await _asked(lambda: _page(str(uri)))
+        text = await _run_beside_loop(lambda: _read_page(str(uri)))
         return [ReadResourceContents(content=text, mime_type=MARKDOWN)]
 
     async def _handle_list_resources(
@@ -92,7 +92,7 @@ class ResourceServer(MCPServer):
             said = f"no cursor {cursor[:40]!r}; list the resources from the beginning"
             raise MCPError(code=INVALID_PARAMS, message=said)
         begin = int(cursor or 0)
-        end = begin + _PAGE
+        end = begin + _PAGE_SIZE
         more = str(end) if end < len(found) else None
         return ListResourcesResult(resources=found[begin:end], next_cursor=more)
 
@@ -106,19 +106,19 @@ class ResourceServer(MCPServer):
         return read if lasts else read.model_copy(update={"ttl_ms": 0})
 
 
-def ids_of(kind: str) -> list[str]:
+def list_ids(kind: str) -> list[str]:
     """Return the ids of a kind, in the order of the list."""
-    from kernelkb.actions.pages import pages
+    from kernelkb.actions.pages import list_pages
 
-    return [one.id for one in pages() if one.kind == kind]
+    return [one.id for one in list_pages() if one.kind == kind]
 
 
-def _resources() -> list[Resource]:
-    from kernelkb.actions.pages import SINGLE, pages
+def _build_resources() -> list[Resource]:
+    from kernelkb.actions.pages import SINGLE_PAGES, list_pages
 
     singles = [
         Resource(uri=f"{SCHEME}{name}", name=name, title=title, mime_type=MARKDOWN)
-        for name, title in SINGLE.items()
+        for name, title in SINGLE_PAGES.items()
     ]
     return singles + [
         Resource(
@@ -127,24 +127,24 @@ def _resources() -> list[Resource]:
             title=one.title,
             mime_type=MARKDOWN,
         )
-        for one in pages()
+        for one in list_pages()
     ]
 
 
-def _page(uri: str) -> str:
-    from kernelkb.actions.pages import page, single
+def _read_page(uri: str) -> str:
+    from kernelkb.actions.pages import generate_entry_page, generate_single_page
 
     kind, _, name = uri.removeprefix(SCHEME).partition("/")
     try:
         if not uri.startswith(SCHEME):
             raise UnknownNameError("resource", uri, (), "")
-        return page(kind, name) if name else single(kind)
+        return generate_entry_page(kind, name) if name else generate_single_page(kind)
     except UnknownNameError as error:
-        said = f"unknown resource {uri[:200]!r}{error.near}; {SCHEME}index names all"
+        said = f"unknown resource {uri[:200]!r}{error.suggestion}; {SCHEME}index names all"
         raise ResourceNotFoundError(said) from error
 
 
-async def _asked(work: Callable[[], T]) -> T:
+async def _run_beside_loop(work: Callable[[], T]) -> T:
     """Run work beside the event loop: loading the knowledge takes half a second, once."""
     try:
         return await anyio.to_thread.run_sync(work)

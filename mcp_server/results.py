@@ -9,19 +9,19 @@ from kernelkb.model.base import Record
 from kernelkb.model.measurement import Bench, Build, Environment, Profile
 from kernelkb.model.recommendation import KernelAnswer, KnowledgeStamp
 
-_ID_SHOWN = 12
+_ID_DIGITS = 12
 """Digits of a record's id in a call: enough for a billion records."""
-_LONGEST_CALL = 2000
+_MAX_CALL_BYTES = 2000
 
 
-def recommend_call(made: Bench | Profile) -> str:
+def format_recommend_call(result: Bench | Profile) -> str:
     """Return the call that decides on a result: by its record, or by its metrics without one."""
-    if made.measurement is not None:
-        return f"recommend_fix(run={made.measurement[:_ID_SHOWN]!r})"
-    metrics = {name: float(f"{value:.6g}") for name, value in made.metrics.items()}
-    while len(json.dumps(metrics)) > _LONGEST_CALL:  # some are better than none
+    if result.measurement is not None:
+        return f"recommend_fix(run={result.measurement[:_ID_DIGITS]!r})"
+    metrics = {name: float(f"{value:.6g}") for name, value in result.metrics.items()}
+    while len(json.dumps(metrics)) > _MAX_CALL_BYTES:  # some are better than none
         metrics = dict(list(metrics.items())[: len(metrics) // 2])
-    return f"recommend_fix(target={made.target!r}, metrics={json.dumps(metrics)})"
+    return f"recommend_fix(target={result.target!r}, metrics={json.dumps(metrics)})"
 
 
 JobStatus = Literal["running", "done", "failed", "cancelled"]

@@ -12,16 +12,16 @@ from typing import Any
 
 from kernelkb import __version__
 from kernelkb.errors import KbError
-from kernelkb_mcp.completion import complete_on
-from kernelkb_mcp.instructions import instructions
-from kernelkb_mcp.jobs import Jobs
-from kernelkb_mcp.options import Listen, parse
+from kernelkb_mcp.completion import add_completion
+from kernelkb_mcp.instructions import build_instructions
+from kernelkb_mcp.jobs import JobRegistry
+from kernelkb_mcp.options import HttpConfig, parse_command_line
 from kernelkb_mcp.prompts import add_prompts
 from kernelkb_mcp.resources import CACHE_HINTS
-from kernelkb_mcp.server_config import Launch, enter
-from kernelkb_mcp.tasks import Tasks
-from kernelkb_mcp.token import VARIABLE, token_from
-from kernelkb_mcp.tool_adapter import KernelServer, strict_tool
+from kernelkb_mcp.server_config import ServerConfig, enter_workspace
+from kernelkb_mcp.tasks import TasksExtension
+from kernelkb_mcp.token import ENVIRONMENT_VARIABLE, load_token
+from kernelkb_mcp.tool_adapter import KernelServer, build_strict_tool
 from kernelkb_mcp.tools import (
     bench_kernel,
     build_kernel,
@@ -34,7 +34,7 @@ from kernelkb_mcp.tools import (
     search_knowledge,
 )
 
-_MODULES: tuple[Any, ...] = (
+_TOOL_MODULES: tuple[Any, ...] = (
     search_knowledge,
     read_entry,
     recommend_fix,
@@ -47,83 +47,83 @@ _MODULES: tuple[Any, ...] = (
 )
 """Each holds a function of its own name, a TITLE and HINTS."""
 
-_LONG = ("build_kernel", "bench_kernel", "profile_kernel")
+_LONG_TOOLS = ("build_kernel", "bench_kernel", "profile_kernel")
 """What a client with the tasks extension may get as a task."""
-_LOOKS = read_entry.HINTS
+_READ_ONLY_HINTS = read_entry.HINTS
 """Of every tool where the open session is not written to."""
 
 
-def build_server(launch: Launch | None = None) -> KernelServer:
+def build_server(config: ServerConfig | None = None) -> KernelServer:
     """Return the server with the tools that it is launched with, in a fixed order."""
-    chosen = launch or Launch()
-    jobs = Jobs(chosen.inline_s)
-    long = [name for name in _LONG if name in chosen.tools]
-    modules = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
+    chosen = config or ServerConfig()
+    jobs = JobRegistry(chosen.inline_s)
+    long = [name for name in _LONG_TOOLS if name in chosen.tool_names]
+    modules = {module.__name__.rpartition(".")[2]: module for module in _TOOL_MODULES}
     server = KernelServer(
         chosen,
         cache_hints=CACHE_HINTS,
         title="KernelKB",
         version=__version__,
-        instructions=instructions(chosen.tools),
+        instructions=build_instructions(chosen.tool_names),
         log_level="WARNING",
         jobs=jobs,
-        extensions=[Tasks(dict.fromkeys(long, "optional"), jobs)] if long else [],
+        extensions=[TasksExtension(dict.fromkeys(long, "optional"), jobs)] if long else [],
         tools=[
-            strict_tool(
+            build_strict_tool(
                 getattr(modules[name], name),
                 modules[name].TITLE,
-                _LOOKS if chosen.read_only else modules[name].HINTS,
+                _READ_ONLY_HINTS if chosen.read_only else modules[name].HINTS,
             )
-            for name in chosen.tools
+            for name in chosen.tool_names
             if name in modules
         ],
     )
     add_prompts(server)
-    complete_on(server)
+    add_completion(server)
     return server
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Serve over stdio until the client closes it, or over HTTP; leave no child process behind."""
-    launch, listen = parse(argv)
+    launch, listen = parse_command_line(argv)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup
-            signal.signal(number, _end)
-    _log_plainly()
+            signal.signal(number, _exit_on_signal)
+    _configure_plain_logging()
     try:
-        enter(launch)
+        enter_workspace(launch)
         server = build_server(launch)
         gc.freeze()  # what is there by now lives to the end
         gc.enable()
         if listen is None:
-            os.environ.pop(VARIABLE, None)  # it is no business of compilers and kernels
+            os.environ.pop(ENVIRONMENT_VARIABLE, None)  # it is no business of compilers and kernels
             server.run("stdio")
         else:
             _serve_http(server, listen)
     finally:
-        _end_children()
+        _kill_children()
 
 
-def _log_plainly() -> None:
+def _configure_plain_logging() -> None:
     """Log a line for a line: the SDK would load rich, 20 ms of each start, to draw columns."""
     import logging
 
     from mcp.server.mcpserver import server as sdk
 
-    def plain(level: str = "WARNING") -> None:
+    def configure_logging(level: str = "WARNING") -> None:
         logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
 
-    vars(sdk)["configure_logging"] = plain
+    vars(sdk)["configure_logging"] = configure_logging
 
 
-def _serve_http(server: KernelServer, listen: Listen) -> None:
+def _serve_http(server: KernelServer, http_config: HttpConfig) -> None:
     from kernelkb_mcp.http import serve
 
     try:
-        serve(server, listen, token_from(listen.token_file))
+        serve(server, http_config, load_token(http_config.token_file))
     except (KbError, OSError) as error:
         said = (
-            f"cannot listen on {listen.host}:{listen.port}: {error.strerror}"
+            f"cannot listen on {http_config.host}:{http_config.port}: {error.strerror}"
             if isinstance(error, OSError)
             else str(error)
         )
@@ -131,15 +131,15 @@ def _serve_http(server: KernelServer, listen: Listen) -> None:
         raise SystemExit(2) from error
 
 
-def _end(number: int, _frame: FrameType | None) -> None:
+def _exit_on_signal(number: int, _frame: FrameType | None) -> None:
     """End at once: the event loop may be waiting for input that never comes."""
-    _end_children()
+    _kill_children()
     os._exit(128 + number)
 
 
-def _end_children() -> None:
-    from kernelkb.measure.process.subprocesses import end_all
-    from kernelkb.measure.process.worker_jobs import drop_scratch
+def _kill_children() -> None:
+    from kernelkb.measure.process.subprocesses import kill_all
+    from kernelkb.measure.process.worker_jobs import remove_scratch_folders
 
-    end_all()
-    drop_scratch()
+    kill_all()
+    remove_scratch_folders()

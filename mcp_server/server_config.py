@@ -21,7 +21,7 @@ TOOLSETS = {
 
 
 @dataclass(frozen=True)
-class Launch:
+class ServerConfig:
     """What the command line asked for."""
 
     toolsets: tuple[str, ...] = tuple(TOOLSETS)
@@ -33,22 +33,22 @@ class Launch:
     """Folders outside of which nothing is read, built or run; the project, where there is none."""
 
     @property
-    def tools(self) -> tuple[str, ...]:
+    def tool_names(self) -> tuple[str, ...]:
         """Names of the tools on offer, in order."""
         chosen = ("knowledge",) if self.read_only else self.toolsets
         return tuple(tool for name, tools in TOOLSETS.items() if name in chosen for tool in tools)
 
 
-def enter(launch: Launch) -> None:
+def enter_workspace(config: ServerConfig) -> None:
     """Keep this process to its workspace, and go there where it was started elsewhere.
 
     Clients start servers in all kinds of folders; a whole file system is no project.
     """
     from kernelkb.safety.paths import project_root
-    from kernelkb.safety.workspace import confine_to
+    from kernelkb.safety.workspace import set_workspace
 
-    folders = [str(folder) for folder in launch.workspace] or [project_root()]
+    folders = [str(folder) for folder in config.workspace] or [project_root()]
     here = os.path.realpath(project_root())
     if not any(Path(here).is_relative_to(folder) for folder in folders):
         os.chdir(folders[0])
-    confine_to(folders, writes=not launch.read_only)
+    set_workspace(folders, can_write=not config.read_only)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from kernelkb.errors import BadValueError
 
-VARIABLE = "KERNELKB_TOKEN"
-_SHAPE = re.compile(r"[A-Za-z0-9._~+/-]{20,512}=*")
+ENVIRONMENT_VARIABLE = "KERNELKB_TOKEN"
+_TOKEN_PATTERN = re.compile(r"[A-Za-z0-9._~+/-]{20,512}=*")
 """What RFC 6750 lets a token consist of; shorter ones can be guessed."""
 
 
@@ -23,7 +23,7 @@ class Token(NamedTuple):
     is_new: bool
 
 
-def token_from(file: Path | None) -> Token:
+def load_token(file: Path | None) -> Token:
     """Return the token of a file, else of KERNELKB_TOKEN, else a new one of 256 bits.
 
     The variable is taken out of the environment: no compiler and no kernel inherits it.
@@ -31,15 +31,15 @@ def token_from(file: Path | None) -> Token:
     Raises:
         BadValueError: The file cannot be read, others may read it, or what it holds is no token.
     """
-    variable = os.environ.pop(VARIABLE, None)
+    variable = os.environ.pop(ENVIRONMENT_VARIABLE, None)
     if file is not None:
-        return Token(_checked(_of(file), str(file)), is_new=False)
+        return Token(_validate_token(_read_token_file(file), str(file)), is_new=False)
     if variable is not None:
-        return Token(_checked(variable.strip(), VARIABLE), is_new=False)
+        return Token(_validate_token(variable.strip(), ENVIRONMENT_VARIABLE), is_new=False)
     return Token(secrets.token_urlsafe(32), is_new=True)
 
 
-def _of(file: Path) -> str:
+def _read_token_file(file: Path) -> str:
     try:
         with file.open(encoding="ascii") as opened:
             mode = os.fstat(opened.fileno()).st_mode
@@ -51,8 +51,8 @@ def _of(file: Path) -> str:
         raise BadValueError(f"cannot read the token of {file}: {said.lower()}") from error
 
 
-def _checked(token: str, where: str) -> str:
-    if not _SHAPE.fullmatch(token):
+def _validate_token(token: str, where: str) -> str:
+    if not _TOKEN_PATTERN.fullmatch(token):
         cure = 'make one with: python -c "import secrets; print(secrets.token_urlsafe(32))"'
         raise BadValueError(f"{where} holds no token of 20 or more letters and digits; {cure}")
     return token

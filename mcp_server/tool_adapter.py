@@ -17,18 +17,18 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kernelkb.errors import KbError
-from kernelkb.safety.untrusted_text import one_line, plain
-from kernelkb_mcp.jobs import Jobs
+from kernelkb.safety.untrusted_text import sanitize_text, to_one_line
+from kernelkb_mcp.jobs import JobRegistry
 from kernelkb_mcp.resources import ResourceServer
-from kernelkb_mcp.server_config import Launch
+from kernelkb_mcp.server_config import ServerConfig
 
 T = TypeVar("T")
 
-_ESCAPED = re.compile(r"\\[bfrtu]")
+_ESCAPED_CONTROL = re.compile(r"\\[bfrtu]")
 """Controls as JSON writes them; what merely looks like one costs a look at each text."""
-_END_S = 40.0
+_CANCEL_TIMEOUT_S = 40.0
 """Longest wait for a cancelled thread, which ends its children first."""
-_TWINS = (
+_CALL_FOR_COMMAND = (
     (r"`?\bkb show ([a-z0-9][\w.-]*\w)`?", r"read_entry(id='\1')"),
     (r"`?\bkb env\b`?", "check_environment()"),
     (r"`kb history KERNEL` lists them", "bench_kernel(kernel=...) records one"),
@@ -39,10 +39,12 @@ _TWINS = (
 class KernelServer(ResourceServer):
     """An MCP server with jobs, whose argument errors are one line that says what is accepted."""
 
-    def __init__(self, launch: Launch, *, jobs: Jobs | None = None, **how: Any) -> None:
-        self.launch = launch
-        self.jobs = jobs or Jobs(launch.inline_s)
-        super().__init__("kernelkb", **how)
+    def __init__(
+        self, config: ServerConfig, *, jobs: JobRegistry | None = None, **server_options: Any
+    ) -> None:
+        self.server_config = config
+        self.jobs = jobs or JobRegistry(config.inline_s)
+        super().__init__("kernelkb", **server_options)
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         """Call a tool; turn pydantic's paragraph about bad arguments into a sentence."""
@@ -50,68 +52,72 @@ class KernelServer(ResourceServer):
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
             if isinstance(error.__cause__, ValidationError):
-                raise ToolError(self._refusal(name, error.__cause__)) from None
+                raise ToolError(self._describe_bad_arguments(name, error.__cause__)) from None
             if isinstance(error, UnexpectedToolError):  # the SDK writes its traceback to stderr
                 raise
             said = error.__cause__ if isinstance(error.__cause__, ToolError) else error
-            raise ToolError(one_line(str(said))) from None  # the SDK's prefix says nothing new
+            raise ToolError(to_one_line(str(said))) from None  # the SDK's prefix says nothing new
 
-    def _refusal(self, name: str, error: ValidationError) -> str:
+    def _describe_bad_arguments(self, name: str, error: ValidationError) -> str:
         problems = "; ".join(
             f"{'.'.join(map(str, item['loc']))}: {item['msg'].lower()}"
             for item in error.errors(include_url=False)
         )
         tool = self._tool_manager.get_tool(name)
         accepted = ", ".join(tool.parameters["properties"]) if tool else "none"
-        return f"bad arguments for {name}: {one_line(problems)}. Accepted: {accepted}"
+        return f"bad arguments for {name}: {to_one_line(problems)}. Accepted: {accepted}"
 
 
-def launch_of(context: Context[Any, Any]) -> Launch:
+def get_server_config(context: Context[Any, Any]) -> ServerConfig:
     """Return what the server was started with that a call came to."""
-    return cast("KernelServer", context.mcp_server).launch
+    return cast("KernelServer", context.mcp_server).server_config
 
 
-def strict_tool(function: Callable[..., Any], title: str, annotations: ToolAnnotations) -> Tool:
+def build_strict_tool(
+    function: Callable[..., Any], title: str, annotations: ToolAnnotations
+) -> Tool:
     """Return a tool that refuses arguments it does not know; its docstring is its description."""
     text = inspect.getdoc(function)  # without the indentation that Python 3.12 still keeps
     tool = Tool.from_function(function, title=title, description=text, annotations=annotations)
     model = tool.fn_metadata.arg_model
     model.model_config = ConfigDict(**{**model.model_config, "extra": "forbid"})
     model.model_rebuild(force=True)
-    tool.parameters = _without_null(_slim(model.model_json_schema(by_alias=True)))
+    tool.parameters = _drop_null_types(_drop_titles(model.model_json_schema(by_alias=True)))
     if tool.fn_metadata.output_schema:
-        tool.fn_metadata.output_schema = _slim(tool.fn_metadata.output_schema)
+        tool.fn_metadata.output_schema = _drop_titles(tool.fn_metadata.output_schema)
     return tool
 
 
-def compact(record: BaseModel) -> CallToolResult:
+def result_from_record(record: BaseModel) -> CallToolResult:
     """Return a result whose text is the same JSON as its structure, without the spaces."""
-    return compacted(record.model_dump(mode="json", by_alias=True))
+    return result_from_fields(record.model_dump(mode="json", by_alias=True))
 
 
-def compacted(structure: dict[str, Any]) -> CallToolResult:
+def result_from_fields(structure: dict[str, Any]) -> CallToolResult:
     """Return a result of the fields of a record, as plain data."""
-    text = _json(structure)
-    if not text.isprintable() or _ESCAPED.search(text):  # else there is nothing to take away
-        structure = harmless(structure)
-        text = _json(structure)
+    text = _format_compact_json(structure)
+    if not text.isprintable() or _ESCAPED_CONTROL.search(
+        text
+    ):  # else there is nothing to take away
+        structure = strip_control_characters(structure)
+        text = _format_compact_json(structure)
     return CallToolResult(content=[TextContent(text=text)], structured_content=structure)
 
 
-def _json(structure: dict[str, Any]) -> str:
+def _format_compact_json(structure: dict[str, Any]) -> str:
     return json.dumps(structure, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def harmless(value: Any) -> Any:
+def strip_control_characters(value: Any) -> Any:
     """Return what a tool answers without control characters: compilers and kernels wrote parts."""
     if isinstance(value, str):
-        return plain(value)
+        return sanitize_text(value)
     if isinstance(value, dict):
-        return {plain(key): harmless(part) for key, part in value.items()}
-    return [harmless(part) for part in value] if isinstance(value, list) else value
+        return {sanitize_text(key): strip_control_characters(part) for key, part in value.items()}
+    return [strip_control_characters(part) for part in value] if isinstance(value, list) else value
 
 
-def in_place(work: Callable[[], T]) -> T:
+def run_inline(work: Callable[[], T]) -> T:
     """Do work that takes no time here and now.
 
     Raises:
@@ -120,47 +126,47 @@ def in_place(work: Callable[[], T]) -> T:
     try:
         return work()
     except KbError as error:
-        raise ToolError(_called(str(error))) from error
+        raise ToolError(_replace_commands_with_calls(str(error))) from error
 
 
-async def in_thread(work: Callable[[], T]) -> T:
+async def run_in_thread(work: Callable[[], T]) -> T:
     """Run blocking work beside the event loop; a cancelled call leaves no child process behind.
 
     Raises:
         ToolError: The engine refused; the text says what happened and the cure.
     """
-    from kernelkb.measure.process.subprocesses import cancelled_by
+    from kernelkb.measure.process.subprocesses import cancel_on
 
     stop, begun, ended = threading.Event(), threading.Event(), threading.Event()
 
-    def run() -> T:
+    def run_work() -> T:
         begun.set()
         try:
-            with cancelled_by(stop):
+            with cancel_on(stop):
                 return work()
         finally:
             ended.set()
 
     try:
-        return await anyio.to_thread.run_sync(run, abandon_on_cancel=True)
+        return await anyio.to_thread.run_sync(run_work, abandon_on_cancel=True)
     except KbError as error:
-        raise ToolError(_called(str(error))) from error
+        raise ToolError(_replace_commands_with_calls(str(error))) from error
     except anyio.get_cancelled_exc_class():
         stop.set()
         if begun.is_set():  # it kills its child within a few hundredths of a second
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(ended.wait, _END_S)
+                await anyio.to_thread.run_sync(ended.wait, _CANCEL_TIMEOUT_S)
         raise
 
 
-def _called(said: str) -> str:
+def _replace_commands_with_calls(message: str) -> str:
     """Name calls where an error of the engine names commands that have a twin here."""
-    for command, tool in _TWINS:
-        said = re.sub(command, tool, said)
-    return said
+    for command, tool in _CALL_FOR_COMMAND:
+        message = re.sub(command, tool, message)
+    return message
 
 
-def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+def _drop_null_types(schema: dict[str, Any]) -> dict[str, Any]:
     """Drop null from what may be left out: null is taken all the same, and no model needs to ask.
 
     Its default says what the description does, to clients that drop it.
@@ -177,17 +183,17 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _slim(schema: Any) -> Any:
+def _drop_titles(schema: Any) -> Any:
     """Drop the titles that pydantic makes up: a fifth of the bytes and no information."""
     if isinstance(schema, list):
-        return [_slim(item) for item in schema]
+        return [_drop_titles(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     return {
         key: (
-            {name: _slim(part) for name, part in value.items()}
+            {name: _drop_titles(part) for name, part in value.items()}
             if key in ("properties", "$defs")
-            else _slim(value)
+            else _drop_titles(value)
         )
         for key, value in schema.items()
         if not (key == "title" and isinstance(value, str))

@@ -21,7 +21,7 @@ settings.load_profile("shared")
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
+def isolate_cache(tmp_path_factory, monkeypatch):
     """Keep tests out of the user's cache; one cache for each process, so that peaks stay known.
 
     One queue for each process too: tests measure side by side, as do people on other machines.
@@ -32,7 +32,7 @@ def own_cache(tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def no_compiler(request, monkeypatch):
+def disable_torch_compile(request, monkeypatch):
     """Let torch.compile do nothing on a GPU: it takes half of a test, and few ask for it."""
     if request.node.get_closest_marker("gpu"):
         monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")

@@ -5,24 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.actions.rules_cache import decision_program
+from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.parse_metric import find_device
-from kernelkb.decide.rules import Program
+from kernelkb.decide.rules import CompiledRules
 from kernelkb.errors import BadValueError, EnvironmentGapError, UnknownNameError
-from kernelkb.loading.kernels import KernelFolder, load_kernel, variant_of
-from kernelkb.measure.machine.environment import Wanted, compiling, inspect
-from kernelkb.measure.subject import Subject
+from kernelkb.loading.kernels import KernelFolder, load_kernel, select_variant
+from kernelkb.measure.machine.environment import TargetChoice, inspect_compiler, inspect_machine
+from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.base import Target
 from kernelkb.model.kernel import Kernel, Variant
 from kernelkb.model.measurement import Environment, Machine
 from kernelkb.safety.paths import project_root
-from kernelkb.safety.workspace import inside
+from kernelkb.safety.workspace import resolve_inside
 
 
-class Workplace(NamedTuple):
+class BenchTarget(NamedTuple):
     """What to measure, and the project that it is measured in."""
 
-    subject: Subject
+    subject: MeasurementSubject
     project: Path
 
     @property
@@ -30,23 +30,25 @@ class Workplace(NamedTuple):
         """Where this project's builds go."""
         return self.project / ".kb" / "build"
 
-    def with_variant(self, variant: Variant) -> Workplace:
+    def with_variant(self, variant: Variant) -> BenchTarget:
         """Return the same place for another variant of the kernel."""
         return self._replace(subject=self.subject._replace(variant=variant))
 
 
-def project() -> Path:
+def get_project_path() -> Path:
     """Return the root of the project around the working directory."""
     return Path(project_root())
 
 
-def environment(target: Wanted = "auto", *, fresh: bool = False) -> Environment:
-    """Validate this machine. See ``kernelkb.measure.machine.environment.inspect``."""
-    return _with_device(inspect(target, project() / ".kb", fresh=fresh), decision_program())
+def validate_machine(target: TargetChoice = "auto", *, fresh: bool = False) -> Environment:
+    """Validate this machine. See ``kernelkb.measure.machine.environment.inspect_machine``."""
+    return _add_device_id(
+        inspect_machine(target, get_project_path() / ".kb", fresh=fresh), load_compiled_rules()
+    )
 
 
-def environment_for(
-    kernel: Kernel, variant: str | None = None, target: Wanted = "auto"
+def validate_machine_for_kernel(
+    kernel: Kernel, variant: str | None = None, target: TargetChoice = "auto"
 ) -> Environment:
     """Validate this machine for a kernel; a cure names the CPU only where that would help.
 
@@ -54,11 +56,11 @@ def environment_for(
         UnknownNameError: The kernel has no such variant.
         BadValueError: It has none for this target.
     """
-    found = environment(narrowed(kernel, variant, target))
+    found = validate_machine(narrow_target(kernel, variant, target))
     if found.machine is not None or found.target == "cpu":
         return found
     on_cpu = any(v.target == "cpu" and variant in (None, v.id) for v in kernel.variants)
-    if not on_cpu or environment("cpu").machine is None:
+    if not on_cpu or validate_machine("cpu").machine is None:
         return found
     lines = [
         line.model_copy(update={"cure": f"{line.cure}; or use --target cpu"})
@@ -69,7 +71,9 @@ def environment_for(
     return found.model_copy(update={"lines": tuple(lines)})
 
 
-def prepare_compiling(kernel: str, variant: str | None, target: Wanted, cc: str) -> Workplace:
+def prepare_for_architecture(
+    kernel: str, variant: str | None, target: TargetChoice, cc: str
+) -> BenchTarget:
     """Find a variant for a GPU that is not here: it can be compiled, and nothing else.
 
     Args:
@@ -86,13 +90,13 @@ def prepare_compiling(kernel: str, variant: str | None, target: Wanted, cc: str)
     """
     if target == "cpu":
         raise BadValueError("--arch names a GPU's architecture; leave it or --target cpu out")
-    source = load_kernel(kernel, project())
-    chosen = variant_of(source.kernel, "cuda", variant)
-    machine = required(compiling(cc, project() / ".kb"))
-    return Workplace(Subject(source, chosen, machine), project())
+    source = load_kernel(kernel, get_project_path())
+    chosen = select_variant(source.kernel, "cuda", variant)
+    machine = require_machine(inspect_compiler(cc, get_project_path() / ".kb"))
+    return BenchTarget(MeasurementSubject(source, chosen, machine), get_project_path())
 
 
-def prepare(kernel: str, variant: str | None = None, target: Wanted = "auto") -> Workplace:
+def prepare(kernel: str, variant: str | None = None, target: TargetChoice = "auto") -> BenchTarget:
     """Find a kernel and a variant, and validate the machine for it.
 
     Args:
@@ -105,25 +109,27 @@ def prepare(kernel: str, variant: str | None = None, target: Wanted = "auto") ->
         KnowledgeError: The kernel.yaml is wrong.
         EnvironmentGapError: The machine lacks something; names the first thing and its cure.
     """
-    return prepared(load_kernel(kernel, project()), variant, target)
+    return prepare_loaded(load_kernel(kernel, get_project_path()), variant, target)
 
 
-def prepared(
-    source: KernelFolder, variant: str | None = None, target: Wanted = "auto"
-) -> Workplace:
+def prepare_loaded(
+    source: KernelFolder, variant: str | None = None, target: TargetChoice = "auto"
+) -> BenchTarget:
     """Find a variant of a kernel that is loaded, and validate the machine for it.
 
     Raises:
         UnknownNameError: There is no such variant.
         EnvironmentGapError: The machine lacks something.
     """
-    inside(project() / ".kb", to_write=True)
-    found = environment_for(source.kernel, variant, target)
-    chosen = variant_of(source.kernel, found.target, variant)
-    return Workplace(Subject(source, chosen, required(found)), project())
+    resolve_inside(get_project_path() / ".kb", to_write=True)
+    found = validate_machine_for_kernel(source.kernel, variant, target)
+    chosen = select_variant(source.kernel, found.target, variant)
+    return BenchTarget(
+        MeasurementSubject(source, chosen, require_machine(found)), get_project_path()
+    )
 
 
-def required(found: Environment) -> Machine:
+def require_machine(found: Environment) -> Machine:
     """Return the machine.
 
     Raises:
@@ -135,7 +141,7 @@ def required(found: Environment) -> Machine:
     return found.machine
 
 
-def workload_of(kernel: Kernel, target: Target, name: str | None) -> str:
+def resolve_workload(kernel: Kernel, target: Target, name: str | None) -> str:
     """Return the named workload, or the target's default.
 
     Raises:
@@ -149,11 +155,11 @@ def workload_of(kernel: Kernel, target: Target, name: str | None) -> str:
     return name
 
 
-def narrowed(kernel: Kernel, variant: str | None, target: Wanted) -> Wanted:
+def narrow_target(kernel: Kernel, variant: str | None, target: TargetChoice) -> TargetChoice:
     """Resolve ``auto`` as far as the kernel's variants decide it; refuse what they cannot give."""
     possible = {v.target for v in kernel.variants if variant in (None, v.id)}
     if target != "auto":
-        variant_of(kernel, target, variant)
+        select_variant(kernel, target, variant)
         return target
     if not possible:
         names = {v.id for v in kernel.variants}
@@ -164,7 +170,7 @@ def narrowed(kernel: Kernel, variant: str | None, target: Wanted) -> Wanted:
     return "auto" if len(possible) > 1 else next(iter(possible))
 
 
-def _with_device(found: Environment, program: Program) -> Environment:
+def _add_device_id(found: Environment, program: CompiledRules) -> Environment:
     """Add our own id of the GPU, when it is one that the knowledge has."""
     if found.machine is None or found.target == "cpu":
         return found

@@ -5,48 +5,56 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from kernelkb.actions.bench_target import Workplace, narrowed, prepare, prepare_compiling, project
-from kernelkb.actions.hardware import architecture_named
-from kernelkb.actions.rules_cache import decision_program
-from kernelkb.actions.session_log import written_down
-from kernelkb.actions.steps import Steps, build_said
+from kernelkb.actions.bench_target import (
+    BenchTarget,
+    get_project_path,
+    narrow_target,
+    prepare,
+    prepare_for_architecture,
+)
+from kernelkb.actions.hardware import find_architecture_spec
+from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.actions.session_log import log_result
+from kernelkb.actions.steps import StepRunner, summarize_build
 from kernelkb.decide.symptoms import find_symptoms
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.measure.build.build import build as compile_variant
 from kernelkb.measure.build.build import build_all as compile_all
-from kernelkb.measure.machine.environment import Wanted
+from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.model.measurement import Build
 
 
-def build(
-    kernel: str, variant: str | None = None, target: Wanted = "auto", arch: str | None = None
+def build_variant(
+    kernel: str, variant: str | None = None, target: TargetChoice = "auto", arch: str | None = None
 ) -> Build:
     """Compile a variant. A compiler error is a result; see ``_place`` for what is raised."""
-    place, steps = _place(kernel, variant, target, arch), Steps()
+    place, steps = _prepare_build(kernel, variant, target, arch), StepRunner()
     name = place.subject.variant.id
     built = steps.run(
-        "build", name, lambda: build_here(place), lambda made: build_said(place, made)
+        "build", name, lambda: build_prepared(place), lambda made: summarize_build(place, made)
     )
-    return written_down(place, "build", steps, built)
+    return log_result(place, "build", steps, built)
 
 
 def build_configurations(
     kernel: str,
     macros: Mapping[str, Sequence[str]],
     variant: str | None = None,
-    target: Wanted = "auto",
+    target: TargetChoice = "auto",
     arch: str | None = None,
 ) -> list[Build]:
     """Compile every combination of some macros' values, side by side."""
-    place = _place(kernel, variant, target, arch)
+    place = _prepare_build(kernel, variant, target, arch)
     pairs = [[f"{name}={value}" for value in values] for name, values in macros.items()]
     found = compile_all(place.subject, place.build_root, list(product(*pairs)))
-    return [_cured(built) for built in found]
+    return [_add_cure(built) for built in found]
 
 
-def _place(kernel: str, variant: str | None, target: Wanted, arch: str | None) -> Workplace:
+def _prepare_build(
+    kernel: str, variant: str | None, target: TargetChoice, arch: str | None
+) -> BenchTarget:
     """Prepare for the GPU that is here, or for an architecture without one.
 
     Raises:
@@ -57,11 +65,11 @@ def _place(kernel: str, variant: str | None, target: Wanted, arch: str | None) -
             the cure says that an architecture would be enough.
     """
     if arch is not None:
-        return prepare_compiling(kernel, variant, target, architecture_named(arch).cc)
+        return prepare_for_architecture(kernel, variant, target, find_architecture_spec(arch).cc)
     try:
         return prepare(kernel, variant, target)
     except EnvironmentGapError as gap:
-        wanted = narrowed(load_kernel(kernel, project()).kernel, variant, target)
+        wanted = narrow_target(load_kernel(kernel, get_project_path()).kernel, variant, target)
         if wanted != "cuda" or find_nvcc() is None:
             raise
         which = f"{kernel} --variant {variant}" if variant else kernel
@@ -69,13 +77,13 @@ def _place(kernel: str, variant: str | None, target: Wanted, arch: str | None) -
         raise EnvironmentGapError(gap.gap, cure) from gap
 
 
-def build_here(place: Workplace) -> Build:
+def build_prepared(place: BenchTarget) -> Build:
     """Compile in a place that was prepared; a known failure brings its own cure."""
-    return _cured(compile_variant(place.subject, place.build_root))
+    return _add_cure(compile_variant(place.subject, place.build_root))
 
 
-def _cured(built: Build) -> Build:
-    found = find_symptoms(decision_program(), built.error) if built.error else []
+def _add_cure(built: Build) -> Build:
+    found = find_symptoms(load_compiled_rules(), built.error) if built.error else []
     if not found:
         return built
     cure = " ".join(part for part in (found[0]["note"], found[0]["cure"]) if part)

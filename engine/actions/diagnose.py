@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from kernelkb.actions.rules_cache import decision_program
-from kernelkb.decide.parse_metric import device_named
-from kernelkb.decide.rules import Stamp
-from kernelkb.decide.symptoms import FoundSymptom, find_symptoms
+from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.decide.parse_metric import resolve_device
+from kernelkb.decide.rules import KnowledgeStampDict
+from kernelkb.decide.symptoms import SymptomMatch, find_symptoms
 
-_MOST = 4_000_000
+_MAX_END_CHARS = 4_000_000
 """Characters read from each end of a log; what lies between repeats itself."""
 
 
 class LogDiagnosis(TypedDict):
     """What a log shows, in the order in which it says so."""
 
-    symptoms: list[FoundSymptom]
-    knowledge: Stamp
+    symptoms: list[SymptomMatch]
+    knowledge: KnowledgeStampDict
 
 
 def diagnose_log(log: str, gpu: str | None = None) -> LogDiagnosis:
@@ -30,9 +30,13 @@ def diagnose_log(log: str, gpu: str | None = None) -> LogDiagnosis:
     Raises:
         UnknownNameError: No such GPU.
     """
-    program = decision_program()
-    device = device_named(program, gpu) if gpu else None
+    program = load_compiled_rules()
+    device = resolve_device(program, gpu) if gpu else None
     arch = program["hardware"]["devices"][device]["cc"] if device else None
-    text = log if len(log) <= 2 * _MOST else f"{log[:_MOST]}\n{log[-_MOST:]}"
+    text = (
+        log
+        if len(log) <= 2 * _MAX_END_CHARS
+        else f"{log[:_MAX_END_CHARS]}\n{log[-_MAX_END_CHARS:]}"
+    )
     found = find_symptoms(program, text, arch)
     return {"symptoms": found, "knowledge": program["knowledge"]}

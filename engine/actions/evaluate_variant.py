@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from kernelkb.actions import kernels
-from kernelkb.actions.bench_target import Workplace
-from kernelkb.actions.building import build_here
-from kernelkb.actions.fix_outcome import disturbed
-from kernelkb.actions.rules_cache import decision_program
+from kernelkb.actions.bench_target import BenchTarget
+from kernelkb.actions.building import build_prepared
+from kernelkb.actions.fix_outcome import find_noise_reason
+from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.actions.steps import (
-    Steps,
-    advice_said,
-    bench_said,
-    build_said,
-    check_said,
-    gate_said,
-    profile_said,
+    StepRunner,
+    summarize_bench,
+    summarize_build,
+    summarize_check,
+    summarize_gate,
+    summarize_profile,
+    summarize_recommendation,
 )
 from kernelkb.decide.recommend import recommend
 from kernelkb.model.measurement import Bench
 from kernelkb.model.recommendation import KernelAnswer
-from kernelkb.model.triage import Examined
+from kernelkb.model.triage import VariantResult
 
 
-def examine(place: Workplace, workload: str, steps: Steps) -> Examined:
+def evaluate_variant(place: BenchTarget, workload: str, steps: StepRunner) -> VariantResult:
     """Take one variant as far as it goes.
 
     Args:
@@ -31,50 +31,57 @@ def examine(place: Workplace, workload: str, steps: Steps) -> Examined:
         steps: Where each step is run and reported.
     """
     name = place.subject.variant.id
-    seen = Examined(variant=name)
+    seen = VariantResult(variant=name)
     built = steps.run(
-        "build", name, lambda: build_here(place), lambda made: build_said(place, made)
+        "build", name, lambda: build_prepared(place), lambda made: summarize_build(place, made)
     )
     seen = seen.model_copy(update={"build": built})
-    if steps.failed:
+    if steps.has_failed:
         return seen
-    right = steps.run("check", name, lambda: kernels.check_here(place, built, workload), check_said)
+    right = steps.run(
+        "check", name, lambda: kernels.check_built(place, built, workload), summarize_check
+    )
     seen = seen.model_copy(update={"check": right})
-    if steps.failed:
+    if steps.has_failed:
         return seen
     timed = steps.run(
-        "bench", name, lambda: settled(kernels.bench_here(place, built, workload)), bench_said
+        "bench",
+        name,
+        lambda: drop_noisy_speedup(kernels.bench_built(place, built, workload)),
+        summarize_bench,
     )
     seen = seen.model_copy(update={"bench": timed})
-    if steps.failed:
+    if steps.has_failed:
         return seen
-    steps.run("gate", name, lambda: answer_to(place, timed.metrics), gate_said)
+    steps.run("gate", name, lambda: decide_from_metrics(place, timed.metrics), summarize_gate)
     why = steps.run(
-        "profile", name, lambda: kernels.profile_here(place, built, timed), profile_said
+        "profile", name, lambda: kernels.profile_built(place, built, timed), summarize_profile
     )
-    advice = steps.run("recommend", name, lambda: answer_to(place, why.metrics), advice_said)
+    advice = steps.run(
+        "recommend", name, lambda: decide_from_metrics(place, why.metrics), summarize_recommendation
+    )
     return seen.model_copy(update={"profile": why, "answer": advice})
 
 
-def answer_to(place: Workplace, metrics: dict[str, float]) -> KernelAnswer:
+def decide_from_metrics(place: BenchTarget, metrics: dict[str, float]) -> KernelAnswer:
     """Decide on metrics that were measured here."""
     machine = place.subject.machine
     answer = recommend(
-        decision_program(),
+        load_compiled_rules(),
         metrics,
         target=machine.target,
         device=machine.device,
-        kernel=place.subject.source.kernel.id,
+        kernel=place.subject.kernel_folder.kernel.id,
     )
     return KernelAnswer.model_validate(answer)
 
 
-def settled(timed: Bench) -> Bench:
+def drop_noisy_speedup(timed: Bench) -> Bench:
     """Leave the speedup out of the metrics of a bench that was disturbed: nothing decides on it.
 
     Its times stay. They are too long rather than too short, so no roof is reached by them.
     """
-    if disturbed(timed) is None:
+    if find_noise_reason(timed) is None:
         return timed
     kept = {name: value for name, value in timed.metrics.items() if name != "speedup"}
     return timed.model_copy(update={"metrics": kept})

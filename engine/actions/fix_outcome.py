@@ -5,31 +5,35 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from kernelkb.actions.rules_cache import decision_program
-from kernelkb.decide.conditions import compares, said
-from kernelkb.decide.derive import complete
-from kernelkb.decide.gain import as_speedup, combine
-from kernelkb.measure.bench_verdict import CROWDED, HOT, SHARED
+from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.decide.conditions import format_reason, satisfies
+from kernelkb.decide.derive import complete_metrics
+from kernelkb.decide.gain import as_speedup, combine_removed_shares
+from kernelkb.measure.bench_verdict import (
+    CPU_CONTENTION_WARNING,
+    GPU_CONTENTION_WARNING,
+    THROTTLING_WARNING,
+)
 from kernelkb.measure.statistics import Speedup
 from kernelkb.model.history import Measurement
 from kernelkb.model.kernel import Kernel, Variant
 from kernelkb.model.measurement import Bench
 from kernelkb.model.recommendation import Diagnosis, KernelAnswer, PredictedSpeedup
 from kernelkb.model.session import Decision
-from kernelkb.model.triage import Examined, Followed
+from kernelkb.model.triage import FixOutcome, VariantResult
 
 
-class Choice(NamedTuple):
+class FixVariant(NamedTuple):
     """A variant that applies what was recommended."""
 
     variant: Variant
-    applied: tuple[tuple[Diagnosis, str], ...]
+    diagnosis_fixes: tuple[tuple[Diagnosis, str], ...]
     """Diagnoses that it answers, each with the fix it applies for it."""
-    changes: tuple[str, ...] = ()
+    added_fixes: tuple[str, ...] = ()
     """All fixes that it applies and the variant before it does not."""
 
 
-def choose(kernel: Kernel, current: Variant, answer: KernelAnswer) -> Choice | None:
+def choose_fix_variant(kernel: Kernel, current: Variant, answer: KernelAnswer) -> FixVariant | None:
     """Return the variant that applies the best-ranked fix that any variant applies."""
     matches = [d for d in answer.diagnoses if d.verdict == "matches"]
     others = [v for v in kernel.variants if v.target == current.target and v.id != current.id]
@@ -38,11 +42,15 @@ def choose(kernel: Kernel, current: Variant, answer: KernelAnswer) -> Choice | N
             for variant in others:
                 if fix.id in variant.applies and fix.id not in current.applies:
                     changes = tuple(f for f in variant.applies if f not in current.applies)
-                    return Choice(variant, _answered(matches, variant), changes)
+                    return FixVariant(
+                        variant, _pair_diagnoses_with_fixes(matches, variant), changes
+                    )
     return None
 
 
-def _answered(matches: list[Diagnosis], variant: Variant) -> tuple[tuple[Diagnosis, str], ...]:
+def _pair_diagnoses_with_fixes(
+    matches: list[Diagnosis], variant: Variant
+) -> tuple[tuple[Diagnosis, str], ...]:
     found: list[tuple[Diagnosis, str]] = []
     for diagnosis in matches:
         fix = next((f.id for f in diagnosis.fixes if f.id in variant.applies), None)
@@ -51,30 +59,33 @@ def _answered(matches: list[Diagnosis], variant: Variant) -> tuple[tuple[Diagnos
     return tuple(found)
 
 
-def compare(
-    before: Examined, after: Examined, choice: Choice, duel: Bench | None = None
-) -> Followed | None:
+def compare_to_prediction(
+    before: VariantResult,
+    after: VariantResult,
+    choice: FixVariant,
+    direct_bench: Bench | None = None,
+) -> FixOutcome | None:
     """Return what the change was predicted to give, and what it gave.
 
     The ratio of two speedups next to the same baseline is free of what changed on the machine in
     between; its interval is the widest that both intervals allow. Next to two baselines it would
-    be the ratio of nothing, so there is none without a ``duel``, in which the one was timed next to
-    the other. None for a variant that got no valid time.
+    be the ratio of nothing, so there is none without a ``direct_bench``, in which the one was timed
+    next to the other. None for a variant that got no valid time.
     """
-    old, new = _range(before.bench), _range(after.bench)
+    old, new = _get_valid_speedup(before.bench), _get_valid_speedup(after.bench)
     if not (old and new and before.bench and after.bench):
         return None
-    unmeasured = _apart(before.bench, after.bench)
+    unmeasured = _explain_incomparable(before.bench, after.bench)
     point, low, high = new.point / old.point, new.low / old.high, new.high / old.low
-    direct = _range(duel)
-    if duel and direct:
-        unmeasured = disturbed(duel)
+    direct = _get_valid_speedup(direct_bench)
+    if direct_bench and direct:
+        unmeasured = find_noise_reason(direct_bench)
         point, low, high = direct
-    return Followed(
+    return FixOutcome(
         before=before.variant,
         after=after.variant,
-        fixes=tuple(dict.fromkeys(fix for _, fix in choice.applied)),
-        predicted=predicted(choice, before.answer),
+        fixes=tuple(dict.fromkeys(fix for _, fix in choice.diagnosis_fixes)),
+        predicted=predict_combined_speedup(choice, before.answer),
         measured=None if unmeasured else point,
         interval=None if unmeasured else (low, high),
         confirmed=None if unmeasured else low > 1,
@@ -82,22 +93,33 @@ def compare(
     )
 
 
-def comparable(before: Examined, after: Examined) -> bool:
+def are_comparable(before: VariantResult, after: VariantResult) -> bool:
     """Return whether two benches that tell something were taken in the same way."""
     old, new = before.bench, after.bench
-    if not (old and new and _range(old) and _range(new)) or disturbed(old) or disturbed(new):
+    if (
+        not (old and new and _get_valid_speedup(old) and _get_valid_speedup(new))
+        or find_noise_reason(old)
+        or find_noise_reason(new)
+    ):
         return True
-    return _apart(old, new) is None
+    return _explain_incomparable(old, new) is None
 
 
-def disturbed(timed: Bench | Measurement) -> str | None:
+def find_noise_reason(timed: Bench | Measurement) -> str | None:
     """Return the warning of a bench that tells nothing because of others, or of heat."""
     if timed.verdict != "inconclusive":
         return None
-    return next((said for said in timed.warnings if said.startswith((CROWDED, HOT, SHARED))), None)
+    return next(
+        (
+            said
+            for said in timed.warnings
+            if said.startswith((CPU_CONTENTION_WARNING, THROTTLING_WARNING, GPU_CONTENTION_WARNING))
+        ),
+        None,
+    )
 
 
-def _range(timed: Bench | None) -> Speedup | None:
+def _get_valid_speedup(timed: Bench | None) -> Speedup | None:
     """Return a valid speedup with its interval; an inconclusive one reaches to 1."""
     if timed is None or timed.speedup is None or timed.interval is None:
         return None
@@ -108,28 +130,31 @@ def _range(timed: Bench | None) -> Speedup | None:
     return Speedup(timed.speedup, low, high) if valid else None
 
 
-def _apart(old: Bench, new: Bench) -> str | None:
+def _explain_incomparable(old: Bench, new: Bench) -> str | None:
     """Say why the speedups of two benches cannot be divided."""
     for one in (old, new):
-        if warning := disturbed(one):
+        if warning := find_noise_reason(one):
             return f"{one.variant}: {warning}"
     if old.baseline != new.baseline:
         return (
             f"{old.variant} was timed next to {old.baseline}, {new.variant} next to {new.baseline}"
         )
     if old.timing != new.timing:
-        return f"{old.variant} was timed {_how(old)}, {new.variant} {_how(new)}"
+        was, now = _describe_timing(old), _describe_timing(new)
+        return f"{old.variant} was timed {was}, {new.variant} {now}"
     return None
 
 
-def _how(timed: Bench) -> str:
+def _describe_timing(timed: Bench) -> str:
     return "in a CUDA graph" if timed.timing == "graph" else "call by call"
 
 
-def predicted(choice: Choice, answer: KernelAnswer | None) -> PredictedSpeedup | None:
+def predict_combined_speedup(
+    choice: FixVariant, answer: KernelAnswer | None
+) -> PredictedSpeedup | None:
     """Combine the predictions of everything that the variant applies, below the roofline."""
     groups: dict[str, tuple[float, float, float]] = {}
-    for diagnosis, _ in choice.applied:
+    for diagnosis, _ in choice.diagnosis_fixes:
         gain = diagnosis.predicted_speedup
         if gain is not None:
             removed = (1 - 1 / gain.low, 1 - 1 / gain.point, 1 - 1 / gain.high)
@@ -138,16 +163,16 @@ def predicted(choice: Choice, answer: KernelAnswer | None) -> PredictedSpeedup |
         return None
     headroom = answer.headroom if answer else None
     cap = 1 - 1 / headroom.attainable_speedup if headroom else 1.0
-    low, point, high = (min(share, cap) for share in combine(groups))
+    low, point, high = (min(share, cap) for share in combine_removed_shares(groups))
     return PredictedSpeedup(**as_speedup((low, point, high)))
 
 
-def decisions(
-    choice: Choice, followed: Followed | None, before: Examined, after: Examined
+def make_decisions(
+    choice: FixVariant, followed: FixOutcome | None, before: VariantResult, after: VariantResult
 ) -> tuple[Decision, ...]:
     """Return what the session should remember: predicted, measured, and the falsifier's word."""
     made: list[Decision] = []
-    for diagnosis, fix in choice.applied:
+    for diagnosis, fix in choice.diagnosis_fixes:
         gain = diagnosis.predicted_speedup
         made.append(
             Decision(
@@ -155,17 +180,17 @@ def decisions(
                 fix=fix,
                 applied_as=choice.variant.id,
                 predicted=(gain.low, gain.point, gain.high) if gain else None,
-                calibration=_calibration(diagnosis) if gain else None,
+                calibration=_find_calibration(diagnosis) if gain else None,
                 measured=followed.measured if followed else None,
                 interval=followed.interval if followed else None,
-                falsifier=falsifier_said(diagnosis, before, after),
-                together=tuple(name for name in choice.changes if name != fix),
+                falsifier=evaluate_falsifier(diagnosis, before, after),
+                together=tuple(name for name in choice.added_fixes if name != fix),
             )
         )
     return tuple(made)
 
 
-def untried(answer: KernelAnswer) -> tuple[Decision, ...]:
+def make_unapplied_decisions(answer: KernelAnswer) -> tuple[Decision, ...]:
     """Return what was recommended, for a session to remember although nobody tried it."""
     best = next((d for d in answer.diagnoses if d.verdict == "matches"), None)
     if best is None or not best.fixes:
@@ -177,40 +202,42 @@ def untried(answer: KernelAnswer) -> tuple[Decision, ...]:
             bottleneck=best.bottleneck,
             fix=best.fixes[0].id,
             predicted=predicted,
-            calibration=_calibration(best) if gain else None,
+            calibration=_find_calibration(best) if gain else None,
         ),
     )
 
 
-def _calibration(diagnosis: Diagnosis) -> float | None:
+def _find_calibration(diagnosis: Diagnosis) -> float | None:
     """Return the share of its estimate that the prediction took for granted."""
     if diagnosis.learned:
         return diagnosis.learned.calibration
-    program = decision_program()
+    program = load_compiled_rules()
     rows = (row for found in program["bottlenecks"].values() for row in found)
     gain = next(row for row in rows if row["id"] == diagnosis.bottleneck)["gain"]
     return program["realised"][gain["kind"]][0] if gain else None
 
 
-def falsifier_said(diagnosis: Diagnosis, before: Examined, after: Examined) -> str | None:
+def evaluate_falsifier(
+    diagnosis: Diagnosis, before: VariantResult, after: VariantResult
+) -> str | None:
     """Say whether the metric that had to move did, with its value after the change.
 
     A falsifier that compares a metric with itself means its value before the change.
     """
-    program = decision_program()
+    program = load_compiled_rules()
     rows = (row for found in program["bottlenecks"].values() for row in found)
     row = next(r for r in rows if r["id"] == diagnosis.bottleneck)["falsifier"]
     if row is None or before.profile is None or after.profile is None:
         return None
-    known = complete(program, after.profile.metrics, None)
-    earlier = complete(program, before.profile.metrics, None)
+    known = complete_metrics(program, after.profile.metrics, None)
+    earlier = complete_metrics(program, before.profile.metrics, None)
     limit = row["value"]
     if isinstance(limit, str):
         limit = (earlier if limit == row["metric"] else known).get(limit, math.nan)
     value = known.get(row["metric"])
     if value is None or math.isnan(limit):
         return f"{row['metric']} was not measured after the change"
-    fact = said({"metric": row["metric"], "value": value, "op": row["op"], "limit": limit})
-    if compares(value, row["op"], limit):
+    fact = format_reason({"metric": row["metric"], "value": value, "op": row["op"], "limit": limit})
+    if satisfies(value, row["op"], limit):
         return f"held: {fact}"
     return f"failed: {fact} is false; revert"

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kernelkb.actions.knowledge import here
-from kernelkb.actions.recommend import given_metrics
-from kernelkb.actions.rules_cache import decision_program
-from kernelkb.decide.conditions import compare
-from kernelkb.decide.derive import complete
-from kernelkb.decide.diagnose import verdict
-from kernelkb.decide.gates import walk
-from kernelkb.decide.parse_metric import device_named
+from kernelkb.actions.knowledge import load_project_knowledge
+from kernelkb.actions.recommend import parse_given_metrics
+from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.decide.conditions import evaluate_comparisons
+from kernelkb.decide.derive import complete_metrics
+from kernelkb.decide.diagnose import judge_bottleneck
+from kernelkb.decide.gates import walk_gate_tree
+from kernelkb.decide.parse_metric import resolve_device
 from kernelkb.errors import UnknownNameError
-from kernelkb.graph.picture import Picture, of_bottleneck, of_tree
-from kernelkb.render.conditions import said
+from kernelkb.graph.picture import Picture, build_bottleneck_picture, build_tree_picture
+from kernelkb.render.conditions import describe_condition
 
 
-def picture(
+def draw_picture(
     name: str,
     metrics: Mapping[str, str | float],
     headlines: Mapping[str, str | float],
@@ -38,20 +38,22 @@ def picture(
         UnknownNameError: No such tree, bottleneck, metric or GPU.
         BadValueError: A value that its metric cannot have.
     """
-    knowledge, program = here(), decision_program()
-    given = given_metrics(program, metrics, headlines, target)
-    device = device_named(program, gpu) if gpu else None
-    known = complete(program, given, device)
-    facts = compare(program["comparisons"], known)
+    knowledge, program = load_project_knowledge(), load_compiled_rules()
+    given = parse_given_metrics(program, metrics, headlines, target)
+    device = resolve_device(program, gpu) if gpu else None
+    known = complete_metrics(program, given, device)
+    facts = evaluate_comparisons(program["comparisons"], known)
     for tree in knowledge.trees:
         if tree.id == name:
-            walked = walk(program["trees"][tree.id], facts) if given else None
+            walked = walk_gate_tree(program["trees"][tree.id], facts) if given else None
             limits = {t.id: t.value for t in knowledge.thresholds.thresholds}
-            return of_tree(tree, walked, {q.id: said(q.when, limits) for q in tree.questions})
+            texts = {q.id: describe_condition(q.when, limits) for q in tree.questions}
+            return build_tree_picture(tree, walked, texts)
     rows = {row["id"]: row for found in program["bottlenecks"].values() for row in found}
     for bottleneck in knowledge.bottlenecks:
         if bottleneck.id == name:
             shown = known if given else {}
-            return of_bottleneck(bottleneck, knowledge, shown, verdict(rows[name], facts.truth))
+            judged = judge_bottleneck(rows[name], facts.truth)
+            return build_bottleneck_picture(bottleneck, knowledge, shown, judged)
     names = [tree.id for tree in knowledge.trees] + list(rows)
     raise UnknownNameError("tree or bottleneck", name, names, "kb show trees")

@@ -6,17 +6,17 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kernelkb.actions.rules_cache import decision_program
-from kernelkb.decide.parse_metric import device_named
-from kernelkb.decide.residency import limits_of
-from kernelkb.decide.rules import Hardware
+from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.decide.parse_metric import resolve_device
+from kernelkb.decide.residency import build_limits
+from kernelkb.decide.rules import HardwareTables
 from kernelkb.device_math.limits import Limits
 from kernelkb.errors import BadValueError, UnknownNameError
 
 _ARCHITECTURE = re.compile(r"(?:sm|compute)?_?(\d{1,2})\.?(\d)[af]?")
 
 
-class Gpu(NamedTuple):
+class GpuSpec(NamedTuple):
     """What to calculate for."""
 
     id: str | None
@@ -34,34 +34,34 @@ class Gpu(NamedTuple):
         return f"sm_{self.cc.replace('.', '')}"
 
 
-def gpu_named(name: str) -> Gpu:
+def find_gpu_spec(name: str) -> GpuSpec:
     """Return a GPU by our id or any name that drivers and people use for it.
 
     Raises:
         UnknownNameError: No such GPU.
     """
-    program = decision_program()
-    device = device_named(program, name)
+    program = load_compiled_rules()
+    device = resolve_device(program, name)
     facts = program["hardware"]["devices"][device]
-    return _gpu(program["hardware"], facts["cc"], device, facts)
+    return _make_gpu_spec(program["hardware"], facts["cc"], device, facts)
 
 
-def architecture_named(name: str) -> Gpu:
+def find_architecture_spec(name: str) -> GpuSpec:
     """Return an architecture by ``8.9``, ``89`` or ``sm_89``; the ``a`` of ``sm_90a`` is ignored.
 
     Raises:
         UnknownNameError: No such architecture.
     """
-    hardware = decision_program()["hardware"]
+    hardware = load_compiled_rules()["hardware"]
     found = _ARCHITECTURE.fullmatch(name.strip().lower())
     cc = f"{found[1]}.{found[2]}" if found else name
     if cc not in hardware["architectures"]:
         known = hardware["architectures"]
         raise UnknownNameError("architecture", cc, known, "kb show architectures")
-    return _gpu(hardware, cc, None, {})
+    return _make_gpu_spec(hardware, cc, None, {})
 
 
-def either_named(gpu: str | None, architecture: str | None) -> Gpu:
+def find_requested_spec(gpu: str | None, architecture: str | None) -> GpuSpec:
     """Return what one of the two names.
 
     Raises:
@@ -72,10 +72,12 @@ def either_named(gpu: str | None, architecture: str | None) -> Gpu:
         raise BadValueError(
             "name one of the two: a GPU (--gpu h100-sxm) or an architecture (--arch 9.0)"
         )
-    return gpu_named(gpu) if gpu else architecture_named(architecture or "")
+    return find_gpu_spec(gpu) if gpu else find_architecture_spec(architecture or "")
 
 
-def _gpu(hardware: Hardware, cc: str, device: str | None, facts: Mapping[str, Any]) -> Gpu:
+def _make_gpu_spec(
+    hardware: HardwareTables, cc: str, device: str | None, facts: Mapping[str, Any]
+) -> GpuSpec:
     title = facts["title"] if facts else f"any GPU of compute capability {cc}"
     floor = hardware["common"]["launch_floor_us"]
-    return Gpu(device, title, cc, limits_of(hardware, cc), facts, floor)
+    return GpuSpec(device, title, cc, build_limits(hardware, cc), facts, floor)

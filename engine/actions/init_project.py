@@ -8,23 +8,28 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.actions.bench_target import environment
-from kernelkb.actions.foreign_tasks import task_files
+from kernelkb.actions.bench_target import validate_machine
+from kernelkb.actions.foreign_tasks import make_task_files
 from kernelkb.actions.project_files import write_project
 from kernelkb.errors import BadValueError
-from kernelkb.loading.kernel_files import MARK
-from kernelkb.measure.machine.environment import Wanted
+from kernelkb.loading.kernel_files import FILL_IN_MARK
+from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.model.base import Target
-from kernelkb.model.project import Begun
-from kernelkb.safety.paths import project_root, shipped
-from kernelkb.scaffold.c_source import defines, look
-from kernelkb.scaffold.call_signature import Seen
-from kernelkb.scaffold.kernel_yaml import c_files, chosen, extension_files, python_files
-from kernelkb.scaffold.launchers import field
+from kernelkb.model.project import InitResult
+from kernelkb.safety.paths import project_root, shipped_folder
+from kernelkb.scaffold.c_source import defines_any, summarize_source
+from kernelkb.scaffold.call_signature import SourceSummary
+from kernelkb.scaffold.kernel_yaml import (
+    choose_function,
+    draft_c_files,
+    draft_extension_files,
+    draft_python_files,
+)
+from kernelkb.scaffold.launchers import to_field_name
 
-_COMPILED = (".cu", ".cpp", ".cc")
-_SOURCES = (*_COMPILED, ".py")
-_PASSED = (
+_COMPILED_SUFFIXES = (".cu", ".cpp", ".cc")
+_SOURCE_SUFFIXES = (*_COMPILED_SUFFIXES, ".py")
+_SKIPPED_FOLDERS = (
     ".git",
     ".venv",
     "venv",
@@ -34,14 +39,14 @@ _PASSED = (
     ".kb",
     "__pycache__",
 )
-_MOST_FILES = 5000
+_MAX_FILES = 5000
 
 
-class _Source(NamedTuple):
+class _KernelSource(NamedTuple):
     """A kernel's source, and the kernel folder that it will get."""
 
     path: Path
-    seen: Seen
+    analysis: SourceSummary
     root: Path
     name: str
 
@@ -49,16 +54,16 @@ class _Source(NamedTuple):
     def folder(self) -> Path:
         return self.root / "kernels" / self.name
 
-    def seen_from_folder(self, path: Path) -> str:
+    def path_from_folder(self, path: Path) -> str:
         return Path(os.path.relpath(path.resolve(), self.folder.resolve())).as_posix()
 
 
-def begin(
+def init_project(
     file: str | None = None,
     candidate: str | None = None,
-    target: Wanted = "auto",
+    target: TargetChoice = "auto",
     name: str | None = None,
-) -> Begun:
+) -> InitResult:
     """Write a kernel folder, sessions, the ignore file, the overlay and the client's entry.
 
     Nothing that exists is written over.
@@ -73,55 +78,57 @@ def begin(
         BadValueError: There is no kernel, more than one to choose from, or one of that name that
             has another source.
     """
-    source = _source(file, name)
-    if source.seen.kind in ("kernelbench", "candidate"):
-        files, warnings = _pair(source, candidate, target)
+    source = _find_source(file, name)
+    if source.analysis.kind in ("kernelbench", "candidate"):
+        files, warnings = _draft_task_pair(source, candidate, target)
     else:
-        files, warnings = _drafted(source, target)
-    _refuse_another(source, files)
+        files, warnings = _draft_files(source, target)
+    _refuse_other_source(source, files)
     done = write_project(
         source.root, {f"kernels/{source.name}/{n}": text for n, text in files.items()}
     )
-    marks = tuple(_marks(source.folder))
+    marks = tuple(_find_marks(source.folder))
     bench = f"kb bench {source.name}"
-    return Begun(
+    return InitResult(
         kernel=source.name,
         root=str(source.root),
         written=tuple(done.new),
-        kept=tuple(done.kept),
-        warnings=(*warnings, *_shadows(source), *done.warnings),
+        kept=tuple(done.existing),
+        warnings=(*warnings, *_list_shadow_warnings(source), *done.warnings),
         to_fill=marks,
         next=f"fill in the marks, then {bench}" if marks else bench,
     )
 
 
-def _source(file: str | None, name: str | None) -> _Source:
+def _find_source(file: str | None, name: str | None) -> _KernelSource:
     root = Path(project_root())
-    path = Path(file) if file else _found(root)
-    seen = _seen(path)
+    path = Path(file) if file else _find_only_kernel(root)
+    seen = _analyze_file(path)
     if seen is None:
         raise BadValueError(
             f"{path} holds no kernel that can be recognised: no __global__ function, no "
             f'extern "C" function, no triton.jit, no PYBIND11_MODULE, no Model with get_inputs'
         )
-    if name and field(name) != name:
-        raise BadValueError(f"--name {name!r} is no kernel's name; try --name {field(name)}")
-    return _Source(path, seen, root, name or field(path.stem))
+    if name and to_field_name(name) != name:
+        raise BadValueError(
+            f"--name {name!r} is no kernel's name; try --name {to_field_name(name)}"
+        )
+    return _KernelSource(path, seen, root, name or to_field_name(path.stem))
 
 
-def _seen(path: Path) -> Seen | None:
-    return look(path.name, _text(path))
+def _analyze_file(path: Path) -> SourceSummary | None:
+    return summarize_source(path.name, _read_text(path))
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise BadValueError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _found(root: Path) -> Path:
-    kernels = [path for path in _sources(root) if _seen(path) is not None]
+def _find_only_kernel(root: Path) -> Path:
+    kernels = [path for path in _iter_sources(root) if _analyze_file(path) is not None]
     if not kernels:
         raise BadValueError(f"no kernel below {root}; name its source: kb init FILE")
     if len(kernels) > 1:
@@ -130,42 +137,42 @@ def _found(root: Path) -> Path:
     return kernels[0]
 
 
-def _sources(root: Path) -> Iterator[Path]:
+def _iter_sources(root: Path) -> Iterator[Path]:
     count = 0
     for folder, inside, names in os.walk(root):
         if "kernel.yaml" in names:  # one of ours already
             inside.clear()
             continue
-        inside[:] = sorted(name for name in inside if name not in _PASSED)
+        inside[:] = sorted(name for name in inside if name not in _SKIPPED_FOLDERS)
         for name in sorted(names):
             count += 1
-            if name.endswith(_SOURCES) and count <= _MOST_FILES:
+            if name.endswith(_SOURCE_SUFFIXES) and count <= _MAX_FILES:
                 yield Path(folder) / name
 
 
-def _drafted(source: _Source, wanted: Wanted) -> tuple[dict[str, str], list[str]]:
+def _draft_files(source: _KernelSource, wanted: TargetChoice) -> tuple[dict[str, str], list[str]]:
     """Draft the files for a source of somebody's own; also say what was passed over."""
     path, seen, _, name = source
     if not seen.functions:
         raise BadValueError(f"{path} has a kernel, but nothing in it launches one")
-    include = source.seen_from_folder(path)
-    target = _target(source, wanted)
+    include = source.path_from_folder(path)
+    target = _resolve_target(source, wanted)
     if seen.kind == "torch-extension":
-        others = _definers(source)
+        others = _find_definers(source)
         if wanted == "auto" and any(one.suffix == ".cu" for one in others):
             target = "cuda"
-        beside = [source.seen_from_folder(one) for one in others]
-        return extension_files(name, seen, include, beside, target), []
-    first = chosen(seen)
+        beside = [source.path_from_folder(one) for one in others]
+        return draft_extension_files(name, seen, include, beside, target), []
+    first = choose_function(seen)
     passed = [f.name for f in seen.functions if f != first and f.is_kernel == first.is_kernel]
     said = f"{path.name} also holds {', '.join(passed)}; drafted is {first.name} alone"
     warnings = [said] if passed else []
     if seen.kind == "triton":
-        return python_files(name, seen, include), warnings
-    return c_files(name, seen, include, target), warnings
+        return draft_python_files(name, seen, include), warnings
+    return draft_c_files(name, seen, include, target), warnings
 
 
-def _target(source: _Source, wanted: Wanted) -> Target:
+def _resolve_target(source: _KernelSource, wanted: TargetChoice) -> Target:
     """Return where a source runs: where the caller says, unless it cannot run there."""
     path, seen, _, _ = source
     if wanted == "auto":
@@ -176,44 +183,48 @@ def _target(source: _Source, wanted: Wanted) -> Target:
     return wanted
 
 
-def _definers(source: _Source) -> list[Path]:
+def _find_definers(source: _KernelSource) -> list[Path]:
     """List the files that define what an extension does not, the nearest ones only."""
     path, seen, root, _ = source
-    if not seen.missing:
+    if not seen.missing_functions:
         return []
-    around = [p for p in _sources(root) if p.suffix in _COMPILED and p.resolve() != path.resolve()]
-    found = [p.resolve() for p in around if defines(_text(p), seen.missing)]
+    around = [
+        p
+        for p in _iter_sources(root)
+        if p.suffix in _COMPILED_SUFFIXES and p.resolve() != path.resolve()
+    ]
+    found = [p.resolve() for p in around if defines_any(_read_text(p), seen.missing_functions)]
     return [p for p in found if p.is_relative_to(path.resolve().parent)] or found
 
 
-def _pair(
-    source: _Source, candidate: str | None, wanted: Wanted
+def _draft_task_pair(
+    source: _KernelSource, candidate: str | None, wanted: TargetChoice
 ) -> tuple[dict[str, str], list[str]]:
-    if candidate is None or source.seen.kind == "candidate":
+    if candidate is None or source.analysis.kind == "candidate":
         raise BadValueError("a KernelBench pair is two files: kb init TASK.py --candidate MINE.py")
-    target = environment().target if wanted == "auto" else wanted
-    made = task_files(source.path, Path(candidate), None, target)
+    target = validate_machine().target if wanted == "auto" else wanted
+    made = make_task_files(source.path, Path(candidate), None, target)
     renamed = re.sub(r"\Aid: .*", f"id: {source.name}", made.files["kernel.yaml"])
     return {**made.files, "kernel.yaml": renamed}, list(made.warnings)
 
 
-def _refuse_another(source: _Source, files: dict[str, str]) -> None:
+def _refuse_other_source(source: _KernelSource, files: dict[str, str]) -> None:
     """Refuse a folder that holds another source's kernel: it would be kept, and measured.
 
     Raises:
         BadValueError: There is such a folder.
     """
     made = [n for n in files if n != "reference.py" and (source.folder / n).is_file()]
-    there = {n: _text(source.folder / n) for n in made}
+    there = {n: _read_text(source.folder / n) for n in made}
     if not there:
         return
-    if source.seen.kind == "kernelbench":
+    if source.analysis.kind == "kernelbench":
         same = all(there.get(n) == files[n] for n in ("task.py", "candidate.py"))
     else:
-        quoted = f'"{source.seen_from_folder(source.path)}"'
+        quoted = f'"{source.path_from_folder(source.path)}"'
         same = any(quoted in text for text in there.values())
     if not same:
-        other = field(f"{source.path.resolve().parent.name}_{source.path.stem}")
+        other = to_field_name(f"{source.path.resolve().parent.name}_{source.path.stem}")
         raise BadValueError(
             f"kernels/{source.name} is there already and was not made from {source.path} as it "
             f"is now; give this one a name of its own, such as --name {other}, or delete that "
@@ -221,8 +232,8 @@ def _refuse_another(source: _Source, files: dict[str, str]) -> None:
         )
 
 
-def _shadows(source: _Source) -> list[str]:
-    ours = Path(shipped("kernels")) / source.name
+def _list_shadow_warnings(source: _KernelSource) -> list[str]:
+    ours = Path(shipped_folder("kernels")) / source.name
     if not (ours / "kernel.yaml").is_file() or ours.resolve() == source.folder.resolve():
         return []
     return [
@@ -231,8 +242,8 @@ def _shadows(source: _Source) -> list[str]:
     ]
 
 
-def _marks(folder: Path) -> Iterator[str]:
+def _find_marks(folder: Path) -> Iterator[str]:
     for path in sorted(path for path in folder.iterdir() if path.is_file()):
-        for number, line in enumerate(_text(path).splitlines(), 1):
-            if MARK in line and not line.lstrip().startswith(("#", "//")):
+        for number, line in enumerate(_read_text(path).splitlines(), 1):
+            if FILL_IN_MARK in line and not line.lstrip().startswith(("#", "//")):
                 yield f"{path.name}:{number}: {line.strip()}"

@@ -9,23 +9,23 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from kernelkb.actions.bench_target import project
+from kernelkb.actions.bench_target import get_project_path
 from kernelkb.checks.lint import lint
 from kernelkb.errors import KnowledgeError, Problem, SessionError, UnknownNameError
-from kernelkb.loading.digest import key
-from kernelkb.loading.kernels import kernel_folders, load_kernel
+from kernelkb.loading.digest import compute_cache_key
+from kernelkb.loading.kernels import find_kernel_folders, load_kernel
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.model.base import Record
 from kernelkb.model.bottleneck import Bottleneck
 from kernelkb.model.fix import Fix
 from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.learned import Learned
-from kernelkb.record.sessions import read as read_session
-from kernelkb.record.sessions import sessions
-from kernelkb.render.learned import lesson_titles
-from kernelkb.safety.paths import overlay_folder, shipped
+from kernelkb.model.learned import LearnedCatalogue
+from kernelkb.record.sessions import list_session_ids
+from kernelkb.record.sessions import read_session as read_session
+from kernelkb.render.learned import list_learned_titles
+from kernelkb.safety.paths import overlay_folder, shipped_folder
 
-KINDS = (
+ENTRY_KINDS = (
     "metrics",
     "bottlenecks",
     "fixes",
@@ -51,7 +51,7 @@ _PLURAL = {
 }
 
 
-def check(root: Path | None = None) -> tuple[list[Problem], str]:
+def check_knowledge(root: Path | None = None) -> tuple[list[Problem], str]:
     """Validate the knowledge, and the kernels and sessions of this project and of the package.
 
     Args:
@@ -63,25 +63,27 @@ def check(root: Path | None = None) -> tuple[list[Problem], str]:
     problems: list[Problem] = []
     found = ""
     try:
-        knowledge = load_knowledge(root) if root else here()
-        folder = str(root or shipped("knowledge"))
+        knowledge = load_knowledge(root) if root else load_project_knowledge()
+        folder = str(root or shipped_folder("knowledge"))
         problems += [Problem(folder, 1, 1, where, text) for where, text in lint(knowledge)]
-        found = ", ".join(f"{len(ids)} {kind}" for kind, ids in entries_of(knowledge).items())
+        found = ", ".join(
+            f"{len(ids)} {kind}" for kind, ids in group_entries_by_kind(knowledge).items()
+        )
     except KnowledgeError as error:
         problems += error.problems
-    kernels = kernel_folders(project()) if root is None else {}
+    kernels = find_kernel_folders(get_project_path()) if root is None else {}
     for name in kernels:
         try:
-            load_kernel(name, project())
+            load_kernel(name, get_project_path())
         except KnowledgeError as error:
             problems += error.problems
     if root is None:
-        problems += _wrong_sessions(project() / "sessions")
+        problems += _find_session_problems(get_project_path() / "sessions")
     return problems, f"{found}, {len(kernels)} kernels" if kernels else found
 
 
-def _wrong_sessions(folder: Path) -> Iterator[Problem]:
-    for name in sessions(folder):
+def _find_session_problems(folder: Path) -> Iterator[Problem]:
+    for name in list_session_ids(folder):
         try:
             read_session(name, folder)
         except SessionError as error:
@@ -89,7 +91,7 @@ def _wrong_sessions(folder: Path) -> Iterator[Problem]:
             yield from error.problems or (said,)
 
 
-def show(kind_or_id: str) -> list[dict[str, Any]] | dict[str, Any]:
+def look_up_entries(kind_or_id: str) -> list[dict[str, Any]] | dict[str, Any]:
     """Return the entries of a kind as id and title, or one whole entry.
 
     Raises:
@@ -97,27 +99,32 @@ def show(kind_or_id: str) -> list[dict[str, Any]] | dict[str, Any]:
         KnowledgeError: The knowledge is wrong.
     """
     if kind_or_id == "kernels":
-        rows = ((n, load_kernel(n, project()).kernel.title) for n in kernel_folders(project()))
+        rows = (
+            (n, load_kernel(n, get_project_path()).kernel.title)
+            for n in find_kernel_folders(get_project_path())
+        )
         return [{"id": name, "title": title} for name, title in rows]
-    if kind_or_id in kernel_folders(project()):
-        return load_kernel(kind_or_id, project()).kernel.model_dump(mode="json", by_alias=True)
-    knowledge = here()
+    if kind_or_id in find_kernel_folders(get_project_path()):
+        return load_kernel(kind_or_id, get_project_path()).kernel.model_dump(
+            mode="json", by_alias=True
+        )
+    knowledge = load_project_knowledge()
     if kind_or_id == "learned":
-        return lesson_titles(knowledge.learned)
-    kinds = entries_of(knowledge)
+        return list_learned_titles(knowledge.learned)
+    kinds = group_entries_by_kind(knowledge)
     if kind_or_id in kinds:
-        return [{"id": n, "title": title_of(r)} for n, r in kinds[kind_or_id].items()]
+        return [{"id": n, "title": get_entry_title(r)} for n, r in kinds[kind_or_id].items()]
     for kind, entries in kinds.items():
         if kind_or_id in entries:
             record = entries[kind_or_id]
             said = record.model_dump(mode="json", by_alias=True, exclude_none=True)
-            lessons = _lessons(knowledge.learned, record)
-            return {**said, **lessons, **_history(kind, kind_or_id, knowledge)}
+            lessons = _find_lessons(knowledge.learned, record)
+            return {**said, **lessons, **_collect_entry_changes(kind, kind_or_id, knowledge)}
     names = [name for entries in kinds.values() for name in entries]
-    raise UnknownNameError("entry", kind_or_id, (*KINDS, *names), "kb show KIND")
+    raise UnknownNameError("entry", kind_or_id, (*ENTRY_KINDS, *names), "kb show KIND")
 
 
-def _history(kind: str, name: str, knowledge: Knowledge) -> dict[str, Any]:
+def _collect_entry_changes(kind: str, name: str, knowledge: Knowledge) -> dict[str, Any]:
     """Return what an entry was before the project and its reviews changed it, and who did."""
     found: dict[str, Any] = {}
     if kind == "thresholds" and name in knowledge.overridden:
@@ -132,35 +139,35 @@ def _history(kind: str, name: str, knowledge: Knowledge) -> dict[str, Any]:
     return found
 
 
-def here() -> Knowledge:
+def load_project_knowledge() -> Knowledge:
     """Return the shipped knowledge with the project's own on top of it.
 
     Raises:
         KnowledgeError: A file is wrong.
     """
-    own = overlay()
-    return _loaded(content(), own)
+    own = find_project_overlay()
+    return _load_cached(knowledge_digest(), own)
 
 
-def content() -> str:
+def knowledge_digest() -> str:
     """Return a digest of what ``here`` returns; two equal ones are the same knowledge."""
-    own = overlay()
-    return key(shipped("knowledge"), str(own) if own else None)
+    own = find_project_overlay()
+    return compute_cache_key(shipped_folder("knowledge"), str(own) if own else None)
 
 
 @lru_cache(maxsize=2)
-def _loaded(_content: str, own: Path | None) -> Knowledge:
+def _load_cached(_content: str, own: Path | None) -> Knowledge:
     """Load the knowledge once for each content: that takes half a second, asking takes 5 ms."""
     return load_knowledge(overlay=own)
 
 
-def overlay() -> Path | None:
+def find_project_overlay() -> Path | None:
     """Return the project's own knowledge folder, None where it has none."""
-    own = overlay_folder(str(project()))
+    own = overlay_folder(str(get_project_path()))
     return Path(own) if own else None
 
 
-def entries_of(knowledge: Knowledge) -> dict[str, dict[str, Record]]:
+def group_entries_by_kind(knowledge: Knowledge) -> dict[str, dict[str, Record]]:
     """Return the entries of each kind by id, in the order of their files."""
     fixes = [fix for family in knowledge.families for fix in family.fixes]
     entries: dict[str, tuple[Any, ...]] = {
@@ -181,14 +188,14 @@ def entries_of(knowledge: Knowledge) -> dict[str, dict[str, Record]]:
     return {kind: {entry.id: entry for entry in found} for kind, found in entries.items()}
 
 
-def _lessons(learned: Learned, entry: BaseModel) -> dict[str, Any]:
+def _find_lessons(learned: LearnedCatalogue, entry: BaseModel) -> dict[str, Any]:
     """Return what was learned about a fix or a bottleneck, nothing for anything else."""
     field = {Bottleneck: "bottleneck", Fix: "fix"}.get(type(entry))
     rows = [f for f in learned.fixes if field and getattr(f, field) == getattr(entry, "id", None)]
     return {"learned": [row.model_dump(mode="json") for row in rows]} if rows else {}
 
 
-def title_of(record: BaseModel) -> str:
+def get_entry_title(record: BaseModel) -> str:
     """Return the sentence that says most about an entry."""
     for field in ("title", "check", "do", "why"):
         if hasattr(record, field):

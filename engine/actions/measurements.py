@@ -9,29 +9,34 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.actions.bench_target import project
+from kernelkb.actions.bench_target import get_project_path
 from kernelkb.errors import BadValueError, UnknownNameError
-from kernelkb.model.comparison import Comparison, Ruling
+from kernelkb.model.comparison import PairwiseComparison, RegressionResult
 from kernelkb.model.history import Measurement
-from kernelkb.record.measurements.compare import compare
-from kernelkb.record.measurements.import_export import Exchanged, Format, exported, take_in
-from kernelkb.record.measurements.regression_gate import FAIL_UNDER, regress
-from kernelkb.record.measurements.store import LIMIT, Store, open_store
+from kernelkb.record.measurements.compare import compute_comparison
+from kernelkb.record.measurements.import_export import (
+    Format,
+    TransferCounts,
+    generate_export,
+    import_records,
+)
+from kernelkb.record.measurements.regression_gate import FAIL_UNDER, apply_regression_gate
+from kernelkb.record.measurements.store import DEFAULT_LIMIT, Store, open_store
 
 BEST = "best"
-_FEWEST_DIGITS = 4
+_MIN_ID_DIGITS = 4
 
 
-class Compared(NamedTuple):
+class MeasurementComparison(NamedTuple):
     """Two measurements, how each was chosen, and what can be said of them."""
 
     a: Measurement
     b: Measurement
-    chosen: tuple[str, str]
-    comparison: Comparison
+    selected_by: tuple[str, str]
+    comparison: PairwiseComparison
 
 
-class _Where(NamedTuple):
+class _MeasurementFilter(NamedTuple):
     """What narrows a choice down; None leaves it open."""
 
     kernel: str | None = None
@@ -40,12 +45,12 @@ class _Where(NamedTuple):
     target: str | None = None
 
 
-def history(
+def list_measurements(
     kernel: str,
     variant: str | None = None,
     workload: str | None = None,
     device: str | None = None,
-    limit: int = LIMIT,
+    limit: int = DEFAULT_LIMIT,
 ) -> list[Measurement]:
     """Return the newest measurements of a kernel, newest first.
 
@@ -60,12 +65,12 @@ def history(
         UnknownNameError: Nothing of that kernel or device was measured.
         DatabaseError: The database cannot be read.
     """
-    with open_store(project()) as store:
-        _known_kernel(store, kernel)
-        return store.history(kernel, variant, workload, _device(store, device), limit=limit)
+    with open_store(get_project_path()) as store:
+        _require_measured_kernel(store, kernel)
+        return store.history(kernel, variant, workload, _resolve_device(store, device), limit=limit)
 
 
-def best(
+def find_best_measurements(
     kernel: str | None = None, workload: str | None = None, device: str | None = None
 ) -> list[Measurement]:
     """Return the fastest valid measurement of each kernel, workload, device and target.
@@ -74,18 +79,18 @@ def best(
         UnknownNameError: Nothing of that kernel or device was measured.
         DatabaseError: The database cannot be read.
     """
-    with open_store(project()) as store:
-        _known_kernel(store, kernel)
-        return store.best(kernel, workload, _device(store, device))
+    with open_store(get_project_path()) as store:
+        _require_measured_kernel(store, kernel)
+        return store.best(kernel, workload, _resolve_device(store, device))
 
 
-def compared(
+def select_and_compare(
     a: str,
     b: str,
     kernel: str | None = None,
     workload: str | None = None,
     device: str | None = None,
-) -> Compared:
+) -> MeasurementComparison:
     """Return how many times as fast ``b`` is as ``a``.
 
     Args:
@@ -100,43 +105,50 @@ def compared(
         BadValueError: It could be several.
         DatabaseError: The database cannot be read.
     """
-    with open_store(project()) as store:
-        _known_kernel(store, kernel)
-        where = _Where(kernel, workload, _device(store, device))
-        found = {word: _by_id(store, word) for word in (a, b)}
+    with open_store(get_project_path()) as store:
+        _require_measured_kernel(store, kernel)
+        where = _MeasurementFilter(kernel, workload, _resolve_device(store, device))
+        found = {word: _find_by_id(store, word) for word in (a, b)}
         for word in (a, b):
             known = next((one for one in found.values() if one), None)
-            place = _beside(known) if known else where
-            found[word] = found[word] or _by_name(store, word, place)
+            place = _make_filter_from(known) if known else where
+            found[word] = found[word] or _find_by_name(store, word, place)
         first, second = found[a], found[b]
     if first is None or second is None:  # each was found, or it was said why not
         raise UnknownNameError("measurement", b, (), "kb history KERNEL")
-    return Compared(first, second, (_how(a, first), _how(b, second)), compare(first, second))
+    return MeasurementComparison(
+        first,
+        second,
+        (_describe_selection(a, first), _describe_selection(b, second)),
+        compute_comparison(first, second),
+    )
 
 
-def regressed(
+def check_project_regressions(
     kernel: str | None = None,
     workload: str | None = None,
     device: str | None = None,
     fail_under: float = FAIL_UNDER,
     *,
     renew: bool = False,
-) -> list[Ruling]:
+) -> list[RegressionResult]:
     """Hold the newest benches against the promoted ones, and promote what is confirmed faster.
 
-    See ``kernelkb.record.measurements.regression_gate.regress``.
+    See ``kernelkb.record.measurements.regression_gate.apply_regression_gate``.
 
     Raises:
         UnknownNameError: Nothing of that kernel or device was measured.
         DatabaseError: The database cannot be read or written.
     """
-    with open_store(project()) as store:
-        _known_kernel(store, kernel)
-        where = _device(store, device)
-        return regress(store, kernel, workload, where, fail_under=fail_under, renew=renew)
+    with open_store(get_project_path()) as store:
+        _require_measured_kernel(store, kernel)
+        where = _resolve_device(store, device)
+        return apply_regression_gate(
+            store, kernel, workload, where, fail_under=fail_under, renew=renew
+        )
 
 
-def export(form: Format, path: Path) -> Exchanged:
+def export_to_file(form: Format, path: Path) -> TransferCounts:
     """Write all measurements to a file, which is there whole or not at all.
 
     Raises:
@@ -144,25 +156,28 @@ def export(form: Format, path: Path) -> Exchanged:
         DatabaseError: The database cannot be read.
     """
     left_out: Counter[str] = Counter()
-    with open_store(project()) as store:
+    with open_store(get_project_path()) as store:
         total = store.count()
-        _write(path, exported(store, form, left_out))
-    return Exchanged(total - left_out.total(), 0, left_out)
+        _write_atomically(path, generate_export(store, form, left_out))
+    return TransferCounts(total - left_out.total(), 0, left_out)
 
 
-def export_pieces(form: Format, left_out: Counter[str]) -> Iterator[str]:
-    """Yield the text of an export. See ``kernelkb.record.measurements.import_export.exported``."""
-    with open_store(project()) as store:
-        yield from exported(store, form, left_out)
+def stream_export(form: Format, left_out: Counter[str]) -> Iterator[str]:
+    """Yield the text of an export.
+
+    See ``kernelkb.record.measurements.import_export.generate_export``.
+    """
+    with open_store(get_project_path()) as store:
+        yield from generate_export(store, form, left_out)
 
 
-def import_file(path: Path, given: Mapping[str, str]) -> Exchanged:
-    """Add what a file holds. See ``kernelkb.record.measurements.import_export.take_in``."""
-    with open_store(project()) as store:
-        return take_in(store, path, given)
+def import_file(path: Path, given: Mapping[str, str]) -> TransferCounts:
+    """Add what a file holds. See ``kernelkb.record.measurements.import_export.import_records``."""
+    with open_store(get_project_path()) as store:
+        return import_records(store, path, given)
 
 
-def _write(path: Path, pieces: Iterable[str]) -> None:
+def _write_atomically(path: Path, pieces: Iterable[str]) -> None:
     try:
         folder = path.resolve().parent
         with tempfile.NamedTemporaryFile(
@@ -181,18 +196,18 @@ def _write(path: Path, pieces: Iterable[str]) -> None:
         raise BadValueError(f"cannot write {path}: {error.strerror}; name another file") from error
 
 
-def _known_kernel(store: Store, kernel: str | None) -> None:
+def _require_measured_kernel(store: Store, kernel: str | None) -> None:
     if kernel is not None:
-        known = store.values("kernel")
+        known = store.distinct_values("kernel")
         if kernel not in known:
             raise UnknownNameError("measured kernel", kernel, known, "kb best")
 
 
-def _device(store: Store, device: str | None) -> str | None:
+def _resolve_device(store: Store, device: str | None) -> str | None:
     """Return the one device whose name holds what was given."""
     if device is None:
         return None
-    known = store.values("device")
+    known = store.distinct_values("device")
     near = [one for one in known if device.lower() in one.lower()]
     if device in known or len(near) == 1:
         return device if device in known else near[0]
@@ -201,8 +216,8 @@ def _device(store: Store, device: str | None) -> str | None:
     raise UnknownNameError("measured device", device, known, "kb best")
 
 
-def _by_id(store: Store, word: str) -> Measurement | None:
-    if len(word) < _FEWEST_DIGITS or word == BEST:
+def _find_by_id(store: Store, word: str) -> Measurement | None:
+    if len(word) < _MIN_ID_DIGITS or word == BEST:
         return None
     try:
         return store.get(word)
@@ -210,12 +225,12 @@ def _by_id(store: Store, word: str) -> Measurement | None:
         return None
 
 
-def _beside(known: Measurement) -> _Where:
+def _make_filter_from(known: Measurement) -> _MeasurementFilter:
     subject = known.subject
-    return _Where(subject.kernel, subject.workload, subject.device, subject.target)
+    return _MeasurementFilter(subject.kernel, subject.workload, subject.device, subject.target)
 
 
-def _by_name(store: Store, word: str, where: _Where) -> Measurement:
+def _find_by_name(store: Store, word: str, where: _MeasurementFilter) -> Measurement:
     kernel, workload, device, target = where
     if word == BEST:
         found = store.best(kernel, workload, device, target=target)
@@ -226,12 +241,12 @@ def _by_name(store: Store, word: str, where: _Where) -> Measurement:
     if len({one.subject.kernel for one in found}) > 1:
         raise BadValueError(f"several kernels have a variant {word!r}; name one with --kernel")
     if not found:
-        known = [BEST, *store.values("variant", kernel)]
+        known = [BEST, *store.distinct_values("variant", kernel)]
         raise UnknownNameError("measurement or variant", word, known, "kb history KERNEL")
     return max(found, key=lambda one: (one.at, one.id))
 
 
-def _how(word: str, found: Measurement) -> str:
+def _describe_selection(word: str, found: Measurement) -> str:
     if word == BEST:
         return "the best known"
     return "by its id" if found.id.startswith(word) else f"the newest of {word}"

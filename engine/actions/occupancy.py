@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kernelkb.actions.hardware import Gpu, either_named
+from kernelkb.actions.hardware import GpuSpec, find_requested_spec
 from kernelkb.device_math.limits import Launch, Limits
 from kernelkb.device_math.next_step import (
-    Step,
+    LaunchStep,
     better_block_size,
     one_more_block,
     register_steps,
@@ -15,16 +15,16 @@ from kernelkb.device_math.next_step import (
     spare_shared_bytes,
 )
 from kernelkb.device_math.occupancy import Occupancy, occupancy
-from kernelkb.device_math.parse_size import byte_count, whole_number
+from kernelkb.device_math.parse_size import parse_byte_count, parse_whole_number
 from kernelkb.device_math.registers import register_cap, registers_for_blocks
 from kernelkb.device_math.shared_memory import largest_shared_bytes
 from kernelkb.device_math.waves import waves
 from kernelkb.errors import BadValueError
 
-_MOST_BLOCKS = 2**31 - 1
+_MAX_GRID_BLOCKS = 2**31 - 1
 
 
-class Asked(NamedTuple):
+class OccupancyQuery(NamedTuple):
     """A launch as somebody typed it."""
 
     threads: str | int
@@ -49,45 +49,49 @@ class Asked(NamedTuple):
     """Blocks per SM that are wanted: asks for the registers and bytes that allow them."""
 
 
-def occupancy_of(asked: Asked) -> dict[str, Any]:
+def analyze_occupancy(query: OccupancyQuery) -> dict[str, Any]:
     """Return everything about one launch, as plain data.
 
     Raises:
         UnknownNameError: No such GPU or architecture.
         BadValueError: A number that no launch can have.
     """
-    target = either_named(asked.gpu, asked.architecture)
+    target = find_requested_spec(query.gpu, query.architecture)
     limits = target.limits
-    launch = _launch(limits, asked)
-    grid = None if asked.grid is None else whole_number("grid", asked.grid, 1, _MOST_BLOCKS)
+    launch = _parse_launch(limits, query)
+    grid = (
+        None if query.grid is None else parse_whole_number("grid", query.grid, 1, _MAX_GRID_BLOCKS)
+    )
     found = occupancy(limits, launch)
     return {
         "gpu": target.id,
         "title": target.title,
         "architecture": target.cc,
         "launch": {**launch._asdict(), "grid_blocks": grid},
-        **_result(limits, launch, found),
-        "next_step": _step(one_more_block(limits, launch)),
-        "better_block_size": _step(better_block_size(limits, launch)),
-        "wanted": _wanted(limits, launch, asked.blocks),
+        **_result_to_dict(limits, launch, found),
+        "next_step": _step_to_dict(one_more_block(limits, launch)),
+        "better_block_size": _step_to_dict(better_block_size(limits, launch)),
+        "wanted": _compute_block_goal(limits, launch, query.blocks),
         "register_cap": register_cap(limits, launch.threads),
         "register_steps": [row._asdict() for row in register_steps(limits, launch)],
-        "waves": _waves(target, found, grid) if grid else None,
+        "waves": _compute_waves(target, found, grid) if grid else None,
     }
 
 
-def _launch(limits: Limits, asked: Asked) -> Launch:
+def _parse_launch(limits: Limits, query: OccupancyQuery) -> Launch:
     return Launch(
-        threads=whole_number("threads per block", asked.threads, 1, limits.threads_block),
-        registers=whole_number("registers per thread", asked.registers, 1, limits.registers_thread),
-        static_bytes=byte_count("static shared memory", asked.static_smem),
-        dynamic_bytes=byte_count("dynamic shared memory", asked.dynamic_smem),
-        barriers=whole_number("barriers", asked.barriers, 0, limits.barriers_block),
-        carveout_bytes=_carveout(limits, asked.carveout),
+        threads=parse_whole_number("threads per block", query.threads, 1, limits.threads_block),
+        registers=parse_whole_number(
+            "registers per thread", query.registers, 1, limits.registers_thread
+        ),
+        static_bytes=parse_byte_count("static shared memory", query.static_smem),
+        dynamic_bytes=parse_byte_count("dynamic shared memory", query.dynamic_smem),
+        barriers=parse_whole_number("barriers", query.barriers, 0, limits.barriers_block),
+        carveout_bytes=_parse_carveout(limits, query.carveout),
     )
 
 
-def _result(limits: Limits, launch: Launch, found: Occupancy) -> dict[str, Any]:
+def _result_to_dict(limits: Limits, launch: Launch, found: Occupancy) -> dict[str, Any]:
     shared = found.shared
     return {
         "possible": not found.obstacles,
@@ -113,13 +117,13 @@ def _result(limits: Limits, launch: Launch, found: Occupancy) -> dict[str, Any]:
     }
 
 
-def _carveout(limits: Limits, text: str | int | None) -> int | None:
+def _parse_carveout(limits: Limits, text: str | int | None) -> int | None:
     if text is None:
         return None
     word = str(text).strip()
     if word.endswith("%"):
-        return limits.shared * whole_number("carve-out in percent", word[:-1], 0, 100) // 100
-    size = byte_count("carve-out", word)
+        return limits.shared * parse_whole_number("carve-out in percent", word[:-1], 0, 100) // 100
+    size = parse_byte_count("carve-out", word)
     if size > limits.shared:
         raise BadValueError(
             f"carve-out is {size} bytes, but an SM has {limits.shared}; write 100% for the most"
@@ -127,7 +131,7 @@ def _carveout(limits: Limits, text: str | int | None) -> int | None:
     return size
 
 
-def _step(step: Step | None) -> dict[str, Any] | None:
+def _step_to_dict(step: LaunchStep | None) -> dict[str, Any] | None:
     if step is None:
         return None
     return {
@@ -138,11 +142,13 @@ def _step(step: Step | None) -> dict[str, Any] | None:
     }
 
 
-def _wanted(limits: Limits, launch: Launch, blocks: str | int | None) -> dict[str, Any] | None:
+def _compute_block_goal(
+    limits: Limits, launch: Launch, blocks: str | int | None
+) -> dict[str, Any] | None:
     if blocks is None:
         return None
-    goal = whole_number("wanted blocks per SM", blocks, 1, limits.blocks)
-    room = limits.warps // limits.warps_of(launch.threads)
+    goal = parse_whole_number("wanted blocks per SM", blocks, 1, limits.blocks)
+    room = limits.warps // limits.warps_per_block(launch.threads)
     if goal > room:
         raise BadValueError(
             f"{goal} blocks of {launch.threads} threads do not fit an SM of {limits.threads} "
@@ -155,7 +161,7 @@ def _wanted(limits: Limits, launch: Launch, blocks: str | int | None) -> dict[st
     }
 
 
-def _waves(target: Gpu, found: Occupancy, grid: int) -> dict[str, Any] | None:
+def _compute_waves(target: GpuSpec, found: Occupancy, grid: int) -> dict[str, Any] | None:
     if target.id is None:
         raise BadValueError(
             "a grid fills SMs, and an architecture has no number of them; name the GPU with --gpu"

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kernelkb.actions.knowledge import entries_of, here, title_of
+from kernelkb.actions.knowledge import (
+    get_entry_title,
+    group_entries_by_kind,
+    load_project_knowledge,
+)
 from kernelkb.errors import UnknownNameError
 
-KINDS = ("trees", "patterns", "bottlenecks", "devices", "fixes")
+PAGE_KINDS = ("trees", "patterns", "bottlenecks", "devices", "fixes")
 """Kinds whose entries have a page each, those that somebody reads first at the beginning."""
 
-SINGLE = {
+SINGLE_PAGES = {
     "index": "What there is, by kind",
     "quickref": "Quick reference: gates, causes and first fixes",
     "sessions": "Sessions of this project",
@@ -26,53 +30,59 @@ class Page(NamedTuple):
     title: str
 
 
-def pages() -> list[Page]:
+def list_pages() -> list[Page]:
     """Return every entry that has a page, always in the same order."""
-    known = entries_of(here())
-    return [Page(kind, name, title_of(one)) for kind in KINDS for name, one in known[kind].items()]
+    known = group_entries_by_kind(load_project_knowledge())
+    return [
+        Page(kind, name, get_entry_title(one))
+        for kind in PAGE_KINDS
+        for name, one in known[kind].items()
+    ]
 
 
-def page(kind: str, name: str) -> str:
+def generate_entry_page(kind: str, name: str) -> str:
     """Return one entry as Markdown.
 
     Raises:
         UnknownNameError: There is no such entry of that kind.
     """
-    from kernelkb.render.entries import entry_page
+    from kernelkb.render.entries import format_entry_page
 
-    knowledge = here()
-    found = entries_of(knowledge).get(kind, {}) if kind in KINDS else {}
+    knowledge = load_project_knowledge()
+    found = group_entries_by_kind(knowledge).get(kind, {}) if kind in PAGE_KINDS else {}
     if name not in found:
-        raise UnknownNameError(f"page of {kind}", name, found or KINDS, "kb show KIND")
-    return entry_page(found[name], knowledge)
+        raise UnknownNameError(f"page of {kind}", name, found or PAGE_KINDS, "kb show KIND")
+    return format_entry_page(found[name], knowledge)
 
 
-def single(name: str) -> str:
+def generate_single_page(name: str) -> str:
     """Return the index, the quick reference or the list of sessions as Markdown.
 
     Raises:
         UnknownNameError: There is no such page.
     """
     if name == "index":
-        return "\n".join(_index()) + "\n"
+        return "\n".join(_generate_index()) + "\n"
     if name == "quickref":
-        from kernelkb.render.quickref import quickref
+        from kernelkb.render.quickref import format_quickref
 
-        return quickref(here())
+        return format_quickref(load_project_knowledge())
     if name == "sessions":
         from kernelkb.actions.sessions import list_sessions
-        from kernelkb.render.sessions import session_lines
+        from kernelkb.render.sessions import format_session_lines
 
-        lines = [f"    {line}" for line in session_lines(list_sessions())]
-        return "\n".join([f"# {SINGLE[name]}", "", *(lines or ["None yet."])]) + "\n"
-    raise UnknownNameError("page", name, SINGLE, "kb show KIND")
+        lines = [f"    {line}" for line in format_session_lines(list_sessions())]
+        return "\n".join([f"# {SINGLE_PAGES[name]}", "", *(lines or ["None yet."])]) + "\n"
+    raise UnknownNameError("page", name, SINGLE_PAGES, "kb show KIND")
 
 
-def _index() -> list[str]:
-    lines = [f"# {SINGLE['index']}", ""]
-    lines += [f"- [{title}](kb://{name})" for name, title in SINGLE.items() if name != "index"]
+def _generate_index() -> list[str]:
+    lines = [f"# {SINGLE_PAGES['index']}", ""]
+    lines += [
+        f"- [{title}](kb://{name})" for name, title in SINGLE_PAGES.items() if name != "index"
+    ]
     kind = ""
-    for one in pages():
+    for one in list_pages():
         if one.kind != kind:
             kind = one.kind
             lines += ["", f"## {kind.capitalize()}", ""]

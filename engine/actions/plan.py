@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from kernelkb.model.session import PlanKind, PlannedPhase
 from kernelkb.model.workflow import Workflow
 
-_LAST: dict[PlanKind, str | None] = {"baseline": "baseline", "optimize": None}
+_LAST_PHASE: dict[PlanKind, str | None] = {"baseline": "baseline", "optimize": None}
 """The phase that a plan ends with; None for all of them."""
 
 
-def planned(
+def plan_phases(
     workflow: Workflow,
     plan: PlanKind,
     predicted: Mapping[str, tuple[float, float, float]] | None = None,
@@ -24,7 +24,7 @@ def planned(
         predicted: Minutes that earlier sessions let expect, low, point and high, by phase.
     """
     names = [phase.id for phase in workflow.phases]
-    last = _LAST[plan]
+    last = _LAST_PHASE[plan]
     end = names.index(last) + 1 if last in names else len(names)
     return tuple(
         PlannedPhase(

@@ -8,41 +8,41 @@ from typing import Any, NamedTuple
 
 from kernelkb.errors import BadValueError
 
-_PROJECT = {
+_PROJECT_FILES = {
     "sessions/README.md": "Retrospectives, one file each. kb session list names them.\n",
     ".kb/.gitignore": "*\n",
     "knowledge/README.md": "Own patterns and thresholds; they overlay those that ship.\n",
 }
-_SERVER = {"command": "kb-mcp", "args": []}
-_BY_HAND = "add kb-mcp to your client yourself, as with: claude mcp add kernelkb -- kb-mcp"
+_MCP_SERVER = {"command": "kb-mcp", "args": []}
+_MANUAL_CURE = "add kb-mcp to your client yourself, as with: claude mcp add kernelkb -- kb-mcp"
 
 
-class Written(NamedTuple):
+class WriteResult(NamedTuple):
     """What became of the files."""
 
     new: list[str]
-    kept: list[str]
+    existing: list[str]
     warnings: list[str]
 
 
-def write_project(root: Path, files: dict[str, str]) -> Written:
+def write_project(root: Path, files: dict[str, str]) -> WriteResult:
     """Write a kernel's files, what every project has, and the entry of the MCP clients.
 
     Raises:
         BadValueError: A file cannot be written.
     """
-    done = Written([], [], [])
-    for relative, text in {**files, **_PROJECT}.items():
+    done = WriteResult([], [], [])
+    for relative, text in {**files, **_PROJECT_FILES}.items():
         if (root / relative).exists():
-            done.kept.append(relative)
+            done.existing.append(relative)
         else:
-            _write(root / relative, text)
+            _write_file(root / relative, text)
             done.new.append(relative)
-    _client(root / ".mcp.json", done)
+    _add_mcp_server(root / ".mcp.json", done)
     return done
 
 
-def _write(path: Path, text: str) -> None:
+def _write_file(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -50,24 +50,24 @@ def _write(path: Path, text: str) -> None:
         raise BadValueError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _client(path: Path, done: Written) -> None:
+def _add_mcp_server(path: Path, done: WriteResult) -> None:
     """Add our server to the project's MCP clients, beside those that are there."""
     try:
-        found = _entries(path)
+        found = _read_client_config(path)
     except ValueError as error:
-        done.kept.append(path.name)
-        done.warnings.append(f"kb-mcp is not in {path.name}, which {error}; {_BY_HAND}")
+        done.existing.append(path.name)
+        done.warnings.append(f"kb-mcp is not in {path.name}, which {error}; {_MANUAL_CURE}")
         return
     servers = found.get("mcpServers") or {}
     if "kernelkb" in servers:
-        done.kept.append(path.name)
+        done.existing.append(path.name)
         return
-    servers = {**servers, "kernelkb": _SERVER}
-    _write(path, json.dumps({**found, "mcpServers": servers}, indent=2) + "\n")
+    servers = {**servers, "kernelkb": _MCP_SERVER}
+    _write_file(path, json.dumps({**found, "mcpServers": servers}, indent=2) + "\n")
     done.new.append(path.name)
 
 
-def _entries(path: Path) -> dict[str, Any]:
+def _read_client_config(path: Path) -> dict[str, Any]:
     """Return what the clients' file holds.
 
     Raises:

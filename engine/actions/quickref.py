@@ -5,27 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.render.quickref import quickref
-from kernelkb.safety.paths import shipped
+from kernelkb.render.quickref import format_quickref
+from kernelkb.safety.paths import shipped_folder
 
 
-def page() -> str:
+def generate_quickref() -> str:
     """Return the page as the knowledge gives it now."""
-    return quickref(load_knowledge())
+    return format_quickref(load_knowledge())
 
 
-def fresh() -> bool:
+def is_quickref_fresh() -> bool:
     """Whether the file holds exactly that page."""
-    file = _file()
-    return file.is_file() and file.read_text(encoding="utf-8") == page()
+    file = _quickref_path()
+    return file.is_file() and file.read_text(encoding="utf-8") == generate_quickref()
 
 
-def write() -> Path:
+def write_quickref() -> Path:
     """Write the file and return it."""
-    file = _file()
-    file.write_text(page(), encoding="utf-8")
+    file = _quickref_path()
+    file.write_text(generate_quickref(), encoding="utf-8")
     return file
 
 
-def _file() -> Path:
-    return Path(shipped("knowledge")) / "QUICKREF.md"
+def _quickref_path() -> Path:
+    return Path(shipped_folder("knowledge")) / "QUICKREF.md"

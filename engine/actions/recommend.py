@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kernelkb.actions.rules_cache import decision_program
-from kernelkb.decide.parse_metric import device_named, metric_for_flag, parse
+from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.decide.parse_metric import find_metric_for_flag, parse_metric_value, resolve_device
+from kernelkb.decide.recommend import build_recommendation
 from kernelkb.decide.recommend import recommend as decide
-from kernelkb.decide.recommend import recommendation
 from kernelkb.errors import UnknownNameError
 
 if TYPE_CHECKING:
-    from kernelkb.decide.answer import Recommendation
-    from kernelkb.decide.rules import Program
+    from kernelkb.decide.answer import RecommendationDict
+    from kernelkb.decide.rules import CompiledRules
 
 
 TARGETS = ("cuda", "cpu")
 
 
-def recommend(
+def recommend_from_metrics(
     metrics: Mapping[str, str | float],
     *,
     headlines: Mapping[str, str | float] | None = None,
     target: str = "cuda",
     gpu: str | None = None,
     kernel: str = "",
-) -> Recommendation:
+) -> RecommendationDict:
     """Answer for one kernel.
 
     Args:
@@ -43,15 +43,15 @@ def recommend(
     """
     if target not in TARGETS:
         raise UnknownNameError("target", target, TARGETS, "kb recommend --help")
-    program = decision_program()
-    device = device_named(program, gpu) if gpu else None
-    values = given_metrics(program, metrics, headlines or {}, target)
+    program = load_compiled_rules()
+    device = resolve_device(program, gpu) if gpu else None
+    values = parse_given_metrics(program, metrics, headlines or {}, target)
     answer = decide(program, values, target=target, device=device, kernel=kernel)
-    return recommendation(program, [answer])
+    return build_recommendation(program, [answer])
 
 
-def given_metrics(
-    program: Program,
+def parse_given_metrics(
+    program: CompiledRules,
     metrics: Mapping[str, str | float],
     headlines: Mapping[str, str | float],
     target: str,
@@ -62,5 +62,8 @@ def given_metrics(
         UnknownNameError: A metric that does not exist.
         BadValueError: A value that its metric cannot have.
     """
-    named = {metric_for_flag(program, flag, target): v for flag, v in headlines.items()}
-    return {name: parse(program, name, value) for name, value in {**named, **metrics}.items()}
+    named = {find_metric_for_flag(program, flag, target): v for flag, v in headlines.items()}
+    return {
+        name: parse_metric_value(program, name, value)
+        for name, value in {**named, **metrics}.items()
+    }

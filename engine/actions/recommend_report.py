@@ -9,36 +9,36 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from kernelkb.actions.recommend import given_metrics
-from kernelkb.actions.rules_cache import decision_program
-from kernelkb.decide.answer import KernelAnswer, Recommendation, RuleSaid
-from kernelkb.decide.parse_metric import device_named
-from kernelkb.decide.recommend import recommend, recommendation
-from kernelkb.decide.rules import Program
+from kernelkb.actions.recommend import parse_given_metrics
+from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.decide.answer import KernelAnswerDict, RecommendationDict, RuleSaidDict
+from kernelkb.decide.parse_metric import resolve_device
+from kernelkb.decide.recommend import build_recommendation, recommend
+from kernelkb.decide.rules import CompiledRules
 from kernelkb.errors import BadValueError, KbError, UnknownNameError
 from kernelkb.measure.machine.tools import find_cuda_tool
-from kernelkb.profiles.launch import Launch, NcuRule, wanted_metrics
+from kernelkb.profiles.launch import NcuRule, ProfiledLaunch, list_raw_names
 from kernelkb.profiles.report import read_report
 
-_SEARCH = """
+_SEARCH_SCRIPT = """
 import json, re, sys
 pattern, names = json.load(sys.stdin)
 json.dump([name for name in names if re.search(pattern, name)], sys.stdout)
 """
-_SEARCH_S = 2.0
-MOST = 20
+_SEARCH_TIMEOUT_S = 2.0
+MAX_KERNELS = 20
 """Kernels in one answer that people read, those that take the most time first."""
 
 
-def recommend_report(
+def recommend_from_report(
     path: str,
     *,
-    only: str | None = None,
+    kernel_pattern: str | None = None,
     metrics: Mapping[str, str | float] | None = None,
     headlines: Mapping[str, str | float] | None = None,
     gpu: str | None = None,
-    most: int | None = MOST,
-) -> Recommendation:
+    max_kernels: int | None = MAX_KERNELS,
+) -> RecommendationDict:
     """Answer for the kernels of a report, the longest first.
 
     Launches of one kernel with the same grid and block differ in nothing but time, so the longest
@@ -46,54 +46,58 @@ def recommend_report(
 
     Args:
         path: A ``.ncu-rep`` file, a raw CSV page or a details CSV page.
-        only: A regular expression; kernels whose name it is not found in are left out.
+        kernel_pattern: A regular expression; kernels whose name it is not found in are left out.
         metrics: Further values by metric id; they count before those of the report.
         headlines: Further values by headline flag.
         gpu: Any name of the GPU; by default what the report says.
-        most: Kernels in the answer; None for all.
+        max_kernels: Kernels in the answer; None for all.
 
     Raises:
         KbError: The file is no report, or no kernel is left.
         UnknownNameError: A metric or GPU that does not exist.
         BadValueError: A value that its metric cannot have, or no regular expression.
     """
-    program = decision_program()
-    given = given_metrics(program, metrics or {}, headlines or {}, "cuda")
-    launches = read_report(Path(path), wanted_metrics(program), find_cuda_tool("ncu"))
+    program = load_compiled_rules()
+    given = parse_given_metrics(program, metrics or {}, headlines or {}, "cuda")
+    launches = read_report(Path(path), list_raw_names(program), find_cuda_tool("ncu"))
     answers = [
-        _answer(program, launch, number, given, gpu)
-        for number, launch in _representatives(launches, _filter(only), path)[:most]
+        _answer_launch(program, launch, number, given, gpu)
+        for number, launch in _pick_representatives(
+            launches, _compile_pattern(kernel_pattern), path
+        )[:max_kernels]
     ]
-    return recommendation(program, answers)
+    return build_recommendation(program, answers)
 
 
-def _filter(only: str | None) -> re.Pattern[str]:
+def _compile_pattern(only: str | None) -> re.Pattern[str]:
     try:
         return re.compile(only or "")
     except re.error as error:
         raise BadValueError(f"--kernel {only!r} is no regular expression: {error}") from error
 
 
-def _representatives(
-    launches: list[Launch], name: re.Pattern[str], path: str
-) -> list[tuple[int, Launch]]:
+def _pick_representatives(
+    launches: list[ProfiledLaunch], name: re.Pattern[str], path: str
+) -> list[tuple[int, ProfiledLaunch]]:
     """Return the longest launch of each kernel and shape, with its number among the kernel's."""
-    wanted = _found(name, {launch.kernel for launch in launches})
-    longest: dict[tuple[str, tuple[str, str]], tuple[int, Launch]] = {}
+    wanted = _match_names(name, {launch.kernel for launch in launches})
+    longest: dict[tuple[str, tuple[str, str]], tuple[int, ProfiledLaunch]] = {}
     seen: dict[str, int] = {}
     for launch in launches:
         number = seen.get(launch.kernel, 0)
         seen[launch.kernel] = number + 1
         key = (launch.kernel, launch.shape)
-        if launch.kernel in wanted and _us(launch) > _us(longest.get(key, (0, None))[1]):
+        if launch.kernel in wanted and _duration_us(launch) > _duration_us(
+            longest.get(key, (0, None))[1]
+        ):
             longest[key] = (number, launch)
     if not longest:
         known = ", ".join(list(seen)[:8])
         raise KbError(f"no kernel in {path} matches {name.pattern!r}; it holds {known}")
-    return sorted(longest.values(), key=lambda one: -_us(one[1]))
+    return sorted(longest.values(), key=lambda one: -_duration_us(one[1]))
 
 
-def _found(pattern: re.Pattern[str], names: Collection[str]) -> set[str]:
+def _match_names(pattern: re.Pattern[str], names: Collection[str]) -> set[str]:
     """Return the names that a pattern is found in.
 
     One that repeats may take for ever, and nothing but its process could be ended then.
@@ -105,47 +109,55 @@ def _found(pattern: re.Pattern[str], names: Collection[str]) -> set[str]:
         return {name for name in names if pattern.search(name)}
     try:
         done = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", _SEARCH],
+            [sys.executable, "-I", "-S", "-c", _SEARCH_SCRIPT],
             input=json.dumps([pattern.pattern, list(names)]),
             capture_output=True,
             text=True,
             check=True,
-            timeout=_SEARCH_S,
+            timeout=_SEARCH_TIMEOUT_S,
         )
     except subprocess.TimeoutExpired as error:
-        said = f"--kernel {pattern.pattern!r} looks for longer than {_SEARCH_S:g} s"
+        said = f"--kernel {pattern.pattern!r} looks for longer than {_SEARCH_TIMEOUT_S:g} s"
         raise BadValueError(f"{said}; leave out a repetition inside of another") from error
     return set(json.loads(done.stdout))
 
 
-def _us(launch: Launch | None) -> float:
+def _duration_us(launch: ProfiledLaunch | None) -> float:
     return -1.0 if launch is None else launch.metrics.get("profiled_us", 0.0)
 
 
-def _answer(
-    program: Program, launch: Launch, number: int, given: Mapping[str, float], gpu: str | None
-) -> KernelAnswer:
+def _answer_launch(
+    program: CompiledRules,
+    launch: ProfiledLaunch,
+    number: int,
+    given: Mapping[str, float],
+    gpu: str | None,
+) -> KernelAnswerDict:
     notes: list[str] = []
-    device = device_named(program, gpu) if gpu else _device(program, launch, notes)
-    sound = dict(_sound(program, launch, notes))
+    device = resolve_device(program, gpu) if gpu else _find_launch_device(program, launch, notes)
+    sound = dict(_iter_plausible_metrics(program, launch, notes))
     answer = recommend(program, {**sound, **given}, device=device, kernel=launch.kernel)
     answer["launch"] = number
-    answer["ncu_rules"] = [_said(rule) for rule in launch.rules]
+    answer["ncu_rules"] = [_rule_to_dict(rule) for rule in launch.rules]
     answer["notes"] = [*notes, *answer["notes"]]
     return answer
 
 
-def _device(program: Program, launch: Launch, notes: list[str]) -> str | None:
+def _find_launch_device(
+    program: CompiledRules, launch: ProfiledLaunch, notes: list[str]
+) -> str | None:
     if not launch.device:
         return None
     try:
-        return device_named(program, launch.device)
+        return resolve_device(program, launch.device)
     except UnknownNameError:
         notes.append(f"{launch.device} is not in the catalogue, so nothing about it is known")
         return None
 
 
-def _sound(program: Program, launch: Launch, notes: list[str]) -> Iterator[tuple[str, float]]:
+def _iter_plausible_metrics(
+    program: CompiledRules, launch: ProfiledLaunch, notes: list[str]
+) -> Iterator[tuple[str, float]]:
     """Yield what can be true, and note what cannot."""
     for name, value in launch.metrics.items():
         row = program["metrics"][name]
@@ -157,7 +169,7 @@ def _sound(program: Program, launch: Launch, notes: list[str]) -> Iterator[tuple
             yield name, value
 
 
-def _said(rule: NcuRule) -> RuleSaid:
+def _rule_to_dict(rule: NcuRule) -> RuleSaidDict:
     whole = rule.removes is not None and rule.scope == "kernel"
     return {
         "rule": rule.rule,

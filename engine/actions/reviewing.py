@@ -9,83 +9,111 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from kernelkb.checks.cases import broken_cases
+from kernelkb.checks.cases import find_broken_cases
 from kernelkb.checks.lint import Complaint, lint
 from kernelkb.errors import BadValueError, KnowledgeError, Problem, SessionError, did_you_mean
-from kernelkb.graph.compile import flatten
+from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.loading.located import Loc, Marks, at
+from kernelkb.loading.located import Loc, Marks, locate_problem
 from kernelkb.loading.references import LoadedFile
 from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.review import AcceptedReview, Correction, Form, Outlook, PatternChange, Review
-from kernelkb.model.session import Decision, Entry
-from kernelkb.record.review_form import Loaded, load
-from kernelkb.record.reviewed import relative
+from kernelkb.model.review import (
+    AcceptedReview,
+    Correction,
+    PatternChange,
+    Review,
+    ReviewForm,
+    ReviewPreview,
+)
+from kernelkb.model.session import Decision, SessionEntry
+from kernelkb.record.review_form import ParsedForm, parse_review_form
+from kernelkb.record.reviewed import review_relative_path
 
 
-class By(NamedTuple):
+class ReviewAuthor(NamedTuple):
     """Who reviews, and when."""
 
     reviewer: str
     day: date
 
 
-class Examined(NamedTuple):
+class FormValidation(NamedTuple):
     """A form as it was read."""
 
     review: AcceptedReview
-    outlook: Outlook
+    outlook: ReviewPreview
     problems: list[Problem]
 
 
-def examine(
-    session: str, entries: tuple[Entry, ...], form: Path, by: By, overlay: Path | None
-) -> Examined:
+def validate_form(
+    session: str,
+    entries: tuple[SessionEntry, ...],
+    form: Path,
+    author: ReviewAuthor,
+    overlay: Path | None,
+) -> FormValidation:
     """Read a form and try the knowledge with it. Writes nothing.
 
     Args:
         session: The session's id.
         entries: Of the session.
         form: The form's file.
-        by: Who fills it in.
+        author: Who fills it in.
         overlay: The project's own knowledge, None where it has none.
 
     Raises:
         BadValueError: The reviewer's name is none.
         KnowledgeError: The knowledge is wrong without the form.
     """
-    shown = _shown(form)
+    shown = _display_path(form)
     made = tuple(one for entry in entries for one in entry.decisions)
-    read = load(_text(form), shown)
-    before = load_knowledge(overlay=overlay, instead={relative(session): None})
-    problems = read.problems or [*_wrong(read, session, entries, made, before, shown)]
-    review = _review(read.form, session, made, by)
-    outlook = Outlook(session=session, form=shown, decisions=len(made), verdicts=review.verdicts)
+    read = parse_review_form(_read_form(form), shown)
+    before = load_knowledge(overlay=overlay, replacements={review_relative_path(session): None})
+    problems = read.problems or [*_find_form_problems(read, session, entries, made, before, shown)]
+    review = _make_review(read.form, session, made, author)
+    outlook = ReviewPreview(
+        session=session, form=shown, decisions=len(made), verdicts=review.verdicts
+    )
     if problems:
-        return _examined(review, outlook, problems)
-    marks = _moved(read)
-    file = LoadedFile(relative(session), shown, review, marks, own=True)
+        return _make_validation(review, outlook, problems)
+    marks = _map_marks(read)
+    file = LoadedFile(review_relative_path(session), shown, review, marks, own=True)
     try:
-        after = load_knowledge(overlay=overlay, instead={file.path: file})
+        after = load_knowledge(overlay=overlay, replacements={file.path: file})
     except KnowledgeError as error:
-        return _examined(review, outlook, list(error.problems))
-    changes = tuple(change for change in after.changed if change.session == session)
+        return _make_validation(review, outlook, list(error.problems))
+    return _compare_knowledge(review, outlook, file, before, after)
+
+
+def _compare_knowledge(
+    review: AcceptedReview,
+    outlook: ReviewPreview,
+    file: LoadedFile,
+    before: Knowledge,
+    after: Knowledge,
+) -> FormValidation:
+    """Return what a form changes in the knowledge, and what is wrong with it since."""
+    changes = tuple(change for change in after.changed if change.session == outlook.session)
     complaints = lint(after)
     outlook = outlook.model_copy(
         update={"changes": changes, "breaks": review.breaks, "checks": not complaints}
     )
-    return _examined(review, outlook, list(_broken(file, before, after, complaints)))
+    return _make_validation(
+        review, outlook, list(_find_new_complaints(file, before, after, complaints))
+    )
 
 
-def _examined(review: AcceptedReview, outlook: Outlook, problems: list[Problem]) -> Examined:
+def _make_validation(
+    review: AcceptedReview, outlook: ReviewPreview, problems: list[Problem]
+) -> FormValidation:
     said = tuple(str(problem) for problem in sorted(problems))
-    return Examined(review, outlook.model_copy(update={"problems": said}), problems)
+    return FormValidation(review, outlook.model_copy(update={"problems": said}), problems)
 
 
-def _wrong(
-    read: Loaded,
+def _find_form_problems(
+    read: ParsedForm,
     session: str,
-    entries: tuple[Entry, ...],
+    entries: tuple[SessionEntry, ...],
     made: tuple[Decision, ...],
     knowledge: Knowledge,
     shown: str,
@@ -93,36 +121,40 @@ def _wrong(
     """Yield what is wrong with a form by itself, beside this session."""
     form = read.form
     if form.session != session:
-        yield at(shown, read.marks, (), f"is the form of {form.session!r}, not of {session!r}")
-    if not _says_something(form):
-        yield at(shown, read.marks, (), "nothing is filled in; give a verdict or a correction")
+        yield locate_problem(
+            shown, read.marks, (), f"is the form of {form.session!r}, not of {session!r}"
+        )
+    if not _is_filled_in(form):
+        yield locate_problem(
+            shown, read.marks, (), "nothing is filled in; give a verdict or a correction"
+        )
     pairs = {"bottleneck": {b.id for b in knowledge.bottlenecks}}
     pairs["fix"] = {fix.id for family in knowledge.families for fix in family.fixes}
     for position, judgement in enumerate(form.judgements):
         place: Loc = ("judgements", position)
         if judgement.decision > len(made):
             said = f"the session has {len(made)} decisions; leave the number as it was written"
-            yield at(shown, read.marks, (*place, "decision"), said)
+            yield locate_problem(shown, read.marks, (*place, "decision"), said)
         names = judgement.should_have_been.split("/") if judgement.should_have_been else ()
         for (kind, known), name in zip(pairs.items(), names, strict=False):
             if name not in known:
                 said = f"unknown {kind} {name!r}{did_you_mean(name, known)}"
-                yield at(shown, read.marks, (*place, "should_have_been"), said)
+                yield locate_problem(shown, read.marks, (*place, "should_have_been"), said)
     candidates = {" ".join(one.split()) for entry in entries for one in entry.pattern_candidates}
-    for place, change in _corrections(form):
+    for place, change in _iter_corrections(form):
         named = change.candidate if isinstance(change, PatternChange) else None
         if named is not None and " ".join(named.split()) not in candidates:
             near = did_you_mean(named, candidates)
             said = f"the session proposes no pattern {named!r}{near}; leave it out if it is new"
-            yield at(shown, read.marks, (*place, "candidate"), said)
+            yield locate_problem(shown, read.marks, (*place, "candidate"), said)
 
 
-def _says_something(form: Form) -> bool:
+def _is_filled_in(form: ReviewForm) -> bool:
     judged = any(j.verdict or j.corrections or j.comment for j in form.judgements)
     return judged or bool(form.remarks.corrections or form.remarks.comment)
 
 
-def _corrections(form: Form) -> Iterator[tuple[Loc, Correction]]:
+def _iter_corrections(form: ReviewForm) -> Iterator[tuple[Loc, Correction]]:
     """Yield the corrections in the order of the review, with their places in the form."""
     for position, judgement in enumerate(form.judgements):
         for number, change in enumerate(judgement.corrections):
@@ -131,10 +163,10 @@ def _corrections(form: Form) -> Iterator[tuple[Loc, Correction]]:
         yield ("remarks", "corrections", number), change
 
 
-def _moved(read: Loaded) -> Marks:
+def _map_marks(read: ParsedForm) -> Marks:
     """Return the place of each part of the review, which is one in the form."""
     places: dict[Loc, Loc] = {("remarks", "breaks"): ("breaks",)}
-    for number, (place, _) in enumerate(_corrections(read.form)):
+    for number, (place, _) in enumerate(_iter_corrections(read.form)):
         places[place] = ("corrections", number)
     return {
         (*new, *loc[len(old) :]): mark
@@ -144,7 +176,9 @@ def _moved(read: Loaded) -> Marks:
     }
 
 
-def _review(form: Form, session: str, made: tuple[Decision, ...], by: By) -> AcceptedReview:
+def _make_review(
+    form: ReviewForm, session: str, made: tuple[Decision, ...], author: ReviewAuthor
+) -> AcceptedReview:
     try:
         verdicts = tuple(
             Review(
@@ -153,7 +187,7 @@ def _review(form: Form, session: str, made: tuple[Decision, ...], by: By) -> Acc
                 applied_as=made[one.decision - 1].applied_as,
                 verdict=one.verdict,
                 should_have_been=one.should_have_been,
-                reviewer=by.reviewer,
+                reviewer=author.reviewer,
                 why=one.why,
                 comment=one.comment,
             )
@@ -162,46 +196,46 @@ def _review(form: Form, session: str, made: tuple[Decision, ...], by: By) -> Acc
         )
         return AcceptedReview(
             session=session,
-            reviewer=by.reviewer,
-            date=by.day,
+            reviewer=author.reviewer,
+            date=author.day,
             verdicts=verdicts,
-            corrections=tuple(change for _, change in _corrections(form)),
+            corrections=tuple(change for _, change in _iter_corrections(form)),
             breaks=form.remarks.breaks,
             comment=form.remarks.comment,
         )
     except ValidationError as error:
         said = "a name is one line of at most 80 characters"
-        raise BadValueError(f"--reviewer {by.reviewer!r} is no name; {said}") from error
+        raise BadValueError(f"--reviewer {author.reviewer!r} is no name; {said}") from error
 
 
-def _broken(
+def _find_new_complaints(
     file: LoadedFile, before: Knowledge, after: Knowledge, complaints: list[Complaint]
 ) -> Iterator[Problem]:
     """Yield what ``kb check`` would say with the form and does not say without it."""
     review = file.record
     breaks = review.breaks if isinstance(review, AcceptedReview) else ()
-    cases = {case.name: case for case in broken_cases(after, flatten(after))}
-    names = {(case.entry, case.found): case.name for case in cases.values()}
+    cases = {case.name: case for case in find_broken_cases(after, compile_rules(after))}
+    names = {(case.entry, case.problem): case.name for case in cases.values()}
     old = set(lint(before))
     for where, text in (one for one in complaints if one not in old):
         name = names.get((where, text))
         cure = f"; if that is meant, put {name!r} under breaks" if name else ""
-        yield at(file.shown, file.marks, ("breaks",), f"{where}: {text}{cure}")
+        yield locate_problem(file.display_path, file.marks, ("breaks",), f"{where}: {text}{cure}")
     for position, name in enumerate(breaks):
         if name not in cases:
             near = did_you_mean(name, cases) or "; leave it out"
             said = f"{name!r} is no case that would break{near}"
-            yield at(file.shown, file.marks, ("breaks", position), said)
+            yield locate_problem(file.display_path, file.marks, ("breaks", position), said)
 
 
-def _text(form: Path) -> str:
+def _read_form(form: Path) -> str:
     try:
         return form.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise SessionError(f"{form} is no form: {error}; kb session submit writes one") from error
 
 
-def _shown(path: Path) -> str:
+def _display_path(path: Path) -> str:
     try:
         return path.resolve().relative_to(Path.cwd()).as_posix()
     except ValueError:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kernelkb.actions.hardware import Gpu, gpu_named
-from kernelkb.device_math.parse_size import byte_count, positive
-from kernelkb.device_math.roofline import binding, comes_from_memory, ridge_flop_per_byte, roofs
+from kernelkb.actions.hardware import GpuSpec, find_gpu_spec
+from kernelkb.device_math.parse_size import parse_byte_count, parse_positive_number
+from kernelkb.device_math.roofline import (
+    comes_from_memory,
+    highest_roof,
+    ridge_flop_per_byte,
+    roofs,
+)
 from kernelkb.errors import BadValueError, UnknownNameError
 
 PIPES = {
@@ -20,11 +25,11 @@ PIPES = {
 }
 """The peak that counts for each type; tensor cores accumulate in fp32."""
 
-_FIRST_BF16 = 8
+_FIRST_BF16_MAJOR = 8
 """Major compute capability of the first tensor cores that take bf16."""
 
 
-class Work(NamedTuple):
+class RooflineQuery(NamedTuple):
     """What a kernel has to do, as somebody typed it."""
 
     gpu: str
@@ -45,7 +50,7 @@ class Work(NamedTuple):
     """Time of an empty kernel as measured on this machine."""
 
 
-class _Numbers(NamedTuple):
+class _ParsedQuery(NamedTuple):
     """The same, parsed."""
 
     bytes: int | None
@@ -55,18 +60,18 @@ class _Numbers(NamedTuple):
     launch_us: float
 
 
-def roofline_of(work: Work) -> dict[str, Any]:
+def analyze_roofline(query: RooflineQuery) -> dict[str, Any]:
     """Return the floor of each roof, which one binds, and what is left to gain, as plain data.
 
     Raises:
         UnknownNameError: No such GPU or type.
         BadValueError: A size or time that cannot be, no work at all, or a type without a unit.
     """
-    gpu = gpu_named(work.gpu)
-    pipe, peak = _pipe(gpu, work.dtype)
-    given = _numbers(gpu, work)
-    counted = given.bytes if work.cold or _from_memory(gpu, given.bytes) else None
-    binds = binding(
+    gpu = find_gpu_spec(query.gpu)
+    pipe, peak = _select_pipe(gpu, query.dtype)
+    given = _parse_query(gpu, query)
+    counted = given.bytes if query.cold or _exceeds_l2(gpu, given.bytes) else None
+    binds = highest_roof(
         roofs(
             algorithmic_bytes=counted,
             bandwidth_gbps=given.bandwidth_gbps,
@@ -79,11 +84,11 @@ def roofline_of(work: Work) -> dict[str, Any]:
     return {
         "gpu": gpu.id,
         "title": gpu.title,
-        "dtype": work.dtype,
+        "dtype": query.dtype,
         "pipe": pipe,
         "bytes": given.bytes,
         "flop": given.flop,
-        "roofs": _rows(gpu, given, work, peak, pipe),
+        "roofs": _list_roofs(gpu, given, query, peak, pipe),
         "binds": binds.name if binds else None,
         "floor_us": floor,
         "intensity_flop_per_byte": given.flop / given.bytes if given.flop and given.bytes else None,
@@ -96,26 +101,26 @@ def roofline_of(work: Work) -> dict[str, Any]:
     }
 
 
-def _numbers(gpu: Gpu, work: Work) -> _Numbers:
-    size = byte_count("bytes", work.bytes) if work.bytes is not None else None
-    flop = positive("flop", work.flop) if work.flop is not None else None
+def _parse_query(gpu: GpuSpec, query: RooflineQuery) -> _ParsedQuery:
+    size = parse_byte_count("bytes", query.bytes) if query.bytes is not None else None
+    flop = parse_positive_number("flop", query.flop) if query.flop is not None else None
     if not size and not flop:
         raise BadValueError("there is no work to price; give --bytes, --flop or both")
     streamed = gpu.facts["dram_gbps"] * gpu.facts["achievable_dram_share"]
-    return _Numbers(
+    return _ParsedQuery(
         bytes=size,
         flop=flop,
-        us=positive("us", work.us) if work.us is not None else None,
-        bandwidth_gbps=positive(
-            "copy-gbps", streamed if work.copy_gbps is None else work.copy_gbps
+        us=parse_positive_number("us", query.us) if query.us is not None else None,
+        bandwidth_gbps=parse_positive_number(
+            "copy-gbps", streamed if query.copy_gbps is None else query.copy_gbps
         ),
-        launch_us=positive(
-            "launch-us", gpu.launch_floor_us if work.launch_us is None else work.launch_us
+        launch_us=parse_positive_number(
+            "launch-us", gpu.launch_floor_us if query.launch_us is None else query.launch_us
         ),
     )
 
 
-def _pipe(gpu: Gpu, dtype: str | None) -> tuple[str, float]:
+def _select_pipe(gpu: GpuSpec, dtype: str | None) -> tuple[str, float]:
     """Return the field of the peak that counts, and the peak in TFLOPS."""
     facts: Mapping[str, Any] = gpu.facts
     if dtype is None:
@@ -124,21 +129,23 @@ def _pipe(gpu: Gpu, dtype: str | None) -> tuple[str, float]:
     if dtype not in PIPES:
         raise UnknownNameError("type", dtype, PIPES, "kb roofline --help")
     peak = facts[PIPES[dtype]]
-    too_old = dtype == "bf16" and int(gpu.cc.partition(".")[0]) < _FIRST_BF16
+    too_old = dtype == "bf16" and int(gpu.cc.partition(".")[0]) < _FIRST_BF16_MAJOR
     if not peak or too_old:
         raise BadValueError(f"{gpu.id} has no unit for {dtype}; kb show {gpu.id} lists its peaks")
     return PIPES[dtype], peak
 
 
-def _from_memory(gpu: Gpu, size: int | None) -> bool:
+def _exceeds_l2(gpu: GpuSpec, size: int | None) -> bool:
     return comes_from_memory(size / _l2_bytes(gpu) if size else None)
 
 
-def _l2_bytes(gpu: Gpu) -> float:
+def _l2_bytes(gpu: GpuSpec) -> float:
     return float(gpu.facts["l2_mb"]) * 2**20
 
 
-def _rows(gpu: Gpu, given: _Numbers, work: Work, peak: float, pipe: str) -> list[dict[str, Any]]:
+def _list_roofs(
+    gpu: GpuSpec, given: _ParsedQuery, query: RooflineQuery, peak: float, pipe: str
+) -> list[dict[str, Any]]:
     """Return every roof, also one that does not count, with what it was computed from.
 
     ``sustained_us`` is what libraries reach on the same unit, where that is known.
@@ -151,9 +158,9 @@ def _rows(gpu: Gpu, given: _Numbers, work: Work, peak: float, pipe: str) -> list
         launch_floor_us=given.launch_us,
     )
     rates = {
-        "memory": (given.bandwidth_gbps, "GB/s", work.copy_gbps, "data sheet"),
+        "memory": (given.bandwidth_gbps, "GB/s", query.copy_gbps, "data sheet"),
         "compute": (peak, "TFLOPS", None, "data sheet"),
-        "launch": (None, None, work.launch_us, "judgement"),
+        "launch": (None, None, query.launch_us, "judgement"),
     }
     rows: list[dict[str, Any]] = []
     for name, floor in known:
@@ -162,7 +169,7 @@ def _rows(gpu: Gpu, given: _Numbers, work: Work, peak: float, pipe: str) -> list
         row = {
             "name": name,
             "floor_us": floor,
-            "counts": name != "memory" or work.cold or _from_memory(gpu, given.bytes),
+            "counts": name != "memory" or query.cold or _exceeds_l2(gpu, given.bytes),
             "rate": rate,
             "unit": unit,
             "origin": otherwise if measured is None else "measured",

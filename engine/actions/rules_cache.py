@@ -12,25 +12,25 @@ import time
 from typing import TYPE_CHECKING, cast
 
 from kernelkb import __version__
-from kernelkb.decide.schema import SCHEMA
-from kernelkb.loading.digest import key, stamp
-from kernelkb.safety.paths import cache_folder, overlay_folder, shipped
+from kernelkb.decide.schema import RULES_SCHEMA
+from kernelkb.loading.digest import compute_cache_key, read_file_stamps
+from kernelkb.safety.paths import cache_folder, overlay_folder, shipped_folder
 
 if TYPE_CHECKING:
-    from kernelkb.decide.rules import Program
-    from kernelkb.loading.digest import Stamp
+    from kernelkb.decide.rules import CompiledRules
+    from kernelkb.loading.digest import FileStamps
 
-_SETTLED_NS = 2_000_000_000
+_STABLE_AGE_NS = 2_000_000_000
 """An edit that is younger may be followed by another one that looks the same."""
 
-_LOOK_NS = 1_000_000_000
+_RESCAN_INTERVAL_NS = 1_000_000_000
 """Between two looks at the shipped files: a look costs twice what a decision does."""
 
-_kept: dict[tuple[Stamp, Stamp], Program] = {}
-_looked: dict[str, tuple[int, int, Stamp]] = {}
+_memory_cache: dict[tuple[FileStamps, FileStamps], CompiledRules] = {}
+_last_scan: dict[str, tuple[int, int, FileStamps]] = {}
 
 
-def decision_program(root: str | None = None) -> Program:
+def load_compiled_rules(root: str | None = None) -> CompiledRules:
     """Return the program of a knowledge folder; nobody may change it.
 
     Args:
@@ -42,56 +42,56 @@ def decision_program(root: str | None = None) -> Program:
         KnowledgeError: The knowledge is wrong (it is only read when no cache holds it).
     """
     if root is not None:
-        return _loaded(root, None)
-    folder, overlay = shipped("knowledge"), overlay_folder()
-    latest, base = _seen(folder)
-    edited, own = stamp(overlay) if overlay else (0, ())
-    if program := _kept.get((base, own)):
+        return _load_or_compile(root, None)
+    folder, overlay = shipped_folder("knowledge"), overlay_folder()
+    latest, base = _scan_folder(folder)
+    edited, own = read_file_stamps(overlay) if overlay else (0, ())
+    if program := _memory_cache.get((base, own)):
         return program
-    _kept.clear()
-    settled = time.time_ns() - max(latest, edited) > _SETTLED_NS  # before the files are read
-    program = _loaded(folder, overlay)
+    _memory_cache.clear()
+    settled = time.time_ns() - max(latest, edited) > _STABLE_AGE_NS  # before the files are read
+    program = _load_or_compile(folder, overlay)
     if settled:
-        _kept[base, own] = program
+        _memory_cache[base, own] = program
     return program
 
 
-def _seen(folder: str) -> tuple[int, Stamp]:
+def _scan_folder(folder: str) -> tuple[int, FileStamps]:
     """Look at files, unless that was done just now."""
     now = time.monotonic_ns()
-    when, latest, files = _looked.get(folder, (0, 0, ()))
-    if not files or now - when > _LOOK_NS:
-        latest, files = stamp(folder)
-        _looked[folder] = (now, latest, files)
+    when, latest, files = _last_scan.get(folder, (0, 0, ()))
+    if not files or now - when > _RESCAN_INTERVAL_NS:
+        latest, files = read_file_stamps(folder)
+        _last_scan[folder] = (now, latest, files)
     return latest, files
 
 
-def _loaded(folder: str, overlay: str | None) -> Program:
-    content = key(folder, overlay)
-    path = os.path.join(cache_folder(), f"program-{__version__}-{SCHEMA}-{content}.json")
-    program = _cached(path) or _compiled(folder, overlay, path)
+def _load_or_compile(folder: str, overlay: str | None) -> CompiledRules:
+    content = compute_cache_key(folder, overlay)
+    path = os.path.join(cache_folder(), f"program-{__version__}-{RULES_SCHEMA}-{content}.json")
+    program = _read_cache(path) or _compile_and_cache(folder, overlay, path)
     program["knowledge"]["overlay"] = overlay  # the same content may lie in several projects
     return program
 
 
-def _cached(path: str) -> Program | None:
+def _read_cache(path: str) -> CompiledRules | None:
     try:
         with open(path, encoding="utf-8") as file:
-            program = cast("Program", json.load(file))
+            program = cast("CompiledRules", json.load(file))
         schema, version = program["schema"], program["knowledge"]["version"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return program if (schema, version) == (SCHEMA, __version__) else None
+    return program if (schema, version) == (RULES_SCHEMA, __version__) else None
 
 
-def _compiled(folder: str, overlay: str | None, path: str) -> Program:
+def _compile_and_cache(folder: str, overlay: str | None, path: str) -> CompiledRules:
     import tempfile  # this and what follows cost a quarter second, once for each knowledge
     from pathlib import Path
 
-    from kernelkb.graph.compile import flatten
+    from kernelkb.graph.compile import compile_rules
     from kernelkb.loading.knowledge import load_knowledge
 
-    program = flatten(load_knowledge(Path(folder), Path(overlay) if overlay else None))
+    program = compile_rules(load_knowledge(Path(folder), Path(overlay) if overlay else None))
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with tempfile.NamedTemporaryFile(

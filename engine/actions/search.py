@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from kernelkb.actions.knowledge import content, here
+from kernelkb.actions.knowledge import knowledge_digest, load_project_knowledge
 from kernelkb.graph.build import build_graph
-from kernelkb.graph.search import Hit, Index, index, search
+from kernelkb.graph.search import Hit, SearchIndex, build_search_index, search
 
 
-def find(query: str, *, kind: str | None = None, most: int = 10) -> list[Hit]:
+def find_entries(query: str, *, kind: str | None = None, limit: int = 10) -> list[Hit]:
     """Return the entries that fit a query, the best first; see ``kernelkb.graph.search.search``.
 
     Raises:
         KnowledgeError: The knowledge is wrong.
     """
-    return search(_indexed(content()), query, kind=kind, most=most)
+    return search(_load_index(knowledge_digest()), query, kind=kind, max_count=limit)
 
 
 @lru_cache(maxsize=2)
-def _indexed(_content: str) -> Index:
+def _load_index(_content: str) -> SearchIndex:
     """Return the index of the knowledge of that content; a server asks it many times."""
-    return index(build_graph(here()))
+    return build_search_index(build_graph(load_project_knowledge()))

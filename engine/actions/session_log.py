@@ -8,108 +8,114 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kernelkb.actions.bench_target import Workplace, project
-from kernelkb.actions.fix_outcome import untried
-from kernelkb.actions.recording import environment_of
-from kernelkb.actions.steps import Steps, advice_said, machine_said
+from kernelkb.actions.bench_target import BenchTarget, get_project_path
+from kernelkb.actions.fix_outcome import make_unapplied_decisions
+from kernelkb.actions.recording import collect_versions
+from kernelkb.actions.steps import StepRunner, summarize_environment, summarize_recommendation
 from kernelkb.errors import KbError
 from kernelkb.model.measurement import Bench, Build, Check, Environment, Machine, Profile
 from kernelkb.model.recommendation import KernelAnswer
-from kernelkb.model.session import Entry
+from kernelkb.model.session import SessionEntry
 from kernelkb.record import sessions as files
-from kernelkb.record.open_session import current_for, may_be_open
+from kernelkb.record.open_session import find_open_session_for, may_have_open_session
 from kernelkb.safety.workspace import may_write
 
 T = TypeVar("T", Bench, Build, Check, Profile)
 
 
-def written_down(place: Workplace, by: str, steps: Steps, result: T) -> T:
+def log_result(place: BenchTarget, by: str, steps: StepRunner, result: T) -> T:
     """Note a result in the open session, if there is one; say with it where that failed."""
     metrics = getattr(result, "metrics", {})
-    trouble = noted(place, by, steps, metrics)
+    trouble = log_steps(place, by, steps, metrics)
     if trouble is None:
         return result
     said = "; ".join(filter(None, (result.unrecorded, trouble)))
     return result.model_copy(update={"unrecorded": said})
 
 
-def noted(
-    place: Workplace, by: str, steps: Steps, metrics: Mapping[str, float] | None = None
+def log_steps(
+    place: BenchTarget, by: str, steps: StepRunner, metrics: Mapping[str, float] | None = None
 ) -> str | None:
     """Append what a verb did to the open session, if there is one, and it is about this kernel.
 
     Returns:
         Why it could not be written; None when it was, or when no session wants it.
     """
-    kernel, variant = place.subject.source.kernel.id, place.subject.variant
+    kernel, variant = place.subject.kernel_folder.kernel.id, place.subject.variant
     fields = {
         "kernel": kernel,
         "variant": variant.id,
         "target": variant.target,
-        **whereabouts(place.subject.machine),
-        "steps": tuple(steps.done),
-        "metrics": shortened(metrics or {}),
-        "went_wrong": tuple(step.found for step in steps.done if step.status == "failure"),
+        **machine_fields(place.subject.machine),
+        "steps": tuple(steps.records),
+        "metrics": round_metrics(metrics or {}),
+        "went_wrong": tuple(step.found for step in steps.records if step.status == "failure"),
     }
-    return note(place.project, by, f"{by} {kernel} on {variant.target}", kernel, fields)
+    return log_entry(place.project, by, f"{by} {kernel} on {variant.target}", kernel, fields)
 
 
-def listening() -> bool:
+def should_log_to_session() -> bool:
     """Say, at the cost of one look, whether a session may be open."""
-    return may_be_open(project())
+    return may_have_open_session(get_project_path())
 
 
-def advised(given: Mapping[str, Any]) -> str | None:
+def log_recommendation(answer_fields: Mapping[str, Any]) -> str | None:
     """Append advice that was given to the open session, if there is one that wants it.
 
     Args:
-        given: The fields of a ``KernelAnswer``.
+        answer_fields: The fields of a ``KernelAnswer``.
     """
-    answer = KernelAnswer.model_validate(given)
-    steps = Steps()
-    steps.run("recommend", None, lambda: answer, advice_said)
+    answer = KernelAnswer.model_validate(answer_fields)
+    steps = StepRunner()
+    steps.run("recommend", None, lambda: answer, summarize_recommendation)
     kernel = answer.kernel if re.fullmatch(r"[a-z][a-z0-9_]{0,59}", answer.kernel) else None
     goal = f"recommend for {kernel}" if kernel else "recommend"
-    fields = {"kernel": kernel, "steps": tuple(steps.done), "decisions": untried(answer)}
-    return note(project(), "recommend", goal, kernel, fields)
+    fields = {
+        "kernel": kernel,
+        "steps": tuple(steps.records),
+        "decisions": make_unapplied_decisions(answer),
+    }
+    return log_entry(get_project_path(), "recommend", goal, kernel, fields)
 
 
-def surveyed(found: Environment) -> str | None:
+def log_environment(environment: Environment) -> str | None:
     """Append what a machine was found to be to the open session, if there is one."""
-    steps = Steps()
-    steps.run("environment", None, lambda: found, machine_said)
-    step = steps.done[0].model_copy(update={"seconds": found.seconds})
-    where = whereabouts(found.machine) if found.machine else {}
-    fields = {"target": found.target, "steps": (step,), **where}
-    return note(project(), "env", f"check this machine for {found.target}", None, fields)
+    steps = StepRunner()
+    steps.run("environment", None, lambda: environment, summarize_environment)
+    step = steps.records[0].model_copy(update={"seconds": environment.seconds})
+    where = machine_fields(environment.machine) if environment.machine else {}
+    fields = {"target": environment.target, "steps": (step,), **where}
+    return log_entry(
+        get_project_path(), "env", f"check this machine for {environment.target}", None, fields
+    )
 
 
-def note(
-    place: Path, by: str, goal: str, kernel: str | None, fields: Mapping[str, Any]
+def log_entry(
+    project_root: Path, by: str, goal: str, kernel: str | None, fields: Mapping[str, Any]
 ) -> str | None:
     """Append an entry to the open session; return why it could not be written."""
     if not may_write():
         return None
     try:
-        name = current_for(kernel, place)
+        name = find_open_session_for(kernel, project_root)
         if name is not None:
-            entry = Entry(session=name, at=datetime.now(UTC), goal=goal, by=by, **fields)
-            files.append(entry, place / "sessions")
+            entry = SessionEntry(session=name, at=datetime.now(UTC), goal=goal, by=by, **fields)
+            files.append_entry(entry, project_root / "sessions")
     except KbError as error:
         return str(error)
     return None
 
 
-def whereabouts(machine: Machine) -> dict[str, Any]:
+def machine_fields(machine: Machine) -> dict[str, Any]:
     """Return the fields of an entry that say where its numbers are from."""
     return {
         "machine": machine.title,
         "device": machine.device,
         "cc": machine.cc,
-        "environment": environment_of(machine),
+        "environment": collect_versions(machine),
     }
 
 
-def shortened(metrics: Mapping[str, float]) -> dict[str, float]:
+def round_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
     """Return metrics as people read them."""
     return {name: float(f"{value:.6g}") for name, value in metrics.items()}

@@ -5,45 +5,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernelkb.actions.sessions import list_sessions, show_session
+from kernelkb.actions.sessions import list_sessions, load_session
 from kernelkb.errors import BadValueError, SessionError, UnknownNameError
-from kernelkb.model.outcome import Contrasts, Outcomes, Trend
+from kernelkb.model.outcome import SessionComparison, SessionOutcome, SessionTrend
 from kernelkb.model.session import Session
-from kernelkb.record.compare_sessions import contrast
-from kernelkb.record.outcomes import outcomes
+from kernelkb.record.compare_sessions import compare_outcomes
+from kernelkb.record.outcomes import compute_session_outcomes
 
 
-def session_named(name: str = "last") -> Session:
+def get_session(name: str = "last") -> Session:
     """Return a session of the project.
 
     Raises:
         UnknownNameError: There is no such session.
         SessionError: Its file holds something else or nothing.
     """
-    return show_session(name)
+    return load_session(name)
 
 
-def session_metrics(name: str = "last") -> Outcomes:
+def compute_session_metrics(name: str = "last") -> SessionOutcome:
     """Return how one session went.
 
     Raises:
         UnknownNameError: There is no such session.
         SessionError: Its file holds something else or nothing.
     """
-    return outcomes(session_named(name))
+    return compute_session_outcomes(get_session(name))
 
 
-def compare_sessions(before: str, after: str) -> Contrasts:
+def compare_sessions(before: str, after: str) -> SessionComparison:
     """Return two sessions side by side.
 
     Raises:
         UnknownNameError: There is no such session.
         SessionError: A file holds something else or nothing.
     """
-    return contrast(session_metrics(before), session_metrics(after))
+    return compare_outcomes(compute_session_metrics(before), compute_session_metrics(after))
 
 
-def session_trend(kernel: str | None = None) -> Trend:
+def compute_session_trend(kernel: str | None = None) -> SessionTrend:
     """Return how all sessions went, oldest first.
 
     Args:
@@ -53,32 +53,32 @@ def session_trend(kernel: str | None = None) -> Trend:
         UnknownNameError: No session has that kernel.
         SessionError: There is no session, or a file holds something else or nothing.
     """
-    every = [session_named(line.session) for line in list_sessions()]
+    every = [get_session(line.session) for line in list_sessions()]
     if not every:
         raise SessionError("no session was recorded here; kb triage KERNEL records one")
     if kernel is not None:
-        known = sorted(set().union(*map(_kernels, every)))
+        known = sorted(set().union(*map(_list_kernels, every)))
         if kernel not in known:
             raise UnknownNameError("kernel of a session", kernel, known, "kb session trend")
-        every = [_only(one, kernel) for one in every if kernel in _kernels(one)]
-    return _trend([outcomes(one) for one in every])
+        every = [_keep_kernel_entries(one, kernel) for one in every if kernel in _list_kernels(one)]
+    return _summarize_trend([compute_session_outcomes(one) for one in every])
 
 
-def _kernels(session: Session) -> set[str]:
+def _list_kernels(session: Session) -> set[str]:
     named = {entry.kernel for entry in session.entries} | {session.kernel}
     return {name for name in named if name}
 
 
-def _only(session: Session, kernel: str) -> Session:
+def _keep_kernel_entries(session: Session, kernel: str) -> Session:
     """Leave out the entries of other kernels; notes that name none stay."""
     kept = tuple(entry for entry in session.entries if entry.kernel in (kernel, None))
     return session.model_copy(update={"entries": kept, "kernel": kernel})
 
 
-def _trend(found: Sequence[Outcomes]) -> Trend:
+def _summarize_trend(found: Sequence[SessionOutcome]) -> SessionTrend:
     minutes = [one.minutes for one in found if one.minutes is not None]
     costs = [one.cost_usd for one in found if one.cost_usd is not None]
-    return Trend(
+    return SessionTrend(
         sessions=tuple(sorted(found, key=lambda one: (one.opened, one.session))),
         minutes=sum(minutes) if minutes else None,
         timed=len(minutes),
@@ -87,7 +87,7 @@ def _trend(found: Sequence[Outcomes]) -> Trend:
     )
 
 
-def plot_trend(trend: Trend, file: str) -> Path:
+def plot_trend(trend: SessionTrend, file: str) -> Path:
     """Draw a trend into an SVG file and return its path.
 
     Raises:
@@ -97,10 +97,10 @@ def plot_trend(trend: Trend, file: str) -> Path:
     path = Path(file)
     if path.suffix.lower() != ".svg":
         raise BadValueError(f"--plot {file!r} is no SVG; name a file that ends in .svg")
-    from kernelkb.render.trend import trend_svg
+    from kernelkb.render.trend import render_trend_svg
 
     try:
-        path.write_text(trend_svg(trend.sessions), encoding="utf-8")
+        path.write_text(render_trend_svg(trend.sessions), encoding="utf-8")
     except OSError as error:
         raise SessionError(f"cannot write {path}: {error.strerror}; name another file") from error
     return path

@@ -9,16 +9,21 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
-from kernelkb.actions.bench_target import project
+from kernelkb.actions.bench_target import get_project_path
 from kernelkb.errors import BadValueError, KbError, SessionError
 from kernelkb.model.base import Record
-from kernelkb.model.session import Entry, PlanKind, Session, SessionId, SessionLine
+from kernelkb.model.session import PlanKind, Session, SessionEntry, SessionId, SessionSummary
 from kernelkb.record import sessions as files
-from kernelkb.record.open_session import begin, current, current_for, end
+from kernelkb.record.open_session import (
+    clear_open_session,
+    find_open_session,
+    find_open_session_for,
+    set_open_session,
+)
 
 R = TypeVar("R", bound=Record)
 
-_RETROSPECTIVE = (
+_RETROSPECTIVE_FIELDS = (
     "goal",
     "kernel",
     "variant",
@@ -31,21 +36,21 @@ _RETROSPECTIVE = (
     "cost_usd",
     "session",
 )
-_CLOSING = ("went_wrong", "went_right", "pattern_candidates", "cost_usd")
+_CLOSING_FIELDS = ("went_wrong", "went_right", "pattern_candidates", "cost_usd")
 
 
-class Opened(NamedTuple):
+class OpenedSession(NamedTuple):
     """A new session."""
 
     session: Session
     path: Path
-    instead_of: SessionId | None
+    previous: SessionId | None
     """The session that was open until now; it is not closed."""
 
 
-def new_session(
+def start_session(
     name: str, goal: str, plan: PlanKind | None = None, kernel: str | None = None
-) -> Opened:
+) -> OpenedSession:
     """Write a session's file with its plan, and open it: from now on verbs log into it.
 
     Args:
@@ -60,70 +65,72 @@ def new_session(
         KnowledgeError: The project's own workflow is wrong.
     """
     given = {"session": name, "goal": goal, "plan": plan, "kernel": kernel}
-    _not_last(name)
-    session = _valid(Session, {**given, "opened": datetime.now(UTC)})
+    _refuse_last(name)
+    session = _validate(Session, {**given, "opened": datetime.now(UTC)})
     gates: dict[str, str] = {}
     if plan:
-        from kernelkb.actions.knowledge import here  # reads all the knowledge: only for a plan
-        from kernelkb.actions.plan import gate_questions, planned
-        from kernelkb.record.phases import expected
+        from kernelkb.actions.knowledge import (
+            load_project_knowledge,
+        )  # reads all the knowledge: only for a plan
+        from kernelkb.actions.plan import gate_questions, plan_phases
+        from kernelkb.record.phases import predict_phase_minutes
 
-        knowledge = here()
+        knowledge = load_project_knowledge()
         gates = gate_questions(knowledge.workflow)
-        phases = planned(knowledge.workflow, plan, expected(knowledge.learned))
+        phases = plan_phases(knowledge.workflow, plan, predict_phase_minutes(knowledge.learned))
         session = session.model_copy(update={"phases": phases})
-    place = project()
-    before = current(place)
-    path = files.create(session, place / "sessions", gates)
-    begin(place, session.session)
-    return Opened(session, path, before)
+    place = get_project_path()
+    before = find_open_session(place)
+    path = files.create_session(session, place / "sessions", gates)
+    set_open_session(place, session.session)
+    return OpenedSession(session, path, before)
 
 
-def session_for(kernel: str | None) -> SessionId:
+def choose_session(kernel: str | None) -> SessionId:
     """Return the session that work on a kernel belongs to now.
 
     That is the open one, unless it is about another kernel, else today's with that kernel.
     """
     try:
-        found = current_for(kernel, project())
+        found = find_open_session_for(kernel, get_project_path())
     except KbError:  # a mistake in it is no reason to lose what was measured
         found = None
-    return found or files.session_id(kernel)
+    return found or files.make_session_id(kernel)
 
 
-def log_session(what: Mapping[str, Any]) -> tuple[Entry, Path]:
+def log_retrospective(fields: Mapping[str, Any]) -> tuple[SessionEntry, Path]:
     """Append a retrospective to the project's sessions.
 
     Args:
-        what: Fields of ``kernelkb.model.session.Entry``; ``goal`` is required, ``at`` is now, and
-            ``session`` is that of ``session_for`` unless it names another.
+        fields: Fields of ``kernelkb.model.session.SessionEntry``; ``goal`` is required, ``at`` is
+            now, and ``session`` is that of ``session_for`` unless it names another.
 
     Raises:
         BadValueError: A field is missing, unknown, or holds something else.
         SessionError: The project cannot be written.
     """
-    strange = sorted(set(what) - set(_RETROSPECTIVE))
+    strange = sorted(set(fields) - set(_RETROSPECTIVE_FIELDS))
     if strange:
-        known = ", ".join(_RETROSPECTIVE)
+        known = ", ".join(_RETROSPECTIVE_FIELDS)
         raise BadValueError(f"a session has no field {strange[0]!r}; it has {known}")
-    given = {key: value for key, value in what.items() if value is not None}
+    given = {key: value for key, value in fields.items() if value is not None}
     named = given.pop("session", None)
     now = datetime.now(UTC)
-    _not_last(named)
-    entry = _valid(Entry, {**given, "session": named or "unnamed", "at": now})
+    _refuse_last(named)
+    entry = _validate(SessionEntry, {**given, "session": named or "unnamed", "at": now})
     if named is None:
-        entry = entry.model_copy(update={"session": session_for(entry.kernel)})
-    return entry, files.append(entry, project() / "sessions")
+        entry = entry.model_copy(update={"session": choose_session(entry.kernel)})
+    return entry, files.append_entry(entry, get_project_path() / "sessions")
 
 
 def close_session(
-    name: str | None = None, what: Mapping[str, Any] | None = None
-) -> tuple[Entry, Path]:
+    name: str | None = None, fields: Mapping[str, Any] | None = None
+) -> tuple[SessionEntry, Path]:
     """Append the entry that ends a session, and leave it open no longer.
 
     Args:
         name: Its id; the open one by default.
-        what: Lessons and cost; see ``log_session``.
+        fields: Lessons and cost; see ``log_session``.
 
     Raises:
         BadValueError: A field holds something else.
@@ -131,69 +138,71 @@ def close_session(
         SessionError: None is open, or it is closed already, or its file is wrong or cannot be
             written.
     """
-    place = project()
-    opened = current(place)
+    place = get_project_path()
+    opened = find_open_session(place)
     chosen = name or opened
     if chosen is None:
         raise SessionError("no session is open; name one: kb session close ID")
-    session = files.read(chosen, place / "sessions")
-    if session.closed:
+    session = files.read_session(chosen, place / "sessions")
+    if session.is_closed:
         said = f"session {session.session} is closed already"
         raise SessionError(f"{said}; kb session show {session.session} prints it")
-    entry = _closing(session, what or {})
-    path = files.append(entry, place / "sessions")
+    entry = _make_closing_entry(session, fields or {})
+    path = files.append_entry(entry, place / "sessions")
     if opened == session.session:
-        end(place)
+        clear_open_session(place)
     return entry, path
 
 
-def _closing(session: Session, what: Mapping[str, Any]) -> Entry:
-    given = {key: what[key] for key in _CLOSING if what.get(key) is not None}
+def _make_closing_entry(session: Session, fields: Mapping[str, Any]) -> SessionEntry:
+    given = {key: fields[key] for key in _CLOSING_FIELDS if fields.get(key) is not None}
     now = {"session": session.session, "at": datetime.now(UTC), "goal": session.goal}
-    return _valid(Entry, {**given, **now, "by": "close", "kernel": session.kernel, "closes": True})
+    return _validate(
+        SessionEntry, {**given, **now, "by": "close", "kernel": session.kernel, "closes": True}
+    )
 
 
-def show_session(name: str = "last") -> Session:
+def load_session(name: str = "last") -> Session:
     """Return one session of the project.
 
     Raises:
         UnknownNameError: There is no such session.
         SessionError: Something in its file is wrong, or there is no session at all.
     """
-    folder = project() / "sessions"
-    if not files.sessions(folder):
+    folder = get_project_path() / "sessions"
+    if not files.list_session_ids(folder):
         raise SessionError(f"no session was recorded in {folder}; kb triage KERNEL records one")
-    return files.read(name, folder)
+    return files.read_session(name, folder)
 
 
-def list_sessions() -> list[SessionLine]:
+def list_sessions() -> list[SessionSummary]:
     """Return the project's sessions, oldest first; one with a mistake in it too."""
-    return list(_lines(project()))
+    return list(_iter_lines(get_project_path()))
 
 
-def _lines(place: Path) -> Iterator[SessionLine]:
+def _iter_lines(place: Path) -> Iterator[SessionSummary]:
     folder = place / "sessions"
-    now = current(place)
-    for name in files.sessions(folder):
+    now = find_open_session(place)
+    for name in files.list_session_ids(folder):
         try:
-            found = files.read(name, folder)
+            found = files.read_session(name, folder)
         except KbError:
-            yield SessionLine(session=name, state="unreadable")
+            yield SessionSummary(session=name, state="unreadable")
             continue
-        state: Literal["current", "open", "closed"] = "closed" if found.closed else "open"
+        state: Literal["current", "open", "closed"] = "closed" if found.is_closed else "open"
         if name == now:
             state = "current"
-        yield SessionLine(
+        yield SessionSummary(
             session=name, state=state, kernel=found.kernel, opened=found.opened, goal=found.goal
         )
 
 
-def _not_last(name: str | None) -> None:
+def _refuse_last(name: str | None) -> None:
     if name == "last":
         raise BadValueError("session field session: last means the latest one; name its id")
 
 
-def _valid(model: type[R], given: Mapping[str, Any]) -> R:
+def _validate(model: type[R], given: Mapping[str, Any]) -> R:
     try:
         return model.model_validate(given)
     except ValidationError as error:

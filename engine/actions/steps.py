@@ -7,39 +7,39 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol, TypeVar
 
-from kernelkb.actions.bench_target import Workplace
-from kernelkb.actions.fix_outcome import disturbed
+from kernelkb.actions.bench_target import BenchTarget
+from kernelkb.actions.fix_outcome import find_noise_reason
 from kernelkb.actions.recording import sources_digest
-from kernelkb.measure.process.device_queue import waited_s
-from kernelkb.measure.process.progress import tell
+from kernelkb.measure.process.device_queue import queue_wait_s
+from kernelkb.measure.process.progress import report_progress
 from kernelkb.model.base import Slug
 from kernelkb.model.measurement import Bench, Build, Check, Environment, Profile, Status, Verdict
 from kernelkb.model.recommendation import KernelAnswer
 from kernelkb.model.session import Step
-from kernelkb.render.answers import advice_line
+from kernelkb.render.answers import describe_advice
 from kernelkb.render.measurements import (
-    bench_line,
-    build_line,
-    check_line,
-    environment_line,
-    profile_line,
+    describe_bench,
+    describe_build,
+    describe_check,
+    describe_environment,
+    describe_profile,
 )
 
 T = TypeVar("T")
 
 
-class Report(Protocol):
+class StepListener(Protocol):
     """Who wants to see each step, as it starts (None) and as it ends."""
 
     def __call__(self, name: str, variant: str | None, step: Step | None) -> None:
         """Take one step's start or end."""
 
 
-def silent(name: str, variant: str | None, step: Step | None) -> None:
+def ignore_step(name: str, variant: str | None, step: Step | None) -> None:
     """Report to nobody."""
 
 
-class Said(NamedTuple):
+class StepOutcome(NamedTuple):
     """A step's outcome in words, with the numbers that a session keeps."""
 
     status: Status
@@ -55,61 +55,69 @@ class Said(NamedTuple):
     bottleneck: Slug | None = None
 
 
-class Steps:
+class StepRunner:
     """Runs steps, times them, and tells whoever watches."""
 
-    def __init__(self, report: Report = silent) -> None:
-        self._report = report
-        self.done: list[Step] = []
+    def __init__(self, listener: StepListener = ignore_step) -> None:
+        self._listener = listener
+        self.records: list[Step] = []
 
     def run(
-        self, name: str, variant: Slug | None, work: Callable[[], T], say: Callable[[T], Said]
+        self,
+        name: str,
+        variant: Slug | None,
+        work: Callable[[], T],
+        summarize: Callable[[T], StepOutcome],
     ) -> T:
         """Do one step and return what it gave; to wait for the device is no part of its time."""
-        self._report(name, variant, None)
-        tell(f"{name} {variant}" if variant else name)
-        at, started, before = datetime.now(UTC), time.monotonic(), waited_s()
+        self._listener(name, variant, None)
+        report_progress(f"{name} {variant}" if variant else name)
+        at, started, before = datetime.now(UTC), time.monotonic(), queue_wait_s()
         result = work()
-        said = say(result)._asdict()
-        seconds = round(time.monotonic() - started - (waited_s() - before), 3)
+        said = summarize(result)._asdict()
+        seconds = round(time.monotonic() - started - (queue_wait_s() - before), 3)
         step = Step(name=name, variant=variant, at=at, seconds=seconds, **said)
-        self.done.append(step)
-        self._report(name, variant, step)
+        self.records.append(step)
+        self._listener(name, variant, step)
         return result
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether the last step failed."""
-        return bool(self.done) and self.done[-1].status == "failure"
+        return bool(self.records) and self.records[-1].status == "failure"
 
 
-def machine_said(found: Environment) -> Said:
+def summarize_environment(found: Environment) -> StepOutcome:
     """Say what this machine is, or lacks."""
     failure = next((line for line in found.lines if line.status == "failure"), None)
-    return Said(
-        "failure" if failure else "ok", environment_line(found), failure.cure if failure else None
+    return StepOutcome(
+        "failure" if failure else "ok",
+        describe_environment(found),
+        failure.cure if failure else None,
     )
 
 
-def build_said(place: Workplace, built: Build) -> Said:
+def summarize_build(place: BenchTarget, built: Build) -> StepOutcome:
     """Say how a build went, and of which sources."""
     status: Status = "ok" if built.error is None else "failure"
-    return Said(status, build_line(built), built.cure, sources=sources_digest(place))
+    return StepOutcome(status, describe_build(built), built.cure, sources=sources_digest(place))
 
 
-def check_said(right: Check) -> Said:
+def summarize_check(result: Check) -> StepOutcome:
     """Say whether a variant is right."""
-    return Said("ok" if right.status == "correct" else "failure", check_line(right), right.cure)
+    return StepOutcome(
+        "ok" if result.status == "correct" else "failure", describe_check(result), result.cure
+    )
 
 
-def bench_said(timed: Bench) -> Said:
+def summarize_bench(timed: Bench) -> StepOutcome:
     """Say how a bench went."""
-    warned = disturbed(timed)
+    warned = find_noise_reason(timed)
     notes = [warning for warning in timed.warnings if warning != warned]
     bad = timed.verdict in ("incorrect", "invalid")
-    return Said(
+    return StepOutcome(
         status="failure" if bad else "warning" if warned else "ok",
-        found="; ".join([bench_line(timed), *notes]),
+        found="; ".join([describe_bench(timed), *notes]),
         cure=timed.cure if bad else timed.cure or warned,
         measurement=timed.measurement,
         verdict=timed.verdict,
@@ -120,19 +128,21 @@ def bench_said(timed: Bench) -> Said:
     )
 
 
-def profile_said(why: Profile) -> Said:
+def summarize_profile(result: Profile) -> StepOutcome:
     """Say what a profile collected."""
-    status: Status = "warning" if why.detail else "ok"
-    return Said(status, profile_line(why), why.cure, measurement=why.measurement)
+    status: Status = "warning" if result.detail else "ok"
+    return StepOutcome(
+        status, describe_profile(result), result.cure, measurement=result.measurement
+    )
 
 
-def gate_said(answer: KernelAnswer) -> Said:
+def summarize_gate(answer: KernelAnswer) -> StepOutcome:
     """Say what the gate decided."""
     calm = answer.gate.verdict in ("continue", "done")
-    return Said("ok" if calm else "warning", f"{answer.gate.verdict}: {answer.gate.because}")
+    return StepOutcome("ok" if calm else "warning", f"{answer.gate.verdict}: {answer.gate.because}")
 
 
-def advice_said(answer: KernelAnswer) -> Said:
+def summarize_recommendation(answer: KernelAnswer) -> StepOutcome:
     """Say what is recommended."""
     best = next((d.bottleneck for d in answer.diagnoses if d.verdict == "matches"), None)
-    return Said("ok", advice_line(answer.model_dump()), bottleneck=best)
+    return StepOutcome("ok", describe_advice(answer.model_dump()), bottleneck=best)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kernelkb.decide.conditions import compare
-from kernelkb.decide.derive import complete
-from kernelkb.decide.diagnose import verdict
-from kernelkb.decide.gates import walk
-from kernelkb.decide.rules import Program
+from kernelkb.decide.conditions import evaluate_comparisons
+from kernelkb.decide.derive import complete_metrics
+from kernelkb.decide.diagnose import judge_bottleneck
+from kernelkb.decide.gates import walk_gate_tree
+from kernelkb.decide.rules import CompiledRules
 from kernelkb.model.knowledge import Knowledge
 
 
@@ -19,34 +19,38 @@ class BrokenCase(NamedTuple):
     name: str
     """As a review names it: ``entry: case``; the case of a tree by its metrics."""
     entry: str
-    found: str
+    problem: str
 
 
-def broken_cases(knowledge: Knowledge, program: Program) -> Iterator[BrokenCase]:
+def find_broken_cases(knowledge: Knowledge, rules: CompiledRules) -> Iterator[BrokenCase]:
     """Yield every case of a bottleneck or tree that does not hold, whoever accepts that."""
-    rows = {r["id"]: r for found in program["bottlenecks"].values() for r in found}
+    rows = {r["id"]: r for found in rules["bottlenecks"].values() for r in found}
     for b in knowledge.bottlenecks:
         for case in b.cases:
-            known = complete(program, case.metrics, None)
-            got = verdict(rows[b.id], compare(program["comparisons"], known).truth)
+            known = complete_metrics(rules, case.metrics, None)
+            got = judge_bottleneck(
+                rows[b.id], evaluate_comparisons(rules["comparisons"], known).truth
+            )
             if got != case.verdict:
                 said = f"case {case.name!r} gives {got}, not {case.verdict}"
                 yield BrokenCase(f"{b.id}: {case.name}", b.id, said)
     for tree in knowledge.trees:
         for leading in tree.cases:
-            known = complete(program, leading.metrics, None)
-            end = walk(program["trees"][tree.id], compare(program["comparisons"], known))
+            known = complete_metrics(rules, leading.metrics, None)
+            end = walk_gate_tree(
+                rules["trees"][tree.id], evaluate_comparisons(rules["comparisons"], known)
+            )
             if end.gate["id"] != leading.leaf:
                 said = f"case {dict(leading.metrics)} ends at {end.gate['id']}"
-                yield BrokenCase(f"{tree.id}: {_measured(leading.metrics)}", tree.id, said)
+                yield BrokenCase(f"{tree.id}: {_format_metrics(leading.metrics)}", tree.id, said)
 
 
-def every_case_holds(knowledge: Knowledge, program: Program) -> Iterator[tuple[str, str]]:
+def every_case_holds(knowledge: Knowledge, rules: CompiledRules) -> Iterator[tuple[str, str]]:
     """Every case gives what it says, save those that a review accepts as broken."""
     accepted = {name for review in knowledge.reviews for name in review.breaks}
-    for case in broken_cases(knowledge, program):
+    for case in find_broken_cases(knowledge, rules):
         if case.name not in accepted:
-            yield case.entry, case.found
+            yield case.entry, case.problem
 
 
 def every_leaf_has_a_case(knowledge: Knowledge) -> Iterator[tuple[str, str]]:
@@ -56,5 +60,5 @@ def every_leaf_has_a_case(knowledge: Knowledge) -> Iterator[tuple[str, str]]:
             yield tree.id, f"no case ends at {leaf}"
 
 
-def _measured(metrics: dict[str, float]) -> str:
+def _format_metrics(metrics: dict[str, float]) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in metrics.items())

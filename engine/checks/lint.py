@@ -12,11 +12,11 @@ from kernelkb.checks.symptoms import (
     no_look_alike_shows_its_symptom,
 )
 from kernelkb.decide.estimators import ESTIMATORS
-from kernelkb.graph.build import Graph, build_graph, of_kind
-from kernelkb.graph.compile import flatten
-from kernelkb.graph.structure import circles, unreachable
+from kernelkb.graph.build import Graph, build_graph, find_nodes
+from kernelkb.graph.compile import compile_rules
+from kernelkb.graph.structure import find_cycles, find_unreachable_nodes
 from kernelkb.model.bottleneck import Bottleneck
-from kernelkb.model.condition import comparisons
+from kernelkb.model.condition import iter_comparisons
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.review import FixChange
 
@@ -30,7 +30,7 @@ def lint(knowledge: Knowledge) -> list[Complaint]:
     broken = list(truth_never_flows_in_a_circle(graph))
     if broken:  # what follows needs an order of evaluation
         return broken
-    program = flatten(knowledge)
+    program = compile_rules(knowledge)
     return [
         *every_gate_can_be_reached(graph, knowledge),
         *every_fix_cures_something(graph, knowledge),
@@ -51,14 +51,14 @@ def lint(knowledge: Knowledge) -> list[Complaint]:
 
 def truth_never_flows_in_a_circle(graph: Graph) -> Iterator[Complaint]:
     """No metric, condition or gate depends on itself."""
-    for circle in circles(graph):
+    for circle in find_cycles(graph):
         yield circle[0], f"depends on itself: {' -> '.join(circle)}"
 
 
 def every_gate_can_be_reached(graph: Graph, knowledge: Knowledge) -> Iterator[Complaint]:
     """Every question and leaf of a tree can be reached from its root."""
     for tree in knowledge.trees:
-        for node in unreachable(graph, tree.id):
+        for node in find_unreachable_nodes(graph, tree.id):
             yield node, "cannot be reached from the root of its tree; remove it or lead to it"
 
 
@@ -66,7 +66,7 @@ def every_fix_cures_something(graph: Graph, knowledge: Knowledge) -> Iterator[Co
     """Every fix is pointed to by a bottleneck, or was withdrawn by a review."""
     changes = (change for review in knowledge.reviews for change in review.corrections)
     withdrawn = {c.fix for c in changes if isinstance(c, FixChange) and c.move == "withdraw"}
-    for node in of_kind(graph, "fix"):
+    for node in find_nodes(graph, "fix"):
         if not graph.in_degree(node) and node.partition(":")[2] not in withdrawn:
             yield node, "no bottleneck points to this fix; remove it or use it"
 
@@ -74,14 +74,14 @@ def every_fix_cures_something(graph: Graph, knowledge: Knowledge) -> Iterator[Co
 def every_pattern_is_reached(graph: Graph, knowledge: Knowledge) -> Iterator[Complaint]:
     """Every pattern is pointed to by a symptom, leaf, gate or pattern, or is from a review."""
     accepted = {change.id for change in knowledge.changed if change.kind == "pattern"}
-    for node in of_kind(graph, "pattern"):
+    for node in find_nodes(graph, "pattern"):
         if not graph.in_degree(node) and node.partition(":")[2] not in accepted:
             yield node, "nothing points to this pattern; remove it or lead to it"
 
 
 def every_threshold_is_used(graph: Graph) -> Iterator[Complaint]:
     """Every threshold decides something."""
-    for node in of_kind(graph, "threshold"):
+    for node in find_nodes(graph, "threshold"):
         if not graph.out_degree(node):
             yield node, "no condition uses this threshold; remove it or use it"
 
@@ -90,7 +90,7 @@ def every_bottleneck_can_be_measured(knowledge: Knowledge) -> Iterator[Complaint
     """Every metric in a bottleneck's condition can be collected, derived, or is known up front."""
     metrics = {m.id: m for m in knowledge.catalogue.metrics}
     for b in knowledge.bottlenecks:
-        for leaf in comparisons(b.when):
+        for leaf in iter_comparisons(b.when):
             metric = metrics.get(leaf.metric)
             if metric and b.target not in metric.targets:
                 yield b.id, f"asks {metric.id}, which does not exist on {b.target}"
@@ -125,7 +125,7 @@ def every_kind_of_gain_is_calibrated(knowledge: Knowledge) -> Iterator[Complaint
 
 def every_threshold_limits_its_own_metric(graph: Graph) -> Iterator[Complaint]:
     """A threshold is compared with the metric that it was judged for, and with no other."""
-    for node in of_kind(graph, "comparison"):
+    for node in find_nodes(graph, "comparison"):
         leaf = graph.nodes[node]["record"]
         if leaf.threshold:
             wanted = graph.nodes[f"threshold:{leaf.threshold}"]["record"].metric
@@ -137,10 +137,10 @@ def every_threshold_limits_its_own_metric(graph: Graph) -> Iterator[Complaint]:
 def every_case_set_has_both_sides(knowledge: Knowledge) -> Iterator[Complaint]:
     """Every bottleneck has a case that matches and one that is excluded."""
     for b in knowledge.bottlenecks:
-        for side in _missing_sides(b):
+        for side in _list_missing_verdicts(b):
             yield b.id, f"has no case that is {side}; one of each is required"
 
 
-def _missing_sides(bottleneck: Bottleneck) -> list[str]:
+def _list_missing_verdicts(bottleneck: Bottleneck) -> list[str]:
     found = {case.verdict for case in bottleneck.cases}
     return [side for side in ("matches", "excluded") if side not in found]

@@ -37,13 +37,13 @@ COMMANDS = {
     "import": "add the measurements of a file, also from other tools",
 }
 
-_MODULES = {"import": "import_"}
+_MODULE_NAMES = {"import": "import_"}
 """Where a command's name is a word of Python's."""
 
 _SIGPIPE = 13  # by POSIX; the module signal costs half a millisecond
 
 
-QUICK = ("recommend", "diagnose", "occupancy", "roofline")
+QUICK_COMMANDS = ("recommend", "diagnose", "occupancy", "roofline")
 """Commands that end within milliseconds."""
 
 
@@ -53,7 +53,7 @@ def start() -> int:
     What a quick command makes lives until its end, so looking for garbage, which Python does once
     more while it exits, would take a tenth of the time for nothing.
     """
-    quick = sys.argv[1:2] and sys.argv[1] in QUICK
+    quick = sys.argv[1:2] and sys.argv[1] in QUICK_COMMANDS
     if quick:
         gc.disable()
     status = main()
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = [word for word in words[:1] if word in COMMANDS]
     for name, summary in COMMANDS.items():
         if not chosen or name in chosen:
-            module = import_module(f"kernelkb.cli.{_MODULES.get(name, name)}")
+            module = import_module(f"kernelkb.cli.{_MODULE_NAMES.get(name, name)}")
             one = commands.add_parser(name, help=summary, description=module.__doc__)
             one.formatter_class = argparse.RawDescriptionHelpFormatter
             module.arguments(one)

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from kernelkb.cli.options import kernel_arguments, seconds
+from kernelkb.cli.options import add_kernel_arguments, parse_seconds
 from kernelkb.errors import BadValueError
 from kernelkb.model.measurement import Bench
 
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
-    kernel_arguments(parser, optional=True)
-    parser.add_argument("--timeout", type=seconds, metavar="S", help="default 120, for a task 600")
+    add_kernel_arguments(parser, optional=True)
     parser.add_argument(
-        "--budget", type=seconds, default=3.0, metavar="S", help="of taking times; default 3"
+        "--timeout", type=parse_seconds, metavar="S", help="default 120, for a task 600"
+    )
+    parser.add_argument(
+        "--budget", type=parse_seconds, default=3.0, metavar="S", help="of taking times; default 3"
     )
     parser.add_argument(
         "--against", metavar="VARIANT", help="another variant to compare with, besides torch"
@@ -35,18 +37,18 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the result; return 1 when the variant is wrong or could not be timed."""
-    from kernelkb.cli.output import measuring, print_json, print_lines
-    from kernelkb.render.measurements import bench_lines
+    from kernelkb.cli.output import interruptible_measurement, print_json, print_lines
+    from kernelkb.render.measurements import format_bench_lines
 
     if bool(options.kernel) == bool(options.task) or bool(options.task) != bool(options.candidate):
         raise BadValueError("name a kernel, or give --task FILE and --candidate FILE")
     _refuse_ignored(options)
-    with measuring():
-        timed = _task(options) if options.task else _kernel(options)
+    with interruptible_measurement():
+        timed = _bench_task(options) if options.task else _bench_kernel(options)
     if options.json:
         print_json(timed)
     else:
-        print_lines(bench_lines(timed))
+        print_lines(format_bench_lines(timed))
     return int(timed.verdict in ("incorrect", "invalid"))
 
 
@@ -63,10 +65,10 @@ def _refuse_ignored(options: Namespace) -> None:
             raise BadValueError(f"--{name} is for a kernel, not for --task; leave it out")
 
 
-def _kernel(options: Namespace) -> Bench:
-    from kernelkb.actions.kernels import bench
+def _bench_kernel(options: Namespace) -> Bench:
+    from kernelkb.actions.kernels import bench_variant
 
-    return bench(
+    return bench_variant(
         options.kernel,
         options.variant,
         options.target,
@@ -78,7 +80,7 @@ def _kernel(options: Namespace) -> Bench:
     )
 
 
-def _task(options: Namespace) -> Bench:
+def _bench_task(options: Namespace) -> Bench:
     from kernelkb.actions.foreign_tasks import bench_task
 
     return bench_task(

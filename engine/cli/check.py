@@ -10,21 +10,21 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from kernelkb.cli.options import json_argument
+from kernelkb.cli.options import add_json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("root", nargs="?", type=Path, help="a knowledge folder; default: shipped")
-    json_argument(parser)
+    add_json_argument(parser)
 
 
 def run(options: Namespace) -> int:
     """Print every complaint; return 1 if there are any."""
-    from kernelkb.actions.knowledge import check
+    from kernelkb.actions.knowledge import check_knowledge
     from kernelkb.cli.output import print_json, print_lines
 
-    problems, counted = check(options.root)
+    problems, counted = check_knowledge(options.root)
     if options.json:
         print_json([problem._asdict() for problem in problems])
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from kernelkb.cli.options import json_argument, place_arguments
+from kernelkb.cli.options import add_filter_arguments, add_json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -18,26 +18,28 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("a", metavar="A", help=told)
     parser.add_argument("b", metavar="B", help="the same; above 1x, it is the faster one")
     parser.add_argument("--kernel", metavar="NAME", help="whose variants are meant")
-    place_arguments(parser)
-    json_argument(parser)
+    add_filter_arguments(parser)
+    add_json_argument(parser)
 
 
 def run(options: Namespace) -> int:
     """Print the comparison; return 1 when there is no ratio."""
-    from kernelkb.actions.measurements import compared
+    from kernelkb.actions.measurements import select_and_compare
     from kernelkb.cli.output import print_json, print_lines
-    from kernelkb.render.history import chosen_line, comparison_line
+    from kernelkb.render.history import describe_choice, describe_comparison
 
-    found = compared(options.a, options.b, options.kernel, options.workload, options.device)
+    found = select_and_compare(
+        options.a, options.b, options.kernel, options.workload, options.device
+    )
     comparison = found.comparison
     if options.json:
         print_json(comparison)
     else:
         print_lines(
             [
-                chosen_line("a", found.chosen[0], found.a),
-                chosen_line("b", found.chosen[1], found.b),
-                comparison_line(comparison),
+                describe_choice("a", found.selected_by[0], found.a),
+                describe_choice("b", found.selected_by[1], found.b),
+                describe_comparison(comparison),
                 *([f"  $ {comparison.command}"] if comparison.command else []),
             ]
         )

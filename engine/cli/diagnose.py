@@ -12,29 +12,29 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from kernelkb.actions.diagnose import diagnose_log
-from kernelkb.cli.options import json_argument
+from kernelkb.cli.options import add_json_argument
 from kernelkb.errors import KbError
-from kernelkb.render.symptoms import symptom_lines
+from kernelkb.render.symptoms import format_symptom_lines
 
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("log", metavar="LOG", nargs="?", default="-", help="a file; - is stdin")
     parser.add_argument("--gpu", metavar="NAME", help="the GPU that the build was for")
-    json_argument(parser)
+    add_json_argument(parser)
 
 
 def run(options: Namespace) -> int:
     """Print what was found; return 1 when the log shows a known failure."""
-    result = diagnose_log(_text(options.log), options.gpu)
+    result = diagnose_log(_read_log(options.log), options.gpu)
     if options.json:
         sys.stdout.write(json.dumps(result, indent=2) + "\n")
     else:
-        sys.stdout.writelines(f"{line}\n" for line in symptom_lines(result["symptoms"]))
+        sys.stdout.writelines(f"{line}\n" for line in format_symptom_lines(result["symptoms"]))
     return int(bool(result["symptoms"]))
 
 
-def _text(path: str) -> str:
+def _read_log(path: str) -> str:
     if path == "-":
         return sys.stdin.buffer.read().decode("utf-8", errors="replace")
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from kernelkb.cli.options import given_flags, json_argument, metric_arguments
+from kernelkb.cli.options import add_json_argument, add_metric_arguments, read_metric_flags
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -18,20 +18,22 @@ def arguments(parser: ArgumentParser) -> None:
         "name", nargs="?", default="performance-gate", help="id of a tree or of a bottleneck"
     )
     parser.add_argument("--format", choices=("mermaid", "dot", "json"), default="mermaid")
-    metric_arguments(parser)
-    json_argument(parser)
+    add_metric_arguments(parser)
+    add_json_argument(parser)
 
 
 def run(options: Namespace) -> int:
     """Print the picture."""
-    from kernelkb.actions.graph import picture
+    from kernelkb.actions.graph import draw_picture
     from kernelkb.cli.output import print_json, print_lines
-    from kernelkb.render.pictures import dot_lines, mermaid_lines
+    from kernelkb.render.pictures import format_dot_lines, format_mermaid_lines
 
-    metrics, headlines = given_flags(options)
-    drawn = picture(options.name, metrics, headlines, target=options.target, gpu=options.gpu)
+    metrics, headlines = read_metric_flags(options)
+    drawn = draw_picture(options.name, metrics, headlines, target=options.target, gpu=options.gpu)
     if options.json or options.format == "json":
         print_json(drawn)
     else:
-        print_lines(mermaid_lines(drawn) if options.format == "mermaid" else dot_lines(drawn))
+        print_lines(
+            format_mermaid_lines(drawn) if options.format == "mermaid" else format_dot_lines(drawn)
+        )
     return 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from kernelkb.cli.options import json_argument
+from kernelkb.cli.options import add_json_argument
 from kernelkb.errors import BadValueError
 from kernelkb.render.guide import PAGES
 
@@ -24,7 +24,7 @@ def arguments(parser: ArgumentParser) -> None:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--write", action="store_true", help="write skills/kernelkb and AGENTS.md")
     how.add_argument("--check", action="store_true", help="return 1 when these are not fresh")
-    json_argument(parser)
+    add_json_argument(parser)
 
 
 def run(options: Namespace) -> int:
@@ -38,22 +38,22 @@ def run(options: Namespace) -> int:
     if options.kernel and options.page not in ("session-start", "diagnose"):
         raise BadValueError("--kernel is for session-start and diagnose; leave it out")
     if options.page:
-        from kernelkb.actions.guide import page
+        from kernelkb.actions.guide import generate_guide_page
 
-        text = page(options.page, kernel=options.kernel, metrics=options.metrics)
+        text = generate_guide_page(options.page, kernel=options.kernel, metrics=options.metrics)
         if options.json:
             print_json({"page": options.page, "markdown": text})
         else:
             sys.stdout.write(text)
         return 0
-    return _files(options)
+    return _write_or_check_files(options)
 
 
-def _files(options: Namespace) -> int:
-    from kernelkb.actions.guide import stale, write
+def _write_or_check_files(options: Namespace) -> int:
+    from kernelkb.actions.guide import find_stale_files, write_guide_files
     from kernelkb.cli.output import print_json, print_lines
 
-    files = [str(file) for file in (write() if options.write else stale())]
+    files = [str(file) for file in (write_guide_files() if options.write else find_stale_files())]
     if options.json:
         print_json({"written" if options.write else "stale": files})
     elif options.write:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from kernelkb.cli.options import json_argument
+from kernelkb.cli.options import add_json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -23,15 +23,15 @@ def arguments(parser: ArgumentParser) -> None:
         help="auto goes by the source, for a KernelBench task by the machine",
     )
     parser.add_argument("--name", help="the kernel's; default: the file's")
-    json_argument(parser)
+    add_json_argument(parser)
 
 
 def run(options: Namespace) -> int:
     """Print what was written; return 1 while something is left to fill in."""
-    from kernelkb.actions.init_project import begin
+    from kernelkb.actions.init_project import init_project
     from kernelkb.cli.output import print_json, print_lines
 
-    begun = begin(options.file, options.candidate, options.target, options.name)
+    begun = init_project(options.file, options.candidate, options.target, options.name)
     if options.json:
         print_json(begun)
     else:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from kernelkb.cli.options import json_argument
+from kernelkb.cli.options import add_json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -21,50 +21,52 @@ def arguments(parser: ArgumentParser) -> None:
     how.add_argument("--forget", metavar="SESSION", help="leave a session out from now on")
     how.add_argument("--unforget", metavar="SESSION", help="count a forgotten session again")
     how.add_argument("--undo", action="store_true", help="put the file back as it was; again: redo")
-    json_argument(parser)
+    add_json_argument(parser)
 
 
 def run(options: Namespace) -> int:
     """Learn, and print what is new."""
-    from kernelkb.actions.learn import learn
+    from kernelkb.actions.learn import update_learned_file
     from kernelkb.cli.output import print_json, print_lines
 
     if options.undo:
-        _undone(options)
+        _run_undo(options)
         return 0
-    found = learn(forget=options.forget, unforget=options.unforget, write=not options.dry_run)
+    found = update_learned_file(
+        forget=options.forget, unforget=options.unforget, write=not options.dry_run
+    )
     if options.json:
         print_json(
             {
                 "file": str(found.file),
-                "written": found.written,
+                "written": found.was_written,
                 "changes": [change._asdict() for change in found.changes],
                 "candidates": [one._asdict() for one in found.candidates],
                 "learned": found.learned.model_dump(mode="json"),
             }
         )
         return 0
-    from kernelkb.render.learned import candidate_lines, change_lines
+    from kernelkb.render.learned import format_change_lines, format_pattern_candidate_lines
 
-    print_lines(change_lines(found.changes))
+    print_lines(format_change_lines(found.changes))
     if not found.changes:
         print_lines(["no number changed"])
     if found.candidates:
         print_lines(["", "Candidates for patterns; write one by hand where it holds"])
-        print_lines(candidate_lines(found.candidates))
-    if found.written:
+        print_lines(format_pattern_candidate_lines(found.candidates))
+    if found.was_written:
         print_lines(["", f"wrote {found.file}; kb learn --undo puts the old one back"])
     return 0
 
 
-def _undone(options: Namespace) -> None:
-    from kernelkb.actions.learn import undo
+def _run_undo(options: Namespace) -> None:
+    from kernelkb.actions.learn import undo_learn
     from kernelkb.cli.output import print_json, print_lines
     from kernelkb.errors import BadValueError
 
     if options.dry_run:
         raise BadValueError("--undo writes, and --dry-run does not; leave one out")
-    file = undo()
+    file = undo_learn()
     if options.json:
         print_json({"file": str(file), "written": True})
     else:

@@ -10,12 +10,12 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 
-from kernelkb.cli.options import gpu_arguments, json_argument
+from kernelkb.cli.options import add_gpu_arguments, add_json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
-    gpu_arguments(parser)
+    add_gpu_arguments(parser)
     parser.add_argument("--threads", metavar="N", required=True, help="threads per block")
     parser.add_argument(
         "--registers", metavar="N", required=True, help="per thread, as kb build or ptxas -v says"
@@ -29,16 +29,16 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--barriers", metavar="N", default=0, help="named barriers of a block")
     parser.add_argument("--grid", metavar="N", help="blocks of the launch, for its waves")
     parser.add_argument("--blocks", metavar="N", help="what would allow so many blocks per SM")
-    json_argument(parser)
+    add_json_argument(parser)
 
 
 def run(options: Namespace) -> int:
     """Print the answer; return 1 when the launch would fail."""
-    from kernelkb.actions.occupancy import Asked, occupancy_of
-    from kernelkb.render.occupancy import occupancy_lines
+    from kernelkb.actions.occupancy import OccupancyQuery, analyze_occupancy
+    from kernelkb.render.occupancy import format_occupancy_lines
 
-    found = occupancy_of(
-        Asked(
+    found = analyze_occupancy(
+        OccupancyQuery(
             threads=options.threads,
             registers=options.registers,
             gpu=options.gpu,
@@ -54,5 +54,5 @@ def run(options: Namespace) -> int:
     if options.json:
         sys.stdout.write(json.dumps(found, indent=2, allow_nan=False) + "\n")
     else:
-        sys.stdout.writelines(f"{line}\n" for line in occupancy_lines(found))
+        sys.stdout.writelines(f"{line}\n" for line in format_occupancy_lines(found))
     return int(not found["possible"])

@@ -8,7 +8,7 @@ from kernelkb.actions.recommend import TARGETS
 from kernelkb.errors import BadValueError
 
 
-def kernel_arguments(
+def add_kernel_arguments(
     parser: ArgumentParser, *, workload: bool = True, optional: bool = False
 ) -> None:
     """Add what names a variant of a kernel on a target."""
@@ -26,10 +26,10 @@ def kernel_arguments(
     )
     if workload:
         parser.add_argument("--workload", metavar="NAME", help="default: the target's default")
-    json_argument(parser)
+    add_json_argument(parser)
 
 
-def place_arguments(parser: ArgumentParser) -> None:
+def add_filter_arguments(parser: ArgumentParser) -> None:
     """Add what narrows measurements down to a place."""
     parser.add_argument("--workload", metavar="NAME", help="only on this one")
     parser.add_argument(
@@ -37,7 +37,7 @@ def place_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def gpu_arguments(parser: ArgumentParser) -> None:
+def add_gpu_arguments(parser: ArgumentParser) -> None:
     """Add what names a GPU or an architecture."""
     parser.add_argument(
         "--gpu", metavar="NAME", help="the GPU, as the driver or kb show devices says"
@@ -47,7 +47,7 @@ def gpu_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def metric_arguments(parser: ArgumentParser) -> None:
+def add_metric_arguments(parser: ArgumentParser) -> None:
     """Add the headline flags, the GPU, and any other metric."""
     parser.add_argument(
         "--speedup", metavar="X", help="reference time / our time; above 1 is faster"
@@ -72,7 +72,7 @@ def metric_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def given_flags(options: Namespace) -> tuple[dict[str, str], dict[str, str]]:
+def read_metric_flags(options: Namespace) -> tuple[dict[str, str], dict[str, str]]:
     """Return what ``metric_arguments`` read: values by metric id, and by headline flag.
 
     Raises:
@@ -85,22 +85,22 @@ def given_flags(options: Namespace) -> tuple[dict[str, str], dict[str, str]]:
         "kernel-us": options.kernel_us,
     }
     headlines = {flag: value for flag, value in flags.items() if value is not None}
-    return dict(_pair(text) for text in options.metric), headlines
+    return dict(_parse_metric(text) for text in options.metric), headlines
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _parse_metric(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
         raise BadValueError(f"--metric {text!r} has no value; write --metric {name}=0.5")
     return name.strip(), value.strip()
 
 
-def json_argument(parser: ArgumentParser) -> None:
+def add_json_argument(parser: ArgumentParser) -> None:
     """Add ``--json``."""
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
-def seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """Parse a positive number of seconds."""
     try:
         value = float(text)
@@ -111,7 +111,7 @@ def seconds(text: str) -> float:
     return value
 
 
-def positive(text: str) -> int:
+def parse_positive_int(text: str) -> int:
     """Parse a whole number above zero."""
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < 10**6:
         raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to 999999")

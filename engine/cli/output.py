@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 def print_json(value: Any) -> None:
     """Print records, lists of records or plain data as one JSON value."""
-    sys.stdout.write(json.dumps(_plain(value), indent=2, allow_nan=False) + "\n")
+    sys.stdout.write(json.dumps(_to_plain(value), indent=2, allow_nan=False) + "\n")
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -27,26 +27,26 @@ def print_result(line: str | None, cure: str | None) -> None:
 
 
 @contextmanager
-def measuring() -> Iterator[None]:
+def interruptible_measurement() -> Iterator[None]:
     """Say on stderr how many others are before us; let signals that end us clean up first."""
-    from kernelkb.measure.process.device_queue import WAITING
-    from kernelkb.measure.process.progress import watched_by
+    from kernelkb.measure.process.device_queue import WAITING_PREFIX
+    from kernelkb.measure.process.progress import progress_listener
 
-    def heard(now: str) -> None:
-        if now.startswith(WAITING):
+    def print_waiting(now: str) -> None:
+        if now.startswith(WAITING_PREFIX):
             sys.stderr.write(f"kb: {now}\n")
 
-    with watched_by(heard), _ended_in_order():
+    with progress_listener(print_waiting), _raise_on_signals():
         yield
 
 
 @contextmanager
-def _ended_in_order() -> Iterator[None]:
+def _raise_on_signals() -> Iterator[None]:
     """Make SIGTERM and SIGHUP exceptions, as SIGINT is one: children and files go then."""
     import signal
     import threading
 
-    def end(number: int, _frame: object) -> None:
+    def raise_exit(number: int, _frame: object) -> None:
         raise SystemExit(128 + number)
 
     if threading.current_thread() is not threading.main_thread():  # only that one gets signals
@@ -55,7 +55,7 @@ def _ended_in_order() -> Iterator[None]:
     before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)}
     for one, handler in before.items():
         if handler != signal.SIG_IGN:  # nohup
-            signal.signal(one, end)
+            signal.signal(one, raise_exit)
     try:
         yield
     finally:
@@ -63,9 +63,9 @@ def _ended_in_order() -> Iterator[None]:
             signal.signal(one, handler)
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", by_alias=True)
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_to_plain(item) for item in value]
     return value

@@ -13,18 +13,18 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from kernelkb.actions.recommend import recommend
-from kernelkb.cli.options import given_flags, metric_arguments
+from kernelkb.actions.recommend import recommend_from_metrics
+from kernelkb.cli.options import add_metric_arguments, read_metric_flags
 from kernelkb.errors import BadValueError
-from kernelkb.render.answers import answer_lines
+from kernelkb.render.answers import format_answer_lines
 
 if TYPE_CHECKING:
-    from kernelkb.decide.answer import Recommendation
+    from kernelkb.decide.answer import RecommendationDict
 
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
-    metric_arguments(parser)
+    add_metric_arguments(parser)
     parser.add_argument(
         "--profile", metavar="FILE", help="a report of Nsight Compute: .ncu-rep, or CSV pages"
     )
@@ -46,13 +46,13 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the answer; return 1 when the gate says stop."""
-    metrics, headlines = given_flags(options)
+    metrics, headlines = read_metric_flags(options)
     if options.record is not None:
-        result = _from_run(options, metrics, headlines)
+        result = _recommend_run(options, metrics, headlines)
     elif options.profile is not None:
-        result = _from_report(options, metrics, headlines)
+        result = _recommend_report(options, metrics, headlines)
     else:
-        result = recommend(
+        result = recommend_from_metrics(
             metrics,
             headlines=headlines,
             target=options.target,
@@ -65,37 +65,39 @@ def run(options: Namespace) -> int:
         for position, answer in enumerate(result["kernels"]):
             if position:
                 sys.stdout.write("\n")
-            sys.stdout.writelines(f"{line}\n" for line in answer_lines(answer))
+            sys.stdout.writelines(f"{line}\n" for line in format_answer_lines(answer))
     return int(any(answer["gate"]["verdict"] == "stop" for answer in result["kernels"]))
 
 
-def _from_report(
+def _recommend_report(
     options: Namespace, metrics: dict[str, str], headlines: dict[str, str]
-) -> Recommendation:
+) -> RecommendationDict:
     from kernelkb.actions.recommend_report import (  # reads files, so it imports more
-        MOST,
-        recommend_report,
+        MAX_KERNELS,
+        recommend_from_report,
     )
 
     if options.target == "cpu":
         raise BadValueError("--profile reads reports of a GPU; leave --target cpu out")
-    return recommend_report(
+    return recommend_from_report(
         options.profile,
-        only=options.kernel,
+        kernel_pattern=options.kernel,
         metrics=metrics,
         headlines=headlines,
         gpu=options.gpu,
-        most=None if options.json else MOST,
+        max_kernels=None if options.json else MAX_KERNELS,
     )
 
 
-def _from_run(
+def _recommend_run(
     options: Namespace, metrics: dict[str, str], headlines: dict[str, str]
-) -> Recommendation:
-    from kernelkb.actions.recommend_run import recommend_run  # opens a database, so it imports more
+) -> RecommendationDict:
+    from kernelkb.actions.recommend_run import (
+        recommend_from_run,
+    )  # opens a database, so it imports more
 
     if options.profile is not None:
         raise BadValueError("--run and --profile are two sources of metrics; leave one out")
-    return recommend_run(
+    return recommend_from_run(
         options.record, metrics=metrics, headlines=headlines, gpu=options.gpu, kernel=options.kernel
     )

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
-from kernelkb.cli.options import json_argument, place_arguments
+from kernelkb.cli.options import add_filter_arguments, add_json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("kernel", nargs="?", help="only this one; default: all")
-    place_arguments(parser)
+    add_filter_arguments(parser)
     parser.add_argument(
         "--fail-under",
-        type=_ratio,
+        type=_parse_ratio,
         default=0.97,
         metavar="X",
         help="default 0.97: 3 %% may be lost",
@@ -30,16 +30,16 @@ def arguments(parser: ArgumentParser) -> None:
         help="promote anew where nothing can be compared any more: a new judge, torch or baseline",
     )
     parser.add_argument("--verbose", action="store_true", help="also what is steady, and why")
-    json_argument(parser)
+    add_json_argument(parser)
 
 
 def run(options: Namespace) -> int:
     """Print what changed; return 1 when something regressed."""
-    from kernelkb.actions.measurements import regressed
+    from kernelkb.actions.measurements import check_project_regressions
     from kernelkb.cli.output import print_json, print_lines
-    from kernelkb.render.history import ruling_lines
+    from kernelkb.render.history import format_regression_lines
 
-    found = regressed(
+    found = check_project_regressions(
         options.kernel,
         options.workload,
         options.device,
@@ -49,11 +49,11 @@ def run(options: Namespace) -> int:
     if options.json:
         print_json(found)
     else:
-        print_lines(ruling_lines(found, verbose=options.verbose))
+        print_lines(format_regression_lines(found, verbose=options.verbose))
     return int(any(one.verdict == "regressed" for one in found))
 
 
-def _ratio(text: str) -> float:
+def _parse_ratio(text: str) -> float:
     try:
         value = float(text)
     except ValueError:

@@ -10,7 +10,7 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 
-from kernelkb.cli.options import json_argument
+from kernelkb.cli.options import add_json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -31,16 +31,16 @@ def arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--copy-gbps", metavar="GBPS", help="copy bandwidth as measured here")
     parser.add_argument("--launch-us", metavar="US", help="time of an empty kernel here")
-    json_argument(parser)
+    add_json_argument(parser)
 
 
 def run(options: Namespace) -> int:
     """Print the answer."""
-    from kernelkb.actions.roofline import Work, roofline_of
-    from kernelkb.render.roofline import roofline_lines
+    from kernelkb.actions.roofline import RooflineQuery, analyze_roofline
+    from kernelkb.render.roofline import format_roofline_lines
 
-    found = roofline_of(
-        Work(
+    found = analyze_roofline(
+        RooflineQuery(
             gpu=options.gpu,
             bytes=options.bytes,
             flop=options.flop,
@@ -54,5 +54,5 @@ def run(options: Namespace) -> int:
     if options.json:
         sys.stdout.write(json.dumps(found, indent=2, allow_nan=False) + "\n")
     else:
-        sys.stdout.writelines(f"{line}\n" for line in roofline_lines(found))
+        sys.stdout.writelines(f"{line}\n" for line in format_roofline_lines(found))
     return 0

@@ -8,93 +8,93 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.text import Text
 
-from kernelkb.actions.steps import Report
-from kernelkb.cli.output import measuring, print_lines
-from kernelkb.measure.process.progress import watched_by
+from kernelkb.actions.steps import StepListener
+from kernelkb.cli.output import interruptible_measurement, print_lines
+from kernelkb.measure.process.progress import progress_listener
 from kernelkb.model.measurement import Environment
 from kernelkb.model.session import Step
-from kernelkb.model.triage import Followed, Triage
-from kernelkb.render.answers import answer_lines
-from kernelkb.render.units import duration
+from kernelkb.model.triage import FixOutcome, Triage
+from kernelkb.render.answers import format_answer_lines
+from kernelkb.render.units import format_duration
 
-_MARKS = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "failure": ("NO", "bold red")}
-_WIDTH = 22
+_STATUS_MARKS = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "failure": ("NO", "bold red")}
+_NAME_WIDTH = 22
 
 
 def print_environment(found: Environment) -> None:
     """Print a line for each thing that was looked at."""
     console = Console(highlight=False, soft_wrap=True)
     for line in found.lines:
-        console.print(_row(line.status, line.name, line.found))
+        console.print(_format_row(line.status, line.name, line.found))
         if line.cure:
             console.print(Text(f"     cure: {line.cure}"))
 
 
 @contextmanager
-def watch(*, quiet: bool) -> Iterator[Report]:
+def watch_steps(*, quiet: bool) -> Iterator[StepListener]:
     """Yield a reporter: live on a terminal, a plain line for each finished step in a pipe."""
     console = Console(highlight=False, soft_wrap=True)
     live = console.status("starting") if console.is_terminal and not quiet else None
 
-    def report(name: str, variant: str | None, step: Step | None) -> None:
+    def print_step(name: str, variant: str | None, step: Step | None) -> None:
         what = f"{name} {variant}" if variant else name
         if step is None:
             if live:
                 live.update(f"{what} ...")
             return
-        console.print(_row(step.status, what, f"{step.found} ({step.seconds:.1f} s)"))
+        console.print(_format_row(step.status, what, f"{step.found} ({step.seconds:.1f} s)"))
         if step.cure:
             console.print(Text(f"     cure: {step.cure}"))
 
-    def heard(now: str) -> None:
+    def show_progress(now: str) -> None:
         if live:
             live.update(f"{now} ...")
 
-    with measuring():
+    with interruptible_measurement():
         if live is None:
-            yield report
+            yield print_step
         else:
-            with live, watched_by(heard):
-                yield report
+            with live, progress_listener(show_progress):
+                yield print_step
 
 
-def triage_end(result: Triage) -> None:
+def print_triage(result: Triage) -> None:
     """Print the answers in full, the comparison, and where the record is."""
     for seen in result.examined[:1]:
         if seen.profile:
             print_lines(["", "Evidence", *(f"  {line}" for line in seen.profile.evidence)])
         if seen.answer:
-            print_lines(["", *answer_lines(seen.answer.model_dump())])
-    print_lines(["", *_comparison(result)])
+            print_lines(["", *format_answer_lines(seen.answer.model_dump())])
+    print_lines(["", *_iter_result_lines(result)])
 
 
-def _comparison(result: Triage) -> Iterator[str]:
+def _iter_result_lines(result: Triage) -> Iterator[str]:
     for seen in result.examined:
         if seen.bench and seen.bench.candidate_us and seen.bench.interval:
             low, high = seen.bench.interval
-            time = duration(seen.bench.candidate_us)
+            time = format_duration(seen.bench.candidate_us)
             speed = f"{seen.bench.speedup:.3g}x of {seen.bench.baseline} [{low:.3g}, {high:.3g}]"
             yield f"{seen.variant:14} {time:>10}  {speed}"
     if result.followed:
-        yield from _followed(result)
+        yield from _format_fix_outcome(result)
     if result.session:
         yield f"recorded in {result.session}; kb session show prints it"
     yield f"{result.outcome} in {result.seconds:.1f} s"
 
 
-def _followed(result: Triage) -> Iterator[str]:
+def _format_fix_outcome(result: Triage) -> Iterator[str]:
     done = result.followed
     if done is None:
         return
     gain = done.predicted
     price = f"predicted {gain.point:.3g}x [{gain.low:.3g}, {gain.high:.3g}], " if gain else ""
-    yield f"{', '.join(done.fixes)} applied as {done.after}: {price}{_measured(done)}"
+    yield f"{', '.join(done.fixes)} applied as {done.after}: {price}{_format_measured_gain(done)}"
     for decision in result.decisions:
         if decision.falsifier:
             yield f"  {decision.bottleneck}: falsifier {decision.falsifier}"
 
 
-def _measured(done: Followed) -> str:
+def _format_measured_gain(done: FixOutcome) -> str:
     if done.measured is None or done.interval is None:
         return f"not measured: {done.unmeasured}"
     low, high = done.interval
@@ -102,6 +102,6 @@ def _measured(done: Followed) -> str:
     return f"measured {done.measured:.3g}x [{low:.3g}, {high:.3g}], {word}"
 
 
-def _row(status: str, what: str, found: str) -> Text:
-    mark, style = _MARKS[status]
-    return Text.assemble((f"{mark:3}", style), (f" {what:{_WIDTH}} ", "bold"), found)
+def _format_row(status: str, what: str, found: str) -> Text:
+    mark, style = _STATUS_MARKS[status]
+    return Text.assemble((f"{mark:3}", style), (f" {what:{_NAME_WIDTH}} ", "bold"), found)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from kernelkb.cli.options import json_argument
+from kernelkb.cli.options import add_json_argument
 
-KINDS = (
+SEARCH_KINDS = (
     "bottleneck", "fix", "metric", "threshold", "guard", "pattern", "symptom", "tree", "workflow",
 )  # fmt: skip
 
@@ -19,17 +19,17 @@ KINDS = (
 def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("words", nargs="+", metavar="WORD")
-    parser.add_argument("--kind", choices=KINDS, help="only entries of this kind")
+    parser.add_argument("--kind", choices=SEARCH_KINDS, help="only entries of this kind")
     parser.add_argument("--limit", type=int, default=10, metavar="N", help="at most N entries")
-    json_argument(parser)
+    add_json_argument(parser)
 
 
 def run(options: Namespace) -> int:
     """Print what was found, the best first; return 1 when nothing was."""
-    from kernelkb.actions.search import find
+    from kernelkb.actions.search import find_entries
     from kernelkb.cli.output import print_json, print_lines
 
-    hits = find(" ".join(options.words), kind=options.kind, most=options.limit)
+    hits = find_entries(" ".join(options.words), kind=options.kind, limit=options.limit)
     if options.json:
         print_json([hit._asdict() for hit in hits])
     else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from kernelkb.cli.options import json_argument
+from kernelkb.cli.options import add_json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -18,17 +18,17 @@ def arguments(parser: ArgumentParser) -> None:
         help="metrics, bottlenecks, fixes, devices, architectures, thresholds, sources, trees, "
         "patterns, symptoms, workflow, stop-rules, preflight, learned, kernels, or an id",
     )
-    json_argument(parser)
+    add_json_argument(parser)
 
 
 def run(options: Namespace) -> int:
     """Print it."""
     import yaml
 
-    from kernelkb.actions.knowledge import show
+    from kernelkb.actions.knowledge import look_up_entries
     from kernelkb.cli.output import print_json, print_lines
 
-    found = show(options.what)
+    found = look_up_entries(options.what)
     if options.json:
         print_json(found)
     elif isinstance(found, list):

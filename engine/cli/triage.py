@@ -8,33 +8,33 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from kernelkb.cli.options import kernel_arguments
+from kernelkb.cli.options import add_kernel_arguments
 
-_EXIT = {"done": 0, "stopped": 1, "could-not-run": 2}
+_EXIT_STATUS = {"done": 0, "stopped": 1, "could-not-run": 2}
 
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
-    kernel_arguments(parser)
+    add_kernel_arguments(parser)
 
 
 def run(options: Namespace) -> int:
     """Print each step as it happens, then the comparison; or one JSON object."""
-    from kernelkb.actions.steps import silent
+    from kernelkb.actions.steps import ignore_step
     from kernelkb.actions.triage import triage
     from kernelkb.cli.output import print_json
-    from kernelkb.cli.screen import triage_end, watch
+    from kernelkb.cli.screen import print_triage, watch_steps
 
-    with watch(quiet=options.json) as report:
+    with watch_steps(quiet=options.json) as report:
         result = triage(
             options.kernel,
             options.variant,
             options.target,
             options.workload,
-            silent if options.json else report,
+            ignore_step if options.json else report,
         )
     if options.json:
         print_json(result)
     else:
-        triage_end(result)
-    return _EXIT[result.outcome]
+        print_triage(result)
+    return _EXIT_STATUS[result.outcome]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from kernelkb.decide.rules import Stamp
+from kernelkb.decide.rules import KnowledgeStampDict
 
 
-class Gate(TypedDict):
+class GateDict(TypedDict):
     """See ``kernelkb.model.recommendation.Gate``."""
 
     id: str
@@ -15,7 +15,7 @@ class Gate(TypedDict):
     because: str
 
 
-class Headroom(TypedDict):
+class HeadroomDict(TypedDict):
     """Microseconds, their ratio, and the roof that holds."""
 
     bound: str | None
@@ -24,7 +24,7 @@ class Headroom(TypedDict):
     attainable_speedup: float
 
 
-class Reason(TypedDict):
+class ReasonDict(TypedDict):
     """One comparison that was made."""
 
     metric: str
@@ -34,14 +34,14 @@ class Reason(TypedDict):
     source: str
 
 
-class RuledOut(TypedDict):
+class RuledOutDict(TypedDict):
     """A look-alike, and what excluded it."""
 
     bottleneck: str
     because: str
 
 
-class PredictedSpeedup(TypedDict):
+class PredictedSpeedupDict(TypedDict):
     """Of the kernel's time."""
 
     low: float
@@ -49,20 +49,20 @@ class PredictedSpeedup(TypedDict):
     high: float
 
 
-class CombinedSpeedup(PredictedSpeedup):
+class CombinedSpeedupDict(PredictedSpeedupDict):
     """Of the best change in each of several groups together."""
 
     groups: list[str]
 
 
-class Expectation(TypedDict):
+class ExpectationDict(TypedDict):
     """The falsifier."""
 
     metric: str
     expect: str
 
 
-class Advice(TypedDict):
+class AdviceDict(TypedDict):
     """One change to try."""
 
     id: str
@@ -74,7 +74,7 @@ class Advice(TypedDict):
     risk: str
 
 
-class LearnedFrom(TypedDict):
+class LearnedFromDict(TypedDict):
     """See ``kernelkb.model.recommendation.LearnedFrom``."""
 
     fix: str
@@ -86,22 +86,22 @@ class LearnedFrom(TypedDict):
     sessions: list[str]
 
 
-class Diagnosis(TypedDict):
+class DiagnosisDict(TypedDict):
     """What one bottleneck says."""
 
     bottleneck: str
     group: str
     verdict: str
     confidence: float
-    predicted_speedup: PredictedSpeedup | None
-    because: list[Reason]
-    ruled_out: list[RuledOut]
-    falsifier: Expectation | None
-    fixes: list[Advice]
-    learned: LearnedFrom | None
+    predicted_speedup: PredictedSpeedupDict | None
+    because: list[ReasonDict]
+    ruled_out: list[RuledOutDict]
+    falsifier: ExpectationDict | None
+    fixes: list[AdviceDict]
+    learned: LearnedFromDict | None
 
 
-class Suppressed(TypedDict):
+class SuppressedDict(TypedDict):
     """Advice withheld: a whole diagnosis, or one of its fixes."""
 
     bottleneck: str
@@ -110,7 +110,7 @@ class Suppressed(TypedDict):
     fix: NotRequired[str]
 
 
-class Measure(TypedDict):
+class MeasureDict(TypedDict):
     """What to measure next."""
 
     metric: str
@@ -119,7 +119,7 @@ class Measure(TypedDict):
     command: str
 
 
-class RuleSaid(TypedDict):
+class RuleSaidDict(TypedDict):
     """What a rule of Nsight Compute says."""
 
     rule: str
@@ -129,35 +129,35 @@ class RuleSaid(TypedDict):
     speedup: float | None
 
 
-class Conclusions(TypedDict):
+class ConclusionsDict(TypedDict):
     """What may and may not be said."""
 
     can: list[str]
     cannot: list[str]
 
 
-class KernelAnswer(TypedDict):
+class KernelAnswerDict(TypedDict):
     """Everything about one kernel."""
 
     kernel: str
     launch: int
     device: str | None
-    gate: Gate
+    gate: GateDict
     evidence_level: str
-    conclusions: Conclusions
-    headroom: Headroom | None
-    combined_speedup: CombinedSpeedup | None
-    diagnoses: list[Diagnosis]
+    conclusions: ConclusionsDict
+    headroom: HeadroomDict | None
+    combined_speedup: CombinedSpeedupDict | None
+    diagnoses: list[DiagnosisDict]
     open_count: int
-    suppressed: list[Suppressed]
-    measure_next: list[Measure]
-    ncu_rules: list[RuleSaid]
+    suppressed: list[SuppressedDict]
+    measure_next: list[MeasureDict]
+    ncu_rules: list[RuleSaidDict]
     notes: list[str]
     next: list[str]
 
 
-class Recommendation(TypedDict):
+class RecommendationDict(TypedDict):
     """The whole object."""
 
-    kernels: list[KernelAnswer]
-    knowledge: Stamp
+    kernels: list[KernelAnswerDict]
+    knowledge: KnowledgeStampDict

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from kernelkb.decide.answer import Reason
-    from kernelkb.decide.rules import Condition, LeafTable
+    from kernelkb.decide.answer import ReasonDict
+    from kernelkb.decide.rules import FlatCondition, LeafTable
 
 
 _OPS: dict[str, Callable[[float, float], bool]] = {
@@ -24,21 +24,21 @@ _OPS: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
-_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+_NEGATED_OP = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 
 class Facts(NamedTuple):
     """What is known, and what that makes of every comparison."""
 
-    known: Mapping[str, float]
+    values: Mapping[str, float]
     table: LeafTable
     truth: list[bool | None]
     """By leaf; None as long as a side of the comparison is unknown."""
-    touched: set[int]
+    touched_leaves: set[int]
     """Leaves about which anything at all is known."""
 
 
-def compare(table: LeafTable, known: Mapping[str, float]) -> Facts:
+def evaluate_comparisons(table: LeafTable, known: Mapping[str, float]) -> Facts:
     """Make every comparison that the known quantities allow."""
     truth: list[bool | None] = [None] * len(table["rows"])
     touched: set[int] = set()
@@ -54,23 +54,23 @@ def compare(table: LeafTable, known: Mapping[str, float]) -> Facts:
     return Facts(known, table, truth, touched)
 
 
-def compares(left: float, op: str, right: float) -> bool:
+def satisfies(left: float, op: str, right: float) -> bool:
     """Compare two numbers."""
     return _OPS[op](left, right)
 
 
-def holds(condition: Condition, truth: list[bool | None]) -> bool | None:
+def judge_condition(condition: FlatCondition, truth: list[bool | None]) -> bool | None:
     """Judge a condition: false and true win over unknown wherever logic allows it."""
     if condition.__class__ is int:
         return truth[condition]
     kind = condition[0]
     if kind == "not":
-        inner = holds(condition[1], truth)
+        inner = judge_condition(condition[1], truth)
         return None if inner is None else not inner
     decisive = kind == "any"  # one true settles "any", one false settles "all"
     verdict: bool | None = not decisive
     for part in condition[1:]:
-        value = truth[part] if part.__class__ is int else holds(part, truth)
+        value = truth[part] if part.__class__ is int else judge_condition(part, truth)
         if value is decisive:
             return decisive
         if value is None:
@@ -78,37 +78,39 @@ def holds(condition: Condition, truth: list[bool | None]) -> bool | None:
     return verdict
 
 
-def reasons(condition: Condition, facts: Facts, wanted: bool = True) -> Iterator[Reason]:
-    """Yield the comparisons that make a condition ``wanted``, in its own order.
+def find_reasons(
+    condition: FlatCondition, facts: Facts, outcome: bool = True
+) -> Iterator[ReasonDict]:
+    """Yield the comparisons that make a condition ``outcome``, in its own order.
 
     For an unknown condition these are the parts that hold so far.
     """
     if isinstance(condition, int):
-        if facts.truth[condition] is wanted:
+        if facts.truth[condition] is outcome:
             metric, op, limit, source = facts.table["rows"][condition]
             yield {
                 "metric": metric,
-                "value": facts.known[metric],
-                "op": op if wanted else _OPPOSITE[op],
-                "limit": facts.known[limit] if isinstance(limit, str) else limit,
+                "value": facts.values[metric],
+                "op": op if outcome else _NEGATED_OP[op],
+                "limit": facts.values[limit] if isinstance(limit, str) else limit,
                 "source": facts.table["sources"][source],
             }
     elif condition[0] == "not":
-        yield from reasons(condition[1], facts, not wanted)
+        yield from find_reasons(condition[1], facts, not outcome)
     else:
         for part in condition[1:]:
-            if holds(part, facts.truth) in (wanted, None):
-                yield from reasons(part, facts, wanted)
+            if judge_condition(part, facts.truth) in (outcome, None):
+                yield from find_reasons(part, facts, outcome)
 
 
-def missing(condition: Condition, facts: Facts) -> list[str]:
+def find_missing_quantities(condition: FlatCondition, facts: Facts) -> list[str]:
     """Return the quantities that still decide an unknown condition, each once, in order."""
     found: dict[str, None] = {}
-    truth, known, rows = facts.truth, facts.known, facts.table["rows"]
+    truth, known, rows = facts.truth, facts.values, facts.table["rows"]
 
-    def walk(part: Condition) -> None:
+    def walk(part: FlatCondition) -> None:
         if part.__class__ is not int:
-            if holds(part, truth) is None:
+            if judge_condition(part, truth) is None:
                 for inner in part[1:]:
                     walk(inner)
         elif truth[part] is None:
@@ -122,7 +124,7 @@ def missing(condition: Condition, facts: Facts) -> list[str]:
     return list(found)
 
 
-def said(reason: Mapping[str, Any], notes: Mapping[str, str] | None = None) -> str:
+def format_reason(reason: Mapping[str, Any], notes: Mapping[str, str] | None = None) -> str:
     """Return one comparison as text: ``speedup 0.3 < 0.5``.
 
     Args:

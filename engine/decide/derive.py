@@ -6,15 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kernelkb.decide.residency import residency
+from kernelkb.decide.residency import derive_residency_metrics
 
 if TYPE_CHECKING:
-    from kernelkb.decide.rules import Program
+    from kernelkb.decide.rules import CompiledRules
     from kernelkb.device_math.roofline import Roof
 
 
-def complete(
-    program: Program, measured: Mapping[str, float], device: str | None
+def complete_metrics(
+    rules: CompiledRules, measured: Mapping[str, float], device: str | None
 ) -> dict[str, float]:
     """Return the metrics with device facts, the roofline floor and all derived metrics added.
 
@@ -22,42 +22,42 @@ def complete(
     count as not measured.
     """
     known = {name: value for name, value in measured.items() if math.isfinite(value)}
-    facts = program["devices"].get(device or "", {})
+    facts = rules["devices"].get(device or "", {})
     known.update((f"device.{name}", value) for name, value in facts.items())
-    for name, value in residency(program, known, device):
+    for name, value in derive_residency_metrics(rules, known, device):
         known.setdefault(name, value)
-    for name, values in program["limits"].items():
+    for name, values in rules["limits"].items():
         known[name] = values.get(device or "", values[""])
-    _derive(program, known)
+    _add_derived_metrics(rules, known)
     before = len(known)
-    _roof(known)
+    _add_roofline_floor(known)
     if len(known) > before:
-        _derive(program, known)
+        _add_derived_metrics(rules, known)
     return known
 
 
-def _derive(program: Program, known: dict[str, float]) -> None:
-    for name, op, operands, needs in program["derived"]:
+def _add_derived_metrics(rules: CompiledRules, known: dict[str, float]) -> None:
+    for name, op, operands, needs in rules["derived"]:
         if name in known:
             continue
         for need in needs:
             if need not in known:
                 break
         else:
-            value = _finite(op, [known[o] if isinstance(o, str) else o for o in operands])
+            value = _compute_finite(op, [known[o] if isinstance(o, str) else o for o in operands])
             if value is not None:
                 known[name] = value
 
 
-def _finite(op: str, values: list[float]) -> float | None:
+def _compute_finite(op: str, values: list[float]) -> float | None:
     try:
-        value = _apply(op, values)
+        value = _apply_operation(op, values)
     except OverflowError:
         return None
     return value if value is not None and math.isfinite(value) else None
 
 
-def _apply(op: str, values: list[float]) -> float | None:
+def _apply_operation(op: str, values: list[float]) -> float | None:
     match op:
         case "quotient":
             return values[0] / values[1] if values[1] else None
@@ -100,7 +100,7 @@ def hidden_latency(active: float, wanted: float, latency: float) -> float:
     return 1 - (1 - idle**active) / reached if wanted > active and reached > 0 else 0.0
 
 
-def _roof(known: dict[str, float]) -> None:
+def _add_roofline_floor(known: dict[str, float]) -> None:
     measured = known.get("kernel_us")
     if not measured or "attainable_speedup" in known:
         return
@@ -113,12 +113,14 @@ def _roof(known: dict[str, float]) -> None:
 
 def binding_roof(known: Mapping[str, float]) -> Roof | None:
     """Return the roof that a kernel with this work reaches first, None if no roof is known."""
-    from kernelkb.device_math.roofline import binding, roofs
+    from kernelkb.device_math.roofline import highest_roof, roofs
 
-    return binding(
+    return highest_roof(
         roofs(
-            algorithmic_bytes=known.get("algorithmic_bytes") if _from_memory(known) else None,
-            bandwidth_gbps=_bandwidth(known),
+            algorithmic_bytes=known.get("algorithmic_bytes")
+            if _is_read_from_memory(known)
+            else None,
+            bandwidth_gbps=_achievable_bandwidth_gbps(known),
             flops=known.get("algorithmic_flop_count"),
             peak_tflops=known.get("device.peak_tflops"),
             launch_floor_us=known.get("launch_floor_us"),
@@ -126,7 +128,7 @@ def binding_roof(known: Mapping[str, float]) -> Roof | None:
     )
 
 
-def _from_memory(known: Mapping[str, float]) -> bool:
+def _is_read_from_memory(known: Mapping[str, float]) -> bool:
     """Say whether the data must come from memory: what fits a cache may beat the memory's roof."""
     ratio = known.get("cache_ratio")
     if ratio is None and "device.l2_bytes" in known and "algorithmic_bytes" in known:
@@ -136,7 +138,7 @@ def _from_memory(known: Mapping[str, float]) -> bool:
     return comes_from_memory(ratio)
 
 
-def _bandwidth(known: Mapping[str, float]) -> float | None:
+def _achievable_bandwidth_gbps(known: Mapping[str, float]) -> float | None:
     """Prefer this machine's measured copy over the data sheet."""
     if "copy_peak_gbps" in known:
         return known["copy_peak_gbps"]

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 from kernelkb.decide.estimators import ESTIMATORS
 
 if TYPE_CHECKING:
-    from kernelkb.decide.answer import PredictedSpeedup
+    from kernelkb.decide.answer import PredictedSpeedupDict
     from kernelkb.decide.rules import EstimateRow, GainRow
 
 
-_MOVES_THE_ROOF = frozenset({"traffic", "launch"})
-_SAME_WORK = frozenset({"parallelism", "latency-hiding", "barrier"})
+_WORK_CHANGING_KINDS = frozenset({"traffic", "launch"})
+_WORK_PRESERVING_KINDS = frozenset({"parallelism", "latency-hiding", "barrier"})
 
-_MOST = 0.999
+_MAX_SHARE = 0.999
 """A fraction of 1 would mean a kernel that takes no time."""
 
 
-def predict(
+def predict_removed_share(
     gain: GainRow | None,
     known: Mapping[str, float],
-    realised: Mapping[str, Sequence[float]],
-    widen: float = 1.0,
+    realization: Mapping[str, Sequence[float]],
+    interval_factor: float = 1.0,
     learned: Sequence[float] | None = None,
 ) -> tuple[float, float, float] | None:
     """Return the calibrated fraction of time removed as low, point, high, or None if unknown.
@@ -32,9 +32,9 @@ def predict(
     Args:
         gain: The estimates, which of them to take, and the calibration row.
         known: Metrics, completed.
-        realised: For each calibration row the share of a predicted saving that is realised
+        realization: For each calibration row the share of a predicted saving that is realised
             usually, and at worst.
-        widen: How many times wider than usual the interval is.
+        interval_factor: How many times wider than usual the interval is.
         learned: What sessions taught instead: the share usually, at worst, and at best.
 
     No estimate goes beyond the roofline floor, where that is known, except of changes that remove
@@ -42,22 +42,24 @@ def predict(
     """
     if gain is None:
         return None
-    raw = [value for row in gain["estimates"] if (value := _estimate(row, known)) is not None]
+    raw = [
+        value for row in gain["estimates"] if (value := _evaluate_estimate(row, known)) is not None
+    ]
     if not raw:
         return None
     taken = {"smallest": min(raw), "largest": max(raw), "first": raw[0]}[gain["take"]]
-    cap = min(_cap(gain["kind"], known), _MOST)
+    cap = min(_max_removable_share(gain["kind"], known), _MAX_SHARE)
     whole = max(0.0, min(taken, cap))
-    usual, worst, best = learned or (*realised[gain["kind"]], 1.0)
+    usual, worst, best = learned or (*realization[gain["kind"]], 1.0)
     low, point, high = worst * whole, usual * whole, best * whole
     return (
-        max(0.0, point - widen * (point - low)),
+        max(0.0, point - interval_factor * (point - low)),
         point,
-        max(point, min(point + widen * (high - point), cap)),
+        max(point, min(point + interval_factor * (high - point), cap)),
     )
 
 
-def _estimate(row: EstimateRow, known: Mapping[str, float]) -> float | None:
+def _evaluate_estimate(row: EstimateRow, known: Mapping[str, float]) -> float | None:
     given: dict[str, float] = {}
     for name, quantity in row["inputs"].items():
         value = known.get(quantity) if isinstance(quantity, str) else quantity
@@ -67,28 +69,35 @@ def _estimate(row: EstimateRow, known: Mapping[str, float]) -> float | None:
     return ESTIMATORS[row["estimator"]](**given)
 
 
-def _cap(kind: str, known: Mapping[str, float]) -> float:
+def _max_removable_share(kind: str, known: Mapping[str, float]) -> float:
     """Return the fraction of time above the roof.
 
     What changes the work moves the roof itself. Where no floor is known, changes that leave the
     work as it is cannot gain more than the busiest unit leaves idle [E2].
     """
     attainable = known.get("attainable_speedup")
-    if attainable is not None and kind not in _MOVES_THE_ROOF:
+    if attainable is not None and kind not in _WORK_CHANGING_KINDS:
         return 1 - 1 / attainable if attainable > 1 else 0.0
     sm, memory = known.get("sm_utilization"), known.get("memory_utilization")
-    if attainable is None and kind in _SAME_WORK and sm is not None and memory is not None:
+    if (
+        attainable is None
+        and kind in _WORK_PRESERVING_KINDS
+        and sm is not None
+        and memory is not None
+    ):
         return max(0.0, 1 - max(sm, memory))
-    return _MOST
+    return _MAX_SHARE
 
 
-def as_speedup(removed: tuple[float, float, float]) -> PredictedSpeedup:
+def as_speedup(removed: tuple[float, float, float]) -> PredictedSpeedupDict:
     """Turn fractions of time removed into speedups: s = 1 / (1 - p)."""
     low, point, high = (round(1 / (1 - p), 3) for p in removed)
     return {"low": low, "point": point, "high": high}
 
 
-def combine(removed: Mapping[str, tuple[float, float, float]]) -> tuple[float, float, float]:
+def combine_removed_shares(
+    removed: Mapping[str, tuple[float, float, float]],
+) -> tuple[float, float, float]:
     """Combine fractions across mechanism groups: 1 - Π(1 - p). One entry for each group."""
     low, point, high = (
         1 - math.prod(1 - interval[at] for interval in removed.values()) for at in range(3)

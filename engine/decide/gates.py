@@ -4,40 +4,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.decide.conditions import Facts, holds, reasons, said
+from kernelkb.decide.conditions import Facts, find_reasons, format_reason, judge_condition
 
 if TYPE_CHECKING:
-    from kernelkb.decide.answer import Gate
+    from kernelkb.decide.answer import GateDict
     from kernelkb.decide.rules import TreeRow
 
 
-GATE = "performance-gate"
+PERFORMANCE_GATE = "performance-gate"
 """The tree that every recommendation starts with."""
 
 
-class Walk(NamedTuple):
+class GateWalk(NamedTuple):
     """Where a walk went."""
 
-    gate: Gate
+    gate: GateDict
     path: tuple[tuple[str, str], ...]
     """Question id and the branch taken: then, otherwise or unknown."""
     do: tuple[str, ...]
     comes_first: bool
 
 
-def walk(tree: TreeRow, facts: Facts) -> Walk:
+def walk_gate_tree(tree: TreeRow, facts: Facts) -> GateWalk:
     """Follow the tree from its root; unknown has a branch of its own at every question."""
     path: list[tuple[str, str]] = []
     spoken = ""
     node = tree["root"]
     while node not in tree["leaves"]:
         question = tree["questions"][node]
-        verdict = holds(question["when"], facts.truth)
+        verdict = judge_condition(question["when"], facts.truth)
         branch = "unknown" if verdict is None else "then" if verdict else "otherwise"
         path.append((node, branch))
         if verdict is not None:
-            found = reasons(question["when"], facts, verdict)
-            grounds = [said(reason, facts.table["notes"]) for reason in found]
+            found = find_reasons(question["when"], facts, verdict)
+            grounds = [format_reason(reason, facts.table["notes"]) for reason in found]
             spoken = ", ".join(grounds) or spoken
         node = question["then"] if verdict else question["otherwise"] if verdict is False else ""
         node = node or question["unknown"]
@@ -45,5 +45,5 @@ def walk(tree: TreeRow, facts: Facts) -> Walk:
     because = leaf["because"]
     if spoken and path[-1][1] != "unknown":
         because = f"{spoken}: {because[0].lower()}{because[1:]}"
-    gate: Gate = {"id": node, "verdict": leaf["verdict"], "because": because}
-    return Walk(gate, tuple(path), tuple(leaf["do"]), leaf["comes_first"])
+    gate: GateDict = {"id": node, "verdict": leaf["verdict"], "because": because}
+    return GateWalk(gate, tuple(path), tuple(leaf["do"]), leaf["comes_first"])

@@ -9,32 +9,32 @@ from typing import TYPE_CHECKING
 from kernelkb.errors import BadValueError, UnknownNameError
 
 if TYPE_CHECKING:
-    from kernelkb.decide.rules import MetricRow, Program
+    from kernelkb.decide.rules import CompiledRules, MetricRow
 
 
-_PERCENT = 2.0
+_MIN_LIKELY_PERCENT = 2.0
 """From here on a share was probably typed as a percentage."""
 
-_JITTER = 1.05
+_COUNTER_TOLERANCE = 1.05
 """A counter may exceed its peak by this much; what a report says beyond it contradicts itself."""
 
-HEADLINES = ("speedup", "bandwidth", "occupancy", "kernel-us")
+HEADLINE_FLAGS = ("speedup", "bandwidth", "occupancy", "kernel-us")
 """The headline flags, without their dashes."""
 
 
-def metric_for_flag(program: Program, flag: str, target: str) -> str:
+def find_metric_for_flag(rules: CompiledRules, flag: str, target: str) -> str:
     """Return the metric that a headline flag sets: ``bandwidth`` differs between GPU and CPU."""
-    for name, row in program["metrics"].items():
+    for name, row in rules["metrics"].items():
         if row["flag"] == flag and target in row["targets"]:
             return name
-    raise UnknownNameError("flag", flag, HEADLINES, "kb recommend --help")
+    raise UnknownNameError("flag", flag, HEADLINE_FLAGS, "kb recommend --help")
 
 
-def parse(program: Program, name: str, text: str | float) -> float:
+def parse_metric_value(rules: CompiledRules, name: str, text: str | float) -> float:
     """Return the value of a metric as somebody gave it.
 
     Args:
-        program: Defines the metric's unit and range.
+        rules: Defines the metric's unit and range.
         name: Metric id.
         text: A number, or for shares also a percentage such as ``40%``.
 
@@ -42,15 +42,15 @@ def parse(program: Program, name: str, text: str | float) -> float:
         UnknownNameError: No such metric.
         BadValueError: Not a number, not finite, or outside the metric's range.
     """
-    row = program["metrics"].get(name)
+    row = rules["metrics"].get(name)
     if row is None:
-        raise UnknownNameError("metric", name, program["metrics"], "kb show metrics")
-    value = _number(name, text, row)
-    _inside(name, value, row)
+        raise UnknownNameError("metric", name, rules["metrics"], "kb show metrics")
+    value = _parse_number(name, text, row)
+    _check_range(name, value, row)
     return value
 
 
-def _number(name: str, text: str | float, row: MetricRow) -> float:
+def _parse_number(name: str, text: str | float, row: MetricRow) -> float:
     word = str(text).strip()
     percent = word.endswith("%")
     if percent and row["unit"] != "share":
@@ -64,28 +64,28 @@ def _number(name: str, text: str | float, row: MetricRow) -> float:
     return value / 100 if percent else value
 
 
-def _inside(name: str, value: float, row: MetricRow) -> None:
+def _check_range(name: str, value: float, row: MetricRow) -> None:
     low, high = row["low"], row["high"]
     if row["unit"] == "share" and high is not None:
-        high = min(high, _JITTER)
+        high = min(high, _COUNTER_TOLERANCE)
     if value >= low and (high is None or value <= high):
         return
-    if row["unit"] == "share" and _PERCENT <= value <= 100:
+    if row["unit"] == "share" and _MIN_LIKELY_PERCENT <= value <= 100:
         cure = f"write {value / 100:.2f} or {value:g}%"
         raise BadValueError(f"{name} is a share from 0 to 1, {value:g} is outside; {cure}")
     span = f"{low:g} to {high:g}" if high is not None else f"at least {low:g}"
     raise BadValueError(f"{name} is {value:g}, outside what it can be ({span}); measure it again")
 
 
-def device_named(program: Program, name: str) -> str:
+def resolve_device(rules: CompiledRules, name: str) -> str:
     """Return our id of a GPU from its id or any name that drivers and people use for it.
 
     Raises:
         UnknownNameError: No such GPU.
     """
-    found = find_device(program["device_names"], name)
+    found = find_device(rules["device_names"], name)
     if found is None:
-        raise UnknownNameError("GPU", name.lower(), program["device_names"], "kb show devices")
+        raise UnknownNameError("GPU", name.lower(), rules["device_names"], "kb show devices")
     return found
 
 

@@ -6,112 +6,136 @@ from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from kernelkb.decide.conditions import Facts, compare
-from kernelkb.decide.derive import binding_roof, complete
-from kernelkb.decide.diagnose import Candidate, Finding, diagnose, supported, unknown
-from kernelkb.decide.gates import GATE, Walk, walk
-from kernelkb.decide.next_measurement import measure_next
-from kernelkb.decide.rank import ranked
-from kernelkb.decide.residency import next_step
+from kernelkb.decide.conditions import Facts, evaluate_comparisons
+from kernelkb.decide.derive import binding_roof, complete_metrics
+from kernelkb.decide.diagnose import (
+    BottleneckMatch,
+    DiagnosisResult,
+    OpenBottleneck,
+    build_unknown_diagnosis,
+    diagnose,
+    rank_open_bottlenecks,
+)
+from kernelkb.decide.gates import PERFORMANCE_GATE, GateWalk, walk_gate_tree
+from kernelkb.decide.next_measurement import choose_next_measurements
+from kernelkb.decide.rank import rank_matches
+from kernelkb.decide.residency import describe_next_step
 
 if TYPE_CHECKING:
     from kernelkb.decide.answer import (
-        CombinedSpeedup,
-        Conclusions,
-        Diagnosis,
-        Headroom,
-        KernelAnswer,
-        Measure,
-        Recommendation,
+        CombinedSpeedupDict,
+        ConclusionsDict,
+        DiagnosisDict,
+        HeadroomDict,
+        KernelAnswerDict,
+        MeasureDict,
+        RecommendationDict,
     )
-    from kernelkb.decide.rules import Program
+    from kernelkb.decide.rules import CompiledRules
 
 
-LEVELS = ("L0", "L1", "L2", "L3", "L4")
+EVIDENCE_LEVELS = ("L0", "L1", "L2", "L3", "L4")
 
-_OPEN = 100
+_MAX_OPEN_CONSIDERED = 100
 """Unknown diagnoses that asking further considers, the best supported first."""
 
-_SHOWN = 10
+_MAX_OPEN_LISTED = 10
 """Unknown diagnoses in an answer."""
 
 
 def recommend(
-    program: Program,
+    rules: CompiledRules,
     metrics: Mapping[str, float],
     *,
     target: str = "cuda",
     device: str | None = None,
     kernel: str = "",
-) -> KernelAnswer:
+) -> KernelAnswerDict:
     """Say whether to go on, what limits the kernel, what to change, or what to measure.
 
     Args:
-        program: The flattened knowledge.
+        rules: The flattened knowledge.
         metrics: Values by metric id, in its unit; what is not finite counts as absent.
         target: ``cuda`` or ``cpu``.
         device: Our id of the GPU, None if unknown.
         kernel: Its name, for the answer and the commands in it; may be empty.
     """
-    facts = compare(program["comparisons"], known := complete(program, metrics, device))
-    gate = walk(program["trees"][GATE], facts)
-    found = diagnose(program, facts, target)
-    matches = ranked(found.matches, program["effort"])
-    open_ = supported(found.open, facts, _OPEN)
-    ask = measure_next(program, matches, open_, facts, kernel, target, _baseline(known, gate))
+    known = complete_metrics(rules, metrics, device)
+    facts = evaluate_comparisons(rules["comparisons"], known)
+    gate = walk_gate_tree(rules["trees"][PERFORMANCE_GATE], facts)
+    found, matches, open_ = _diagnose_and_rank(rules, facts, target)
+    wanted = _list_gate_metrics(known, gate)
+    ask = choose_next_measurements(rules, matches, open_, facts, kernel, target, wanted)
     return {
         "kernel": kernel,
         "launch": 0,
         "device": device,
         "gate": gate.gate,
-        "evidence_level": (level := evidence_level(program, metrics)),
-        "conclusions": _conclusions(program, f"{target}/{level}", known),
-        "headroom": _headroom(known),
-        "combined_speedup": _combined(matches, known),
-        "diagnoses": _diagnoses(matches, open_, facts),
-        "open_count": len(found.open),
+        "evidence_level": (level := evidence_level(rules, metrics)),
+        "conclusions": _build_conclusions(rules, f"{target}/{level}", known),
+        "headroom": _build_headroom(known),
+        "combined_speedup": _combine_best_matches(matches, known),
+        "diagnoses": _list_diagnoses(matches, open_, facts),
+        "open_count": len(found.open_rows),
         "suppressed": found.suppressed,
         "measure_next": ask,
         "ncu_rules": [],
-        "notes": _notes(program, matches, known, device),
-        "next": _next(matches, gate, ask),
+        "notes": _list_notes(rules, matches, known, device),
+        "next": _list_next_steps(matches, gate, ask),
     }
 
 
-def _diagnoses(matches: list[Finding], open_: list[Candidate], facts: Facts) -> list[Diagnosis]:
+def _diagnose_and_rank(
+    rules: CompiledRules, facts: Facts, target: str
+) -> tuple[DiagnosisResult, list[BottleneckMatch], list[OpenBottleneck]]:
+    found = diagnose(rules, facts, target)
+    matches = rank_matches(found.matches, rules["effort"])
+    return found, matches, rank_open_bottlenecks(found.open_rows, facts, _MAX_OPEN_CONSIDERED)
+
+
+def _list_diagnoses(
+    matches: list[BottleneckMatch], open_: list[OpenBottleneck], facts: Facts
+) -> list[DiagnosisDict]:
     """Return every match, and the unknown ones to which most points."""
     return [
         *(finding.diagnosis for finding in matches),
-        *(unknown(candidate, facts) for candidate in open_[:_SHOWN]),
+        *(build_unknown_diagnosis(candidate, facts) for candidate in open_[:_MAX_OPEN_LISTED]),
     ]
 
 
-def _notes(
-    program: Program, matches: list[Finding], known: Mapping[str, float], device: str | None
+def _list_notes(
+    rules: CompiledRules,
+    matches: list[BottleneckMatch],
+    known: Mapping[str, float],
+    device: str | None,
 ) -> list[str]:
     """Name the next step of the resource that limits residency, where one does."""
     limited = any(finding.row["id"].startswith("occupancy-limited-") for finding in matches)
-    step = next_step(program, known, device) if limited else None
+    step = describe_next_step(rules, known, device) if limited else None
     return [f"next step of the launch: {step}"] if step else []
 
 
-def recommendation(program: Program, answers: Iterable[KernelAnswer]) -> Recommendation:
+def build_recommendation(
+    rules: CompiledRules, answers: Iterable[KernelAnswerDict]
+) -> RecommendationDict:
     """Wrap the answers of one call."""
-    return {"kernels": list(answers), "knowledge": program["knowledge"]}
+    return {"kernels": list(answers), "knowledge": rules["knowledge"]}
 
 
-def evidence_level(program: Program, metrics: Mapping[str, float]) -> str:
+def evidence_level(rules: CompiledRules, metrics: Mapping[str, float]) -> str:
     """Return the highest level that one of the metrics belongs to."""
-    rows = program["metrics"]
+    rows = rules["metrics"]
     levels = [rows[n]["level"] for n, value in metrics.items() if n in rows and isfinite(value)]
-    return max((level for level in levels if level in LEVELS), default="L0")
+    return max((level for level in levels if level in EVIDENCE_LEVELS), default="L0")
 
 
-def _conclusions(program: Program, level: str, known: Mapping[str, float]) -> Conclusions:
+def _build_conclusions(
+    rules: CompiledRules, level: str, known: Mapping[str, float]
+) -> ConclusionsDict:
     """Sort what the level allows by whether what it takes was measured."""
     can: list[str] = []
     cannot: list[str] = []
-    limits = program["levels"].get(level, {"can": [], "cannot": []})
+    limits = rules["levels"].get(level, {"can": [], "cannot": []})
     for say, needs in limits["can"]:
         lacking = [name for name in needs if name not in known]
         if lacking:
@@ -121,7 +145,7 @@ def _conclusions(program: Program, level: str, known: Mapping[str, float]) -> Co
     return {"can": can, "cannot": [*cannot, *limits["cannot"]]}
 
 
-def _headroom(known: Mapping[str, float]) -> Headroom | None:
+def _build_headroom(known: Mapping[str, float]) -> HeadroomDict | None:
     if not {"floor_us", "kernel_us", "attainable_speedup"} <= known.keys():
         return None
     roof = binding_roof(known)
@@ -134,18 +158,20 @@ def _headroom(known: Mapping[str, float]) -> Headroom | None:
     }
 
 
-def _combined(matches: list[Finding], known: Mapping[str, float]) -> CombinedSpeedup | None:
+def _combine_best_matches(
+    matches: list[BottleneckMatch], known: Mapping[str, float]
+) -> CombinedSpeedupDict | None:
     """Combine the best match of each group: within a group mechanisms remove the same cycles."""
     best: dict[str, tuple[float, float, float]] = {}
     for finding in matches:
         group = finding.row["group"]
-        if finding.removed and finding.removed[1] > best.get(group, (0.0, 0.0, 0.0))[1]:
-            best[group] = finding.removed
+        if finding.removed_share and finding.removed_share[1] > best.get(group, (0.0, 0.0, 0.0))[1]:
+            best[group] = finding.removed_share
     if len(best) < 2:
         return None
-    from kernelkb.decide.gain import as_speedup, combine
+    from kernelkb.decide.gain import as_speedup, combine_removed_shares
 
-    removed = combine(best)
+    removed = combine_removed_shares(best)
     attainable = known.get("attainable_speedup", 0.0)
     if attainable > 1 and "memory-traffic" not in best and "system" not in best:
         low, point, high = (min(part, 1 - 1 / attainable) for part in removed)
@@ -153,13 +179,15 @@ def _combined(matches: list[Finding], known: Mapping[str, float]) -> CombinedSpe
     return {**as_speedup(removed), "groups": list(best)}
 
 
-def _baseline(known: Mapping[str, float], gate: Walk) -> list[str]:
+def _list_gate_metrics(known: Mapping[str, float], gate: GateWalk) -> list[str]:
     """Ask for the speedup before anything else when the gate could not be decided without it."""
     undecided = gate.path and gate.path[-1][1] == "unknown"
     return ["speedup"] if undecided and "speedup" not in known else []
 
 
-def _next(matches: list[Finding], gate: Walk, ask: list[Measure]) -> list[str]:
+def _list_next_steps(
+    matches: list[BottleneckMatch], gate: GateWalk, ask: list[MeasureDict]
+) -> list[str]:
     """The one change to make if there is one, else the one command to type."""
     best = matches[0] if matches else None
     if best is None or not best.diagnosis["fixes"]:

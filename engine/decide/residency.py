@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kernelkb.decide.rules import Hardware, Program
+    from kernelkb.decide.rules import CompiledRules, HardwareTables
     from kernelkb.device_math.limits import Launch, Limits
 
 # The calculators are imported where a launch is known: most questions hold a few numbers only.
 
 
-def limits_of(hardware: Hardware, cc: str) -> Limits:
+def build_limits(hardware: HardwareTables, cc: str) -> Limits:
     """Return the limits of an architecture that the program has."""
     from kernelkb.device_math.limits import Limits
 
@@ -38,22 +38,22 @@ def limits_of(hardware: Hardware, cc: str) -> Limits:
     )
 
 
-def residency(
-    program: Program, known: Mapping[str, float], device: str | None
+def derive_residency_metrics(
+    rules: CompiledRules, known: Mapping[str, float], device: str | None
 ) -> Iterator[tuple[str, float]]:
     """Yield the metrics that follow from block, registers and shared memory on a known GPU.
 
     Unknown in, unknown out: without the shared memory of a block nobody knows what fits, only what
     registers and warps allow.
     """
-    launch = _launch(known)
+    launch = _build_launch(known)
     if device is None or launch is None:
         return
     from kernelkb.device_math.occupancy import occupancy
     from kernelkb.device_math.waves import waves
 
-    facts = program["hardware"]["devices"][device]
-    limits = limits_of(program["hardware"], facts["cc"])
+    facts = rules["hardware"]["devices"][device]
+    limits = build_limits(rules["hardware"], facts["cc"])
     if launch.threads > limits.threads_block:
         return
     found = occupancy(limits, launch)
@@ -61,7 +61,7 @@ def residency(
     yield "limit_blocks_block_count", float(found.limits.blocks)
     if found.limits.registers is not None:
         yield "limit_registers_block_count", float(found.limits.registers)
-    if not _shared_is_known(known):
+    if not _is_shared_memory_known(known):
         return
     room = found.limits.shared_memory
     shared = limits.blocks if room is None else min(room, limits.blocks)
@@ -73,14 +73,18 @@ def residency(
         yield "waves", filled.waves
 
 
-def next_step(program: Program, known: Mapping[str, float], device: str | None) -> str | None:
+def describe_next_step(
+    rules: CompiledRules, known: Mapping[str, float], device: str | None
+) -> str | None:
     """Say what the smallest change is that makes room for one more block; None if unknown."""
-    launch = _launch(known)
-    if device is None or launch is None or not _shared_is_known(known):
+    launch = _build_launch(known)
+    if device is None or launch is None or not _is_shared_memory_known(known):
         return None
     from kernelkb.device_math.next_step import one_more_block
 
-    step = one_more_block(limits_of(program["hardware"], _cc(program, device)), launch)
+    step = one_more_block(
+        build_limits(rules["hardware"], _compute_capability(rules, device)), launch
+    )
     if step is None:
         return None
     changes = " and ".join(
@@ -90,11 +94,11 @@ def next_step(program: Program, known: Mapping[str, float], device: str | None) 
     return f"{changes} makes room for {found.blocks} blocks an SM, occupancy {found.share:.3g}"
 
 
-def _cc(program: Program, device: str) -> str:
-    return str(program["hardware"]["devices"][device]["cc"])
+def _compute_capability(rules: CompiledRules, device: str) -> str:
+    return str(rules["hardware"]["devices"][device]["cc"])
 
 
-def _launch(known: Mapping[str, float]) -> Launch | None:
+def _build_launch(known: Mapping[str, float]) -> Launch | None:
     threads, registers = known.get("block_thread_count"), known.get("register_count")
     if not threads or not registers:
         return None
@@ -108,5 +112,5 @@ def _launch(known: Mapping[str, float]) -> Launch | None:
     )
 
 
-def _shared_is_known(known: Mapping[str, float]) -> bool:
+def _is_shared_memory_known(known: Mapping[str, float]) -> bool:
     return "static_shared_bytes" in known and "dynamic_shared_bytes" in known

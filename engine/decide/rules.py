@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
-Condition = Any
+FlatCondition = Any
 
 
 class LeafTable(TypedDict):
@@ -71,7 +71,7 @@ class LookAlikeRow(TypedDict):
     """Another bottleneck, and when it is that one instead."""
 
     bottleneck: str
-    when: Condition
+    when: FlatCondition
     because: str
 
 
@@ -83,7 +83,7 @@ class FalsifierRow(TypedDict):
     value: float | str
 
 
-class HintRow(TypedDict):
+class RequirementsRow(TypedDict):
     """What asking for more comes to while nothing is known about a condition."""
 
     leaves: list[int]
@@ -100,7 +100,7 @@ class BottleneckRow(TypedDict):
     id: str
     group: str
     target: str
-    when: Condition
+    when: FlatCondition
     unless: list[LookAlikeRow]
     weight: float
     gain: GainRow | None
@@ -108,7 +108,7 @@ class BottleneckRow(TypedDict):
     fixes: list[str]
     leaves: list[int]
     """Every comparison that its verdict rests on, those of look-alikes too."""
-    hint: HintRow
+    hint: RequirementsRow
 
 
 class GuardRow(TypedDict):
@@ -116,7 +116,7 @@ class GuardRow(TypedDict):
 
     id: str
     target: str
-    when: Condition
+    when: FlatCondition
     bottlenecks: list[str]
     fixes: list[str]
     widen: float | None
@@ -127,13 +127,13 @@ class FixRow(TypedDict):
     """One change: how an answer says it, and when it is offered at all."""
 
     advice: dict[str, Any]
-    applies: NotRequired[Condition]
+    applies: NotRequired[FlatCondition]
 
 
 class QuestionRow(TypedDict):
     """One node of a gate tree."""
 
-    when: Condition
+    when: FlatCondition
     then: str
     otherwise: str
     unknown: str
@@ -180,7 +180,7 @@ class SymptomRow(TypedDict):
     weighs: str | None
 
 
-class Stamp(TypedDict):
+class KnowledgeStampDict(TypedDict):
     """Which knowledge this is."""
 
     version: str
@@ -188,7 +188,7 @@ class Stamp(TypedDict):
     overlay: str | None
 
 
-class Hardware(TypedDict):
+class HardwareTables(TypedDict):
     """What the calculators know about GPUs: the fields of ``kernelkb.model.device`` as they are."""
 
     common: dict[str, Any]
@@ -198,7 +198,7 @@ class Hardware(TypedDict):
     """By our id."""
 
 
-class LearnedRow(TypedDict):
+class CalibrationRow(TypedDict):
     """What sessions taught about a fix for a bottleneck on an architecture."""
 
     share: list[float]
@@ -207,11 +207,11 @@ class LearnedRow(TypedDict):
     """How an answer says it; see ``kernelkb.model.recommendation.LearnedFrom``."""
 
 
-class Program(TypedDict):
+class CompiledRules(TypedDict):
     """Everything that deciding needs."""
 
     schema: int
-    knowledge: Stamp
+    knowledge: KnowledgeStampDict
     metrics: dict[str, MetricRow]
     derived: list[list[Any]]
     """``[metric, op, [operand, …], [operands that are quantities]]`` in an order in which each
@@ -229,7 +229,7 @@ class Program(TypedDict):
     devices: dict[str, dict[str, float]]
     device_names: dict[str, str]
     """Lower-case name or alias to device id."""
-    hardware: Hardware
+    hardware: HardwareTables
     comparisons: LeafTable
     bottlenecks: dict[str, list[BottleneckRow]]
     """By target, in evaluation order."""
@@ -239,7 +239,7 @@ class Program(TypedDict):
     fixes: dict[str, FixRow]
     realised: dict[str, list[float]]
     """Share of a predicted saving that is realised: usually, and at worst."""
-    learned: dict[str, LearnedRow]
+    learned: dict[str, CalibrationRow]
     """By ``architecture/bottleneck/fix``, such as ``sm_90/spilling/reduce-live-range``; comes
     before ``realised``."""
     effort: dict[str, float]

@@ -1,4 +1,4 @@
 """Which shape of the decision program this code reads."""
 
-SCHEMA = 10
+RULES_SCHEMA = 11
 """Raise it whenever ``kernelkb.decide.rules`` changes: caches of another shape are ignored."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 if TYPE_CHECKING:
-    from kernelkb.decide.rules import Program, SymptomRow
+    from kernelkb.decide.rules import CompiledRules, SymptomRow
 
 
-class FoundSymptom(TypedDict):
+class SymptomMatch(TypedDict):
     """One symptom in a log."""
 
     symptom: str
@@ -32,41 +32,43 @@ class FoundSymptom(TypedDict):
     pattern: str | None
 
 
-class _Hit(NamedTuple):
+class _SymptomHit(NamedTuple):
     row: SymptomRow
     match: re.Match[str]
-    times: int
+    line_count: int
 
 
-_LONGEST_LINE = 300
+_MAX_LINE_LENGTH = 300
 """Characters of a line that an answer repeats."""
 
 
-def find_symptoms(program: Program, log: str, arch: str | None = None) -> list[FoundSymptom]:
+def find_symptoms(rules: CompiledRules, log: str, arch: str | None = None) -> list[SymptomMatch]:
     """Return what a log shows, in the order in which it first says so.
 
     Args:
-        program: The flattened knowledge.
+        rules: The flattened knowledge.
         log: Output of a compiler, a loader, a sanitizer or a run.
         arch: Compute capability such as ``8.9``; read from the log when None.
     """
     text = log.replace("\r\n", "\n")
-    hits = {row["id"]: hit for row in program["symptoms"] if (hit := _hit(row, text))}
+    hits = {row["id"]: hit for row in rules["symptoms"] if (hit := _match_symptom(row, text))}
     shown = [hit for hit in hits.values() if hits.keys().isdisjoint(hit.row["unless"])]
     shown.sort(key=lambda hit: hit.match.start())
-    return [_found(program, hit, text, arch) for hit in shown]
+    return [_describe_hit(rules, hit, text, arch) for hit in shown]
 
 
-def _hit(row: SymptomRow, text: str) -> _Hit | None:
+def _match_symptom(row: SymptomRow, text: str) -> _SymptomHit | None:
     matches = [m for says in row["says"] for m in re.finditer(says, text, re.MULTILINE)]
     if not matches:
         return None
     first = min(matches, key=lambda m: m.start())
     lines = {text.count("\n", 0, m.start()) for m in matches}
-    return _Hit(row, first, len(lines))
+    return _SymptomHit(row, first, len(lines))
 
 
-def _found(program: Program, hit: _Hit, text: str, arch: str | None) -> FoundSymptom:
+def _describe_hit(
+    rules: CompiledRules, hit: _SymptomHit, text: str, arch: str | None
+) -> SymptomMatch:
     row, match = hit.row, hit.match
     captured = {name: value for name, value in match.groupdict().items() if value is not None}
     start = text.rfind("\n", 0, match.start()) + 1
@@ -76,54 +78,59 @@ def _found(program: Program, hit: _Hit, text: str, arch: str | None) -> FoundSym
         "kind": row["kind"],
         "title": row["title"],
         "line": text.count("\n", 0, match.start()) + 1,
-        "said": said[:_LONGEST_LINE],
+        "said": said[:_MAX_LINE_LENGTH],
         "captured": captured,
-        "times": hit.times,
+        "times": hit.line_count,
         "cause": row["cause"],
         "cure": row["cure"],
         "check": row["check"],
-        "note": _note(program, row, captured, arch or _target(text)),
+        "note": _describe_captured(rules, row, captured, arch or _find_log_architecture(text)),
         "fixes": row["fixes"],
         "pattern": row["pattern"],
     }
 
 
-def _target(text: str) -> str | None:
+def _find_log_architecture(text: str) -> str | None:
     """Return the compute capability of the one target that a log names, None for several."""
     named = set(re.findall(r"\bsm_(\d+)(\d)[af]?\b", text))
     return ".".join(named.pop()) if len(named) == 1 else None
 
 
-def _note(
-    program: Program, row: SymptomRow, captured: Mapping[str, str], arch: str | None
+def _describe_captured(
+    rules: CompiledRules, row: SymptomRow, captured: Mapping[str, str], arch: str | None
 ) -> str | None:
     if row["weighs"] != "shared-memory":
         return None
     size = captured.get("bytes") or captured.get("size")
     if size is None:
         return None
-    return " ".join(_shared_memory(program, int(size, 16), arch)) or None
+    return " ".join(_describe_shared_memory_fit(rules, int(size, 16), arch)) or None
 
 
-def _shared_memory(program: Program, size: int, arch: str | None) -> Iterator[str]:
-    common, architectures = program["hardware"]["common"], program["hardware"]["architectures"]
+def _describe_shared_memory_fit(rules: CompiledRules, size: int, arch: str | None) -> Iterator[str]:
+    common, architectures = rules["hardware"]["common"], rules["hardware"]["architectures"]
     static = common["static_smem_block"]
     if size <= static:
         return
     yield f"{size:,} bytes exceed the {static:,} that a block may declare with a fixed size."
     if arch in architectures:
         most = architectures[arch]["smem_optin_block"]
+        limit = f"the {most:,} of a block of {_format_architecture(arch)}"
         if size <= most:
-            yield f"They fit the {most:,} of a block of {_sm(arch)} after opting in."
+            yield f"They fit {limit} after opting in."
         else:
-            yield f"They exceed even the {most:,} of a block of {_sm(arch)}: make the tile smaller."
+            yield f"They exceed even {limit}: make the tile smaller."
         return
-    fits = [_sm(cc) for cc, row in architectures.items() if size <= row["smem_optin_block"]]
+    fits = [
+        _format_architecture(cc)
+        for cc, row in architectures.items()
+        if size <= row["smem_optin_block"]
+    ]
     if fits:
         yield f"After opting in they fit a block of {', '.join(fits)}."
     else:
         yield "No GPU has that much for a block: make the tile smaller."
 
 
-def _sm(cc: str) -> str:
+def _format_architecture(cc: str) -> str:
     return f"sm_{cc.replace('.', '')}"

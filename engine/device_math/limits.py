@@ -41,7 +41,7 @@ class Limits(NamedTuple):
         """Warps that fit at most."""
         return self.threads // self.warp
 
-    def warps_of(self, threads: int) -> int:
+    def warps_per_block(self, threads: int) -> int:
         """Return the warps of a block; a part of a warp takes a whole one."""
         return -(-threads // self.warp)
 
@@ -68,6 +68,6 @@ class Launch(NamedTuple):
         return self.static_bytes + self.dynamic_bytes
 
 
-def rounded_up(value: int, unit: int) -> int:
+def round_up(value: int, unit: int) -> int:
     """Return the smallest multiple of a unit that is not below a value."""
     return -(-value // unit) * unit

@@ -14,7 +14,7 @@ Field = Literal[
 ]
 
 
-class Change(NamedTuple):
+class LaunchChange(NamedTuple):
     """One number of a launch, and what it must become."""
 
     field: Field
@@ -25,10 +25,10 @@ class Change(NamedTuple):
     """The largest value that will do; for ``carveout_bytes`` the smallest."""
 
 
-class Step(NamedTuple):
+class LaunchStep(NamedTuple):
     """What a launch becomes by changes that are all needed together."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[LaunchChange, ...]
     launch: Launch
     occupancy: Occupancy
 
@@ -42,7 +42,7 @@ class RegisterStep(NamedTuple):
     share: float
 
 
-def one_more_block(limits: Limits, launch: Launch) -> Step | None:
+def one_more_block(limits: Limits, launch: Launch) -> LaunchStep | None:
     """Return the least that has to change for one more block of the same size.
 
     Registers are handed out in steps, so the change may make room for more than one.
@@ -52,20 +52,20 @@ def one_more_block(limits: Limits, launch: Launch) -> Step | None:
     goal = now.blocks + 1
     if min(now.limits.warps, now.limits.blocks) < goal:
         return None
-    changes = _changes(limits, launch, now, goal)
-    return _step(limits, launch, changes) if changes is not None else None
+    changes = _required_changes(limits, launch, now, goal)
+    return _build_step(limits, launch, changes) if changes is not None else None
 
 
-def better_block_size(limits: Limits, launch: Launch) -> Step | None:
+def better_block_size(limits: Limits, launch: Launch) -> LaunchStep | None:
     """Return the block size that fills the SM best, with all else as it is; None: none is better.
 
     Of equally good ones it is the nearest. The shared memory of a block stays the same, which is
     right only where it does not grow with the block.
     """
     now = occupancy(limits, launch)
-    best: tuple[int, int, Step] | None = None
+    best: tuple[int, int, LaunchStep] | None = None
     for threads in range(limits.warp, limits.threads_block + 1, limits.warp):
-        step = _step(limits, launch, [Change("threads", launch.threads, threads)])
+        step = _build_step(limits, launch, [LaunchChange("threads", launch.threads, threads)])
         rank = (step.occupancy.warps, -abs(threads - launch.threads))
         if not step.occupancy.obstacles and (best is None or rank > best[:2]):
             best = (*rank, step)
@@ -105,49 +105,51 @@ def spare_shared_bytes(limits: Limits, launch: Launch) -> int:
     return most - launch.shared_bytes if most else 0
 
 
-def _changes(limits: Limits, launch: Launch, now: Occupancy, goal: int) -> list[Change] | None:
+def _required_changes(
+    limits: Limits, launch: Launch, now: Occupancy, goal: int
+) -> list[LaunchChange] | None:
     """Return what must change for ``goal`` blocks; None where nothing helps."""
-    found: list[Change] = []
-    if _below(now.limits.registers, goal):
+    found: list[LaunchChange] = []
+    if _is_below(now.limits.registers, goal):
         most = registers_for_blocks(limits, launch.threads, goal)
         if most is None:
             return None
-        found.append(Change("registers", launch.registers, most))
+        found.append(LaunchChange("registers", launch.registers, most))
     if not now.shared.static_fits:
-        found.append(Change("static_bytes", launch.static_bytes, limits.shared_static))
-        launch = _applied(launch, found[-1])
-    if _below(occupancy(limits, launch).limits.shared_memory, goal):
-        change = _shared(limits, launch, goal)
+        found.append(LaunchChange("static_bytes", launch.static_bytes, limits.shared_static))
+        launch = _apply_change(launch, found[-1])
+    if _is_below(occupancy(limits, launch).limits.shared_memory, goal):
+        change = _choose_shared_memory_change(limits, launch, goal)
         if change is None:
             return None
         found.append(change)
-    if _below(now.limits.barriers, goal):
+    if _is_below(now.limits.barriers, goal):
         room = limits.barriers_block if limits.barriers is None else limits.barriers // goal
-        found.append(Change("barriers", launch.barriers, min(room, limits.barriers_block)))
+        found.append(LaunchChange("barriers", launch.barriers, min(room, limits.barriers_block)))
     return found
 
 
-def _below(room: int | None, goal: int) -> bool:
+def _is_below(room: int | None, goal: int) -> bool:
     return room is not None and room < goal
 
 
-def _shared(limits: Limits, launch: Launch, goal: int) -> Change | None:
+def _choose_shared_memory_change(limits: Limits, launch: Launch, goal: int) -> LaunchChange | None:
     """Prefer a larger carve-out, which costs the kernel nothing but cache, to fewer bytes."""
     if launch.carveout_bytes is not None:
         size = smallest_carveout(limits, launch.shared_bytes, goal)
         if size is not None:
-            return Change("carveout_bytes", launch.carveout_bytes, size)
+            return LaunchChange("carveout_bytes", launch.carveout_bytes, size)
     most = largest_shared_bytes(limits, goal, launch.carveout_bytes)
-    return Change("shared_bytes", launch.shared_bytes, most) if most is not None else None
+    return LaunchChange("shared_bytes", launch.shared_bytes, most) if most is not None else None
 
 
-def _step(limits: Limits, launch: Launch, changes: list[Change]) -> Step:
+def _build_step(limits: Limits, launch: Launch, changes: list[LaunchChange]) -> LaunchStep:
     for change in changes:
-        launch = _applied(launch, change)
-    return Step(tuple(changes), launch, occupancy(limits, launch))
+        launch = _apply_change(launch, change)
+    return LaunchStep(tuple(changes), launch, occupancy(limits, launch))
 
 
-def _applied(launch: Launch, change: Change) -> Launch:
+def _apply_change(launch: Launch, change: LaunchChange) -> Launch:
     match change.field:
         case "threads":
             return launch._replace(threads=change.to)

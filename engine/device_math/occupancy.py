@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from kernelkb.device_math.limits import Launch, Limits
-from kernelkb.device_math.registers import blocks_for_registers, per_warp
-from kernelkb.device_math.shared_memory import SharedBudget, budget
+from kernelkb.device_math.registers import blocks_for_registers, registers_per_warp
+from kernelkb.device_math.shared_memory import SharedBudget, shared_memory_budget
 
 Limiter = Literal["warps", "registers", "shared_memory", "blocks", "barriers"]
 
@@ -53,8 +53,8 @@ def occupancy(limits: Limits, launch: Launch) -> Occupancy:
         limits: The architecture.
         launch: At least one thread; the other numbers may be 0.
     """
-    warps = limits.warps_of(launch.threads)
-    shared = budget(limits, launch)
+    warps = limits.warps_per_block(launch.threads)
+    shared = shared_memory_budget(limits, launch)
     room = BlockLimits(
         warps=limits.warps // warps if launch.threads <= limits.threads_block else 0,
         registers=blocks_for_registers(limits, launch.threads, launch.registers),
@@ -68,10 +68,10 @@ def occupancy(limits: Limits, launch: Launch) -> Occupancy:
         warps=blocks * warps,
         share=blocks * warps / limits.warps,
         limits=room,
-        limiters=_equal_to(room, blocks),
-        registers_block=per_warp(limits, launch.registers) * warps,
+        limiters=_find_limiters(room, blocks),
+        registers_block=registers_per_warp(limits, launch.registers) * warps,
         shared=shared,
-        obstacles=_obstacles(limits, launch, room, shared),
+        obstacles=_find_obstacles(limits, launch, room, shared),
     )
 
 
@@ -81,7 +81,7 @@ def _blocks_for_barriers(limits: Limits, barriers: int) -> int | None:
     return limits.barriers // barriers if barriers and limits.barriers is not None else None
 
 
-def _equal_to(room: BlockLimits, blocks: int) -> tuple[Limiter, ...]:
+def _find_limiters(room: BlockLimits, blocks: int) -> tuple[Limiter, ...]:
     named: dict[Limiter, int | None] = {
         "warps": room.warps,
         "registers": room.registers,
@@ -92,7 +92,7 @@ def _equal_to(room: BlockLimits, blocks: int) -> tuple[Limiter, ...]:
     return tuple(name for name, value in named.items() if value == blocks)
 
 
-def _obstacles(
+def _find_obstacles(
     limits: Limits, launch: Launch, room: BlockLimits, shared: SharedBudget
 ) -> tuple[Obstacle, ...]:
     too_many = launch.registers > limits.registers_thread

@@ -7,15 +7,15 @@ import re
 
 from kernelkb.errors import BadValueError
 
-_BINARY = {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?(?:e\+?\d+)?)\s*([a-z]*)", re.ASCII)
-_TILE = re.compile(r"\d{1,9}(?:[x*]\d{1,9}){1,5}", re.ASCII)
-_MOST = 2.0**60
-_PLAUSIBLE = (1e-6, 1e30)
+_BINARY_UNITS = {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_SIZE_PATTERN = re.compile(r"(\d+(?:\.\d+)?(?:e\+?\d+)?)\s*([a-z]*)", re.ASCII)
+_TILE_PATTERN = re.compile(r"\d{1,9}(?:[x*]\d{1,9}){1,5}", re.ASCII)
+_MAX_BYTES = 2.0**60
+_PLAUSIBLE_RANGE = (1e-6, 1e30)
 """Of operations, microseconds and rates; beyond it quotients overflow."""
 
 
-def byte_count(name: str, text: str | int) -> int:
+def parse_byte_count(name: str, text: str | int) -> int:
     """Return a number of bytes.
 
     Args:
@@ -27,18 +27,20 @@ def byte_count(name: str, text: str | int) -> int:
         BadValueError: Not a size, or a decimal unit that may mean 1000 or 1024.
     """
     word = str(text).strip().lower().replace("_", "")
-    if _TILE.fullmatch(word):
-        return _whole(name, word, math.prod(int(factor) for factor in re.split("[x*]", word)))
-    found = _SIZE.fullmatch(word)
+    if _TILE_PATTERN.fullmatch(word):
+        return _require_whole_bytes(
+            name, word, math.prod(int(factor) for factor in re.split("[x*]", word))
+        )
+    found = _SIZE_PATTERN.fullmatch(word)
     if found is None:
         raise BadValueError(f"{name} {text!r} is not a size; write 49152, 48KiB or 128x64x2x3")
     number, unit = float(found[1]), found[2]
     if unit in ("", "b", "bytes"):
-        return _whole(name, word, number)
-    if unit in _BINARY:
-        return _whole(name, word, number * _BINARY[unit])
+        return _require_whole_bytes(name, word, number)
+    if unit in _BINARY_UNITS:
+        return _require_whole_bytes(name, word, number * _BINARY_UNITS[unit])
     binary = f"{unit[0]}ib"
-    if binary not in _BINARY or unit not in (unit[0], f"{unit[0]}b"):
+    if binary not in _BINARY_UNITS or unit not in (unit[0], f"{unit[0]}b"):
         raise BadValueError(f"{name} {text!r} has an unknown unit; write bytes, KiB, MiB or GiB")
     thousands = number * 1000 ** (["kib", "mib", "gib", "tib"].index(binary) + 1)
     raise BadValueError(
@@ -47,7 +49,7 @@ def byte_count(name: str, text: str | int) -> int:
     )
 
 
-def whole_number(name: str, text: str | int, low: int, high: int) -> int:
+def parse_whole_number(name: str, text: str | int, low: int, high: int) -> int:
     """Return a whole number within a range.
 
     Raises:
@@ -62,7 +64,7 @@ def whole_number(name: str, text: str | int, low: int, high: int) -> int:
     return value
 
 
-def positive(name: str, text: str | float) -> float:
+def parse_positive_number(name: str, text: str | float) -> float:
     """Return a number above zero: ``2.5e9``.
 
     Raises:
@@ -74,13 +76,13 @@ def positive(name: str, text: str | float) -> float:
         raise BadValueError(f"{name} {text!r} is not a number; write 2.5e9") from None
     if not math.isfinite(value):
         raise BadValueError(f"{name} is {text}: leave it out when it is not known")
-    low, high = _PLAUSIBLE
+    low, high = _PLAUSIBLE_RANGE
     if not low <= value <= high:
         raise BadValueError(f"{name} is {value:g}, outside what it can be ({low:g} to {high:g})")
     return value
 
 
-def _whole(name: str, text: str, value: float) -> int:
-    if value > _MOST or value != int(value):
+def _require_whole_bytes(name: str, text: str, value: float) -> int:
+    if value > _MAX_BYTES or value != int(value):
         raise BadValueError(f"{name} {text!r} is not a whole number of bytes that a GPU could hold")
     return int(value)

@@ -6,12 +6,12 @@ So a block of 9 warps is limited like one of 12: three to a partition.
 
 from __future__ import annotations
 
-from kernelkb.device_math.limits import Limits, rounded_up
+from kernelkb.device_math.limits import Limits, round_up
 
 
-def per_warp(limits: Limits, registers: int) -> int:
+def registers_per_warp(limits: Limits, registers: int) -> int:
     """Return the registers that a warp takes when each of its threads uses so many."""
-    return rounded_up(registers * limits.warp, limits.register_unit)
+    return round_up(registers * limits.warp, limits.register_unit)
 
 
 def blocks_for_registers(limits: Limits, threads: int, registers: int) -> int | None:
@@ -20,9 +20,9 @@ def blocks_for_registers(limits: Limits, threads: int, registers: int) -> int | 
         return 0
     if not registers:
         return None
-    warps, each = limits.warps_of(threads), per_warp(limits, registers)
+    warps, each = limits.warps_per_block(threads), registers_per_warp(limits, registers)
     # The launch is checked as if every partition held as many warps as the fullest.
-    if each * rounded_up(warps, limits.partitions) > limits.registers_block:
+    if each * round_up(warps, limits.partitions) > limits.registers_block:
         return 0
     return limits.registers // limits.partitions // each * limits.partitions // warps
 
@@ -33,7 +33,7 @@ def registers_for_blocks(limits: Limits, threads: int, blocks: int) -> int | Non
     None: not even the smallest count does.
     """
     partition = limits.registers // limits.partitions
-    fullest = -(-blocks * limits.warps_of(threads) // limits.partitions)
+    fullest = -(-blocks * limits.warps_per_block(threads) // limits.partitions)
     each = partition // fullest // limits.register_unit * limits.register_unit
     return min(each // limits.warp, limits.registers_thread) or None
 

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 RoofName = Literal["memory", "compute", "launch"]
 
-IN_MEMORY = 2.0
+MIN_MEMORY_CACHE_RATIO = 2.0
 """Working set ÷ last-level cache from which on memory speed, not cache speed, is what is timed."""
 
 
@@ -36,7 +36,7 @@ def roofs(
     return found
 
 
-def binding(known: list[Roof]) -> Roof | None:
+def highest_roof(known: list[Roof]) -> Roof | None:
     """Return the roof that is reached first, or None: a launch alone is no roof."""
     if not any(roof.name != "launch" for roof in known):
         return None
@@ -60,7 +60,7 @@ def floor_us(
         peak_tflops: Fastest rate of any unit that could do them, 1e12 per second.
         launch_floor_us: Time of an empty kernel or call.
     """
-    highest = binding(
+    highest = highest_roof(
         roofs(
             algorithmic_bytes=algorithmic_bytes,
             bandwidth_gbps=bandwidth_gbps,
@@ -83,4 +83,4 @@ def comes_from_memory(cache_ratio: float | None) -> bool:
     Args:
         cache_ratio: Working set ÷ last-level cache. None, unknown, counts as memory.
     """
-    return cache_ratio is None or cache_ratio >= IN_MEMORY
+    return cache_ratio is None or cache_ratio >= MIN_MEMORY_CACHE_RATIO

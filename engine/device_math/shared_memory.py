@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kernelkb.device_math.limits import Launch, Limits, rounded_up
+from kernelkb.device_math.limits import Launch, Limits, round_up
 
 
 class SharedBudget(NamedTuple):
@@ -30,7 +30,7 @@ class SharedBudget(NamedTuple):
     """To the most that a block may have. Negative: by how much the block exceeds it."""
 
 
-def budget(limits: Limits, launch: Launch) -> SharedBudget:
+def shared_memory_budget(limits: Limits, launch: Launch) -> SharedBudget:
     """Return what a launch's shared memory costs and allows.
 
     The opt-in is for dynamic memory only: no attribute lifts the limit of the static part.
@@ -39,13 +39,13 @@ def budget(limits: Limits, launch: Launch) -> SharedBudget:
     allocated = allocation(limits, asked)
     fits = asked <= limits.shared_opt_in
     static_fits = launch.static_bytes <= limits.shared_static
-    carveout = _carveout(limits, launch.carveout_bytes, allocated)
+    carveout = _choose_carveout(limits, launch.carveout_bytes, allocated)
     over = fits and static_fits and asked > limits.shared_static
     return SharedBudget(
         asked=asked,
         allocated=allocated,
         carveout=carveout,
-        blocks=_blocks(allocated, carveout) if fits and static_fits else 0,
+        blocks=_blocks_that_fit(allocated, carveout) if fits and static_fits else 0,
         static_fits=static_fits,
         fits=fits,
         opt_in_bytes=launch.dynamic_bytes if over else None,
@@ -56,7 +56,7 @@ def budget(limits: Limits, launch: Launch) -> SharedBudget:
 
 def allocation(limits: Limits, asked: int) -> int:
     """Return the bytes that a block takes from its SM when it asks for so many."""
-    return rounded_up(asked + limits.shared_reserved, limits.shared_unit)
+    return round_up(asked + limits.shared_reserved, limits.shared_unit)
 
 
 def largest_shared_bytes(limits: Limits, blocks: int, carveout_bytes: int | None) -> int | None:
@@ -75,7 +75,7 @@ def largest_shared_bytes(limits: Limits, blocks: int, carveout_bytes: int | None
     for size in limits.carveouts:
         each = min(size // blocks // limits.shared_unit * limits.shared_unit, most)
         asked = each - limits.shared_reserved
-        fitting = _blocks(each, _carveout(limits, carveout_bytes, each))
+        fitting = _blocks_that_fit(each, _choose_carveout(limits, carveout_bytes, each))
         if asked >= 0 and (fitting is None or fitting >= blocks):
             found = asked  # sizes rise, and so does what they leave for each block
     return found
@@ -103,11 +103,11 @@ def tile_bytes(
     return rows * (columns + padding) * element_bytes * stages
 
 
-def _carveout(limits: Limits, preferred: int | None, needed: int) -> int:
+def _choose_carveout(limits: Limits, preferred: int | None, needed: int) -> int:
     """Return the size that the SM is set to: what is preferred, or more if a block needs it."""
     least = max(limits.shared if preferred is None else preferred, needed)
     return next((size for size in limits.carveouts if size >= least), limits.carveouts[-1])
 
 
-def _blocks(allocated: int, carveout: int) -> int | None:
+def _blocks_that_fit(allocated: int, carveout: int) -> int | None:
     return carveout // allocated if allocated else None

@@ -24,7 +24,7 @@ from kernelkb.model.workflow import Workflow
 
 Graph: TypeAlias = "nx.DiGraph[str]"
 
-FLOW = frozenset({"feeds", "part", "decides", "excludes", "cured-by", "branch"})
+TRUTH_FLOW_KINDS = frozenset({"feeds", "part", "decides", "excludes", "cured-by", "branch"})
 """Edge kinds along which truth flows; together they must have no cycle."""
 
 
@@ -54,20 +54,20 @@ def build_graph(knowledge: Knowledge) -> Graph:
     return graph
 
 
-def flow(graph: Graph) -> Graph:
+def extract_truth_flow(graph: Graph) -> Graph:
     """Return the part of the graph along which truth flows."""
-    edges = [(a, b) for a, b, data in graph.edges(data=True) if data["kind"] in FLOW]
+    edges = [(a, b) for a, b, data in graph.edges(data=True) if data["kind"] in TRUTH_FLOW_KINDS]
     part: Graph = graph.edge_subgraph(edges).copy()
     part.add_nodes_from(graph.nodes(data=True))
     return part
 
 
-def of_kind(graph: Graph, kind: str) -> Iterator[str]:
+def find_nodes(graph: Graph, kind: str) -> Iterator[str]:
     """Yield the nodes of one kind, in the order of the files."""
     return (node for node, data in graph.nodes(data=True) if data["kind"] == kind)
 
 
-def covered(guard: Guard, bottlenecks: tuple[Bottleneck, ...]) -> list[str]:
+def find_guarded_bottlenecks(guard: Guard, bottlenecks: tuple[Bottleneck, ...]) -> list[str]:
     """Return the ids of the bottlenecks that a guard can silence."""
     return [
         b.id
@@ -85,7 +85,7 @@ def _add_metric(graph: Graph, metric: Metric) -> None:
         graph.add_edge(f"recipe:{metric.recipe}", node, kind="collects")
     for operand in metric.derive.of if metric.derive else ():
         if isinstance(operand, str):
-            graph.add_edge(_quantity(graph, operand), node, kind="feeds")
+            graph.add_edge(_ensure_quantity_node(graph, operand), node, kind="feeds")
 
 
 def _add_bottleneck(graph: Graph, bottleneck: Bottleneck) -> None:
@@ -105,7 +105,7 @@ def _add_guard(graph: Graph, guard: Guard, bottlenecks: tuple[Bottleneck, ...]) 
     node = f"guard:{guard.id}"
     graph.add_node(node, kind="guard", record=guard)
     graph.add_edge(_add_condition(graph, guard.when, f"{guard.id}/when"), node, kind="decides")
-    for name in covered(guard, bottlenecks):
+    for name in find_guarded_bottlenecks(guard, bottlenecks):
         graph.add_edge(node, f"bottleneck:{name}", kind="silences")
 
 
@@ -148,7 +148,7 @@ def _add_workflow(graph: Graph, workflow: Workflow) -> None:
 def _add_tree(graph: Graph, tree: Tree) -> None:
     for leaf in tree.leaves:
         graph.add_node(f"gate:{tree.id}/{leaf.id}", kind="leaf", record=leaf)
-        for goal in _goals(leaf):
+        for goal in _iter_leaf_targets(leaf):
             graph.add_edge(f"gate:{tree.id}/{leaf.id}", goal, kind="leads-to")
     for question in tree.questions:
         graph.add_node(f"gate:{tree.id}/{question.id}", kind="question", record=question)
@@ -164,7 +164,7 @@ def _add_tree(graph: Graph, tree: Tree) -> None:
             graph.add_edge(node_id, goal, kind="branch", answers=answers)
 
 
-def _goals(leaf: Leaf) -> Iterator[str]:
+def _iter_leaf_targets(leaf: Leaf) -> Iterator[str]:
     to = leaf.leads_to or LeadsTo()
     yield from (f"bottleneck:{name}" for name in to.bottlenecks)
     yield from (f"symptom:{name}" for name in to.symptoms)
@@ -177,11 +177,15 @@ def _add_condition(graph: Graph, condition: Condition, path: str) -> str:
     match condition:
         case Comparison():
             graph.add_node(node, kind="comparison", op=condition.op, record=condition)
-            graph.add_edge(_quantity(graph, condition.metric), node, kind="feeds", side="metric")
+            graph.add_edge(
+                _ensure_quantity_node(graph, condition.metric), node, kind="feeds", side="metric"
+            )
             if condition.threshold:
                 graph.add_edge(f"threshold:{condition.threshold}", node, kind="feeds", side="limit")
             elif isinstance(condition.value, str):
-                graph.add_edge(_quantity(graph, condition.value), node, kind="feeds", side="limit")
+                graph.add_edge(
+                    _ensure_quantity_node(graph, condition.value), node, kind="feeds", side="limit"
+                )
         case All(all=parts) | Any(any=parts):
             graph.add_node(node, kind="all" if isinstance(condition, All) else "any")
             for position, part in enumerate(parts):
@@ -192,7 +196,7 @@ def _add_condition(graph: Graph, condition: Condition, path: str) -> str:
     return node
 
 
-def _quantity(graph: Graph, name: str) -> str:
+def _ensure_quantity_node(graph: Graph, name: str) -> str:
     if not name.startswith("device."):
         return f"metric:{name}"
     node = f"fact:{name}"

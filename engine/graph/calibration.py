@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from kernelkb.decide.rules import LearnedRow
+from kernelkb.decide.rules import CalibrationRow
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.learned import LearnedFix
 
-LEAST_CALIBRATION = 0.05
+MIN_CALIBRATION = 0.05
 """A prediction of nothing could never be found wrong: nobody would try the fix again."""
 
 _PRIOR_CASES = 5
-_SESSIONS_SHOWN = 5
+_MAX_SESSIONS_LISTED = 5
 
 
-def lessons(knowledge: Knowledge) -> dict[str, LearnedRow]:
+def build_calibration_rows(knowledge: Knowledge) -> dict[str, CalibrationRow]:
     """Return a row for each fix that has a measured case; the others keep their kind's shares."""
     worst = {row.kind: row.worst for row in knowledge.calibration.realised}
     return {
-        f"{fix.architecture}/{fix.bottleneck}/{fix.fix}": _row(fix, worst.get(fix.kind, 0.0))
+        f"{fix.architecture}/{fix.bottleneck}/{fix.fix}": _build_calibration_row(
+            fix, worst.get(fix.kind, 0.0)
+        )
         for fix in knowledge.learned.fixes
         if fix.count
     }
 
 
-def _row(fix: LearnedFix, worst: float) -> LearnedRow:
+def _build_calibration_row(fix: LearnedFix, worst: float) -> CalibrationRow:
     """Return the shares in force.
 
     The ends of the interval move from those of the kind to the learned ones at the pace of the
@@ -32,7 +34,7 @@ def _row(fix: LearnedFix, worst: float) -> LearnedRow:
     weight = fix.count / (fix.count + _PRIOR_CASES)
     low, high = fix.interval
     low, high = weight * low + (1 - weight) * worst, weight * high + (1 - weight)
-    usual = max(fix.calibration, LEAST_CALIBRATION)
+    usual = max(fix.calibration, MIN_CALIBRATION)
     return {
         "share": [usual, min(max(low, 0.0), usual), max(high, usual)],
         "said": {
@@ -42,6 +44,6 @@ def _row(fix: LearnedFix, worst: float) -> LearnedRow:
             "calibration": usual,
             "count": fix.count,
             "session_count": len(fix.sessions),
-            "sessions": list(fix.sessions[-_SESSIONS_SHOWN:]),
+            "sessions": list(fix.sessions[-_MAX_SESSIONS_LISTED:]),
         },
     }

@@ -10,23 +10,23 @@ import networkx as nx
 from kernelkb import __version__
 from kernelkb.decide.rules import (
     BottleneckRow,
+    CompiledRules,
     FixRow,
     GuardRow,
+    KnowledgeStampDict,
     LevelRow,
     LookAlikeRow,
     MetricRow,
-    Program,
-    Stamp,
     SymptomRow,
     TreeRow,
 )
-from kernelkb.decide.schema import SCHEMA
-from kernelkb.graph.build import Graph, build_graph, covered, flow
-from kernelkb.graph.calibration import lessons
-from kernelkb.graph.comparisons import Comparisons, leaves_of
-from kernelkb.graph.device_facts import device_names, facts_of
-from kernelkb.graph.hardware import hardware
-from kernelkb.graph.recipes import bases_of, collectors_of, recipe_rows
+from kernelkb.decide.schema import RULES_SCHEMA
+from kernelkb.graph.build import Graph, build_graph, extract_truth_flow, find_guarded_bottlenecks
+from kernelkb.graph.calibration import build_calibration_rows
+from kernelkb.graph.comparisons import ComparisonTableBuilder, iter_leaves
+from kernelkb.graph.device_facts import build_device_facts, index_device_names
+from kernelkb.graph.hardware import build_hardware_tables
+from kernelkb.graph.recipes import build_recipe_rows, find_base_metrics, find_collectors
 from kernelkb.model.base import Target
 from kernelkb.model.bottleneck import Bottleneck, Group, Guard
 from kernelkb.model.fix import Fix
@@ -39,40 +39,46 @@ _GROUPS: tuple[str, ...] = get_args(Group)
 Row = TypeVar("Row", BottleneckRow, GuardRow)
 
 
-def flatten(knowledge: Knowledge) -> Program:
+def compile_rules(knowledge: Knowledge) -> CompiledRules:
     """Return the decision program of a knowledge base, ready to be written as JSON."""
     graph = build_graph(knowledge)
-    bases = bases_of(knowledge)
-    recipes = recipe_rows(knowledge)
-    collectors = collectors_of(knowledge, recipes)
-    leaves = Comparisons(knowledge, bases, collectors)
+    bases = find_base_metrics(knowledge)
+    recipes = build_recipe_rows(knowledge)
+    collectors = find_collectors(knowledge, recipes)
+    leaves = ComparisonTableBuilder(knowledge, bases, collectors)
     return {
-        "schema": SCHEMA,
-        "knowledge": _stamp(knowledge),
-        "metrics": {m.id: _metric(m) for m in knowledge.catalogue.metrics},
-        "derived": _derived(graph),
+        "schema": RULES_SCHEMA,
+        "knowledge": _build_stamp(knowledge),
+        "metrics": {m.id: _build_metric_row(m) for m in knowledge.catalogue.metrics},
+        "derived": _build_derived_rows(graph),
         "bases": {m: found for m, found in bases.items() if found != [m]},
-        "raw_names": _raw_names(knowledge),
+        "raw_names": _build_raw_name_rows(knowledge),
         "recipes": recipes,
         "collectors": collectors,
-        "limits": _limits(knowledge),
-        "devices": {d.id: facts_of(d, knowledge) for d in knowledge.devices.devices},
-        "device_names": device_names(knowledge),
-        "hardware": hardware(knowledge.devices),
-        "bottlenecks": _by_target([_bottleneck(b, knowledge, leaves) for b in _ordered(graph)]),
-        "guards": _by_target([_guard(g, knowledge, leaves) for g in knowledge.guards.guards]),
-        "trees": {tree.id: _tree(tree, leaves) for tree in knowledge.trees},
-        "fixes": {f.id: _fix(f, leaves) for family in knowledge.families for f in family.fixes},
+        "limits": _list_device_dependent_limits(knowledge),
+        "devices": {d.id: build_device_facts(d, knowledge) for d in knowledge.devices.devices},
+        "device_names": index_device_names(knowledge),
+        "hardware": build_hardware_tables(knowledge.devices),
+        "bottlenecks": _group_by_target(
+            [_build_bottleneck_row(b, knowledge, leaves) for b in _order_bottlenecks(graph)]
+        ),
+        "guards": _group_by_target(
+            [_build_guard_row(g, knowledge, leaves) for g in knowledge.guards.guards]
+        ),
+        "trees": {tree.id: _build_tree_row(tree, leaves) for tree in knowledge.trees},
+        "fixes": {
+            f.id: _build_fix_row(f, leaves) for family in knowledge.families for f in family.fixes
+        },
         "realised": {r.kind: [r.usual, r.worst] for r in knowledge.calibration.realised},
-        "learned": lessons(knowledge),
-        "effort": _effort(knowledge),
-        "levels": _levels(knowledge),
-        "symptoms": _symptoms(knowledge),
+        "learned": build_calibration_rows(knowledge),
+        "effort": _list_effort_factors(knowledge),
+        "levels": _build_level_rows(knowledge),
+        "symptoms": _build_symptom_rows(knowledge),
         "comparisons": leaves.table,
     }
 
 
-def _stamp(knowledge: Knowledge) -> Stamp:
+def _build_stamp(knowledge: Knowledge) -> KnowledgeStampDict:
     return {
         "version": __version__,
         "sha256": knowledge.sha256,
@@ -80,7 +86,7 @@ def _stamp(knowledge: Knowledge) -> Stamp:
     }
 
 
-def _limits(knowledge: Knowledge) -> dict[str, dict[str, float]]:
+def _list_device_dependent_limits(knowledge: Knowledge) -> dict[str, dict[str, float]]:
     """Return the thresholds that differ between GPUs; the others stand in the comparisons."""
     return {
         f"limit.{t.id}": {"": t.value, **t.by_device}
@@ -89,16 +95,16 @@ def _limits(knowledge: Knowledge) -> dict[str, dict[str, float]]:
     }
 
 
-def _by_target(rows: list[Row]) -> dict[str, list[Row]]:
+def _group_by_target(rows: list[Row]) -> dict[str, list[Row]]:
     return {target: [r for r in rows if r["target"] == target] for target in get_args(Target)}
 
 
-def _effort(knowledge: Knowledge) -> dict[str, float]:
+def _list_effort_factors(knowledge: Knowledge) -> dict[str, float]:
     weights = knowledge.calibration.weights.model_dump()
     return {str(m): weights[f"effort_{m}"] for m in (5, 30, 120, 480)}
 
 
-def _levels(knowledge: Knowledge) -> dict[str, LevelRow]:
+def _build_level_rows(knowledge: Knowledge) -> dict[str, LevelRow]:
     return {
         f"{row.target}/{row.level}": {
             "can": [[claim.say, list(claim.needs)] for claim in row.can],
@@ -108,7 +114,7 @@ def _levels(knowledge: Knowledge) -> dict[str, LevelRow]:
     }
 
 
-def _symptoms(knowledge: Knowledge) -> list[SymptomRow]:
+def _build_symptom_rows(knowledge: Knowledge) -> list[SymptomRow]:
     return [
         {
             "id": s.id,
@@ -128,7 +134,7 @@ def _symptoms(knowledge: Knowledge) -> list[SymptomRow]:
     ]
 
 
-def _raw_names(knowledge: Knowledge) -> dict[str, list[Json]]:
+def _build_raw_name_rows(knowledge: Knowledge) -> dict[str, list[Json]]:
     found = [m for m in knowledge.catalogue.metrics if "ncu" in m.raw]
     return {
         m.id: [
@@ -141,7 +147,7 @@ def _raw_names(knowledge: Knowledge) -> dict[str, list[Json]]:
     }
 
 
-def _metric(metric: Metric) -> MetricRow:
+def _build_metric_row(metric: Metric) -> MetricRow:
     return {
         "unit": metric.unit,
         "low": metric.range[0],
@@ -153,25 +159,25 @@ def _metric(metric: Metric) -> MetricRow:
     }
 
 
-def _fix(fix: Fix, leaves: Comparisons) -> FixRow:
+def _build_fix_row(fix: Fix, leaves: ComparisonTableBuilder) -> FixRow:
     said = {"do", "before", "after", "when_not", "cost_min", "risk"}
     row: FixRow = {"advice": fix.model_dump(include=said)}
     if fix.applies is not None:
-        row["applies"] = leaves.flat(fix.applies, ", ".join(fix.sources))
+        row["applies"] = leaves.flatten_condition(fix.applies, ", ".join(fix.sources))
     return row
 
 
-def _feeds(graph: Graph) -> Graph:
-    def between_quantities(a: str, b: str) -> bool:
+def _metric_dependency_view(graph: Graph) -> Graph:
+    def is_metric_dependency(a: str, b: str) -> bool:
         return graph.edges[a, b]["kind"] == "feeds" and b.startswith("metric:")
 
-    part: Graph = nx.subgraph_view(graph, filter_edge=between_quantities)
+    part: Graph = nx.subgraph_view(graph, filter_edge=is_metric_dependency)
     return part
 
 
-def _derived(graph: Graph) -> list[list[Json]]:
+def _build_derived_rows(graph: Graph) -> list[list[Json]]:
     rows: list[list[Json]] = []
-    for node in nx.lexicographical_topological_sort(_feeds(graph)):
+    for node in nx.lexicographical_topological_sort(_metric_dependency_view(graph)):
         record = graph.nodes[node].get("record")
         if isinstance(record, Metric) and record.derive:
             operands = list(record.derive.of)
@@ -180,29 +186,32 @@ def _derived(graph: Graph) -> list[list[Json]]:
     return rows
 
 
-def _ordered(graph: Graph) -> list[Bottleneck]:
+def _order_bottlenecks(graph: Graph) -> list[Bottleneck]:
     """Return the bottlenecks in evaluation order: by group, then as truth reaches them."""
     position = {group: at for at, group in enumerate(_GROUPS)}
     order = [
         graph.nodes[node]["record"]
-        for node in nx.lexicographical_topological_sort(flow(graph))
+        for node in nx.lexicographical_topological_sort(extract_truth_flow(graph))
         if graph.nodes[node]["kind"] == "bottleneck"
     ]
     return sorted(order, key=lambda b: position[b.group])
 
 
-def _bottleneck(b: Bottleneck, knowledge: Knowledge, leaves: Comparisons) -> BottleneckRow:
-    source = _sources(b.id, b.sources, knowledge)
-    when = leaves.flat(b.when, source)
+def _build_bottleneck_row(
+    b: Bottleneck, knowledge: Knowledge, leaves: ComparisonTableBuilder
+) -> BottleneckRow:
+    source = _format_sources(b.id, b.sources, knowledge)
+    when = leaves.flatten_condition(b.when, source)
     unless: list[LookAlikeRow] = [
         {
             "bottleneck": other.bottleneck,
-            "when": leaves.flat(other.when, source),
+            "when": leaves.flatten_condition(other.when, source),
             "because": other.because,
         }
         for other in b.unless
     ]
-    every = [leaf for part in (when, *(row["when"] for row in unless)) for leaf in leaves_of(part)]
+    parts = (when, *(row["when"] for row in unless))
+    every = [leaf for part in parts for leaf in iter_leaves(part)]
     return {
         "id": b.id,
         "group": b.group,
@@ -222,40 +231,42 @@ def _bottleneck(b: Bottleneck, knowledge: Knowledge, leaves: Comparisons) -> Bot
             else None
         ),
         "falsifier": (
-            {"metric": b.falsifier.metric, "op": b.falsifier.op, "value": b.falsifier.value}
-            if b.falsifier
-            else None
+            {"metric": f.metric, "op": f.op, "value": f.value} if (f := b.falsifier) else None
         ),
         "fixes": list(b.fixes),
         "leaves": list(dict.fromkeys(every)),
-        "hint": leaves.hint(when),
+        "hint": leaves.find_requirements(when),
     }
 
 
-def _sources(name: str, sources: tuple[str, ...], knowledge: Knowledge) -> str:
+def _format_sources(name: str, sources: tuple[str, ...], knowledge: Knowledge) -> str:
     own = "the project's own knowledge: " if name in knowledge.own else ""
     return own + ", ".join(sources)
 
 
-def _guard(guard: Guard, knowledge: Knowledge, leaves: Comparisons) -> GuardRow:
+def _build_guard_row(
+    guard: Guard, knowledge: Knowledge, leaves: ComparisonTableBuilder
+) -> GuardRow:
     return {
         "id": guard.id,
         "target": guard.target,
-        "when": leaves.flat(guard.when, _sources(guard.id, guard.sources, knowledge)),
-        "bottlenecks": covered(guard, knowledge.bottlenecks),
+        "when": leaves.flatten_condition(
+            guard.when, _format_sources(guard.id, guard.sources, knowledge)
+        ),
+        "bottlenecks": find_guarded_bottlenecks(guard, knowledge.bottlenecks),
         "fixes": list(guard.fixes),
         "widen": guard.widen,
         "because": guard.because,
     }
 
 
-def _tree(tree: Tree, leaves: Comparisons) -> TreeRow:
+def _build_tree_row(tree: Tree, leaves: ComparisonTableBuilder) -> TreeRow:
     source = ", ".join(tree.sources)
     return {
         "root": tree.root,
         "questions": {
             q.id: {
-                "when": leaves.flat(q.when, source),
+                "when": leaves.flatten_condition(q.when, source),
                 "then": q.then,
                 "otherwise": q.otherwise,
                 "unknown": q.unknown,

@@ -6,7 +6,7 @@ from kernelkb.model.device import Architecture, Device
 from kernelkb.model.knowledge import Knowledge
 
 
-def facts_of(device: Device, knowledge: Knowledge) -> dict[str, float]:
+def build_device_facts(device: Device, knowledge: Knowledge) -> dict[str, float]:
     """Return what ``device.<fact>`` means for one GPU; see ``references.DEVICE_FACTS``."""
     arch = next(a for a in knowledge.devices.architectures if a.cc == device.cc)
     streamed = device.dram_gbps * device.achievable_dram_share
@@ -25,15 +25,15 @@ def facts_of(device: Device, knowledge: Knowledge) -> dict[str, float]:
         "ridge_fp32": device.fp32_tflops * 1e3 / device.dram_gbps,
         "tensor_flop_us": device.fp16_tensor_tflops * 1e6 * device.achievable_tensor_share,
         "dram_bytes_us": streamed * 1e3,
-        **_limits_of(arch),
+        **_select_architecture_limits(arch),
     }
 
 
-def _limits_of(arch: Architecture) -> dict[str, float]:
+def _select_architecture_limits(arch: Architecture) -> dict[str, float]:
     return {"max_threads_sm": arch.max_threads_sm, "max_blocks_sm": arch.max_blocks_sm}
 
 
-def device_names(knowledge: Knowledge) -> dict[str, str]:
+def index_device_names(knowledge: Knowledge) -> dict[str, str]:
     """Return our id for every name that drivers and people use, in lower case."""
     names: dict[str, str] = {}
     for device in knowledge.devices.devices:

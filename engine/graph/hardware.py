@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kernelkb.decide.rules import Hardware
+from kernelkb.decide.rules import HardwareTables
 from kernelkb.model.device import DeviceCatalogue
 
 
-def hardware(catalogue: DeviceCatalogue) -> Hardware:
+def build_hardware_tables(catalogue: DeviceCatalogue) -> HardwareTables:
     """Return every limit and peak of ``devices.yaml``, by compute capability and by device id."""
     unused = {"sources", "aliases"}
     common = catalogue.common  # only a project's own file may lack it, and that is merged by now

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypedDict
 
-from kernelkb.decide.gates import Walk
+from kernelkb.decide.gates import GateWalk
 from kernelkb.model.bottleneck import Bottleneck
-from kernelkb.model.condition import comparisons
+from kernelkb.model.condition import iter_comparisons
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.tree import LeadsTo, Tree
 
@@ -39,41 +39,43 @@ class Picture(TypedDict):
     edges: list[Arrow]
 
 
-_WORDS = {"then": "yes", "otherwise": "no", "unknown": "not known"}
+_BRANCH_LABELS = {"then": "yes", "otherwise": "no", "unknown": "not known"}
 
 
-def of_tree(tree: Tree, walked: Walk | None, asked: Mapping[str, str]) -> Picture:
+def build_tree_picture(
+    tree: Tree, gate_walk: GateWalk | None, question_texts: Mapping[str, str]
+) -> Picture:
     """Return a tree with everything that its leaves lead to.
 
     Args:
         tree: The tree.
-        walked: The walk to highlight, or None.
-        asked: For each question its condition in words.
+        gate_walk: The walk to highlight, or None.
+        question_texts: For each question its condition in words.
     """
-    path = dict(walked.path) if walked else {}
-    end = walked.gate["id"] if walked else None
+    path = dict(gate_walk.path) if gate_walk else {}
+    end = gate_walk.gate["id"] if gate_walk else None
     nodes: list[Box] = []
     edges: list[Arrow] = []
     for question in tree.questions:
-        label = f"{question.ask}\n{asked[question.id]}"
-        nodes.append(_box(question.id, "question", label, question.id in path))
+        label = f"{question.ask}\n{question_texts[question.id]}"
+        nodes.append(_build_box(question.id, "question", label, question.id in path))
         goals: dict[str, list[str]] = {}
         for branch in ("then", "otherwise", "unknown"):
             goals.setdefault(getattr(question, branch), []).append(branch)
         for goal, branches in goals.items():
-            label = ", ".join(_WORDS[branch] for branch in branches)
-            edges.append(_arrow(question.id, goal, label, path.get(question.id) in branches))
+            label = ", ".join(_BRANCH_LABELS[branch] for branch in branches)
+            edges.append(_build_arrow(question.id, goal, label, path.get(question.id) in branches))
     for leaf in tree.leaves:
         label = f"{leaf.verdict}: {leaf.do[0]}"
-        nodes.append(_box(leaf.id, "leaf", label, leaf.id == end))
-        for kind, name in _goals(leaf.leads_to or LeadsTo()):
+        nodes.append(_build_box(leaf.id, "leaf", label, leaf.id == end))
+        for kind, name in _iter_targets(leaf.leads_to or LeadsTo()):
             if all(box["id"] != f"{kind}:{name}" for box in nodes):
-                nodes.append(_box(f"{kind}:{name}", kind, name, taken=False))
-            edges.append(_arrow(leaf.id, f"{kind}:{name}", "", leaf.id == end))
+                nodes.append(_build_box(f"{kind}:{name}", kind, name, taken=False))
+            edges.append(_build_arrow(leaf.id, f"{kind}:{name}", "", leaf.id == end))
     return {"directed": True, "title": tree.title, "nodes": nodes, "edges": edges}
 
 
-def of_bottleneck(
+def build_bottleneck_picture(
     bottleneck: Bottleneck, knowledge: Knowledge, known: Mapping[str, float], verdict: str
 ) -> Picture:
     """Return a bottleneck between what shows it and what cures it, with what resembles it.
@@ -87,23 +89,29 @@ def of_bottleneck(
     titles = {metric.id: metric.title for metric in knowledge.catalogue.metrics}
     hit = verdict == "matches"
     label = f"{bottleneck.title}\n{verdict}" if known else bottleneck.title
-    nodes = [_box(bottleneck.id, "bottleneck", label, hit)]
+    nodes = [_build_box(bottleneck.id, "bottleneck", label, hit)]
     edges: list[Arrow] = []
-    for name in dict.fromkeys(leaf.metric for leaf in comparisons(bottleneck.when)):
+    for name in dict.fromkeys(leaf.metric for leaf in iter_comparisons(bottleneck.when)):
         value = f" {known[name]:.4g}" if name in known else ""
         text = f"{titles.get(name, name)}\n{name}{value}"
-        nodes.append(_box(f"metric:{name}", "metric", text, name in known))
-        edges.append(_arrow(f"metric:{name}", bottleneck.id, "", name in known and hit))
+        nodes.append(_build_box(f"metric:{name}", "metric", text, name in known))
+        edges.append(_build_arrow(f"metric:{name}", bottleneck.id, "", name in known and hit))
     for other in bottleneck.unless:
-        nodes.append(_box(f"bottleneck:{other.bottleneck}", "look-alike", other.bottleneck, False))
-        edges.append(_arrow(bottleneck.id, f"bottleneck:{other.bottleneck}", "or is it", False))
+        nodes.append(
+            _build_box(f"bottleneck:{other.bottleneck}", "look-alike", other.bottleneck, False)
+        )
+        edges.append(
+            _build_arrow(bottleneck.id, f"bottleneck:{other.bottleneck}", "or is it", False)
+        )
     for position, fix in enumerate(bottleneck.fixes):
-        nodes.append(_box(f"fix:{fix}", "fix", fix, hit and position == 0))
-        edges.append(_arrow(bottleneck.id, f"fix:{fix}", str(position + 1), hit and not position))
+        nodes.append(_build_box(f"fix:{fix}", "fix", fix, hit and position == 0))
+        edges.append(
+            _build_arrow(bottleneck.id, f"fix:{fix}", str(position + 1), hit and not position)
+        )
     return {"directed": True, "title": bottleneck.title, "nodes": nodes, "edges": edges}
 
 
-def _goals(to: LeadsTo) -> Iterable[tuple[str, str]]:
+def _iter_targets(to: LeadsTo) -> Iterable[tuple[str, str]]:
     for kind, names in (
         ("bottleneck", to.bottlenecks),
         ("symptom", to.symptoms),
@@ -113,9 +121,9 @@ def _goals(to: LeadsTo) -> Iterable[tuple[str, str]]:
         yield from ((kind, name) for name in names)
 
 
-def _box(name: str, kind: str, label: str, taken: bool) -> Box:
+def _build_box(name: str, kind: str, label: str, taken: bool) -> Box:
     return {"id": name, "kind": kind, "label": label, "taken": taken}
 
 
-def _arrow(source: str, target: str, label: str, taken: bool) -> Arrow:
+def _build_arrow(source: str, target: str, label: str, taken: bool) -> Arrow:
     return {"source": source, "target": target, "label": label, "taken": taken}

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.review import Changed, ConditionChange
+from kernelkb.model.review import ConditionChange, KnowledgeChange
 
 
-def notes_of(knowledge: Knowledge) -> dict[str, str]:
+def build_threshold_notes(knowledge: Knowledge) -> dict[str, str]:
     """Return, for each threshold that is not as it was shipped, the words that say so."""
     notes = {
         name: f", the project's own, shipped {value:g}"
         for name, value in knowledge.overridden.items()
     }
-    latest: dict[tuple[str, str], Changed] = {}
+    latest: dict[tuple[str, str], KnowledgeChange] = {}
     for change in knowledge.changed:
         if change.kind == "threshold":
             latest[change.id, change.field] = change
     for (name, field), change in latest.items():
         device = field.partition(".")[2]
-        said = f", {f'on {device} ' if device else ''}reviewed by {_by(change)}"
+        said = f", {f'on {device} ' if device else ''}reviewed by {_format_reviewer(change)}"
         if not device:
             said += f", shipped {knowledge.overridden[name]:g}"
             notes[name] = said
@@ -27,15 +27,15 @@ def notes_of(knowledge: Knowledge) -> dict[str, str]:
     return notes
 
 
-def reviewed_conditions(knowledge: Knowledge) -> dict[int, str]:
+def find_reviewed_conditions(knowledge: Knowledge) -> dict[int, str]:
     """Return the source of each condition that a review added, by the identity of its record."""
     return {
-        id(change.added): f"review of {review.session} by {review.reviewer}"
+        id(change.added_condition): f"review of {review.session} by {review.reviewer}"
         for review in knowledge.reviews
         for change in review.corrections
         if isinstance(change, ConditionChange)
     }
 
 
-def _by(change: Changed) -> str:
+def _format_reviewer(change: KnowledgeChange) -> str:
     return f"{change.reviewer} in {change.session}"

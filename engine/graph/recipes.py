@@ -6,41 +6,46 @@ from kernelkb.decide.rules import RecipeRow
 from kernelkb.model.knowledge import Knowledge
 
 
-def bases_of(knowledge: Knowledge) -> dict[str, list[str]]:
+def find_base_metrics(knowledge: Knowledge) -> dict[str, list[str]]:
     """Return what each metric comes down to: itself where a tool collects it."""
     metrics = {m.id: m for m in knowledge.catalogue.metrics}
 
-    def base(name: str) -> dict[str, None]:
+    def resolve_bases(name: str) -> dict[str, None]:
         metric = metrics.get(name)
         if metric is None or metric.recipe or metric.derive is None:
             return {name: None}
         found: dict[str, None] = {}
         for operand in metric.derive.of:
             if isinstance(operand, str):
-                found.update(base(operand))
+                found.update(resolve_bases(operand))
         return found
 
-    return {name: list(base(name)) for name in metrics}
+    return {name: list(resolve_bases(name)) for name in metrics}
 
 
-def recipe_rows(knowledge: Knowledge) -> dict[str, RecipeRow]:
+def build_recipe_rows(knowledge: Knowledge) -> dict[str, RecipeRow]:
     """Return every recipe, with what it collects besides its own metrics."""
     recipes = {r.id: r for r in knowledge.catalogue.recipes}
     position = {name: at for at, name in enumerate(recipes)}
 
-    def collects(name: str) -> int:
+    def collected_bits(name: str) -> int:
         bits = 1 << position[name]
         for inner in recipes[name].includes:
-            bits |= collects(inner)
+            bits |= collected_bits(inner)
         return bits
 
     return {
-        r.id: {"command": r.command, "cost": r.cost, "target": r.target, "collects": collects(r.id)}
+        r.id: {
+            "command": r.command,
+            "cost": r.cost,
+            "target": r.target,
+            "collects": collected_bits(r.id),
+        }
         for r in recipes.values()
     }
 
 
-def collectors_of(knowledge: Knowledge, recipes: dict[str, RecipeRow]) -> dict[str, int]:
+def find_collectors(knowledge: Knowledge, recipes: dict[str, RecipeRow]) -> dict[str, int]:
     """Return the recipes, as bits, that collect each metric."""
     position = {name: at for at, name in enumerate(recipes)}
     return {

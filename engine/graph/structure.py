@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import networkx as nx
 
-from kernelkb.graph.build import Graph, flow
+from kernelkb.graph.build import Graph, extract_truth_flow
 
 
-def circles(graph: Graph) -> list[list[str]]:
+def find_cycles(graph: Graph) -> list[list[str]]:
     """Return the circles along which truth would flow for ever; none in sound knowledge."""
-    return [sorted(circle) for circle in nx.simple_cycles(flow(graph))]
+    return [sorted(circle) for circle in nx.simple_cycles(extract_truth_flow(graph))]
 
 
-def unreachable(graph: Graph, tree: str) -> list[str]:
+def find_unreachable_nodes(graph: Graph, tree: str) -> list[str]:
     """Return the questions and leaves of a tree that no walk from its root comes to."""
-    reached = nx.descendants(_branches(graph), f"tree:{tree}")
+    reached = nx.descendants(_branch_view(graph), f"tree:{tree}")
     nodes = [n for n in graph if n.startswith(f"gate:{tree}/")]
     return [n for n in nodes if n not in reached]
 
 
-def _branches(graph: Graph) -> Graph:
+def _branch_view(graph: Graph) -> Graph:
     part: Graph = nx.subgraph_view(
         graph, filter_edge=lambda a, b: graph.edges[a, b]["kind"] == "branch"
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import networkx as nx
 
-from kernelkb.graph.build import Graph, flow, of_kind
+from kernelkb.graph.build import Graph, extract_truth_flow, find_nodes
 
 _OPS = {
     "<": operator.lt,
@@ -24,30 +24,30 @@ _OPS = {
 }
 
 
-def verdicts(graph: Graph, known: Mapping[str, float]) -> dict[str, str]:
+def evaluate_verdicts(graph: Graph, known: Mapping[str, float]) -> dict[str, str]:
     """Return ``matches``, ``excluded`` or ``unknown`` for every bottleneck of the graph.
 
     Args:
         graph: The decision graph.
         known: Metrics and device facts, derived ones included.
     """
-    truth = _flow_truth(graph, known)
-    return {node.partition(":")[2]: truth[node] for node in of_kind(graph, "bottleneck")}
+    truth = _propagate_truth(graph, known)
+    return {node.partition(":")[2]: truth[node] for node in find_nodes(graph, "bottleneck")}
 
 
-def silenced(graph: Graph, known: Mapping[str, float]) -> set[str]:
+def find_suppressed(graph: Graph, known: Mapping[str, float]) -> set[str]:
     """Return the bottlenecks that a guard silences."""
-    truth = _flow_truth(graph, known)
+    truth = _propagate_truth(graph, known)
     names: set[str] = set()
-    for guard in of_kind(graph, "guard"):
+    for guard in find_nodes(graph, "guard"):
         if truth[guard] is True:
             names.update(goal.partition(":")[2] for goal in graph.successors(guard))
     return names
 
 
-def leaf(graph: Graph, tree: str, known: Mapping[str, float]) -> str:
+def find_end_leaf(graph: Graph, tree: str, known: Mapping[str, float]) -> str:
     """Return the id of the leaf that a gate tree ends at."""
-    truth = _flow_truth(graph, known)
+    truth = _propagate_truth(graph, known)
     (node,) = graph.successors(f"tree:{tree}")
     while graph.nodes[node]["kind"] == "question":
         answer = {True: "then", False: "otherwise", None: "unknown"}[truth[node]]
@@ -59,14 +59,16 @@ def leaf(graph: Graph, tree: str, known: Mapping[str, float]) -> str:
     return node.rpartition("/")[2]
 
 
-def _flow_truth(graph: Graph, known: Mapping[str, float]) -> dict[str, Any]:
+def _propagate_truth(graph: Graph, known: Mapping[str, float]) -> dict[str, Any]:
     truth: dict[str, Any] = {}
-    for node in nx.topological_sort(flow(graph)):
-        truth[node] = _value(graph, node, known, truth)
+    for node in nx.topological_sort(extract_truth_flow(graph)):
+        truth[node] = _evaluate_node(graph, node, known, truth)
     return truth
 
 
-def _value(graph: Graph, node: str, known: Mapping[str, float], truth: dict[str, Any]) -> Any:
+def _evaluate_node(
+    graph: Graph, node: str, known: Mapping[str, float], truth: dict[str, Any]
+) -> Any:
     data = graph.nodes[node]
     match data["kind"]:
         case "metric" | "fact":
@@ -74,9 +76,9 @@ def _value(graph: Graph, node: str, known: Mapping[str, float], truth: dict[str,
         case "threshold":
             return known.get(f"limit.{data['record'].id}", data["record"].value)
         case "comparison":
-            return _compare(graph, node, truth)
+            return _evaluate_comparison(graph, node, truth)
         case "all" | "any" | "not":
-            return _combine(data["kind"], [truth[part] for part in graph.predecessors(node)])
+            return _combine_truth(data["kind"], [truth[part] for part in graph.predecessors(node)])
         case "question" | "guard":
             return next(
                 truth[source]
@@ -84,11 +86,11 @@ def _value(graph: Graph, node: str, known: Mapping[str, float], truth: dict[str,
                 if data["kind"] == "decides"
             )
         case "bottleneck":
-            return _verdict(graph, node, truth)
+            return _judge_bottleneck(graph, node, truth)
     return None
 
 
-def _compare(graph: Graph, node: str, truth: dict[str, Any]) -> bool | None:
+def _evaluate_comparison(graph: Graph, node: str, truth: dict[str, Any]) -> bool | None:
     edges = graph.in_edges(node, data=True)
     sides = {data["side"]: truth[source] for source, _, data in edges}
     record = graph.nodes[node]["record"]
@@ -100,7 +102,7 @@ def _compare(graph: Graph, node: str, truth: dict[str, Any]) -> bool | None:
     return bool(_OPS[record.op](sides["metric"], limit))
 
 
-def _combine(kind: str, parts: list[bool | None]) -> bool | None:
+def _combine_truth(kind: str, parts: list[bool | None]) -> bool | None:
     if kind == "not":
         return None if parts[0] is None else not parts[0]
     if kind == "all":
@@ -108,7 +110,7 @@ def _combine(kind: str, parts: list[bool | None]) -> bool | None:
     return True if True in parts else None if None in parts else False
 
 
-def _verdict(graph: Graph, node: str, truth: dict[str, Any]) -> str:
+def _judge_bottleneck(graph: Graph, node: str, truth: dict[str, Any]) -> str:
     held: bool | None = None
     for source, _, data in graph.in_edges(node, data=True):
         if data["kind"] == "excludes" and truth[source] is True:

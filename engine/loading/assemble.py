@@ -15,7 +15,7 @@ from kernelkb.model.bottleneck import Bottleneck, GuardCatalogue
 from kernelkb.model.device import DeviceCatalogue
 from kernelkb.model.fix import FixFamily
 from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.learned import Learned, LearnedFix
+from kernelkb.model.learned import LearnedCatalogue, LearnedFix
 from kernelkb.model.metric import MetricCatalogue
 from kernelkb.model.pattern import Pattern
 from kernelkb.model.review import AcceptedReview
@@ -26,17 +26,17 @@ from kernelkb.model.workflow import Workflow
 
 M = TypeVar("M", bound=BaseModel)
 
-SINGLE: dict[str, type[BaseModel]] = {
+SINGLE_FILES: dict[str, type[BaseModel]] = {
     "metrics.yaml": MetricCatalogue,
     "devices.yaml": DeviceCatalogue,
     "thresholds.yaml": ThresholdCatalogue,
     "guards.yaml": GuardCatalogue,
     "calibration.yaml": Calibration,
-    "learned.yaml": Learned,
+    "learned.yaml": LearnedCatalogue,
     "sources.yaml": Bibliography,
     "workflow.yaml": Workflow,
 }
-FOLDERS: dict[str, type[BaseModel]] = {
+RECORD_FOLDERS: dict[str, type[BaseModel]] = {
     "bottlenecks": Bottleneck,
     "fixes": FixFamily,
     "trees": Tree,
@@ -44,7 +44,7 @@ FOLDERS: dict[str, type[BaseModel]] = {
     "patterns": Pattern,
     "reviews": AcceptedReview,
 }
-OPTIONAL = frozenset({"learned.yaml"})
+OPTIONAL_FILES = frozenset({"learned.yaml"})
 """Single files that a knowledge folder may do without."""
 GATE_FILE = "trees/performance-gate.yaml"
 """Required as well: every recommendation starts with it."""
@@ -52,36 +52,36 @@ GATE_FILE = "trees/performance-gate.yaml"
 
 def assemble(files: list[LoadedFile], sha256: str, overlay: Path | None) -> Knowledge:
     """Return the knowledge base that sound files make up."""
-    thresholds, overridden = _thresholds(files)
+    thresholds, overridden = _merge_thresholds(files)
     own = [file.record for file in files if file.own]
     return Knowledge.model_construct(
-        catalogue=_joined(files, MetricCatalogue),
-        devices=_joined(files, DeviceCatalogue),
+        catalogue=_join_lists(files, MetricCatalogue),
+        devices=_join_lists(files, DeviceCatalogue),
         thresholds=thresholds,
-        guards=_joined(files, GuardCatalogue),
-        calibration=_records(files, Calibration)[-1],
-        bibliography=_joined(files, Bibliography),
-        bottlenecks=tuple(_records(files, Bottleneck)),
-        families=tuple(_records(files, FixFamily)),
-        trees=tuple(_records(files, Tree)),
-        symptoms=tuple(_records(files, SymptomFamily)),
-        patterns=tuple(_records(files, Pattern)),
-        workflow=_joined(files, Workflow),
-        learned=_learned(_records(files, Learned)),
+        guards=_join_lists(files, GuardCatalogue),
+        calibration=_select_records(files, Calibration)[-1],
+        bibliography=_join_lists(files, Bibliography),
+        bottlenecks=tuple(_select_records(files, Bottleneck)),
+        families=tuple(_select_records(files, FixFamily)),
+        trees=tuple(_select_records(files, Tree)),
+        symptoms=tuple(_select_records(files, SymptomFamily)),
+        patterns=tuple(_select_records(files, Pattern)),
+        workflow=_join_lists(files, Workflow),
+        learned=_merge_learned(_select_records(files, LearnedCatalogue)),
         sha256=sha256,
         overlay=str(overlay) if overlay else None,
-        own=frozenset(_ids(own)),
+        own=frozenset(_list_entry_ids(own)),
         overridden=overridden,
     )
 
 
-def _records(files: list[LoadedFile], model: type[M]) -> list[M]:
+def _select_records(files: list[LoadedFile], model: type[M]) -> list[M]:
     return [file.record for file in files if isinstance(file.record, model)]
 
 
-def _joined(files: list[LoadedFile], model: type[M]) -> M:
+def _join_lists(files: list[LoadedFile], model: type[M]) -> M:
     """Return one record whose lists hold those of all files, the shipped file's first."""
-    first, *rest = _records(files, model)
+    first, *rest = _select_records(files, model)
     lists: dict[str, Any] = {
         name: (*value, *(item for record in rest for item in getattr(record, name)))
         for name, value in first
@@ -90,8 +90,8 @@ def _joined(files: list[LoadedFile], model: type[M]) -> M:
     return first.model_copy(update=lists)
 
 
-def _thresholds(files: list[LoadedFile]) -> tuple[ThresholdCatalogue, dict[str, float]]:
-    catalogue = _joined(files, ThresholdCatalogue)
+def _merge_thresholds(files: list[LoadedFile]) -> tuple[ThresholdCatalogue, dict[str, float]]:
+    catalogue = _join_lists(files, ThresholdCatalogue)
     last: dict[str, Threshold] = {}
     overridden: dict[str, float] = {}
     for threshold in catalogue.thresholds:
@@ -101,7 +101,7 @@ def _thresholds(files: list[LoadedFile]) -> tuple[ThresholdCatalogue, dict[str, 
     return ThresholdCatalogue.model_construct(thresholds=tuple(last.values())), overridden
 
 
-def _learned(found: list[Learned]) -> Learned:
+def _merge_learned(found: list[LearnedCatalogue]) -> LearnedCatalogue:
     """Return what was learned; of what the project has measured itself, its own."""
     fixes: dict[tuple[str, str, str], LearnedFix] = {}
     for row in (row for one in found for row in one.fixes):
@@ -109,7 +109,7 @@ def _learned(found: list[Learned]) -> Learned:
         if row.count or key not in fixes:  # what was only tried says nothing of the share
             fixes[key] = row
     phases = {row.phase: row for one in found for row in one.phases}
-    return Learned(
+    return LearnedCatalogue(
         fixes=tuple(fixes.values()),
         phases=tuple(phases.values()),
         sessions=tuple(name for one in found for name in one.sessions),
@@ -117,7 +117,7 @@ def _learned(found: list[Learned]) -> Learned:
     )
 
 
-def _ids(records: list[BaseModel]) -> list[str]:
+def _list_entry_ids(records: list[BaseModel]) -> list[str]:
     found: list[str] = []
     for record in records:
         if isinstance(record, Bottleneck):

@@ -17,11 +17,11 @@ except ImportError:
     from hashlib import blake2b
 
 
-Stamp = tuple[tuple[str, int, int, int], ...]
+FileStamps = tuple[tuple[str, int, int, int], ...]
 """Path, bytes, time of the last edit in nanoseconds, and inode of every file."""
 
 
-def files_of(root: str) -> list[str]:
+def list_yaml_files(root: str) -> list[str]:
     """Return every YAML file below ``root``, relative, with forward slashes, in a fixed order."""
     found: list[str] = []
     for folder, _, names in os.walk(root):
@@ -31,17 +31,17 @@ def files_of(root: str) -> list[str]:
     return sorted(found)
 
 
-def key(root: str, overlay: str | None = None) -> str:
+def compute_cache_key(root: str, overlay: str | None = None) -> str:
     """Return 128 bits of BLAKE2b over every knowledge file's relative path and bytes.
 
     Args:
         root: The knowledge folder.
         overlay: A project's own folder on top of it, None if there is none.
     """
-    return _over(blake2b(digest_size=16), root, overlay)
+    return _hash_folders(blake2b(digest_size=16), root, overlay)
 
 
-def stamp(root: str) -> tuple[int, Stamp]:
+def read_file_stamps(root: str) -> tuple[int, FileStamps]:
     """Return when a knowledge file was last edited, in nanoseconds, and what changes with an edit.
 
     Reads no file. Two edits of the same length within one tick of the file system's clock look
@@ -62,30 +62,30 @@ def stamp(root: str) -> tuple[int, Stamp]:
     return latest, tuple(files)
 
 
-def digest(root: str, overlay: str | None = None) -> str:
+def compute_sha256(root: str, overlay: str | None = None) -> str:
     """Return the SHA-256 of the same: what an answer says it was made from."""
     from hashlib import sha256
 
-    return _over(sha256(), root, overlay)
+    return _hash_folders(sha256(), root, overlay)
 
 
-def _over(running: Any, root: str, overlay: str | None) -> str:
-    for part in _parts(root, overlay):
-        running.update(part)
-    return str(running.hexdigest())
+def _hash_folders(hasher: Any, root: str, overlay: str | None) -> str:
+    for part in _iter_hash_parts(root, overlay):
+        hasher.update(part)
+    return str(hasher.hexdigest())
 
 
-def _parts(root: str, overlay: str | None) -> Iterator[bytes]:
+def _iter_hash_parts(root: str, overlay: str | None) -> Iterator[bytes]:
     for folder in (root, overlay) if overlay else (root,):
-        for relative in files_of(folder):
+        for relative in list_yaml_files(folder):
             path = os.path.join(folder, relative)
             # What ships is ours, and asking where each of its files leads takes four times as long.
-            body = _body(path) if folder == root else read_bytes(path)
+            body = _read_shipped_file(path) if folder == root else read_bytes(path)
             yield f"{relative}\0{len(body)}\0".encode()
             yield body
         yield b"\0\0"
 
 
-def _body(path: str) -> bytes:
+def _read_shipped_file(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()

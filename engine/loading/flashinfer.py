@@ -11,17 +11,17 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from kernelkb.errors import BadValueError
-from kernelkb.loading.kernel_files import KernelFiles, slug, snake, yaml_text
+from kernelkb.loading.kernel_files import KernelFiles, dump_kernel_yaml, to_slug, to_snake_case
 from kernelkb.model.base import Target
-from kernelkb.model.foreign import Definition, Foreign, Solution, Tensor, Trace, Workload
+from kernelkb.model.foreign import Definition, ForeignRecord, Solution, Tensor, Trace, Workload
 
-F = TypeVar("F", bound=Foreign)
-_INTEGERS = {"int64": 128, "int32": 128, "int16": 128, "int8": 128, "uint8": 128, "bool": 2}
+F = TypeVar("F", bound=ForeignRecord)
+_INTEGER_BOUNDS = {"int64": 128, "int32": 128, "int16": 128, "int8": 128, "uint8": 128, "bool": 2}
 _LANGUAGES = {"python": "python", "triton": "triton", "cuda": "cuda", "cpp": "c++"}
-_MOST = 8
+_MAX_WORKLOADS = 8
 
 
-def from_flashinfer(
+def convert_flashinfer(
     definition: Path, solution: Path, workloads: Path | None, target: Target
 ) -> KernelFiles:
     """Return the files of a kernel folder for one solution of one definition.
@@ -36,34 +36,34 @@ def from_flashinfer(
     Raises:
         BadValueError: A file is not what it should be, or needs what we do not have.
     """
-    what = _read(definition, Definition)
-    how = _read(solution, Solution)
+    what = _read_record(definition, Definition)
+    how = _read_record(solution, Solution)
     if how.definition != what.name:
         raise BadValueError(f"{solution} solves {how.definition}, not {what.name}")
-    rows = _workloads(workloads or _beside(definition, what.name), what)
-    axes = {name: snake(name) for name, axis in what.axes.items() if axis.type == "var"}
+    rows = _read_workloads(workloads or _find_workload_file(definition, what.name), what)
+    axes = {name: to_snake_case(name) for name, axis in what.axes.items() if axis.type == "var"}
     kernel: dict[str, Any] = {
-        "id": snake(what.name),
+        "id": to_snake_case(what.name),
         "title": (what.description or what.name).split("\n")[0][:200],
         "axes": list(axes.values()),
         "workloads": {
-            slug(row.uuid or f"w-{at}"): {
+            to_slug(row.uuid or f"w-{at}"): {
                 axes[n]: size for n, size in row.axes.items() if n in axes
             }
             for at, row in enumerate(rows)
         },
-        "inputs": [_input(n, one, what, axes, rows[0]) for n, one in what.inputs.items()],
-        "outputs": [_array(n, one, what, axes) for n, one in what.outputs.items()],
+        "inputs": [_build_input(n, one, what, axes, rows[0]) for n, one in what.inputs.items()],
+        "outputs": [_build_array(n, one, what, axes) for n, one in what.outputs.items()],
         "reference": {"file": "reference.py", "function": "run"},
         "entry": how.spec.entry_point.partition("::")[2],
     }
     kernel["default_workload"] = {target: next(iter(kernel["workloads"]))}
-    kernel["variants"] = [_variant(how, target)]
-    files = {"reference.py": what.reference, **_sources(how)}
-    return KernelFiles(kernel["id"], {**files, "kernel.yaml": yaml_text(kernel)}, ())
+    kernel["variants"] = [_build_variant(how, target)]
+    files = {"reference.py": what.reference, **_collect_sources(how)}
+    return KernelFiles(kernel["id"], {**files, "kernel.yaml": dump_kernel_yaml(kernel)}, ())
 
 
-def _read(path: Path, record: type[F]) -> F:
+def _read_record(path: Path, record: type[F]) -> F:
     try:
         return record.model_validate_json(path.read_bytes())
     except OSError as error:
@@ -75,7 +75,7 @@ def _read(path: Path, record: type[F]) -> F:
         raise BadValueError(f"{path} is no {name}: {where}: {first['msg']}") from error
 
 
-def _beside(definition: Path, name: str) -> Path:
+def _find_workload_file(definition: Path, name: str) -> Path:
     parts = definition.resolve().parts
     if "definitions" not in parts:
         raise BadValueError(f"{name} needs sizes; name its workload file with --workloads FILE")
@@ -83,7 +83,7 @@ def _beside(definition: Path, name: str) -> Path:
     return Path(*parts[:at], "workloads", *parts[at + 1 : -1], f"{name}.jsonl")
 
 
-def _workloads(path: Path, what: Definition) -> list[Workload]:
+def _read_workloads(path: Path, definition: Definition) -> list[Workload]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -97,76 +97,88 @@ def _workloads(path: Path, what: Definition) -> list[Workload]:
             trace = Trace.model_validate(json.loads(line))
         except ValueError as error:
             raise BadValueError(f"{path}:{number}: is no workload: {error}") from error
-        if trace.definition == what.name:
+        if trace.definition == definition.name:
             rows.append(trace.workload)
     usable = [r for r in rows if all(i.type != "safetensors" for i in r.inputs.values())]
     if not usable:
         raise BadValueError(
-            f"{path} has no workload of {what.name} that can be drawn at random; "
+            f"{path} has no workload of {definition.name} that can be drawn at random; "
             f"inputs from safetensors files are not read"
         )
     # A number is one of the kernel's own here; sizes with another one are another kernel.
-    same = [row for row in usable if _numbers(row) == _numbers(usable[0])]
-    return same[:_MOST]
+    same = [row for row in usable if _select_scalars(row) == _select_scalars(usable[0])]
+    return same[:_MAX_WORKLOADS]
 
 
-def _numbers(row: Workload) -> dict[str, Any]:
+def _select_scalars(row: Workload) -> dict[str, Any]:
     return {name: one.value for name, one in row.inputs.items() if one.type == "scalar"}
 
 
-def _shape(one: Tensor, what: Definition, axes: dict[str, str]) -> list[str | int]:
-    return [axes[n] if n in axes else what.axes[n].value or 0 for n in one.shape or ()]
+def _resolve_shape(one: Tensor, definition: Definition, axes: dict[str, str]) -> list[str | int]:
+    return [axes[n] if n in axes else definition.axes[n].value or 0 for n in one.shape or ()]
 
 
-def _array(name: str, one: Tensor, what: Definition, axes: dict[str, str]) -> dict[str, Any]:
-    return {"name": snake(name), "shape": _shape(one, what, axes), "dtype": one.dtype}
-
-
-def _input(
-    name: str, one: Tensor, what: Definition, axes: dict[str, str], workload: Workload
+def _build_array(
+    name: str, one: Tensor, definition: Definition, axes: dict[str, str]
 ) -> dict[str, Any]:
-    made = _array(name, one, what, axes)
+    return {
+        "name": to_snake_case(name),
+        "shape": _resolve_shape(one, definition, axes),
+        "dtype": one.dtype,
+    }
+
+
+def _build_input(
+    name: str, one: Tensor, definition: Definition, axes: dict[str, str], workload: Workload
+) -> dict[str, Any]:
+    made = _build_array(name, one, definition, axes)
     given = workload.inputs.get(name)
     if one.shape is None or (given is not None and given.type == "scalar"):
         if given is None or given.value is None:
             raise BadValueError(f"the workload gives no value for the number {name}")
         return {**made, "shape": [], "value": given.value + 0}
-    if one.dtype in _INTEGERS:
-        return {**made, "fill": "integers", "scale": float(_INTEGERS[one.dtype])}
+    if one.dtype in _INTEGER_BOUNDS:
+        return {**made, "fill": "integers", "scale": float(_INTEGER_BOUNDS[one.dtype])}
     return made
 
 
-def _variant(how: Solution, target: Target) -> dict[str, Any]:
-    spec = how.spec
+def _build_variant(solution: Solution, target: Target) -> dict[str, Any]:
+    spec = solution.spec
     language = _LANGUAGES.get(spec.language)
     if language is None:
-        raise BadValueError(f"{how.name} is written in {spec.language}, which cannot be run here")
+        raise BadValueError(
+            f"{solution.name} is written in {spec.language}, which cannot be run here"
+        )
     entry = spec.entry_point.partition("::")[0]
-    names = [_flat(source.path) for source in how.sources]
+    names = [_flatten_path(source.path) for source in solution.sources]
     variant = {
         "id": "candidate",
         "target": target,
         "language": language,
-        "source": _flat(entry),
+        "source": _flatten_path(entry),
         "returns": not spec.destination_passing_style,
-        "summary": how.name,
+        "summary": solution.name,
     }
     if language in ("python", "triton"):
         return variant
-    compiled = [n for n in names if n.endswith((".cu", ".cpp", ".cc", ".c")) and n != _flat(entry)]
+    compiled = [
+        n for n in names if n.endswith((".cu", ".cpp", ".cc", ".c")) and n != _flatten_path(entry)
+    ]
     binding = {"torch": "torch-extension"}.get(spec.binding or "", "tvm-ffi")
     return {**variant, "also": compiled, "binding": binding}
 
 
-def _flat(path: str) -> str:
+def _flatten_path(path: str) -> str:
     pure = PurePosixPath(path)
     if pure.is_absolute() or ".." in pure.parts:
         raise BadValueError(f"a source's path must stay inside its folder: {path}")
     return re.sub(r"[^A-Za-z0-9_.-]", "_", pure.name)
 
 
-def _sources(how: Solution) -> dict[str, str]:
-    names: Sequence[str] = [_flat(source.path) for source in how.sources]
+def _collect_sources(solution: Solution) -> dict[str, str]:
+    names: Sequence[str] = [_flatten_path(source.path) for source in solution.sources]
     if len(set(names)) < len(names):
-        raise BadValueError(f"{how.name} has two files of one name; they cannot lie side by side")
-    return {name: source.content for name, source in zip(names, how.sources, strict=True)}
+        raise BadValueError(
+            f"{solution.name} has two files of one name; they cannot lie side by side"
+        )
+    return {name: source.content for name, source in zip(names, solution.sources, strict=True)}

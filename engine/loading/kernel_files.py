@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-MARK = "FILL_IN"
+FILL_IN_MARK = "FILL_IN"
 """What a generated kernel.yaml holds where only its owner knows the value."""
 
 
@@ -21,7 +21,7 @@ class KernelFiles(NamedTuple):
     """Text by name; one of them is kernel.yaml."""
     warnings: tuple[str, ...]
 
-    def written(self, root: Path) -> Path:
+    def write(self, root: Path) -> Path:
         """Write the folder below ``root``, under a name that says what is in it; return it.
 
         The folder's own name is the kernel's id, as everywhere; what was written before stays.
@@ -34,18 +34,18 @@ class KernelFiles(NamedTuple):
         return folder
 
 
-def snake(text: str) -> str:
+def to_snake_case(text: str) -> str:
     """Return a name as metrics, axes and kernels have it."""
     words = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:58]
     return words if words[:1].isalpha() else f"k_{words}"
 
 
-def slug(text: str) -> str:
+def to_slug(text: str) -> str:
     """Return a name as workloads and variants have it."""
     words = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:50].strip("-")
     return words if words[:1].isalpha() else f"w-{words}"
 
 
-def yaml_text(kernel: dict[str, Any]) -> str:
+def dump_kernel_yaml(kernel: dict[str, Any]) -> str:
     """Return a kernel.yaml."""
     return yaml.safe_dump(kernel, sort_keys=False, width=100, default_flow_style=None)

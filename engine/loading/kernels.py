@@ -10,14 +10,20 @@ from typing import NamedTuple
 
 from simpleeval import InvalidExpression, SimpleEval
 
-from kernelkb.errors import BadValueError, KnowledgeError, OutsideError, Problem, UnknownNameError
-from kernelkb.loading.kernel_files import MARK
-from kernelkb.loading.located import at, read
+from kernelkb.errors import (
+    BadValueError,
+    ForbiddenPathError,
+    KnowledgeError,
+    Problem,
+    UnknownNameError,
+)
+from kernelkb.loading.kernel_files import FILL_IN_MARK
+from kernelkb.loading.located import locate_problem, read_yaml
 from kernelkb.model.base import Target
 from kernelkb.model.kernel import Kernel, Variant
-from kernelkb.safety.compiler_flags import refused
-from kernelkb.safety.paths import project_root, shipped
-from kernelkb.safety.workspace import folders, read_bytes, read_text
+from kernelkb.safety.compiler_flags import find_disallowed_flag
+from kernelkb.safety.paths import project_root, shipped_folder
+from kernelkb.safety.workspace import list_readable_folders, read_bytes, read_text
 
 
 class KernelFolder(NamedTuple):
@@ -27,11 +33,11 @@ class KernelFolder(NamedTuple):
     folder: Path
 
 
-def kernel_folders(project: Path | None = None) -> dict[str, Path]:
+def find_kernel_folders(project: Path | None = None) -> dict[str, Path]:
     """Return every kernel folder by name; the project's own hide shipped ones of that name."""
     root = project or Path(project_root())
     found: dict[str, Path] = {}
-    for base in (Path(shipped("kernels")), root / "kernels"):
+    for base in (Path(shipped_folder("kernels")), root / "kernels"):
         for path in sorted(base.glob("*/kernel.yaml")):
             found[path.parent.name] = path.parent
     return found
@@ -48,31 +54,34 @@ def load_kernel(name: str, project: Path | None = None) -> KernelFolder:
         UnknownNameError: There is no such kernel.
         KnowledgeError: Its kernel.yaml is wrong; carries every complaint.
     """
-    found = kernel_folders(project)
+    found = find_kernel_folders(project)
     if name not in found:
         raise UnknownNameError("kernel", name, found, "kb show kernels")
-    return load_folder(found[name])
+    return load_kernel_folder(found[name])
 
 
-def load_folder(folder: Path) -> KernelFolder:
+def load_kernel_folder(folder: Path) -> KernelFolder:
     """Load the kernel of a folder.
 
     Raises:
         KnowledgeError: Its kernel.yaml is wrong; carries every complaint.
     """
     path = folder / "kernel.yaml"
-    left = _unfilled(path)
+    left = _find_fill_in_marks(path)
     if left:
         raise KnowledgeError(left)
-    kernel, marks, problems = read(path, Kernel)
+    kernel, marks, problems = read_yaml(path, Kernel)
     if kernel is not None:
-        problems = [at(str(path), marks, loc, text) for loc, text in _mistakes(kernel, path.parent)]
+        problems = [
+            locate_problem(str(path), marks, loc, text)
+            for loc, text in _find_mistakes(kernel, path.parent)
+        ]
     if problems or kernel is None:
         raise KnowledgeError(problems)
     return KernelFolder(kernel, folder)
 
 
-def variant_of(kernel: Kernel, target: Target, name: str | None = None) -> Variant:
+def select_variant(kernel: Kernel, target: Target, name: str | None = None) -> Variant:
     """Return the named variant for a target, or the first one, which is the plain one.
 
     Raises:
@@ -91,7 +100,7 @@ def variant_of(kernel: Kernel, target: Target, name: str | None = None) -> Varia
     raise UnknownNameError(kind, name or "", (v.id for v in choices), f"kb show {kernel.id}")
 
 
-def evaluate(expression: str, sizes: Mapping[str, int]) -> float:
+def evaluate_axis_expression(expression: str, sizes: Mapping[str, int]) -> float:
     """Return the value of an arithmetic expression of the axes.
 
     Raises:
@@ -109,7 +118,7 @@ def evaluate(expression: str, sizes: Mapping[str, int]) -> float:
     return float(value)
 
 
-def _unfilled(path: Path) -> list[Problem]:
+def _find_fill_in_marks(path: Path) -> list[Problem]:
     """Return the marks that ``kb init`` left for a person."""
     try:
         lines = read_text(path).splitlines()
@@ -117,36 +126,42 @@ def _unfilled(path: Path) -> list[Problem]:
         return []  # reading it again says why
     return [
         Problem(
-            str(path), number, line.index(MARK) + 1, "", f"{MARK}: only you know what goes here"
+            str(path),
+            number,
+            line.index(FILL_IN_MARK) + 1,
+            "",
+            f"{FILL_IN_MARK}: only you know what goes here",
         )
         for number, line in enumerate(lines, 1)
-        if MARK in line.partition("#")[0]
+        if FILL_IN_MARK in line.partition("#")[0]
     ]
 
 
-def _absent(path: Path) -> str | None:
+def _find_file_problem(path: Path) -> str | None:
     """Say why a file that a kernel.yaml names cannot be had."""
     if not path.is_file() and not path.is_symlink() and not path.exists():
         return f"no file {path.name!r} here"
-    if folders() is None:
+    if list_readable_folders() is None:
         return None if path.is_file() else f"no file {path.name!r} here"
     try:
         read_bytes(path)
-    except OutsideError as error:
+    except ForbiddenPathError as error:
         return str(error)
     except OSError as error:
         return f"{path.name} cannot be read: {error.strerror}"
     return None
 
 
-def _refused_flags(kernel: Kernel, folder: Path) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _find_flag_problems(
+    kernel: Kernel, folder: Path
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
     for position, variant in enumerate(kernel.variants):
-        wrong = refused(variant.flags, str(folder))
+        wrong = find_disallowed_flag(variant.flags, str(folder))
         if wrong is not None:
             yield ("variants", position, "flags", wrong[0]), wrong[1]
 
 
-def _mistakes(kernel: Kernel, folder: Path) -> list[tuple[tuple[str | int, ...], str]]:
+def _find_mistakes(kernel: Kernel, folder: Path) -> list[tuple[tuple[str | int, ...], str]]:
     """List what a schema cannot see: files that are absent, expressions that do not evaluate."""
     found: list[tuple[tuple[str | int, ...], str]] = []
     if kernel.id != folder.name:
@@ -158,12 +173,12 @@ def _mistakes(kernel: Kernel, folder: Path) -> list[tuple[tuple[str | int, ...],
             last = "source" if field == "variants" else "file"
             names = (getattr(row, last), *getattr(row, "also", ()))
             files += [((field, position, last), name) for name in names]
-    found += [(loc, said) for loc, name in files if (said := _absent(folder / name))]
-    found += _refused_flags(kernel, folder)
+    found += [(loc, said) for loc, name in files if (said := _find_file_problem(folder / name))]
+    found += _find_flag_problems(kernel, folder)
     for field in ("bytes", "flops") if kernel.cost else ():
         for sizes in kernel.workloads.values():
             try:
-                value = evaluate(getattr(kernel.cost, field), sizes)
+                value = evaluate_axis_expression(getattr(kernel.cost, field), sizes)
             except ValueError as error:
                 found.append((("cost", field), str(error)))
                 break

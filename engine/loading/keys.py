@@ -10,21 +10,21 @@ from pydantic.fields import FieldInfo
 from kernelkb.model.base import Record
 
 
-def known_keys() -> frozenset[str]:
+def list_known_keys() -> frozenset[str]:
     """Return every field name and alias of every record class that is loaded."""
-    return frozenset(field.alias or name for name, field in _fields())
+    return frozenset(field.alias or name for name, field in _iter_record_fields())
 
 
-def truth_keys() -> frozenset[str]:
+def list_boolean_keys() -> frozenset[str]:
     """Return the keys whose value may be true or false."""
     return frozenset(
         field.alias or name
-        for name, field in _fields()
+        for name, field in _iter_record_fields()
         if field.annotation is bool or bool in get_args(field.annotation)
     )
 
 
-def _fields() -> Iterator[tuple[str, FieldInfo]]:
+def _iter_record_fields() -> Iterator[tuple[str, FieldInfo]]:
     todo: list[type[Record]] = [Record]
     while todo:
         model = todo.pop()

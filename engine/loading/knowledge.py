@@ -6,20 +6,26 @@ from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 
 from kernelkb.errors import KnowledgeError, Problem, did_you_mean
-from kernelkb.loading.assemble import FOLDERS, GATE_FILE, OPTIONAL, SINGLE, assemble
-from kernelkb.loading.digest import digest, files_of
-from kernelkb.loading.located import at, read
-from kernelkb.loading.references import LoadedFile, complaints
-from kernelkb.loading.reviews import with_reviews
+from kernelkb.loading.assemble import (
+    GATE_FILE,
+    OPTIONAL_FILES,
+    RECORD_FOLDERS,
+    SINGLE_FILES,
+    assemble,
+)
+from kernelkb.loading.digest import compute_sha256, list_yaml_files
+from kernelkb.loading.located import locate_problem, read_yaml
+from kernelkb.loading.references import LoadedFile, find_reference_problems
+from kernelkb.loading.reviews import apply_reviews
 from kernelkb.model.device import DeviceCatalogue
 from kernelkb.model.knowledge import Knowledge
-from kernelkb.safety.paths import shipped
+from kernelkb.safety.paths import shipped_folder
 
 
 def load_knowledge(
     root: Path | None = None,
     overlay: Path | None = None,
-    instead: Mapping[str, LoadedFile | None] | None = None,
+    replacements: Mapping[str, LoadedFile | None] | None = None,
 ) -> Knowledge:
     """Load a knowledge folder, and a project's own on top of it.
 
@@ -27,73 +33,79 @@ def load_knowledge(
         root: The folder; the shipped one by default.
         overlay: A project's folder of the same layout, in which no file is required. It adds
             entries and overrides thresholds.
-        instead: By path below its folder, what takes the place of a file, or is added to the
+        replacements: By path below its folder, what takes the place of a file, or is added to the
             files; None as if it were not there. Nothing is written.
 
     Raises:
         KnowledgeError: At least one file is wrong or refers to something that does not exist.
             Carries every complaint of every file.
     """
-    folder = root or Path(shipped("knowledge"))
-    instead = instead or {}
-    files, problems = _read_all(folder, instead)
-    problems += _missing(folder, files)
+    folder = root or Path(shipped_folder("knowledge"))
+    replacements = replacements or {}
+    files, problems = _read_all(folder, replacements)
+    problems += _find_missing_files(folder, files)
     if overlay is not None:
-        own, wrong = _read_all(overlay, instead)
+        own, wrong = _read_all(overlay, replacements)
         files += [file._replace(own=True) for file in own]
         problems += wrong
-    files += [file for file in instead.values() if file is not None]
+    files += [file for file in replacements.values() if file is not None]
     if not problems:  # a file that did not load would make every reference to it dangle
-        problems = complaints(files)
+        problems = find_reference_problems(files)
     if problems:
         raise KnowledgeError(problems)
-    sha256 = digest(str(folder), str(overlay) if overlay else None)
-    return with_reviews(assemble(files, sha256, overlay), files)
+    sha256 = compute_sha256(str(folder), str(overlay) if overlay else None)
+    return apply_reviews(assemble(files, sha256, overlay), files)
 
 
-def _read_all(folder: Path, passed: Container[str]) -> tuple[list[LoadedFile], list[Problem]]:
+def _read_all(
+    folder: Path, skipped_files: Container[str]
+) -> tuple[list[LoadedFile], list[Problem]]:
     files: list[LoadedFile] = []
-    problems = list(_misspelt(folder))
-    for relative in files_of(str(folder)):
-        if relative in passed:
+    problems = list(_find_misspelt_suffixes(folder))
+    for relative in list_yaml_files(str(folder)):
+        if relative in skipped_files:
             continue
         path = folder / relative
         top = relative.partition("/")[0]
-        model = SINGLE.get(relative) or FOLDERS.get(top)
-        shown = _shown(path)
+        model = SINGLE_FILES.get(relative) or RECORD_FOLDERS.get(top)
+        shown = _format_path(path)
         if model is None:
-            known = (*SINGLE, *(f"{name}/" for name in FOLDERS))
+            known = (*SINGLE_FILES, *(f"{name}/" for name in RECORD_FOLDERS))
             near = did_you_mean(relative, known)
             problems.append(Problem(shown, 1, 1, "file", f"not a knowledge file{near}"))
             continue
-        record, marks, found = read(path, model, shown)
+        record, marks, found = read_yaml(path, model, shown)
         problems += found
         if record is not None:
             files.append(LoadedFile(relative, shown, record, marks))
     return files, problems
 
 
-def _misspelt(folder: Path) -> Iterator[Problem]:
+def _find_misspelt_suffixes(folder: Path) -> Iterator[Problem]:
     """Name files that look like knowledge and would never be read."""
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() in (".yaml", ".yml") and path.suffix != ".yaml":
-            yield Problem(_shown(path), 1, 1, "file", f"end its name with .yaml, not {path.suffix}")
+            yield Problem(
+                _format_path(path), 1, 1, "file", f"end its name with .yaml, not {path.suffix}"
+            )
 
 
-def _shown(path: Path) -> str:
+def _format_path(path: Path) -> str:
     try:
         return path.resolve().relative_to(Path.cwd()).as_posix()
     except ValueError:
         return str(path)
 
 
-def _missing(folder: Path, files: list[LoadedFile]) -> Iterator[Problem]:
+def _find_missing_files(folder: Path, files: list[LoadedFile]) -> Iterator[Problem]:
     if not folder.is_dir():
         yield Problem(str(folder), 1, 1, "file", "no such folder")
         return
-    for name in (*SINGLE, GATE_FILE):
-        if name not in OPTIONAL and not (folder / name).is_file():
-            yield Problem(f"{_shown(folder)}/{name}", 1, 1, "file", "this file is required")
+    for name in (*SINGLE_FILES, GATE_FILE):
+        if name not in OPTIONAL_FILES and not (folder / name).is_file():
+            yield Problem(f"{_format_path(folder)}/{name}", 1, 1, "file", "this file is required")
     for file in files:
         if isinstance(file.record, DeviceCatalogue) and file.record.common is None:
-            yield at(file.shown, file.marks, (), "required key 'common' is missing")
+            yield locate_problem(
+                file.display_path, file.marks, (), "required key 'common' is missing"
+            )

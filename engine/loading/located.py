@@ -17,118 +17,133 @@ M = TypeVar("M", bound=BaseModel)
 Loc = tuple[str | int, ...]
 Marks = dict[Loc, yaml.Mark]
 
-_TOP = yaml.Mark("", 0, 0, 0, None, 0)
+_FILE_START = yaml.Mark("", 0, 0, 0, None, 0)
 _TEXT_NUMBER = re.compile(r"^([-+]?\d+)(\.\d*)?[eE]([-+]?)(\d+)$")
 _OTHER_BASE = re.compile(r"^(0\d+|[-+]?\d+(:[0-5]?\d)+(\.\d*)?)$")
-_DEEPEST = 100
+_MAX_DEPTH = 100
 _BARE_PERCENT = re.compile(r"^[-+]?\d+(\.\d+)?\s*%$")
 
 
-def load(path: Path, model: type[M], shown_as: str | None = None) -> M:
+def load_yaml(path: Path, model: type[M], display_path: str | None = None) -> M:
     """Read one YAML file into ``model``.
 
     Args:
         path: The file, UTF-8.
         model: The record it must hold.
-        shown_as: The path to print in complaints; the file's own by default.
+        display_path: The path to print in complaints; the file's own by default.
 
     Raises:
         KnowledgeError: The file is not YAML, not a ``model``, or says something that YAML would
             quietly misread. Carries every complaint.
     """
-    record, _marks, problems = read(path, model, shown_as)
+    record, _marks, problems = read_yaml(path, model, display_path)
     if problems or record is None:
         raise KnowledgeError(problems)
     return record
 
 
-def read(
-    path: Path, model: type[M], shown_as: str | None = None
+def read_yaml(
+    path: Path, model: type[M], display_path: str | None = None
 ) -> tuple[M | None, Marks, list[Problem]]:
     """Like ``load``, but hand back the marks and the complaints instead of raising."""
-    shown = shown_as or str(path)
+    shown = display_path or str(path)
     try:
         text = read_text(path)
     except UnicodeDecodeError as error:
-        return None, {}, [_problem(shown, _TOP, (), f"not UTF-8 text: {error.reason}")]
+        return None, {}, [_make_problem(shown, _FILE_START, (), f"not UTF-8 text: {error.reason}")]
     except OSError as error:
-        return None, {}, [_problem(shown, _TOP, (), f"cannot be read: {error.strerror}")]
-    return parsed(text, model, shown)
+        return (
+            None,
+            {},
+            [_make_problem(shown, _FILE_START, (), f"cannot be read: {error.strerror}")],
+        )
+    return parse_yaml(text, model, shown)
 
 
-def parsed(
-    text: str, model: type[M], shown: str, above: int = 0, implied: Mapping[str, Any] | None = None
+def parse_yaml(
+    text: str,
+    model: type[M],
+    display_path: str,
+    line_offset: int = 0,
+    implied_values: Mapping[str, Any] | None = None,
 ) -> tuple[M | None, Marks, list[Problem]]:
     """Like ``read``, for YAML that is a file or stands inside of one.
 
     Args:
         text: The YAML.
         model: The record it must hold.
-        shown: The path to print in complaints.
-        above: How many lines of the file stand above the text.
-        implied: What its place says already; the text may not say it again.
+        display_path: The path to print in complaints.
+        line_offset: How many lines of the file stand above the text.
+        implied_values: What its place says already; the text may not say it again.
 
     Returns:
         The record or None, the place of each value in the file, every complaint.
     """
     marks: Marks = {}
-    record, problems = _validated(text, model, shown, marks, implied or {})
-    if above:
-        problems = [problem._replace(line=problem.line + above) for problem in problems]
+    record, problems = _validate_text(text, model, display_path, marks, implied_values or {})
+    if line_offset:
+        problems = [problem._replace(line=problem.line + line_offset) for problem in problems]
         marks = {
-            loc: yaml.Mark("", 0, mark.line + above, mark.column, None, 0)
+            loc: yaml.Mark("", 0, mark.line + line_offset, mark.column, None, 0)
             for loc, mark in marks.items()
         }
-        marks.setdefault((), yaml.Mark("", 0, above, 0, None, 0))
+        marks.setdefault((), yaml.Mark("", 0, line_offset, 0, None, 0))
     return record, marks, problems
 
 
-def _validated(
-    text: str, model: type[M], shown: str, marks: Marks, implied: Mapping[str, Any]
+def _validate_text(
+    text: str, model: type[M], shown: str, marks: Marks, implied_values: Mapping[str, Any]
 ) -> tuple[M | None, list[Problem]]:
     try:
-        if _deep(text):
-            return None, [_problem(shown, _TOP, (), "nested deeper than any record is")]
+        if _is_too_deep(text):
+            return None, [_make_problem(shown, _FILE_START, (), "nested deeper than any record is")]
         node = yaml.compose(text, Loader=yaml.CSafeLoader)
-        problems = [_problem(shown, m, where, said) for m, where, said in _survey(node, (), marks)]
+        problems = [
+            _make_problem(shown, m, where, said)
+            for m, where, said in _index_and_check(node, (), marks)
+        ]
         problems += [
-            at(shown, marks, (key,), f"{key} follows from where this stands; leave it out")
-            for key in implied
+            locate_problem(
+                shown, marks, (key,), f"{key} follows from where this stands; leave it out"
+            )
+            for key in implied_values
             if (key,) in marks
         ]
         if problems:
             return None, problems
-        data = _construct(node)
-        return model.model_validate({**data, **implied} if isinstance(data, dict) else data), []
+        data = _construct_document(node)
+        return model.model_validate(
+            {**data, **implied_values} if isinstance(data, dict) else data
+        ), []
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or _TOP
-        return None, [_problem(shown, mark, (), error.problem or "not YAML")]
+        mark = error.problem_mark or _FILE_START
+        return None, [_make_problem(shown, mark, (), error.problem or "not YAML")]
     except yaml.YAMLError as error:
         said = " ".join(str(error).split())
         place = text.encode()[: getattr(error, "position", 0)].decode(errors="ignore")
         mark = yaml.Mark("", 0, place.count("\n"), len(place) - place.rfind("\n") - 1, None, 0)
-        return None, [_problem(shown, mark, (), f"not YAML: {said}")]
+        return None, [_make_problem(shown, mark, (), f"not YAML: {said}")]
     except ValidationError as error:
-        return None, [_complaint(shown, item, marks) for item in _causes(error)]
+        return None, [_translate_error(shown, item, marks) for item in _select_causes(error)]
 
 
-def _deep(text: str) -> bool:
+def _is_too_deep(text: str) -> bool:
     """Say whether a file nests so deep that composing it would end the process."""
-    if text.count("[") + text.count("{") < _DEEPEST and " " * _DEEPEST not in text:
+    if text.count("[") + text.count("{") < _MAX_DEPTH and " " * _MAX_DEPTH not in text:
         return False
     depth = 0
     try:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
-            if depth > _DEEPEST:
+            if depth > _MAX_DEPTH:
                 return True
     except yaml.YAMLError:
         return False  # composing says what is wrong, and stops where this did
     return False
 
 
-def _causes(error: ValidationError) -> list[Any]:
+def _select_causes(error: ValidationError) -> list[Any]:
     """Drop "too short" about a list whose own items are what is wrong."""
     items = error.errors()
     places = [item["loc"] for item in items]
@@ -140,18 +155,18 @@ def _causes(error: ValidationError) -> list[Any]:
     ]
 
 
-def at(shown: str, marks: Marks, loc: Loc, message: str) -> Problem:
+def locate_problem(display_path: str, marks: Marks, loc: Loc, message: str) -> Problem:
     """Return a complaint about the value at ``loc``, or about its nearest known parent."""
     while loc and loc not in marks:
         loc = loc[:-1]
-    return _problem(shown, marks.get(loc, _TOP), loc, message)
+    return _make_problem(display_path, marks.get(loc, _FILE_START), loc, message)
 
 
-def _problem(shown: str, mark: yaml.Mark, loc: Loc, text: str) -> Problem:
+def _make_problem(shown: str, mark: yaml.Mark, loc: Loc, text: str) -> Problem:
     return Problem(shown, mark.line + 1, mark.column + 1, ".".join(map(str, loc)) or "file", text)
 
 
-def _construct(node: yaml.Node | None) -> Any:
+def _construct_document(node: yaml.Node | None) -> Any:
     loader = yaml.CSafeLoader("")
     try:
         return loader.construct_document(node) if node else {}
@@ -159,14 +174,14 @@ def _construct(node: yaml.Node | None) -> Any:
         loader.dispose()
 
 
-def _complaint(shown: str, item: Any, marks: Marks) -> Problem:
+def _translate_error(shown: str, item: Any, marks: Marks) -> Problem:
     where: Loc = ()
     for part in item["loc"]:  # skip union tags, stop short of a key that the file lacks
         where = (*where, part) if (*where, part) in marks else where
     text = str(item["msg"]).removeprefix("Value error, ")
     if item["type"] == "extra_forbidden":
         siblings = {str(key[-1]) for key in marks if key and key[:-1] == where[:-1]}
-        text = f"unknown key{_near_key(str(item['loc'][-1]), siblings)}"
+        text = f"unknown key{_suggest_key(str(item['loc'][-1]), siblings)}"
     elif item["type"] == "missing":
         text = f"required key {item['loc'][-1]!r} is missing"
     elif item["type"] == "union_tag_not_found":
@@ -177,11 +192,11 @@ def _complaint(shown: str, item: Any, marks: Marks) -> Problem:
         offered = re.findall(r"'([^']*)'", item["ctx"]["expected"])
         text += did_you_mean(str(item["input"]), offered)
     elif item["type"] == "union_tag_invalid":
-        where, text = _chosen(item["ctx"], where, marks)
-    return _problem(shown, marks.get(where, _TOP), where, text)
+        where, text = _explain_unknown_tag(item["ctx"], where, marks)
+    return _make_problem(shown, marks.get(where, _FILE_START), where, text)
 
 
-def _chosen(context: Any, where: Loc, marks: Marks) -> tuple[Loc, str]:
+def _explain_unknown_tag(context: Any, where: Loc, marks: Marks) -> tuple[Loc, str]:
     """Say which kinds of record there are where one names another kind."""
     key, said, offered = (
         context["discriminator"].strip("'"),
@@ -193,13 +208,15 @@ def _chosen(context: Any, where: Loc, marks: Marks) -> tuple[Loc, str]:
     return where, f"unknown {key} {said!r}{near or f'; there are {offered}'}"
 
 
-def _near_key(word: str, siblings: set[str]) -> str:
-    from kernelkb.loading.keys import known_keys  # walks every record class: only when asked
+def _suggest_key(word: str, siblings: set[str]) -> str:
+    from kernelkb.loading.keys import list_known_keys  # walks every record class: only when asked
 
-    return did_you_mean(word, known_keys() - siblings)
+    return did_you_mean(word, list_known_keys() - siblings)
 
 
-def _survey(node: yaml.Node | None, loc: Loc, marks: Marks) -> list[tuple[yaml.Mark, Loc, str]]:
+def _index_and_check(
+    node: yaml.Node | None, loc: Loc, marks: Marks
+) -> list[tuple[yaml.Mark, Loc, str]]:
     """Index every node's place, and list what YAML would accept without meaning it."""
     found: list[tuple[yaml.Mark, Loc, str]] = []
     seen: set[int] = set()
@@ -226,7 +243,9 @@ def _survey(node: yaml.Node | None, loc: Loc, marks: Marks) -> list[tuple[yaml.M
                 visit(item, (*loc, position))
         elif isinstance(node, yaml.ScalarNode) and not node.style:
             read_as = node.tag.rpartition(":")[2]
-            text = _misread(node.value, read_as) or _out_of_place(loc, read_as)
+            text = _find_misread_scalar(node.value, read_as) or _find_misplaced_boolean(
+                loc, read_as
+            )
             if text:
                 found.append((node.start_mark, loc, text))
 
@@ -234,23 +253,23 @@ def _survey(node: yaml.Node | None, loc: Loc, marks: Marks) -> list[tuple[yaml.M
     return found
 
 
-def _out_of_place(loc: Loc, read_as: str) -> str | None:
+def _find_misplaced_boolean(loc: Loc, read_as: str) -> str | None:
     """Say that a truth value stands where a number or text belongs, which pydantic would take."""
     if read_as != "bool":
         return None
-    from kernelkb.loading.keys import truth_keys  # walks every record class: only when asked
+    from kernelkb.loading.keys import list_boolean_keys  # walks every record class: only when asked
 
     key = next((part for part in reversed(loc) if isinstance(part, str)), "")
-    if key in truth_keys():
+    if key in list_boolean_keys():
         return None
     return f"{key} is no truth value; write 1 or 0 for a number, and quote a word"
 
 
-def _misread(word: str, read_as: str) -> str | None:
+def _find_misread_scalar(word: str, read_as: str) -> str | None:
     """Say what is wrong with a plain scalar that YAML 1.1 reads as something else."""
     if read_as == "bool" and word.lower() not in ("true", "false"):
         return f"YAML reads a bare {word} as a truth value; write true, false or '{word}'"
-    if read_as == "timestamp" and not _in_the_calendar(word):
+    if read_as == "timestamp" and not _is_calendar_date(word):
         return f"{word} is no day of the calendar; write year-month-day"
     if read_as == "str" and (parts := _TEXT_NUMBER.match(word)):
         whole, fraction, sign, exponent = parts.groups()
@@ -264,7 +283,7 @@ def _misread(word: str, read_as: str) -> str | None:
     return None
 
 
-def _in_the_calendar(word: str) -> bool:
+def _is_calendar_date(word: str) -> bool:
     try:
         yaml.safe_load(word)
     except ValueError:

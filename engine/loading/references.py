@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pydantic import BaseModel
 
 from kernelkb.errors import Problem, did_you_mean
-from kernelkb.loading.located import Loc, Marks, at
+from kernelkb.loading.located import Loc, Marks, locate_problem
 from kernelkb.model.bottleneck import Bottleneck
 from kernelkb.model.device import DeviceCatalogue
 from kernelkb.model.fix import FixFamily
@@ -45,7 +45,7 @@ class LoadedFile(NamedTuple):
 
     path: str
     """Relative to the knowledge folder, with forward slashes."""
-    shown: str
+    display_path: str
     """As complaints print it."""
     record: BaseModel
     marks: Marks
@@ -60,16 +60,20 @@ class _Reference(NamedTuple):
     name: str
 
 
-def complaints(files: list[LoadedFile]) -> list[Problem]:
+def find_reference_problems(files: list[LoadedFile]) -> list[Problem]:
     """Return every dangling reference, misnamed file and repeated id of files that loaded."""
-    found = [*_dangling(files), *_misnamed(files), *_repeated(files)]
+    found = [
+        *_find_dangling_references(files),
+        *_find_misnamed_files(files),
+        *_find_duplicate_ids(files),
+    ]
     for file in files:
         if isinstance(file.record, Tree):
-            found += _lost_branches(file, file.record)
+            found += _find_unknown_branches(file, file.record)
     return found
 
 
-def _names(files: list[LoadedFile]) -> dict[str, set[str]]:
+def _collect_names(files: list[LoadedFile]) -> dict[str, set[str]]:
     """Collect what can be referred to, by kind."""
     names: dict[str, set[str]] = {"device fact": {f"device.{fact}" for fact in DEVICE_FACTS}}
 
@@ -105,23 +109,25 @@ def _names(files: list[LoadedFile]) -> dict[str, set[str]]:
     return names
 
 
-def _dangling(files: list[LoadedFile]) -> Iterator[Problem]:
-    known = _names(files)
-    for reference in (r for file in files for r in _references(file)):
+def _find_dangling_references(files: list[LoadedFile]) -> Iterator[Problem]:
+    known = _collect_names(files)
+    for reference in (r for file in files for r in _iter_references(file)):
         file, loc, kind, name = reference
         if kind == "quantity":
             kind = "device fact" if name.startswith("device.") else "metric"
         if name not in known.get(kind, set()):
             near = did_you_mean(name, known.get(kind, set()))
-            yield at(file.shown, file.marks, loc, f"unknown {kind} {name!r}{near}")
+            yield locate_problem(
+                file.display_path, file.marks, loc, f"unknown {kind} {name!r}{near}"
+            )
 
 
-def _references(file: LoadedFile) -> Iterator[_Reference]:
+def _iter_references(file: LoadedFile) -> Iterator[_Reference]:
     """Yield everything in one file that names something in another."""
 
     def walk(value: object, loc: Loc) -> Iterator[_Reference]:
         if isinstance(value, BaseModel):
-            kinds = _KINDS.get(type(value).__name__, {})
+            kinds = _REFERENCE_FIELDS.get(type(value).__name__, {})
             for name, field in type(value).model_fields.items():
                 key = (*loc, field.alias or name)
                 inner = getattr(value, name)
@@ -147,7 +153,7 @@ def _references(file: LoadedFile) -> Iterator[_Reference]:
     return walk(file.record, ())
 
 
-_KINDS: dict[str, dict[str, str]] = {
+_REFERENCE_FIELDS: dict[str, dict[str, str]] = {
     "Metric": {"recipe": "recipe"},
     "Recipe": {"includes": "recipe"},
     "Derivation": {"of": "quantity"},
@@ -183,38 +189,40 @@ _KINDS: dict[str, dict[str, str]] = {
 """Which fields of which record hold names of what."""
 
 
-def _misnamed(files: list[LoadedFile]) -> Iterator[Problem]:
+def _find_misnamed_files(files: list[LoadedFile]) -> Iterator[Problem]:
     for file in files:
         stem = Path(file.path).stem
         key = next((k for k in ("id", "family", "session") if hasattr(file.record, k)), "")
         name = getattr(file.record, key) if key else stem
         if name != stem:
             text = f"{name!r} must equal the file's name, {stem!r}"
-            yield at(file.shown, file.marks, (key,), text)
+            yield locate_problem(file.display_path, file.marks, (key,), text)
         if isinstance(file.record, Bottleneck):
             folder = Path(file.path).parent.name
             if folder != file.record.group:
                 text = f"group {file.record.group!r} belongs in bottlenecks/{file.record.group}/"
-                yield at(file.shown, file.marks, ("group",), text)
+                yield locate_problem(file.display_path, file.marks, ("group",), text)
 
 
-def _repeated(files: list[LoadedFile]) -> Iterator[Problem]:
+def _find_duplicate_ids(files: list[LoadedFile]) -> Iterator[Problem]:
     seen: dict[tuple[str, str], tuple[LoadedFile, BaseModel]] = {}
     for file in files:
-        for kind, loc, entry in _entries(file):
+        for kind, loc, entry in _iter_entries(file):
             name = str(entry.id)  # type: ignore[attr-defined]  # every entry of _LISTS has one
             first, before = seen.setdefault((kind, name), (file, entry))
             if before is entry:
                 continue
             if file.own and not first.own:
-                text = _not_replaced(kind, name, before, entry)
+                text = _explain_forbidden_override(kind, name, before, entry)
             else:
-                text = f"{kind} {name!r} is defined twice, see {first.shown}"
+                text = f"{kind} {name!r} is defined twice, see {first.display_path}"
             if text:
-                yield at(file.shown, file.marks, loc, text)
+                yield locate_problem(file.display_path, file.marks, loc, text)
 
 
-def _not_replaced(kind: str, name: str, before: BaseModel, entry: BaseModel) -> str | None:
+def _explain_forbidden_override(
+    kind: str, name: str, before: BaseModel, entry: BaseModel
+) -> str | None:
     """Say why a project's entry may not take the place of a shipped one, None if it may."""
     if isinstance(before, Threshold) and isinstance(entry, Threshold):
         if before.metric == entry.metric:
@@ -226,8 +234,8 @@ def _not_replaced(kind: str, name: str, before: BaseModel, entry: BaseModel) -> 
     )
 
 
-def _entries(file: LoadedFile) -> Iterator[tuple[str, Loc, BaseModel]]:
-    for kind, field in _LISTS:
+def _iter_entries(file: LoadedFile) -> Iterator[tuple[str, Loc, BaseModel]]:
+    for kind, field in _ENTRY_LISTS:
         items = getattr(file.record, field, ())
         if isinstance(items, tuple) and items and hasattr(items[0], "id"):
             for position, item in enumerate(items):
@@ -241,7 +249,7 @@ def _entries(file: LoadedFile) -> Iterator[tuple[str, Loc, BaseModel]]:
                 yield "pattern", ("corrections", position, "id"), change
 
 
-_LISTS = (
+_ENTRY_LISTS = (
     ("metric", "metrics"),
     ("recipe", "recipes"),
     ("device", "devices"),
@@ -254,13 +262,13 @@ _LISTS = (
 )
 
 
-def _lost_branches(file: LoadedFile, tree: Tree) -> Iterator[Problem]:
+def _find_unknown_branches(file: LoadedFile, tree: Tree) -> Iterator[Problem]:
     seen: set[str] = set()
     for field in ("questions", "leaves"):
         for position, node in enumerate(getattr(tree, field)):
             if node.id in seen:
                 text = f"node {node.id!r} is defined twice"
-                yield at(file.shown, file.marks, (field, position, "id"), text)
+                yield locate_problem(file.display_path, file.marks, (field, position, "id"), text)
             seen.add(node.id)
     nodes = seen
     goals: list[tuple[Loc, str]] = [(("root",), tree.root)]
@@ -272,4 +280,4 @@ def _lost_branches(file: LoadedFile, tree: Tree) -> Iterator[Problem]:
     for loc, name in goals:
         if name not in nodes:
             text = f"unknown node {name!r}{did_you_mean(name, nodes)}"
-            yield at(file.shown, file.marks, loc, text)
+            yield locate_problem(file.display_path, file.marks, loc, text)

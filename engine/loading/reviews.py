@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from kernelkb.errors import KnowledgeError, Problem
-from kernelkb.loading.located import at
+from kernelkb.loading.located import locate_problem
 from kernelkb.loading.references import LoadedFile
 from kernelkb.model.bottleneck import Bottleneck
 from kernelkb.model.condition import All
@@ -21,10 +21,10 @@ from kernelkb.model.metric import Metric
 from kernelkb.model.pattern import Pattern
 from kernelkb.model.review import (
     AcceptedReview,
-    Changed,
     ConditionChange,
     Correction,
     FixChange,
+    KnowledgeChange,
     PatternChange,
     ThresholdChange,
     WhenNotChange,
@@ -34,7 +34,7 @@ from kernelkb.model.threshold import Source, Threshold
 M = TypeVar("M", bound=BaseModel)
 
 
-def with_reviews(knowledge: Knowledge, files: list[LoadedFile]) -> Knowledge:
+def apply_reviews(knowledge: Knowledge, files: list[LoadedFile]) -> Knowledge:
     """Return the knowledge with the corrections of every accepted review, the oldest first.
 
     Raises:
@@ -44,22 +44,22 @@ def with_reviews(knowledge: Knowledge, files: list[LoadedFile]) -> Knowledge:
     if not accepted:
         return knowledge
     accepted.sort(key=lambda one: (one[1].date, one[1].session))
-    edition = _Edition(knowledge)
+    edition = _KnowledgeEditor(knowledge)
     problems: list[Problem] = []
     for file, review in accepted:
-        edition.sources.append(_source(review))
+        edition.sources.append(_build_source(review))
         for position, change in enumerate(review.corrections):
             try:
-                edition.take(review, change)
-            except _Refused as refused:
+                edition.apply_correction(review, change)
+            except _CorrectionError as refused:
                 loc = ("corrections", position, refused.key)
-                problems.append(at(file.shown, file.marks, loc, str(refused)))
+                problems.append(locate_problem(file.display_path, file.marks, loc, str(refused)))
     if problems:
         raise KnowledgeError(problems)
-    return edition.knowledge(tuple(review for _, review in accepted))
+    return edition.build_knowledge(tuple(review for _, review in accepted))
 
 
-def review_source(session: str) -> str:
+def make_review_source_id(session: str) -> str:
     """Return the id under which the bibliography names a session's review."""
     words = "-".join(re.findall("[a-z0-9]+", session))
     if words == session and len(words) <= 50:
@@ -68,18 +68,18 @@ def review_source(session: str) -> str:
     return f"review-{words[:40].strip('-')}-{mark}"
 
 
-def _source(review: AcceptedReview) -> Source:
+def _build_source(review: AcceptedReview) -> Source:
     title = f"Review of session {review.session} by {review.reviewer}"
-    return Source(id=review_source(review.session), title=title, read=review.date)
+    return Source(id=make_review_source_id(review.session), title=title, read=review.date)
 
 
-class _Refused(Exception):
+class _CorrectionError(Exception):
     def __init__(self, key: str, text: str) -> None:
         self.key = key
         super().__init__(text)
 
 
-class _Edition:
+class _KnowledgeEditor:
     """The entries that corrections can change, while they are changed."""
 
     def __init__(self, knowledge: Knowledge) -> None:
@@ -90,53 +90,57 @@ class _Edition:
         self._fixes = {f.id: f for family in knowledge.families for f in family.fixes}
         self._patterns: list[Pattern] = list(knowledge.patterns)
         self._overridden = dict(knowledge.overridden)
-        self._changed: list[Changed] = []
+        self._changed: list[KnowledgeChange] = []
         self.sources: list[Source] = list(knowledge.bibliography.sources)
 
-    def take(self, review: AcceptedReview, change: Correction) -> None:
+    def apply_correction(self, review: AcceptedReview, change: Correction) -> None:
         """Do one correction and note what it did."""
         match change:
             case ThresholdChange():
-                done = self._threshold(review, change)
+                done = self._change_threshold(review, change)
             case ConditionChange():
-                done = self._condition(change)
+                done = self._change_condition(change)
             case FixChange():
-                done = self._order(change)
+                done = self._change_fix_order(change)
             case WhenNotChange():
-                done = self._when_not(review, change)
+                done = self._add_when_not(review, change)
             case PatternChange():
-                done = self._pattern(review, change)
+                done = self._add_pattern(review, change)
         by = {"session": review.session, "reviewer": review.reviewer, "date": review.date}
         names = ("kind", "id", "field", "was", "now")
         said = dict(zip(names, done, strict=True))
-        self._changed.append(Changed.model_validate({**said, **by, "why": change.why}))
+        self._changed.append(KnowledgeChange.model_validate({**said, **by, "why": change.why}))
 
-    def knowledge(self, reviews: tuple[AcceptedReview, ...]) -> Knowledge:
+    def build_knowledge(self, reviews: tuple[AcceptedReview, ...]) -> Knowledge:
         """Return the whole of it."""
         old = self._before
         return old.model_copy(
             update={
-                "thresholds": _with(old.thresholds, thresholds=self._thresholds.values()),
+                "thresholds": _copy_with_lists(
+                    old.thresholds, thresholds=self._thresholds.values()
+                ),
                 "bottlenecks": tuple(self._bottlenecks.values()),
                 "families": tuple(
-                    _with(family, fixes=[self._fixes[fix.id] for fix in family.fixes])
+                    _copy_with_lists(family, fixes=[self._fixes[fix.id] for fix in family.fixes])
                     for family in old.families
                 ),
                 "patterns": tuple(self._patterns),
-                "bibliography": _with(old.bibliography, sources=self.sources),
+                "bibliography": _copy_with_lists(old.bibliography, sources=self.sources),
                 "overridden": self._overridden,
                 "reviews": reviews,
                 "changed": tuple(self._changed),
             }
         )
 
-    def _threshold(self, review: AcceptedReview, change: ThresholdChange) -> tuple[Any, ...]:
+    def _change_threshold(self, review: AcceptedReview, change: ThresholdChange) -> tuple[Any, ...]:
         old: Threshold = self._thresholds[change.threshold]
         low, high = self._metrics[old.metric].range
         if change.value < low or (high is not None and change.value > high):
             until = f"{low:g} or more" if high is None else f"{low:g} to {high:g}"
-            raise _Refused("value", f"{old.metric} is {until}, never {change.value:g}")
-        update: dict[str, Any] = {"sources": _and(old.sources, review_source(review.session))}
+            raise _CorrectionError("value", f"{old.metric} is {until}, never {change.value:g}")
+        update: dict[str, Any] = {
+            "sources": _append_unique(old.sources, make_review_source_id(review.session))
+        }
         if change.device is None:
             was, field = old.value, "value"
             update |= {"value": change.value, "evidence": "judgement", "why": change.why}
@@ -147,41 +151,43 @@ class _Edition:
         self._thresholds[old.id] = old.model_copy(update=update)
         return "threshold", old.id, field, was, change.value
 
-    def _condition(self, change: ConditionChange) -> tuple[Any, ...]:
+    def _change_condition(self, change: ConditionChange) -> tuple[Any, ...]:
         old: Bottleneck = self._bottlenecks[change.bottleneck]
         when: All | Either
         if change.only_if is not None:
             parts = old.when.all if isinstance(old.when, All) else (old.when,)
-            when = All(all=(*parts, change.added))
+            when = All(all=(*parts, change.added_condition))
         else:
             parts = old.when.any if isinstance(old.when, Either) else (old.when,)
-            when = Either(any=(*parts, change.added))
+            when = Either(any=(*parts, change.added_condition))
         self._bottlenecks[old.id] = old.model_copy(update={"when": when})
         return "bottleneck", old.id, "when", old.when, when
 
-    def _order(self, change: FixChange) -> tuple[Any, ...]:
+    def _change_fix_order(self, change: FixChange) -> tuple[Any, ...]:
         old: Bottleneck = self._bottlenecks[change.bottleneck]
         fix: Fix = self._fixes[change.fix]
         if old.target not in fix.targets:
-            raise _Refused("fix", f"{fix.id} is no fix on {old.target}, where {old.id} is found")
-        order = _moved(old, change)
+            raise _CorrectionError(
+                "fix", f"{fix.id} is no fix on {old.target}, where {old.id} is found"
+            )
+        order = _reorder_fixes(old, change)
         self._bottlenecks[old.id] = old.model_copy(update={"fixes": order})
         return "bottleneck", old.id, "fixes", old.fixes, order
 
-    def _when_not(self, review: AcceptedReview, change: WhenNotChange) -> tuple[Any, ...]:
+    def _add_when_not(self, review: AcceptedReview, change: WhenNotChange) -> tuple[Any, ...]:
         old: Fix = self._fixes[change.fix]
         text = f"{old.when_not}; {change.when_not}" if old.when_not else change.when_not
-        sources = _and(old.sources, review_source(review.session))
+        sources = _append_unique(old.sources, make_review_source_id(review.session))
         self._fixes[old.id] = old.model_copy(update={"when_not": text, "sources": sources})
         return "fix", old.id, "when_not", old.when_not, text
 
-    def _pattern(self, review: AcceptedReview, change: PatternChange) -> tuple[Any, ...]:
+    def _add_pattern(self, review: AcceptedReview, change: PatternChange) -> tuple[Any, ...]:
         said = change.model_dump(exclude={"change", "candidate", "why"})
-        self._patterns.append(Pattern(**said, sources=(review_source(review.session),)))
+        self._patterns.append(Pattern(**said, sources=(make_review_source_id(review.session),)))
         return "pattern", change.id, "practice", None, change.practice
 
 
-def _moved(bottleneck: Bottleneck, change: FixChange) -> tuple[str, ...]:
+def _reorder_fixes(bottleneck: Bottleneck, change: FixChange) -> tuple[str, ...]:
     order = [fix for fix in bottleneck.fixes if fix != change.fix]
     place = bottleneck.fixes.index(change.fix) if len(order) < len(bottleneck.fixes) else None
     if change.move == "first":
@@ -191,18 +197,20 @@ def _moved(bottleneck: Bottleneck, change: FixChange) -> tuple[str, ...]:
     if place is None:
         offered = ", ".join(bottleneck.fixes)
         cure = f"move it first or last to add it (offered: {offered})"
-        raise _Refused("fix", f"{bottleneck.id} does not offer {change.fix}; {cure}")
+        raise _CorrectionError("fix", f"{bottleneck.id} does not offer {change.fix}; {cure}")
     if change.move == "withdraw":
         if not order:
-            raise _Refused("fix", f"{bottleneck.id} would be left without a fix; add another first")
+            raise _CorrectionError(
+                "fix", f"{bottleneck.id} would be left without a fix; add another first"
+            )
         return tuple(order)
     order.insert(max(0, place - 1) if change.move == "up" else place + 1, change.fix)
     return tuple(order)
 
 
-def _with(record: M, **lists: Iterable[Any]) -> M:
+def _copy_with_lists(record: M, **lists: Iterable[Any]) -> M:
     return record.model_copy(update={name: tuple(items) for name, items in lists.items()})
 
 
-def _and(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+def _append_unique(names: tuple[str, ...], name: str) -> tuple[str, ...]:
     return names if name in names else (*names, name)

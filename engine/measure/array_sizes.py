@@ -6,20 +6,20 @@ from kernelkb.loading.kernels import KernelFolder
 from kernelkb.model.kernel import DTYPE_BYTES
 
 
-def working_set_bytes(source: KernelFolder, workload: str) -> int:
+def working_set_bytes(kernel_folder: KernelFolder, workload: str) -> int:
     """Return the bytes of all inputs and outputs of a workload."""
-    return sum(_bytes(source, workload))
+    return sum(_input_and_output_bytes(kernel_folder, workload))
 
 
-def output_bytes(source: KernelFolder, workload: str) -> int:
+def output_bytes(kernel_folder: KernelFolder, workload: str) -> int:
     """Return the bytes of all outputs of a workload."""
-    return _bytes(source, workload)[1]
+    return _input_and_output_bytes(kernel_folder, workload)[1]
 
 
-def _bytes(source: KernelFolder, workload: str) -> tuple[int, int]:
-    sizes = source.kernel.workloads[workload]
+def _input_and_output_bytes(kernel_folder: KernelFolder, workload: str) -> tuple[int, int]:
+    sizes = kernel_folder.kernel.workloads[workload]
     totals = []
-    for arrays in (source.kernel.inputs, source.kernel.outputs):
+    for arrays in (kernel_folder.kernel.inputs, kernel_folder.kernel.outputs):
         total = 0
         for array in arrays:
             count = 1

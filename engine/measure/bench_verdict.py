@@ -3,163 +3,189 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kernelkb.loading.kernels import evaluate
+from kernelkb.loading.kernels import evaluate_axis_expression
 from kernelkb.measure.array_sizes import output_bytes, working_set_bytes
-from kernelkb.measure.machine.gpu_telemetry import Watch, alarmed, clocks
+from kernelkb.measure.machine.gpu_telemetry import GpuSampler, summarize_clocks, was_throttled
 from kernelkb.measure.machine.peaks import Peaks
-from kernelkb.measure.statistics import Speedup, verdict
-from kernelkb.measure.subject import Subject
+from kernelkb.measure.statistics import Speedup, decide_verdict
+from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.timing_analysis import (
+    Batch,
+    FilteredPairs,
     Pair,
-    Sifted,
-    Window,
-    agreed,
-    compared,
-    disagreement,
-    returned,
-    sifted,
-    way,
-    works_ahead,
+    apply_rival_copy_cost,
+    combine_verdicts,
+    compute_speedups,
+    describe_clock_disagreement,
+    describe_precomputation,
+    filter_pairs,
+    overhead_ns,
 )
 from kernelkb.model.kernel import Kernel
 from kernelkb.model.measurement import Clocks, Rival
 
-Raw = dict[str, Any]
+RawBenchResult = dict[str, Any]
 
-CROWDED = "threads waited for cores"
-SHARED = "the GPU had other work while all processes stood still"
-HOT = "the GPU slowed down in nearly all pairs"
+CPU_CONTENTION_WARNING = "threads waited for cores"
+GPU_CONTENTION_WARNING = "the GPU had other work while all processes stood still"
+THROTTLING_WARNING = "the GPU slowed down in nearly all pairs"
 """How the warnings begin of a machine that was not the candidate's alone, or was too warm."""
 
-_IMPOSSIBLE = 1.2  # above the measured peak by more than its own noise
-_SMALL_US = 10.0
-_SCATTERED = 2.0
-_CURE = "make every call do all of its work before it returns, on the stream it is given"
+_FLOOR_MARGIN = 1.2  # above the measured peak by more than its own noise
+_LAUNCH_BOUND_US = 10.0
+_MAX_INTERVAL_RATIO = 2.0
+_INVALID_CURE = "make every call do all of its work before it returns, on the stream it is given"
 
 
-def bench_fields(
-    subject: Subject, workload: str, raw: Raw, peaks: Peaks, watch: Watch
+def compute_bench_fields(
+    subject: MeasurementSubject,
+    workload: str,
+    raw: RawBenchResult,
+    peaks: Peaks,
+    sampler: GpuSampler,
 ) -> dict[str, Any]:
     """Return the fields of a Bench that follow from raw windows.
 
     Args:
         subject: What was timed.
         workload: On what.
-        raw: What ``kernelkb.measure.worker.judge.paired_bench.measure`` returned.
+        raw: What ``kernelkb.measure.worker.judge.paired_bench.run_paired_bench`` returned.
         peaks: What the machine can do.
-        watch: What its GPU said of itself meanwhile.
+        sampler: What its GPU said of itself meanwhile.
     """
-    sift = _sift(raw, watch)
-    kept = sift.kept
-    gap = way(kept)
-    by_judge, speedup, times = compared(kept, gap)
+    sift = _filter_raw_pairs(raw, sampler)
+    kept = sift.selected_pairs
+    gap = overhead_ns(kept)
+    by_judge, speedup, times = compute_speedups(kept, gap)
     kernel_us = statistics.median(candidate for candidate, _ in times) / 1e3
-    floor_us, roof = floor_of(subject, workload, peaks, kept[0][0].calls)
-    mine, alone = [one for one, _ in kept], [Window(*one) for one in raw["alone"]]
-    cheat = disagreement(mine, gap) or works_ahead(alone, mine, gap)
-    doubt = _left_threads(raw) or cheat or _too_fast(kernel_us, floor_us, roof)
-    said = "inconclusive" if sift.hot or sift.busy else agreed(verdict(speedup), verdict(by_judge))
-    seen = _clocks(sift, watch)
+    floor_us, roof = compute_time_floor(subject, workload, peaks, kept[0][0].calls)
+    doubt = _find_cheat(raw, kept, gap) or _describe_floor_violation(kernel_us, floor_us, roof)
+    said = _decide_verdict(sift, speedup, by_judge)
+    seen = _summarize_pair_clocks(sift, sampler)
     return {
         "verdict": "invalid" if doubt else said,
         "detail": doubt,
-        "cure": _CURE if doubt else None,
-        "candidate_us": kernel_us,
-        "baseline_us": kernel_us * speedup.point,
-        "speedup": speedup.point,
-        "interval": (speedup.low, speedup.high),
+        "cure": _INVALID_CURE if doubt else None,
+        **_make_speedup_fields(kernel_us, speedup),
         "pair_count": len(kept),
         "floor_us": floor_us,
         "attainable_speedup": max(1.0, kernel_us / floor_us) if floor_us else None,
         "clocks": seen,
-        "warnings": (*_of_others(sift, speedup), *_of_heat(sift, seen), *_warnings(raw, kernel_us)),
-        "metrics": _metrics(subject, workload, raw, peaks, kernel_us, speedup),
+        "warnings": (*_machine_warnings(sift, speedup, seen), *_launch_warnings(raw, kernel_us)),
+        "metrics": _compute_metrics(subject, workload, raw, peaks, kernel_us, speedup),
         "samples": tuple((candidate / 1e3, rival / 1e3) for candidate, rival in times),
-        **_as_reported(raw),
+        **_copy_reported_fields(raw),
     }
 
 
-def _sift(raw: Raw, watch: Watch) -> Sifted:
+def _find_cheat(raw: RawBenchResult, kept: Sequence[Pair], gap: float) -> str | None:
+    mine, alone = [one for one, _ in kept], [Batch(*one) for one in raw["alone"]]
+    cheat = describe_clock_disagreement(mine, gap) or describe_precomputation(alone, mine, gap)
+    return _describe_leftover_threads(raw) or cheat
+
+
+def _decide_verdict(sift: FilteredPairs, speedup: Speedup, by_judge: Speedup) -> str:
+    if sift.is_throttled or sift.is_contended:
+        return "inconclusive"
+    return combine_verdicts(decide_verdict(speedup), decide_verdict(by_judge))
+
+
+def _make_speedup_fields(kernel_us: float, speedup: Speedup) -> dict[str, Any]:
+    return {
+        "candidate_us": kernel_us,
+        "baseline_us": kernel_us * speedup.point,
+        "speedup": speedup.point,
+        "interval": (speedup.low, speedup.high),
+    }
+
+
+def _filter_raw_pairs(raw: RawBenchResult, sampler: GpuSampler) -> FilteredPairs:
     pairs = [
-        (Window(*one), Window(*other))
+        (Batch(*one), Batch(*other))
         for one, other in zip(raw["candidate"], raw["rival_times"], strict=True)
     ]
     if raw["copy_ns"] is not None:
-        pairs = returned(pairs, raw["copy_ns"])
-    cool = [pair for pair in pairs if not alarmed(watch.samples, *_span(pair))]
-    return sifted(pairs, cool, raw["quiet_ns"])
+        pairs = apply_rival_copy_cost(pairs, raw["copy_ns"])
+    cool = [pair for pair in pairs if not was_throttled(sampler.samples, *_pair_time_span(pair))]
+    return filter_pairs(pairs, cool, raw["quiet_ns"])
 
 
-def _clocks(sift: Sifted, watch: Watch) -> Clocks | None:
-    start, end = sift.pairs[0][0].start, sift.pairs[-1][1].end
-    dropped = 0 if sift.hot else len(sift.pairs) - len(sift.cool)
-    return clocks(watch, start, end, dropped)
+def _summarize_pair_clocks(filtered_pairs: FilteredPairs, sampler: GpuSampler) -> Clocks | None:
+    start, end = filtered_pairs.pairs[0][0].start, filtered_pairs.pairs[-1][1].end
+    dropped = (
+        0
+        if filtered_pairs.is_throttled
+        else len(filtered_pairs.pairs) - len(filtered_pairs.unthrottled)
+    )
+    return summarize_clocks(sampler, start, end, dropped)
 
 
-def _as_reported(raw: Raw) -> dict[str, Any]:
+def _copy_reported_fields(raw: RawBenchResult) -> dict[str, Any]:
     return {
         "baseline": raw["rival"],
         "timing": "graph" if raw["graph"] else "eager",
         "eager_us": raw["eager_ns"] / 1e3,
         "warm_us": raw["warm_ns"][0] / 1e3,
-        "rivals": _rivals(raw),
+        "rivals": _make_rivals(raw),
         "judged_count": raw["checked"],
         "layers": tuple(raw["layers"]),
     }
 
 
-def _span(pair: Pair) -> tuple[float, float]:
+def _pair_time_span(pair: Pair) -> tuple[float, float]:
     return min(w.start for w in pair), max(w.end for w in pair)
 
 
-def _left_threads(raw: Raw) -> str | None:
+def _describe_leftover_threads(raw: RawBenchResult) -> str | None:
     started = raw["threads_started"]
     return f"it started {started} threads while it was timed, and left them" if started else None
 
 
-def _too_fast(kernel_us: float, floor_us: float | None, roof: str | None) -> str | None:
-    if not _below(kernel_us, floor_us):
+def _describe_floor_violation(
+    kernel_us: float, floor_us: float | None, roof: str | None
+) -> str | None:
+    if not _beats_time_floor(kernel_us, floor_us):
         return None
     return f"{kernel_us:.3g} us is below the {floor_us:.3g} us that {roof} allows on this machine"
 
 
-def beats_floor(fields: dict[str, Any]) -> bool:
+def is_below_floor(fields: dict[str, Any]) -> bool:
     """Say whether what ``bench_fields`` returned is faster than its floor allows."""
-    return _below(fields["candidate_us"], fields["floor_us"])
+    return _beats_time_floor(fields["candidate_us"], fields["floor_us"])
 
 
-def _below(kernel_us: float, floor_us: float | None) -> bool:
-    return floor_us is not None and kernel_us * _IMPOSSIBLE < floor_us
+def _beats_time_floor(kernel_us: float, floor_us: float | None) -> bool:
+    return floor_us is not None and kernel_us * _FLOOR_MARGIN < floor_us
 
 
-def floor_of(
-    subject: Subject, workload: str, peaks: Peaks, calls: int
+def compute_time_floor(
+    subject: MeasurementSubject, workload: str, peaks: Peaks, calls: int
 ) -> tuple[float | None, str | None]:
     """Return the fastest that a right kernel can be here, microseconds, and what says so.
 
     Outputs that the cache can hold need not have reached memory within a window.
     """
-    source, cost = subject.source, subject.source.kernel.cost
+    source, cost = subject.kernel_folder, subject.kernel_folder.kernel.cost
     if cost is None:
         return None, None
     sizes = source.kernel.workloads[workload]
     written = output_bytes(source, workload)
-    moved = evaluate(cost.bytes, sizes)
+    moved = evaluate_axis_expression(cost.bytes, sizes)
     if written * calls <= subject.machine.cache_bytes:
         moved = max(0.0, moved - written)
     roofs = [(moved / peaks.copy_gbps / 1e3, "the measured copy bandwidth")]
-    rates = _product_rates(source.kernel, peaks)
+    rates = _gemm_rates(source.kernel, peaks)
     if rates:
-        flops = evaluate(cost.flops, sizes)
+        flops = evaluate_axis_expression(cost.flops, sizes)
         roofs.append((flops / max(rates) / 1e3, "the measured matrix product rate"))
     roofs.append((peaks.dispatch_us, "an empty call"))
     return max(roofs)
 
 
-def _product_rates(kernel: Kernel, peaks: Peaks) -> list[float]:
+def _gemm_rates(kernel: Kernel, peaks: Peaks) -> list[float]:
     """Return the measured rates of the types that it may multiply; none where one is not known."""
     arrays = (*kernel.inputs, *kernel.outputs)
     types = {one.dtype for one in arrays if "float" in one.dtype}
@@ -168,7 +194,7 @@ def _product_rates(kernel: Kernel, peaks: Peaks) -> list[float]:
     return [peaks.gemm_gflops[one] for one in types]
 
 
-def _rivals(raw: Raw) -> tuple[Rival, ...]:
+def _make_rivals(raw: RawBenchResult) -> tuple[Rival, ...]:
     timed = [
         Rival(
             name=name,
@@ -180,35 +206,44 @@ def _rivals(raw: Raw) -> tuple[Rival, ...]:
     return (*timed, *(Rival(name=n, rejected=why) for n, why in raw["rejected"].items()))
 
 
-def _of_others(sift: Sifted, speedup: Speedup) -> Iterator[str]:
-    waited, count = len(sift.cool) - len(sift.calm), len(sift.cool)
-    if sift.busy and 2 * sift.shared_count > waited:
+def _machine_warnings(
+    sift: FilteredPairs, speedup: Speedup, gpu_clocks: Clocks | None
+) -> Iterator[str]:
+    yield from _contention_warnings(sift, speedup)
+    yield from _throttling_warnings(sift, gpu_clocks)
+
+
+def _contention_warnings(filtered_pairs: FilteredPairs, speedup: Speedup) -> Iterator[str]:
+    count = len(filtered_pairs.unthrottled)
+    waited = count - len(filtered_pairs.clean)
+    if filtered_pairs.is_contended and 2 * filtered_pairs.gpu_contended_count > waited:
         yield (
-            f"{SHARED}, in {sift.shared_count} of {count} pairs: something else uses it, or the "
-            f"candidate left work behind; measure again when nothing does"
+            f"{GPU_CONTENTION_WARNING}, in {filtered_pairs.gpu_contended_count} of {count} pairs: "
+            f"something else uses it, or the candidate left work behind; "
+            f"measure again when nothing does"
         )
-    elif sift.busy or speedup.high > _SCATTERED * speedup.low:
+    elif filtered_pairs.is_contended or speedup.high > _MAX_INTERVAL_RATIO * speedup.low:
         yield (
-            f"{CROWDED} in {waited} of {count} pairs: something else uses this "
+            f"{CPU_CONTENTION_WARNING} in {waited} of {count} pairs: something else uses this "
             f"machine, or they are more than its cores; measure again when it is idle"
         )
 
 
-def _of_heat(sift: Sifted, seen: Clocks | None) -> Iterator[str]:
-    if seen is None:
+def _throttling_warnings(filtered_pairs: FilteredPairs, gpu_clocks: Clocks | None) -> Iterator[str]:
+    if gpu_clocks is None:
         return
-    why = ", ".join(seen.throttled)
-    if sift.hot:
-        yield f"{HOT} ({why}); measure again when it is cool"
-    elif seen.dropped_count:
-        yield f"{seen.dropped_count} pairs were dropped: {why}"
+    why = ", ".join(gpu_clocks.throttled)
+    if filtered_pairs.is_throttled:
+        yield f"{THROTTLING_WARNING} ({why}); measure again when it is cool"
+    elif gpu_clocks.dropped_count:
+        yield f"{gpu_clocks.dropped_count} pairs were dropped: {why}"
 
 
-def _warnings(raw: Raw, kernel_us: float) -> tuple[str, ...]:
+def _launch_warnings(raw: RawBenchResult, kernel_us: float) -> tuple[str, ...]:
     found = []
     if raw["graph_why"]:
         found.append(f"it cannot be captured in a CUDA graph: {raw['graph_why']}")
-    if kernel_us < _SMALL_US:
+    if kernel_us < _LAUNCH_BOUND_US:
         found.append(
             f"{kernel_us:.2g} us is mostly launch for whoever calls it once: "
             f"{raw['eager_ns'] / 1e3:.2g} us with the launch"
@@ -216,8 +251,13 @@ def _warnings(raw: Raw, kernel_us: float) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _metrics(
-    subject: Subject, workload: str, raw: Raw, peaks: Peaks, kernel_us: float, speedup: Speedup
+def _compute_metrics(
+    subject: MeasurementSubject,
+    workload: str,
+    raw: RawBenchResult,
+    peaks: Peaks,
+    kernel_us: float,
+    speedup: Speedup,
 ) -> dict[str, float]:
     source, _, machine = subject
     found = {
@@ -231,8 +271,8 @@ def _metrics(
     cost = source.kernel.cost
     if cost is not None:
         sizes = source.kernel.workloads[workload]
-        found["algorithmic_bytes"] = evaluate(cost.bytes, sizes)
-        found["algorithmic_flop_count"] = evaluate(cost.flops, sizes)
+        found["algorithmic_bytes"] = evaluate_axis_expression(cost.bytes, sizes)
+        found["algorithmic_flop_count"] = evaluate_axis_expression(cost.flops, sizes)
     if machine.target == "cuda":
         found |= {"call_us": raw["eager_ns"] / 1e3, "launch_floor_us": peaks.dispatch_us}
         return found

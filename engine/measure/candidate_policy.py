@@ -6,11 +6,11 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-_OWN_KERNELS = (
+_OWN_KERNEL_MARKERS = (
     *("triton", "load_inline", "cpp_extension", "RawKernel", "ElementwiseKernel", "cutlass"),
     *("tilelang", "numba", "CDLL", "tvm_ffi", "cuda.compile", "nvrtc", "cute"),
 )
-_LIBRARIES = re.compile(
+_LIBRARY_KERNEL_NAMES = re.compile(
     r"^(?:void )?at::"
     r"|^(?:void )?pytorch_flash::"
     r"|^fmha_cutlass[FB]_"
@@ -32,20 +32,20 @@ _LIBRARIES = re.compile(
 """Names of kernels of torch, of torch.compile and of the libraries that they call."""
 
 
-def only_libraries(kernels: Iterable[str]) -> str | None:
+def find_library_only_reason(kernels: Iterable[str]) -> str | None:
     """Say that whoever launched these kernels launched none of its own.
 
     Args:
         kernels: Their names, as a profiler shows them.
     """
     names = [name for name in kernels if not name.startswith(("Memcpy", "Memset"))]
-    if not names or not all(map(_LIBRARIES.search, names)):
+    if not names or not all(map(_LIBRARY_KERNEL_NAMES.search, names)):
         return None
     shown = ", ".join(sorted(name[:60] for name in names)[:3])
     return f"all kernels that it launches are the library's: {shown}"
 
 
-def complaints(text: str) -> tuple[list[str], list[str]]:
+def check_candidate_source(text: str) -> tuple[list[str], list[str]]:
     """Return why a candidate is none, and what a reader should know of it.
 
     Args:
@@ -59,14 +59,14 @@ def complaints(text: str) -> tuple[list[str], list[str]]:
         tree = ast.parse(text)
     except SyntaxError:
         return [], []
-    refused = [*_inherited(tree), *_fallbacks(tree)]
-    if any(word in text for word in _OWN_KERNELS):
+    refused = [*_find_reference_subclasses(tree), *_find_fallback_handlers(tree)]
+    if any(word in text for word in _OWN_KERNEL_MARKERS):
         return refused, []
     said = "it has no kernel of its own: it calls the library that it is compared with"
     return refused, [said]
 
 
-def _inherited(tree: ast.Module) -> Iterator[str]:
+def _find_reference_subclasses(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             bases = [ast.unparse(base) for base in node.bases]
@@ -74,18 +74,18 @@ def _inherited(tree: ast.Module) -> Iterator[str]:
                 yield f"{node.name} inherits from the task's Model instead of replacing it"
 
 
-def _fallbacks(tree: ast.Module) -> Iterator[str]:
+def _find_fallback_handlers(tree: ast.Module) -> Iterator[str]:
     """Find handlers that compute: a kernel that fails is then passed off as one that works."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef) or node.name not in ("forward", "run", "__call__"):
             continue
         for inner in ast.walk(node):
-            if isinstance(inner, ast.Try) and any(map(_computes, inner.handlers)):
+            if isinstance(inner, ast.Try) and any(map(_is_computing_handler, inner.handlers)):
                 line = inner.handlers[0].lineno
                 yield f"line {line}: when its kernel fails it computes with something else"
 
 
-def _computes(handler: ast.ExceptHandler) -> bool:
+def _is_computing_handler(handler: ast.ExceptHandler) -> bool:
     return any(isinstance(n, ast.Return | ast.Assign) for n in ast.walk(handler)) and not any(
         isinstance(node, ast.Raise) for node in handler.body
     )

@@ -8,31 +8,37 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelkb.measure.ncu import collect, counters_lie
-from kernelkb.measure.process.worker_jobs import Job, case_of, reference_of, run_job, scratch_folder
-from kernelkb.measure.runner_specs import code_of
-from kernelkb.measure.subject import Subject
+from kernelkb.measure.ncu import collect_counters, describe_counter_error
+from kernelkb.measure.process.worker_jobs import (
+    Job,
+    make_case_spec,
+    make_reference_spec,
+    run_job,
+    scratch_folder,
+)
+from kernelkb.measure.runner_specs import make_code_spec
+from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.kernel import Variant
 from kernelkb.model.measurement import Bench, Build, Loop, Profile
 from kernelkb.profiles.launch import RawName
 
 TIMEOUT_S = 180.0
-_CALLS = 3
+_COUNTER_CALLS = 3
 _TIMELINE_CALLS = 20
-_LAUNCH_MATTERS = 1.3
-_MOST_STAGES = 3
-_FLOATS = ("float64", "float32", "float16", "bfloat16")
+_LAUNCH_BOUND_RATIO = 1.3
+_MAX_STAGES = 3
+_FLOAT_DTYPES = ("float64", "float32", "float16", "bfloat16")
 
-Deeper = Callable[[Mapping[str, float]], Sequence[RawName]]
+NextCounters = Callable[[Mapping[str, float]], Sequence[RawName]]
 """What to collect next, given what is known; nothing ends the profile."""
 
 
 def profile(
-    subject: Subject,
-    built: Build,
-    timed: Bench,
-    deeper: Deeper,
-    records: Path,
+    subject: MeasurementSubject,
+    build: Build,
+    bench: Bench,
+    next_counters: NextCounters,
+    report_folder: Path,
     *,
     timeout_s: float = TIMEOUT_S,
 ) -> Profile:
@@ -40,49 +46,57 @@ def profile(
 
     On a CPU the evidence is the compiler's own vectorisation report and the times already taken;
     on a GPU it is what ptxas printed, Nsight Compute's counters, stage by stage as long as
-    ``deeper`` asks for more, and torch's profiler where the launch takes a large part of a call.
+    ``next_counters`` asks for more, and torch's profiler where the launch takes a large part of a
+    call.
 
     Args:
         subject: What to explain.
-        built: Its build.
-        timed: Its measurement; its metrics are part of the profile.
-        deeper: Decides what is worth collecting.
-        records: Where the raw pages are kept; each can be read again as a report.
+        build: Its build.
+        bench: Its measurement; its metrics are part of the profile.
+        next_counters: Decides what is worth collecting.
+        report_folder: Where the raw pages are kept; each can be read again as a report.
         timeout_s: For each stage.
     """
     started = time.monotonic()
     if subject.machine.target == "cpu":
-        fields = _from_compiler(subject.variant, built)
+        fields = _profile_cpu(subject.variant, build)
     else:
-        fields = _from_gpu(subject, built, timed, deeper, records, timeout_s)
-    fields["metrics"] = {**timed.metrics, **fields["metrics"]}
+        fields = _profile_gpu(subject, build, bench, next_counters, report_folder, timeout_s)
+    fields["metrics"] = {**bench.metrics, **fields["metrics"]}
     seconds = time.monotonic() - started
-    return Profile(**subject.names, workload=timed.workload, **fields, seconds=seconds)
+    return Profile(**subject.identity_fields, workload=bench.workload, **fields, seconds=seconds)
 
 
-def _from_gpu(
-    subject: Subject, built: Build, timed: Bench, deeper: Deeper, records: Path, timeout_s: float
+def _profile_gpu(
+    subject: MeasurementSubject,
+    build: Build,
+    bench: Bench,
+    next_counters: NextCounters,
+    report_folder: Path,
+    timeout_s: float,
 ) -> dict[str, Any]:
-    metrics = _static_metrics(built)
-    evidence = list(_static_evidence(built))
+    metrics = _static_metrics(build)
+    evidence = list(_static_evidence(build))
     kept: list[str] = []
-    detail, cure = counters_lie(), "use another version of ncu; until then go by times and ptxas"
+    detail = describe_counter_error()
+    cure = "use another version of ncu; until then go by times and ptxas"
     if detail is None:
-        job, kernels = _job(subject, built, timed.workload), subject.variant.kernels
+        job, kernels = _make_repeat_job(subject, build, bench.workload), subject.variant.kernels
         asked: set[str] = set()
-        for stage in range(_MOST_STAGES):
-            names = [raw for raw in deeper({**timed.metrics, **metrics}) if raw.metric not in asked]
+        for stage in range(_MAX_STAGES):
+            wanted = next_counters({**bench.metrics, **metrics})
+            names = [raw for raw in wanted if raw.metric not in asked]
             if not names:
                 break
             asked |= {raw.metric for raw in names}
-            found = collect(job, kernels, names, timeout_s=timeout_s)
+            found = collect_counters(job, kernels, names, timeout_s=timeout_s)
             if found.launch is None:
-                detail, cure = found.detail, found.cure or ""
+                detail, cure = found.reason, found.cure or ""
                 break
             metrics |= found.launch.metrics
-            kept.append(_keep(records, subject, stage, found.page))
-    if _launch_matters(timed) or not kept:
-        seen = _timeline(subject, built, timed.workload, timeout_s)
+            kept.append(_save_page(report_folder, subject, stage, found.page))
+    if _is_launch_bound(bench) or not kept:
+        seen = _profile_timeline(subject, build, bench.workload, timeout_s)
         metrics |= seen["metrics"]
         evidence += seen["evidence"]
     return {
@@ -95,13 +109,13 @@ def _from_gpu(
     }
 
 
-def _job(subject: Subject, built: Build, workload: str) -> Job:
-    source, what = subject.source, code_of(subject, built)
-    case = case_of(source, workload, source.kernel.workloads[workload])
-    reference = reference_of(source)
+def _make_repeat_job(subject: MeasurementSubject, build: Build, workload: str) -> Job:
+    source, what = subject.kernel_folder, make_code_spec(subject, build)
+    case = make_case_spec(source, workload, source.kernel.workloads[workload])
+    reference = make_reference_spec(source)
     # Without torch where it can be, because ncu starts the process anew for each stage.
     drawn = reference["kind"] == "python" and not reference["inputs"]
-    drawn = drawn and all("value" in one or _drawn_alike(one) for one in case["inputs"])
+    drawn = drawn and all("value" in one or _can_draw_without_torch(one) for one in case["inputs"])
     # Without names of kernels ncu goes by a range, which only torch can mark.
     light = what["kind"] == "c" and bool(subject.variant.kernels) and drawn
     return {
@@ -110,51 +124,61 @@ def _job(subject: Subject, built: Build, workload: str) -> Job:
         "reference": reference,
         "what": what,
         "cases": [case],
-        "times": _CALLS,
+        "times": _COUNTER_CALLS,
     }
 
 
-def _drawn_alike(array: Job) -> bool:
+def _can_draw_without_torch(array: Job) -> bool:
     """Return whether the worker without torch draws an input as the one with torch does."""
     if array["fill"] == "integers":
         below = int(array["scale"])
         return "int" in array["dtype"] and below & (below - 1) == 0
-    return array["dtype"] in _FLOATS or array["fill"] == "zeros"
+    return array["dtype"] in _FLOAT_DTYPES or array["fill"] == "zeros"
 
 
-def _keep(records: Path, subject: Subject, stage: int, page: str) -> str:
+def _save_page(report_folder: Path, subject: MeasurementSubject, stage: int, page: str) -> str:
     """Write a raw page beside the builds; ``kb recommend --profile`` reads it again."""
-    records.mkdir(parents=True, exist_ok=True)
+    report_folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(page.encode()).hexdigest()[:8]
-    names = subject.names
-    path = records / f"{names['kernel']}-{names['variant']}-{digest}-{stage}.csv"
+    names = subject.identity_fields
+    path = report_folder / f"{names['kernel']}-{names['variant']}-{digest}-{stage}.csv"
     path.write_text(page, encoding="utf-8")
     return str(path)
 
 
-def _launch_matters(timed: Bench) -> bool:
-    if timed.eager_us is None or timed.candidate_us is None:
+def _is_launch_bound(bench: Bench) -> bool:
+    if bench.eager_us is None or bench.candidate_us is None:
         return False
-    return timed.eager_us > _LAUNCH_MATTERS * timed.candidate_us
+    return bench.eager_us > _LAUNCH_BOUND_RATIO * bench.candidate_us
 
 
-def launched(subject: Subject, built: Build, workload: str) -> Sequence[str]:
+def list_launched_kernels(
+    subject: MeasurementSubject, build: Build, workload: str
+) -> Sequence[str]:
     """Return the names of the kernels that a variant launches, as torch's profiler sees them."""
-    found = _calls(subject, built, workload, TIMEOUT_S)
+    found = _run_torch_profiler(subject, build, workload, TIMEOUT_S)
     return tuple(found["kernels"]) if found else ()
 
 
-def _calls(subject: Subject, built: Build, workload: str, timeout_s: float) -> Job | None:
+def _run_torch_profiler(
+    subject: MeasurementSubject, build: Build, workload: str, timeout_s: float
+) -> Job | None:
     """Return what torch's profiler saw of some calls. See ``worker.jobs.torch_profile``."""
-    job = {**_job(subject, built, workload), "mode": "timeline", "times": _TIMELINE_CALLS}
+    job = {
+        **_make_repeat_job(subject, build, workload),
+        "mode": "timeline",
+        "times": _TIMELINE_CALLS,
+    }
     with scratch_folder() as folder:
         found = run_job(job, folder, timeout_s=timeout_s).result
     return found if found and found["kernels"] else None
 
 
-def _timeline(subject: Subject, built: Build, workload: str, timeout_s: float) -> dict[str, Any]:
+def _profile_timeline(
+    subject: MeasurementSubject, build: Build, workload: str, timeout_s: float
+) -> dict[str, Any]:
     """Return what torch's profiler says of the calls: launches, gaps, names."""
-    found = _calls(subject, built, workload, timeout_s)
+    found = _run_torch_profiler(subject, build, workload, timeout_s)
     if found is None:
         return {"metrics": {}, "evidence": []}
     call, busy = found["call_us"], found["kernels_us"]
@@ -171,12 +195,12 @@ def _timeline(subject: Subject, built: Build, workload: str, timeout_s: float) -
     return {"metrics": metrics, "evidence": evidence}
 
 
-def _from_compiler(variant: Variant, built: Build) -> dict[str, Any]:
-    silent = not built.loops
+def _profile_cpu(variant: Variant, build: Build) -> dict[str, Any]:
+    silent = not build.loops
     return {
         "tool": "compiler",
-        "metrics": _loop_metrics(built.loops),
-        "evidence": _loop_evidence(variant, built.loops),
+        "metrics": _loop_metrics(build.loops),
+        "evidence": _loop_evidence(variant, build.loops),
         "detail": "the compiler wrote no vectorisation report" if silent else None,
         "cure": "build with g++ or clang++" if silent else None,
     }
@@ -200,17 +224,17 @@ def _loop_evidence(variant: Variant, loops: Sequence[Loop]) -> tuple[str, ...]:
     )
 
 
-def _static_metrics(built: Build) -> dict[str, float]:
-    if not built.resources:
+def _static_metrics(build: Build) -> dict[str, float]:
+    if not build.resources:
         return {}
     return {
-        "spill_store_bytes": float(max(r.spill_store_bytes for r in built.resources)),
-        "stack_bytes": float(max(r.stack_bytes for r in built.resources)),
+        "spill_store_bytes": float(max(r.spill_store_bytes for r in build.resources)),
+        "stack_bytes": float(max(r.stack_bytes for r in build.resources)),
     }
 
 
-def _static_evidence(built: Build) -> tuple[str, ...]:
-    most = sorted(built.resources, key=lambda r: -r.registers)[:4]
+def _static_evidence(build: Build) -> tuple[str, ...]:
+    most = sorted(build.resources, key=lambda r: -r.registers)[:4]
     return tuple(
         f"{r.kernel}: {r.registers} registers, {r.spill_store_bytes} B spilled, "
         f"{r.stack_bytes} B stack, {r.static_smem_bytes} B static shared memory"

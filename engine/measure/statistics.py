@@ -9,7 +9,7 @@ from math import exp, log
 from typing import Literal, NamedTuple
 
 _RESAMPLES = 2000
-_SMALLEST_EFFECT = 0.01  # nobody can tell less than one per cent from a few dozen pairs
+_MIN_EFFECT = 0.01  # nobody can tell less than one per cent from a few dozen pairs
 
 
 class Speedup(NamedTuple):
@@ -34,10 +34,10 @@ def paired_speedup(candidate: Sequence[float], reference: Sequence[float]) -> Sp
     return Speedup(exp(statistics.median(logs)), exp(low), exp(high))
 
 
-def verdict(speedup: Speedup) -> Literal["faster", "slower", "inconclusive"]:
+def decide_verdict(speedup: Speedup) -> Literal["faster", "slower", "inconclusive"]:
     """Return faster or slower only where the whole interval says so."""
-    if speedup.low > 1 + _SMALLEST_EFFECT:
+    if speedup.low > 1 + _MIN_EFFECT:
         return "faster"
-    if speedup.high < 1 - _SMALLEST_EFFECT:
+    if speedup.high < 1 - _MIN_EFFECT:
         return "slower"
     return "inconclusive"

@@ -9,23 +9,23 @@ from kernelkb.model.kernel import Variant
 from kernelkb.model.measurement import Machine
 
 
-class Subject(NamedTuple):
+class MeasurementSubject(NamedTuple):
     """One variant of one kernel on one machine."""
 
-    source: KernelFolder
+    kernel_folder: KernelFolder
     variant: Variant
     machine: Machine
 
     @property
-    def compiles(self) -> bool:
+    def tries_torch_compile(self) -> bool:
         """Whether torch.compile is tried as a baseline; on a CPU it takes longer than the rest."""
         return self.machine.target == "cuda"
 
     @property
-    def names(self) -> dict[str, Any]:
+    def identity_fields(self) -> dict[str, Any]:
         """The fields that every result starts with."""
         return {
-            "kernel": self.source.kernel.id,
+            "kernel": self.kernel_folder.kernel.id,
             "variant": self.variant.id,
             "target": self.variant.target,
         }

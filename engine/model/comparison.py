@@ -9,7 +9,7 @@ from kernelkb.model.base import Name, Record, Slug, Target
 from kernelkb.model.session import MeasurementId
 
 
-class Place(Record):
+class PromotionScope(Record):
     """Where a number counts: nothing is promoted for one place because of another."""
 
     kernel: Name
@@ -18,7 +18,7 @@ class Place(Record):
     target: Target
 
 
-class Comparison(Record):
+class PairwiseComparison(Record):
     """How many times as fast the second measurement is as the first, or why nobody can say."""
 
     a: MeasurementId
@@ -38,7 +38,7 @@ class Comparison(Record):
 class Promotion(Record):
     """From ``at`` on, a measurement is what others of its place are held against."""
 
-    place: Place
+    place: PromotionScope
     number: int
     """Counts the promotions of a place from 1; the last one is in force."""
     measurement: MeasurementId
@@ -50,15 +50,15 @@ class Promotion(Record):
     interval: tuple[float, float] | None = None
 
 
-class Ruling(Record):
+class RegressionResult(Record):
     """What the ratchet says of one variant in one place."""
 
-    place: Place
+    place: PromotionScope
     variant: Slug
     verdict: Literal["regressed", "promoted", "steady", "incomparable"]
     """steady: the interval does not say that anything changed."""
     latest: MeasurementId
     promoted: MeasurementId | None
     """What it was held against; None where it is the first."""
-    comparison: Comparison | None = None
+    comparison: PairwiseComparison | None = None
     because: str

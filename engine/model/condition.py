@@ -21,7 +21,7 @@ class Comparison(Record):
     threshold: Slug | None = None
 
     @model_validator(mode="after")
-    def _one_limit(self) -> Self:
+    def _require_one_limit(self) -> Self:
         if (self.value is None) == (self.threshold is None):
             raise ValueError("give exactly one of value and threshold")
         return self
@@ -45,7 +45,7 @@ class Not(Record):
     negated: Condition = Field(alias="not")
 
 
-def _shape(value: object) -> str:
+def _find_condition_tag(value: object) -> str:
     keys = set(value) if isinstance(value, dict) else {type(value).__name__.lower()}
     for word in ("all", "any", "not"):
         if word in keys:
@@ -58,20 +58,20 @@ Condition = Annotated[
     | Annotated[Any, Tag("any")]
     | Annotated[Not, Tag("not")]
     | Annotated[Comparison, Tag("comparison")],
-    Discriminator(_shape),
+    Discriminator(_find_condition_tag),
 ]
 
 for _model in (All, Any, Not):
     _model.model_rebuild()
 
 
-def comparisons(condition: Condition) -> Iterator[Comparison]:
+def iter_comparisons(condition: Condition) -> Iterator[Comparison]:
     """Yield every leaf of a condition, left to right."""
     match condition:
         case All(all=parts) | Any(any=parts):
             for part in parts:
-                yield from comparisons(part)
+                yield from iter_comparisons(part)
         case Not(negated=inner):
-            yield from comparisons(inner)
+            yield from iter_comparisons(inner)
         case Comparison():
             yield condition

@@ -40,7 +40,7 @@ class Architecture(Record):
         return f"sm_{self.cc.replace('.', '')}"
 
 
-class Common(Record):
+class CommonLimits(Record):
     """Limits that hold for every listed architecture."""
 
     warp: int
@@ -92,7 +92,7 @@ class Device(Record):
 class DeviceCatalogue(Record):
     """The file ``devices.yaml``."""
 
-    common: Common | None = None
+    common: CommonLimits | None = None
     """Required in the shipped file; a project's own file only adds to the lists."""
     architectures: tuple[Architecture, ...] = ()
     devices: tuple[Device, ...] = ()

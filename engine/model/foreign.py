@@ -10,27 +10,27 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class Foreign(BaseModel):
+class ForeignRecord(BaseModel):
     """A record that somebody else defines, and may extend."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
 
-class Axis(Foreign):
+class Axis(ForeignRecord):
     """A dimension: of one size always, or of one size for each workload."""
 
     type: Literal["const", "var"]
     value: int | None = None
 
 
-class Tensor(Foreign):
+class Tensor(ForeignRecord):
     """An array, or a number where there is no shape."""
 
     shape: tuple[str, ...] | None
     dtype: str
 
 
-class Definition(Foreign):
+class Definition(ForeignRecord):
     """What a kernel computes; ``reference`` is Python source with a function ``run``."""
 
     name: str
@@ -41,14 +41,14 @@ class Definition(Foreign):
     description: str | None = None
 
 
-class WorkloadInput(Foreign):
+class WorkloadInput(ForeignRecord):
     """Where an input's values come from."""
 
     type: Literal["random", "scalar", "safetensors"]
     value: bool | int | float | None = None
 
 
-class Workload(Foreign):
+class Workload(ForeignRecord):
     """Sizes of the variable axes, and inputs."""
 
     axes: dict[str, int]
@@ -56,14 +56,14 @@ class Workload(Foreign):
     uuid: str = ""
 
 
-class Trace(Foreign):
+class Trace(ForeignRecord):
     """One line of a workload file."""
 
     definition: str
     workload: Workload
 
 
-class BuildSpec(Foreign):
+class BuildSpec(ForeignRecord):
     """How a solution is built and called; ``entry_point`` is ``file::function``."""
 
     language: str
@@ -72,14 +72,14 @@ class BuildSpec(Foreign):
     binding: Literal["tvm-ffi", "torch"] | None = None
 
 
-class SourceFile(Foreign):
+class SourceFile(ForeignRecord):
     """One file of a solution."""
 
     path: str
     content: str
 
 
-class Solution(Foreign):
+class Solution(ForeignRecord):
     """A candidate for a definition."""
 
     name: str
@@ -88,7 +88,7 @@ class Solution(Foreign):
     sources: tuple[SourceFile, ...]
 
 
-class T4Value(Foreign):
+class T4Value(ForeignRecord):
     """One thing that an auto-tuner measured. T4: the results schema 1.0.0 of Kernel Tuner."""
 
     name: str
@@ -96,14 +96,14 @@ class T4Value(Foreign):
     unit: str = ""
 
 
-class T4Times(Foreign):
+class T4Times(ForeignRecord):
     """What a configuration took, in ms."""
 
     runtimes: tuple[float, ...] = ()
     """Of each run of the kernel."""
 
 
-class T4Result(Foreign):
+class T4Result(ForeignRecord):
     """One configuration."""
 
     timestamp: str | None = None
@@ -114,14 +114,14 @@ class T4Result(Foreign):
     measurements: tuple[T4Value, ...] = ()
 
 
-class T4(Foreign):
+class T4File(ForeignRecord):
     """A file of tuning results."""
 
     schema_version: str
     results: tuple[T4Result, ...]
 
 
-class Performance(Foreign):
+class Performance(ForeignRecord):
     """How long a solution and the reference took."""
 
     latency_ms: float
@@ -129,18 +129,18 @@ class Performance(Foreign):
     speedup_factor: float
 
 
-class Hardware(Foreign):
+class TraceEnvironment(ForeignRecord):
     """Where a trace was taken."""
 
     hardware: str
     libs: dict[str, str] = Field(default_factory=dict)
 
 
-class Evaluation(Foreign):
+class Evaluation(ForeignRecord):
     """What came of a solution; the other statuses say how it failed."""
 
     status: str
-    environment: Hardware
+    environment: TraceEnvironment
     timestamp: str
     log: str = ""
     performance: Performance | None = None

@@ -11,10 +11,10 @@ from kernelkb.model.base import Name, Record, Slug, Target
 from kernelkb.model.measurement import Verdict
 from kernelkb.model.session import MeasurementId, SessionId
 
-Kind = Literal["build", "check", "bench", "profile", "tune"]
+MeasurementKind = Literal["build", "check", "bench", "profile", "tune"]
 
 
-class Subject(Record):
+class SubjectRecord(Record):
     """All that a number depends on. The same subject measured again may differ by noise alone."""
 
     kernel: Name
@@ -42,9 +42,9 @@ class Measurement(Record):
     """Hash of everything below."""
     subject_id: MeasurementId
     """Hash of ``subject``."""
-    kind: Kind
+    kind: MeasurementKind
     at: datetime
-    subject: Subject
+    subject: SubjectRecord
     session: SessionId | None = None
     verdict: Verdict | None = None
     candidate_us: float | None = None

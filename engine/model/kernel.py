@@ -38,7 +38,7 @@ FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-
 """A file beside kernel.yaml; never a path, so that a kernel cannot reach outside its folder."""
 
 
-_RIVALS = ("candidate", "torch", "torch.compile")
+_RESERVED_RIVAL_NAMES = ("candidate", "torch", "torch.compile")
 
 
 class Array(Record):
@@ -79,7 +79,7 @@ class Reference(Record):
     """A function of the axes, by name, that makes the inputs where ``fill`` cannot."""
 
     @model_validator(mode="after")
-    def _function_or_module(self) -> Self:
+    def _require_function_or_module(self) -> Self:
         if (self.function is None) == (self.module is None):
             raise ValueError("name one of the two: a function, or a module")
         return self
@@ -137,24 +137,24 @@ class Variant(Record):
     """Fixes that this variant applies to the plain one."""
 
     @property
-    def compiled(self) -> bool:
+    def is_compiled(self) -> bool:
         """Whether there is something to build before it can be loaded."""
         return self.language in ("c++", "cuda")
 
     @model_validator(mode="before")
     @classmethod
-    def _python_is_bound_as_python(cls, fields: Any) -> Any:
+    def _default_python_binding(cls, fields: Any) -> Any:
         scripted = isinstance(fields, dict) and fields.get("language") in ("python", "triton")
         if scripted and "binding" not in fields:
             return {**fields, "binding": "python"}
         return fields
 
     @model_validator(mode="after")
-    def _language_fits(self) -> Self:
+    def _check_language(self) -> Self:
         needs = {"cuda": "cuda", "triton": "cuda", "c++": "cpu"}.get(self.language)
         if needs is not None and needs != self.target:
             raise ValueError(f"a {self.language} variant cannot have target {self.target}")
-        if self.compiled != (self.binding in ("c", "tvm-ffi", "torch-extension")):
+        if self.is_compiled != (self.binding in ("c", "tvm-ffi", "torch-extension")):
             raise ValueError(f"a {self.language} variant cannot have binding {self.binding}")
         if self.returns and self.binding in ("c", "tvm-ffi"):
             raise ValueError(f"a {self.binding} variant writes its outputs, it returns none")
@@ -190,7 +190,7 @@ class Kernel(Record):
     variants: tuple[Variant, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _names_agree(self) -> Self:
+    def _check_names(self) -> Self:
         for sizes in (*self.workloads.values(), *self.check_workloads):
             if set(sizes) != set(self.axes) or min(sizes.values(), default=1) < 1:
                 raise ValueError(
@@ -205,7 +205,7 @@ class Kernel(Record):
             if one.starts_as and (one.starts_as, one.shape, one.dtype) not in given:
                 raise ValueError(f"{one.name} starts as {one.starts_as}, no input of its shape")
         others = [one.name for one in self.baselines]
-        taken = next((n for n in others if n in _RIVALS or others.count(n) > 1), None)
+        taken = next((n for n in others if n in _RESERVED_RIVAL_NAMES or others.count(n) > 1), None)
         if taken is not None:
             raise ValueError(f"two baselines are called {taken}")
         unused = set(self.tolerances) - {output.dtype for output in self.outputs}

@@ -8,10 +8,10 @@ from kernelkb.model.base import Record
 from kernelkb.model.bottleneck import Bottleneck, GuardCatalogue
 from kernelkb.model.device import DeviceCatalogue
 from kernelkb.model.fix import FixFamily
-from kernelkb.model.learned import Learned
+from kernelkb.model.learned import LearnedCatalogue
 from kernelkb.model.metric import MetricCatalogue
 from kernelkb.model.pattern import Pattern
-from kernelkb.model.review import AcceptedReview, Changed
+from kernelkb.model.review import AcceptedReview, KnowledgeChange
 from kernelkb.model.symptom import SymptomFamily
 from kernelkb.model.threshold import Bibliography, Calibration, ThresholdCatalogue
 from kernelkb.model.tree import Tree
@@ -33,7 +33,7 @@ class Knowledge(Record):
     symptoms: tuple[SymptomFamily, ...]
     patterns: tuple[Pattern, ...]
     workflow: Workflow
-    learned: Learned = Learned()
+    learned: LearnedCatalogue = LearnedCatalogue()
     """What sessions taught; empty before there were any."""
     sha256: str
     """Of every file's path and bytes: two equal digests are the same knowledge."""
@@ -45,5 +45,5 @@ class Knowledge(Record):
     """For each threshold that the project overrides the value that was shipped."""
     reviews: tuple[AcceptedReview, ...] = ()
     """Those whose corrections are part of it, in the order in which they came in."""
-    changed: tuple[Changed, ...] = ()
+    changed: tuple[KnowledgeChange, ...] = ()
     """Every correction of theirs, in the same order."""

@@ -48,7 +48,7 @@ class LearnedPhase(Record):
     sessions: tuple[SessionId, ...]
 
 
-class Learned(Record):
+class LearnedCatalogue(Record):
     """The file ``learned.yaml``. It follows from the sessions alone, so anybody can check it."""
 
     fixes: tuple[LearnedFix, ...] = ()
@@ -59,7 +59,7 @@ class Learned(Record):
     """Sessions that a person took out."""
 
     @model_validator(mode="after")
-    def _each_once(self) -> Learned:
+    def _check_unique_rows(self) -> LearnedCatalogue:
         names = [f"{f.architecture}/{f.bottleneck}/{f.fix}" for f in self.fixes]
         names += [phase.phase for phase in self.phases]
         for name in names:

@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 from kernelkb.model.base import EvidenceLevel, Name, Quantity, Record, Slug, Target
 
 Unit = Literal["ratio", "share", "truth", "us", "bytes", "gbps", "count", "cycles", "seconds"]
-_DIMENSIONS = ("us", "bytes", "gbps", "count", "cycles", "seconds")
-_OPERANDS = {
+_DIMENSIONAL_UNITS = ("us", "bytes", "gbps", "count", "cycles", "seconds")
+_OPERAND_COUNTS = {
     "quotient": 2,
     "difference": 2,
     "remainder": 2,
@@ -38,8 +38,8 @@ class Derivation(Record):
     of: tuple[Quantity | float, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _takes_that_many(self) -> Self:
-        wanted = _OPERANDS.get(self.op)
+    def _check_operand_count(self) -> Self:
+        wanted = _OPERAND_COUNTS.get(self.op)
         if wanted and len(self.of) != wanted:
             raise ValueError(f"{self.op} takes {wanted} operands, not {len(self.of)}")
         return self
@@ -75,8 +75,8 @@ class Metric(Record):
     sources: tuple[Slug, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _id_wears_its_dimension(self) -> Self:
-        if self.unit in _DIMENSIONS and not self.id.endswith(f"_{self.unit}"):
+    def _check_unit_suffix(self) -> Self:
+        if self.unit in _DIMENSIONAL_UNITS and not self.id.endswith(f"_{self.unit}"):
             raise ValueError(f"{self.id} has unit {self.unit}; name it {self.id}_{self.unit}")
         return self
 

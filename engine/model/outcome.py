@@ -9,7 +9,7 @@ from kernelkb.model.base import Name, Record, Slug, Target
 from kernelkb.model.session import SessionId
 
 
-class Reached(Record):
+class AchievedSpeedup(Record):
     """A speedup, and all that it holds for."""
 
     speedup: float
@@ -26,7 +26,7 @@ class Reached(Record):
     """A check found the same code right."""
 
 
-class PhaseTime(Record):
+class PhaseOutcome(Record):
     """What a phase of the plan was predicted to take, and what it took."""
 
     phase: Slug
@@ -37,7 +37,7 @@ class PhaseTime(Record):
     inside: bool | None
 
 
-class Outcomes(Record):
+class SessionOutcome(Record):
     """How a session went. None means that the record does not say; it is never a zero."""
 
     session: SessionId
@@ -64,9 +64,9 @@ class Outcomes(Record):
     wrong_changes: int | None = None
     """Those whose check failed, or whose whole interval lies below the one before. None where there
     were changes and none could be judged."""
-    final: Reached | None = None
+    final: AchievedSpeedup | None = None
     """The last valid bench. The time of code whose check failed is none."""
-    best: Reached | None = None
+    best: AchievedSpeedup | None = None
     """The fastest of those on the same kernel, machine, workload and baseline as ``final``."""
     cost_usd: float | None = None
     decisions: int = 0
@@ -80,14 +80,14 @@ class Outcomes(Record):
     """Decisions with both."""
     falsifiers_held: int = 0
     falsifiers_failed: int = 0
-    phases: tuple[PhaseTime, ...] = ()
+    phases: tuple[PhaseOutcome, ...] = ()
     """Those of the plan for which earlier sessions let expect a time."""
     claims: int = 0
     false_claims: int = 0
     """What the session said of itself, and what of it did not hold up."""
 
 
-class Contrast(Record):
+class MetricDifference(Record):
     """One metric of two sessions."""
 
     metric: Name
@@ -97,12 +97,12 @@ class Contrast(Record):
     """after − before; None where one is not known, or the two are of different things."""
 
 
-class Contrasts(Record):
+class SessionComparison(Record):
     """Two sessions side by side."""
 
-    before: Outcomes
-    after: Outcomes
-    rows: tuple[Contrast, ...]
+    before: SessionOutcome
+    after: SessionOutcome
+    rows: tuple[MetricDifference, ...]
     ratio: float | None = None
     """Final speedup of the second over that of the first."""
     interval: tuple[float, float] | None = None
@@ -111,10 +111,10 @@ class Contrasts(Record):
     """Why there is no ratio."""
 
 
-class Trend(Record):
+class SessionTrend(Record):
     """Sessions in the order in which they were opened, and what all of them took."""
 
-    sessions: tuple[Outcomes, ...]
+    sessions: tuple[SessionOutcome, ...]
     minutes: float | None = None
     """Of those that say; None where none does."""
     timed: int = 0

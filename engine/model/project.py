@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernelkb.model.base import Name, Record
 
 
-class Begun(Record):
+class InitResult(Record):
     """What ``kb init`` did."""
 
     kernel: Name

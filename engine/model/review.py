@@ -20,7 +20,7 @@ Reviewer = Annotated[
 ]
 """A person's name, in one line."""
 
-Choice = Annotated[
+FixChoice = Annotated[
     str,
     StringConstraints(
         pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*/[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=121
@@ -28,7 +28,7 @@ Choice = Annotated[
 ]
 """``bottleneck/fix``."""
 
-Judged = Literal["right", "wrong", "unsure"]
+ReviewVerdict = Literal["right", "wrong", "unsure"]
 
 
 class ThresholdChange(Record):
@@ -54,13 +54,13 @@ class ConditionChange(Record):
     why: Text
 
     @model_validator(mode="after")
-    def _one_way(self) -> Self:
+    def _require_one_condition(self) -> Self:
         if (self.only_if is None) == (self.also_if is None):
             raise ValueError("give exactly one of only_if and also_if")
         return self
 
     @property
-    def added(self) -> Condition:
+    def added_condition(self) -> Condition:
         """The condition that comes in."""
         found = self.also_if if self.only_if is None else self.only_if
         if found is None:
@@ -111,29 +111,29 @@ Correction = Annotated[
 ]
 
 
-class _Answered(Record):
+class _FormBlock(Record):
     """A block of a form; a list that was emptied has nothing in it."""
 
     @field_validator("corrections", "breaks", mode="before", check_fields=False)
     @classmethod
-    def _emptied(cls, value: object) -> object:
+    def _empty_tuple_for_null(cls, value: object) -> object:
         return () if value is None else value
 
 
-class Judgement(_Answered):
+class Judgement(_FormBlock):
     """What a form says of one decision of the session."""
 
     decision: int = Field(ge=1)
     """Its number in the form."""
-    verdict: Judged | None = None
+    verdict: ReviewVerdict | None = None
     """None until somebody has judged it."""
-    should_have_been: Choice | None = None
+    should_have_been: FixChoice | None = None
     why: Text | None = None
     corrections: tuple[Correction, ...] = ()
     comment: Text | None = None
 
     @model_validator(mode="after")
-    def _says_why(self) -> Self:
+    def _check_reasoning(self) -> Self:
         if self.verdict == "wrong" and self.why is None:
             raise ValueError("a verdict of wrong needs its why")
         if self.should_have_been is not None and self.verdict not in ("wrong", "unsure"):
@@ -141,7 +141,7 @@ class Judgement(_Answered):
         return self
 
 
-class Remarks(_Answered):
+class Remarks(_FormBlock):
     """What a form says of the session as a whole."""
 
     corrections: tuple[Correction, ...] = ()
@@ -150,7 +150,7 @@ class Remarks(_Answered):
     comment: Text | None = None
 
 
-class Form(Record):
+class ReviewForm(Record):
     """What a person filled in."""
 
     session: str
@@ -165,8 +165,8 @@ class Review(Record):
     fix: Slug
     applied_as: str | None = None
     """The variant that tells two equal decisions of a session apart."""
-    verdict: Judged
-    should_have_been: Choice | None = None
+    verdict: ReviewVerdict
+    should_have_been: FixChoice | None = None
     reviewer: Reviewer
     why: Text | None = None
     comment: Text | None = None
@@ -186,7 +186,7 @@ class AcceptedReview(Record):
     comment: Text | None = None
 
 
-class Changed(Record):
+class KnowledgeChange(Record):
     """One entry of the knowledge as it was and as a review made it."""
 
     kind: Literal["threshold", "bottleneck", "fix", "pattern"]
@@ -202,7 +202,7 @@ class Changed(Record):
     why: Text
 
 
-class Outlook(Record):
+class ReviewPreview(Record):
     """What accepting a form would do, or did."""
 
     session: str
@@ -211,7 +211,7 @@ class Outlook(Record):
     decisions: int
     """How many the session has."""
     verdicts: tuple[Review, ...] = ()
-    changes: tuple[Changed, ...] = ()
+    changes: tuple[KnowledgeChange, ...] = ()
     breaks: tuple[str, ...] = ()
     """Cases that do not hold any more, which the form accepts."""
     problems: tuple[str, ...] = ()

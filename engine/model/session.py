@@ -68,7 +68,7 @@ class Decision(Record):
     """Other fixes that the same variant applied: ``measured`` is of all of them."""
 
 
-class Claim(Record):
+class SessionClaim(Record):
     """Something that a session said of itself, and whether it holds up."""
 
     said: str
@@ -78,7 +78,7 @@ class Claim(Record):
     source: str | None = None
 
 
-class Entry(Record):
+class SessionEntry(Record):
     """One appended record: what a tool did, or what somebody learnt."""
 
     session: SessionId
@@ -102,7 +102,7 @@ class Entry(Record):
     went_wrong: tuple[str, ...] = ()
     went_right: tuple[str, ...] = ()
     pattern_candidates: tuple[str, ...] = ()
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[SessionClaim, ...] = ()
     reviews: tuple[Review, ...] = ()
     """What an expert said of the session's decisions; its ``by`` is ``review``."""
     cost_usd: float | None = Field(default=None, ge=0)
@@ -135,15 +135,15 @@ class Session(Record):
     phases: tuple[PlannedPhase, ...] = ()
     source: str | None = None
     """Where a reported session is from."""
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[SessionEntry, ...] = ()
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether an entry ended it."""
         return any(entry.closes for entry in self.entries)
 
 
-class SessionLine(Record):
+class SessionSummary(Record):
     """A session of a project, in a line."""
 
     session: SessionId

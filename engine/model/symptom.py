@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from kernelkb.model.base import Record, Slug
 
 
-def _compiles(pattern: str) -> str:
+def _check_regex(pattern: str) -> str:
     try:
         found = re.compile(pattern, re.MULTILINE)
     except re.error as error:
@@ -20,7 +20,7 @@ def _compiles(pattern: str) -> str:
     return pattern
 
 
-Regex = Annotated[str, AfterValidator(_compiles)]
+Regex = Annotated[str, AfterValidator(_check_regex)]
 """Python's regular expressions, with ``^`` and ``$`` at every line; named groups are captured."""
 
 

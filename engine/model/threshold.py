@@ -28,7 +28,7 @@ class ThresholdCatalogue(Record):
     thresholds: tuple[Threshold, ...] = Field(min_length=1)
 
 
-class Realised(Record):
+class Realization(Record):
     """How much of a predicted saving is usually realised, for one kind of change."""
 
     kind: GainKind
@@ -59,7 +59,7 @@ class Weights(Record):
 class Calibration(Record):
     """The file ``calibration.yaml``."""
 
-    realised: tuple[Realised, ...] = Field(min_length=1)
+    realised: tuple[Realization, ...] = Field(min_length=1)
     weights: Weights
 
 

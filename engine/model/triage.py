@@ -10,7 +10,7 @@ from kernelkb.model.recommendation import KernelAnswer, PredictedSpeedup
 from kernelkb.model.session import Decision, Step
 
 
-class Examined(Record):
+class VariantResult(Record):
     """One variant, as far as it got."""
 
     variant: Slug
@@ -21,7 +21,7 @@ class Examined(Record):
     answer: KernelAnswer | None = None
 
 
-class Followed(Record):
+class FixOutcome(Record):
     """A variant that applies what was recommended, measured against the one it improves on."""
 
     before: Slug
@@ -44,8 +44,8 @@ class Triage(Record):
     target: Target
     machine: Machine | None
     steps: tuple[Step, ...]
-    examined: tuple[Examined, ...] = ()
-    followed: Followed | None = None
+    examined: tuple[VariantResult, ...] = ()
+    followed: FixOutcome | None = None
     decisions: tuple[Decision, ...] = ()
     session: str | None = None
     """File that the record was appended to."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from kernelkb.decide.rules import Program
+from kernelkb.decide.rules import CompiledRules
 
-_SCALES = {  # ncu scales units for reading unless told --print-units base
+_UNIT_SCALES = {  # ncu scales units for reading unless told --print-units base
     "nsecond": 1.0, "ns": 1.0, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6,
     "second": 1e9, "s": 1e9, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12,
 }  # fmt: skip
@@ -21,12 +21,12 @@ class RawName(NamedTuple):
     scale: float
     titles: tuple[str, ...] = ()
     """``section/title`` on the details page."""
-    zero: bool = True
+    zero_is_value: bool = True
     """Whether 0 is a value; else it is an average over nothing."""
 
-    def value(self, raw: float | None, unit: str) -> float | None:
+    def to_metric_unit(self, raw: float | None, unit: str) -> float | None:
         """Return a raw value in the metric's unit, None where it says nothing."""
-        if raw is None or (raw == 0 and not self.zero):
+        if raw is None or (raw == 0 and not self.zero_is_value):
             return None
         return raw * self.scale * base_scale(unit)
 
@@ -43,7 +43,7 @@ class NcuRule(NamedTuple):
     give."""
 
 
-class Launch(NamedTuple):
+class ProfiledLaunch(NamedTuple):
     """One launch of one kernel in a report."""
 
     kernel: str
@@ -56,9 +56,9 @@ class Launch(NamedTuple):
     rules: tuple[NcuRule, ...] = ()
 
 
-def wanted_metrics(program: Program) -> list[RawName]:
+def list_raw_names(rules: CompiledRules) -> list[RawName]:
     """Return how every metric of a program that reports can hold is found in one."""
-    rows = program["raw_names"].items()
+    rows = rules["raw_names"].items()
     return [
         RawName(metric, tuple(names), scale, tuple(titles), zero)
         for metric, (names, scale, titles, zero) in rows
@@ -67,10 +67,10 @@ def wanted_metrics(program: Program) -> list[RawName]:
 
 def base_scale(unit: str) -> float:
     """Return what a value in this unit of ncu is multiplied by to reach its base unit."""
-    return _SCALES.get(unit.partition("/")[0], 1.0)
+    return _UNIT_SCALES.get(unit.partition("/")[0], 1.0)
 
 
-def number(cell: str) -> float | None:
+def parse_cell_number(cell: str) -> float | None:
     """Return the number in a cell; ``n/a``, ``no data``, nothing and NaN are no numbers."""
     try:
         value = float(cell.replace(",", ""))
@@ -79,7 +79,7 @@ def number(cell: str) -> float | None:
     return value if value - value == 0 else None
 
 
-def estimate(
+def parse_rule_estimate(
     share: float | None, scope: str
 ) -> tuple[float | None, Literal["kernel", "local"] | None]:
     """Return the share of time that a rule's estimate, in percent, stands for, and its scope."""

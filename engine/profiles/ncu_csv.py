@@ -11,14 +11,14 @@ import csv
 from collections.abc import Iterable, Mapping, Sequence
 
 from kernelkb.errors import KbError
-from kernelkb.profiles.launch import Launch, RawName, number
+from kernelkb.profiles.launch import ProfiledLaunch, RawName, parse_cell_number
 
-NAME = "Kernel Name"
-_DEVICE = "device__attribute_display_name"
+KERNEL_NAME_COLUMN = "Kernel Name"
+_DEVICE_COLUMN = "device__attribute_display_name"
 _CURE = "write one with: ncu --import REPORT --csv --page raw --print-units base"
 
 
-def read_raw_page(text: str, wanted: Sequence[RawName]) -> list[Launch]:
+def read_raw_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:
     """Return every launch in a raw page, with those of the wanted metrics that it holds.
 
     Args:
@@ -28,7 +28,7 @@ def read_raw_page(text: str, wanted: Sequence[RawName]) -> list[Launch]:
     Raises:
         KbError: There is no raw page in the text.
     """
-    rows = table(text, "this is no raw CSV page of Nsight Compute", _CURE)
+    rows = read_csv_table(text, "this is no raw CSV page of Nsight Compute", _CURE)
     columns = {name: at for at, name in enumerate(rows[0])}
     if "Metric Name" in columns:
         raise KbError(f"this is the details page of Nsight Compute, not the raw one; {_CURE}")
@@ -36,43 +36,43 @@ def read_raw_page(text: str, wanted: Sequence[RawName]) -> list[Launch]:
         raise KbError(f"the row of units does not fit the header; {_CURE}")
     units = rows[1] if len(rows) > 1 else []
     return [
-        Launch(
-            row[columns[NAME]],
-            dict(_metrics(row, columns, units, wanted)),
-            _cell(row, columns, _DEVICE),
-            (_cell(row, columns, "Grid Size"), _cell(row, columns, "Block Size")),
+        ProfiledLaunch(
+            row[columns[KERNEL_NAME_COLUMN]],
+            dict(_iter_metrics(row, columns, units, wanted)),
+            _get_cell(row, columns, _DEVICE_COLUMN),
+            (_get_cell(row, columns, "Grid Size"), _get_cell(row, columns, "Block Size")),
         )
         for row in rows[2:]
         if len(row) == len(rows[0])
     ]
 
 
-def table(text: str, what: str, cure: str) -> list[list[str]]:
+def read_csv_table(text: str, message: str, cure: str) -> list[list[str]]:
     """Return the rows of a CSV page from its header on.
 
     Args:
         text: The page; lines before the header are ignored.
-        what: Said when there is no header.
+        message: Said when there is no header.
         cure: How to write a sound page.
 
     Raises:
         KbError: There is no header, or the text is torn inside a cell.
     """
     lines = text.splitlines()
-    head = next((at for at, line in enumerate(lines) if f'"{NAME}"' in line), None)
+    head = next((at for at, line in enumerate(lines) if f'"{KERNEL_NAME_COLUMN}"' in line), None)
     if head is None:
-        raise KbError(f"{what}: it has no column '{NAME}'; {cure}")
+        raise KbError(f"{message}: it has no column '{KERNEL_NAME_COLUMN}'; {cure}")
     try:
         return list(csv.reader(lines[head:]))
     except csv.Error as error:
         raise KbError(f"this page is torn ({error}); {cure}") from error
 
 
-def _cell(row: Sequence[str], columns: Mapping[str, int], name: str) -> str:
+def _get_cell(row: Sequence[str], columns: Mapping[str, int], name: str) -> str:
     return row[columns[name]] if name in columns else ""
 
 
-def _metrics(
+def _iter_metrics(
     row: Sequence[str],
     columns: Mapping[str, int],
     units: Sequence[str],
@@ -81,7 +81,9 @@ def _metrics(
     for one in wanted:
         for name in one.names:
             if name in columns:
-                value = one.value(number(row[columns[name]]), units[columns[name]])
+                value = one.to_metric_unit(
+                    parse_cell_number(row[columns[name]]), units[columns[name]]
+                )
                 if value is not None:
                     yield one.metric, value
                     break

@@ -9,15 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kernelkb.errors import KbError
-from kernelkb.profiles.launch import Launch, NcuRule, RawName, estimate, number
-from kernelkb.profiles.ncu_csv import NAME, table
+from kernelkb.profiles.launch import (
+    NcuRule,
+    ProfiledLaunch,
+    RawName,
+    parse_cell_number,
+    parse_rule_estimate,
+)
+from kernelkb.profiles.ncu_csv import KERNEL_NAME_COLUMN, read_csv_table
 
 _CURE = "write one with: ncu --import REPORT --csv --page details"
 
 Row = Mapping[str, str]
 
 
-def read_details_page(text: str, wanted: Sequence[RawName]) -> list[Launch]:
+def read_details_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:
     """Return every launch in a details page.
 
     Args:
@@ -27,7 +33,7 @@ def read_details_page(text: str, wanted: Sequence[RawName]) -> list[Launch]:
     Raises:
         KbError: There is no details page in the text.
     """
-    header, *rows = table(text, "this is no details CSV page of Nsight Compute", _CURE)
+    header, *rows = read_csv_table(text, "this is no details CSV page of Nsight Compute", _CURE)
     if not {"Section Name", "Metric Name", "Metric Value"} <= set(header):
         raise KbError(f"this is not the details page of Nsight Compute; {_CURE}")
     launches: dict[str, list[Row]] = {}
@@ -37,27 +43,34 @@ def read_details_page(text: str, wanted: Sequence[RawName]) -> list[Launch]:
             row = dict(zip(header, cells, strict=False))
             launches.setdefault(row.get("ID", ""), []).append(row)
     titles = {title: one for one in wanted for title in one.titles}
-    return [_launch(found, titles) for found in launches.values()]
+    return [_build_launch(found, titles) for found in launches.values()]
 
 
-def _launch(rows: Sequence[Row], titles: Mapping[str, RawName]) -> Launch:
+def _build_launch(rows: Sequence[Row], titles: Mapping[str, RawName]) -> ProfiledLaunch:
     first = rows[0]
     shape = (first.get("Grid Size", ""), first.get("Block Size", ""))
-    return Launch(first[NAME], dict(_metrics(rows, titles)), shape=shape, rules=tuple(_rules(rows)))
+    return ProfiledLaunch(
+        first[KERNEL_NAME_COLUMN],
+        dict(_iter_metrics(rows, titles)),
+        shape=shape,
+        rules=tuple(_iter_rules(rows)),
+    )
 
 
-def _metrics(rows: Sequence[Row], titles: Mapping[str, RawName]) -> Iterator[tuple[str, float]]:
+def _iter_metrics(
+    rows: Sequence[Row], titles: Mapping[str, RawName]
+) -> Iterator[tuple[str, float]]:
     for row in rows:
         one = titles.get(f"{row['Section Name']}/{row['Metric Name']}")
-        raw = number(row.get("Metric Value", "")) if one else None
-        value = one.value(raw, row.get("Metric Unit", "")) if one else None
+        raw = parse_cell_number(row.get("Metric Value", "")) if one else None
+        value = one.to_metric_unit(raw, row.get("Metric Unit", "")) if one else None
         if one and value is not None:
             yield one.metric, value
 
 
-def _rules(rows: Sequence[Row]) -> Iterator[NcuRule]:
+def _iter_rules(rows: Sequence[Row]) -> Iterator[NcuRule]:
     for row in rows:
         if row.get("Rule Name") and row.get("Rule Description"):
-            share = number(row.get("Estimated Speedup", ""))
-            removes, scope = estimate(share, row.get("Estimated Speedup Type", ""))
+            share = parse_cell_number(row.get("Estimated Speedup", ""))
+            removes, scope = parse_rule_estimate(share, row.get("Estimated Speedup Type", ""))
             yield NcuRule(row["Rule Name"], row["Rule Description"], removes, scope)

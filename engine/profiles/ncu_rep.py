@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from kernelkb.errors import KbError
-from kernelkb.profiles.launch import Launch, NcuRule, RawName, estimate
+from kernelkb.profiles.launch import NcuRule, ProfiledLaunch, RawName, parse_rule_estimate
 from kernelkb.profiles.ncu_csv import read_raw_page
 from kernelkb.profiles.ncu_details import read_details_page
 
 MAGIC = b"NVR\0"
 _TIMEOUT_S = 120.0
-_NO_READER = (
+_NO_READER_MESSAGE = (
     "reading a .ncu-rep file takes the ncu-report package or ncu itself: "
     "pip install 'kernelkb[reports]', or write a CSV page where ncu is installed: "
     "ncu --import REPORT --csv --page raw --print-units base"
 )
 
 
-def read_binary(path: Path, wanted: Sequence[RawName], ncu: str | None) -> list[Launch]:
+def read_binary(path: Path, wanted: Sequence[RawName], ncu: str | None) -> list[ProfiledLaunch]:
     """Return every launch in a ``.ncu-rep`` file.
 
     Args:
@@ -38,43 +38,43 @@ def read_binary(path: Path, wanted: Sequence[RawName], ncu: str | None) -> list[
         reader = importlib.import_module("ncu_report")
     except ImportError:
         if ncu is None:
-            raise KbError(_NO_READER) from None
-        return _with_ncu(path, wanted, ncu)
+            raise KbError(_NO_READER_MESSAGE) from None
+        return _read_with_ncu(path, wanted, ncu)
     context = reader.load_report(str(path))
     actions = [action for part in context for action in part]
-    return [_launch(reader, action, wanted) for action in actions]
+    return [_build_launch(reader, action, wanted) for action in actions]
 
 
-def _launch(reader: Any, action: Any, wanted: Sequence[RawName]) -> Launch:
-    shape = (_shape(action, "launch__grid_dim"), _shape(action, "launch__block_dim"))
+def _build_launch(reader: Any, action: Any, wanted: Sequence[RawName]) -> ProfiledLaunch:
+    shape = (_read_shape(action, "launch__grid_dim"), _read_shape(action, "launch__block_dim"))
     device = action.metric_by_name("device__attribute_display_name")
-    return Launch(
+    return ProfiledLaunch(
         action.name(action.NameBase_DEMANGLED),
-        dict(_metrics(action, wanted)),
+        dict(_iter_metrics(action, wanted)),
         str(device.value()) if device is not None else "",
         shape,
-        tuple(_rules(reader, action)),
+        tuple(_iter_rules(reader, action)),
     )
 
 
-def _shape(action: Any, name: str) -> str:
+def _read_shape(action: Any, name: str) -> str:
     found = [action.metric_by_name(f"{name}_{axis}") for axis in "xyz"]
     return "" if None in found else f"({', '.join(str(one.value()) for one in found)})"
 
 
-def _metrics(action: Any, wanted: Sequence[RawName]) -> Iterator[tuple[str, float]]:
+def _iter_metrics(action: Any, wanted: Sequence[RawName]) -> Iterator[tuple[str, float]]:
     for one in wanted:
         for name in one.names:
             metric = action.metric_by_name(name)
             value = metric.value() if metric is not None and metric.has_value() else None
             finite = isinstance(value, int | float) and value - value == 0
-            known = one.value(value if finite else None, metric.unit() if finite else "")
+            known = one.to_metric_unit(value if finite else None, metric.unit() if finite else "")
             if known is not None:
                 yield one.metric, known
                 break
 
 
-def _rules(reader: Any, action: Any) -> Iterator[NcuRule]:
+def _iter_rules(reader: Any, action: Any) -> Iterator[NcuRule]:
     for row in action.rule_results_as_dicts():
         message = row.get("rule_message", {})
         says = ": ".join(part for part in (message.get("title"), message.get("message")) if part)
@@ -82,24 +82,28 @@ def _rules(reader: Any, action: Any) -> Iterator[NcuRule]:
             continue
         guess = row.get("speedup_estimation", {})
         scope = "global" if guess.get("type") == reader.SpeedupType_GLOBAL else "local"
-        yield NcuRule(row["rule_identifier"], _plain(says), *estimate(guess.get("speedup"), scope))
+        yield NcuRule(
+            row["rule_identifier"],
+            _strip_links(says),
+            *parse_rule_estimate(guess.get("speedup"), scope),
+        )
 
 
-def _plain(text: str) -> str:
+def _strip_links(text: str) -> str:
     """Return a message without ncu's links: ``@section:Name:what is shown@``."""
     return re.sub(r"@(?:section|url|source):[^:@]*:([^@]*)@", r"\1", text)
 
 
-def _with_ncu(path: Path, wanted: Sequence[RawName], ncu: str) -> list[Launch]:
-    raw = _page(path, ncu, "raw", "--print-units", "base")
-    details = read_details_page(_page(path, ncu, "details"), wanted)
+def _read_with_ncu(path: Path, wanted: Sequence[RawName], ncu: str) -> list[ProfiledLaunch]:
+    raw = _export_page(path, ncu, "raw", "--print-units", "base")
+    details = read_details_page(_export_page(path, ncu, "details"), wanted)
     launches = read_raw_page(raw, wanted)
     if len(details) != len(launches):
         return launches
     return [one._replace(rules=other.rules) for one, other in zip(launches, details, strict=True)]
 
 
-def _page(path: Path, ncu: str, page: str, *options: str) -> str:
+def _export_page(path: Path, ncu: str, page: str, *options: str) -> str:
     words = [ncu, "--import", str(path), "--csv", "--page", page, *options]
     try:
         done = subprocess.run(

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernelkb.errors import KbError, OutsideError
-from kernelkb.profiles.launch import Launch, RawName
-from kernelkb.profiles.ncu_csv import NAME, read_raw_page
+from kernelkb.errors import ForbiddenPathError, KbError
+from kernelkb.profiles.launch import ProfiledLaunch, RawName
+from kernelkb.profiles.ncu_csv import KERNEL_NAME_COLUMN, read_raw_page
 from kernelkb.profiles.ncu_details import read_details_page
 from kernelkb.profiles.ncu_rep import MAGIC, read_binary
-from kernelkb.safety.workspace import REPORT_BYTES, read_bytes
+from kernelkb.safety.workspace import MAX_REPORT_BYTES, read_bytes
 
 _CURE = "give a .ncu-rep file, or what ncu --csv --page raw or details printed"
-_STRANGERS = {
+_OTHER_FORMATS = {
     b"SQLite format 3\0": "an SQLite file, as Nsight Systems exports them",
     b"\x7fELF": "a program or library",
     b"PK\x03\x04": "an archive",
@@ -21,7 +21,9 @@ _STRANGERS = {
 }
 
 
-def read_report(path: Path, wanted: Sequence[RawName], ncu: str | None = None) -> list[Launch]:
+def read_report(
+    path: Path, wanted: Sequence[RawName], ncu: str | None = None
+) -> list[ProfiledLaunch]:
     """Return every launch in a report.
 
     Args:
@@ -33,35 +35,35 @@ def read_report(path: Path, wanted: Sequence[RawName], ncu: str | None = None) -
         KbError: The file cannot be read, is something else, or holds no complete launch.
     """
     try:
-        data = read_bytes(path, REPORT_BYTES)
-    except OutsideError:
+        data = read_bytes(path, MAX_REPORT_BYTES)
+    except ForbiddenPathError:
         raise
     except OSError as error:
         raise KbError(f"cannot read {path}: {error.strerror}") from error
     if data.startswith(MAGIC):
         launches = read_binary(path, wanted, ncu)
     else:
-        launches = _from_text(path, data, wanted)
+        launches = _read_text_report(path, data, wanted)
     if not launches:
         raise KbError(f"{path} holds no complete launch; was it cut off? {_CURE}")
     return launches
 
 
-def _from_text(path: Path, data: bytes, wanted: Sequence[RawName]) -> list[Launch]:
-    for start, name in _STRANGERS.items():
+def _read_text_report(path: Path, data: bytes, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:
+    for start, name in _OTHER_FORMATS.items():
         if data.startswith(start):
             raise KbError(f"{path} is {name}; {_CURE}")
     if b"\0" in data:
         raise KbError(f"{path} is a binary file, but no report of Nsight Compute; {_CURE}")
     text = data.decode("utf-8-sig", errors="replace")
-    if f'"{NAME}"' not in text:
-        raise KbError(f"{path} is no report of Nsight Compute{_hint(text)}; {_CURE}")
-    header = next(line for line in text.splitlines() if f'"{NAME}"' in line)
+    if f'"{KERNEL_NAME_COLUMN}"' not in text:
+        raise KbError(f"{path} is no report of Nsight Compute{_guess_format(text)}; {_CURE}")
+    header = next(line for line in text.splitlines() if f'"{KERNEL_NAME_COLUMN}"' in line)
     read = read_details_page if '"Metric Name"' in header else read_raw_page
     return read(text, wanted)
 
 
-def _hint(text: str) -> str:
+def _guess_format(text: str) -> str:
     if "Total Time (ns)" in text or "Time (%)" in text:
         return ": it looks like a summary of Nsight Systems"
     if "Section: " in text:

@@ -13,20 +13,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.safety.workspace import inside, open_inside
+from kernelkb.safety.workspace import open_inside, resolve_inside
 
-TornAt = Callable[[bytes], int]
+TailFinder = Callable[[bytes], int]
 """Says where the unfinished tail of a file begins; its length where there is none."""
 
 
-class Appended(NamedTuple):
+class AppendRequest(NamedTuple):
     """What to append to a file."""
 
     body: bytes
     """Ends with ``ending``."""
-    first: bytes
+    initial_file: bytes
     """The whole file with the same in it, for a file that is not there or empty."""
-    torn_at: TornAt
+    find_torn_tail: TailFinder
     ending: bytes
     """With which a file that is whole may end, so that the rest need not be read."""
 
@@ -38,12 +38,12 @@ def write_new(path: Path, body: bytes) -> None:
         FileExistsError: It is there.
         OSError: It cannot be written; then it is not there.
     """
-    inside(path.parent, to_write=True)
+    resolve_inside(path.parent, to_write=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         try:
-            _write(descriptor, body)
+            _write_all(descriptor, body)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -53,7 +53,7 @@ def write_new(path: Path, body: bytes) -> None:
     _sync_folder(path.parent)
 
 
-def append_whole(path: Path, text: Appended) -> None:
+def append_atomically(path: Path, text: AppendRequest) -> None:
     """Append to a file by a single write, or make it.
 
     Raises:
@@ -61,18 +61,18 @@ def append_whole(path: Path, text: Appended) -> None:
     """
     while True:
         try:
-            _add(path, text)
+            _append_locked(path, text)
             return
         except FileNotFoundError:
             try:
-                write_new(path, text.first)
+                write_new(path, text.initial_file)
                 return
             except FileExistsError:  # somebody else was faster
                 if not path.exists():  # no: it is a link that leads nowhere
                     raise
 
 
-def read_whole(path: Path, torn_at: TornAt) -> bytes:
+def read_without_torn_tail(path: Path, find_torn_tail: TailFinder) -> bytes:
     """Return what a file holds, without a tail that a writer did not finish.
 
     Raises:
@@ -82,14 +82,14 @@ def read_whole(path: Path, torn_at: TornAt) -> bytes:
     try:
         with suppress(OSError):  # a file system without locks can still be read
             fcntl.flock(descriptor, fcntl.LOCK_SH)
-        body = _read(descriptor)
+        body = _read_all(descriptor)
     finally:
         os.close(descriptor)
-    return body[: torn_at(body)]
+    return body[: find_torn_tail(body)]
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[int]:
+def lock_for_append(path: Path) -> Iterator[int]:
     """Yield a descriptor that appends to a file, while nobody else writes to it.
 
     An editor may put another file in the place of the one that was waited for: then it is that.
@@ -108,36 +108,36 @@ def locked(path: Path) -> Iterator[int]:
             os.close(descriptor)
 
 
-def _add(path: Path, text: Appended) -> None:
-    with locked(path) as descriptor:
-        _cut(descriptor, text)
+def _append_locked(path: Path, text: AppendRequest) -> None:
+    with lock_for_append(path) as descriptor:
+        _truncate_torn_tail(descriptor, text)
         before = os.fstat(descriptor).st_size
         try:
-            _write(descriptor, text.body if before else text.first)
+            _write_all(descriptor, text.body if before else text.initial_file)
             os.fsync(descriptor)
         except OSError:
             os.ftruncate(descriptor, before)  # a full disk: leave no half of it
             raise
 
 
-def _cut(descriptor: int, text: Appended) -> None:
+def _truncate_torn_tail(descriptor: int, text: AppendRequest) -> None:
     size = os.fstat(descriptor).st_size
     length = len(text.ending)
     if os.pread(descriptor, length, max(0, size - length)) == text.ending:
         return
-    cut = text.torn_at(_read(descriptor))
+    cut = text.find_torn_tail(_read_all(descriptor))
     if cut < size:
         os.ftruncate(descriptor, cut)
 
 
-def _read(descriptor: int) -> bytes:
+def _read_all(descriptor: int) -> bytes:
     body = b""
     while part := os.pread(descriptor, 1 << 26, len(body)):
         body += part
     return body
 
 
-def _write(descriptor: int, body: bytes) -> None:
+def _write_all(descriptor: int, body: bytes) -> None:
     """Write everything: in one call, unless the disk is full, which the next call then says."""
     written = os.write(descriptor, body)
     while written < len(body):

@@ -6,49 +6,49 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kernelkb.model.session import Step
-from kernelkb.record.legacy_steps import Timing, timing_of
-from kernelkb.record.timeline import Code, Moment, Place
+from kernelkb.record.legacy_steps import BenchTiming, extract_timing
+from kernelkb.record.timeline import CodeState, StepContext, TimedStep
 
 
-class Changes(NamedTuple):
+class ChangeCounts(NamedTuple):
     """Counts; None where the record does not say. See ``Outcomes``."""
 
-    made: int | None
+    total: int | None
     blind: int | None
-    judged: int | None
+    with_verdict: int | None
     wrong: int | None
 
 
-class _Change(NamedTuple):
-    old: Code
-    new: Code
+class _CodeChange(NamedTuple):
+    old: CodeState
+    new: CodeState
     blind: bool
 
 
-class _Known:
+class _CodeResults:
     """What the steps said of each code."""
 
     def __init__(self) -> None:
-        self.failed: set[Code] = set()
-        self.timings: dict[Code, Timing] = {}
-        self.duels: dict[Code, tuple[float, float]] = {}
+        self.failed: set[CodeState] = set()
+        self.timings: dict[CodeState, BenchTiming] = {}
+        self.comparison_intervals: dict[CodeState, tuple[float, float]] = {}
         """Interval of a code's speedup next to the one before it."""
 
-    def learn(self, code: Code, step: Step) -> None:
+    def record_step(self, code: CodeState, step: Step) -> None:
         """Take one step's result."""
         if step.name == "check" and step.status == "failure":
             self.failed.add(code)
-        timing = timing_of(step)
+        timing = extract_timing(step)
         if step.name == "bench" and timing:
             self.timings[code] = timing
         if step.name == "compare" and timing and timing.interval:
-            self.duels[code] = timing.interval
+            self.comparison_intervals[code] = timing.interval
 
-    def wrong(self, change: _Change) -> bool | None:
+    def is_wrong(self, change: _CodeChange) -> bool | None:
         """Return whether a change was wrong; None where nothing tells."""
         if change.new in self.failed:
             return True
-        duel = self.duels.get(change.new)
+        duel = self.comparison_intervals.get(change.new)
         if duel:
             return duel[1] < 1
         old, new = self.timings.get(change.old), self.timings.get(change.new)
@@ -59,18 +59,18 @@ class _Known:
         return new.interval[1] < old.interval[0]
 
 
-def count_changes(moments: Iterable[Moment]) -> Changes:
+def count_changes(steps: Iterable[TimedStep]) -> ChangeCounts:
     """Count the changes of a session, of all its kernels and machines together.
 
     A build that failed changed nothing that could run. Code that was there before is no change.
     """
-    known = _Known()
-    made: list[_Change] = []
-    current: dict[Place, Code] = {}
-    seen: set[Code] = set()
-    profiled: dict[Place, bool] = {}
+    known = _CodeResults()
+    made: list[_CodeChange] = []
+    current: dict[StepContext, CodeState] = {}
+    seen: set[CodeState] = set()
+    profiled: dict[StepContext, bool] = {}
     told = False
-    for step, place, code, _ in moments:
+    for step, place, code, _ in steps:
         if code is None:
             continue
         told = True
@@ -79,15 +79,15 @@ def count_changes(moments: Iterable[Moment]) -> Changes:
         old = current.get(place)
         if old and code not in seen:
             repair = old in known.failed
-            made.append(_Change(old, code, not (repair or profiled.get(place))))
+            made.append(_CodeChange(old, code, not (repair or profiled.get(place))))
             profiled[place] = False
         seen.add(code)
         current[place] = code
         if step.name == "profile" and step.status != "failure":
             profiled[place] = True
-        known.learn(code, step)
+        known.record_step(code, step)
     if not told:
-        return Changes(None, None, None, None)
-    judged = [wrong for wrong in map(known.wrong, made) if wrong is not None]
+        return ChangeCounts(None, None, None, None)
+    judged = [wrong for wrong in map(known.is_wrong, made) if wrong is not None]
     wrong = None if made and not judged else sum(judged)
-    return Changes(len(made), sum(change.blind for change in made), len(judged), wrong)
+    return ChangeCounts(len(made), sum(change.blind for change in made), len(judged), wrong)

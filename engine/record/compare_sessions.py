@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from kernelkb.model.outcome import Contrast, Contrasts, Outcomes, Reached
-from kernelkb.record.outcomes import terms
+from kernelkb.model.outcome import (
+    AchievedSpeedup,
+    MetricDifference,
+    SessionComparison,
+    SessionOutcome,
+)
+from kernelkb.record.outcomes import comparison_key
 
-_COUNTED = (
+_COUNT_METRICS = (
     "minutes",
     "minutes_to_build",
     "minutes_to_bottleneck",
@@ -19,23 +24,25 @@ _COUNTED = (
     "falsifiers_failed",
     "false_claims",
 )
-_TERMS = ("kernel", "target", "machine", "baseline", "workload")
+_COMPARISON_KEYS = ("kernel", "target", "machine", "baseline", "workload")
 
 
-def contrast(before: Outcomes, after: Outcomes) -> Contrasts:
+def compare_outcomes(before: SessionOutcome, after: SessionOutcome) -> SessionComparison:
     """Set two sessions side by side.
 
     Speedups are compared only where kernel, target, machine, baseline and workload are the same
     and both were measured and checked: a ratio with its interval, or the reason why there is none.
     """
-    rows = [_row(name, getattr(before, name), getattr(after, name)) for name in _COUNTED]
-    why_not = _unlike(before, after)
-    speedups = [
-        ("final_speedup", _speedup(before.final), _speedup(after.final)),
-        ("best_speedup", _speedup(before.best), _speedup(after.best)),
+    rows = [
+        _contrast_row(name, getattr(before, name), getattr(after, name)) for name in _COUNT_METRICS
     ]
-    rows += [_row(*speedup, apart=bool(why_not)) for speedup in speedups]
-    sides = Contrasts(before=before, after=after, rows=tuple(rows), why_not=why_not)
+    why_not = _incomparable_reason(before, after)
+    speedups = [
+        ("final_speedup", _get_speedup(before.final), _get_speedup(after.final)),
+        ("best_speedup", _get_speedup(before.best), _get_speedup(after.best)),
+    ]
+    rows += [_contrast_row(*speedup, incomparable=bool(why_not)) for speedup in speedups]
+    sides = SessionComparison(before=before, after=after, rows=tuple(rows), why_not=why_not)
     old, new = before.final, after.final
     if why_not or not (old and new and old.interval and new.interval):
         return sides
@@ -43,32 +50,34 @@ def contrast(before: Outcomes, after: Outcomes) -> Contrasts:
     return sides.model_copy(update={"ratio": new.speedup / old.speedup, "interval": interval})
 
 
-def _row(
-    metric: str, before: float | None, after: float | None, *, apart: bool = False
-) -> Contrast:
-    difference = None if apart or before is None or after is None else after - before
-    return Contrast(metric=metric, before=before, after=after, difference=difference)
+def _contrast_row(
+    metric: str, before: float | None, after: float | None, *, incomparable: bool = False
+) -> MetricDifference:
+    difference = None if incomparable or before is None or after is None else after - before
+    return MetricDifference(metric=metric, before=before, after=after, difference=difference)
 
 
-def _speedup(reached: Reached | None) -> float | None:
+def _get_speedup(reached: AchievedSpeedup | None) -> float | None:
     return reached.speedup if reached else None
 
 
-def _unlike(before: Outcomes, after: Outcomes) -> str | None:
+def _incomparable_reason(before: SessionOutcome, after: SessionOutcome) -> str | None:
     """Say why the two final speedups cannot be divided."""
     for side in (before, after):
-        if why := _unfit(side):
+        if why := _unusable_reason(side):
             return why
     if before.final is None or after.final is None:
         return None
-    pairs = zip(_TERMS, terms(before.final), terms(after.final), strict=True)
+    pairs = zip(
+        _COMPARISON_KEYS, comparison_key(before.final), comparison_key(after.final), strict=True
+    )
     for name, old, new in pairs:
         if old != new:
             return f"not the same {name}: {old} and {new}"
     return None
 
 
-def _unfit(side: Outcomes) -> str | None:
+def _unusable_reason(side: SessionOutcome) -> str | None:
     """Say why a session's final speedup can be compared with nothing."""
     final = side.final
     if final is None:
@@ -77,7 +86,11 @@ def _unfit(side: Outcomes) -> str | None:
         return f"{side.session} is an account, and nothing in it was measured here"
     if not final.checked:
         return f"{side.session} timed code that no check found right"
-    missing = [name for name, value in zip(_TERMS, terms(final), strict=True) if value is None]
+    missing = [
+        name
+        for name, value in zip(_COMPARISON_KEYS, comparison_key(final), strict=True)
+        if value is None
+    ]
     if missing:
         return f"{side.session} does not say its {missing[0]}"
     if final.interval is None:

@@ -13,51 +13,51 @@ from typing import NamedTuple
 PRIOR_CASES = 5.0
 """How many cases the prior counts for in the share that predictions use."""
 
-_PRIOR_CASE = 1.0
+_INTERVAL_PRIOR_CASES = 1.0
 """How many it counts for in the interval of the next case, in mean and in spread. With five, the
 interval would hold on to a wrong prior through fifty cases, and noise would look like knowledge
 after one; benchmarks/calibration_accuracy.py has the coverage."""
 
-LEAST_SHARE, MOST_SHARE = -1.0, 1.0
+MIN_SHARE, MAX_SHARE = -1.0, 1.0
 """What one case may say of a share. An estimate is all that its mechanism can give, so whatever
 came beyond it came from something else. One case moves a share that was 0.8 by at most 0.3."""
 
-LEAST_MINUTES = 0.01
+MIN_MINUTES = 0.01
 """Nobody plans in less; a cached step takes any small time."""
 
-_SHARE_SPREAD = 0.35
+_SHARE_STD_DEV = 0.35
 """Standard deviation of shares before any case. The quartiles of 19 published pairs of prediction
 and outcome, 0.59 and 1.06 (source gpa), lie 1.35 standard deviations apart."""
-_TIME_SPREAD = 0.7
+_LOG_TIME_STD_DEV = 0.7
 """Of the logarithm of minutes: a factor of two, until the cases say better."""
-_TIME_CASES = 2.0
+_TIME_PRIOR_CASES = 2.0
 """How many cases that spread counts for."""
 
 
-class Weighted(NamedTuple):
+class WeightedShare(NamedTuple):
     """A share that was realised, and which part of a case it is."""
 
     share: float
     weight: float = 1.0
 
 
-class NextShare(NamedTuple):
+class SharePrediction(NamedTuple):
     """What cases and prior together say of the next case."""
 
-    cases: float
-    observed: float | None
+    case_count: float
+    observed_mean: float | None
     """Mean over the cases; None without one."""
     calibration: float
     interval: tuple[float, float]
     """Of the next case, 95 %."""
 
 
-def clipped(share: float) -> float:
+def clip_share(share: float) -> float:
     """Return the share, or the nearest that one case may say."""
-    return min(max(share, LEAST_SHARE), MOST_SHARE)
+    return min(max(share, MIN_SHARE), MAX_SHARE)
 
 
-def next_share(prior: float, cases: Sequence[Weighted]) -> NextShare:
+def predict_share(prior: float, cases: Sequence[WeightedShare]) -> SharePrediction:
     """Return the shrunk share, and a predictive interval for the next case.
 
     The share is (n · mean + 5 · prior) / (n + 5). The interval takes shares for normal with unknown
@@ -74,32 +74,32 @@ def next_share(prior: float, cases: Sequence[Weighted]) -> NextShare:
     mean = math.fsum(case.weight * case.share for case in cases) / count if count else prior
     scatter = math.fsum(case.weight * (case.share - mean) ** 2 for case in cases)
     calibration = (count * mean + PRIOR_CASES * prior) / (count + PRIOR_CASES)
-    total = count + _PRIOR_CASE
-    middle = (count * mean + _PRIOR_CASE * prior) / total
-    conflict = _PRIOR_CASE * count / total * (mean - prior) ** 2
-    variance = (_PRIOR_CASE * _SHARE_SPREAD**2 + scatter + conflict) / total
+    total = count + _INTERVAL_PRIOR_CASES
+    middle = (count * mean + _INTERVAL_PRIOR_CASES * prior) / total
+    conflict = _INTERVAL_PRIOR_CASES * count / total * (mean - prior) ** 2
+    variance = (_INTERVAL_PRIOR_CASES * _SHARE_STD_DEV**2 + scatter + conflict) / total
     reach = student_quantile(0.975, total) * math.sqrt(variance * (1 + 1 / total))
-    low, high = clipped(middle - reach), clipped(middle + reach)
+    low, high = clip_share(middle - reach), clip_share(middle + reach)
     interval = min(low, calibration), max(high, calibration)
-    return NextShare(count, mean if count else None, calibration, interval)
+    return SharePrediction(count, mean if count else None, calibration, interval)
 
 
-def next_minutes(minutes: Sequence[float]) -> tuple[float, float, float]:
+def predict_minutes(minutes: Sequence[float]) -> tuple[float, float, float]:
     """Return how long a phase takes in the next session: low, point, high, 80 %.
 
     Times are log-normal; their scatter is shrunk toward a factor of two, which counts for two
     sessions, so one session gives an interval too.
     """
-    logs = [math.log(max(value, LEAST_MINUTES)) for value in minutes]
+    logs = [math.log(max(value, MIN_MINUTES)) for value in minutes]
     mean = math.fsum(logs) / len(logs)
     scatter = math.fsum((value - mean) ** 2 for value in logs)
-    freedom = _TIME_CASES + len(logs) - 1
-    variance = (_TIME_CASES * _TIME_SPREAD**2 + scatter) / freedom
+    freedom = _TIME_PRIOR_CASES + len(logs) - 1
+    variance = (_TIME_PRIOR_CASES * _LOG_TIME_STD_DEV**2 + scatter) / freedom
     reach = student_quantile(0.9, freedom) * math.sqrt(variance * (1 + 1 / len(logs)))
     return math.exp(mean - reach), math.exp(mean), math.exp(mean + reach)
 
 
-def wilson(successes: int, count: int) -> tuple[float, float]:
+def wilson_interval(successes: int, count: int) -> tuple[float, float]:
     """Return the 95 % interval of a rate by Wilson's score; 0 to 1 without a case."""
     if not count:
         return 0.0, 1.0
@@ -110,7 +110,7 @@ def wilson(successes: int, count: int) -> tuple[float, float]:
     return max(0.0, middle - reach), min(1.0, middle + reach)
 
 
-def student_quantile(probability: float, freedom: float) -> float:
+def student_quantile(probability: float, degrees_of_freedom: float) -> float:
     """Return a quantile of Student's t, by its expansion around the normal one.
 
     Abramowitz and Stegun 26.7.5. For the probabilities that stand here it is right to 0.2 % from 3
@@ -125,4 +125,4 @@ def student_quantile(probability: float, freedom: float) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
-    return math.fsum(term / freedom**power for power, term in enumerate(terms))
+    return math.fsum(term / degrees_of_freedom**power for power, term in enumerate(terms))

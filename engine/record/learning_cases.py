@@ -23,18 +23,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from kernelkb.model.base import GainKind
-from kernelkb.model.session import Decision, Entry, Session
-from kernelkb.model.threshold import Realised
-from kernelkb.record.intervals import clipped
+from kernelkb.model.session import Decision, Session, SessionEntry
+from kernelkb.model.threshold import Realization
+from kernelkb.record.intervals import clip_share
 
-LEAST_ESTIMATE = 0.05
+MIN_ESTIMATE = 0.05
 """Estimated share of the time below which a case says nothing about what was realised."""
 
-KindOf: TypeAlias = Callable[[str, str], GainKind | None]
+GainKindLookup: TypeAlias = Callable[[str, str], GainKind | None]
 """The kind of gain of a bottleneck and a fix; None where the knowledge has not both, or no gain."""
 
 
-class Case(NamedTuple):
+class LearningCase(NamedTuple):
     """One change that was tried."""
 
     session: str
@@ -49,17 +49,17 @@ class Case(NamedTuple):
     """1/k, for k fixes that were applied together."""
     succeeded: bool | None = None
     """Whether the whole interval of the speedup lies above 1; None when it was not measured."""
-    falsifier: bool | None = None
+    falsifier_held: bool | None = None
     """Whether the metric moved as it had to; None when nobody knows."""
 
 
-def cases_of(
-    session: Session, realised: Mapping[GainKind, Realised], kind_of: KindOf
-) -> list[Case]:
+def extract_cases(
+    session: Session, realised: Mapping[GainKind, Realization], find_gain_kind: GainKindLookup
+) -> list[LearningCase]:
     """Return the cases of a recorded session; of a reported one none."""
-    found: dict[tuple[str, ...], Case] = {}
+    found: dict[tuple[str, ...], LearningCase] = {}
     for entry in session.entries if session.kind == "recorded" else ():
-        for variant, case in _of_entry(session.session, entry, realised, kind_of):
+        for variant, case in _extract_entry_cases(session.session, entry, realised, find_gain_kind):
             what = (case.bottleneck, case.fix, case.architecture)
             key = (entry.kernel or session.kernel or "", variant, *what)
             if key not in found or case.succeeded is not None:
@@ -67,17 +67,20 @@ def cases_of(
     return list(found.values())
 
 
-def architecture_of(entry: Entry) -> str | None:
+def find_architecture(entry: SessionEntry) -> str | None:
     """Return where an entry's numbers are from; None when it does not say."""
     if entry.target == "cpu":
         return "cpu"
     return f"sm_{entry.cc.replace('.', '')}" if entry.cc else None
 
 
-def _of_entry(
-    session: str, entry: Entry, realised: Mapping[GainKind, Realised], kind_of: KindOf
-) -> Iterator[tuple[str, Case]]:
-    where = architecture_of(entry)
+def _extract_entry_cases(
+    session: str,
+    entry: SessionEntry,
+    realised: Mapping[GainKind, Realization],
+    find_gain_kind: GainKindLookup,
+) -> Iterator[tuple[str, LearningCase]]:
+    where = find_architecture(entry)
     if where is None:
         return
     together: dict[str, list[Decision]] = {}
@@ -86,14 +89,16 @@ def _of_entry(
             together.setdefault(decision.applied_as, []).append(decision)
     for variant, made in together.items():
         for decision in made:
-            kind = kind_of(decision.bottleneck, decision.fix)
+            kind = find_gain_kind(decision.bottleneck, decision.fix)
             if kind is not None:
                 prior = realised[kind].usual
-                case = Case(session, decision.bottleneck, decision.fix, where, kind)
-                yield variant, _measured(case, decision, made, prior)
+                case = LearningCase(session, decision.bottleneck, decision.fix, where, kind)
+                yield variant, _add_measurement(case, decision, made, prior)
 
 
-def _measured(case: Case, decision: Decision, made: Sequence[Decision], prior: float) -> Case:
+def _add_measurement(
+    case: LearningCase, decision: Decision, made: Sequence[Decision], prior: float
+) -> LearningCase:
     """Add what was measured, if it was."""
     speedup = decision.measured
     if speedup is None or speedup <= 0 or decision.interval is None:
@@ -101,28 +106,28 @@ def _measured(case: Case, decision: Decision, made: Sequence[Decision], prior: f
     fixes = {one for other in made for one in (other.fix, *other.together)}
     said = (decision.falsifier or "").partition(":")[0]
     return case._replace(
-        share=_share(decision, made, 1 - 1 / speedup, prior),
+        share=_realized_share(decision, made, 1 - 1 / speedup, prior),
         weight=1 / len(fixes),
         succeeded=decision.interval[0] > 1,
-        falsifier={"held": True, "failed": False}.get(said),
+        falsifier_held={"held": True, "failed": False}.get(said),
     )
 
 
-def _share(
+def _realized_share(
     decision: Decision, made: Sequence[Decision], saved: float, prior: float
 ) -> float | None:
     granted = prior if decision.calibration is None else decision.calibration
     if decision.predicted is None or granted <= 0:
         return None
-    if _saving(decision) / granted < LEAST_ESTIMATE:
+    if _predicted_saving(decision) / granted < MIN_ESTIMATE:
         return None
     best: dict[str, float] = {}
     for other in made:
-        best[other.fix] = max(best.get(other.fix, 0.0), _saving(other))
+        best[other.fix] = max(best.get(other.fix, 0.0), _predicted_saving(other))
     predicted = 1 - math.prod(1 - saving for saving in best.values())
-    return clipped(granted * saved / predicted)
+    return clip_share(granted * saved / predicted)
 
 
-def _saving(decision: Decision) -> float:
+def _predicted_saving(decision: Decision) -> float:
     """Return the share of the time that a decision was predicted to save."""
     return max(0.0, 1 - 1 / decision.predicted[1]) if decision.predicted else 0.0

@@ -7,54 +7,54 @@ from pathlib import Path
 
 from kernelkb.errors import SessionError, UnknownNameError
 from kernelkb.model.session import SessionId
-from kernelkb.record.sessions import header, read
-from kernelkb.safety.workspace import inside, read_text
+from kernelkb.record.sessions import read_header, read_session
+from kernelkb.safety.workspace import read_text, resolve_inside
 
 
-def current(project: Path) -> SessionId | None:
+def find_open_session(project: Path) -> SessionId | None:
     """Return the open session of a project; None where there is none.
 
     One whose file is gone or that is closed counts as none. One whose file has a mistake in it is
     open: what is measured must not get lost over a typing error.
     """
     try:
-        name = read_text(_mark(project)).strip()
-        found = read(name, project / "sessions")
+        name = read_text(_marker_path(project)).strip()
+        found = read_session(name, project / "sessions")
     except SessionError:
         return name
     except (OSError, UnicodeDecodeError, UnknownNameError):
         return None
-    return None if found.closed else found.session
+    return None if found.is_closed else found.session
 
 
-def may_be_open(project: Path) -> bool:
+def may_have_open_session(project: Path) -> bool:
     """Say, at the cost of one look, whether ``current`` may find an open session."""
-    return os.path.lexists(_mark(project))
+    return os.path.lexists(_marker_path(project))
 
 
-def current_for(kernel: str | None, project: Path) -> SessionId | None:
+def find_open_session_for(kernel: str | None, project: Path) -> SessionId | None:
     """Return the open session, unless it is about another kernel.
 
     Raises:
         SessionError: Its front matter has a mistake in it.
     """
-    name = current(project)
+    name = find_open_session(project)
     if name is None:
         return None
-    about = header(name, project / "sessions").kernel
+    about = read_header(name, project / "sessions").kernel
     return name if kernel is None or about in (None, kernel) else None
 
 
-def begin(project: Path, session: SessionId) -> None:
+def set_open_session(project: Path, session: SessionId) -> None:
     """Make a session the open one; another that was open is so no longer.
 
     Raises:
         SessionError: The project cannot be written.
     """
-    mark = _mark(project)
+    mark = _marker_path(project)
     draft = mark.with_name(f"session.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        inside(mark.parent, to_write=True)
+        resolve_inside(mark.parent, to_write=True)
         mark.parent.mkdir(parents=True, exist_ok=True)
         try:
             draft.write_text(f"{session}\n", encoding="utf-8")
@@ -65,18 +65,18 @@ def begin(project: Path, session: SessionId) -> None:
         raise SessionError(f"cannot write {mark}: {(error.strerror or '').lower()}") from error
 
 
-def end(project: Path) -> None:
+def clear_open_session(project: Path) -> None:
     """Leave no session open.
 
     Raises:
         SessionError: The project cannot be written.
     """
-    mark = _mark(project)
+    mark = _marker_path(project)
     try:
         mark.unlink(missing_ok=True)
     except OSError as error:
         raise SessionError(f"cannot delete {mark}: {(error.strerror or '').lower()}") from error
 
 
-def _mark(project: Path) -> Path:
+def _marker_path(project: Path) -> Path:
     return project / ".kb" / "session"

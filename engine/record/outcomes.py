@@ -5,56 +5,56 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kernelkb.model.outcome import Outcomes, PhaseTime, Reached
+from kernelkb.model.outcome import AchievedSpeedup, PhaseOutcome, SessionOutcome
 from kernelkb.model.session import Decision, Session
 from kernelkb.record.code_changes import count_changes
-from kernelkb.record.legacy_steps import bottleneck_of, timing_of
-from kernelkb.record.phases import plan_minutes_of, planned, scored
-from kernelkb.record.timeline import Code, Moment, aware, timeline
+from kernelkb.record.legacy_steps import extract_bottleneck, extract_timing
+from kernelkb.record.phases import planned_minutes, score_phases, sum_minutes_by_workflow_phase
+from kernelkb.record.timeline import CodeState, TimedStep, build_timeline, ensure_time_zone
 
 
-def outcomes(session: Session) -> Outcomes:
+def compute_session_outcomes(session: Session) -> SessionOutcome:
     """Return the success metrics of a session; the same record always gives the same."""
-    moments, minutes = timeline(session)
+    moments, minutes = build_timeline(session)
     entries = session.entries
     kernels = {entry.kernel for entry in entries if entry.kernel}
     changes = count_changes(moments)
     costs = [entry.cost_usd for entry in entries if entry.cost_usd is not None]
     claims = [claim for entry in entries for claim in entry.claims]
-    return Outcomes(
+    return SessionOutcome(
         session=session.session,
-        opened=aware(session.opened),
+        opened=ensure_time_zone(session.opened),
         kind=session.kind,
         goal=session.goal,
         kernel=session.kernel or (next(iter(kernels)) if len(kernels) == 1 else None),
         minutes=minutes,
-        changes=changes.made,
+        changes=changes.total,
         blind_changes=changes.blind,
-        judged_changes=changes.judged,
+        judged_changes=changes.with_verdict,
         wrong_changes=changes.wrong,
         cost_usd=sum(costs) if costs else None,
-        phases=_phases(session),
+        phases=_build_phase_times(session),
         claims=len(claims),
         false_claims=sum(claim.held is False for claim in claims),
-        **_first_build(moments),
-        **_first_bottleneck(moments),
-        **_speedups(moments),
-        **_judged([decision for entry in entries for decision in entry.decisions]),
+        **_find_first_build(moments),
+        **_find_first_bottleneck(moments),
+        **_find_speedups(moments),
+        **_count_decisions([decision for entry in entries for decision in entry.decisions]),
     )
 
 
-def _phases(session: Session) -> tuple[PhaseTime, ...]:
+def _build_phase_times(session: Session) -> tuple[PhaseOutcome, ...]:
     return tuple(
-        PhaseTime(
+        PhaseOutcome(
             phase=one.phase, predicted_min=one.predicted, minutes=one.minutes, inside=one.inside
         )
-        for one in scored(planned(session), plan_minutes_of(session))
+        for one in score_phases(planned_minutes(session), sum_minutes_by_workflow_phase(session))
     )
 
 
-def _first_build(moments: Sequence[Moment]) -> dict[str, Any]:
+def _find_first_build(moments: Sequence[TimedStep]) -> dict[str, Any]:
     """Return when some code had been built and then checked right."""
-    built: set[Code] = set()
+    built: set[CodeState] = set()
     for step, _, code, minutes in moments:
         if code is None or step.status == "failure":
             continue
@@ -65,14 +65,14 @@ def _first_build(moments: Sequence[Moment]) -> dict[str, Any]:
     return {}
 
 
-def _first_bottleneck(moments: Sequence[Moment]) -> dict[str, Any]:
+def _find_first_bottleneck(moments: Sequence[TimedStep]) -> dict[str, Any]:
     for step, _, _, minutes in moments:
-        if step.name == "recommend" and (named := bottleneck_of(step)):
+        if step.name == "recommend" and (named := extract_bottleneck(step)):
             return {"bottleneck": named, "minutes_to_bottleneck": minutes}
     return {}
 
 
-def _speedups(moments: Sequence[Moment]) -> dict[str, Any]:
+def _find_speedups(moments: Sequence[TimedStep]) -> dict[str, Any]:
     """Return the last valid speedup, and the best of those that it can be compared with."""
     checks = [(m.code, m.step.status) for m in moments if m.step.name == "check"]
     wrong = {code for code, status in checks if status == "failure"}
@@ -81,30 +81,34 @@ def _speedups(moments: Sequence[Moment]) -> dict[str, Any]:
         found
         for moment in moments
         if moment.step.name == "bench" and moment.code not in wrong
-        if (found := _reached(moment, checked=moment.code in right))
+        if (found := _read_speedup(moment, checked=moment.code in right))
     ]
     if not reached:
         return {}
     final = reached[-1]
-    alike = [one for one in reached if None not in terms(one) and terms(one) == terms(final)]
+    alike = [
+        one
+        for one in reached
+        if None not in comparison_key(one) and comparison_key(one) == comparison_key(final)
+    ]
     return {"final": final, "best": max(alike or [final], key=lambda one: one.speedup)}
 
 
-def terms(one: Reached) -> tuple[str | None, ...]:
+def comparison_key(one: AchievedSpeedup) -> tuple[str | None, ...]:
     """Return what must be the same for two speedups to be compared."""
     return (one.kernel, one.target, one.machine, one.baseline, one.workload)
 
 
-def _reached(moment: Moment, *, checked: bool) -> Reached | None:
-    timing = timing_of(moment.step)
+def _read_speedup(moment: TimedStep, *, checked: bool) -> AchievedSpeedup | None:
+    timing = extract_timing(moment.step)
     if timing is None:
         return None
-    return Reached(
+    return AchievedSpeedup(
         speedup=timing.speedup,
         interval=timing.interval,
-        kernel=moment.place.kernel,
-        target=moment.place.target,
-        machine=moment.place.machine,
+        kernel=moment.context.kernel,
+        target=moment.context.target,
+        machine=moment.context.machine,
         variant=moment.step.variant,
         baseline=timing.baseline,
         workload=timing.workload,
@@ -112,7 +116,7 @@ def _reached(moment: Moment, *, checked: bool) -> Reached | None:
     )
 
 
-def _judged(decisions: Sequence[Decision]) -> dict[str, Any]:
+def _count_decisions(decisions: Sequence[Decision]) -> dict[str, Any]:
     pairs = [(d.predicted, d.measured) for d in decisions if d.predicted and d.measured is not None]
     words = [decision.falsifier or "" for decision in decisions]
     return {

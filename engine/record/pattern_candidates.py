@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kernelkb.model.session import Entry, Session
+from kernelkb.model.session import Session, SessionEntry
 
-LEAST_SESSIONS = 3
+MIN_SESSIONS = 3
 """In how many sessions something has to happen to be more than a coincidence."""
 
 
-class Candidate(NamedTuple):
+class PatternCandidate(NamedTuple):
     """Something that happened again and again. It becomes a pattern only by somebody's hand."""
 
     kind: str
@@ -22,8 +22,10 @@ class Candidate(NamedTuple):
     sessions: tuple[str, ...]
 
 
-def candidates(sessions: Sequence[Session], least: int = LEAST_SESSIONS) -> tuple[Candidate, ...]:
-    """Return what happened in at least ``least`` recorded sessions, the most frequent first.
+def find_pattern_candidates(
+    sessions: Sequence[Session], min_sessions: int = MIN_SESSIONS
+) -> tuple[PatternCandidate, ...]:
+    """Return what happened in at least ``min_sessions`` recorded sessions, the most frequent first.
 
     A sequence counts once for a session, however often it happened there.
     """
@@ -31,17 +33,17 @@ def candidates(sessions: Sequence[Session], least: int = LEAST_SESSIONS) -> tupl
     for session in sessions:
         if session.kind == "recorded":
             for entry in session.entries:
-                for key in (*_cures(entry), *_failures(entry)):
+                for key in (*_iter_fix_outcomes(entry), *_iter_failures(entry)):
                     seen.setdefault(key, set()).add(session.session)
     found = [
-        Candidate(kind, says, tuple(sorted(names)))
+        PatternCandidate(kind, says, tuple(sorted(names)))
         for (kind, says), names in seen.items()
-        if len(names) >= least
+        if len(names) >= min_sessions
     ]
     return tuple(sorted(found, key=lambda one: (-len(one.sessions), one.kind, one.says)))
 
 
-def _cures(entry: Entry) -> Iterator[tuple[str, str]]:
+def _iter_fix_outcomes(entry: SessionEntry) -> Iterator[tuple[str, str]]:
     for decision in entry.decisions:
         if decision.applied_as is None or decision.interval is None:
             continue
@@ -52,18 +54,18 @@ def _cures(entry: Entry) -> Iterator[tuple[str, str]]:
         yield "cure", f"{decision.bottleneck} -> {decision.fix} -> {outcome}{also}"
 
 
-def _failures(entry: Entry) -> Iterator[tuple[str, str]]:
+def _iter_failures(entry: SessionEntry) -> Iterator[tuple[str, str]]:
     for at, step in enumerate(entry.steps):
         if step.status != "failure":
             continue
         if step.cure:
-            yield "failure", f"{step.name}: {_same(step.found)} -> {step.cure}"
+            yield "failure", f"{step.name}: {_normalize_message(step.found)} -> {step.cure}"
         following = next((s for s in entry.steps[at + 1 :] if s.status == "ok"), None)
         if following and following.name != step.name:
             yield "detour", f"{step.name} failed -> {following.name} went on"
 
 
-def _same(text: str) -> str:
+def _normalize_message(text: str) -> str:
     """Return a message without the numbers and places that differ from case to case."""
     first = text.splitlines()[0] if text else ""
     placeless = re.sub(r"\S*/\S+", "…", first)

@@ -10,32 +10,32 @@ from pathlib import Path
 
 from kernelkb.errors import SessionError
 from kernelkb.model.review import AcceptedReview
-from kernelkb.model.session import Entry
+from kernelkb.model.session import SessionEntry
 from kernelkb.record import sessions
-from kernelkb.record.atomic_append import locked
-from kernelkb.record.review_form import dumped
-from kernelkb.record.session_text import entry_text
+from kernelkb.record.atomic_append import lock_for_append
+from kernelkb.record.review_form import format_yaml
+from kernelkb.record.session_text import format_entry
 
-BY = "review"
+REVIEW_VERB = "review"
 """What an entry says of the verb that logged it."""
 
-_NEW = ".new"
+_TEMP_SUFFIX = ".new"
 """Ends the name of a file that is being written: not .yaml, so nobody loads it."""
 
-_HEAD = """\
+_FILE_HEADER = """\
 # Written by kb session accept from sessions/reviews/{0}.md; edit that, and accept it again.
 # kb session accept {0} --undo takes it away.
 """
 
 
-def sitting(name: str, folder: Path) -> tuple[str, tuple[Entry, ...]]:
+def read_session_entries(name: str, folder: Path) -> tuple[str, tuple[SessionEntry, ...]]:
     """Return a session's id and its entries. All that is read of sessions here comes from here.
 
     Args:
         name: A session's id, or ``last``.
         folder: The project's ``sessions/``.
     """
-    found = sessions.read(name, folder)
+    found = sessions.read_session(name, folder)
     return found.session, found.entries
 
 
@@ -44,13 +44,13 @@ def form_path(session: str, folder: Path) -> Path:
     return folder / "reviews" / f"{session}.md"
 
 
-def relative(session: str) -> str:
+def review_relative_path(session: str) -> str:
     """Return where an accepted review stands in a knowledge folder."""
     return f"reviews/{session}.yaml"
 
 
 @contextmanager
-def held(knowledge: Path) -> Iterator[None]:
+def lock_reviews(knowledge: Path) -> Iterator[None]:
     """Keep other reviews out of a knowledge folder, which is there as long as it holds something.
 
     Raises:
@@ -60,10 +60,12 @@ def held(knowledge: Path) -> Iterator[None]:
         knowledge.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(knowledge, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise _unwritable(knowledge, error) from error
+        raise _make_write_error(knowledge, error) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)  # the kernel lets go of it, however we end
-        for torn in (knowledge / "reviews").glob(f".*{_NEW}"):  # whoever began it was killed
+        for torn in (knowledge / "reviews").glob(
+            f".*{_TEMP_SUFFIX}"
+        ):  # whoever began it was killed
             torn.unlink(missing_ok=True)
         yield
     finally:
@@ -79,7 +81,7 @@ def write_file(path: Path, text: str) -> None:
     Raises:
         SessionError: It cannot be written.
     """
-    new = path.with_name(f".{path.name}{_NEW}")
+    new = path.with_name(f".{path.name}{_TEMP_SUFFIX}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with new.open("w", encoding="utf-8", newline="") as file:
@@ -90,14 +92,14 @@ def write_file(path: Path, text: str) -> None:
     except OSError as error:
         with suppress(OSError):
             new.unlink()
-        raise _unwritable(path, error) from error
+        raise _make_write_error(path, error) from error
 
 
 def write_review(review: AcceptedReview, knowledge: Path) -> Path:
     """Make a review part of a knowledge folder. Call it while the folder is held."""
     plain = review.model_dump(mode="json", by_alias=True, exclude_none=True)
-    path = knowledge / relative(review.session)
-    write_file(path, _HEAD.format(review.session) + dumped(plain))
+    path = knowledge / review_relative_path(review.session)
+    write_file(path, _FILE_HEADER.format(review.session) + format_yaml(plain))
     return path
 
 
@@ -107,41 +109,41 @@ def remove_review(session: str, knowledge: Path) -> None:
     Raises:
         SessionError: The folder cannot be written.
     """
-    path = knowledge / relative(session)
+    path = knowledge / review_relative_path(session)
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise _make_write_error(path, error) from error
 
 
-def note(entry: Entry, folder: Path) -> None:
+def append_review_entry(entry: SessionEntry, folder: Path) -> None:
     """Let a session say that it was reviewed, once.
 
     Raises:
         SessionError: The session cannot be written.
     """
-    _, entries = sitting(entry.session, folder)
-    found = [(one.goal, one.reviews) for one in entries if one.by == BY]
+    _, entries = read_session_entries(entry.session, folder)
+    found = [(one.goal, one.reviews) for one in entries if one.by == REVIEW_VERB]
     if found == [(entry.goal, entry.reviews)]:
         return
-    unnote(entry.session, folder)
-    sessions.append(entry, folder)
+    remove_review_entry(entry.session, folder)
+    sessions.append_entry(entry, folder)
 
 
-def unnote(session: str, folder: Path) -> None:
+def remove_review_entry(session: str, folder: Path) -> None:
     """Take the word of a review out of a session's file; all else stays byte for byte.
 
     Raises:
         SessionError: The session cannot be written, or was edited where the review stands.
     """
-    for entry in sitting(session, folder)[1]:
-        if entry.by == BY:
-            _cut(entry_text(entry).encode(), sessions.path_of(session, folder))
+    for entry in read_session_entries(session, folder)[1]:
+        if entry.by == REVIEW_VERB:
+            _remove_bytes(format_entry(entry).encode(), sessions.session_path(session, folder))
 
 
-def _cut(part: bytes, path: Path) -> None:
+def _remove_bytes(part: bytes, path: Path) -> None:
     try:
-        with locked(path) as descriptor:
+        with lock_for_append(path) as descriptor:
             body = path.read_bytes()
             place = body.rfind(part)
             if place < 0:
@@ -151,10 +153,10 @@ def _cut(part: bytes, path: Path) -> None:
             else:  # somebody has logged since: the file as it stands, or the new one
                 write_file(path, (body[:place] + body[place + len(part) :]).decode())
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise _make_write_error(path, error) from error
 
 
-def _unwritable(path: Path, error: OSError) -> SessionError:
+def _make_write_error(path: Path, error: OSError) -> SessionError:
     return SessionError(
         f"cannot write {path}: {error.strerror}; run in a project that you may write to"
     )

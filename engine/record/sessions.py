@@ -9,34 +9,47 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from kernelkb.errors import OutsideError, Problem, SessionError, UnknownNameError
-from kernelkb.model.session import Entry, Session, SessionId
+from kernelkb.errors import ForbiddenPathError, Problem, SessionError, UnknownNameError
+from kernelkb.model.session import Session, SessionEntry, SessionId
 from kernelkb.record import session_parser
-from kernelkb.record.atomic_append import Appended, append_whole, read_whole, write_new
-from kernelkb.record.session_parser import parsed
-from kernelkb.record.session_text import END, dumped, entry_text, torn_at
-from kernelkb.safety.workspace import inside
+from kernelkb.record.atomic_append import (
+    AppendRequest,
+    append_atomically,
+    read_without_torn_tail,
+    write_new,
+)
+from kernelkb.record.session_parser import parse_session
+from kernelkb.record.session_text import ENTRY_END, find_torn_tail, format_entry, format_session
+from kernelkb.safety.workspace import resolve_inside
 
 __all__ = [
-    "append", "create", "dumped", "header", "parsed", "path_of", "read", "session_id", "sessions",
+    "append_entry",
+    "create_session",
+    "format_session",
+    "list_session_ids",
+    "make_session_id",
+    "parse_session",
+    "read_header",
+    "read_session",
+    "session_path",
 ]  # fmt: skip
 
-_ENDING = f"{END}\n".encode()
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_ID = TypeAdapter(SessionId)
+_ENTRY_ENDING = f"{ENTRY_END}\n".encode()
+_DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_SESSION_ID_ADAPTER = TypeAdapter(SessionId)
 
 
-def session_id(kernel: str | None, day: date | None = None) -> str:
+def make_session_id(kernel: str | None, day: date | None = None) -> str:
     """Return the id of a day's session with a kernel; sorts by day."""
     return f"{day or datetime.now(UTC).date()}-{kernel or 'notes'}"
 
 
-def path_of(name: str, folder: Path) -> Path:
+def session_path(name: str, folder: Path) -> Path:
     """Return the file of a session."""
     return folder / f"{name}.md"
 
 
-def create(session: Session, folder: Path, gates: Mapping[str, str] | None = None) -> Path:
+def create_session(session: Session, folder: Path, gates: Mapping[str, str] | None = None) -> Path:
     """Write the file of a new session and return it.
 
     Args:
@@ -47,22 +60,22 @@ def create(session: Session, folder: Path, gates: Mapping[str, str] | None = Non
     Raises:
         SessionError: There is such a session, or the folder cannot be written.
     """
-    path = path_of(session.session, folder)
+    path = session_path(session.session, folder)
     try:
-        inside(folder, to_write=True)
+        resolve_inside(folder, to_write=True)
         folder.mkdir(parents=True, exist_ok=True)
-        write_new(path, dumped(session, gates).encode())
+        write_new(path, format_session(session, gates).encode())
     except FileExistsError as error:
         if not path.is_file():
-            raise _unwritten(path, error) from error
+            raise _make_write_error(path, error) from error
         said = f"there is a session {session.session} already; choose another id"
         raise SessionError(said) from error
     except OSError as error:
-        raise _unwritten(path, error) from error
+        raise _make_write_error(path, error) from error
     return path
 
 
-def append(entry: Entry, folder: Path) -> Path:
+def append_entry(entry: SessionEntry, folder: Path) -> Path:
     """Append one entry to its session's file and return the file, made if it is not there.
 
     When this returns, the entry is on the disk. A process that is killed meanwhile leaves either
@@ -71,46 +84,48 @@ def append(entry: Entry, folder: Path) -> Path:
     Raises:
         SessionError: The folder cannot be written, or the disk is full. The file is as it was.
     """
-    path = path_of(entry.session, folder)
-    body = entry_text(entry).encode()
-    text = Appended(body, _header(entry) + body, torn_at, _ENDING)
+    path = session_path(entry.session, folder)
+    body = format_entry(entry).encode()
+    text = AppendRequest(body, _format_default_header(entry) + body, find_torn_tail, _ENTRY_ENDING)
     try:
-        inside(folder, to_write=True)
+        resolve_inside(folder, to_write=True)
         folder.mkdir(parents=True, exist_ok=True)
-        append_whole(path, text)
+        append_atomically(path, text)
     except OSError as error:
-        raise _unwritten(path, error) from error
+        raise _make_write_error(path, error) from error
     return path
 
 
-def _header(entry: Entry) -> bytes:
+def _format_default_header(entry: SessionEntry) -> bytes:
     """Return what stands above a session's first entry where nobody opened the session."""
     session = Session(session=entry.session, opened=entry.at, goal=entry.goal, kernel=entry.kernel)
-    return dumped(session).encode()
+    return format_session(session).encode()
 
 
-def _unwritten(path: Path, error: OSError) -> SessionError:
-    if isinstance(error, OutsideError):
+def _make_write_error(path: Path, error: OSError) -> SessionError:
+    if isinstance(error, ForbiddenPathError):
         return SessionError(f"cannot write: {error}")
-    full = error.errno in _FULL
+    full = error.errno in _DISK_FULL_ERRNOS
     cure = "free some space; it is as it was" if full else "run in a project that you may write to"
     return SessionError(f"cannot write {path}: {(error.strerror or str(error)).lower()}; {cure}")
 
 
-def sessions(folder: Path) -> list[str]:
+def list_session_ids(folder: Path) -> list[str]:
     """Return the ids of all sessions in a folder, oldest first."""
-    return sorted(path.stem for path in folder.glob("*.md") if path.exists() and _named(path.stem))
+    return sorted(
+        path.stem for path in folder.glob("*.md") if path.exists() and _is_session_id(path.stem)
+    )
 
 
-def _named(stem: str) -> bool:
+def _is_session_id(stem: str) -> bool:
     """Tell a session from a README."""
     try:
-        return bool(_ID.validate_python(stem))
+        return bool(_SESSION_ID_ADAPTER.validate_python(stem))
     except ValueError:
         return False
 
 
-def read(name: str, folder: Path) -> Session:
+def read_session(name: str, folder: Path) -> Session:
     """Return one session, its entries in the order they were appended.
 
     Args:
@@ -121,30 +136,30 @@ def read(name: str, folder: Path) -> Session:
         UnknownNameError: There is no such session.
         SessionError: Its file cannot be read, or something in it is wrong; says each place.
     """
-    path, text = _text(name, folder)
-    return parsed(text, _shown(path), path.stem)
+    path, text = _read_text(name, folder)
+    return parse_session(text, _display_path(path), path.stem)
 
 
-def header(name: str, folder: Path) -> Session:
+def read_header(name: str, folder: Path) -> Session:
     """Return one session without its entries, from the front matter alone.
 
     Raises:
         UnknownNameError: There is no such session.
         SessionError: Its file cannot be read, or its front matter is wrong.
     """
-    path, text = _text(name, folder)
-    return session_parser.header(text, _shown(path), path.stem)
+    path, text = _read_text(name, folder)
+    return session_parser.parse_header(text, _display_path(path), path.stem)
 
 
-def _text(name: str, folder: Path) -> tuple[Path, str]:
-    known = sessions(folder)
+def _read_text(name: str, folder: Path) -> tuple[Path, str]:
+    known = list_session_ids(folder)
     if name == "last" and known:
-        name = max(known, key=lambda one: path_of(one, folder).stat().st_mtime_ns)
+        name = max(known, key=lambda one: session_path(one, folder).stat().st_mtime_ns)
     if name not in known:
         raise UnknownNameError("session", name, known, "kb session list")
-    path = path_of(name, folder)
+    path = session_path(name, folder)
     try:
-        body = read_whole(path, torn_at)
+        body = read_without_torn_tail(path, find_torn_tail)
     except OSError as error:
         raise SessionError(
             f"cannot read {path}: {(error.strerror or str(error)).lower()}"
@@ -153,12 +168,12 @@ def _text(name: str, folder: Path) -> tuple[Path, str]:
         return path, body.decode()
     except UnicodeDecodeError as error:
         line = body.count(b"\n", 0, error.start) + 1
-        raise session_parser.refusal(
-            [Problem(_shown(path), line, 1, "file", f"not UTF-8 text: {error.reason}")]
+        raise session_parser.make_session_error(
+            [Problem(_display_path(path), line, 1, "file", f"not UTF-8 text: {error.reason}")]
         ) from error
 
 
-def _shown(path: Path) -> str:
+def _display_path(path: Path) -> str:
     try:
         return path.resolve().relative_to(Path.cwd()).as_posix()
     except ValueError:

@@ -7,16 +7,16 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from kernelkb.model.base import Target
-from kernelkb.model.session import Entry, Session, Step
+from kernelkb.model.session import Session, SessionEntry, Step
 
-_BREAK = timedelta(hours=1)
+_MAX_PAUSE = timedelta(hours=1)
 """A longer pause between two steps is time off."""
 
-_CODED = ("build", "check", "bench", "profile", "tune", "compare")
+_CODE_STEPS = ("build", "check", "bench", "profile", "tune", "compare")
 """Steps that run the code of a variant."""
 
 
-class Place(NamedTuple):
+class StepContext(NamedTuple):
     """What is optimised, and where: numbers of two places say nothing about one another."""
 
     kernel: str | None
@@ -24,20 +24,20 @@ class Place(NamedTuple):
     machine: str | None
 
 
-class Code(NamedTuple):
+class CodeState(NamedTuple):
     """One state of the sources of a variant."""
 
-    place: Place
+    context: StepContext
     variant: str | None
     sources: str | None
 
 
-class Moment(NamedTuple):
+class TimedStep(NamedTuple):
     """A step, and what the clock showed at its end."""
 
     step: Step
-    place: Place
-    code: Code | None
+    context: StepContext
+    code: CodeState | None
     """None for a step that runs no code, or does not say which."""
     minutes: float | None
     """None where the record does not say."""
@@ -46,26 +46,26 @@ class Moment(NamedTuple):
 class Timeline(NamedTuple):
     """A session's steps, and how long all of it took."""
 
-    moments: tuple[Moment, ...]
+    steps: tuple[TimedStep, ...]
     minutes: float | None
 
 
-def timeline(session: Session) -> Timeline:
+def build_timeline(session: Session) -> Timeline:
     """Return the steps in the order they were recorded.
 
     The clock counts the seconds of each step, and the pause before it where both ends are known.
     An entry that gives its minutes took at least as long.
     """
     clock = _Clock(session)
-    placed: list[tuple[Step, Place, float | None]] = []
+    placed: list[tuple[Step, StepContext, float | None]] = []
     for entry in session.entries:
-        place = Place(entry.kernel or session.kernel, entry.target, entry.machine)
-        clock.enter()
-        placed += [(step, place, clock.after(step)) for step in entry.steps]
-        clock.leave(entry)
-    codes = _codes([(step, place) for step, place, _ in placed])
+        place = StepContext(entry.kernel or session.kernel, entry.target, entry.machine)
+        clock.begin_entry()
+        placed += [(step, place, clock.advance(step)) for step in entry.steps]
+        clock.end_entry(entry)
+    codes = _iter_code_states([(step, place) for step, place, _ in placed])
     moments = tuple(
-        Moment(step, place, code, minutes)
+        TimedStep(step, place, code, minutes)
         for (step, place, minutes), code in zip(placed, codes, strict=True)
     )
     return Timeline(moments, clock.total)
@@ -75,67 +75,67 @@ class _Clock:
     """Minutes since the session was opened, and whether they are known."""
 
     def __init__(self, session: Session) -> None:
-        self._account = session.kind == "reported"
-        self._opened = aware(session.opened)
+        self._is_reported = session.kind == "reported"
+        self._opened = ensure_time_zone(session.opened)
         self._last: datetime | None = None
-        self._minutes = self._entered = 0.0
-        self._timed = False
-        self._whole = self._clear = True
+        self._minutes = self._entry_start = 0.0
+        self._has_times = False
+        self._all_known = self._entry_known = True
 
-    def enter(self) -> None:
+    def begin_entry(self) -> None:
         """Begin an entry."""
-        self._entered = self._minutes
-        self._clear = True
+        self._entry_start = self._minutes
+        self._entry_known = True
 
-    def after(self, step: Step) -> float | None:
+    def advance(self, step: Step) -> float | None:
         """Return the time at the end of a step."""
-        self._timed = True
-        self._clear &= not (self._account and step.seconds == 0)
+        self._has_times = True
+        self._entry_known &= not (self._is_reported and step.seconds == 0)
         took = timedelta(seconds=step.seconds)
         if step.at is not None:
-            at = aware(step.at)
+            at = ensure_time_zone(step.at)
             pause = at - (self._last or min(self._opened, at))
             self._last = max(self._last or at, at + took)
             # Below zero where two assistants worked at once: the clock counts that time once.
-            took = max(took + (pause if pause < _BREAK else timedelta(0)), timedelta(0))
+            took = max(took + (pause if pause < _MAX_PAUSE else timedelta(0)), timedelta(0))
         elif self._last is not None:
             self._last += took
         self._minutes += took.total_seconds() / 60
-        return self._minutes if self._whole and self._clear else None
+        return self._minutes if self._all_known and self._entry_known else None
 
-    def leave(self, entry: Entry) -> None:
+    def end_entry(self, entry: SessionEntry) -> None:
         """End an entry, which may say itself how long it took."""
         if entry.minutes is not None:
-            self._timed = True
-            self._minutes = max(self._minutes, self._entered + entry.minutes)
-        elif not self._clear:
-            self._whole = False
+            self._has_times = True
+            self._minutes = max(self._minutes, self._entry_start + entry.minutes)
+        elif not self._entry_known:
+            self._all_known = False
 
     @property
     def total(self) -> float | None:
         """The whole session."""
-        return self._minutes if self._timed and self._whole else None
+        return self._minutes if self._has_times and self._all_known else None
 
 
-def aware(moment: datetime) -> datetime:
+def ensure_time_zone(moment: datetime) -> datetime:
     """Return a time with its zone; one without, as somebody may type it, is UTC."""
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _codes(placed: Sequence[tuple[Step, Place]]) -> Iterator[Code | None]:
+def _iter_code_states(placed: Sequence[tuple[Step, StepContext]]) -> Iterator[CodeState | None]:
     """Yield the code of each step.
 
     A step without a digest ran the sources that its variant had before, or else has next.
     """
-    first: dict[tuple[Place, str | None], str] = {}
+    first: dict[tuple[StepContext, str | None], str] = {}
     for step, place in placed:
         if step.sources:
             first.setdefault((place, step.variant), step.sources)
     latest = dict(first)
     for step, place in placed:
-        if step.name not in _CODED or not (step.variant or step.sources):
+        if step.name not in _CODE_STEPS or not (step.variant or step.sources):
             yield None
             continue
         if step.sources:
             latest[place, step.variant] = step.sources
-        yield Code(place, step.variant, latest.get((place, step.variant)))
+        yield CodeState(place, step.variant, latest.get((place, step.variant)))

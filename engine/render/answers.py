@@ -5,48 +5,47 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kernelkb.render.units import duration
+from kernelkb.render.units import format_duration
 
-Answer = Mapping[str, Any]
+AnswerDict = Mapping[str, Any]
 """One entry of ``kernels``: see ``kernelkb.model.recommendation.KernelAnswer``."""
 
-_UNKNOWN_SHOWN = 4
+_MAX_UNKNOWN_SHOWN = 4
 
-_NAMED = 6
+_MAX_HYPOTHESES = 6
 """Hypotheses that one line of what to measure names."""
 
 
-def advice_line(answer: Answer) -> str:
+def describe_advice(answer: AnswerDict) -> str:
     """Say the best diagnosis and its first fix in one sentence, or what is lacking."""
-    matches = _matches(answer)
+    matches = _select_matches(answer)
     if not matches:
         ask = ", ".join(row["metric"] for row in answer["measure_next"][:3])
         return f"no cause can be named yet; measure {ask}" if ask else "nothing known limits it"
     best = matches[0]
     fix = best["fixes"][0]["id"] if best["fixes"] else "nothing"
     also = f"; also {', '.join(d['bottleneck'] for d in matches[1:])}" if matches[1:] else ""
-    return (
-        f"{best['bottleneck']} (confidence {best['confidence']:.2f}) -> {fix}{_price(best)}{also}"
-    )
+    gain = _format_gain(best)
+    return f"{best['bottleneck']} (confidence {best['confidence']:.2f}) -> {fix}{gain}{also}"
 
 
-def answer_lines(answer: Answer) -> Iterator[str]:
+def format_answer_lines(answer: AnswerDict) -> Iterator[str]:
     """Yield the whole answer, a line at a time, the verdict first."""
     gate = answer["gate"]
     name = f"{answer['kernel']}: " if answer["kernel"] else ""
     yield f"{name}{gate['verdict'].upper()} ({gate['id']})"
     yield f"  {gate['because']}"
-    yield from _headroom(answer["headroom"])
+    yield from _format_headroom(answer["headroom"])
     yield from (f"  note: {note}" for note in answer["notes"])
-    yield from _conclusions(answer)
-    yield from _diagnoses(answer)
-    yield from _suppressed(answer["suppressed"])
-    yield from _ncu_rules(answer["ncu_rules"])
-    yield from _measure(answer["measure_next"])
-    yield from _listed("Next", answer["next"])
+    yield from _format_conclusions(answer)
+    yield from _format_diagnoses(answer)
+    yield from _format_suppressed(answer["suppressed"])
+    yield from _format_ncu_rules(answer["ncu_rules"])
+    yield from _format_measure_next(answer["measure_next"])
+    yield from _format_numbered("Next", answer["next"])
 
 
-def _ncu_rules(rules: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _format_ncu_rules(rules: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield what Nsight Compute itself estimates, the largest of the whole kernel first."""
     priced = [rule for rule in rules if rule["removes"]]
     if priced:
@@ -62,42 +61,43 @@ def _ncu_rules(rules: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"  {rule['rule']}: {price}: {said}"
 
 
-def _matches(answer: Answer) -> list[Mapping[str, Any]]:
+def _select_matches(answer: AnswerDict) -> list[Mapping[str, Any]]:
     return [d for d in answer["diagnoses"] if d["verdict"] == "matches"]
 
 
-def _price(diagnosis: Mapping[str, Any]) -> str:
+def _format_gain(diagnosis: Mapping[str, Any]) -> str:
     gain = diagnosis["predicted_speedup"]
     if not gain:
         return ""
     return f", predicted {gain['point']:.3g}x [{gain['low']:.3g}, {gain['high']:.3g}]"
 
 
-def _learned(lesson: Mapping[str, Any] | None) -> Iterator[str]:
+def _format_calibration(lesson: Mapping[str, Any] | None) -> Iterator[str]:
     if lesson:
         yield (
             f"     learned on {lesson['architecture']}: {lesson['fix']} gives "
             f"{lesson['calibration']:.3g} of its estimate, {lesson['prior']:.3g} before any case "
-            f"({lesson['count']:.3g} measured: {', '.join(lesson['sessions'])}{_more(lesson)})"
+            f"({lesson['count']:.3g} measured: "
+            f"{', '.join(lesson['sessions'])}{_format_more_sessions(lesson)})"
         )
 
 
-def _more(lesson: Mapping[str, Any]) -> str:
+def _format_more_sessions(lesson: Mapping[str, Any]) -> str:
     left = lesson["session_count"] - len(lesson["sessions"])
     return f" and {left} more" if left else ""
 
 
-def _headroom(room: Mapping[str, Any] | None) -> Iterator[str]:
+def _format_headroom(room: Mapping[str, Any] | None) -> Iterator[str]:
     if room:
         bound = f" by {room['bound']}" if room["bound"] else ""
-        floor, measured = duration(room["floor_us"]), duration(room["measured_us"])
+        floor, measured = format_duration(room["floor_us"]), format_duration(room["measured_us"])
         yield (
             f"  floor {floor}{bound}, measured {measured}: "
             f"at most {room['attainable_speedup']:.3g}x faster"
         )
 
 
-def _conclusions(answer: Answer) -> Iterator[str]:
+def _format_conclusions(answer: AnswerDict) -> Iterator[str]:
     said = answer["conclusions"]
     if said["can"] or said["cannot"]:
         yield ""
@@ -106,35 +106,35 @@ def _conclusions(answer: Answer) -> Iterator[str]:
         yield from (f"  cannot say: {text}" for text in said["cannot"])
 
 
-def _diagnoses(answer: Answer) -> Iterator[str]:
-    matches = _matches(answer)
+def _format_diagnoses(answer: AnswerDict) -> Iterator[str]:
+    matches = _select_matches(answer)
     unknown = [d["bottleneck"] for d in answer["diagnoses"] if d["verdict"] == "unknown"]
     yield ""
     if not matches:
         yield "No cause can be named from these numbers."
     for number, diagnosis in enumerate(matches, 1):
         sure = f"confidence {diagnosis['confidence']:.2f}"
-        yield f"{number}. {diagnosis['bottleneck']}, {sure}{_price(diagnosis)}"
-        yield from _learned(diagnosis.get("learned"))
-        yield from (f"     because {_reason(r)}" for r in diagnosis["because"])
+        yield f"{number}. {diagnosis['bottleneck']}, {sure}{_format_gain(diagnosis)}"
+        yield from _format_calibration(diagnosis.get("learned"))
+        yield from (f"     because {_format_reason(r)}" for r in diagnosis["because"])
         yield from (f"     not {r['bottleneck']}: {r['because']}" for r in diagnosis["ruled_out"])
-        yield from _fixes(diagnosis["fixes"])
+        yield from _format_fixes(diagnosis["fixes"])
         if diagnosis["falsifier"]:
             yield f"     revert unless {diagnosis['falsifier']['expect']}"
     if unknown:
-        left = answer["open_count"] - len(unknown[:_UNKNOWN_SHOWN])
+        left = answer["open_count"] - len(unknown[:_MAX_UNKNOWN_SHOWN])
         more = f" and {left} more" if left else ""
-        yield f"Still possible: {', '.join(unknown[:_UNKNOWN_SHOWN])}{more}"
+        yield f"Still possible: {', '.join(unknown[:_MAX_UNKNOWN_SHOWN])}{more}"
 
 
-def _reason(reason: Mapping[str, Any]) -> str:
+def _format_reason(reason: Mapping[str, Any]) -> str:
     return (
         f"{reason['metric']} {reason['value']:.4g} {reason['op']} {reason['limit']:.4g} "
         f"({reason['source']})"
     )
 
 
-def _fixes(fixes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _format_fixes(fixes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for fix in fixes[:1]:
         yield f"     fix {fix['id']}: {fix['do']}"
         yield f"         before {fix['before']}   after {fix['after']}"
@@ -144,7 +144,7 @@ def _fixes(fixes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"     then {', '.join(fix['id'] for fix in fixes[1:])}"
 
 
-def _suppressed(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
+def _format_suppressed(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """Yield what was withheld, one line for each guard."""
     guards: dict[tuple[str, str], list[str]] = {}
     for row in rows:
@@ -156,7 +156,7 @@ def _suppressed(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
         yield f"  {', '.join(names)} ({guard}): {because}"
 
 
-def _measure(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _format_measure_next(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield what to collect, one command for all that it collects."""
     commands: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -166,13 +166,17 @@ def _measure(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield "Measure next"
     for command, found in commands.items():
         separates = list(dict.fromkeys(name for row in found for name in row["separates"]))
-        more = f" and {len(separates) - _NAMED} more" if len(separates) > _NAMED else ""
-        about = f": settles {', '.join(separates[:_NAMED])}{more}" if separates else ""
+        more = (
+            f" and {len(separates) - _MAX_HYPOTHESES} more"
+            if len(separates) > _MAX_HYPOTHESES
+            else ""
+        )
+        about = f": settles {', '.join(separates[:_MAX_HYPOTHESES])}{more}" if separates else ""
         yield f"  {', '.join(row['metric'] for row in found)}{about}"
         yield f"    $ {command}"
 
 
-def _listed(title: str, lines: Sequence[str]) -> Iterator[str]:
+def _format_numbered(title: str, lines: Sequence[str]) -> Iterator[str]:
     if lines:
         yield ""
         yield title

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from kernelkb.model.condition import All, Any, Comparison, Condition
 
-Limits = Mapping[str, float]
+ThresholdValues = Mapping[str, float]
 """Threshold id to value."""
 
-_MORE = " –"
+_MORE_MARK = " –"
 
 
-def said(condition: Condition, limits: Limits) -> str:
+def describe_condition(condition: Condition, limits: ThresholdValues) -> str:
     """Return all of a condition."""
     match condition:
         case Comparison():
@@ -20,13 +20,13 @@ def said(condition: Condition, limits: Limits) -> str:
             shown = f"{limit:g}" if isinstance(limit, float) else str(limit)
             return f"{condition.metric} {condition.op} {shown}"
         case All(all=parts):
-            return " and ".join(_nested(part, limits) for part in parts)
+            return " and ".join(_describe_nested(part, limits) for part in parts)
         case Any(any=parts):
-            return " or ".join(_nested(part, limits) for part in parts)
-    return f"not ({said(condition.negated, limits)})"
+            return " or ".join(_describe_nested(part, limits) for part in parts)
+    return f"not ({describe_condition(condition.negated, limits)})"
 
 
-def started(condition: Condition, limits: Limits, most: int = 2) -> str:
+def abbreviate_condition(condition: Condition, limits: ThresholdValues, max_parts: int = 2) -> str:
     """Return the first parts of a condition, and a dash for the rest.
 
     The first parts are what a person looks at first: authors put them there.
@@ -37,12 +37,14 @@ def started(condition: Condition, limits: Limits, most: int = 2) -> str:
         case Any(any=parts):
             word = " or "
         case _:
-            return said(condition, limits)
-    shown = [started(part, limits, 1) for part in parts[:most]]
-    whole = len(parts) <= most and not any(sign.endswith(_MORE) for sign in shown)
-    return word.join(sign.removesuffix(_MORE) for sign in shown) + ("" if whole else _MORE)
+            return describe_condition(condition, limits)
+    shown = [abbreviate_condition(part, limits, 1) for part in parts[:max_parts]]
+    whole = len(parts) <= max_parts and not any(sign.endswith(_MORE_MARK) for sign in shown)
+    return word.join(sign.removesuffix(_MORE_MARK) for sign in shown) + (
+        "" if whole else _MORE_MARK
+    )
 
 
-def _nested(condition: Condition, limits: Limits) -> str:
-    text = said(condition, limits)
+def _describe_nested(condition: Condition, limits: ThresholdValues) -> str:
+    text = describe_condition(condition, limits)
     return text if isinstance(condition, Comparison) else f"({text})"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kernelkb.model.session import Decision
 
 
-def came_of(decision: Decision) -> Iterator[str]:
+def format_decision_outcome(decision: Decision) -> Iterator[str]:
     """Yield what was predicted and what was measured, as far as anything was."""
     if decision.predicted:
         low, point, high = decision.predicted

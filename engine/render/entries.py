@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kernelkb.graph.picture import of_tree
+from kernelkb.graph.picture import build_tree_picture
 from kernelkb.model.base import Record
 from kernelkb.model.bottleneck import Bottleneck
 from kernelkb.model.device import Device
@@ -12,36 +12,39 @@ from kernelkb.model.fix import Fix
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.pattern import Pattern
 from kernelkb.model.tree import Tree
-from kernelkb.render.conditions import Limits, said
-from kernelkb.render.pictures import mermaid_lines
+from kernelkb.render.conditions import ThresholdValues, describe_condition
+from kernelkb.render.pictures import format_mermaid_lines
 
 
-def entry_page(record: Record, knowledge: Knowledge) -> str:
+def format_entry_page(record: Record, knowledge: Knowledge) -> str:
     """Return a bottleneck, a fix, a pattern, a tree or a device as Markdown."""
     limits = {t.id: t.value for t in knowledge.thresholds.thresholds}
     match record:
         case Bottleneck():
-            lines = _bottleneck(record, knowledge, limits)
+            lines = _format_bottleneck(record, knowledge, limits)
         case Fix():
-            lines = _fix(record, limits)
+            lines = _format_fix(record, limits)
         case Pattern():
-            lines = _pattern(record)
+            lines = _format_pattern(record)
         case Tree():
-            lines = _tree(record, limits)
+            lines = _format_tree(record, limits)
         case Device():
-            lines = _device(record)
+            lines = _format_device(record)
         case _:
             raise TypeError(f"no page for a {type(record).__name__}")
-    return "\n".join([*lines, *_sources(getattr(record, "sources", ()), knowledge)]) + "\n"
+    return "\n".join([*lines, *_format_sources(getattr(record, "sources", ()), knowledge)]) + "\n"
 
 
-def _bottleneck(b: Bottleneck, knowledge: Knowledge, limits: Limits) -> Iterator[str]:
+def _format_bottleneck(
+    b: Bottleneck, knowledge: Knowledge, limits: ThresholdValues
+) -> Iterator[str]:
     yield from (f"# {b.title}", "", f"`{b.id}` · {b.group} · {b.target} · evidence {b.level}", "")
-    yield from (b.definition, "", "## When", "", said(b.when, limits))
+    yield from (b.definition, "", "## When", "", describe_condition(b.when, limits))
     if b.unless:
         yield from ("", "## What looks like it", "")
         for other in b.unless:
-            yield f"- {other.bottleneck}, when {said(other.when, limits)}: {other.because}"
+            when = describe_condition(other.when, limits)
+            yield f"- {other.bottleneck}, when {when}: {other.because}"
     yield from ("", "## To be sure", "", b.confirm)
     if b.falsifier:
         f = b.falsifier
@@ -57,7 +60,7 @@ def _bottleneck(b: Bottleneck, knowledge: Knowledge, limits: Limits) -> Iterator
         yield f"- {case.name}: {shown} → {case.verdict}"
 
 
-def _fix(fix: Fix, limits: Limits) -> Iterator[str]:
+def _format_fix(fix: Fix, limits: ThresholdValues) -> Iterator[str]:
     yield from (f"# {fix.do}", "", f"`{fix.id}` · {', '.join(fix.targets)}", "")
     yield from ("Before:", "", f"    {fix.before}", "", "After:", "", f"    {fix.after}", "")
     yield f"- cost: about {fix.cost_min} minutes for somebody who has done it before"
@@ -65,13 +68,13 @@ def _fix(fix: Fix, limits: Limits) -> Iterator[str]:
     if fix.when_not:
         yield f"- not when: {fix.when_not}"
     if fix.applies:
-        yield f"- applies when: {said(fix.applies, limits)}"
+        yield f"- applies when: {describe_condition(fix.applies, limits)}"
 
 
-def _pattern(pattern: Pattern) -> Iterator[str]:
+def _format_pattern(pattern: Pattern) -> Iterator[str]:
     yield from (f"# {pattern.title}", "", f"`{pattern.id}`", "")
     yield from (pattern.problem, "", pattern.practice)
-    yield from ("", "## Remember it at", "", *_list(pattern.triggers))
+    yield from ("", "## Remember it at", "", *_format_bullets(pattern.triggers))
     yield from ("", "## Steps", "")
     yield from (f"{at}. {step}" for at, step in enumerate(pattern.steps, 1))
     if pattern.conflicts:
@@ -81,18 +84,30 @@ def _pattern(pattern: Pattern) -> Iterator[str]:
         origin = pattern.origin
         yield from ("", "## What it refines", "", f"{origin.rule} {origin.refined_because}")
     if pattern.bottlenecks:
-        yield from ("", "## Helps with", "", *_list(f"`{one}`" for one in pattern.bottlenecks))
+        yield from (
+            "",
+            "## Helps with",
+            "",
+            *_format_bullets(f"`{one}`" for one in pattern.bottlenecks),
+        )
 
 
-def _tree(tree: Tree, limits: Limits) -> Iterator[str]:
+def _format_tree(tree: Tree, limits: ThresholdValues) -> Iterator[str]:
     yield from (f"# {tree.title}", "", f"`{tree.id}` · {tree.budget_min:g} minutes", "")
-    words = {question.id: said(question.when, limits) for question in tree.questions}
-    yield from ("```mermaid", *mermaid_lines(of_tree(tree, None, words)), "```", "", "## Ends", "")
+    words = {question.id: describe_condition(question.when, limits) for question in tree.questions}
+    yield from (
+        "```mermaid",
+        *format_mermaid_lines(build_tree_picture(tree, None, words)),
+        "```",
+        "",
+        "## Ends",
+        "",
+    )
     for leaf in tree.leaves:
         yield f"- `{leaf.id}`, {leaf.verdict}: {leaf.because} {' '.join(leaf.do)}"
 
 
-def _device(device: Device) -> Iterator[str]:
+def _format_device(device: Device) -> Iterator[str]:
     yield from (f"# {device.title}", "", "| fact | value |", "|---|---|")
     for name, value in device:
         if name not in ("title", "sources") and value is not None:
@@ -100,7 +115,7 @@ def _device(device: Device) -> Iterator[str]:
             yield f"| {name} | {shown} |"
 
 
-def _sources(names: Iterable[str], knowledge: Knowledge) -> Iterator[str]:
+def _format_sources(names: Iterable[str], knowledge: Knowledge) -> Iterator[str]:
     known = {source.id: source for source in knowledge.bibliography.sources}
     yield from ("", "## Sources", "")
     for name in names:
@@ -109,5 +124,5 @@ def _sources(names: Iterable[str], knowledge: Knowledge) -> Iterator[str]:
         yield f"- {where} (read {source.read})"
 
 
-def _list(lines: Iterable[str]) -> Iterator[str]:
+def _format_bullets(lines: Iterable[str]) -> Iterator[str]:
     yield from (f"- {line}" for line in lines)

@@ -20,7 +20,7 @@ PAGES = ("session-start", "diagnose", "close", "skill", "agents")
 """What ``kb guide`` prints; the last two come from ``kernelkb.render.skill``."""
 
 
-class Step(NamedTuple):
+class LoopStep(NamedTuple):
     """One step of the loop."""
 
     tool: str | None
@@ -30,13 +30,15 @@ class Step(NamedTuple):
 
 
 LOOP = (
-    Step("check_environment", "kb env", "what this machine lacks, with the cure"),
-    Step("build_kernel", "kb build KERNEL", "it compiles, or the first error"),
-    Step("bench_kernel", "kb bench KERNEL", "is it right, and how fast next to the best rival"),
-    Step("profile_kernel", "kb profile KERNEL", "the metrics that explain it"),
-    Step("recommend_fix", "kb recommend --run ID", "the cause, the one change, the predicted gain"),
-    Step(None, None, "make that one change alone, then bench again; repeat while it pays"),
-    Step("log_session", "kb session log --goal TEXT", "what was learnt, for the next session"),
+    LoopStep("check_environment", "kb env", "what this machine lacks, with the cure"),
+    LoopStep("build_kernel", "kb build KERNEL", "it compiles, or the first error"),
+    LoopStep("bench_kernel", "kb bench KERNEL", "is it right, and how fast next to the best rival"),
+    LoopStep("profile_kernel", "kb profile KERNEL", "the metrics that explain it"),
+    LoopStep(
+        "recommend_fix", "kb recommend --run ID", "the cause, the one change, the predicted gain"
+    ),
+    LoopStep(None, None, "make that one change alone, then bench again; repeat while it pays"),
+    LoopStep("log_session", "kb session log --goal TEXT", "what was learnt, for the next session"),
 )
 """The loop, with what each step gives."""
 
@@ -48,32 +50,34 @@ RULES = (
 )
 """What holds at every step."""
 
-_OTHER_TOOLS = {"kb quickref": "kb://quickref", "kb session show": "kb://sessions"}
+_RESOURCES_BY_COMMAND = {"kb quickref": "kb://quickref", "kb session show": "kb://sessions"}
 """Commands whose twin is a resource."""
-_PLACE = " KERNEL`"
+_KERNEL_PLACEHOLDER = " KERNEL`"
 """Where a command leaves a place for the kernel's name."""
-_CLOSING = "communication-cadence"
-_DIAGNOSING = ("profile-before-optimize", "staged-profiling", "one-change-at-a-time")
+_CLOSING_PATTERN = "communication-cadence"
+_DIAGNOSIS_PATTERNS = ("profile-before-optimize", "staged-profiling", "one-change-at-a-time")
 
 
-def session_start(knowledge: Knowledge, spelling: Spelling, kernel: str | None = None) -> str:
+def format_session_start_page(
+    knowledge: Knowledge, spelling: Spelling, kernel: str | None = None
+) -> str:
     """Return what to do from the beginning of a session to its end."""
-    return _text(_session_start(knowledge, spelling, kernel), kernel)
+    return _join_lines(_format_session_start(knowledge, spelling, kernel), kernel)
 
 
-def diagnose(
+def format_diagnosis_page(
     knowledge: Knowledge, spelling: Spelling, kernel: str | None = None, metrics: str | None = None
 ) -> str:
     """Return how to find what limits a kernel, with the metrics that somebody has."""
-    return _text(_diagnose(knowledge, spelling, kernel, metrics), kernel)
+    return _join_lines(_format_diagnosis(knowledge, spelling, kernel, metrics), kernel)
 
 
-def close(knowledge: Knowledge, spelling: Spelling) -> str:
+def format_closing_page(knowledge: Knowledge, spelling: Spelling) -> str:
     """Return what to check and write down before leaving."""
-    return _text(_close(knowledge, spelling))
+    return _join_lines(_format_closing(knowledge, spelling))
 
 
-def loop_lines(spelling: Spelling, tools: Container[str] | None = None) -> Iterator[str]:
+def format_loop_lines(spelling: Spelling, tools: Container[str] | None = None) -> Iterator[str]:
     """Yield the steps of the loop, if wanted only those of some tools."""
     steps = [step for step in LOOP if tools is None or step.tool is None or step.tool in tools]
     for at, step in enumerate(steps, 1):
@@ -81,36 +85,38 @@ def loop_lines(spelling: Spelling, tools: Container[str] | None = None) -> Itera
         yield f"{at}. `{name}`: {step.gives}" if name else f"{at}. {step.gives}"
 
 
-def workflow_lines(knowledge: Knowledge, spelling: Spelling) -> Iterator[str]:
+def format_workflow_lines(knowledge: Knowledge, spelling: Spelling) -> Iterator[str]:
     """Yield every phase with its budget and its gates."""
     for phase in knowledge.workflow.phases:
         yield from ("", f"## {phase.title} ({phase.budget_min:g} minutes)", "", phase.goal, "")
-        yield from _gates(phase, spelling)
+        yield from _format_gates(phase, spelling)
 
 
-def stop_lines(knowledge: Knowledge) -> Iterator[str]:
+def format_stop_rule_lines(knowledge: Knowledge) -> Iterator[str]:
     """Yield when to stop, whatever was planned."""
     yield from (f"- {rule.when} {rule.do}" for rule in knowledge.workflow.stop_rules)
 
 
-def pattern_lines(patterns: Iterable[Pattern]) -> Iterator[str]:
+def format_pattern_lines(patterns: Iterable[Pattern]) -> Iterator[str]:
     """Yield patterns with their steps."""
     for pattern in patterns:
         yield from ("", f"## {pattern.title}", "", f"{pattern.problem} {pattern.practice}", "")
         yield from (f"{at}. {step}" for at, step in enumerate(pattern.steps, 1))
 
 
-def _session_start(knowledge: Knowledge, spelling: Spelling, kernel: str | None) -> Iterator[str]:
+def _format_session_start(
+    knowledge: Knowledge, spelling: Spelling, kernel: str | None
+) -> Iterator[str]:
     yield from (f"# A session{f' on {kernel}' if kernel else ''}", "")
-    yield from loop_lines(spelling)
+    yield from format_loop_lines(spelling)
     yield from ("", *(f"- {rule}" for rule in RULES), "", "## Before anything else", "")
     for check in knowledge.workflow.preflight:
-        yield f"- {check.check}{_how(check.command, spelling)}"
-    yield from workflow_lines(knowledge, spelling)
-    yield from ("", "## When to stop", "", *stop_lines(knowledge))
+        yield f"- {check.check}{_format_command(check.command, spelling)}"
+    yield from format_workflow_lines(knowledge, spelling)
+    yield from ("", "## When to stop", "", *format_stop_rule_lines(knowledge))
 
 
-def _diagnose(
+def _format_diagnosis(
     knowledge: Knowledge, spelling: Spelling, kernel: str | None, metrics: str | None
 ) -> Iterator[str]:
     yield from (f"# What limits {kernel or 'this kernel'}?", "")
@@ -120,52 +126,54 @@ def _diagnose(
         yield from (f"    {line}" for line in metrics.splitlines())
         yield from ("", f"Give each number to `{ask}` by its metric's id.")
     phase = next(p for p in knowledge.workflow.phases if p.id == "optimise")
-    yield from (phase.goal, "", *_gates(phase, spelling))
-    yield from pattern_lines(_named(knowledge, _DIAGNOSING))
+    yield from (phase.goal, "", *_format_gates(phase, spelling))
+    yield from format_pattern_lines(_find_patterns(knowledge, _DIAGNOSIS_PATTERNS))
 
 
-def _close(knowledge: Knowledge, spelling: Spelling) -> Iterator[str]:
+def _format_closing(knowledge: Knowledge, spelling: Spelling) -> Iterator[str]:
     yield from ("# The end of a session", "")
     phase = knowledge.workflow.phases[-1]
-    yield from (phase.goal, "", *_gates(phase, spelling))
+    yield from (phase.goal, "", *_format_gates(phase, spelling))
     log = LOOP[-1].tool if spelling == "mcp" else "kb session close"
     yield from ("", f"- `{log}`: {LOOP[-1].gives}.")
     yield "- Say what went wrong and what went right, one sentence each, with numbers."
     yield "- A way of working that helped and that no pattern holds yet is a pattern candidate."
-    yield from pattern_lines(_named(knowledge, (_CLOSING,)))
+    yield from format_pattern_lines(_find_patterns(knowledge, (_CLOSING_PATTERN,)))
 
 
-def _gates(phase: Phase, spelling: Spelling) -> Iterator[str]:
-    yield from (_gate(gate, spelling) for gate in phase.gates)
+def _format_gates(phase: Phase, spelling: Spelling) -> Iterator[str]:
+    yield from (_format_gate(gate, spelling) for gate in phase.gates)
 
 
-def _gate(gate: WorkflowGate, spelling: Spelling) -> str:
-    how = _how(gate.command, spelling)
+def _format_gate(gate: WorkflowGate, spelling: Spelling) -> str:
+    how = _format_command(gate.command, spelling)
     return f"- {gate.check} Passed: {gate.passes} Else: {gate.otherwise}{how}"
 
 
-def _how(command: str | None, spelling: Spelling) -> str:
+def _format_command(command: str | None, spelling: Spelling) -> str:
     """Return what answers a question: a command, or the tool that is its twin."""
     if command is None:
         return ""
     if spelling == "shell":
         return f" `{command}`"
-    tools = {_verb(step.command): step.tool for step in LOOP if step.command and step.tool}
-    twins: Mapping[str, str] = _OTHER_TOOLS | tools
-    return f" `{twins.get(_verb(command), command)}`"
+    tools = {
+        _strip_arguments(step.command): step.tool for step in LOOP if step.command and step.tool
+    }
+    twins: Mapping[str, str] = _RESOURCES_BY_COMMAND | tools
+    return f" `{twins.get(_strip_arguments(command), command)}`"
 
 
-def _verb(command: str) -> str:
+def _strip_arguments(command: str) -> str:
     """Return the words of a command before its arguments."""
     words = command.split()
     return " ".join(words[: 3 if words[1:2] == ["session"] else 2])
 
 
-def _named(knowledge: Knowledge, names: Iterable[str]) -> list[Pattern]:
+def _find_patterns(knowledge: Knowledge, names: Iterable[str]) -> list[Pattern]:
     known = {pattern.id: pattern for pattern in knowledge.patterns}
     return [known[name] for name in names if name in known]
 
 
-def _text(lines: Iterable[str], kernel: str | None = None) -> str:
+def _join_lines(lines: Iterable[str], kernel: str | None = None) -> str:
     text = "\n".join(lines) + "\n"
-    return text.replace(_PLACE, f" {kernel}`") if kernel else text
+    return text.replace(_KERNEL_PLACEHOLDER, f" {kernel}`") if kernel else text

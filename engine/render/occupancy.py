@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-Answer = Mapping[str, Any]
-"""See ``kernelkb.actions.occupancy.occupancy_of``."""
+OccupancyDict = Mapping[str, Any]
+"""See ``kernelkb.actions.occupancy.analyze_occupancy``."""
 
-_NAMES = {
+_LIMITER_NAMES = {
     "warps": "warps",
     "registers": "registers",
     "shared_memory": "shared memory",
     "blocks": "block slots",
     "barriers": "barriers",
 }
-_CHANGES = {
+_FIELD_NAMES = {
     "threads": "threads per block",
     "registers": "registers per thread",
     "static_bytes": "bytes of static shared memory",
@@ -25,32 +25,32 @@ _CHANGES = {
 }
 
 
-def occupancy_lines(answer: Answer) -> Iterator[str]:
+def format_occupancy_lines(answer: OccupancyDict) -> Iterator[str]:
     """Yield the whole answer, a line at a time."""
-    yield _verdict(answer)
-    yield from (f"  {text}" for text in _failures(answer))
-    yield from _room(answer)
-    yield from _shared(answer)
-    yield from _waves(answer["waves"])
-    yield from _next(answer)
-    yield from _wanted(answer["wanted"])
-    yield from _steps(answer)
+    yield _describe_verdict(answer)
+    yield from (f"  {text}" for text in _format_failures(answer))
+    yield from _format_block_limits(answer)
+    yield from _format_shared_memory(answer)
+    yield from _format_waves(answer["waves"])
+    yield from _format_next_step(answer)
+    yield from _format_wanted_blocks(answer["wanted"])
+    yield from _format_register_steps(answer)
 
 
-def _verdict(answer: Answer) -> str:
+def _describe_verdict(answer: OccupancyDict) -> str:
     where = f"on {answer['title']} (sm_{answer['architecture'].replace('.', '')})"
     if not answer["possible"]:
         return f"This launch fails {where}"
-    names = " and ".join(_NAMES[name] for name in answer["limited_by"])
+    names = " and ".join(_LIMITER_NAMES[name] for name in answer["limited_by"])
     blocks = answer["blocks_per_sm"]
     return (
-        f"{blocks} {_plural('block', blocks)} per SM: {answer['warps_per_sm']} of "
+        f"{blocks} {_pluralize('block', blocks)} per SM: {answer['warps_per_sm']} of "
         f"{answer['warps_max']} warps, occupancy {answer['occupancy']:.3g}, "
         f"limited by {names}, {where}"
     )
 
 
-def _failures(answer: Answer) -> Iterator[str]:
+def _format_failures(answer: OccupancyDict) -> Iterator[str]:
     launch, shared = answer["launch"], answer["shared_memory"]
     cap = answer["register_cap"]
     said = {
@@ -73,8 +73,10 @@ def _failures(answer: Answer) -> Iterator[str]:
     yield from (said[name] for name in answer["obstacles"])
 
 
-def _room(answer: Answer) -> Iterator[str]:
-    rows = {_NAMES[name]: value for name, value in answer["limits"].items() if value is not None}
+def _format_block_limits(answer: OccupancyDict) -> Iterator[str]:
+    rows = {
+        _LIMITER_NAMES[name]: value for name, value in answer["limits"].items() if value is not None
+    }
     room = ", ".join(f"{name} {value}" for name, value in rows.items())
     yield f"  blocks that fit, by each: {room}"
     registers, launch = answer["registers"], answer["launch"]
@@ -89,7 +91,7 @@ def _room(answer: Answer) -> Iterator[str]:
         yield f"  {idle} lanes of each block's last warp never run: use a multiple of 32 threads"
 
 
-def _shared(answer: Answer) -> Iterator[str]:
+def _format_shared_memory(answer: OccupancyDict) -> Iterator[str]:
     shared = answer["shared_memory"]
     held = f", {shared['reserved']:,} of them the driver's" if shared["reserved"] else ""
     spare = shared["spare_per_block"]
@@ -106,7 +108,7 @@ def _shared(answer: Answer) -> Iterator[str]:
         )
 
 
-def _waves(found: Mapping[str, Any] | None) -> Iterator[str]:
+def _format_waves(found: Mapping[str, Any] | None) -> Iterator[str]:
     if not found:
         return
     yield (
@@ -118,15 +120,17 @@ def _waves(found: Mapping[str, Any] | None) -> Iterator[str]:
         yield f"  {found['idle_sms']} SMs get no block at all"
 
 
-def _next(answer: Answer) -> Iterator[str]:
+def _format_next_step(answer: OccupancyDict) -> Iterator[str]:
     yield ""
     yield "Next step" if answer["possible"] else "To make it run"
     step, other = answer["next_step"], answer["better_block_size"]
     if step:
-        yield f"  {_gain(step)}: {' and '.join(_change(change) for change in step['changes'])}"
+        changes = " and ".join(_describe_change(change) for change in step["changes"])
+        yield f"  {_describe_gain(step)}: {changes}"
     if other:
         threads = other["changes"][0]["to"]
-        yield f"  {_gain(other)}: {threads} threads per block, if it needs no more shared memory"
+        gain = _describe_gain(other)
+        yield f"  {gain}: {threads} threads per block, if it needs no more shared memory"
     if not step and not other:
         full = answer["occupancy"] == 1
         yield f"  none: {'the SM is full' if full else 'no single change puts more warps on an SM'}"
@@ -134,39 +138,39 @@ def _next(answer: Answer) -> Iterator[str]:
         yield "  More warps help only a kernel that waits: see eligible_warps and issue_rate first."
 
 
-def _gain(step: Mapping[str, Any]) -> str:
+def _describe_gain(step: Mapping[str, Any]) -> str:
     blocks = step["blocks_per_sm"]
-    return f"{blocks} {_plural('block', blocks)}, occupancy {step['occupancy']:.3g}"
+    return f"{blocks} {_pluralize('block', blocks)}, occupancy {step['occupancy']:.3g}"
 
 
-def _change(change: Mapping[str, Any]) -> str:
+def _describe_change(change: Mapping[str, Any]) -> str:
     bound = "at least" if change["field"] == "carveout_bytes" else "at most"
-    return f"{bound} {change['to']:,} {_CHANGES[change['field']]} (now {change['now']:,})"
+    return f"{bound} {change['to']:,} {_FIELD_NAMES[change['field']]} (now {change['now']:,})"
 
 
-def _wanted(wanted: Mapping[str, Any] | None) -> Iterator[str]:
+def _format_wanted_blocks(wanted: Mapping[str, Any] | None) -> Iterator[str]:
     if wanted:
         size = wanted["shared_bytes"]
         room = f"{size:,} B of shared memory" if size is not None else "no shared memory at all"
         yield ""
         yield (
-            f"For {wanted['blocks_per_sm']} {_plural('block', wanted['blocks_per_sm'])} per SM: "
+            f"For {wanted['blocks_per_sm']} {_pluralize('block', wanted['blocks_per_sm'])} per SM: "
             f"at most {wanted['registers']} registers per thread and {room} per block"
         )
 
 
-def _steps(answer: Answer) -> Iterator[str]:
+def _format_register_steps(answer: OccupancyDict) -> Iterator[str]:
     rows = answer["register_steps"]
     if rows:
         yield ""
         cap = answer["register_cap"]
         yield f"Registers per thread at {answer['launch']['threads']} threads, at most {cap}"
         yield from (
-            f"  up to {row['registers']:3}: {row['blocks']:2} {_plural('block', row['blocks']):6} "
-            f" occupancy {row['share']:.3g}"
+            f"  up to {row['registers']:3}: {row['blocks']:2} "
+            f"{_pluralize('block', row['blocks']):6}  occupancy {row['share']:.3g}"
             for row in rows
         )
 
 
-def _plural(word: str, count: int) -> str:
+def _pluralize(word: str, count: int) -> str:
     return word if count == 1 else f"{word}s"

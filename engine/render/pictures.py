@@ -7,18 +7,23 @@ from collections.abc import Iterator
 
 from kernelkb.graph.picture import Box, Picture
 
-_MERMAID = {"question": '{{"%s"}}', "leaf": '(["%s"])', "fix": '("%s")', "metric": '[/"%s"/]'}
-_DOT = {"question": "hexagon", "leaf": "oval", "fix": "note", "metric": "parallelogram"}
+_MERMAID_SHAPES = {
+    "question": '{{"%s"}}',
+    "leaf": '(["%s"])',
+    "fix": '("%s")',
+    "metric": '[/"%s"/]',
+}
+_DOT_SHAPES = {"question": "hexagon", "leaf": "oval", "fix": "note", "metric": "parallelogram"}
 
 
-def mermaid_lines(picture: Picture) -> Iterator[str]:
+def format_mermaid_lines(picture: Picture) -> Iterator[str]:
     """Yield a flowchart; what was taken is drawn thick."""
     names = {box["id"]: f"n{at}" for at, box in enumerate(picture["nodes"])}
     yield "flowchart TD"
-    yield from (f"    {names[box['id']]}{_mermaid(box)}" for box in picture["nodes"])
+    yield from (f"    {names[box['id']]}{_format_mermaid_node(box)}" for box in picture["nodes"])
     for arrow in picture["edges"]:
         line = "==>" if arrow["taken"] else "-->"
-        label = f'|"{_entities(arrow["label"])}"|' if arrow["label"] else ""
+        label = f'|"{_escape_mermaid(arrow["label"])}"|' if arrow["label"] else ""
         yield f"    {names[arrow['source']]} {line}{label} {names[arrow['target']]}"
     taken = [names[box["id"]] for box in picture["nodes"] if box["taken"]]
     if taken:
@@ -26,32 +31,33 @@ def mermaid_lines(picture: Picture) -> Iterator[str]:
         yield f"    class {','.join(taken)} taken"
 
 
-def dot_lines(picture: Picture) -> Iterator[str]:
+def format_dot_lines(picture: Picture) -> Iterator[str]:
     """Yield a digraph; what was taken is drawn thick."""
     yield "digraph {"
     yield f"    label={json.dumps(picture['title'], ensure_ascii=False)};"
     for box in picture["nodes"]:
         width = ", penwidth=4" if box["taken"] else ""
-        shape = _DOT.get(box["kind"], "box")
-        yield f"    {json.dumps(box['id'])} [label={_quoted(box['label'])}, shape={shape}{width}];"
+        shape = _DOT_SHAPES.get(box["kind"], "box")
+        label = _quote_json(box["label"])
+        yield f"    {json.dumps(box['id'])} [label={label}, shape={shape}{width}];"
     for arrow in picture["edges"]:
         width = ", penwidth=4" if arrow["taken"] else ""
         ends = f"{json.dumps(arrow['source'])} -> {json.dumps(arrow['target'])}"
-        yield f"    {ends} [label={_quoted(arrow['label'])}{width}];"
+        yield f"    {ends} [label={_quote_json(arrow['label'])}{width}];"
     yield "}"
 
 
-def _mermaid(box: Box) -> str:
-    shape = _MERMAID.get(box["kind"], '["%s"]')
-    return shape.replace("%s", _entities(box["label"]))
+def _format_mermaid_node(box: Box) -> str:
+    shape = _MERMAID_SHAPES.get(box["kind"], '["%s"]')
+    return shape.replace("%s", _escape_mermaid(box["label"]))
 
 
-def _entities(text: str) -> str:
+def _escape_mermaid(text: str) -> str:
     """Return text that Mermaid shows as it is: its own marks become entities."""
     for mark, entity in (("#", "#35;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;")):
         text = text.replace(mark, entity)
     return text.replace("\n", "<br/>")
 
 
-def _quoted(text: str) -> str:
+def _quote_json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)

@@ -7,12 +7,12 @@ import re
 import sys
 from typing import Any, NamedTuple
 
-INK = "#1f2933"
+TEXT_COLOR = "#1f2933"
 FONT = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif"
-EDGE = 0.02
+AXIS_MARGIN = 0.02
 """What pygal leaves free at either end of an axis, as a share of its length."""
 
-_CROWD = 20
+_MAX_PRINTED_VALUES = 20
 """Numbers beside more marks than these would run into one another."""
 
 
@@ -31,34 +31,36 @@ class Panel(NamedTuple):
     series: tuple[Series, ...]
     dots: bool = False
     """Dots on a logarithmic axis instead of bars from zero."""
-    printed: str = ""
+    value_format: str = ""
     """Format of the numbers beside the marks; none when empty."""
-    whole: bool = False
+    integer_labels: bool = False
     """Counts: no label between two of them."""
 
 
-def drawn(panel: Panel, number: int, top: int, room: tuple[int, int, int]) -> tuple[str, float]:
+def draw_panel(
+    panel: Panel, number: int, top: int, size: tuple[int, int, int]
+) -> tuple[str, float]:
     """Return a chart as an SVG element to be set into a picture, and where its axis begins.
 
     Args:
         panel: What it shows.
         number: Of the chart in the picture.
         top: Where it stands in the picture.
-        room: Its width and height, and how much of the width stays free at the right.
+        size: Its width and height, and how much of the width stays free at the right.
     """
-    root = _chart(panel, number, room)
+    root = _render_chart(panel, number, size)
     from pygal.etree import etree  # which is set right by now
 
     root.set("y", str(top))
-    return str(etree.tostring(root, encoding="unicode")), _plot_left(root)
+    return str(etree.tostring(root, encoding="unicode")), _find_axis_left(root)
 
 
-def _chart(panel: Panel, number: int, room: tuple[int, int, int]) -> Any:
+def _render_chart(panel: Panel, number: int, size: tuple[int, int, int]) -> Any:
     """Return one chart as an element, without what pygal adds for a browser."""
-    width, height, right = room
-    pygal = _pygal()
+    width, height, right = size
+    pygal = _import_pygal()
     chart = (pygal.Line if panel.dots else pygal.Bar)(
-        style=_style(panel),
+        style=_build_style(panel),
         width=width,
         height=height,
         margin_top=34,
@@ -70,20 +72,21 @@ def _chart(panel: Panel, number: int, room: tuple[int, int, int]) -> Any:
         show_x_labels=False,
         stroke=False,
         dots_size=4,
-        print_values=bool(panel.printed) and len(panel.series[0].values) <= _CROWD,
+        print_values=bool(panel.value_format)
+        and len(panel.series[0].values) <= _MAX_PRINTED_VALUES,
         print_values_position="top",
-        value_formatter=_tick,
+        value_formatter=_format_tick,
     )
     # An identifier of its own, so that one chart's colours do not reach the next; not a random one.
     chart.uuid = f"trend-{number}"
-    _scale(chart, panel)
+    _set_axis(chart, panel)
     for series in panel.series:
-        values = _spread(series.values) if panel.dots else series.values
-        chart.add(series.title, values, formatter=panel.printed.format)
-    return _bare(chart.render_tree())
+        values = _center_points(series.values) if panel.dots else series.values
+        chart.add(series.title, values, formatter=panel.value_format.format)
+    return _strip_scripts(chart.render_tree())
 
 
-def _pygal() -> Any:
+def _import_pygal() -> Any:
     """Import pygal and undo what it does to the process."""
     import pygal
     from pygal.etree import etree
@@ -95,16 +98,16 @@ def _pygal() -> Any:
     return pygal
 
 
-def _style(panel: Panel) -> Any:
+def _build_style(panel: Panel) -> Any:
     from pygal.style import Style
 
     colors = tuple(series.color for series in panel.series)
     return Style(
         background="white",
         plot_background="white",
-        foreground=INK,
-        foreground_strong=INK,
-        foreground_subtle=INK,
+        foreground=TEXT_COLOR,
+        foreground_strong=TEXT_COLOR,
+        foreground_subtle=TEXT_COLOR,
         font_family=FONT,
         label_font_size=11,
         major_label_font_size=11,
@@ -121,7 +124,7 @@ def _style(panel: Panel) -> Any:
     )
 
 
-def _spread(values: list[dict[str, Any] | None]) -> list[dict[str, Any] | None]:
+def _center_points(values: list[dict[str, Any] | None]) -> list[dict[str, Any] | None]:
     """Put each value in the middle of its share of the axis, where the bars are.
 
     pygal lays the points of a line from end to end.
@@ -129,7 +132,7 @@ def _spread(values: list[dict[str, Any] | None]) -> list[dict[str, Any] | None]:
     return [None, *(point for value in values for point in (value, None))]
 
 
-def _scale(chart: Any, panel: Panel) -> None:
+def _set_axis(chart: Any, panel: Panel) -> None:
     """Choose an axis that shows every value, and every interval whole."""
     marks = [mark for series in panel.series for mark in series.values if mark]
     known = [mark["value"] for mark in marks]
@@ -144,14 +147,14 @@ def _scale(chart: Any, panel: Panel) -> None:
         chart.y_labels_major = [1.0]
     else:
         top = max(known, default=1.0)
-        step = max(_step(top), 1.0 if panel.whole else 0.0)
+        step = max(_label_step(top), 1.0 if panel.integer_labels else 0.0)
         count = max(math.ceil(top / step), 1)
         chart.range = (0, step * count)
         chart.y_labels = [step * number for number in range(count + 1)]
         chart.y_labels_major = [0.0]
 
 
-def _step(top: float) -> float:
+def _label_step(top: float) -> float:
     """Return a round distance of labels that gives two to five of them."""
     if top <= 0:
         return 1.0
@@ -159,12 +162,12 @@ def _step(top: float) -> float:
     return next(power * part for part in (0.2, 0.5, 1, 2, 5) if top / (power * part) <= 5)
 
 
-def _tick(value: float) -> str:
+def _format_tick(value: float) -> str:
     # As wide in every panel: pygal makes room for the longest, and the panels stand in line.
     return f"{value:>8.4g}"
 
 
-def _bare(root: Any) -> Any:
+def _strip_scripts(root: Any) -> Any:
     """Drop scripts, and comments, which hold today's date."""
     for parent in list(root.iter()):
         for child in list(parent):
@@ -173,7 +176,7 @@ def _bare(root: Any) -> Any:
     return root
 
 
-def _plot_left(root: Any) -> float:
+def _find_axis_left(root: Any) -> float:
     """Return where the axis begins, which pygal decides by the width of its labels."""
     moves = (node.get("transform", "") for node in root.iter())
     found = next(filter(None, (re.match(r"translate\((\d+)", move) for move in moves)))

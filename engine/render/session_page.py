@@ -7,21 +7,21 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC
 
 from kernelkb.model.review import Review
-from kernelkb.model.session import Decision, Entry, PlannedPhase, Session, Step
-from kernelkb.render.decisions import came_of
-from kernelkb.render.units import allowance
+from kernelkb.model.session import Decision, PlannedPhase, Session, SessionEntry, Step
+from kernelkb.render.decisions import format_decision_outcome
+from kernelkb.render.units import describe_time_budget
 
-_BREAKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]+")
-_MARKS = re.compile(r"([\\|<*])")
-_LONGEST = 300
+_BREAK_CHARACTERS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]+")
+_MARKDOWN_MARKS = re.compile(r"([\\|<*])")
+_MAX_LENGTH = 300
 
 
-def title(session: Session) -> str:
+def format_title(session: Session) -> str:
     """Return the heading of the file."""
-    return f"# {_plain(session.goal)}"
+    return f"# {_escape_line(session.goal)}"
 
 
-def plan_lines(phases: tuple[PlannedPhase, ...], gates: Mapping[str, str]) -> Iterator[str]:
+def format_plan_lines(phases: tuple[PlannedPhase, ...], gates: Mapping[str, str]) -> Iterator[str]:
     """Yield a plan as a table with a box to tick for each gate; nothing without a plan.
 
     Args:
@@ -33,34 +33,37 @@ def plan_lines(phases: tuple[PlannedPhase, ...], gates: Mapping[str, str]) -> It
     yield "| phase | time | gate | asks | passed |"
     yield "|---|---|---|---|---|"
     for phase in phases:
-        first = (phase.phase, allowance(phase.budget_min, phase.predicted_min))
+        first = (phase.phase, describe_time_budget(phase.budget_min, phase.predicted_min))
         for gate in phase.gates:
-            yield _row(*first, gate, gates.get(gate, ""), "[ ]")
+            yield _format_row(*first, gate, gates.get(gate, ""), "[ ]")
             first = ("", "")
         if not phase.gates:
-            yield _row(*first, "", "", "[ ]")
+            yield _format_row(*first, "", "", "[ ]")
 
 
-def entry_title(entry: Entry) -> str:
+def format_entry_title(entry: SessionEntry) -> str:
     """Return the heading of an entry: when, which verb, what for."""
-    verb = f"{_plain(entry.by)}: " if entry.by else ""
+    verb = f"{_escape_line(entry.by)}: " if entry.by else ""
     at = entry.at.astimezone(UTC) if entry.at.tzinfo else entry.at
-    return f"## {at:%Y-%m-%d %H:%M} UTC, {verb}{_plain(entry.goal)}"
+    return f"## {at:%Y-%m-%d %H:%M} UTC, {verb}{_escape_line(entry.goal)}"
 
 
-def entry_page(entry: Entry) -> Iterator[str]:
+def format_entry_paragraphs(entry: SessionEntry) -> Iterator[str]:
     """Yield what happened, as paragraphs that an empty line parts."""
     if entry.steps:
-        rows = (_step(step) for step in entry.steps)
+        rows = (_format_step_row(step) for step in entry.steps)
         yield "\n".join(("| step | variant | | found | s |", "|---|---|---|---|---:|", *rows))
     said = [
-        *(f"- decided: {_plain(_decision(decision))}" for decision in entry.decisions),
-        *(f"- reviewed: {_plain(_review(review))}" for review in entry.reviews),
-        *(f"- wrong: {_plain(line)}" for line in entry.went_wrong),
-        *(f"- right: {_plain(line)}" for line in entry.went_right),
-        *(f"- a pattern? {_plain(line)}" for line in entry.pattern_candidates),
         *(
-            f"- {_HELD[claim.held]}: {_plain(claim.said)}: {_plain(claim.why)}"
+            f"- decided: {_escape_line(_describe_decision(decision))}"
+            for decision in entry.decisions
+        ),
+        *(f"- reviewed: {_escape_line(_describe_review(review))}" for review in entry.reviews),
+        *(f"- wrong: {_escape_line(line)}" for line in entry.went_wrong),
+        *(f"- right: {_escape_line(line)}" for line in entry.went_right),
+        *(f"- a pattern? {_escape_line(line)}" for line in entry.pattern_candidates),
+        *(
+            f"- {_CLAIM_TEXT[claim.held]}: {_escape_line(claim.said)}: {_escape_line(claim.why)}"
             for claim in entry.claims
         ),
     ]
@@ -72,30 +75,34 @@ def entry_page(entry: Entry) -> Iterator[str]:
         yield "\n".join(said)
 
 
-_HELD = {True: "holds", False: "does not hold", None: "cannot be judged"}
+_CLAIM_TEXT = {True: "holds", False: "does not hold", None: "cannot be judged"}
 
 
-def _step(step: Step) -> str:
-    return _row(step.name, step.variant or "", step.status, step.found, f"{step.seconds:.1f}")
+def _format_step_row(step: Step) -> str:
+    return _format_row(
+        step.name, step.variant or "", step.status, step.found, f"{step.seconds:.1f}"
+    )
 
 
-def _decision(decision: Decision) -> str:
+def _describe_decision(decision: Decision) -> str:
     tried = f"applied as {decision.applied_as}" if decision.applied_as else "not tried"
-    return "; ".join((f"{decision.fix} for {decision.bottleneck}, {tried}", *came_of(decision)))
+    return "; ".join(
+        (f"{decision.fix} for {decision.bottleneck}, {tried}", *format_decision_outcome(decision))
+    )
 
 
-def _review(review: Review) -> str:
+def _describe_review(review: Review) -> str:
     text = f"{review.fix} for {review.bottleneck} was {review.verdict}, by {review.reviewer}"
     return f"{text}: {review.why}" if review.why else text
 
 
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(_plain(cell) for cell in cells)} |"
+def _format_row(*cells: str) -> str:
+    return f"| {' | '.join(_escape_line(cell) for cell in cells)} |"
 
 
-def _plain(text: str) -> str:
+def _escape_line(text: str) -> str:
     """Return one line that Markdown shows as it is, and that no marker of the file can be in."""
-    line = _BREAKS.sub(" ", text).strip()
-    if len(line) > _LONGEST:
-        line = f"{line[:_LONGEST]}…"
-    return _MARKS.sub(r"\\\1", line)
+    line = _BREAK_CHARACTERS.sub(" ", text).strip()
+    if len(line) > _MAX_LENGTH:
+        line = f"{line[:_MAX_LENGTH]}…"
+    return _MARKDOWN_MARKS.sub(r"\\\1", line)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernelkb.decide.symptoms import FoundSymptom
+from kernelkb.decide.symptoms import SymptomMatch
 
 
-def symptom_lines(found: list[FoundSymptom]) -> Iterator[str]:
+def format_symptom_lines(found: list[SymptomMatch]) -> Iterator[str]:
     """Yield one block for each symptom."""
     for position, row in enumerate(found):
         if position:

@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from typing import Any
 from xml.sax.saxutils import escape
 
-from kernelkb.model.outcome import Outcomes, Reached
-from kernelkb.render.plot import EDGE, FONT, INK, Panel, Series, drawn
+from kernelkb.model.outcome import AchievedSpeedup, SessionOutcome
+from kernelkb.render.plot import AXIS_MARGIN, FONT, TEXT_COLOR, Panel, Series, draw_panel
 
-_WIDTH, _RIGHT, _TOP, _PANEL, _NAMES = 1000, 200, 70, 210, 130
+_WIDTH, _RIGHT_MARGIN, _TOP_MARGIN, _PANEL_HEIGHT, _NAMES_HEIGHT = 1000, 200, 70, 210, 130
 _PALE, _BLUE, _ORANGE, _RED = "#9aa5b1", "#2563a8", "#d97b16", "#b42318"
 _NOTE = (
     "No mark: it never came to that, or the record does not say. "
     "A grey name: an account, nothing was measured here."
 )
-_MOST = 40
+_MAX_NAMES = 40
 """Names below one another; of more sessions, every second or third is named."""
 
 
-def trend_svg(sessions: Sequence[Outcomes]) -> str:
+def render_trend_svg(sessions: Sequence[SessionOutcome]) -> str:
     """Return a picture of how sessions went, oldest on the left.
 
     The same sessions give the same bytes, and the picture loads nothing: no script, no font.
@@ -28,35 +28,40 @@ def trend_svg(sessions: Sequence[Outcomes]) -> str:
     Args:
         sessions: At least one.
     """
-    panels = (_speedups(sessions), _minutes(sessions), _changes(sessions), _costs(sessions))
-    height = _TOP + _PANEL * len(panels) + _NAMES
+    panels = (
+        _build_speedup_panel(sessions),
+        _build_minutes_panel(sessions),
+        _build_changes_panel(sessions),
+        _build_cost_panel(sessions),
+    )
+    height = _TOP_MARGIN + _PANEL_HEIGHT * len(panels) + _NAMES_HEIGHT
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
         f'width="{_WIDTH}" height="{height}" font-family="{FONT}">',
         "<title>Sessions over time</title>",
         f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
-        _text(24, 32, _headline(sessions), size=17, weight="bold"),
-        _text(24, 52, _NOTE, size=12),
+        _draw_text(24, 32, _describe_date_range(sessions), size=17, weight="bold"),
+        _draw_text(24, 52, _NOTE, size=12),
     ]
     left = 0.0
     for number, panel in enumerate(panels):
-        top = _TOP + _PANEL * number
-        chart, left = drawn(panel, number, top, (_WIDTH, _PANEL, _RIGHT))
-        parts += [chart, _text(24, top + 18, panel.title, size=13, weight="bold")]
-        parts += _legend(panel, top)
-    parts += _names(sessions, left, _TOP + _PANEL * len(panels) + 2)
+        top = _TOP_MARGIN + _PANEL_HEIGHT * number
+        chart, left = draw_panel(panel, number, top, (_WIDTH, _PANEL_HEIGHT, _RIGHT_MARGIN))
+        parts += [chart, _draw_text(24, top + 18, panel.title, size=13, weight="bold")]
+        parts += _draw_legend(panel, top)
+    parts += _draw_names(sessions, left, _TOP_MARGIN + _PANEL_HEIGHT * len(panels) + 2)
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _headline(sessions: Sequence[Outcomes]) -> str:
+def _describe_date_range(sessions: Sequence[SessionOutcome]) -> str:
     first, last = sessions[0].opened, sessions[-1].opened
     count = f"{len(sessions)} session{'s' if len(sessions) > 1 else ''}"
     return f"{count}, {first:%Y-%m-%d} to {last:%Y-%m-%d}"
 
 
-def _speedups(sessions: Sequence[Outcomes]) -> Panel:
+def _build_speedup_panel(sessions: Sequence[SessionOutcome]) -> Panel:
     sure = [bool(s.kind == "recorded" and s.final and s.final.checked) for s in sessions]
-    points = [_point(one.final) for one in sessions]
+    points = [_speedup_mark(one.final) for one in sessions]
     pairs = list(zip(points, sure, strict=True))
     return Panel(
         "Final speedup over the baseline, with its 95 % interval",
@@ -65,11 +70,11 @@ def _speedups(sessions: Sequence[Outcomes]) -> Panel:
             Series("told, or not checked", _PALE, [None if known else p for p, known in pairs]),
         ),
         dots=True,
-        printed="{:.3g}x",
+        value_format="{:.3g}x",
     )
 
 
-def _point(reached: Reached | None) -> dict[str, Any] | None:
+def _speedup_mark(reached: AchievedSpeedup | None) -> dict[str, Any] | None:
     if reached is None or reached.speedup <= 0:
         return None
     point: dict[str, Any] = {"value": reached.speedup}
@@ -78,70 +83,70 @@ def _point(reached: Reached | None) -> dict[str, Any] | None:
     return point
 
 
-def _minutes(sessions: Sequence[Outcomes]) -> Panel:
+def _build_minutes_panel(sessions: Sequence[SessionOutcome]) -> Panel:
     series = (
-        Series("the whole session", _PALE, [_above_zero(s.minutes) for s in sessions]),
+        Series("the whole session", _PALE, [_log_mark(s.minutes) for s in sessions]),
         Series(
-            "to the bottleneck", _ORANGE, [_above_zero(s.minutes_to_bottleneck) for s in sessions]
+            "to the bottleneck", _ORANGE, [_log_mark(s.minutes_to_bottleneck) for s in sessions]
         ),
         Series(
-            "to the first right build", _BLUE, [_above_zero(s.minutes_to_build) for s in sessions]
+            "to the first right build", _BLUE, [_log_mark(s.minutes_to_build) for s in sessions]
         ),
     )
     return Panel("Minutes", series, dots=True)
 
 
-def _above_zero(value: float | None) -> dict[str, Any] | None:
+def _log_mark(value: float | None) -> dict[str, Any] | None:
     """Return a mark for a logarithmic axis, which has no place for a zero."""
     return {"value": value} if value else None
 
 
-def _changes(sessions: Sequence[Outcomes]) -> Panel:
+def _build_changes_panel(sessions: Sequence[SessionOutcome]) -> Panel:
     series = (
-        Series("all", _PALE, [_bar(s.changes) for s in sessions]),
-        Series("blind: no profile before", _ORANGE, [_bar(s.blind_changes) for s in sessions]),
-        Series("wrong: slower or incorrect", _RED, [_bar(s.wrong_changes) for s in sessions]),
+        Series("all", _PALE, [_bar_mark(s.changes) for s in sessions]),
+        Series("blind: no profile before", _ORANGE, [_bar_mark(s.blind_changes) for s in sessions]),
+        Series("wrong: slower or incorrect", _RED, [_bar_mark(s.wrong_changes) for s in sessions]),
     )
-    return Panel("Changes of the code", series, printed="{:.0f}", whole=True)
+    return Panel("Changes of the code", series, value_format="{:.0f}", integer_labels=True)
 
 
-def _costs(sessions: Sequence[Outcomes]) -> Panel:
-    costs = Series("", _BLUE, [_bar(s.cost_usd) for s in sessions])
-    return Panel("Cost in USD", (costs,), printed="{:.2f}")
+def _build_cost_panel(sessions: Sequence[SessionOutcome]) -> Panel:
+    costs = Series("", _BLUE, [_bar_mark(s.cost_usd) for s in sessions])
+    return Panel("Cost in USD", (costs,), value_format="{:.2f}")
 
 
-def _bar(value: float | None) -> dict[str, Any] | None:
+def _bar_mark(value: float | None) -> dict[str, Any] | None:
     return None if value is None else {"value": value}
 
 
-def _legend(panel: Panel, top: int) -> list[str]:
-    left = _WIDTH - _RIGHT + 16
+def _draw_legend(panel: Panel, top: int) -> list[str]:
+    left = _WIDTH - _RIGHT_MARGIN + 16
     lines: list[str] = []
     for row, series in enumerate(one for one in panel.series if one.title):
         y = top + 50 + 20 * row
         lines.append(f'<circle cx="{left}" cy="{y - 4}" r="4" fill="{series.color}"/>')
-        lines.append(_text(left + 12, y, series.title, size=11))
+        lines.append(_draw_text(left + 12, y, series.title, size=11))
     return lines
 
 
-def _names(sessions: Sequence[Outcomes], left: float, top: int) -> list[str]:
+def _draw_names(sessions: Sequence[SessionOutcome], left: float, top: int) -> list[str]:
     """Return the name of each session below its marks; an account in grey."""
-    width = _WIDTH - _RIGHT - left
+    width = _WIDTH - _RIGHT_MARGIN - left
     lines: list[str] = []
-    every = math.ceil(len(sessions) / _MOST)
+    every = math.ceil(len(sessions) / _MAX_NAMES)
     for number, one in list(enumerate(sessions))[::every]:
-        share = ((number + 0.5) / len(sessions) + EDGE) / (1 + 2 * EDGE)
+        share = ((number + 0.5) / len(sessions) + AXIS_MARGIN) / (1 + 2 * AXIS_MARGIN)
         x = f"{left + share * width:.1f}"
-        color = INK if one.kind == "recorded" else "#6b7785"
+        color = TEXT_COLOR if one.kind == "recorded" else "#6b7785"
         turned = f'transform="rotate(35 {x} {top + 8})" font-size="11" fill="{color}"'
-        lines.append(f'<text x="{x}" y="{top + 8}" {turned}>{escape(_short(one.session))}</text>')
+        lines.append(f'<text x="{x}" y="{top + 8}" {turned}>{escape(_shorten(one.session))}</text>')
     return lines
 
 
-def _short(name: str) -> str:
+def _shorten(name: str) -> str:
     return name if len(name) <= 30 else f"{name[:29]}…"
 
 
-def _text(x: int, y: int, words: str, *, size: int, weight: str = "normal") -> str:
-    attributes = f'x="{x}" y="{y}" font-size="{size}" font-weight="{weight}" fill="{INK}"'
+def _draw_text(x: int, y: int, words: str, *, size: int, weight: str = "normal") -> str:
+    attributes = f'x="{x}" y="{y}" font-size="{size}" font-weight="{weight}" fill="{TEXT_COLOR}"'
     return f"<text {attributes}>{escape(words)}</text>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def duration(us: float) -> str:
+def format_duration(us: float) -> str:
     """Return microseconds as text in us, ms or s."""
     if us >= 1e6:
         return f"{us / 1e6:.2f} s"
@@ -12,16 +12,18 @@ def duration(us: float) -> str:
     return f"{us:.2f} us"
 
 
-def span(minutes: float) -> str:
+def format_minutes(minutes: float) -> str:
     """Return minutes as text, in seconds below one."""
     if minutes < 1:
         return f"{minutes * 60:.3g} s"
     return f"{minutes:.1f} min" if minutes < 10 else f"{minutes:.0f} min"
 
 
-def allowance(budget_min: float, predicted_min: tuple[float, float, float] | None) -> str:
+def describe_time_budget(
+    budget_min: float, predicted_min: tuple[float, float, float] | None
+) -> str:
     """Return what a phase may take, and what its tools took in earlier sessions."""
     if predicted_min is None:
         return f"{budget_min:g} min"
-    low, point, high = map(span, predicted_min)
+    low, point, high = map(format_minutes, predicted_min)
     return f"{budget_min:g} min, of which tools {point} [{low}, {high}]"

@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernelkb.errors import OutsideError
-from kernelkb.safety.workspace import folders, inside
+from kernelkb.errors import ForbiddenPathError
+from kernelkb.safety.workspace import list_readable_folders, resolve_inside
 
-ALLOWED = (
+ALLOWED_FLAGS = (
     "-O*, -std=, -D, -U, -W*, -g, -m*, known -f*, -l*, -pthread, -I in the workspace; for nvcc "
     "--use_fast_math, --fmad= and its kin, -maxrregcount=, -lineinfo, -gencode=, -arch=, "
     "--expt-*, -Xptxas= with -v, -O*, -dlcm=, -dscm= and its warnings"
@@ -33,13 +33,13 @@ _F_VALUES = (
     r"|(?:vect|simd)-cost-model=[a-z-]+|align-(?:loops|functions|jumps|labels)(?:=\d+)?"
     r"|(?:constexpr|template|bracket)-depth=\d+|constexpr-ops-limit=\d+"
 )
-_PTXAS = (
+_PTXAS_FLAG = (
     r"-v|-O[0-4]|-d[ls]cm=c[agsv]|-warn-(?:spills|lmem-usage|double-usage)"
     r"|--warn-on-(?:spills|local-memory-usage|double-precision-use)|--?maxrregcount=\d+"
     r"|--allow-expensive-optimizations=(?:true|false)|--verbose"
 )
 _ARCH = r"(?:compute|sm|lto)_\d+[af]?"
-_KNOWN = re.compile(
+_ALLOWED_FLAG = re.compile(
     "|".join(
         (
             r"-O(?:[0-3sgz]|fast)?",
@@ -59,13 +59,13 @@ _KNOWN = re.compile(
             r"--?default-stream=(?:legacy|null|per-thread)",
             rf"--?(?:gencode|generate-code)=arch={_ARCH},code=\[?{_ARCH}(?:,{_ARCH})*\]?",
             rf"--?(?:arch|gpu-architecture|code|gpu-code)=(?:{_ARCH}|native|all|all-major)",
-            rf"(?:-Xptxas|--ptxas-options)=(?:{_PTXAS})(?:,(?:{_PTXAS}))*",
+            rf"(?:-Xptxas|--ptxas-options)=(?:{_PTXAS_FLAG})(?:,(?:{_PTXAS_FLAG}))*",
         )
     )
 )
 
 
-def refused(flags: Sequence[str], folder: str) -> tuple[int, str] | None:
+def find_disallowed_flag(flags: Sequence[str], folder: str) -> tuple[int, str] | None:
     """Return which flag a server does not give to a compiler, and why; None where all are well.
 
     Without a workspace all are.
@@ -74,23 +74,26 @@ def refused(flags: Sequence[str], folder: str) -> tuple[int, str] | None:
         flags: In their order: ``-Xptxas`` may stand before what it passes on.
         folder: What a relative ``-I`` is meant from: nothing, as the compiler runs elsewhere.
     """
-    if folders() is None:
+    if list_readable_folders() is None:
         return None
     passes_on = False
     for at, flag in enumerate(flags):
         if passes_on:
             passes_on = False
-            if re.fullmatch(_PTXAS, flag):
+            if re.fullmatch(_PTXAS_FLAG, flag):
                 continue
-            return at, f"-Xptxas {flag!r} is not among the flags that a server takes: {ALLOWED}"
+            return (
+                at,
+                f"-Xptxas {flag!r} is not among the flags that a server takes: {ALLOWED_FLAGS}",
+            )
         passes_on = flag in ("-Xptxas", "--ptxas-options")
         if passes_on:
             continue
         if flag.startswith("-I") and len(flag) > 2 and flag.isprintable():
             try:
-                inside(Path(folder, flag[2:]))
-            except OutsideError as error:
+                resolve_inside(Path(folder, flag[2:]))
+            except ForbiddenPathError as error:
                 return at, str(error)
-        elif not _KNOWN.fullmatch(flag):
-            return at, f"flag {flag!r} is not among those that a server takes: {ALLOWED}"
+        elif not _ALLOWED_FLAG.fullmatch(flag):
+            return at, f"flag {flag!r} is not among those that a server takes: {ALLOWED_FLAGS}"
     return (len(flags) - 1, "-Xptxas stands last, with nothing to pass on") if passes_on else None

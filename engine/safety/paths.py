@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-_ENGINE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-KNOWLEDGE = (
+_ENGINE_FOLDER = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+KNOWLEDGE_ENTRIES = (
     "metrics.yaml",
     "devices.yaml",
     "thresholds.yaml",
@@ -24,10 +24,14 @@ KNOWLEDGE = (
 """What a knowledge folder may hold at its top."""
 
 
-def shipped(folder: str) -> str:
+def shipped_folder(folder: str) -> str:
     """Return the shipped ``knowledge`` or ``kernels``: a wheel's own copy, else the checkout's."""
-    packaged = os.path.join(_ENGINE, "_data", folder)
-    return packaged if os.path.isdir(packaged) else os.path.join(os.path.dirname(_ENGINE), folder)
+    packaged = os.path.join(_ENGINE_FOLDER, "_data", folder)
+    return (
+        packaged
+        if os.path.isdir(packaged)
+        else os.path.join(os.path.dirname(_ENGINE_FOLDER), folder)
+    )
 
 
 def project_root(start: str | None = None) -> str:
@@ -38,7 +42,7 @@ def project_root(start: str | None = None) -> str:
     """
     here = first = os.path.abspath(start or os.getcwd())
     while True:
-        if _begun(here) or os.path.exists(os.path.join(here, ".git")):
+        if _is_project(here) or os.path.exists(os.path.join(here, ".git")):
             return here
         parent = os.path.dirname(here)
         if parent == here:
@@ -46,7 +50,7 @@ def project_root(start: str | None = None) -> str:
         here = parent
 
 
-def _begun(folder: str) -> bool:
+def _is_project(folder: str) -> bool:
     """Say whether somebody works with KernelKB here; many have a folder of sources ``kernels``."""
     if any(os.path.isdir(os.path.join(folder, mark)) for mark in (".kb", "sessions")):
         return True
@@ -64,9 +68,11 @@ def overlay_folder(start: str | None = None) -> str | None:
     A folder of that name that holds no knowledge file is somebody else's.
     """
     folder = os.path.join(project_root(start), "knowledge")
-    if not os.path.isdir(folder) or os.path.samefile(folder, shipped("knowledge")):
+    if not os.path.isdir(folder) or os.path.samefile(folder, shipped_folder("knowledge")):
         return None
-    return folder if any(os.path.exists(os.path.join(folder, n)) for n in KNOWLEDGE) else None
+    return (
+        folder if any(os.path.exists(os.path.join(folder, n)) for n in KNOWLEDGE_ENTRIES) else None
+    )
 
 
 def cache_folder() -> str:

@@ -11,31 +11,33 @@ _ESCAPES = re.compile(
 )
 # Controls but tab and newline; marks that turn the direction of text or that nobody sees; the
 # block of invisible letters; halves of characters, which no JSON may hold.
-_HIDDEN = re.compile(
+_HIDDEN_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2028\u2029\u2060-\u206f\ufeff"
     "\U000e0000-\U000e007f]"
 )
-_HALVES = re.compile("[\ud800-\udfff]")
-MOST = 4000
+_SURROGATES = re.compile("[\ud800-\udfff]")
+MAX_TEXT_LENGTH = 4000
 
 
-def plain(text: str, most: int = MOST) -> str:
+def sanitize_text(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
     """Return text without colours, controls and hidden characters, cut in its middle."""
-    if len(text) <= most and text.isprintable():  # as nearly all of it is: there is nothing to find
+    if (
+        len(text) <= max_length and text.isprintable()
+    ):  # as nearly all of it is: there is nothing to find
         return text
-    bare = _HALVES.sub("\ufffd", _HIDDEN.sub("", _ESCAPES.sub("", text)))
-    if len(bare) <= most:
+    bare = _SURROGATES.sub("\ufffd", _HIDDEN_CHARACTERS.sub("", _ESCAPES.sub("", text)))
+    if len(bare) <= max_length:
         return bare
-    head = (most - 5) * 2 // 3
-    return f"{bare[:head]} ... {bare[len(bare) - (most - 5 - head) :]}"
+    head = (max_length - 5) * 2 // 3
+    return f"{bare[:head]} ... {bare[len(bare) - (max_length - 5 - head) :]}"
 
 
-def one_line(text: str, most: int = 600) -> str:
+def to_one_line(text: str, max_length: int = 600) -> str:
     """Return the same in one line, its lines apart by semicolons."""
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    return plain("; ".join(line for line in lines if line), most)
+    return sanitize_text("; ".join(line for line in lines if line), max_length)
 
 
-def quoted(text: str, most: int = 160) -> str:
+def quote_excerpt(text: str, max_length: int = 160) -> str:
     """Return an excerpt in quotation marks that it cannot close itself."""
-    return f'"{one_line(text, most).replace(chr(34), chr(39))}"'
+    return f'"{to_one_line(text, max_length).replace(chr(34), chr(39))}"'

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-from kernelkb.scaffold.brackets import closing
+from kernelkb.scaffold.brackets import find_bracket_end
 
-Way = Literal["read", "written", "changed", "handed on"]
+AccessKind = Literal["read", "written", "changed", "handed on"]
 
 _WRITE = re.compile(r"\s*(?:(=)(?!=)|(?:[-+*/%|&^]|<<|>>)=|\+\+|--)")
 _MEMBER = re.compile(r"\s*(?:\.|->)\s*\w+")
@@ -25,30 +25,30 @@ _KNOWN_CALL = re.compile(
 )
 
 
-class Usage(NamedTuple):
+class ArrayUsage(NamedTuple):
     """How a body uses an array."""
 
-    written: bool
-    read: bool
-    handed_on: bool
+    is_written: bool
+    is_read: bool
+    is_passed_on: bool
     """It appears where anything may happen to it: as an argument, as a pointer that moves."""
-    indexes: bool
+    is_index: bool
 
 
-def usage(name: str, body: str) -> Usage:
+def analyze_array_usage(name: str, body: str) -> ArrayUsage:
     """Look at each place where a body names an array."""
-    text = _uncast(name, body)
+    text = _strip_casts(name, body)
     places = re.finditer(rf"(?<![\w.])(?<!->){name}\b", text)
-    ways = {_way(text[: one.start()].rstrip(), text, one.end()) for one in places}
-    return Usage(
-        written=bool({"written", "changed"} & ways),
-        read=bool({"read", "changed"} & ways),
-        handed_on="handed on" in ways,
-        indexes=re.search(rf"\[[^\[\]]*\b{name}\s*\[", text) is not None,
+    ways = {_classify_access(text[: one.start()].rstrip(), text, one.end()) for one in places}
+    return ArrayUsage(
+        is_written=bool({"written", "changed"} & ways),
+        is_read=bool({"read", "changed"} & ways),
+        is_passed_on="handed on" in ways,
+        is_index=re.search(rf"\[[^\[\]]*\b{name}\s*\[", text) is not None,
     )
 
 
-def _uncast(name: str, body: str) -> str:
+def _strip_casts(name: str, body: str) -> str:
     """Take the casts off an array that is used as one of another type."""
     kind = r"[\w:]+(?:\s+\w+)*\s*\*"
     new = rf"reinterpret_cast\s*<\s*{kind}\s*>\s*\(\s*({name})\s*\)"
@@ -58,7 +58,7 @@ def _uncast(name: str, body: str) -> str:
     )
 
 
-def _way(before: str, text: str, end: int) -> Way:
+def _classify_access(before: str, text: str, end: int) -> AccessKind:
     """Return what happens to an array at one place.
 
     Args:
@@ -71,7 +71,7 @@ def _way(before: str, text: str, end: int) -> Way:
     atomic = _ATOMIC.search(before)
     if atomic:
         return "written" if atomic[1] == "Exch" else "changed"
-    after = _element(before, text, end)
+    after = _find_element_end(before, text, end)
     if after is None or _ADDRESS.search(before) or _REFERENCE.search(before):
         return "handed on"
     if before.endswith(("++", "--")):
@@ -81,22 +81,22 @@ def _way(before: str, text: str, end: int) -> Way:
     write = _WRITE.match(text, after)
     if write:
         return "written" if write[1] else "changed"
-    return "handed on" if _argument(before, text[after:].lstrip()) else "read"
+    return "handed on" if _is_unknown_call_argument(before, text[after:].lstrip()) else "read"
 
 
-def _element(before: str, text: str, end: int) -> int | None:
+def _find_element_end(before: str, text: str, end: int) -> int | None:
     """Return where an element's text ends; None where the array itself is meant."""
     after = end
     while (found := re.compile(r"\s*\[").match(text, after)) is not None:
-        after = closing(text, found.end() - 1)
+        after = find_bracket_end(text, found.end() - 1)
     if after > end or before.endswith("*"):
         return after
     if re.search(r"\*\s*\($", before):
-        return closing(text, len(before) - 1)
+        return find_bracket_end(text, len(before) - 1)
     return None
 
 
-def _argument(before: str, after: str) -> bool:
+def _is_unknown_call_argument(before: str, after: str) -> bool:
     """Say whether an element is an argument of a function that may take a reference."""
     if not before.endswith(("(", ",")) or not after.startswith((",", ")")):
         return False

@@ -6,20 +6,22 @@ import re
 from collections.abc import Iterator
 
 _PAIRS = {"(": ")", "[": "]", "{": "}", "<": ">"}
-_UNREAD = re.compile(
+_IGNORED_TEXT = re.compile(
     r'R"(?P<mark>\w*)\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"'
     r"|'(?:\\.|[^'\\\n])'|//[^\n]*|/\*.*?\*/|^[ \t]*\#(?:\\\n|[^\n])*",
     re.DOTALL | re.MULTILINE,
 )
-_WORD = re.compile(r'"\w+"')
+_ONE_WORD_STRING = re.compile(r'"\w+"')
 
 
-def bare(text: str) -> str:
+def strip_comments(text: str) -> str:
     """Return C text without comments, preprocessor lines and strings of more than one word."""
-    return _UNREAD.sub(lambda found: found[0] if _WORD.fullmatch(found[0]) else " ", text)
+    return _IGNORED_TEXT.sub(
+        lambda found: found[0] if _ONE_WORD_STRING.fullmatch(found[0]) else " ", text
+    )
 
 
-def closing(text: str, at: int) -> int:
+def find_bracket_end(text: str, at: int) -> int:
     """Return the place after the bracket that closes the one at ``at``, else the text's end."""
     left, right = text[at], _PAIRS[text[at]]
     depth = 0
@@ -30,7 +32,7 @@ def closing(text: str, at: int) -> int:
     return len(text)
 
 
-def parts(text: str) -> Iterator[str]:
+def split_at_commas(text: str) -> Iterator[str]:
     """Yield what stands between the commas that no bracket holds."""
     depth, start = 0, 0
     for place, char in enumerate(text):

@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple
 
 from kernelkb.model.base import Target
 
-Kind = Literal["cuda", "torch-extension", "triton", "kernelbench", "candidate"]
-Role = Literal["input", "output", "size", "number", "stream"]
-_ORDER = ("input", "output", "size", "stream")
+SourceKind = Literal["cuda", "torch-extension", "triton", "kernelbench", "candidate"]
+ParameterRole = Literal["input", "output", "size", "number", "stream"]
+_ROLE_ORDER = ("input", "output", "size", "stream")
 
 
 class Parameter(NamedTuple):
@@ -17,14 +17,14 @@ class Parameter(NamedTuple):
     name: str
     type: str
     """As it is written, without const, restrict and the pointer's star."""
-    role: Role
+    role: ParameterRole
     dtype: str | None = None
     """Of an array's elements, where we know the type."""
-    read: bool = False
+    is_read: bool = False
     """An array that is written, and read too: what it holds before the call matters."""
-    sure: bool = True
+    is_certain: bool = True
     """Whether the text shows how an array is used; what is passed on may be written elsewhere."""
-    indexes: bool = False
+    is_index: bool = False
     """An array whose elements choose elements of another."""
 
 
@@ -40,11 +40,11 @@ class Function(NamedTuple):
     returns: str = ""
     template: tuple[str, ...] = ()
     """Names of its template's parameters."""
-    most_threads: str | None = None
+    max_threads: str | None = None
     """Of a block, as ``__launch_bounds__`` has it."""
     is_flat: bool = False
     """A kernel with one thread for each element, in one dimension, as far as its text shows."""
-    takes_shared: bool = False
+    takes_shared_memory: bool = False
     """Whether whoever launches it says how much shared memory it gets."""
 
     @property
@@ -59,20 +59,20 @@ class Function(NamedTuple):
             and "output" in roles
             and roles.count("stream") == 1
             and "number" not in roles
-            and roles == sorted(roles, key=_ORDER.index)
+            and roles == sorted(roles, key=_ROLE_ORDER.index)
         )
 
 
-class Seen(NamedTuple):
+class SourceSummary(NamedTuple):
     """What a file holds."""
 
-    kind: Kind
+    kind: SourceKind
     functions: tuple[Function, ...]
     """Launchers before kernels."""
     target: Target = "cuda"
     """Where it runs, as its text has it."""
     has_main: bool = False
-    missing: tuple[str, ...] = ()
+    missing_functions: tuple[str, ...] = ()
     """Functions that an extension uses and another file defines."""
-    runs: tuple[int, ...] = ()
+    side_effect_lines: tuple[int, ...] = ()
     """Lines of a Python file that do something whenever it is loaded."""

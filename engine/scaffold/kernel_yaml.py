@@ -7,140 +7,147 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import PurePosixPath
 
-from kernelkb.loading.kernel_files import MARK, snake
+from kernelkb.loading.kernel_files import FILL_IN_MARK, to_snake_case
 from kernelkb.model.base import Target
-from kernelkb.scaffold.call_signature import Function, Parameter, Seen
+from kernelkb.scaffold.call_signature import Function, Parameter, SourceSummary
 from kernelkb.scaffold.launchers import (
-    c_launcher,
-    fields,
-    included,
-    python_launcher,
-    reference,
-    started,
+    assign_field_names,
+    draft_c_launcher,
+    draft_include,
+    draft_python_launcher,
+    draft_reference,
+    make_start_input,
 )
 
-_FLAT, _SMALL, _LARGE = 2**12, 64, 1024
-_ODD = (33, 17, 5, 3, 2)
-_BELOW = 32
+_FLAT_SIZE, _SMALL_SIZE, _LARGE_SIZE = 2**12, 64, 1024
+_ODD_SIZES = (33, 17, 5, 3, 2)
+_INTEGER_BOUND = 32
 """Integers are drawn below this, so that one that chooses an element of the only axis exists."""
 
 
-def chosen(seen: Seen) -> Function:
+def choose_function(summary: SourceSummary) -> Function:
     """Return the function that is drafted: one with our interface, else the first launcher."""
-    return next((one for one in seen.functions if one.is_variant), seen.functions[0])
+    return next((one for one in summary.functions if one.is_variant), summary.functions[0])
 
 
-def c_files(name: str, seen: Seen, include: str, target: Target) -> dict[str, str]:
+def draft_c_files(
+    name: str, summary: SourceSummary, include: str, target: Target
+) -> dict[str, str]:
     """Return kernel.yaml, reference.py and a launcher for a C or CUDA file.
 
     Args:
         name: The kernel's id.
-        seen: What the file holds.
+        summary: What the file holds.
         include: The file, as the launcher's folder sees it.
         target: Where it runs.
     """
-    function = chosen(seen)
+    function = choose_function(summary)
     arrays = [p for p in function.parameters if p.role in ("input", "output")]
     outputs = [p for p in arrays if p.role == "output"]
-    inputs = [p for p in arrays if p.role == "input"] + [started(p) for p in outputs if p.read]
+    inputs = [p for p in arrays if p.role == "input"] + [
+        make_start_input(p) for p in outputs if p.is_read
+    ]
     sizes = [p.name for p in function.parameters if p.role == "size"]
-    named = fields([p.name for p in (*inputs, *outputs)] + sizes)
+    named = assign_field_names([p.name for p in (*inputs, *outputs)] + sizes)
     axes = [named[one] for one in sizes]
-    nothing = f"  - {{name: {MARK}, shape: [{MARK}], dtype: {MARK}}}\n"
+    nothing = f"  - {{name: {FILL_IN_MARK}, shape: [{FILL_IN_MARK}], dtype: {FILL_IN_MARK}}}\n"
     source = "launch.cu" if target == "cuda" else "launch.cpp"
-    text = _head(name, axes or [MARK], target, include)
-    text += "inputs:\n" + ("".join(_input(p, axes, named) for p in inputs) or nothing)
-    text += "outputs:\n" + ("".join(_output(p, axes, named) for p in outputs) or nothing)
-    text += _tail(function.name if function.is_variant else f"kb_{name}", target)
-    text += f"    language: {_language(target)}\n    source: {source}\n"
-    kernels = ", ".join(f.name for f in seen.functions if f.is_kernel)
-    text += f"    kernels: [{kernels}]\n    summary: {_summary(function, include)}\n"
-    taken = included(include, has_main=seen.has_main)
-    launcher = taken if function.is_variant else c_launcher(name, function, taken, target)
+    text = _format_head(name, axes or [FILL_IN_MARK], target, include)
+    text += "inputs:\n" + ("".join(_format_input(p, axes, named) for p in inputs) or nothing)
+    text += "outputs:\n" + ("".join(_format_output(p, axes, named) for p in outputs) or nothing)
+    text += _format_tail(function.name if function.is_variant else f"kb_{name}", target)
+    text += f"    language: {_select_language(target)}\n    source: {source}\n"
+    kernels = ", ".join(f.name for f in summary.functions if f.is_kernel)
+    text += f"    kernels: [{kernels}]\n    summary: {_format_summary(function, include)}\n"
+    taken = draft_include(include, has_main=summary.has_main)
+    launcher = taken if function.is_variant else draft_c_launcher(name, function, taken, target)
     return {
         "kernel.yaml": text,
-        "reference.py": reference(name, (named[p.name] for p in inputs)),
+        "reference.py": draft_reference(name, (named[p.name] for p in inputs)),
         source: launcher,
     }
 
 
-def python_files(name: str, seen: Seen, include: str) -> dict[str, str]:
+def draft_python_files(name: str, summary: SourceSummary, include: str) -> dict[str, str]:
     """Return kernel.yaml, reference.py and a wrapper for a Triton file."""
-    function = chosen(seen)
-    named = fields(p.name for p in function.parameters)
-    text = _head(name, [MARK], "cuda", include)
+    function = choose_function(summary)
+    named = assign_field_names(p.name for p in function.parameters)
+    text = _format_head(name, [FILL_IN_MARK], "cuda", include)
     text += "inputs:\n"
     for one in named.values():
-        text += f"  - {{name: {one}, shape: [{MARK}], dtype: {MARK}}}\n"
-    text += f"outputs:\n  - {{name: out, shape: [{MARK}], dtype: {MARK}}}\n"
-    text += _tail(function.name, "cuda")
+        text += f"  - {{name: {one}, shape: [{FILL_IN_MARK}], dtype: {FILL_IN_MARK}}}\n"
+    text += f"outputs:\n  - {{name: out, shape: [{FILL_IN_MARK}], dtype: {FILL_IN_MARK}}}\n"
+    text += _format_tail(function.name, "cuda")
     text += "    language: triton\n    source: launch.py\n    returns: true\n"
-    text += f"    summary: {_summary(function, include)}\n"
+    text += f"    summary: {_format_summary(function, include)}\n"
     return {
         "kernel.yaml": text,
-        "reference.py": reference(name, named.values()),
-        "launch.py": python_launcher(name, function, include, seen.runs),
+        "reference.py": draft_reference(name, named.values()),
+        "launch.py": draft_python_launcher(name, function, include, summary.side_effect_lines),
     }
 
 
-def extension_files(
-    name: str, seen: Seen, include: str, others: Sequence[str], target: Target
+def draft_extension_files(
+    name: str, summary: SourceSummary, include: str, others: Sequence[str], target: Target
 ) -> dict[str, str]:
     """Return kernel.yaml, reference.py and sources for a torch extension.
 
     Args:
         name: The kernel's id.
-        seen: What the file that binds it holds.
+        summary: What the file that binds it holds.
         include: That file, as the sources' folder sees it.
         others: The files that define what it uses and does not define.
         target: Where it runs.
     """
-    function = chosen(seen)
-    names = " or ".join(one.name for one in seen.functions)
-    text = _head(name, [MARK], target, include)
-    text += f"inputs:\n  - {{name: {MARK}, shape: [{MARK}], dtype: {MARK}}}\n"
-    text += f"outputs:\n  - {{name: out, shape: [{MARK}], dtype: {MARK}}}\n"
-    several = len(seen.functions) > 1
-    text += _tail(f"{MARK}  # {names}" if several else function.name, target)
+    function = choose_function(summary)
+    names = " or ".join(one.name for one in summary.functions)
+    text = _format_head(name, [FILL_IN_MARK], target, include)
+    text += (
+        f"inputs:\n  - {{name: {FILL_IN_MARK}, shape: [{FILL_IN_MARK}], dtype: {FILL_IN_MARK}}}\n"
+    )
+    text += f"outputs:\n  - {{name: out, shape: [{FILL_IN_MARK}], dtype: {FILL_IN_MARK}}}\n"
+    several = len(summary.functions) > 1
+    text += _format_tail(f"{FILL_IN_MARK}  # {names}" if several else function.name, target)
     source = f"launch{PurePosixPath(include).suffix}"
-    beside = {_beside(PurePosixPath(one)): one for one in others}
-    text += f"    language: {_language(target)}\n    binding: torch-extension\n"
+    beside = {_name_including_file(PurePosixPath(one)): one for one in others}
+    text += f"    language: {_select_language(target)}\n    binding: torch-extension\n"
     text += f"    source: {source}\n"
     if beside:
         text += f"    also: [{', '.join(beside)}]\n"
-    elif seen.missing:
-        text += f"    also: [{MARK}]  # a file beside this one that includes what defines "
-        text += f"{', '.join(seen.missing)}\n"
+    elif summary.missing_functions:
+        text += f"    also: [{FILL_IN_MARK}]  # a file beside this one that includes what defines "
+        text += f"{', '.join(summary.missing_functions)}\n"
     said = "a torch extension" if several else f"{function.name} of a torch extension"
     text += f"    returns: true\n    summary: {said}\n"
     return {
         "kernel.yaml": text,
-        "reference.py": reference(name, ["x"]),
-        source: included(include),
-        **{file: included(one) for file, one in beside.items()},
+        "reference.py": draft_reference(name, ["x"]),
+        source: draft_include(include),
+        **{file: draft_include(one) for file, one in beside.items()},
     }
 
 
-def _beside(path: PurePosixPath) -> str:
+def _name_including_file(path: PurePosixPath) -> str:
     """Return the name of the file, next to kernel.yaml, that takes another one in."""
     words = "_".join(path.with_suffix("").parts).replace(".", "")
-    return f"{snake(words)}{path.suffix}"
+    return f"{to_snake_case(words)}{path.suffix}"
 
 
-def _language(target: Target) -> str:
+def _select_language(target: Target) -> str:
     return "cuda" if target == "cuda" else "c++"
 
 
-def _summary(function: Function, include: str) -> str:
+def _format_summary(function: Function, include: str) -> str:
     return json.dumps(f"{function.name} as it stands in {include.rpartition('/')[2]}")
 
 
-def _head(name: str, axes: Sequence[str], target: Target, include: str) -> str:
-    small = ", ".join(f"{a}: {_FLAT if len(axes) == 1 else _SMALL}" for a in axes)
-    large = ", ".join(f"{a}: {_FLAT * 4096 if len(axes) == 1 else _LARGE}" for a in axes)
-    odd = ", ".join(f"{a}: {n}" for a, n in zip(axes, cycle(_ODD), strict=False))
+def _format_head(name: str, axes: Sequence[str], target: Target, include: str) -> str:
+    small = ", ".join(f"{a}: {_FLAT_SIZE if len(axes) == 1 else _SMALL_SIZE}" for a in axes)
+    large = ", ".join(f"{a}: {_FLAT_SIZE * 4096 if len(axes) == 1 else _LARGE_SIZE}" for a in axes)
+    odd = ", ".join(f"{a}: {n}" for a, n in zip(axes, cycle(_ODD_SIZES), strict=False))
+    rule = f"Replace every {FILL_IN_MARK}; kb refuses the file until none is left."
     return f"""\
-# Written by kb init from "{include}". Replace every {MARK}; kb refuses the file until none is left.
+# Written by kb init from "{include}". {rule}
 # kb show row_softmax prints a finished one.
 id: {name}
 title: {json.dumps(name.replace("_", " ").strip())}
@@ -154,32 +161,34 @@ check_workloads:
 """
 
 
-def _input(one: Parameter, axes: Sequence[str], named: Mapping[str, str]) -> str:
+def _format_input(one: Parameter, axes: Sequence[str], named: Mapping[str, str]) -> str:
     if one.dtype is None or one.dtype.startswith(("float", "bfloat")):
-        return _array(one, axes, named, ", fill: normal")
-    below = "2" if one.dtype == "bool" else str(_BELOW)
-    if one.indexes and len(axes) != 1:
-        below = MARK
-    return _array(one, axes, named, f", fill: integers, scale: {below}")
+        return _format_array(one, axes, named, ", fill: normal")
+    below = "2" if one.dtype == "bool" else str(_INTEGER_BOUND)
+    if one.is_index and len(axes) != 1:
+        below = FILL_IN_MARK
+    return _format_array(one, axes, named, f", fill: integers, scale: {below}")
 
 
-def _output(one: Parameter, axes: Sequence[str], named: Mapping[str, str]) -> str:
-    return _array(one, axes, named, f", starts_as: {named[started(one).name]}" if one.read else "")
+def _format_output(one: Parameter, axes: Sequence[str], named: Mapping[str, str]) -> str:
+    return _format_array(
+        one, axes, named, f", starts_as: {named[make_start_input(one).name]}" if one.is_read else ""
+    )
 
 
-def _array(one: Parameter, axes: Sequence[str], named: Mapping[str, str], more: str) -> str:
-    shape = axes[0] if len(axes) == 1 else MARK
+def _format_array(one: Parameter, axes: Sequence[str], named: Mapping[str, str], more: str) -> str:
+    shape = axes[0] if len(axes) == 1 else FILL_IN_MARK
     name = named[one.name]
     doubt = f"  # kb init cannot see how {name} is used: should it be among the inputs, it goes\n"
     doubt += "  # before the outputs in the launcher too.\n"
-    entry = f"  - {{name: {name}, shape: [{shape}], dtype: {one.dtype or MARK}{more}}}\n"
-    return entry if one.sure else doubt + entry
+    entry = f"  - {{name: {name}, shape: [{shape}], dtype: {one.dtype or FILL_IN_MARK}{more}}}\n"
+    return entry if one.is_certain else doubt + entry
 
 
-def _tail(entry: str, target: Target) -> str:
+def _format_tail(entry: str, target: Target) -> str:
     return f"""\
 # Write reference.py, then put its function's name here.
-reference: {{file: reference.py, function: {MARK}}}
+reference: {{file: reference.py, function: {FILL_IN_MARK}}}
 # Bytes and operations that any right kernel needs, as expressions of the axes; it may be left out.
 # cost: {{bytes: "8 * n", flops: "2 * n"}}
 entry: {entry}

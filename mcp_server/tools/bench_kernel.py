@@ -9,9 +9,9 @@ from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
 from kernelkb.model.measurement import Bench
-from kernelkb_mcp.jobs import asked
-from kernelkb_mcp.long_calls import answered
-from kernelkb_mcp.results import BenchResult, recommend_call
+from kernelkb_mcp.jobs import make_tool_call
+from kernelkb_mcp.long_calls import run_long_call
+from kernelkb_mcp.results import BenchResult, format_recommend_call
 from kernelkb_mcp.tools.arguments import Kernel, Target, Variant, Workload
 
 TITLE = "Check and time a kernel variant"
@@ -37,7 +37,7 @@ async def bench_kernel(
     speedup: time of the fastest rival (torch, torch.compile, baselines) / our time. Only what is
     right is timed; what is wrong, crashes or hangs comes back with a cure. Takes 10 to 60 s.
     """
-    call = asked(
+    call = make_tool_call(
         "bench_kernel",
         kernel=kernel,
         variant=variant,
@@ -47,18 +47,22 @@ async def bench_kernel(
     )
 
     def work() -> BenchResult:
-        from kernelkb.actions.kernels import bench
-        from kernelkb.render.measurements import bench_line
+        from kernelkb.actions.kernels import bench_variant
+        from kernelkb.render.measurements import describe_bench
 
-        timed = bench(kernel, variant, target, workload, against=against)
-        return BenchResult(summary=bench_line(timed), bench=timed, next=_follow(kernel, timed))
+        timed = bench_variant(kernel, variant, target, workload, against=against)
+        return BenchResult(
+            summary=describe_bench(timed), bench=timed, next=_list_next_calls(kernel, timed)
+        )
 
-    return await answered(ctx, BenchResult, call, work)
+    return await run_long_call(ctx, BenchResult, call, work)
 
 
-def _follow(kernel: str, timed: Bench) -> tuple[str, ...]:
+def _list_next_calls(kernel: str, timed: Bench) -> tuple[str, ...]:
     again = f"kernel={kernel!r}, variant={timed.variant!r}, target={timed.target!r}"
     if timed.verdict in ("incorrect", "invalid"):
         return (f"mend {timed.variant}, then bench_kernel({again})",)
     follow = f"profile_kernel({again})"
-    return (follow, recommend_call(timed)) if timed.measurement or timed.metrics else (follow,)
+    return (
+        (follow, format_recommend_call(timed)) if timed.measurement or timed.metrics else (follow,)
+    )

@@ -7,8 +7,8 @@ from typing import Annotated
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ToolAnnotations
 
-from kernelkb_mcp.jobs import asked
-from kernelkb_mcp.long_calls import answered
+from kernelkb_mcp.jobs import make_tool_call
+from kernelkb_mcp.long_calls import run_long_call
 from kernelkb_mcp.results import BuildResult
 from kernelkb_mcp.tools.arguments import Kernel, Target, Variant
 
@@ -27,15 +27,15 @@ async def build_kernel(
     memory. A compiler's error is a result, in build.error, with a cure. Unchanged sources are not
     compiled again.
     """
-    call = asked("build_kernel", kernel=kernel, variant=variant, target=target)
+    call = make_tool_call("build_kernel", kernel=kernel, variant=variant, target=target)
 
     def work() -> BuildResult:
-        from kernelkb.actions.building import build
-        from kernelkb.render.measurements import build_line
+        from kernelkb.actions.building import build_variant
+        from kernelkb.render.measurements import describe_build
 
-        built = build(kernel, variant, target)
+        built = build_variant(kernel, variant, target)
         again = f"kernel={kernel!r}, variant={built.variant!r}, target={built.target!r}"
         follow = f"{'build' if built.error else 'bench'}_kernel({again})"
-        return BuildResult(summary=build_line(built), build=built, next=(follow,))
+        return BuildResult(summary=describe_build(built), build=built, next=(follow,))
 
-    return await answered(ctx, BuildResult, call, work)
+    return await run_long_call(ctx, BuildResult, call, work)

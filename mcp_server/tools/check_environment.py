@@ -7,7 +7,7 @@ from typing import Annotated
 from mcp.types import CallToolResult, ToolAnnotations
 
 from kernelkb_mcp.results import EnvironmentResult
-from kernelkb_mcp.tool_adapter import compact, in_thread
+from kernelkb_mcp.tool_adapter import result_from_record, run_in_thread
 from kernelkb_mcp.tools.arguments import Target
 
 TITLE = "Check what this machine can measure"
@@ -24,17 +24,17 @@ async def check_environment(
     Each line is ok, warning or failure, with its cure. Where environment.machine is null nothing
     can be measured before that; recommend_fix works all the same.
     """
-    from kernelkb.actions.bench_target import environment
-    from kernelkb.actions.session_log import surveyed
-    from kernelkb.render.measurements import environment_line
+    from kernelkb.actions.bench_target import validate_machine
+    from kernelkb.actions.session_log import log_environment
+    from kernelkb.render.measurements import describe_environment
 
-    found = await in_thread(lambda: environment(target, fresh=True))
-    await in_thread(lambda: surveyed(found))
+    found = await run_in_thread(lambda: validate_machine(target, fresh=True))
+    await run_in_thread(lambda: log_environment(found))
     broken = next((line for line in found.lines if line.status == "failure"), None)
     follow = (
         ("read_entry(id='kernels')", "bench_kernel(kernel=...)")
         if broken is None
         else (broken.cure or broken.found,)
     )
-    said = environment_line(found)
-    return compact(EnvironmentResult(summary=said, environment=found, next=follow))
+    said = describe_environment(found)
+    return result_from_record(EnvironmentResult(summary=said, environment=found, next=follow))

@@ -9,21 +9,21 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from kernelkb_mcp.jobs import Job, Jobs
-from kernelkb_mcp.long_calls import jobs_of, wait_for
-from kernelkb_mcp.progress import how_far, watch
+from kernelkb_mcp.jobs import Job, JobRegistry
+from kernelkb_mcp.long_calls import format_wait_call, get_jobs
+from kernelkb_mcp.progress import describe_progress, wait_with_progress
 from kernelkb_mcp.results import JobResult
-from kernelkb_mcp.tool_adapter import compact
+from kernelkb_mcp.tool_adapter import result_from_record
 
 TITLE = "Wait for, or end, a long job"
 HINTS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
-_MOST_LISTED = 8
-_LONGEST_NEXT = 600
-_SHORT_ERROR = 300
-_END_S = 15.0
-_BEGIN = "bench_kernel(kernel=...)"
+_MAX_LISTED = 8
+_MAX_NEXT_CHARS = 600
+_MAX_ERROR_CHARS = 300
+_CANCEL_WAIT_S = 15.0
+_FIRST_CALL = "bench_kernel(kernel=...)"
 
 
 async def job(
@@ -43,57 +43,60 @@ async def job(
 
     The result of one that is done is what its tool returns. Kept for an hour after its end.
     """
-    jobs = jobs_of(ctx)
+    jobs = get_jobs(ctx)
     if not id:
         if action != "status":
             raise ToolError(f"{action} needs an id; job() lists the jobs of this server")
-        return compact(_listed(jobs))
+        return result_from_record(_build_job_list(jobs))
     found = jobs.find(id)
     if action == "cancel":
         found.cancel()
-        await watch(ctx, found, _END_S)
+        await wait_with_progress(ctx, found, _CANCEL_WAIT_S)
     elif action == "wait":
-        await watch(ctx, found, wait_s)
-    return compact(_shown(found))
+        await wait_with_progress(ctx, found, wait_s)
+    return result_from_record(_build_job_result(found))
 
 
-def _listed(jobs: Jobs) -> JobResult:
+def _build_job_list(jobs: JobRegistry) -> JobResult:
     known = list(jobs)
-    running = [one for one in known if one.running]
+    running = [one for one in known if one.is_running]
     said = f"{len(running)} at work, {len(known) - len(running)} ended"
-    if len(known) > _MOST_LISTED:
-        said += f"; the newest {_MOST_LISTED} of {len(known)} are shown"
-    follow = [wait_for(one) for one in running] or [f"job(id={one.id!r})" for one in known]
-    shown = tuple(one.state(_SHORT_ERROR) for one in known[:_MOST_LISTED])
+    if len(known) > _MAX_LISTED:
+        said += f"; the newest {_MAX_LISTED} of {len(known)} are shown"
+    follow = [format_wait_call(one) for one in running] or [f"job(id={one.id!r})" for one in known]
+    shown = tuple(one.state(_MAX_ERROR_CHARS) for one in known[:_MAX_LISTED])
     return JobResult(
-        summary=said, job=None, jobs=shown, result=None, next=tuple(follow[:1]) or (_BEGIN,)
+        summary=said, job=None, jobs=shown, result=None, next=tuple(follow[:1]) or (_FIRST_CALL,)
     )
 
 
-def _shown(found: Job) -> JobResult:
+def _build_job_result(one_job: Job) -> JobResult:
     result = None
-    if found.status == "done" and isinstance(found.outcome, CallToolResult):
-        result = found.outcome.structured_content
+    if one_job.status == "done" and isinstance(one_job.outcome, CallToolResult):
+        result = one_job.outcome.structured_content
     return JobResult(
-        summary=_said(found), job=found.state(), result=result, next=_next(found, result)
+        summary=_summarize_job(one_job),
+        job=one_job.state(),
+        result=result,
+        next=_list_next_calls(one_job, result),
     )
 
 
-def _said(found: Job) -> str:
-    tool, after = found.asked.tool, f"after {found.elapsed_s:.0f} s"
-    if found.running:
-        return f"{tool} is still at work: {how_far(found)}"
-    if found.status == "failed":
+def _summarize_job(one_job: Job) -> str:
+    tool, after = one_job.call.tool, f"after {one_job.elapsed_s:.0f} s"
+    if one_job.is_running:
+        return f"{tool} is still at work: {describe_progress(one_job)}"
+    if one_job.status == "failed":
         return f"{tool} failed {after}; job.error says why"
-    if found.status == "cancelled":
+    if one_job.status == "cancelled":
         return f"{tool} was cancelled {after}; nothing of it is left"
     return f"{tool} is done {after}; result is what it returned"
 
 
-def _next(found: Job, result: dict[str, Any] | None) -> tuple[str, ...]:
-    if found.running:
-        return (wait_for(found),)
-    if found.status != "done":
-        return (str(found.asked),)
+def _list_next_calls(one_job: Job, result: dict[str, Any] | None) -> tuple[str, ...]:
+    if one_job.is_running:
+        return (format_wait_call(one_job),)
+    if one_job.status != "done":
+        return (str(one_job.call),)
     follow = tuple((result or {}).get("next", ()))
-    return follow if sum(map(len, follow)) <= _LONGEST_NEXT else ("do what result.next says",)
+    return follow if sum(map(len, follow)) <= _MAX_NEXT_CHARS else ("do what result.next says",)

@@ -8,13 +8,13 @@ from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
 from kernelkb_mcp.results import LoggedSession
-from kernelkb_mcp.tool_adapter import compact, in_thread
+from kernelkb_mcp.tool_adapter import result_from_record, run_in_thread
 
 TITLE = "Log what a session taught"
 HINTS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
-Lines = Annotated[list[str] | None, Field(description="One sentence each. Default none.")]
+Sentences = Annotated[list[str] | None, Field(description="One sentence each. Default none.")]
 
 
 async def log_session(
@@ -24,16 +24,16 @@ async def log_session(
         str | None,
         Field(description="Session id. Default: the open one, else today's with that kernel."),
     ] = None,
-    went_wrong: Lines = None,
-    went_right: Lines = None,
-    pattern_candidates: Lines = None,
+    went_wrong: Sentences = None,
+    went_right: Sentences = None,
+    pattern_candidates: Sentences = None,
     cost_usd: Annotated[float | None, Field(ge=0, description="At least 0. Default none.")] = None,
 ) -> Annotated[CallToolResult, LoggedSession]:
     """Append a retrospective to the project's sessions: what went wrong, right, and was learnt.
 
     Pattern candidates stay candidates until a person accepts them.
     """
-    from kernelkb.actions.sessions import log_session as log
+    from kernelkb.actions.sessions import log_retrospective as log
 
     what = {
         "goal": goal,
@@ -44,8 +44,8 @@ async def log_session(
         "pattern_candidates": pattern_candidates,
         "cost_usd": cost_usd,
     }
-    entry, path = await in_thread(lambda: log(what))
-    return compact(
+    entry, path = await run_in_thread(lambda: log(what))
+    return result_from_record(
         LoggedSession(
             summary=f"appended to session {entry.session}",
             session=entry.session,

@@ -8,9 +8,9 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ToolAnnotations
 
 from kernelkb.model.measurement import Bench, Profile
-from kernelkb_mcp.jobs import asked
-from kernelkb_mcp.long_calls import answered
-from kernelkb_mcp.results import ProfileResult, recommend_call
+from kernelkb_mcp.jobs import make_tool_call
+from kernelkb_mcp.long_calls import run_long_call
+from kernelkb_mcp.results import ProfileResult, format_recommend_call
 from kernelkb_mcp.tools.arguments import Kernel, Target, Variant, Workload
 
 TITLE = "Profile a kernel variant"
@@ -31,29 +31,43 @@ async def profile_kernel(
     Builds, checks and times it first; where that fails, stopped_by says why. next holds the
     call of recommend_fix. Counters explain and never time.
     """
-    call = asked("profile_kernel", kernel=kernel, variant=variant, target=target, workload=workload)
+    call = make_tool_call(
+        "profile_kernel", kernel=kernel, variant=variant, target=target, workload=workload
+    )
 
     def work() -> ProfileResult:
-        from kernelkb.actions.kernels import profile
+        from kernelkb.actions.kernels import profile_variant
 
-        seen = profile(kernel, variant, target, workload)
-        return _explained(seen) if isinstance(seen, Profile) else _stopped(kernel, seen)
+        seen = profile_variant(kernel, variant, target, workload)
+        return (
+            _build_profile_result(seen)
+            if isinstance(seen, Profile)
+            else _build_stopped_result(kernel, seen)
+        )
 
-    return await answered(ctx, ProfileResult, call, work)
-
-
-def _stopped(kernel: str, timed: Bench) -> ProfileResult:
-    from kernelkb.render.measurements import bench_line
-
-    follow = f"mend {timed.variant}, then bench_kernel(kernel={kernel!r})"
-    return ProfileResult(summary=bench_line(timed), profile=None, stopped_by=timed, next=(follow,))
+    return await run_long_call(ctx, ProfileResult, call, work)
 
 
-def _explained(seen: Profile) -> ProfileResult:
-    from kernelkb.render.measurements import profile_line
+def _build_stopped_result(kernel: str, measured_bench: Bench) -> ProfileResult:
+    from kernelkb.render.measurements import describe_bench
 
-    metrics = {name: float(f"{value:.6g}") for name, value in seen.metrics.items()}
-    shown = seen.model_copy(update={"metrics": metrics})
+    follow = f"mend {measured_bench.variant}, then bench_kernel(kernel={kernel!r})"
     return ProfileResult(
-        summary=profile_line(seen), profile=shown, stopped_by=None, next=(recommend_call(seen),)
+        summary=describe_bench(measured_bench),
+        profile=None,
+        stopped_by=measured_bench,
+        next=(follow,),
+    )
+
+
+def _build_profile_result(measured_profile: Profile) -> ProfileResult:
+    from kernelkb.render.measurements import describe_profile
+
+    metrics = {name: float(f"{value:.6g}") for name, value in measured_profile.metrics.items()}
+    shown = measured_profile.model_copy(update={"metrics": metrics})
+    return ProfileResult(
+        summary=describe_profile(measured_profile),
+        profile=shown,
+        stopped_by=None,
+        next=(format_recommend_call(measured_profile),),
     )

@@ -9,15 +9,15 @@ from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
 from kernelkb.errors import UnknownNameError
-from kernelkb_mcp.paginate import LIMIT, Portion, portion
+from kernelkb_mcp.paginate import MAX_ANSWER_BYTES, ResultPage, paginate
 from kernelkb_mcp.results import EntryResult
-from kernelkb_mcp.tool_adapter import compact, in_thread
+from kernelkb_mcp.tool_adapter import result_from_record, run_in_thread
 
 TITLE = "Read an entry of the knowledge"
 HINTS = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
-_SPARE = 800
+_RESERVED_BYTES = 800
 """Bytes for all but the entry."""
 
 
@@ -36,52 +36,52 @@ async def read_entry(
     ] = None,
 ) -> Annotated[CallToolResult, EntryResult]:
     """Read one entry whole (definition, condition, look-alikes, fixes, sources), or list a kind."""
-    found = await in_thread(lambda: _found(id))
-    part = portion(found, int(cursor or 0), LIMIT - _SPARE)
+    found = await run_in_thread(lambda: _load_entry(id))
+    part = paginate(found, int(cursor or 0), MAX_ANSWER_BYTES - _RESERVED_BYTES)
     if cursor and not part.value:
         raise ToolError(f"cursor {cursor!r} is beyond the end; read_entry(id={id!r}) begins again")
     listed = isinstance(found, list)
     go_on = (f"read_entry(id={id!r}, cursor={part.cursor!r})",) if part.cursor else ()
-    return compact(
+    return result_from_record(
         EntryResult(
-            summary=_said(id, found, part),
+            summary=_summarize_page(id, found, part),
             entries=part.value if listed else None,
             entry=None if listed else part.value,
             cursor=part.cursor,
-            next=(*go_on, *_follow(found, part)),
+            next=(*go_on, *_list_next_calls(found, part)),
         )
     )
 
 
-def _found(name: str) -> list[dict[str, Any]] | dict[str, Any]:
-    from kernelkb.actions.knowledge import show
+def _load_entry(name: str) -> list[dict[str, Any]] | dict[str, Any]:
+    from kernelkb.actions.knowledge import look_up_entries
 
     try:
-        return show(name)
+        return look_up_entries(name)
     except UnknownNameError as error:
-        from kernelkb.actions.search import find
+        from kernelkb.actions.search import find_entries
 
-        hits = [] if error.near else find(name, most=1)
+        hits = [] if error.suggestion else find_entries(name, limit=1)
         near = "".join(f" (did you mean {hit.id!r}?)" for hit in hits)
-        said = f"{error.said}{near}; search_knowledge(query={name!r}) looks for its words"
+        said = f"{error.complaint}{near}; search_knowledge(query={name!r}) looks for its words"
         raise ToolError(said) from error
 
 
-def _said(name: str, found: list[Any] | dict[str, Any], part: Portion) -> str:
+def _summarize_page(name: str, content: list[Any] | dict[str, Any], part: ResultPage) -> str:
     rest = "; there is more" if part.cursor else ""
-    if isinstance(found, list):
-        return f"{len(part.value)} of {len(found)} {name}{rest}"
-    words = [found[field] for field in ("title", "do", "check") if field in found]
+    if isinstance(content, list):
+        return f"{len(part.value)} of {len(content)} {name}{rest}"
+    words = [content[field] for field in ("title", "do", "check") if field in content]
     title = f": {words[0]}"[:120] if words else ""
     return f"{name}{title}{rest}"
 
 
-def _follow(found: list[Any] | dict[str, Any], part: Portion) -> tuple[str, ...]:
+def _list_next_calls(content: list[Any] | dict[str, Any], part: ResultPage) -> tuple[str, ...]:
     """Return the calls that an entry leads to."""
-    if isinstance(found, list):
+    if isinstance(content, list):
         return (f"read_entry(id={part.value[0]['id']!r})",) if part.value else ()
-    if "fixes" in found and "when" in found:
-        return (f"read_entry(id={found['fixes'][0]!r})", "recommend_fix(metrics={...})")
-    if found.get("bottlenecks"):
-        return (f"read_entry(id={found['bottlenecks'][0]!r})",)
+    if "fixes" in content and "when" in content:
+        return (f"read_entry(id={content['fixes'][0]!r})", "recommend_fix(metrics={...})")
+    if content.get("bottlenecks"):
+        return (f"read_entry(id={content['bottlenecks'][0]!r})",)
     return ("recommend_fix(metrics={...})",)

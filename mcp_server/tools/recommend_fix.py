@@ -11,9 +11,14 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from kernelkb_mcp.recommend_view import advice
+from kernelkb_mcp.recommend_view import build_recommend_fields
 from kernelkb_mcp.results import RecommendResult
-from kernelkb_mcp.tool_adapter import compacted, in_place, in_thread, launch_of
+from kernelkb_mcp.tool_adapter import (
+    get_server_config,
+    result_from_fields,
+    run_in_thread,
+    run_inline,
+)
 
 TITLE = "Recommend the next fix"
 HINTS = ToolAnnotations(
@@ -61,7 +66,7 @@ async def recommend_fix(
     Give run, profile or numbers, whatever was measured; what is absent is unknown, never zero.
     Causes are named only as far as the evidence goes; fixes come with a predicted gain.
     """
-    from kernelkb.actions.session_log import advised, listening
+    from kernelkb.actions.session_log import log_recommendation, should_log_to_session
 
     given = {
         "speedup": speedup,
@@ -70,19 +75,21 @@ async def recommend_fix(
         "kernel-us": kernel_us,
     }
     headlines = {flag: value for flag, value in given.items() if value is not None}
-    source = _source(profile, run)
+    source = _choose_metric_source(profile, run)
     more = {"metrics": metrics or {}, "headlines": headlines, "gpu": gpu}
-    launch = launch_of(ctx)
-    ask = partial(_asked, source, kernel, target, more)
+    launch = get_server_config(ctx)
+    ask = partial(_call_engine, source, kernel, target, more)
     # Numbers alone take half a millisecond; the way to a thread and back adds half of it.
-    answer = in_place(ask) if source is None else await in_thread(ask)
-    if not launch.read_only and listening():
-        await in_thread(lambda: advised(answer["kernels"][0]))
+    answer = run_inline(ask) if source is None else await run_in_thread(ask)
+    if not launch.read_only and should_log_to_session():
+        await run_in_thread(lambda: log_recommendation(answer["kernels"][0]))
     named = f"{source[0]}={source[1]!r}" if source else ""
-    return compacted(advice(answer, named, launch.tools))  # the SDK holds it to its schema
+    return result_from_fields(
+        build_recommend_fields(answer, named, launch.tool_names)
+    )  # the SDK holds it to its schema
 
 
-def _source(profile: str | None, run: str | None) -> tuple[str, str] | None:
+def _choose_metric_source(profile: str | None, run: str | None) -> tuple[str, str] | None:
     """Return where the metrics come from besides the arguments.
 
     Raises:
@@ -94,20 +101,20 @@ def _source(profile: str | None, run: str | None) -> tuple[str, str] | None:
     return given[0] if given else None
 
 
-def _asked(
+def _call_engine(
     source: tuple[str, str] | None, kernel: str, target: str, more: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """Ask the engine, each source in its own way."""
-    from kernelkb.actions.recommend import recommend
+    from kernelkb.actions.recommend import recommend_from_metrics
 
     if source is None:
-        return recommend(**more, target=target, kernel=kernel)
+        return recommend_from_metrics(**more, target=target, kernel=kernel)
     if source[0] == "run":
-        from kernelkb.actions.recommend_run import recommend_run
+        from kernelkb.actions.recommend_run import recommend_from_run
 
-        return recommend_run(source[1], **more, kernel=kernel)
-    from kernelkb.actions.recommend_report import recommend_report
+        return recommend_from_run(source[1], **more, kernel=kernel)
+    from kernelkb.actions.recommend_report import recommend_from_report
 
     if target == "cpu":
         raise ToolError("profile reads reports of a GPU; leave target out")
-    return recommend_report(source[1], **more, only=kernel, most=None)
+    return recommend_from_report(source[1], **more, kernel_pattern=kernel, max_kernels=None)

@@ -7,21 +7,23 @@ import sys
 from pathlib import Path
 
 import pytest
-from broken import make
+from broken import make_broken_kernel
 
 from kernelkb.cli import COMMANDS, main
 from kernelkb.cli.session import VERBS
 from kernelkb.model.measurement import Bench, Build, Environment, Profile
 from kernelkb.model.recommendation import Recommendation
 
-KB = [sys.executable, "-c", "import sys; from kernelkb.cli import main; sys.exit(main())"]
+KB_COMMAND = [sys.executable, "-c", "import sys; from kernelkb.cli import main; sys.exit(main())"]
 
 
 def run(*words, **more):
-    return subprocess.run([*KB, *words], capture_output=True, text=True, timeout=240, **more)
+    return subprocess.run(
+        [*KB_COMMAND, *words], capture_output=True, text=True, timeout=240, **more
+    )
 
 
-def test_the_sentence_that_must_always_work(capsys):
+def test_recommend_with_two_metrics_stops_and_names_the_ncu_command(capsys):
     assert main(["recommend", "--speedup", "0.3", "--occupancy", "0.4"]) == 1
 
     out = capsys.readouterr().out
@@ -35,7 +37,7 @@ def test_only_a_stop_is_exit_1(capsys, speedup, code):
     assert main(["recommend", "--speedup", speedup]) == code
 
 
-def test_json_is_the_contract(capsys):
+def test_json_output_has_the_contract_keys(capsys):
     main(["recommend", "--speedup", "0.3", "--json"])
     found = json.loads(capsys.readouterr().out)
 
@@ -80,7 +82,7 @@ def test_misuse_is_one_line_with_the_cure_and_exit_2(project, capsys, words, tex
     assert list(project.rglob("*")) == [project / "sessions"]
 
 
-def test_no_traceback_from_a_real_shell_either(project):
+def test_misuse_from_a_real_shell_prints_no_traceback(project):
     done = run("bench", "row_softmx")
 
     assert done.returncode == 2
@@ -88,7 +90,7 @@ def test_no_traceback_from_a_real_shell_either(project):
 
 
 def test_a_typo_in_kernel_yaml_is_found_by_every_command(project, capsys):
-    path = make(project, "right") / "kernel.yaml"
+    path = make_broken_kernel(project, "right") / "kernel.yaml"
     path.write_text(path.read_text().replace("tolerances:", "tolerences:"))
 
     assert main(["triage", "broken"]) == 2
@@ -110,7 +112,7 @@ def test_check_of_a_broken_folder_prints_clickable_lines(knowledge_copy, capsys)
     assert "performance-gate.yaml:" in capsys.readouterr().out
 
 
-def test_check_of_no_folder_is_a_problem(tmp_path, capsys):
+def test_check_of_a_missing_folder_is_a_problem(tmp_path, capsys):
     assert main(["check", str(tmp_path / "nowhere")]) == 1
     assert "no such folder" in capsys.readouterr().out
 
@@ -138,10 +140,10 @@ def test_every_command_explains_itself(command):
     assert f"usage: kb {command}" in done.stdout
 
 
-LEAVES = [c for c in COMMANDS if c != "session"] + [f"session {verb}" for verb in VERBS]
+ALL_COMMANDS = [c for c in COMMANDS if c != "session"] + [f"session {verb}" for verb in VERBS]
 
 
-@pytest.mark.parametrize("command", LEAVES)
+@pytest.mark.parametrize("command", ALL_COMMANDS)
 def test_every_command_speaks_json(command, capsys):
     with pytest.raises(SystemExit):
         main([*command.split(), "--help"])
@@ -150,15 +152,15 @@ def test_every_command_speaks_json(command, capsys):
 
 
 def test_a_stale_quick_reference_is_exit_1(capsys, monkeypatch):
-    monkeypatch.setattr("kernelkb.actions.quickref.page", lambda: "something else")
+    monkeypatch.setattr("kernelkb.actions.quickref.generate_quickref", lambda: "something else")
 
     assert main(["quickref", "--check"]) == 1
     assert "stale" in capsys.readouterr().err
 
 
-def test_a_reader_that_goes_away_is_no_traceback(project):
+def test_a_closed_pipe_prints_no_traceback(project):
     done = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -c '{KB[2]}' show metrics | head -1"],
+        ["bash", "-c", f"{sys.executable} -c '{KB_COMMAND[2]}' show metrics | head -1"],
         capture_output=True,
         text=True,
     )
@@ -177,7 +179,7 @@ def test_env_names_every_line_and_its_cure(project, capsys):
     ("command", "record"), [("build", Build), ("bench", Bench), ("profile", Profile)]
 )
 def test_a_step_prints_its_record(project, capsys, command, record):
-    make(project, "right")
+    make_broken_kernel(project, "right")
 
     assert main([command, "broken", "--target", "cpu", "--json"]) == 0
     record.model_validate_json(capsys.readouterr().out)
@@ -185,7 +187,7 @@ def test_a_step_prints_its_record(project, capsys, command, record):
 
 @pytest.mark.parametrize("command", ["build", "bench", "profile"])
 def test_a_kernel_that_does_not_compile_is_exit_1_with_the_cure(project, capsys, command):
-    make(project, "does-not-compile")
+    make_broken_kernel(project, "does-not-compile")
 
     assert main([command, "broken", "--target", "cpu"]) == 1
 
@@ -195,7 +197,7 @@ def test_a_kernel_that_does_not_compile_is_exit_1_with_the_cure(project, capsys,
 
 
 def test_a_hang_is_ended_after_the_time_that_was_given(project, capsys):
-    make(project, "endless")
+    make_broken_kernel(project, "endless")
 
     assert main(["bench", "broken", "--target", "cpu", "--timeout", "5"]) == 1
     assert "did not finish within 5 s" in capsys.readouterr().out
@@ -210,7 +212,7 @@ def test_a_session_is_logged_and_shown(project, capsys):
     assert "wrong    guessed" in out
 
 
-def test_a_project_that_cannot_be_written_is_said(project, capsys):
+def test_an_unwritable_project_is_reported(project, capsys):
     shutil.rmtree(project / "sessions")
     Path("sessions").write_text("a file")
 

@@ -18,7 +18,7 @@ class Stdin:
         self.buffer = io.BytesIO(data)
 
 
-def test_a_file(tmp_path, capsys):
+def test_diagnose_reads_a_log_file(tmp_path, capsys):
     file = tmp_path / "build.log"
     file.write_bytes(b"\xff\xfe noise\n" + LOG)
 
@@ -45,7 +45,7 @@ def test_nothing_known_is_no_problem(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("name", ["absent.log", "."])
-def test_what_cannot_be_read_is_said(name, capsys):
+def test_an_unreadable_file_is_reported(name, capsys):
     assert main(["diagnose", name]) == 2
     assert f"cannot read {name}" in capsys.readouterr().err
 

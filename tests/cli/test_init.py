@@ -57,7 +57,7 @@ def get_init_inputs():
     return []
 """
 
-NEW = """\
+CANDIDATE = """\
 import torch
 
 class ModelNew(torch.nn.Module):
@@ -74,9 +74,7 @@ def repository(tmp_path, monkeypatch):
     return tmp_path / "mine"
 
 
-def test_a_tutorials_kernel_is_found_and_what_it_writes_is_told_from_what_it_reads(
-    repository, capsys
-):
+def test_inputs_and_outputs_of_a_tutorial_kernel_are_recognised(repository, capsys):
     (repository / "src" / "add.cu").write_text(TUTORIAL)
     code = main(["init"])
     text = (repository / "kernels" / "add" / "kernel.yaml").read_text()
@@ -87,7 +85,7 @@ def test_a_tutorials_kernel_is_found_and_what_it_writes_is_told_from_what_it_rea
     assert "fill in kernel.yaml:" in capsys.readouterr().out
 
 
-def test_a_mark_is_refused_at_its_place_until_it_is_filled_in(repository, capsys):
+def test_an_unfilled_placeholder_is_an_error_at_its_line(repository, capsys):
     (repository / "src" / "add.cu").write_text(TUTORIAL)
     main(["init"])
     refused = main(["show", "add"])
@@ -154,7 +152,7 @@ def test_a_pair_of_kernelbench_needs_nothing_filled_in_and_works_from_any_folder
     repository, monkeypatch, capsys
 ):
     (repository / "src" / "relu.py").write_text(TASK)
-    (repository / "src" / "mine.py").write_text(NEW)
+    (repository / "src" / "mine.py").write_text(CANDIDATE)
     made = main(["init", "src/relu.py", "--candidate", "src/mine.py", "--target", "cpu"])
     monkeypatch.chdir(repository / "src")
     timed = main(["bench", "relu", "--target", "cpu", "--budget", "1"])
@@ -163,14 +161,14 @@ def test_a_pair_of_kernelbench_needs_nothing_filled_in_and_works_from_any_folder
     assert "candidate" in capsys.readouterr().out
 
 
-def test_a_project_without_a_kernel_is_told_what_was_looked_for(repository, capsys):
+def test_a_project_without_a_kernel_is_reported(repository, capsys):
     code = main(["init"])
 
     assert code == 2
     assert "no kernel below" in capsys.readouterr().err
 
 
-def test_the_repository_is_the_project_from_whichever_folder_it_begins(repository, monkeypatch):
+def test_the_repository_root_is_the_project_from_any_subfolder(repository, monkeypatch):
     subprocess.run(["git", "init", "-q"], cwd=repository, check=True)
     (repository / "src" / "add.cu").write_text(TUTORIAL)
     monkeypatch.chdir(repository / "src")
@@ -180,7 +178,7 @@ def test_the_repository_is_the_project_from_whichever_folder_it_begins(repositor
     assert sorted(path.name for path in (repository / "src").iterdir()) == ["add.cu"]
 
 
-def drafted(repository, name, text, *argv):
+def run_init(repository, name, text, *argv):
     """Write a source, begin with it; return the code and what its folder holds, by name."""
     (repository / "src" / name).write_text(text)
     code = main(["init", f"src/{name}", *argv])
@@ -188,7 +186,7 @@ def drafted(repository, name, text, *argv):
     return code, {one.name: one.read_text() for folder in folders for one in folder.iterdir()}
 
 
-def compiled(repository, folder, file="launch.cu"):
+def compile_launcher(repository, folder, file="launch.cu"):
     """Return what nvcc complains of, as far as the front end goes."""
     argv = ["nvcc", "-arch=compute_90", "--ptx", "-o", "/dev/null"]
     done = subprocess.run(
@@ -232,7 +230,7 @@ extern "C" int scale(const float* x, float* y, std::int64_t n, void*) {
 
 
 def test_a_source_with_our_own_interface_is_used_as_it_stands(repository):
-    code, files = drafted(repository, "scale.cpp", ABI)
+    code, files = run_init(repository, "scale.cpp", ABI)
     path = repository / "kernels" / "scale"
     (path / "kernel.yaml").write_text(
         files["kernel.yaml"].replace("function: FILL_IN", "function: scale")
@@ -248,7 +246,7 @@ def test_a_source_with_our_own_interface_is_used_as_it_stands(repository):
 
 def test_another_c_function_for_a_cpu_gets_a_launcher_without_cuda(repository):
     text = 'extern "C" void twice(const float* in, float* out, int n) { out[0] = in[n - 1]; }\n'
-    _, files = drafted(repository, "twice.cpp", text, "--target", "cpu")
+    _, files = run_init(repository, "twice.cpp", text, "--target", "cpu")
     argv = ["c++", "-fsyntax-only", str(repository / "kernels" / "twice" / "launch.cpp")]
     done = subprocess.run(argv, capture_output=True, text=True)
 
@@ -258,19 +256,19 @@ def test_another_c_function_for_a_cpu_gets_a_launcher_without_cuda(repository):
 
 @pytest.mark.parametrize(("name", "text"), [("add.cu", TUTORIAL), ("add.py", TRITON)])
 def test_a_target_that_a_source_cannot_have_is_refused(repository, capsys, name, text):
-    code, files = drafted(repository, name, text, "--target", "cpu")
+    code, files = run_init(repository, name, text, "--target", "cpu")
 
     assert (code, files) == (2, {})
     assert "leave --target cpu out" in capsys.readouterr().err
 
 
-def test_a_pair_without_a_target_is_for_what_the_machine_has(repository, monkeypatch):
+def test_a_pair_without_a_target_uses_the_hardware_of_the_machine(repository, monkeypatch):
     from kernelkb.actions import init_project
 
-    environment = init_project.environment
-    monkeypatch.setattr(init_project, "environment", lambda: environment("cpu"))
-    (repository / "src" / "mine.py").write_text(NEW)
-    code, files = drafted(repository, "relu.py", TASK, "--candidate", "src/mine.py")
+    environment = init_project.validate_machine
+    monkeypatch.setattr(init_project, "validate_machine", lambda: environment("cpu"))
+    (repository / "src" / "mine.py").write_text(CANDIDATE)
+    code, files = run_init(repository, "relu.py", TASK, "--candidate", "src/mine.py")
 
     assert code == 0
     assert "target: cpu" in files["kernel.yaml"]
@@ -292,7 +290,7 @@ __global__ void tiled(const T* a, T* b, int N, int n) {
 
 
 def test_names_that_python_keeps_for_itself_get_another(repository):
-    _, files = drafted(repository, "gather.cu", GATHER)
+    _, files = run_init(repository, "gather.cu", GATHER)
     compile(files["reference.py"], "reference.py", "exec")
 
     assert "def gather(idx, in_):" in files["reference.py"]
@@ -304,16 +302,14 @@ def test_names_that_python_keeps_for_itself_get_another(repository):
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
 def test_the_launcher_of_a_bounded_kernel_keeps_to_its_bound_and_compiles(repository):
-    _, files = drafted(repository, "gather.cu", GATHER)
+    _, files = run_init(repository, "gather.cu", GATHER)
 
     assert "kb_threads = 128;" in files["launch.cu"]
-    assert compiled(repository, "gather") == ""
+    assert compile_launcher(repository, "gather") == ""
 
 
-def test_what_only_a_templates_user_knows_is_marked_and_so_is_a_grid_of_two_dimensions(
-    repository, capsys
-):
-    _, files = drafted(repository, "tiled.cu", TILED)
+def test_template_parameters_and_two_dimensional_grids_get_placeholders(repository, capsys):
+    _, files = run_init(repository, "tiled.cu", TILED)
     launcher = files["launch.cu"]
 
     assert "const FILL_IN* a, FILL_IN* b, std::int64_t N, std::int64_t n" in launcher
@@ -325,20 +321,20 @@ def test_what_only_a_templates_user_knows_is_marked_and_so_is_a_grid_of_two_dime
 
 def test_a_kernel_without_an_output_that_can_be_seen_is_marked(repository):
     text = "__global__ void k(const float* x, int n) { if (x[0] > n) __trap(); }\n"
-    _, files = drafted(repository, "k.cu", text)
+    _, files = run_init(repository, "k.cu", text)
 
     assert "outputs:\n  - {name: FILL_IN" in files["kernel.yaml"]
 
 
-def test_an_array_whose_use_cannot_be_seen_is_told(repository):
+def test_an_array_of_unknown_use_is_reported(repository):
     text = "__global__ void k(float* x, float* y, int n) { y[0] = load(x, n); }\n"
-    _, files = drafted(repository, "k.cu", text)
+    _, files = run_init(repository, "k.cu", text)
 
     assert "# kb init cannot see how x is used" in files["kernel.yaml"]
 
 
-def test_other_kernels_of_a_file_are_told(repository, capsys):
-    drafted(repository, "two.cu", TUTORIAL + GATHER)
+def test_other_kernels_of_the_file_are_listed(repository, capsys):
+    run_init(repository, "two.cu", TUTORIAL + GATHER)
 
     assert "two.cu also holds gather; drafted is add alone" in capsys.readouterr().out
 
@@ -347,7 +343,7 @@ def test_a_python_file_of_any_name_can_be_loaded(repository):
     text = "class triton:\n    jit = staticmethod(lambda f: f)\n"
     text += "@triton.jit\ndef kernel(x):\n    pass\n"
     text += "def add(x):\n    return kernel[(1,)](x)\n"
-    _, files = drafted(repository, "01-vector-add.py", text)
+    _, files = run_init(repository, "01-vector-add.py", text)
     path = repository / "kernels" / "k_01_vector_add" / "launch.py"
     argv = [sys.executable, "-c", f"import runpy; print(runpy.run_path({str(path)!r})['add'])"]
     done = subprocess.run(argv, capture_output=True, text=True)
@@ -357,7 +353,7 @@ def test_a_python_file_of_any_name_can_be_loaded(repository):
 
 
 def test_a_python_file_that_runs_something_when_it_is_loaded_is_marked(repository, capsys):
-    _, files = drafted(repository, "add.py", TRITON + "\nprint(add(torch.rand(3), 1))\n")
+    _, files = run_init(repository, "add.py", TRITON + "\nprint(add(torch.rand(3), 1))\n")
     compile(files["launch.py"], "launch.py", "exec")
 
     assert "FILL_IN: add.py runs code whenever it is loaded (line 14)" in files["launch.py"]
@@ -367,7 +363,7 @@ def test_a_python_file_that_runs_something_when_it_is_loaded_is_marked(repositor
 def test_a_second_source_of_the_same_name_is_refused_and_may_have_another_name(repository, capsys):
     (repository / "other").mkdir()
     (repository / "other" / "add.cu").write_text(GATHER)
-    drafted(repository, "add.cu", TUTORIAL)
+    run_init(repository, "add.cu", TUTORIAL)
     refused = main(["init", "other/add.cu"])
     said = capsys.readouterr().err
     again = main(["init", "src/add.cu"])
@@ -380,10 +376,10 @@ def test_a_second_source_of_the_same_name_is_refused_and_may_have_another_name(r
 
 
 def test_a_changed_candidate_is_not_taken_for_the_one_that_is_there(repository, capsys):
-    (repository / "src" / "mine.py").write_text(NEW)
+    (repository / "src" / "mine.py").write_text(CANDIDATE)
     argv = ["--candidate", "src/mine.py", "--target", "cpu"]
-    drafted(repository, "relu.py", TASK, *argv)
-    (repository / "src" / "mine.py").write_text(NEW.replace("min=0", "min=0.0"))
+    run_init(repository, "relu.py", TASK, *argv)
+    (repository / "src" / "mine.py").write_text(CANDIDATE.replace("min=0", "min=0.0"))
     refused = main(["init", "src/relu.py", *argv])
     named = main(["init", "src/relu.py", *argv, "--name", "relu_2"])
 
@@ -393,30 +389,30 @@ def test_a_changed_candidate_is_not_taken_for_the_one_that_is_there(repository, 
 
 
 def test_a_name_that_no_kernel_has_is_refused_with_one_that_it_may_have(repository, capsys):
-    code, _ = drafted(repository, "add.cu", TUTORIAL, "--name", "My-Add")
+    code, _ = run_init(repository, "add.cu", TUTORIAL, "--name", "My-Add")
 
     assert code == 2
     assert "try --name my_add" in capsys.readouterr().err
 
 
-def test_a_kernel_that_hides_one_that_ships_is_told(repository, capsys):
-    drafted(repository, "gemm.cu", TUTORIAL)
+def test_shadowing_a_shipped_kernel_is_reported(repository, capsys):
+    run_init(repository, "gemm.cu", TUTORIAL)
 
     assert "warning: the kernel gemm that ships" in capsys.readouterr().out
 
 
-def drafted_beside(repository):
+def run_init_beside_other_files(repository):
     (repository / "src" / "add.cu").write_text(TUTORIAL)
     code = main(["init", "src/add.cu"])
     return code, {path.name for path in (repository / "kernels" / "add").iterdir()}
 
 
-def test_what_else_is_in_a_kernels_folder_is_let_be(repository):
+def test_kb_init_leaves_unrelated_files_alone(repository):
     folder = repository / "kernels" / "add"
     (folder / "__pycache__").mkdir(parents=True)
     (folder / "notes.txt").write_bytes(b"\xff\xfe caf\xe9")
     (folder / "reference.py").write_text("def add(x, y):\n    return x + y\n")
-    code, files = drafted_beside(repository)
+    code, files = run_init_beside_other_files(repository)
 
     assert code == 1
     assert "kernel.yaml" in files
@@ -433,9 +429,9 @@ def test_what_else_is_in_a_kernels_folder_is_let_be(repository):
         (b'{"mcpServers": null}', None),
     ],
 )
-def test_a_clients_file_is_added_to_or_it_is_said_that_it_was_not(repository, capsys, text, said):
+def test_the_client_config_is_extended_or_the_failure_is_reported(repository, capsys, text, said):
     (repository / ".mcp.json").write_bytes(text)
-    drafted(repository, "add.cu", TUTORIAL)
+    run_init(repository, "add.cu", TUTORIAL)
     shown = capsys.readouterr().out
     left = (repository / ".mcp.json").read_bytes()
 
@@ -448,7 +444,7 @@ def test_a_clients_file_is_added_to_or_it_is_said_that_it_was_not(repository, ca
         assert "claude mcp add kernelkb -- kb-mcp" in shown
 
 
-def test_a_file_where_a_folder_should_be_is_said(repository, capsys):
+def test_a_file_in_place_of_a_folder_is_reported(repository, capsys):
     (repository / "kernels").write_text("mine")
     (repository / "src" / "add.cu").write_text(TUTORIAL)
     code = main(["init", "src/add.cu"])
@@ -458,7 +454,7 @@ def test_a_file_where_a_folder_should_be_is_said(repository, capsys):
 
 
 def test_the_readme_of_sessions_names_a_command_that_there_is(repository):
-    drafted(repository, "add.cu", TUTORIAL)
+    run_init(repository, "add.cu", TUTORIAL)
     text = (repository / "sessions" / "README.md").read_text()
 
     assert "kb session list" in text
@@ -478,22 +474,22 @@ def test_the_sources_that_an_extension_needs_besides_are_named_beside_it(reposit
         "#include <torch/types.h>\ntorch::Tensor add_cuda(torch::Tensor x) { return x; }\n"
     )
     (repository / "src" / "unrelated.cu").write_text(TUTORIAL)
-    _, files = drafted(repository, "add.cpp", BINDING)
+    _, files = run_init(repository, "add.cpp", BINDING)
 
     assert "also: [src_add_kernel.cu]" in files["kernel.yaml"]
     assert "target: cuda" in files["kernel.yaml"]
     assert files["src_add_kernel.cu"] == '#include "../../src/add_kernel.cu"\n'
 
 
-def test_a_source_that_an_extension_needs_and_nobody_has_is_marked(repository):
-    _, files = drafted(repository, "add.cpp", BINDING)
+def test_a_missing_extension_source_gets_a_placeholder(repository):
+    _, files = run_init(repository, "add.cpp", BINDING)
 
     assert "also: [FILL_IN]" in files["kernel.yaml"]
     assert "add_cuda" in files["kernel.yaml"]
 
 
-def test_of_several_functions_of_an_extension_a_person_chooses(repository):
+def test_an_extension_with_several_functions_needs_a_choice(repository):
     several = EXTENSION.replace("m.def", 'm.def("other", &other); m.def')
-    _, files = drafted(repository, "twice.cpp", several)
+    _, files = run_init(repository, "twice.cpp", several)
 
     assert "entry: FILL_IN  # other or twice" in files["kernel.yaml"]

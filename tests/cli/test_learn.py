@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from session_histories import decision, session
+from session_histories import make_decision, make_session
 
 from kernelkb.cli import main
-from kernelkb.record.sessions import append
+from kernelkb.record.sessions import append_entry
 
 
 @pytest.fixture
@@ -15,68 +15,68 @@ def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in ("good", "other"):
-        record(tmp_path, name, share=0.6)
+        record_session(tmp_path, name, share=0.6)
     return tmp_path
 
 
-def record(project, name, **what):
-    for entry in session(name, decision(**what), steps=[("build", 60.0)]).entries:
-        append(entry, project / "sessions")
+def record_session(project, name, **what):
+    for entry in make_session(name, make_decision(**what), steps=[("build", 60.0)]).entries:
+        append_entry(entry, project / "sessions")
 
 
-def remove(project, name):
+def remove_session(project, name):
     (file,) = (project / "sessions").glob(f"{name}.*")
     file.unlink()
 
 
-def kb(capsys, *words, status=0):
+def run_kb(capsys, *words, status=0):
     assert main(list(words)) == status
     return capsys.readouterr().out
 
 
-def lessons(project):
+def read_learned_bytes(project):
     return (project / "knowledge" / "learned.yaml").read_bytes()
 
 
 def test_every_number_that_changed_is_printed_with_its_sessions(project, capsys):
-    out = kb(capsys, "learn")
+    out = run_kb(capsys, "learn")
 
     assert "remap-threads-coalesced for uncoalesced-global-access on sm_90 (good, other)" in out
     assert "calibration       none -> 0.7429" in out
-    record(project, "third", share=0.1)
-    assert "calibration       0.7429 -> 0.6625" in kb(capsys, "learn")
+    record_session(project, "third", share=0.1)
+    assert "calibration       0.7429 -> 0.6625" in run_kb(capsys, "learn")
 
 
 def test_a_dry_run_writes_nothing(project, capsys):
-    assert "0.7429" in kb(capsys, "learn", "--dry-run")
+    assert "0.7429" in run_kb(capsys, "learn", "--dry-run")
     assert not (project / "knowledge").exists()
     assert not (project / ".kb").exists()
 
 
 def test_learning_again_changes_nothing(project, capsys):
-    kb(capsys, "learn")
-    before = lessons(project)
+    run_kb(capsys, "learn")
+    before = read_learned_bytes(project)
 
-    assert kb(capsys, "learn").startswith("no number changed")
-    assert lessons(project) == before
+    assert run_kb(capsys, "learn").startswith("no number changed")
+    assert read_learned_bytes(project) == before
 
 
 def test_undo_puts_the_file_back_byte_for_byte(project, capsys):
-    kb(capsys, "learn")
-    before = lessons(project)
-    record(project, "third", share=0.1)
-    kb(capsys, "learn")
-    after = lessons(project)
-    kb(capsys, "learn", "--undo")
+    run_kb(capsys, "learn")
+    before = read_learned_bytes(project)
+    record_session(project, "third", share=0.1)
+    run_kb(capsys, "learn")
+    after = read_learned_bytes(project)
+    run_kb(capsys, "learn", "--undo")
 
-    assert lessons(project) == before
-    kb(capsys, "learn", "--undo")
-    assert lessons(project) == after
+    assert read_learned_bytes(project) == before
+    run_kb(capsys, "learn", "--undo")
+    assert read_learned_bytes(project) == after
 
 
 def test_undo_of_the_first_lesson_leaves_no_file(project, capsys):
-    kb(capsys, "learn")
-    kb(capsys, "learn", "--undo")
+    run_kb(capsys, "learn")
+    run_kb(capsys, "learn", "--undo")
 
     assert not (project / "knowledge" / "learned.yaml").exists()
 
@@ -86,28 +86,28 @@ def test_undo_before_any_lesson_says_so(project, capsys):
     assert "nothing to undo" in capsys.readouterr().err
 
 
-def test_a_poisoned_session_goes_without_a_trace(project, capsys):
-    kb(capsys, "learn")
-    clean = lessons(project)
-    record(project, "poison", share=-1.0)
-    kb(capsys, "learn")
-    poisoned = lessons(project)
-    kb(capsys, "learn", "--forget", "poison")
+def test_forgetting_a_bad_session_restores_the_learned_file(project, capsys):
+    run_kb(capsys, "learn")
+    clean = read_learned_bytes(project)
+    record_session(project, "poison", share=-1.0)
+    run_kb(capsys, "learn")
+    poisoned = read_learned_bytes(project)
+    run_kb(capsys, "learn", "--forget", "poison")
 
-    assert lessons(project) == clean + b"forgotten:\n- poison\n"
-    kb(capsys, "learn", "--unforget", "poison")
-    assert lessons(project) == poisoned
-    remove(project, "poison")
-    kb(capsys, "learn")
-    assert lessons(project) == clean
+    assert read_learned_bytes(project) == clean + b"forgotten:\n- poison\n"
+    run_kb(capsys, "learn", "--unforget", "poison")
+    assert read_learned_bytes(project) == poisoned
+    remove_session(project, "poison")
+    run_kb(capsys, "learn")
+    assert read_learned_bytes(project) == clean
 
 
 def test_a_forgotten_session_stays_forgotten(project, capsys):
-    kb(capsys, "learn", "--forget", "other")
-    before = lessons(project)
-    kb(capsys, "learn")
+    run_kb(capsys, "learn", "--forget", "other")
+    before = read_learned_bytes(project)
+    run_kb(capsys, "learn")
 
-    assert lessons(project) == before
+    assert read_learned_bytes(project) == before
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_forgotten_session_stays_forgotten(project, capsys):
         (("--undo", "--dry-run"), "--undo writes"),
     ],
 )
-def test_what_cannot_be_is_refused(project, capsys, words, says):
+def test_kb_learn_rejects_contradictory_options(project, capsys, words, says):
     assert main(["learn", *words]) == 2
     assert says in capsys.readouterr().err
 
@@ -127,8 +127,8 @@ def test_the_next_answer_uses_what_was_learned(project, capsys):
     given = ("sector_load_useful_bytes=8", "load_sector_count=4e6", "load_request_count=2.5e5")
     numbers = [word for one in (*given, "l2_utilization=0.5") for word in ("--metric", one)]
     ask = ("recommend", "--gpu", "h100-sxm", "--json", *numbers)
-    kb(capsys, "learn")
-    (kernel,) = json.loads(kb(capsys, *ask))["kernels"]
+    run_kb(capsys, "learn")
+    (kernel,) = json.loads(run_kb(capsys, *ask))["kernels"]
     first = next(d for d in kernel["diagnoses"] if d.get("learned"))
 
     assert first["bottleneck"] == "uncoalesced-global-access"
@@ -137,28 +137,28 @@ def test_the_next_answer_uses_what_was_learned(project, capsys):
 
 
 def test_a_project_s_own_row_comes_before_the_shipped_one(project, capsys):
-    kb(capsys, "learn")
-    shown = json.loads(kb(capsys, "show", "uncoalesced-global-access", "--json"))
+    run_kb(capsys, "learn")
+    shown = json.loads(run_kb(capsys, "show", "uncoalesced-global-access", "--json"))
     rows = [row for row in shown["learned"] if row["fix"] == "remap-threads-coalesced"]
 
     assert [row["sessions"] for row in rows] == [["good", "other"]]
-    assert "0.74 of its estimate" in kb(capsys, "show", "learned")
+    assert "0.74 of its estimate" in run_kb(capsys, "show", "learned")
 
 
-def test_what_was_only_tried_here_leaves_the_shipped_row(project, capsys):
+def test_an_unmeasured_project_case_keeps_the_shipped_row(project, capsys):
     for name in ("good", "other"):
-        remove(project, name)
-    record(project, "tried", measured=None, interval=None)
-    kb(capsys, "learn")
-    shown = json.loads(kb(capsys, "show", "uncoalesced-global-access", "--json"))
+        remove_session(project, name)
+    record_session(project, "tried", measured=None, interval=None)
+    run_kb(capsys, "learn")
+    shown = json.loads(run_kb(capsys, "show", "uncoalesced-global-access", "--json"))
     rows = [row for row in shown["learned"] if row["fix"] == "remap-threads-coalesced"]
 
-    assert "tried" in lessons(project).decode()
+    assert "tried" in read_learned_bytes(project).decode()
     assert [row["sessions"] == ["tried"] for row in rows] == [False]
 
 
 def test_json_holds_the_changes_and_the_whole_lesson(project, capsys):
-    found = json.loads(kb(capsys, "learn", "--dry-run", "--json"))
+    found = json.loads(run_kb(capsys, "learn", "--dry-run", "--json"))
 
     assert found["written"] is False
     assert found["learned"]["sessions"] == ["good", "other"]
@@ -166,15 +166,15 @@ def test_json_holds_the_changes_and_the_whole_lesson(project, capsys):
 
 
 def test_candidates_wait_for_a_person(project, capsys):
-    record(project, "third", share=0.6)
-    out = kb(capsys, "learn")
+    record_session(project, "third", share=0.6)
+    out = run_kb(capsys, "learn")
 
     assert "uncoalesced-global-access -> remap-threads-coalesced -> faster" in out
     assert [p.name for p in (project / "knowledge").iterdir()] == ["learned.yaml"]
 
 
 def test_a_lesson_edited_by_hand_is_refused_with_its_line(project, capsys):
-    kb(capsys, "learn")
+    run_kb(capsys, "learn")
     file = project / "knowledge" / "learned.yaml"
     file.write_text(file.read_text().replace("fix: remap-threads", "fix: remapp-threads", 1))
 
@@ -182,18 +182,18 @@ def test_a_lesson_edited_by_hand_is_refused_with_its_line(project, capsys):
     assert "knowledge/learned.yaml:3:3: " in capsys.readouterr().err
 
 
-def test_learning_mends_a_row_that_no_longer_fits_the_knowledge(project, capsys):
-    kb(capsys, "learn")
-    before = lessons(project)
+def test_learning_repairs_a_row_with_an_unknown_fix(project, capsys):
+    run_kb(capsys, "learn")
+    before = read_learned_bytes(project)
     renamed = before.replace(b"fix: remap-threads", b"fix: remapp-threads", 1)
     (project / "knowledge" / "learned.yaml").write_bytes(renamed)
-    kb(capsys, "learn")
+    run_kb(capsys, "learn")
 
-    assert lessons(project) == before
+    assert read_learned_bytes(project) == before
 
 
 def test_a_row_that_stands_twice_is_refused(project, capsys):
-    kb(capsys, "learn")
+    run_kb(capsys, "learn")
     file = project / "knowledge" / "learned.yaml"
     head, body = file.read_text().split("fixes:\n")
     fixes, rest = body.split("phases:\n")
@@ -203,7 +203,7 @@ def test_a_row_that_stands_twice_is_refused(project, capsys):
     assert "stands twice" in capsys.readouterr().err
 
 
-def test_a_folder_of_somebody_elses_is_left_alone(project, capsys):
+def test_a_knowledge_folder_without_knowledge_files_is_left_alone(project, capsys):
     (project / "knowledge").mkdir()
     (project / "knowledge" / "notes.yaml").write_text("a: 1\n")
 

@@ -3,19 +3,21 @@
 import json
 
 import pytest
-from measurements import built, timed
+from measurements import make_bench, make_build
 
 from kernelkb.cli import main
 from kernelkb.record.measurements.store import open_store
 
 
-def record(project, *measurements):
+def record_measurements(project, *measurements):
     with open_store(project) as store:
         store.add(measurements)
 
 
 def test_history_is_printed_newest_first(project, capsys):
-    record(project, timed(), timed("vectorized", 5.0, hours=2), built(hours=1))
+    record_measurements(
+        project, make_bench(), make_bench("vectorized", 5.0, hours=2), make_build(hours=1)
+    )
 
     assert main(["history", "row_softmax"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -24,7 +26,7 @@ def test_history_is_printed_newest_first(project, capsys):
 
 
 def test_history_as_json_says_all_but_the_samples(project, capsys):
-    record(project, timed())
+    record_measurements(project, make_bench())
     main(["history", "row_softmax", "--variant", "naive", "--limit", "1", "--json"])
     (found,) = json.loads(capsys.readouterr().out)
 
@@ -33,23 +35,30 @@ def test_history_as_json_says_all_but_the_samples(project, capsys):
 
 
 def test_a_kernel_that_was_never_measured_is_offered_the_near_one(project, capsys):
-    record(project, timed())
+    record_measurements(project, make_bench())
 
     assert main(["history", "row_sofmax"]) == 2
     assert "did you mean 'row_softmax'?" in capsys.readouterr().err
 
 
 def test_best_needs_only_a_part_of_the_devices_name(project, capsys):
-    record(project, timed(), timed("vectorized", 5.0), timed(where={"device": "NVIDIA L4"}))
+    record_measurements(
+        project,
+        make_bench(),
+        make_bench("vectorized", 5.0),
+        make_bench(where={"device": "NVIDIA L4"}),
+    )
 
     assert main(["best", "row_softmax", "--device", "cpu"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert "vectorized" in line
 
 
-def test_compare_says_what_it_chose_and_gives_an_interval(project, capsys):
-    one = timed()
-    record(project, one, timed("vectorized", 9.0), timed("vectorized", 5.0, hours=1))
+def test_compare_names_its_choice_and_prints_an_interval(project, capsys):
+    one = make_bench()
+    record_measurements(
+        project, one, make_bench("vectorized", 9.0), make_bench("vectorized", 5.0, hours=1)
+    )
 
     assert main(["compare", one.id[:8], "vectorized"]) == 0
     out = capsys.readouterr().out
@@ -60,15 +69,15 @@ def test_compare_says_what_it_chose_and_gives_an_interval(project, capsys):
 
 def test_compare_looks_for_a_variant_in_the_place_of_the_other(project, capsys):
     here = {"workload": "small"}
-    one, other = timed(where=here), timed("vectorized", 5.0, where=here)
-    record(project, one, other, timed("vectorized", 5.0, hours=5))
+    one, other = make_bench(where=here), make_bench("vectorized", 5.0, where=here)
+    record_measurements(project, one, other, make_bench("vectorized", 5.0, hours=5))
     main(["compare", "best", one.id[:10], "--json"])
 
     assert json.loads(capsys.readouterr().out)["a"] == other.id
 
 
 def test_compare_without_common_ground_names_the_command(project, capsys):
-    record(project, timed(), timed("vectorized", baseline="torch.compile"))
+    record_measurements(project, make_bench(), make_bench("vectorized", baseline="torch.compile"))
 
     assert main(["compare", "naive", "vectorized"]) == 1
     out = capsys.readouterr().out
@@ -78,18 +87,18 @@ def test_compare_without_common_ground_names_the_command(project, capsys):
 
 @pytest.mark.parametrize("word", ["nobody", "abcd1234"])
 def test_compare_with_something_unknown_says_where_to_look(project, capsys, word):
-    record(project, timed())
+    record_measurements(project, make_bench())
 
     assert main(["compare", "naive", word]) == 2
     assert "`kb history KERNEL` lists them" in capsys.readouterr().err
 
 
 def test_regress_fails_only_on_a_confirmed_regression(project, capsys):
-    record(project, timed())
+    record_measurements(project, make_bench())
     assert main(["regress"]) == 0
-    record(project, timed(us=10.01, hours=1))
+    record_measurements(project, make_bench(us=10.01, hours=1))
     assert main(["regress"]) == 0
-    record(project, timed(us=12.0, hours=2))
+    record_measurements(project, make_bench(us=12.0, hours=2))
     capsys.readouterr()
 
     assert main(["regress", "row_softmax"]) == 1
@@ -99,9 +108,9 @@ def test_regress_fails_only_on_a_confirmed_regression(project, capsys):
 
 
 def test_regress_is_quiet_on_noise_unless_asked(project, capsys):
-    record(project, timed())
+    record_measurements(project, make_bench())
     main(["regress"])
-    record(project, timed(us=10.01, hours=1))
+    record_measurements(project, make_bench(us=10.01, hours=1))
     capsys.readouterr()
     main(["regress"])
     quiet = capsys.readouterr().out
@@ -111,8 +120,8 @@ def test_regress_is_quiet_on_noise_unless_asked(project, capsys):
     assert "no change is confirmed" in capsys.readouterr().out
 
 
-def test_what_was_exported_is_imported_once(project, tmp_path, monkeypatch, capsys):
-    record(project, timed(), timed(us=5.0, hours=1), built())
+def test_importing_an_export_adds_each_measurement_once(project, tmp_path, monkeypatch, capsys):
+    record_measurements(project, make_bench(), make_bench(us=5.0, hours=1), make_build())
     main(["export", str(tmp_path / "all.jsonl")])
     monkeypatch.setenv("KB_DATABASE", f"sqlite:///{tmp_path / 'other.db'}")
 
@@ -122,8 +131,8 @@ def test_what_was_exported_is_imported_once(project, tmp_path, monkeypatch, caps
     assert [line.rpartition(", ")[2] for line in lines[1:]] == ["3 of them new", "0 of them new"]
 
 
-def test_an_export_without_a_file_is_printed_and_the_rest_said_aside(project, capsys):
-    record(project, timed(), built())
+def test_an_export_goes_to_stdout_and_omissions_to_stderr(project, capsys):
+    record_measurements(project, make_bench(), make_build())
 
     assert main(["export", "--format", "flashinfer"]) == 0
     found = capsys.readouterr()
@@ -131,8 +140,8 @@ def test_an_export_without_a_file_is_printed_and_the_rest_said_aside(project, ca
     assert found.err == "kb: left out 1: a build does not fit\n"
 
 
-def test_an_export_that_cannot_be_written_leaves_what_was_there(project, capsys):
-    record(project, timed())
+def test_an_unwritable_export_path_is_reported(project, capsys):
+    record_measurements(project, make_bench())
 
     assert main(["export", str(project / "nowhere" / "all.jsonl")]) == 2
     assert "cannot write" in capsys.readouterr().err

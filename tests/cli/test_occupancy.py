@@ -10,7 +10,7 @@ OCCUPANCY = ["occupancy", "--gpu", "h100-sxm", "--threads", "256", "--registers"
 ROOFLINE = ["roofline", "--gpu", "h100-sxm", "--bytes", "1GiB", "--us", "400"]
 
 
-def answer(capsys, *words):
+def run_kb_json(capsys, *words):
     code = main([*words, "--json"])
     return code, json.loads(capsys.readouterr().out)
 
@@ -26,7 +26,7 @@ def test_the_verdict_comes_first_and_names_the_limiter(capsys):
 
 
 def test_json_keys_are_stable(capsys):
-    _, found = answer(capsys, *OCCUPANCY, "--grid", "1000", "--blocks", "4")
+    _, found = run_kb_json(capsys, *OCCUPANCY, "--grid", "1000", "--blocks", "4")
 
     assert set(found) == {
         *("gpu", "title", "architecture", "launch", "possible", "obstacles", "blocks_per_sm"),
@@ -56,21 +56,27 @@ def test_json_keys_are_stable(capsys):
 
 @pytest.mark.parametrize("name", ["h100-sxm", "H100", "NVIDIA H100 80GB HBM3", "h100  sxm"])
 def test_any_name_of_a_gpu_will_do(capsys, name):
-    _, found = answer(capsys, "occupancy", "--gpu", name, "--threads", "64", "--registers", "32")
+    _, found = run_kb_json(
+        capsys, "occupancy", "--gpu", name, "--threads", "64", "--registers", "32"
+    )
 
     assert (found["gpu"], found["architecture"]) == ("h100-sxm", "9.0")
 
 
 @pytest.mark.parametrize("name", ["8.9", "89", "sm_89", "sm89", "SM_89", "compute_89", "sm_89a"])
 def test_any_spelling_of_an_architecture_will_do(capsys, name):
-    _, found = answer(capsys, "occupancy", "--arch", name, "--threads", "64", "--registers", "32")
+    _, found = run_kb_json(
+        capsys, "occupancy", "--arch", name, "--threads", "64", "--registers", "32"
+    )
 
     assert (found["gpu"], found["architecture"]) == (None, "8.9")
 
 
 @pytest.mark.parametrize("name", ["sm_120", "12.0", "sm_100f", "10.3"])
 def test_architectures_of_three_digits_will_do(capsys, name):
-    code, _ = answer(capsys, "occupancy", "--arch", name, "--threads", "64", "--registers", "32")
+    code, _ = run_kb_json(
+        capsys, "occupancy", "--arch", name, "--threads", "64", "--registers", "32"
+    )
 
     assert code == 0
 
@@ -84,7 +90,7 @@ def test_a_launch_that_would_fail_is_exit_1_with_the_cure(capsys):
     assert "may use 64 per thread" in out
 
 
-def test_the_opt_in_is_said_with_the_call_that_makes_it(capsys):
+def test_the_shared_memory_opt_in_prints_the_cuda_call(capsys):
     main([*OCCUPANCY, "--static-smem", "16KiB", "--dynamic-smem", "128x64x2x3"])
 
     assert (
@@ -93,7 +99,7 @@ def test_the_opt_in_is_said_with_the_call_that_makes_it(capsys):
     )
 
 
-def test_a_full_sm_is_told_so(capsys):
+def test_a_full_sm_is_reported(capsys):
     main(["occupancy", "--arch", "9.0", "--threads", "256", "--registers", "32"])
 
     assert "none: the SM is full" in capsys.readouterr().out
@@ -111,8 +117,8 @@ def test_a_grid_smaller_than_the_gpu_leaves_sms_idle(capsys):
     assert "32 SMs get no block at all" in capsys.readouterr().out
 
 
-def test_a_carveout_in_percent_is_of_the_most(capsys):
-    _, found = answer(capsys, *OCCUPANCY, "--carveout", "50%")
+def test_a_carveout_percentage_is_of_the_maximum(capsys):
+    _, found = run_kb_json(capsys, *OCCUPANCY, "--carveout", "50%")
 
     assert found["launch"]["carveout_bytes"] == 233472 // 2
     assert found["shared_memory"]["carveout"] == 132 * 1024
@@ -149,7 +155,7 @@ def test_misuse_is_one_line_with_the_cure_and_exit_2(capsys, words, text):
     assert err.count("\n") == 1
 
 
-def test_the_roofline_names_the_roof_and_what_is_left(capsys):
+def test_the_roofline_names_the_roof_and_the_headroom(capsys):
     assert main(ROOFLINE) == 0
 
     out = capsys.readouterr().out
@@ -158,7 +164,7 @@ def test_the_roofline_names_the_roof_and_what_is_left(capsys):
 
 
 def test_roofline_json_keys_are_stable(capsys):
-    _, found = answer(capsys, *ROOFLINE, "--flop", "2.5e9")
+    _, found = run_kb_json(capsys, *ROOFLINE, "--flop", "2.5e9")
 
     assert set(found) == {
         *("gpu", "title", "dtype", "pipe", "bytes", "flop", "roofs", "binds", "floor_us"),

@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kernelkb.cli import main
-from kernelkb.model.session import Entry, Step
-from kernelkb.record.sessions import append
+from kernelkb.model.session import SessionEntry, Step
+from kernelkb.record.sessions import append_entry
 
 DAY = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 ADVICE = "small-grid (confidence 1.00) -> parallelize-outer-dim, predicted 1.39x [1.27, 1.54]"
 
 
-def bench(variant, speedup, low, high):
+def make_bench_step(variant, speedup, low, high):
     return Step(
         name="bench",
         variant=variant,
@@ -28,7 +28,7 @@ def bench(variant, speedup, low, high):
     )
 
 
-def step(name, found=""):
+def make_step(name, found=""):
     return Step(name=name, variant="naive", status="ok", found=found, seconds=30)
 
 
@@ -37,12 +37,12 @@ def recorded(project):
     """Two sessions with one kernel and one with another, a day apart."""
     for day, (kernel, speedup) in enumerate([("gemm", 0.5), ("gemm", 1.0), ("softmax", 0.1)]):
         opening = [
-            step("build"),
-            step("check"),
-            step("recommend", ADVICE),
+            make_step("build"),
+            make_step("check"),
+            make_step("recommend", ADVICE),
         ]
-        last = bench("naive", speedup, speedup * 0.9, speedup * 1.1)
-        entry = Entry(
+        last = make_bench_step("naive", speedup, speedup * 0.9, speedup * 1.1)
+        entry = SessionEntry(
             session=f"2026-11-2{1 + day}-{kernel}",
             at=DAY + timedelta(days=day),
             goal=f"faster {kernel}",
@@ -52,7 +52,7 @@ def recorded(project):
             steps=(*opening, last),
             cost_usd=0.5 if day else None,
         )
-        append(entry, project / "sessions")
+        append_entry(entry, project / "sessions")
     return project
 
 
@@ -66,7 +66,7 @@ def test_metrics_of_the_last_session(recorded, capsys):
     assert "0.1x [0.09, 0.11] of torch, softmax naive, large, on M" in out
 
 
-def test_metrics_as_json_keep_what_is_not_known_as_null(recorded, capsys):
+def test_unknown_session_metrics_are_null_in_json(recorded, capsys):
     main(["session", "metrics", "2026-11-21-gemm", "--json"])
 
     found = json.loads(capsys.readouterr().out)
@@ -80,7 +80,7 @@ def test_two_sessions_of_one_kernel_have_a_ratio(recorded, capsys):
     assert "speedups: 2x [1.64, 2.44], the second is faster" in capsys.readouterr().out
 
 
-def test_two_kernels_have_none_and_the_reason_is_said(recorded, capsys):
+def test_sessions_of_two_kernels_have_no_ratio_but_a_reason(recorded, capsys):
     main(["session", "compare", "2026-11-21-gemm", "2026-11-23-softmax"])
 
     out = capsys.readouterr().out
@@ -108,7 +108,7 @@ def test_the_trend_of_one_kernel_leaves_out_the_others(recorded, capsys):
     assert found["minutes"] == 2.0
 
 
-def test_a_kernel_that_nobody_worked_on_is_offered_the_near_one(recorded, capsys):
+def test_an_unknown_kernel_suggests_the_nearest_name(recorded, capsys):
     assert main(["session", "trend", "--kernel", "sofmax"]) == 2
 
     assert "did you mean 'softmax'" in capsys.readouterr().err
@@ -128,14 +128,14 @@ def test_another_format_is_refused_before_anything_is_written(recorded, capsys):
     assert not (recorded / "trend.png").exists()
 
 
-def test_a_plot_that_cannot_be_written_is_said(recorded, capsys):
+def test_an_unwritable_plot_path_is_reported(recorded, capsys):
     assert main(["session", "trend", "--plot", "nowhere/trend.svg"]) == 2
 
     assert capsys.readouterr().err.startswith("kb: cannot write nowhere/trend.svg: ")
 
 
 @pytest.mark.parametrize("words", [["metrics"], ["trend"], ["compare", "a", "b"]])
-def test_without_sessions_the_way_to_one_is_said(project, capsys, words):
+def test_without_sessions_the_error_names_kb_triage(project, capsys, words):
     assert main(["session", *words]) == 2
 
     assert "kb triage KERNEL records one" in capsys.readouterr().err

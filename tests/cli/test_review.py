@@ -13,17 +13,17 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from kernelkb.actions.knowledge import here
-from kernelkb.actions.sessions import log_session
+from kernelkb.actions.knowledge import load_project_knowledge
+from kernelkb.actions.sessions import log_retrospective
 from kernelkb.cli import main
 from kernelkb.model.review import AcceptedReview, Review
-from kernelkb.model.session import Entry
+from kernelkb.model.session import SessionEntry
 from kernelkb.record import reviewed
-from kernelkb.record.sessions import append
+from kernelkb.record.sessions import append_entry
 
 KERNEL = "__global__ void add(int n, float *x) { int i = blockIdx.x; if (i < n) x[i] += 1; }\n"
 SESSION = "2026-11-21-add"
-WENT = {
+SESSION_OPTIONS = {
     "session": SESSION,
     "goal": "faster add",
     "kernel": "add",
@@ -41,7 +41,9 @@ WENT = {
     ],
     "pattern_candidates": ["print the strides first"],
 }
-WIDER = "{change: threshold, threshold: widest-coalesced-load, value: 18, why: measured on ours}"
+WIDEN_LIMIT = (
+    "{change: threshold, threshold: widest-coalesced-load, value: 18, why: measured on ours}"
+)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,7 @@ def finished(tmp_path_factory):
         patch.chdir(root)
         patch.setenv("XDG_CACHE_HOME", str(root.with_name("cache")))
         main(["init"])
-        log_session(WENT)
+        log_retrospective(SESSION_OPTIONS)
         main(["session", "submit", SESSION])
     return root
 
@@ -68,25 +70,25 @@ def begun(finished, tmp_path, monkeypatch):
     return root
 
 
-def form(root):
+def form_path(root):
     return root / "sessions" / "reviews" / f"{SESSION}.md"
 
 
-def fill(root, old, new, count=1):
-    text = form(root).read_text()
+def replace_in_form(root, old, new, count=1):
+    text = form_path(root).read_text()
     assert old in text
-    form(root).write_text(text.replace(old, new, count))
+    form_path(root).write_text(text.replace(old, new, count))
 
 
-def correct(root, *corrections, breaks=()):
+def add_corrections(root, *corrections, breaks=()):
     """Put corrections under the last block, and the cases that they may break."""
     listed = "".join(f"\n- {one}" for one in corrections)
-    head, _, last = form(root).read_text().rpartition("corrections: []")
+    head, _, last = form_path(root).read_text().rpartition("corrections: []")
     last = last.replace("breaks: []", f"breaks: {json.dumps(list(breaks))}")
-    form(root).write_text(f"{head}corrections:{listed}{last}")
+    form_path(root).write_text(f"{head}corrections:{listed}{last}")
 
 
-def tree(root):
+def read_tree(root):
     """Return the bytes of every file of a project, save what git and kb keep for themselves."""
     return {
         str(path.relative_to(root)): path.read_bytes()
@@ -95,26 +97,26 @@ def tree(root):
     }
 
 
-def accept(reviewer="Ada"):
+def accept_review(reviewer="Ada"):
     return main(["session", "accept", SESSION, "--reviewer", reviewer])
 
 
-def undo():
+def undo_review():
     return main(["session", "accept", SESSION, "--undo"])
 
 
-def shown(capsys, name):
+def show_entry(capsys, name):
     capsys.readouterr()
     main(["show", name, "--json"])
     return json.loads(capsys.readouterr().out)
 
 
-def entries(root):
-    return reviewed.sitting(SESSION, root / "sessions")[1]
+def read_review_entries(root):
+    return reviewed.read_session_entries(SESSION, root / "sessions")[1]
 
 
-def test_a_form_says_what_was_predicted_measured_and_asked(begun):
-    text = form(begun).read_text()
+def test_a_form_shows_predictions_measurements_and_questions(begun):
+    text = form_path(begun).read_text()
 
     assert "## 1. uncoalesced-global-access -> remap-threads-coalesced" in text
     assert "Applied as rows; predicted 2x [1.2, 3]; measured 1.8x" in text
@@ -124,30 +126,33 @@ def test_a_form_says_what_was_predicted_measured_and_asked(begun):
     assert "Pattern candidate: print the strides first" in text
 
 
-def test_a_form_that_somebody_began_to_fill_in_stays(begun, capsys):
-    fill(begun, "verdict: null", "verdict: right")
-    before = form(begun).read_bytes()
+def test_a_partly_filled_form_is_not_overwritten(begun, capsys):
+    replace_in_form(begun, "verdict: null", "verdict: right")
+    before = form_path(begun).read_bytes()
 
     assert main(["session", "submit", SESSION]) == 2
-    assert form(begun).read_bytes() == before
+    assert form_path(begun).read_bytes() == before
     assert "was filled in" in capsys.readouterr().err
 
 
 def test_a_blank_form_is_written_anew_when_the_session_has_gone_on(begun):
-    log_session({**WENT, "decisions": [{"bottleneck": "small-grid", "fix": "more-blocks"}]})
+    log_retrospective(
+        {**SESSION_OPTIONS, "decisions": [{"bottleneck": "small-grid", "fix": "more-blocks"}]}
+    )
 
     assert main(["session", "submit", SESSION]) == 0
-    assert "## 3. small-grid -> more-blocks" in form(begun).read_text()
+    assert "## 3. small-grid -> more-blocks" in form_path(begun).read_text()
 
 
-def test_the_whole_way_there_and_back(begun, capsys):
-    fill(begun, "verdict: null", "verdict: right")
-    fill(begun, "verdict: null", "verdict: wrong")
-    fill(begun, "should_have_been: null\nwhy: null\ncorrections: []\ncomment: null\n```\n\n## The",
+def test_a_review_is_submitted_accepted_and_undone(begun, capsys):
+    replace_in_form(begun, "verdict: null", "verdict: right")
+    replace_in_form(begun, "verdict: null", "verdict: wrong")
+    replace_in_form(begun,
+         "should_have_been: null\nwhy: null\ncorrections: []\ncomment: null\n```\n\n## The",
          "should_have_been: small-grid/split-k\nwhy: 3 blocks ran\ncorrections: []\n"
          "comment: null\n```\n\n## The")  # fmt: skip
-    correct(begun, WIDER)
-    before = tree(begun)
+    add_corrections(begun, WIDEN_LIMIT)
+    before = read_tree(begun)
     capsys.readouterr()
     looked = main(["session", "review", SESSION])
     said = capsys.readouterr().out
@@ -156,37 +161,37 @@ def test_the_whole_way_there_and_back(begun, capsys):
     assert "threshold widest-coalesced-load, value: 17 -> 18" in said
     assert "wrong  dram-bandwidth-bound/tile-into-smem, should have been small-grid/split-k" in said
     assert "the knowledge would still pass in kb check" in said
-    assert tree(begun) == before
+    assert read_tree(begun) == before
 
-    assert accept() == 0
+    assert accept_review() == 0
     assert main(["recommend", "--metric", "sectors_per_load=20", "--json"]) in (0, 1)
     assert "reviewed by Ada in 2026-11-21-add, shipped 17" in capsys.readouterr().out
-    assert here().thresholds.thresholds  # loads
-    last = entries(begun)[-1]
+    assert load_project_knowledge().thresholds.thresholds  # loads
+    last = read_review_entries(begun)[-1]
     assert (last.by, [r.verdict for r in last.reviews]) == ("review", ["right", "wrong"])
     assert last.reviews[1].should_have_been == "small-grid/split-k"
 
-    assert undo() == 0
-    assert tree(begun) == before
+    assert undo_review() == 0
+    assert read_tree(begun) == before
 
 
-def test_a_threshold_shows_what_it_was_and_who_changed_it(begun, capsys):
-    correct(begun, WIDER)
-    accept()
-    found = shown(capsys, "widest-coalesced-load")
+def test_a_changed_threshold_shows_its_old_value_and_reviewer(begun, capsys):
+    add_corrections(begun, WIDEN_LIMIT)
+    accept_review()
+    found = show_entry(capsys, "widest-coalesced-load")
 
     assert (found["value"], found["shipped"]) == (18, 17)
     (change,) = found["reviewed"]
     assert (change["was"], change["now"]) == (17, 18)
     assert (change["reviewer"], change["session"]) == ("Ada", SESSION)
     assert change["why"] == "measured on ours"
-    assert shown(capsys, f"review-{SESSION}")["title"] == f"Review of session {SESSION} by Ada"
+    assert show_entry(capsys, f"review-{SESSION}")["title"] == f"Review of session {SESSION} by Ada"
 
 
 def test_a_threshold_can_be_another_on_one_device(begun, capsys):
-    correct(begun, WIDER.replace("value", "device: l4, value"))
-    accept()
-    found = shown(capsys, "widest-coalesced-load")
+    add_corrections(begun, WIDEN_LIMIT.replace("value", "device: l4, value"))
+    accept_review()
+    found = show_entry(capsys, "widest-coalesced-load")
     main(["recommend", "--gpu", "l4", "--metric", "sectors_per_load=20", "--json"])
 
     assert (found["value"], found["by_device"]) == (17, {"l4": 18})
@@ -199,14 +204,14 @@ def test_a_threshold_can_be_another_on_one_device(begun, capsys):
 def test_a_condition_becomes_narrower_or_wider(begun, capsys, way, value, matches):
     op = ">" if way == "only_if" else ">="
     limit = "{metric: l2_utilization, op: '" + op + "', value: 0.9}"
-    correct(
+    add_corrections(
         begun,
         "{change: condition, bottleneck: uncoalesced-global-access, "
         f"{way}: {limit}, why: idle elsewhere}}",
-        breaks=_broken(begun, capsys, way, limit),
+        breaks=list_broken_cases(begun, capsys, way, limit),
     )
-    accepted = accept()
-    found = shown(capsys, "uncoalesced-global-access")
+    accepted = accept_review()
+    found = show_entry(capsys, "uncoalesced-global-access")
     sectors = "20" if way == "only_if" else "2"
     main(["recommend", "--metric", f"sectors_per_load={sectors}",
           "--metric", f"l2_utilization={value}", "--json"])  # fmt: skip
@@ -220,17 +225,17 @@ def test_a_condition_becomes_narrower_or_wider(begun, capsys, way, value, matche
         assert f"review of {SESSION} by Ada" in {r["source"] for r in named[0]["because"]}
 
 
-def _broken(root, capsys, way, limit):
+def list_broken_cases(root, capsys, way, limit):
     """Return the cases that kb session review says would break."""
-    blank = form(root).read_text()
-    correct(
+    blank = form_path(root).read_text()
+    add_corrections(
         root,
         f"{{change: condition, bottleneck: uncoalesced-global-access, {way}: {limit}, why: x}}",
     )
     capsys.readouterr()
     main(["session", "review", SESSION, "--json"])
     problems = json.loads(capsys.readouterr().out)["problems"]
-    form(root).write_text(blank)
+    form_path(root).write_text(blank)
     return [p.partition("put ")[2].partition(" under breaks")[0].strip("'\"") for p in problems]
 
 
@@ -246,13 +251,13 @@ def _broken(root, capsys, way, limit):
     ],
 )
 def test_a_fix_moves_in_the_order_of_its_bottleneck(begun, capsys, move, fix, order):
-    correct(
+    add_corrections(
         begun,
         "{change: fix, bottleneck: uncoalesced-global-access, "
         f"fix: {fix}, move: {move}, why: it took a day}}",
     )
-    code = accept()
-    found = shown(capsys, "uncoalesced-global-access")
+    code = accept_review()
+    found = show_entry(capsys, "uncoalesced-global-access")
 
     assert code == 0
     assert found["fixes"][: len(order)] == order
@@ -263,22 +268,25 @@ def test_a_fix_moves_in_the_order_of_its_bottleneck(begun, capsys, move, fix, or
 def test_a_fix_that_is_withdrawn_from_its_only_bottleneck_does_not_fail_the_check(begun):
     only = next(
         (b.id, b.fixes[0])
-        for b in here().bottlenecks
-        if len(b.fixes) > 1 and sum(b.fixes[0] in other.fixes for other in here().bottlenecks) == 1
+        for b in load_project_knowledge().bottlenecks
+        if len(b.fixes) > 1
+        and sum(b.fixes[0] in other.fixes for other in load_project_knowledge().bottlenecks) == 1
     )
-    correct(
+    add_corrections(
         begun,
         "{{change: fix, bottleneck: {}, fix: {}, move: withdraw, why: never}}".format(*only),
     )
 
-    assert accept() == 0
-    assert not any(only[1] in b.fixes for b in here().bottlenecks)
+    assert accept_review() == 0
+    assert not any(only[1] in b.fixes for b in load_project_knowledge().bottlenecks)
 
 
 def test_a_fix_gets_one_more_situation_in_which_it_is_wrong(begun, capsys):
-    correct(begun, "{change: when-not, fix: unroll-ilp, when_not: the loop has 2 turns, why: seen}")
-    accept()
-    found = shown(capsys, "unroll-ilp")
+    add_corrections(
+        begun, "{change: when-not, fix: unroll-ilp, when_not: the loop has 2 turns, why: seen}"
+    )
+    accept_review()
+    found = show_entry(capsys, "unroll-ilp")
 
     assert found["when_not"].endswith("already saturated; the loop has 2 turns")
     assert found["reviewed"][0]["was"].endswith("already saturated")
@@ -297,9 +305,9 @@ change: pattern
 
 
 def test_a_candidate_becomes_a_pattern(begun, capsys):
-    correct(begun, PATTERN)
-    code = accept()
-    found = shown(capsys, "print-strides")
+    add_corrections(begun, PATTERN)
+    code = accept_review()
+    found = show_entry(capsys, "print-strides")
     checked = main(["check"])
     main(["search", "strides", "before", "anything"])
 
@@ -314,8 +322,14 @@ def test_a_candidate_becomes_a_pattern(begun, capsys):
 @pytest.mark.parametrize(
     ("correction", "says"),
     [
-        (WIDER.replace("load,", "loads,"), "unknown threshold 'widest-coalesced-loads' (did you"),
-        (WIDER.replace("value", "device: h100-smx, value"), "unknown device 'h100-smx' (did you"),
+        (
+            WIDEN_LIMIT.replace("load,", "loads,"),
+            "unknown threshold 'widest-coalesced-loads' (did you",
+        ),
+        (
+            WIDEN_LIMIT.replace("value", "device: h100-smx, value"),
+            "unknown device 'h100-smx' (did you",
+        ),
         (
             "{change: threshold, threshold: dram-binding, value: 80, why: x}",
             "dram_utilization is 0 to 1.5, never 80",
@@ -341,16 +355,18 @@ def test_a_candidate_becomes_a_pattern(begun, capsys):
     ],
 )
 def test_a_correction_that_cannot_be_is_refused_at_its_place(begun, capsys, correction, says):
-    first = next(b for b in here().bottlenecks if b.id == "partial-warp-block").fixes[0]
-    correct(begun, correction.replace("FIRST", first))
-    before = tree(begun)
+    first = next(
+        b for b in load_project_knowledge().bottlenecks if b.id == "partial-warp-block"
+    ).fixes[0]
+    add_corrections(begun, correction.replace("FIRST", first))
+    before = read_tree(begun)
     first_line = f"- {correction.splitlines()[0]}".replace("FIRST", first)
-    (line,) = [n for n, row in enumerate(form(begun).read_text().split("\n"), 1)
+    (line,) = [n for n, row in enumerate(form_path(begun).read_text().split("\n"), 1)
                if row == first_line][-1:]  # fmt: skip
     capsys.readouterr()
     looked = main(["session", "review", SESSION])
     out = capsys.readouterr().out
-    taken = accept()
+    taken = accept_review()
     err = capsys.readouterr().err
 
     assert (looked, taken) == (1, 2)
@@ -359,13 +375,13 @@ def test_a_correction_that_cannot_be_is_refused_at_its_place(begun, capsys, corr
     place = next(row for row in out.split("\n") if says in row).split(":")
     assert place[0] == f"sessions/reviews/{SESSION}.md"
     assert line <= int(place[1]) <= line + correction.count("\n")
-    assert tree(begun) == before
+    assert read_tree(begun) == before
 
 
 def test_a_choice_that_there_is_not_and_a_decision_too_many_are_refused(begun, capsys):
-    fill(begun, "verdict: null\nshould_have_been: null",
+    replace_in_form(begun, "verdict: null\nshould_have_been: null",
          "verdict: unsure\nshould_have_been: small-gird/split-k")  # fmt: skip
-    fill(begun, "decision: 2", "decision: 7")
+    replace_in_form(begun, "decision: 2", "decision: 7")
     capsys.readouterr()
 
     assert main(["session", "review", SESSION]) == 1
@@ -375,36 +391,38 @@ def test_a_choice_that_there_is_not_and_a_decision_too_many_are_refused(begun, c
 
 
 def test_a_blank_form_is_not_accepted(begun, capsys):
-    before = tree(begun)
+    before = read_tree(begun)
 
-    assert accept() == 2
+    assert accept_review() == 2
     assert "nothing is filled in" in capsys.readouterr().err
-    assert tree(begun) == before
+    assert read_tree(begun) == before
 
 
 def test_without_a_form_the_next_step_is_named(begun, capsys):
-    form(begun).unlink()
+    form_path(begun).unlink()
 
     assert main(["session", "review", SESSION]) == 2
     assert f"kb session submit {SESSION} writes it" in capsys.readouterr().err
 
 
-LOWER = "{change: threshold, threshold: stop-and-profile, value: 0.25, why: a library of years}"
-CASE = "performance-gate: speedup 0.49"
+LOWER_LIMIT = (
+    "{change: threshold, threshold: stop-and-profile, value: 0.25, why: a library of years}"
+)
+BROKEN_CASE = "performance-gate: speedup 0.49"
 
 
-def test_what_would_break_a_case_changes_nothing_and_names_the_case(begun, capsys):
-    correct(begun, LOWER)
-    before = tree(begun)
+def test_a_correction_that_breaks_a_case_is_rejected_with_its_name(begun, capsys):
+    add_corrections(begun, LOWER_LIMIT)
+    before = read_tree(begun)
 
-    assert accept() == 2
-    assert f"if that is meant, put '{CASE}' under breaks" in capsys.readouterr().err
-    assert tree(begun) == before
+    assert accept_review() == 2
+    assert f"if that is meant, put '{BROKEN_CASE}' under breaks" in capsys.readouterr().err
+    assert read_tree(begun) == before
 
 
 def test_a_case_may_break_when_the_form_says_so(begun, capsys):
-    correct(begun, LOWER, breaks=[CASE])
-    code = accept()
+    add_corrections(begun, LOWER_LIMIT, breaks=[BROKEN_CASE])
+    code = accept_review()
     capsys.readouterr()
     main(["recommend", "--speedup", "0.3", "--json"])
     gate = json.loads(capsys.readouterr().out)["kernels"][0]["gate"]
@@ -415,8 +433,8 @@ def test_a_case_may_break_when_the_form_says_so(begun, capsys):
 
 
 def test_the_gate_names_the_review_of_its_limit(begun, capsys):
-    correct(begun, LOWER, breaks=[CASE])
-    accept()
+    add_corrections(begun, LOWER_LIMIT, breaks=[BROKEN_CASE])
+    accept_review()
     capsys.readouterr()
     main(["recommend", "--speedup", "0.2"])
 
@@ -425,63 +443,63 @@ def test_the_gate_names_the_review_of_its_limit(begun, capsys):
     )
 
 
-def test_a_case_that_does_not_break_is_not_to_be_named(begun, capsys):
-    correct(begun, WIDER, breaks=[CASE.replace("gate", "gaet")])
+def test_listing_a_case_that_does_not_break_is_an_error(begun, capsys):
+    add_corrections(begun, WIDEN_LIMIT, breaks=[BROKEN_CASE.replace("gate", "gaet")])
 
     assert main(["session", "review", SESSION]) == 1
     assert "is no case that would break" in capsys.readouterr().out
 
 
 def test_accepting_again_changes_nothing(begun):
-    correct(begun, WIDER)
-    accept()
-    once = tree(begun)
+    add_corrections(begun, WIDEN_LIMIT)
+    accept_review()
+    once = read_tree(begun)
 
-    assert accept() == 0
-    assert tree(begun) == once
+    assert accept_review() == 0
+    assert read_tree(begun) == once
 
 
 def test_an_edited_form_replaces_what_was_accepted_before(begun, capsys):
-    correct(begun, WIDER)
-    fill(begun, "verdict: null", "verdict: right")
-    before = tree(begun)
-    accept()
-    fill(begun, "value: 18", "value: 19")
-    fill(begun, "verdict: right", "verdict: unsure")
-    code = accept()
+    add_corrections(begun, WIDEN_LIMIT)
+    replace_in_form(begun, "verdict: null", "verdict: right")
+    before = read_tree(begun)
+    accept_review()
+    replace_in_form(begun, "value: 18", "value: 19")
+    replace_in_form(begun, "verdict: right", "verdict: unsure")
+    code = accept_review()
 
     assert code == 0
-    assert shown(capsys, "widest-coalesced-load")["value"] == 19
-    assert [r.verdict for e in entries(begun) for r in e.reviews] == ["unsure"]
-    undo()
-    fill(begun, "value: 19", "value: 18")
-    fill(begun, "verdict: unsure", "verdict: right")
-    assert tree(begun) == before
+    assert show_entry(capsys, "widest-coalesced-load")["value"] == 19
+    assert [r.verdict for e in read_review_entries(begun) for r in e.reviews] == ["unsure"]
+    undo_review()
+    replace_in_form(begun, "value: 19", "value: 18")
+    replace_in_form(begun, "verdict: unsure", "verdict: right")
+    assert read_tree(begun) == before
 
 
 def test_there_is_nothing_to_take_back_before_it_was_accepted(begun, capsys):
-    assert undo() == 2
+    assert undo_review() == 2
     assert "nothing to take back" in capsys.readouterr().err
 
 
 def test_a_review_is_taken_back_even_when_its_session_is_gone(begun):
-    correct(begun, WIDER)
-    accept()
+    add_corrections(begun, WIDEN_LIMIT)
+    accept_review()
     for path in (begun / "sessions").glob(f"{SESSION}.*"):
         path.unlink()
 
-    assert undo() == 0
+    assert undo_review() == 0
     assert not (begun / "knowledge" / "reviews").exists()
 
 
 @pytest.mark.parametrize("name", ["../x", "2026-11-21-ad"])
-def test_a_session_that_there_is_not_is_said(begun, capsys, name):
+def test_an_unknown_session_is_reported(begun, capsys, name):
     assert main(["session", "accept", name, "--undo"]) == 2
     assert "unknown session" in capsys.readouterr().err
 
 
 def test_every_verb_speaks_json(begun, capsys):
-    correct(begun, WIDER)
+    add_corrections(begun, WIDEN_LIMIT)
     answers = []
     for words in (["review"], ["accept", "--reviewer", "Ada"], ["accept", "--undo"]):
         capsys.readouterr()
@@ -495,15 +513,17 @@ def test_every_verb_speaks_json(begun, capsys):
 
 
 def test_the_later_of_two_reviews_holds_and_both_are_seen(begun, capsys):
-    log_session({**WENT, "session": "2026-11-20-add"})
+    log_retrospective({**SESSION_OPTIONS, "session": "2026-11-20-add"})
     main(["session", "submit", "2026-11-20-add"])
-    correct(begun, WIDER)
-    other = form(begun).with_name("2026-11-20-add.md")
+    add_corrections(begun, WIDEN_LIMIT)
+    other = form_path(begun).with_name("2026-11-20-add.md")
     blank = other.read_text()
-    other.write_text(form(begun).read_text().replace(SESSION, "2026-11-20-add").replace("18", "19"))
-    accept()
+    other.write_text(
+        form_path(begun).read_text().replace(SESSION, "2026-11-20-add").replace("18", "19")
+    )
+    accept_review()
     main(["session", "accept", "2026-11-20-add", "--reviewer", "Bob"])
-    found = shown(capsys, "widest-coalesced-load")
+    found = show_entry(capsys, "widest-coalesced-load")
 
     assert "2026-11-20-add" in blank
     assert found["value"] == 18
@@ -513,19 +533,19 @@ def test_the_later_of_two_reviews_holds_and_both_are_seen(begun, capsys):
     ]
 
 
-def test_what_other_knowledge_needs_is_not_taken_back(begun, capsys):
-    correct(begun, PATTERN)
-    accept()
+def test_undo_refuses_to_remove_knowledge_that_is_referenced(begun, capsys):
+    add_corrections(begun, PATTERN)
+    accept_review()
     (begun / "knowledge" / "patterns").mkdir()
     (begun / "knowledge" / "patterns" / "ours.yaml").write_text(
         "id: ours\ntitle: t\nproblem: p\npractice: q\ntriggers: [t]\nsteps: [s]\n"
         "refines: print-strides\nsources: [kernelkb-judgement]\n"
     )
-    before = tree(begun)
+    before = read_tree(begun)
 
-    assert undo() == 2
+    assert undo_review() == 2
     assert "unknown pattern 'print-strides'" in capsys.readouterr().err
-    assert tree(begun) == before
+    assert read_tree(begun) == before
 
 
 def test_a_hand_written_override_stays_as_it_is_and_comes_back(begun, capsys):
@@ -534,169 +554,176 @@ def test_a_hand_written_override_stays_as_it_is_and_comes_back(begun, capsys):
         "thresholds:\n  # ours\n  - id: widest-coalesced-load\n    metric: sectors_per_load\n"
         "    value: 17.5\n    evidence: judgement\n    why: w\n    sources: [kernelkb-judgement]\n"
     )
-    correct(begun, WIDER)
+    add_corrections(begun, WIDEN_LIMIT)
     before = by_hand.read_bytes()
-    accept()
-    found = shown(capsys, "widest-coalesced-load")
-    undo()
+    accept_review()
+    found = show_entry(capsys, "widest-coalesced-load")
+    undo_review()
 
     assert (found["shipped"], found["reviewed"][0]["was"], found["value"]) == (17, 17.5, 18)
     assert by_hand.read_bytes() == before
-    assert shown(capsys, "widest-coalesced-load")["value"] == 17.5
+    assert show_entry(capsys, "widest-coalesced-load")["value"] == 17.5
 
 
-def test_what_was_logged_after_a_review_stays_when_it_is_taken_back(begun):
-    correct(begun, WIDER)
-    accept()
-    log_session({**WENT, "goal": "later"})
-    undo()
+def test_undo_keeps_entries_logged_after_the_review(begun):
+    add_corrections(begun, WIDEN_LIMIT)
+    accept_review()
+    log_retrospective({**SESSION_OPTIONS, "goal": "later"})
+    undo_review()
 
-    assert [entry.goal for entry in entries(begun)] == ["faster add", "later"]
+    assert [entry.goal for entry in read_review_entries(begun)] == ["faster add", "later"]
 
 
 def test_a_name_of_two_lines_is_refused(begun, capsys):
-    correct(begun, WIDER)
+    add_corrections(begun, WIDEN_LIMIT)
 
-    assert accept("Ada\nLovelace") == 2
+    assert accept_review("Ada\nLovelace") == 2
     assert "is no name" in capsys.readouterr().err
 
 
-def test_a_place_that_cannot_be_written_is_said_and_nothing_changes(begun, capsys):
-    correct(begun, WIDER)
+def test_an_unwritable_folder_is_reported_and_nothing_changes(begun, capsys):
+    add_corrections(begun, WIDEN_LIMIT)
     (begun / "knowledge" / "reviews").write_text("a file")
-    before = tree(begun)
+    before = read_tree(begun)
 
-    assert accept() == 2
+    assert accept_review() == 2
     assert "cannot write" in capsys.readouterr().err
-    assert tree(begun) == before
+    assert read_tree(begun) == before
 
 
-NOTED = Entry(
+REVIEW_ENTRY = SessionEntry(
     session=SESSION,
     at=datetime(2026, 11, 22, tzinfo=UTC),
     goal="review by Ada",
     by="review",
     reviews=[Review(bottleneck="small-grid", fix="split-k", verdict="right", reviewer="Ada")],
 )
-TAKEN = AcceptedReview(
-    session=SESSION, reviewer="Ada", date=date(2026, 11, 22), verdicts=NOTED.reviews
+ACCEPTED_REVIEW = AcceptedReview(
+    session=SESSION, reviewer="Ada", date=date(2026, 11, 22), verdicts=REVIEW_ENTRY.reviews
 )
 
 
-def _again_and_again(root):
+def write_and_remove_forever(root):
     """Write a review and take it back until killed."""
     while True:
-        _there_and_back(root)
+        write_and_remove_review(root)
 
 
-def test_whoever_is_killed_leaves_all_of_a_review_or_nothing_and_the_next_ends_it(begun):
-    correct(begun, WIDER)
-    before = tree(begun)
+def test_killed_writers_leave_a_review_whole_or_absent(begun):
+    add_corrections(begun, WIDEN_LIMIT)
+    before = read_tree(begun)
     name = f"knowledge/reviews/{SESSION}.yaml"
-    reviewed.write_review(TAKEN, begun / "knowledge")
+    reviewed.write_review(ACCEPTED_REVIEW, begun / "knowledge")
     whole = (begun / name).read_bytes()
     chosen = random.Random(7)
     for _ in range(6):
-        child = multiprocessing.get_context("fork").Process(target=_again_and_again, args=(begun,))
+        child = multiprocessing.get_context("fork").Process(
+            target=write_and_remove_forever, args=(begun,)
+        )
         child.start()
         time.sleep(chosen.uniform(0.02, 0.2))
         os.kill(child.pid, signal.SIGKILL)
         child.join()
-        with reviewed.held(begun / "knowledge"):
-            found = tree(begun)
+        with reviewed.lock_reviews(begun / "knowledge"):
+            found = read_tree(begun)
 
         assert found.get(name, whole) == whole
         assert found.keys() - {name} == before.keys()
-        assert len(here().reviews) == (name in found)
-        assert [e.goal for e in entries(begun)][:1] == ["faster add"]
-        assert len(entries(begun)) <= 2
+        assert len(load_project_knowledge().reviews) == (name in found)
+        assert [e.goal for e in read_review_entries(begun)][:1] == ["faster add"]
+        assert len(read_review_entries(begun)) <= 2
 
-    assert accept() == 0
-    assert [e.by for e in entries(begun)] == [None, "review"]
-    assert undo() == 0
-    assert tree(begun) == before
+    assert accept_review() == 0
+    assert [e.by for e in read_review_entries(begun)] == [None, "review"]
+    assert undo_review() == 0
+    assert read_tree(begun) == before
 
 
-def _there_and_back(root):
-    with reviewed.held(root / "knowledge"):
-        reviewed.write_review(TAKEN, root / "knowledge")
-        reviewed.note(NOTED, root / "sessions")
-    with reviewed.held(root / "knowledge"):
-        reviewed.unnote(SESSION, root / "sessions")
+def write_and_remove_review(root):
+    with reviewed.lock_reviews(root / "knowledge"):
+        reviewed.write_review(ACCEPTED_REVIEW, root / "knowledge")
+        reviewed.append_review_entry(REVIEW_ENTRY, root / "sessions")
+    with reviewed.lock_reviews(root / "knowledge"):
+        reviewed.remove_review_entry(SESSION, root / "sessions")
         reviewed.remove_review(SESSION, root / "knowledge")
 
 
-def _killed_at(root, line):
+def kill_at_line(root, line):
     """Accept and take back, and end by SIGKILL before that many lines of our own ran."""
     left = line
 
-    def each(frame, event, _):
+    def trace_line(frame, event, _):
         nonlocal left
-        if not frame.f_code.co_filename.endswith(("/record/reviewed.py", "/record/appending.py")):
+        file = frame.f_code.co_filename
+        if not file.endswith(("/record/reviewed.py", "/record/atomic_append.py")):
             return None
         left -= event == "line"
         if left < 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        return each
+        return trace_line
 
-    sys.settrace(each)
-    _there_and_back(root)
+    sys.settrace(trace_line)
+    write_and_remove_review(root)
     os._exit(0)
 
 
-def test_at_whichever_line_it_is_killed_all_of_a_review_is_there_or_nothing(begun):
-    before = tree(begun)
+def test_a_kill_at_any_line_leaves_a_review_whole_or_absent(begun):
+    before = read_tree(begun)
     name = f"knowledge/reviews/{SESSION}.yaml"
-    path = reviewed.write_review(TAKEN, begun / "knowledge")
+    path = reviewed.write_review(ACCEPTED_REVIEW, begun / "knowledge")
     whole = {**before, name: path.read_bytes()}
-    append(NOTED, begun / "sessions")
-    noted = tree(begun)
-    _there_and_back(begun)
+    append_entry(REVIEW_ENTRY, begun / "sessions")
+    noted = read_tree(begun)
+    write_and_remove_review(begun)
     seen = []
     for line in range(1000):
-        child = multiprocessing.get_context("fork").Process(target=_killed_at, args=(begun, line))
+        child = multiprocessing.get_context("fork").Process(target=kill_at_line, args=(begun, line))
         child.start()
         child.join()
         if child.exitcode == 0:
             break
-        with reviewed.held(begun / "knowledge"):  # whoever comes next
-            seen.append(tree(begun))
+        with reviewed.lock_reviews(begun / "knowledge"):  # whoever comes next
+            seen.append(read_tree(begun))
             assert seen[-1] in (before, whole, noted)
-        _there_and_back(begun)
-        assert tree(begun) == before
+        write_and_remove_review(begun)
+        assert read_tree(begun) == before
 
     assert child.exitcode == 0
     assert [one in seen for one in (before, whole, noted)] == [True] * 3
 
 
 def test_a_killed_accept_leaves_the_knowledge_as_it_was_or_as_it_should_be(begun):
-    correct(begun, WIDER)
-    before = tree(begun)
+    add_corrections(begun, WIDEN_LIMIT)
+    before = read_tree(begun)
     for delay in (0.2, 0.5, 0.8, 1.1, 1.4):
-        child = multiprocessing.get_context("fork").Process(target=accept)
+        child = multiprocessing.get_context("fork").Process(target=accept_review)
         child.start()
         child.join(delay)
         child.kill()
         child.join()
-        value = {t.id: t.value for t in here().thresholds.thresholds}["widest-coalesced-load"]
+        value = {t.id: t.value for t in load_project_knowledge().thresholds.thresholds}[
+            "widest-coalesced-load"
+        ]
 
-        assert value == (18 if here().reviews else 17)
-    accept()
-    undo()
-    assert tree(begun) == before
+        assert value == (18 if load_project_knowledge().reviews else 17)
+    accept_review()
+    undo_review()
+    assert read_tree(begun) == before
 
 
-def _log_many(root, count):
+def append_entries(root, count):
     for number in range(count):
-        append(NOTED.model_copy(update={"by": None, "goal": f"{number}"}), root / "sessions")
+        append_entry(
+            REVIEW_ENTRY.model_copy(update={"by": None, "goal": f"{number}"}), root / "sessions"
+        )
 
 
 def test_nothing_that_others_log_is_lost_while_a_review_comes_and_goes(begun):
-    child = multiprocessing.get_context("fork").Process(target=_log_many, args=(begun, 60))
+    child = multiprocessing.get_context("fork").Process(target=append_entries, args=(begun, 60))
     child.start()
     while child.is_alive():
-        reviewed.note(NOTED, begun / "sessions")
-        reviewed.unnote(SESSION, begun / "sessions")
+        reviewed.append_review_entry(REVIEW_ENTRY, begun / "sessions")
+        reviewed.remove_review_entry(SESSION, begun / "sessions")
     child.join()
 
-    assert [e.goal for e in entries(begun)] == ["faster add", *map(str, range(60))]
+    assert [e.goal for e in read_review_entries(begun)] == ["faster add", *map(str, range(60))]

@@ -8,7 +8,7 @@ from kernelkb.actions.foreign_tasks import bench_task
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError
 
-SOFTMAX = """\
+SOFTMAX_TASK = """\
 import torch
 
 class Model(torch.nn.Module):
@@ -27,7 +27,7 @@ def get_init_inputs():
     return [1]
 """
 
-RIGHT = """\
+CORRECT_SOFTMAX = """\
 import torch
 
 class ModelNew(torch.nn.Module):
@@ -42,12 +42,12 @@ class ModelNew(torch.nn.Module):
 """
 
 CANDIDATES = {
-    "right": (RIGHT, ("faster", "slower", "inconclusive")),
+    "right": (CORRECT_SOFTMAX, ("faster", "slower", "inconclusive")),
     # Below the task's own tolerance everywhere: a softmax over 4096 columns is about 2e-4.
-    "zeros": (RIGHT.replace("return e / e.sum", "return 0 * e / e.sum"), ("incorrect",)),
+    "zeros": (CORRECT_SOFTMAX.replace("return e / e.sum", "return 0 * e / e.sum"), ("incorrect",)),
     "inherits": ("from task import Model\nclass ModelNew(Model):\n    pass\n", ("invalid",)),
     "falls back": (
-        RIGHT.replace(
+        CORRECT_SOFTMAX.replace(
             "        e = torch",
             "        try:\n            return kernel(x)\n        except Exception:\n"
             "            return torch.softmax(x * self.scale, self.dim)\n        e = torch",
@@ -57,7 +57,7 @@ CANDIDATES = {
 }  # fmt: skip
 
 
-def written(tmp_path, task, candidate):
+def write_task_files(tmp_path, task, candidate):
     (tmp_path / "23_Softmax.py").write_text(task)
     (tmp_path / "new.py").write_text(candidate)
     return str(tmp_path / "23_Softmax.py"), str(tmp_path / "new.py")
@@ -66,7 +66,7 @@ def written(tmp_path, task, candidate):
 @pytest.mark.parametrize("how", CANDIDATES)
 def test_a_kernelbench_candidate_gets_its_verdict(project, tmp_path, how):
     text, verdicts = CANDIDATES[how]
-    found = bench_task(*written(tmp_path, SOFTMAX, text), target="cpu", budget_s=1.0)
+    found = bench_task(*write_task_files(tmp_path, SOFTMAX_TASK, text), target="cpu", budget_s=1.0)
 
     assert found.verdict in verdicts, found
     assert found.cure or found.verdict not in ("incorrect", "invalid")
@@ -80,9 +80,9 @@ def test_a_kernelbench_candidate_gets_its_verdict(project, tmp_path, how):
         ("torch.rand(64, 4096)", "torch.full((64, 4096), 0.5)", "the same whatever the seed"),
     ],
 )
-def test_a_task_that_asks_nothing_is_said_to(project, tmp_path, old, new, warning):
-    right = RIGHT.replace("return e / e.sum(self.dim, keepdim=True)", "return e")
-    paths = written(tmp_path, SOFTMAX.replace(old, new), right)
+def test_a_trivial_task_is_reported(project, tmp_path, old, new, warning):
+    right = CORRECT_SOFTMAX.replace("return e / e.sum(self.dim, keepdim=True)", "return e")
+    paths = write_task_files(tmp_path, SOFTMAX_TASK.replace(old, new), right)
     found = bench_task(*paths, target="cpu", budget_s=1.0)
 
     assert any(warning in one for one in found.warnings), found.warnings
@@ -116,7 +116,7 @@ WORKLOAD = {
 }
 
 
-def solution(body, **spec):
+def make_solution(body, **spec):
     return {
         "name": "mine",
         "definition": "rmsnorm_h512",
@@ -151,17 +151,20 @@ def trace(project, tmp_path):
     return path
 
 
-RETURNS = "def run(x, weight, eps):\n    return norm(x, weight, eps).to(x.dtype)\n"
-WRITES = "def run(x, weight, eps, y):\n    y.copy_(norm(x, weight, eps))\n"
-WRONG = "def run(x, weight, eps):\n    return norm(x, weight, 0.5).to(x.dtype)\n"
+RETURNING_CANDIDATE = "def run(x, weight, eps):\n    return norm(x, weight, eps).to(x.dtype)\n"
+WRITING_CANDIDATE = "def run(x, weight, eps, y):\n    y.copy_(norm(x, weight, eps))\n"
+INCORRECT_CANDIDATE = "def run(x, weight, eps):\n    return norm(x, weight, 0.5).to(x.dtype)\n"
 
 
 @pytest.mark.parametrize(
     ("made", "verdicts"),
     [
-        (solution(RETURNS), ("faster", "slower", "inconclusive")),
-        (solution(WRITES, destination_passing_style=True), ("faster", "slower", "inconclusive")),
-        (solution(WRONG), ("incorrect",)),
+        (make_solution(RETURNING_CANDIDATE), ("faster", "slower", "inconclusive")),
+        (
+            make_solution(WRITING_CANDIDATE, destination_passing_style=True),
+            ("faster", "slower", "inconclusive"),
+        ),
+        (make_solution(INCORRECT_CANDIDATE), ("incorrect",)),
     ],
 )
 def test_a_solution_of_flashinfer_bench_gets_its_verdict(trace, tmp_path, made, verdicts):
@@ -179,8 +182,10 @@ def test_a_solution_of_flashinfer_bench_gets_its_verdict(trace, tmp_path, made, 
         ({"spec": {"language": "python"}}, "is no solution: spec.entry_point"),
     ],
 )
-def test_a_file_that_does_not_fit_is_said_to(trace, tmp_path, change, complaint):
-    (tmp_path / "mine.json").write_text(json.dumps({**solution(RETURNS), **change}))
+def test_an_unsuitable_solution_file_is_rejected(trace, tmp_path, change, complaint):
+    (tmp_path / "mine.json").write_text(
+        json.dumps({**make_solution(RETURNING_CANDIDATE), **change})
+    )
 
     with pytest.raises(BadValueError, match=complaint):
         bench_task(str(trace), str(tmp_path / "mine.json"), target="cpu")
@@ -196,7 +201,7 @@ def test_a_kernel_and_a_task_at_once_are_refused(project, capsys):
 @pytest.mark.parametrize(
     "words", [["--against", "warp"], ["--sanitize"], ["--variant", "naive"]], ids=lambda w: w[0]
 )
-def test_what_only_a_kernel_has_is_refused_for_a_task(project, capsys, words):
+def test_kernel_only_options_are_rejected_for_a_task(project, capsys, words):
     code = main(["bench", "--task", "a.py", "--candidate", "b.py", *words])
 
     assert code == 2
@@ -227,25 +232,32 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
-X = "torch.randn(32, 48)"
-HONEST = {
-    "a truth value": ("pass", "x, up", "return x if up is True else -x", f"{X}, True"),
-    "changes its input": ("pass", "x", "return x.clone()", X),
-    "answers with truth values": ("pass", "x", "return x > 0.5", X),
-    "constants of its own type": ("pass", "x", "return x @ torch.ones(48, 8)", X),
-    "a tensor that is no buffer": ("self.h = torch.ones(48)", "x", "return x @ self.h", X),
-    "several outputs": ("pass", "x", "return x.sum(1), x.argmax(1), x.mean()", X),
-    "half": ("pass", "x", "return x * 2", f"{X}.half()"),
+RANDOM_INPUT = "torch.randn(32, 48)"
+HONEST_TASKS = {
+    "a truth value": ("pass", "x, up", "return x if up is True else -x", f"{RANDOM_INPUT}, True"),
+    "changes its input": ("pass", "x", "return x.clone()", RANDOM_INPUT),
+    "answers with truth values": ("pass", "x", "return x > 0.5", RANDOM_INPUT),
+    "constants of its own type": ("pass", "x", "return x @ torch.ones(48, 8)", RANDOM_INPUT),
+    "a tensor that is no buffer": (
+        "self.h = torch.ones(48)",
+        "x",
+        "return x @ self.h",
+        RANDOM_INPUT,
+    ),
+    "several outputs": ("pass", "x", "return x.sum(1), x.argmax(1), x.mean()", RANDOM_INPUT),
+    "half": ("pass", "x", "return x * 2", f"{RANDOM_INPUT}.half()"),
 }
 
 
-@pytest.mark.parametrize("how", HONEST)
-def test_an_honest_candidate_of_an_ordinary_task_is_right(project, tmp_path, how):
-    init, names, body, inputs = HONEST[how]
+@pytest.mark.parametrize("how", HONEST_TASKS)
+def test_honest_candidates_of_ordinary_tasks_are_correct(project, tmp_path, how):
+    init, names, body, inputs = HONEST_TASKS[how]
     mine = TASK.format(init=init, names=names, body=body, inputs=inputs)
     task = mine.replace("return x.clone()", "return x.mul_(2).div_(2).clone()")
     found = bench_task(
-        *written(tmp_path, task, mine.replace("Model(", "ModelNew(")), target="cpu", budget_s=0.2
+        *write_task_files(tmp_path, task, mine.replace("Model(", "ModelNew(")),
+        target="cpu",
+        budget_s=0.2,
     )
 
     assert found.verdict in ("faster", "slower", "inconclusive"), found.detail
@@ -254,17 +266,21 @@ def test_an_honest_candidate_of_an_ordinary_task_is_right(project, tmp_path, how
 @pytest.mark.parametrize(
     ("init", "body", "inputs", "words"),
     [
-        ("self.d = torch.nn.Dropout(0.5)", "return self.d(x)", X, "call self.eval()"),
-        ("self.n = 0", "self.n += 1; return x + self.n", X, "keep no state"),
-        ("pass", "return torch.complex(x, x)", X, "view_as_real"),
-        ("pass", "return {'y': x}", X, "returns dict"),
+        ("self.d = torch.nn.Dropout(0.5)", "return self.d(x)", RANDOM_INPUT, "call self.eval()"),
+        ("self.n = 0", "self.n += 1; return x + self.n", RANDOM_INPUT, "keep no state"),
+        ("pass", "return torch.complex(x, x)", RANDOM_INPUT, "view_as_real"),
+        ("pass", "return {'y': x}", RANDOM_INPUT, "returns dict"),
         ("pass", "return torch.ones(3) * x", "2.0", "every answer could be kept"),
-        ("pass", "return x[0]", f"[{X}]", "an input is a list"),
+        ("pass", "return x[0]", f"[{RANDOM_INPUT}]", "an input is a list"),
     ],
 )
-def test_a_task_that_cannot_be_judged_says_why(project, tmp_path, init, body, inputs, words):
+def test_a_task_that_cannot_be_checked_gives_its_reason(
+    project, tmp_path, init, body, inputs, words
+):
     task = TASK.format(init=init, names="x", body=body, inputs=inputs)
     with pytest.raises(BadValueError, match="cannot be judged") as caught:
-        bench_task(*written(tmp_path, task, task.replace("Model(", "ModelNew(")), target="cpu")
+        bench_task(
+            *write_task_files(tmp_path, task, task.replace("Model(", "ModelNew(")), target="cpu"
+        )
 
     assert words in str(caught.value)

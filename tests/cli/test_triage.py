@@ -9,25 +9,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from broken import WORKLOADS, make
+from broken import WORKLOADS, make_broken_kernel
 
 from kernelkb.actions import kernels
 from kernelkb.cli import main
-from kernelkb.measure.bench_verdict import _of_others
+from kernelkb.measure.bench_verdict import _contention_warnings
 from kernelkb.measure.statistics import Speedup
-from kernelkb.measure.timing_analysis import Sifted
+from kernelkb.measure.timing_analysis import FilteredPairs
 from kernelkb.model.session import Session
 from kernelkb.model.triage import Triage
-from kernelkb.record.open_session import begin
-from kernelkb.record.sessions import create, read, sessions
-from kernelkb.safety.paths import shipped
+from kernelkb.record.open_session import set_open_session
+from kernelkb.record.sessions import create_session, list_session_ids, read_session
+from kernelkb.safety.paths import shipped_folder
 
 
 @pytest.fixture
 def softmax(project):
     """row_softmax as it is shipped, on workloads of milliseconds."""
     folder = project / "kernels" / "row_softmax"
-    shutil.copytree(Path(shipped("kernels")) / "row_softmax", folder)
+    shutil.copytree(Path(shipped_folder("kernels")) / "row_softmax", folder)
     text = (folder / "kernel.yaml").read_text()
     text = text[: text.index("workloads:")] + text[text.index("# The smallest ones") :]
     text = text.replace("axes: [rows, cols]\n", f"axes: [rows, cols]\nworkloads: {WORKLOADS}\n")
@@ -37,9 +37,9 @@ def softmax(project):
     return project
 
 
-def entries(project):
-    (name,) = sessions(project / "sessions")
-    return read(name, project / "sessions").entries
+def read_entries(project):
+    (name,) = list_session_ids(project / "sessions")
+    return read_session(name, project / "sessions").entries
 
 
 def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax, capsys):
@@ -55,7 +55,7 @@ def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax, ca
     assert found.followed.predicted.point > 1
     assert "held: scalar_loop_count 0 == 0" in {d.falsifier for d in found.decisions}
     assert code == {"done": 0, "stopped": 1}[found.outcome]
-    (entry,) = entries(softmax)
+    (entry,) = read_entries(softmax)
     assert (entry.by, entry.cc, entry.device) == ("triage", None, None)
     assert {"compiler", "torch", "os"} <= set(entry.environment)
     assert entry.steps == found.steps
@@ -66,12 +66,12 @@ def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax, ca
     assert named[0] == found.examined[0].answer.diagnoses[0].bottleneck
 
 
-def test_a_crowded_machine_is_a_warning_and_confirms_nothing(softmax, capsys, monkeypatch):
+def test_cpu_contention_is_a_warning_and_confirms_nothing(softmax, capsys, monkeypatch):
     pairs = [None] * 10
-    (warning,) = _of_others(Sifted(pairs, pairs, []), Speedup(1, 1, 1))
+    (warning,) = _contention_warnings(FilteredPairs(pairs, pairs, []), Speedup(1, 1, 1))
     told = {"verdict": "inconclusive", "warnings": (warning,)}
-    bench = kernels.bench_here
-    monkeypatch.setattr(kernels, "bench_here", lambda *a: bench(*a).model_copy(update=told))
+    bench = kernels.bench_built
+    monkeypatch.setattr(kernels, "bench_built", lambda *a: bench(*a).model_copy(update=told))
     main(["triage", "row_softmax", "--target", "cpu", "--json"])
     found = Triage.model_validate_json(capsys.readouterr().out)
 
@@ -80,7 +80,7 @@ def test_a_crowded_machine_is_a_warning_and_confirms_nothing(softmax, capsys, mo
     assert [seen.answer.gate.id for seen in found.examined] == ["no-baseline"] * 2
     assert (found.followed.measured, found.followed.confirmed) == (None, None)
     assert {d.measured for d in found.decisions} == {None}
-    (entry,) = entries(softmax)
+    (entry,) = read_entries(softmax)
     assert "speedup" not in entry.metrics
     assert entry.went_wrong == (f"the change was not measured: naive: {warning}",)
 
@@ -91,7 +91,7 @@ def test_a_pipe_gets_plain_lines_and_the_session_one_more_entry(softmax, capsys)
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert [line.split()[1] for line in out.splitlines()[:3]] == ["environment", "build", "check"]
-    assert len(entries(softmax)) == 1
+    assert len(read_entries(softmax)) == 1
     assert main(["session", "show"]) == 0
     assert "triage row_softmax on cpu" in capsys.readouterr().out
 
@@ -120,15 +120,15 @@ def test_a_terminal_gets_progress(softmax):
 
 @pytest.mark.parametrize(("kernel", "name"), [("broken", "mine"), (None, "mine"), ("gemm", None)])
 def test_the_open_session_gets_it_unless_it_is_about_another_kernel(project, kernel, name):
-    make(project, "does-not-compile")
+    make_broken_kernel(project, "does-not-compile")
     opened = Session(session="mine", opened=datetime.now(UTC), goal="see", kernel=kernel)
-    create(opened, project / "sessions")
-    begin(project, "mine")
+    create_session(opened, project / "sessions")
+    set_open_session(project, "mine")
 
     assert main(["triage", "broken", "--target", "cpu"]) == 1
 
-    names = [one for one in sessions(project / "sessions") if one != "mine"]
-    (entry,) = read(name or names[0], project / "sessions").entries
+    names = [one for one in list_session_ids(project / "sessions") if one != "mine"]
+    (entry,) = read_session(name or names[0], project / "sessions").entries
     assert (entry.goal, entry.kernel) == ("triage broken on cpu", "broken")
     assert len(names) == (name is None)
 
@@ -142,7 +142,7 @@ def test_the_open_session_gets_it_unless_it_is_about_another_kernel(project, ker
     ],
 )
 def test_a_failed_gate_stops_the_loop_with_the_cure(project, capsys, how, last, text):
-    make(project, how)
+    make_broken_kernel(project, how)
 
     assert main(["triage", "broken", "--target", "cpu", "--json"]) == 1
 
@@ -151,11 +151,11 @@ def test_a_failed_gate_stops_the_loop_with_the_cure(project, capsys, how, last, 
     assert (found.steps[-1].name, found.steps[-1].status) == (last, "failure")
     assert text in found.steps[-1].found
     assert found.steps[-1].cure
-    assert entries(project)[0].went_wrong
+    assert read_entries(project)[0].went_wrong
 
 
 def test_a_machine_without_a_compiler_is_exit_2_and_leaves_no_record(project, capsys, monkeypatch):
-    make(project, "right")
+    make_broken_kernel(project, "right")
     monkeypatch.setenv("CXX", "/nonexistent/g++")
 
     assert main(["triage", "broken", "--target", "cpu"]) == 2

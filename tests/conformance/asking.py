@@ -24,12 +24,12 @@ from mcp.types import (
 Answer = CallToolResult | InputRequiredResult
 
 
-def text(said: str) -> CallToolResult:
+def text_result(sentence: str) -> CallToolResult:
     """Return a result of one sentence."""
-    return CallToolResult(content=[TextContent(text=said)])
+    return CallToolResult(content=[TextContent(text=sentence)])
 
 
-def form(message: str, **fields: str) -> ElicitRequest:
+def build_form_request(message: str, **fields: str) -> ElicitRequest:
     """Return a question to the user, with the type of each field of its form."""
     schema = {
         "type": "object",
@@ -40,16 +40,16 @@ def form(message: str, **fields: str) -> ElicitRequest:
     return ElicitRequest.model_validate({"method": "elicitation/create", "params": asked})
 
 
-def sampling(message: str, most: int) -> CreateMessageRequest:
+def build_sampling_request(message: str, max_tokens: int) -> CreateMessageRequest:
     """Return a question to the client's model."""
     said = {"role": "user", "content": {"type": "text", "text": message}}
-    asked = {"messages": [said], "maxTokens": most}
+    asked = {"messages": [said], "maxTokens": max_tokens}
     return CreateMessageRequest.model_validate(
         {"method": "sampling/createMessage", "params": asked}
     )
 
 
-def accepted(ctx: Context, key: str) -> dict[str, Any] | None:
+def read_form_answer(ctx: Context, key: str) -> dict[str, Any] | None:
     """Return what the user filled in; None where there is no usable answer."""
     answer = (ctx.input_responses or {}).get(key)
     if isinstance(answer, ElicitResult) and answer.action == "accept" and answer.content:
@@ -59,20 +59,20 @@ def accepted(ctx: Context, key: str) -> dict[str, Any] | None:
 
 async def test_input_required_result_elicitation(ctx: Context) -> Answer:
     """Ask for a name and greet."""
-    answer = accepted(ctx, "user_name")
+    answer = read_form_answer(ctx, "user_name")
     if answer is None or not isinstance(answer.get("name"), str):
-        question = form("What is your name?", name="string")
+        question = build_form_request("What is your name?", name="string")
         return InputRequiredResult(input_requests={"user_name": question})
-    return text(f"Hello, {answer['name']}!")
+    return text_result(f"Hello, {answer['name']}!")
 
 
 async def test_input_required_result_sampling(ctx: Context) -> Answer:
     """Ask the client's model."""
     answer = (ctx.input_responses or {}).get("capital_question")
     if not isinstance(answer, CreateMessageResult):
-        question = sampling("What is the capital of France?", 100)
+        question = build_sampling_request("What is the capital of France?", 100)
         return InputRequiredResult(input_requests={"capital_question": question})
-    return text(f"The model said: {getattr(answer.content, 'text', '')}")
+    return text_result(f"The model said: {getattr(answer.content, 'text', '')}")
 
 
 async def test_input_required_result_list_roots(ctx: Context) -> Answer:
@@ -80,17 +80,17 @@ async def test_input_required_result_list_roots(ctx: Context) -> Answer:
     answer = (ctx.input_responses or {}).get("client_roots")
     if not isinstance(answer, ListRootsResult):
         return InputRequiredResult(input_requests={"client_roots": ListRootsRequest()})
-    return text(f"Roots: {', '.join(str(root.uri) for root in answer.roots)}")
+    return text_result(f"Roots: {', '.join(str(root.uri) for root in answer.roots)}")
 
 
 async def test_input_required_result_request_state(ctx: Context) -> Answer:
     """Ask, and find what it remembered."""
-    if ctx.request_state is None or accepted(ctx, "confirm") is None:
-        question = form("Please confirm", ok="boolean")
+    if ctx.request_state is None or read_form_answer(ctx, "confirm") is None:
+        question = build_form_request("Please confirm", ok="boolean")
         return InputRequiredResult(input_requests={"confirm": question}, request_state="asked once")
     if ctx.request_state != "asked once":
         raise ToolError("this state is not mine; call again without it")
-    return text("state-ok")
+    return text_result("state-ok")
 
 
 async def test_input_required_result_tampered_state(ctx: Context) -> Answer:
@@ -101,24 +101,24 @@ async def test_input_required_result_tampered_state(ctx: Context) -> Answer:
 async def test_input_required_result_multiple_inputs(ctx: Context) -> Answer:
     """Ask three things at once."""
     wanted = {
-        "user_name": form("What is your name?", name="string"),
-        "greeting": sampling("Generate a greeting", 50),
+        "user_name": build_form_request("What is your name?", name="string"),
+        "greeting": build_sampling_request("Generate a greeting", 50),
         "client_roots": ListRootsRequest(),
     }
     if not wanted.keys() <= (ctx.input_responses or {}).keys():
         return InputRequiredResult(input_requests=wanted, request_state="three")
-    return text("all three answered")
+    return text_result("all three answered")
 
 
 async def test_input_required_result_multi_round(ctx: Context) -> Answer:
     """Ask one thing after the other."""
-    name, color = accepted(ctx, "step1"), accepted(ctx, "step2")
+    name, color = read_form_answer(ctx, "step1"), read_form_answer(ctx, "step2")
     if ctx.request_state == "two" and color:
-        return text(f"Your color is {color['color']}")
+        return text_result(f"Your color is {color['color']}")
     if ctx.request_state == "one" and name:
-        question = form("Step 2: What is your favorite color?", color="string")
+        question = build_form_request("Step 2: What is your favorite color?", color="string")
         return InputRequiredResult(input_requests={"step2": question}, request_state="two")
-    question = form("Step 1: What is your name?", name="string")
+    question = build_form_request("Step 1: What is your name?", name="string")
     return InputRequiredResult(input_requests={"step1": question}, request_state="one")
 
 
@@ -126,15 +126,15 @@ async def test_input_required_result_capabilities(ctx: Context) -> Answer:
     """Ask only what the client can answer."""
     able = ctx.client_capabilities
     possible = {
-        "question": form("What is your name?", name="string"),
-        "greeting": sampling("Generate a greeting", 50),
+        "question": build_form_request("What is your name?", name="string"),
+        "greeting": build_sampling_request("Generate a greeting", 50),
         "client_roots": ListRootsRequest(),
     }
     kinds = ("elicitation", "sampling", "roots")
     declared = [getattr(able, kind, None) is not None for kind in kinds]
     asked = {key: possible[key] for key, can in zip(possible, declared, strict=True) if can}
     if not asked or ctx.input_responses:
-        return text("nothing more to ask")
+        return text_result("nothing more to ask")
     return InputRequiredResult(input_requests=asked)
 
 
@@ -150,8 +150,8 @@ async def test_elicitation(ctx: Context, message: str) -> CallToolResult:
         "username": {"type": "string", "description": "User's response"},
         "email": {"type": "string", "description": "User's email address"},
     }
-    answer = await _requested(ctx, message, fields, ["username", "email"])
-    return text(f"User response: {_shown(answer)}")
+    answer = await request_form(ctx, message, fields, ["username", "email"])
+    return text_result(f"User response: {describe_answer(answer)}")
 
 
 async def test_elicitation_sep1034_defaults(ctx: Context) -> CallToolResult:
@@ -164,8 +164,8 @@ async def test_elicitation_sep1034_defaults(ctx: Context) -> CallToolResult:
         | {"default": "active"},
         "verified": {"type": "boolean", "default": True},
     }
-    answer = await _requested(ctx, "Who are you?", fields, [])
-    return text(f"Elicitation completed: {_shown(answer)}")
+    answer = await request_form(ctx, "Who are you?", fields, [])
+    return text_result(f"Elicitation completed: {describe_answer(answer)}")
 
 
 async def test_elicitation_sep1330_enums(ctx: Context) -> CallToolResult:
@@ -187,11 +187,11 @@ async def test_elicitation_sep1330_enums(ctx: Context) -> CallToolResult:
         "untitledMulti": {"type": "array", "items": {"type": "string", "enum": plain}},
         "titledMulti": {"type": "array", "items": {"anyOf": named("Choice")}},
     }
-    answer = await _requested(ctx, "Choose", fields, [])
-    return text(f"Elicitation completed: {_shown(answer)}")
+    answer = await request_form(ctx, "Choose", fields, [])
+    return text_result(f"Elicitation completed: {describe_answer(answer)}")
 
 
-async def _requested(
+async def request_form(
     ctx: Context, message: str, fields: dict[str, dict[str, Any]], required: list[str]
 ) -> ElicitResult:
     able = ctx.client_capabilities
@@ -203,11 +203,11 @@ async def _requested(
     )
 
 
-def _shown(answer: ElicitResult) -> str:
+def describe_answer(answer: ElicitResult) -> str:
     return f"action={answer.action}, content={answer.content}"
 
 
-ASKING = (
+ELICITATION_TOOLS = (
     test_input_required_result_elicitation,
     test_input_required_result_sampling,
     test_input_required_result_list_roots,

@@ -11,7 +11,7 @@ import json
 from typing import Annotated, Any
 
 import anyio
-from asking import ASKING
+from asking import ELICITATION_TOOLS
 from mcp import MCPError
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -26,31 +26,31 @@ from mcp.types import (
     TextResourceContents,
     ToolAnnotations,
 )
-from outlasting import OUTLASTING, TASKS
+from outlasting import LONG_RUNNING_TOOLS, TASKS
 from prompting import add_prompts
 from pydantic import Field
 
-from kernelkb_mcp.tasks import Tasks
-from kernelkb_mcp.tool_adapter import KernelServer, strict_tool
+from kernelkb_mcp.tasks import TasksExtension
+from kernelkb_mcp.tool_adapter import KernelServer, build_strict_tool
 
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
 )
-SILENCE = base64.b64encode(
+SILENT_WAV = base64.b64encode(
     b"RIFF\x26\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x80\x3e\0\0\2\0\x10\0data\2\0\0\0\0\0"
 ).decode()
 HINTS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
+SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def text(said: str) -> CallToolResult:
+def text_result(sentence: str) -> CallToolResult:
     """Return a result of one sentence."""
-    return CallToolResult(content=[TextContent(text=said)])
+    return CallToolResult(content=[TextContent(text=sentence)])
 
 
 async def test_simple_text() -> CallToolResult:
     """Say one sentence."""
-    return text("This is a simple text response for testing.")
+    return text_result("This is a simple text response for testing.")
 
 
 async def test_image_content() -> CallToolResult:
@@ -60,7 +60,7 @@ async def test_image_content() -> CallToolResult:
 
 async def test_audio_content() -> CallToolResult:
     """Play a moment of silence."""
-    return CallToolResult(content=[AudioContent(data=SILENCE, mime_type="audio/wav")])
+    return CallToolResult(content=[AudioContent(data=SILENT_WAV, mime_type="audio/wav")])
 
 
 async def test_embedded_resource() -> CallToolResult:
@@ -99,12 +99,12 @@ async def test_tool_with_progress(ctx: Context) -> CallToolResult:
     for done in (0, 50, 100):
         await ctx.report_progress(done, 100)
         await anyio.sleep(0.05)
-    return text("all of it done")
+    return text_result("all of it done")
 
 
 async def test_logging_tool() -> CallToolResult:
     """Log to stderr alone: the protocol's logging is deprecated, and nothing here uses it."""
-    return text("nothing was logged to the client")
+    return text_result("nothing was logged to the client")
 
 
 async def test_missing_capability(ctx: Context) -> CallToolResult:
@@ -116,19 +116,19 @@ async def test_missing_capability(ctx: Context) -> CallToolResult:
             "this tool asks the client's model",
             data={"requiredCapabilities": {"sampling": {}}},
         )
-    return text("the client can sample")
+    return text_result("the client can sample")
 
 
 async def test_trigger_tool_change(ctx: Context) -> CallToolResult:
     """Tell who listens that the list of tools has changed."""
     await ctx.notify_tools_changed()
-    return text("told")
+    return text_result("told")
 
 
 async def test_trigger_prompt_change(ctx: Context) -> CallToolResult:
     """Tell who listens that the list of prompts has changed."""
     await ctx.notify_prompts_changed()
-    return text("told")
+    return text_result("told")
 
 
 async def mirrored_header(
@@ -137,7 +137,7 @@ async def mirrored_header(
     ],
 ) -> CallToolResult:
     """Take an argument that HTTP clients repeat in a header."""
-    return text(region)
+    return text_result(region)
 
 
 async def json_schema_2020_12_tool(
@@ -148,11 +148,11 @@ async def json_schema_2020_12_tool(
     email: str = "",
 ) -> CallToolResult:
     """Take arguments that a schema of many keywords describes."""
-    return text(f"{name} {address} {contactMethod} {phone} {email}")
+    return text_result(f"{name} {address} {contactMethod} {phone} {email}")
 
 
 SCHEMA: dict[str, Any] = {
-    "$schema": DIALECT,
+    "$schema": SCHEMA_DIALECT,
     "type": "object",
     "$defs": {
         "address": {
@@ -174,7 +174,7 @@ SCHEMA: dict[str, Any] = {
     "else": {"required": ["email"]},
     "additionalProperties": False,
 }
-PLAIN = (
+PLAIN_TOOLS = (
     test_simple_text,
     test_image_content,
     test_audio_content,
@@ -191,14 +191,14 @@ PLAIN = (
 )
 
 
-def furnish(server: KernelServer) -> None:
+def add_fixtures(server: KernelServer) -> None:
     """Add every fixture to a server."""
-    for function in (*PLAIN, *ASKING, *OUTLASTING):
-        made = strict_tool(function, function.__name__.replace("_", " "), HINTS)
+    for function in (*PLAIN_TOOLS, *ELICITATION_TOOLS, *LONG_RUNNING_TOOLS):
+        made = build_strict_tool(function, function.__name__.replace("_", " "), HINTS)
         if made.name == "json_schema_2020_12_tool":
             made.parameters = SCHEMA
         server._tool_manager._tools[made.name] = made
-    tasks = next(part for part in server._extensions if isinstance(part, Tasks))
+    tasks = next(part for part in server._extensions if isinstance(part, TasksExtension))
     tasks._tools.update(TASKS)
     add_resources(server)
     add_prompts(server)

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import yaml
-from installing import MODULES, environment
-from started import open_to_the_suite
+from installing import NODE_MODULES, build_environment
+from started import serve_with_added_token
 
-MAIN = MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+SUITE_PROGRAM = NODE_MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
 REVISIONS = ("2025-11-25", "2026-07-28")
 WITHOUT_FIXTURES = {
     "2025-11-25": (
@@ -46,16 +46,16 @@ WITHOUT_FIXTURES = {
 }
 
 
-class Row(NamedTuple):
+class ResultRow(NamedTuple):
     """One line of the table."""
 
-    what: str
-    passed: int
-    left_out: int
+    title: str
+    passed_count: int
+    left_out_count: int
     failures: tuple[str, ...]
 
 
-class Checks(NamedTuple):
+class ScenarioChecks(NamedTuple):
     """What one scenario found."""
 
     scenario: str
@@ -63,34 +63,40 @@ class Checks(NamedTuple):
     failed: Mapping[str, str]
 
 
-def rows(node: Path, project: Path) -> Iterator[Row]:
+def run_scenarios(node: Path, project: Path) -> Iterator[ResultRow]:
     """Run every scenario; yield a row for each part."""
     reasons = yaml.safe_load((Path(__file__).parent / "left_out.yaml").read_text("utf-8"))
     with (
-        open_to_the_suite(project, "--fixtures") as furnished,
-        open_to_the_suite(project) as plain,
+        serve_with_added_token(project, "--fixtures") as furnished,
+        serve_with_added_token(project) as plain,
         ThreadPoolExecutor(3) as pool,
     ):
         whole = {
-            revision: pool.submit(_run, node, furnished, "--requirements", revision)
+            revision: pool.submit(run_suite, node, furnished, "--requirements", revision)
             for revision in REVISIONS
         }
         single = {
             revision: [
-                pool.submit(_run, node, plain, "--scenario", name, "--spec-version", revision)
+                pool.submit(run_suite, node, plain, "--scenario", name, "--spec-version", revision)
                 for name in names
             ]
             for revision, names in WITHOUT_FIXTURES.items()
         }
         for revision, run in whole.items():
             found = run.result()
-            yield judged(f"suite {revision}, fixtures", found, reasons["fixtures"][revision])
+            yield summarize_checks(
+                f"suite {revision}, fixtures", found, reasons["fixtures"][revision]
+            )
         for revision, runs in single.items():
             found = [checks for run in runs for checks in run.result()]
-            yield judged(f"suite {revision}, product", found, reasons["product"][revision])
+            yield summarize_checks(
+                f"suite {revision}, product", found, reasons["product"][revision]
+            )
 
 
-def judged(what: str, found: list[Checks], left_out: Mapping[str, str]) -> Row:
+def summarize_checks(
+    title: str, found: list[ScenarioChecks], left_out: Mapping[str, str]
+) -> ResultRow:
     """Sort what failed by whether it is left out on purpose; a stale reason is a failure."""
     excused: set[str] = set()
     failures = [] if found else ["no scenario ran"]
@@ -102,21 +108,27 @@ def judged(what: str, found: list[Checks], left_out: Mapping[str, str]) -> Row:
             else:
                 excused.add(name)
     failures += [f"{n} passes: drop it from left_out.yaml" for n in left_out if n not in excused]
-    return Row(what, sum(len(checks.passed) for checks in found), len(excused), tuple(failures))
+    return ResultRow(
+        title, sum(len(checks.passed) for checks in found), len(excused), tuple(failures)
+    )
 
 
-def _run(node: Path, url: str, *options: str) -> list[Checks]:
+def run_suite(node: Path, url: str, *options: str) -> list[ScenarioChecks]:
     """Run scenarios; the files that the suite writes say more than its output."""
     with tempfile.TemporaryDirectory() as folder:
-        words = [str(node), str(MAIN), "server", "--url", url, *options, "-o", folder]
+        words = [str(node), str(SUITE_PROGRAM), "server", "--url", url, *options, "-o", folder]
         done = subprocess.run(
-            words, env=os.environ | environment(node), capture_output=True, text=True, timeout=120
+            words,
+            env=os.environ | build_environment(node),
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
-        found = [_read(file) for file in sorted(Path(folder).glob("*/checks.json"))]
-    return found or [Checks(" ".join(options), (), {"no result": done.stderr[-300:]})]
+        found = [read_scenario(file) for file in sorted(Path(folder).glob("*/checks.json"))]
+    return found or [ScenarioChecks(" ".join(options), (), {"no result": done.stderr[-300:]})]
 
 
-def _read(file: Path) -> Checks:
+def read_scenario(file: Path) -> ScenarioChecks:
     """Read one scenario's checks; the folder is named after it and the time."""
     name = re.sub(r"^server-|-\d{4}-\d\d-\d\dT[\d-]+Z$", "", file.parent.name)
     passed, failed = [], {}
@@ -125,4 +137,4 @@ def _read(file: Path) -> Checks:
             passed.append(check["id"])
         elif check["status"] == "FAILURE":
             failed[check["id"]] = " ".join((check.get("errorMessage") or "").split())[:300]
-    return Checks(name, tuple(passed), failed)
+    return ScenarioChecks(name, tuple(passed), failed)

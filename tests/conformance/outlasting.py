@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import anyio
-from asking import Answer, accepted, form, text
+from asking import Answer, build_form_request, read_form_answer, text_result
 from mcp import MCPError
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import INTERNAL_ERROR, CallToolResult, ElicitRequest, InputRequiredResult
 
-from kernelkb_mcp.tasks import Support, ask
+from kernelkb_mcp.tasks import TaskSupport, ask_client
 
 
 async def greet(name: str) -> CallToolResult:
     """Greet at once."""
-    return text(f"Hello, {name}!")
+    return text_result(f"Hello, {name}!")
 
 
 async def slow_compute(seconds: float, label: str = "") -> CallToolResult:
     """Sleep for so many seconds."""
     await anyio.sleep(seconds)
-    return text(f"{label} took {seconds} s")
+    return text_result(f"{label} took {seconds} s")
 
 
 async def failing_job() -> CallToolResult:
@@ -37,38 +37,42 @@ async def protocol_error_job() -> CallToolResult:
 
 async def confirm_delete(filename: str) -> CallToolResult:
     """Ask before it does anything."""
-    answer = await ask(_asked(form(f"Delete {filename}?", confirm="boolean")))
-    return text(f"{filename}: {answer}")
+    answer = await ask_client(
+        dump_request(build_form_request(f"Delete {filename}?", confirm="boolean"))
+    )
+    return text_result(f"{filename}: {answer}")
 
 
 async def multi_input() -> CallToolResult:
     """Ask two things at once."""
     answers = {}
 
-    async def put(key: str) -> None:
-        answers[key] = await ask(_asked(form(f"What is the {key}?", value="string")))
+    async def ask_for(key: str) -> None:
+        answers[key] = await ask_client(
+            dump_request(build_form_request(f"What is the {key}?", value="string"))
+        )
 
     async with anyio.create_task_group() as group:
-        group.start_soon(put, "first")
-        group.start_soon(put, "second")
-    return text(f"{answers}")
+        group.start_soon(ask_for, "first")
+        group.start_soon(ask_for, "second")
+    return text_result(f"{answers}")
 
 
 async def test_tool_with_task(ctx: Context) -> Answer:
     """Ask in the way of calls, then work in the way of tasks."""
-    answer = accepted(ctx, "user_name")
+    answer = read_form_answer(ctx, "user_name")
     if answer is None:
-        question = form("What is your name?", name="string")
+        question = build_form_request("What is your name?", name="string")
         return InputRequiredResult(input_requests={"user_name": question})
     await anyio.sleep(0.5)
-    return text(f"worked for {answer['name']}")
+    return text_result(f"worked for {answer['name']}")
 
 
-def _asked(request: ElicitRequest) -> dict[str, object]:
+def dump_request(request: ElicitRequest) -> dict[str, object]:
     return request.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
-OUTLASTING = (
+LONG_RUNNING_TOOLS = (
     greet,
     slow_compute,
     failing_job,
@@ -77,7 +81,7 @@ OUTLASTING = (
     multi_input,
     test_tool_with_task,
 )
-TASKS: dict[str, Support] = {
+TASKS: dict[str, TaskSupport] = {
     "slow_compute": "optional",
     "failing_job": "required",
     "protocol_error_job": "optional",

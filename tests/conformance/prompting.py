@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asking import accepted, form
+from asking import build_form_request, read_form_answer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.prompts.base import UserMessage
 from mcp.types import (
@@ -21,7 +21,7 @@ PIXEL = (
 )
 
 
-def said(content: ContentBlock) -> UserMessage:
+def make_user_message(content: ContentBlock) -> UserMessage:
     """Return a message of the user."""
     return UserMessage(content=content)
 
@@ -46,16 +46,16 @@ def add_prompts(server: KernelServer) -> None:
             uri=resourceUri, mime_type="text/plain", text="Embedded resource content for testing."
         )
         return [
-            said(EmbeddedResource(resource=inside)),
-            said(TextContent(text="Please process the embedded resource above.")),
+            make_user_message(EmbeddedResource(resource=inside)),
+            make_user_message(TextContent(text="Please process the embedded resource above.")),
         ]
 
     @server.prompt()
     def test_prompt_with_image() -> list[UserMessage]:
         """Show a picture."""
         return [
-            said(ImageContent(data=PIXEL, mime_type="image/png")),
-            said(TextContent(text="Please analyze the image above.")),
+            make_user_message(ImageContent(data=PIXEL, mime_type="image/png")),
+            make_user_message(TextContent(text="Please analyze the image above.")),
         ]
 
     @server.prompt()
@@ -63,8 +63,8 @@ def add_prompts(server: KernelServer) -> None:
         ctx: Context,
     ) -> list[UserMessage] | InputRequiredResult:
         """Ask before it answers."""
-        answer = accepted(ctx, "user_context")
+        answer = read_form_answer(ctx, "user_context")
         if answer is None:
-            question = form("What context should the prompt use?", context="string")
+            question = build_form_request("What context should the prompt use?", context="string")
             return InputRequiredResult(input_requests={"user_context": question})
-        return [said(TextContent(text=f"Use this context: {answer['context']}"))]
+        return [make_user_message(TextContent(text=f"Use this context: {answer['context']}"))]

@@ -18,9 +18,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import official
 import outsiders
-from installing import NotInstallableError, installed
+from installing import SuiteNotInstallableError, install_node
 
-CANNOT = 2
+EXIT_NOT_RUNNABLE = 2
 
 
 def main() -> int:
@@ -28,10 +28,10 @@ def main() -> int:
     argparse.ArgumentParser(description=__doc__, allow_abbrev=False).parse_args()
     began = time.monotonic()
     try:
-        node = installed()
-    except NotInstallableError as error:
+        node = install_node()
+    except SuiteNotInstallableError as error:
         sys.stderr.write(f"conformance: {error}\n")
-        return CANNOT
+        return EXIT_NOT_RUNNABLE
     print(f"{'':42}{'passed':>8}{'failed':>8}{'left out':>10}")
     seen = []
     with tempfile.TemporaryDirectory() as folder:

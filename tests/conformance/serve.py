@@ -18,10 +18,10 @@ import uvicorn
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from fixtures import furnish
+from fixtures import add_fixtures
 
-from kernelkb_mcp.http import PATH, guarded, open_app
-from kernelkb_mcp.options import Listen
+from kernelkb_mcp.http import PATH, build_unauthenticated_app, require_token
+from kernelkb_mcp.options import HttpConfig
 from kernelkb_mcp.server import build_server
 
 TOKEN = "the-suite-cannot-send-one"  # noqa: S105 guards nothing
@@ -34,17 +34,19 @@ def main() -> None:
     options = parser.parse_args()
     server = build_server()
     if options.fixtures:
-        furnish(server)
+        add_fixtures(server)
     with socket.create_server(("127.0.0.1", 0)) as channel:
         port = channel.getsockname()[1]
         own = (f"http://127.0.0.1:{port}", f"http://localhost:{port}")
-        listen = Listen(allowed_origins=own)
-        app = Bearer(guarded(open_app(server, listen, port), TOKEN, own))
+        listen = HttpConfig(allowed_origins=own)
+        app = BearerMiddleware(
+            require_token(build_unauthenticated_app(server, listen, port), TOKEN, own)
+        )
         print(f"{own[0]}{PATH}", flush=True)
         uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none")).run(sockets=[channel])
 
 
-class Bearer:
+class BearerMiddleware:
     """Adds the token to every request."""
 
     def __init__(self, inner: Any) -> None:

@@ -12,34 +12,38 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-STDIO = [sys.executable, "-c", "from kernelkb_mcp.start import main; main()"]
+SERVER_COMMAND = [sys.executable, "-c", "from kernelkb_mcp.start import main; main()"]
 
 
-def surroundings(project: Path) -> dict[str, str]:
+def build_server_environment(project: Path) -> dict[str, str]:
     """Return the environment of a server that must be this checkout's."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     return {**os.environ, "PYTHONPATH": path, "PWD": str(project)}
 
 
 @contextlib.contextmanager
-def open_to_the_suite(project: Path, *options: str) -> Iterator[str]:
+def serve_with_added_token(project: Path, *options: str) -> Iterator[str]:
     """Serve over HTTP with the token added on the way; yield the URL."""
     words = [sys.executable, str(HERE / "serve.py"), *options]
-    with _started(words, project, surroundings(project)) as url:
+    with start_http_server(words, project, build_server_environment(project)) as url:
         yield url
 
 
 @contextlib.contextmanager
-def with_token(project: Path) -> Iterator[tuple[str, str]]:
+def serve_with_token(project: Path) -> Iterator[tuple[str, str]]:
     """Serve over HTTP as ``kb-mcp`` does; yield the URL and the token that it wants."""
     token = secrets.token_urlsafe(24)
-    words = [*STDIO, "--http", "--port", "0"]
-    with _started(words, project, surroundings(project) | {"KERNELKB_TOKEN": token}) as url:
+    words = [*SERVER_COMMAND, "--http", "--port", "0"]
+    with start_http_server(
+        words, project, build_server_environment(project) | {"KERNELKB_TOKEN": token}
+    ) as url:
         yield url, token
 
 
 @contextlib.contextmanager
-def _started(words: list[str], project: Path, environment: dict[str, str]) -> Iterator[str]:
+def start_http_server(
+    words: list[str], project: Path, environment: dict[str, str]
+) -> Iterator[str]:
     """Start a server that names its URL at the end of its first line; what follows is its own."""
     with subprocess.Popen(
         words,

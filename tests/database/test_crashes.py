@@ -6,20 +6,22 @@ from functools import cache
 from multiprocessing import get_context
 
 import pytest
-from measurements import START, timed
+from measurements import START, make_bench
 
 from kernelkb.record.measurements.store import open_store
 
-PROCESSES, EACH = 8, 500
-KILLS = 100
+PROCESSES, MEASUREMENTS_PER_PROCESS = 8, 500
+KILL_COUNT = 100
 
 
 @cache
-def batches(process):
+def make_batches(process):
     """Return a process's measurements, the same each time, in batches of one to three."""
     draw = random.Random(process)
     where = {"kernel": f"kernel_{process % 3}", "workload": f"workload-{process}"}
-    ones = [timed(us=5.0 + at, hours=at, where=where) for at in range(EACH)]
+    ones = [
+        make_bench(us=5.0 + at, hours=at, where=where) for at in range(MEASUREMENTS_PER_PROCESS)
+    ]
     found = []
     while ones:
         size = draw.randint(1, 3)
@@ -28,26 +30,26 @@ def batches(process):
     return found
 
 
-def write(address, process, folder, ready):
+def write_batches(address, process, folder, ready):
     """Add what was not acknowledged yet, and note after each batch how many were."""
     with (folder / f"acknowledged-{process}").open("a+b", buffering=0) as notes:
         notes.seek(0)
         done = len(notes.read())
         with open_store(folder, address) as store:
             ready.release()
-            for batch in batches(process)[done:]:
+            for batch in make_batches(process)[done:]:
                 store.add(batch)
                 notes.write(b".")
 
 
-def start(address, process, folder, context):
+def start_writer(address, process, folder, context):
     ready = context.Semaphore(0)
-    one = context.Process(target=write, args=(address, process, folder, ready))
+    one = context.Process(target=write_batches, args=(address, process, folder, ready))
     one.start()
     return one, ready
 
 
-def end(running):
+def kill_writers(running):
     for one, _ in running.values():
         one.kill()
         one.join()
@@ -57,20 +59,20 @@ def kill_at_random(address, folder, context):
     """Run all writers, kill one after the other and start it again; in the end kill all."""
     draw = random.Random(0)
     for at in range(PROCESSES):
-        batches(at)  # made once, here: writers that are started again only write
-    running = {at: start(address, at, folder, context) for at in range(PROCESSES)}
+        make_batches(at)  # made once, here: writers that are started again only write
+    running = {at: start_writer(address, at, folder, context) for at in range(PROCESSES)}
     assert all(ready.acquire(timeout=30) for _, ready in running.values())
     killed = 0
-    while killed < KILLS and any(one.is_alive() for one, _ in running.values()):
+    while killed < KILL_COUNT and any(one.is_alive() for one, _ in running.values()):
         time.sleep(draw.uniform(0.0, 0.003))
         at = draw.randrange(PROCESSES)
         one, _ = running[at]
         if one.is_alive():
             one.kill()
             one.join()
-            running[at] = start(address, at, folder, context)
+            running[at] = start_writer(address, at, folder, context)
             killed += 1
-    end(running)
+    kill_writers(running)
     return killed
 
 
@@ -78,8 +80,8 @@ def test_killed_writers_lose_nothing_that_was_acknowledged(address, tmp_path):
     context = get_context("fork")
     killed = kill_at_random(address, tmp_path, context)
     with open_store(tmp_path, address) as store:
-        there = {one.id for one in store.everything()}  # each is found to be whole
-    written = {at: batches(at) for at in range(PROCESSES)}
+        there = {one.id for one in store.iter_all()}  # each is found to be whole
+    written = {at: make_batches(at) for at in range(PROCESSES)}
     noted = {at: (tmp_path / f"acknowledged-{at}").stat().st_size for at in written}
     acknowledged = {m.id for at, n in noted.items() for batch in written[at][:n] for m in batch}
     halves = [
@@ -94,20 +96,20 @@ def test_killed_writers_lose_nothing_that_was_acknowledged(address, tmp_path):
     assert acknowledged <= there
     assert halves == []
 
-    running = [start(address, at, tmp_path, context) for at in range(PROCESSES)]
+    running = [start_writer(address, at, tmp_path, context) for at in range(PROCESSES)]
     for one, _ in running:
         one.join()
     with open_store(tmp_path, address) as store:
-        ids = [one.id for one in store.everything()]
+        ids = [one.id for one in store.iter_all()]
         newest = store.history("kernel_0", limit=1)
 
-    assert len(ids) == len(set(ids)) == PROCESSES * EACH
+    assert len(ids) == len(set(ids)) == PROCESSES * MEASUREMENTS_PER_PROCESS
     assert newest[0].at > START
 
 
 def open_at_once(address, folder, at):
     with open_store(folder, address) as store:
-        return store.add([timed(us=float(at + 1))])
+        return store.add([make_bench(us=float(at + 1))])
 
 
 @pytest.mark.parametrize("turn", range(8))

@@ -4,30 +4,37 @@ import json
 from collections import Counter
 
 import pytest
-from measurements import built, timed
+from measurements import make_bench, make_build
 
 from kernelkb.errors import BadValueError
-from kernelkb.record.measurements.import_export import exported, take_in
-from kernelkb.record.measurements.regression_gate import regress
+from kernelkb.record.measurements.import_export import generate_export, import_records
+from kernelkb.record.measurements.regression_gate import apply_regression_gate
 from kernelkb.record.measurements.store import open_store
 
 
-def text(store, form="jsonl", left_out=None):
-    return "".join(exported(store, form, Counter() if left_out is None else left_out))
+def export_text(store, form="jsonl", left_out=None):
+    return "".join(generate_export(store, form, Counter() if left_out is None else left_out))
 
 
 def test_an_export_into_an_empty_database_is_the_identity(store, tmp_path):
-    store.add([timed(), timed("vectorized", 5.0, hours=1), built(), timed(warnings=("a\u2028b",))])
-    regress(store)
-    (tmp_path / "all.jsonl").write_text(text(store), encoding="utf-8")
+    store.add(
+        [
+            make_bench(),
+            make_bench("vectorized", 5.0, hours=1),
+            make_build(),
+            make_bench(warnings=("a\u2028b",)),
+        ]
+    )
+    apply_regression_gate(store)
+    (tmp_path / "all.jsonl").write_text(export_text(store), encoding="utf-8")
     with open_store(tmp_path, f"sqlite:///{tmp_path / 'empty.db'}") as other:
-        done = take_in(other, tmp_path / "all.jsonl", {})
+        done = import_records(other, tmp_path / "all.jsonl", {})
 
         assert (done.total, done.new) == (4, 4)
-        assert list(other.everything()) == list(store.everything())
-        assert other.promoted(in_force=False) == store.promoted(in_force=False)
-        assert text(other) == text(store)
-        assert take_in(other, tmp_path / "all.jsonl", {}).new == 0
+        assert list(other.iter_all()) == list(store.everything())
+        assert other.list_promotions(in_force=False) == store.promoted(in_force=False)
+        assert export_text(other) == export_text(store)
+        assert import_records(other, tmp_path / "all.jsonl", {}).new == 0
 
 
 @pytest.fixture
@@ -48,23 +55,23 @@ def test_a_line_of_something_else_is_named(sqlite, tmp_path, line, why):
     (tmp_path / "all.jsonl").write_text(line)
 
     with pytest.raises(BadValueError, match=why):
-        take_in(sqlite, tmp_path / "all.jsonl", {})
+        import_records(sqlite, tmp_path / "all.jsonl", {})
 
 
 def test_a_measurement_that_was_edited_is_refused_at_its_line(sqlite, tmp_path):
-    good, other = timed(), timed(us=11.0)
+    good, other = make_bench(), make_bench(us=11.0)
     edited = other.model_dump(mode="json") | {"speedup": 99.0}
     (tmp_path / "all.jsonl").write_text(good.model_dump_json() + "\n" + json.dumps(edited) + "\n")
 
     with pytest.raises(BadValueError, match=r"all.jsonl:2: .* was changed since it was measured"):
-        take_in(sqlite, tmp_path / "all.jsonl", {})
+        import_records(sqlite, tmp_path / "all.jsonl", {})
 
 
-def test_t4_has_what_its_schema_requires(sqlite):
-    wrong = timed("wild", verdict="incorrect", candidate_us=None, samples=())
+def test_a_t4_export_has_the_fields_its_schema_requires(sqlite):
+    wrong = make_bench("wild", verdict="incorrect", candidate_us=None, samples=())
     left_out = Counter()
-    sqlite.add([timed(where={"flags": ("-O3", "-DTILE=32", "-DFAST")}), wrong, built()])
-    found = json.loads(text(sqlite, "t4", left_out))
+    sqlite.add([make_bench(where={"flags": ("-O3", "-DTILE=32", "-DFAST")}), wrong, make_build()])
+    found = json.loads(export_text(sqlite, "t4", left_out))
     by_variant = {one["configuration"]["variant"]: one for one in found["results"]}
 
     assert found["schema_version"] == "1.0.0"
@@ -102,7 +109,7 @@ KERNEL_TUNER = {
 def test_results_of_kernel_tuner_are_kept_and_never_the_best(sqlite, tmp_path):
     (tmp_path / "results.json").write_text(json.dumps(KERNEL_TUNER, indent=2))
     given = {"kernel": "vector_add", "workload": "large", "device": "NVIDIA A100"}
-    done = take_in(sqlite, tmp_path / "results.json", given)
+    done = import_records(sqlite, tmp_path / "results.json", given)
     failed, right = sqlite.history("vector_add")
 
     assert (done.new, done.left_out) == (2, {"it has no timestamp": 1})
@@ -114,17 +121,17 @@ def test_results_of_kernel_tuner_are_kept_and_never_the_best(sqlite, tmp_path):
 
 def test_results_that_name_no_kernel_ask_for_it(sqlite, tmp_path):
     (tmp_path / "results.json").write_text(json.dumps(KERNEL_TUNER))
-    done = take_in(sqlite, tmp_path / "results.json", {})
+    done = import_records(sqlite, tmp_path / "results.json", {})
 
     assert done.left_out == {"it names no kernel; give it with --kernel": 3}
 
 
 @pytest.mark.parametrize("form", ["t4", "flashinfer"])
-def test_what_we_wrote_for_others_is_read_back_as_theirs(sqlite, tmp_path, form):
-    sqlite.add([timed(where={"inputs": {"rows": 16}})])
-    (tmp_path / "out").write_text(text(sqlite, form))
+def test_our_export_in_a_foreign_format_is_imported_as_foreign(sqlite, tmp_path, form):
+    sqlite.add([make_bench(where={"inputs": {"rows": 16}})])
+    (tmp_path / "out").write_text(export_text(sqlite, form))
     with open_store(tmp_path, f"sqlite:///{tmp_path / 'empty.db'}") as other:
-        take_in(other, tmp_path / "out", {})
+        import_records(other, tmp_path / "out", {})
         (found,) = other.history("row_softmax")
 
     assert (found.status, found.subject.variant, found.subject.device) == (
@@ -135,11 +142,15 @@ def test_what_we_wrote_for_others_is_read_back_as_theirs(sqlite, tmp_path, form)
     assert found.candidate_us == pytest.approx(10.0, rel=0.01)
 
 
-def test_a_trace_has_what_its_status_asks_for(sqlite):
-    wrong = timed("wild", verdict="incorrect", candidate_us=None, samples=())
-    crashed = timed("crash", verdict="invalid", candidate_us=None, samples=(), detail="SIGSEGV")
-    sqlite.add([timed(), wrong, crashed])
-    found = [json.loads(line)["evaluation"] for line in text(sqlite, "flashinfer").splitlines()]
+def test_a_trace_has_the_fields_its_status_requires(sqlite):
+    wrong = make_bench("wild", verdict="incorrect", candidate_us=None, samples=())
+    crashed = make_bench(
+        "crash", verdict="invalid", candidate_us=None, samples=(), detail="SIGSEGV"
+    )
+    sqlite.add([make_bench(), wrong, crashed])
+    found = [
+        json.loads(line)["evaluation"] for line in export_text(sqlite, "flashinfer").splitlines()
+    ]
     by_status = {one["status"]: one for one in found}
 
     assert by_status["PASSED"]["performance"]["latency_ms"] == 0.01
@@ -173,7 +184,7 @@ def test_a_trace_of_flashinfer_bench_is_kept_as_its_own_word(sqlite, tmp_path):
     workload = {name: TRACE[name] for name in ("definition", "workload")}
     lines = (json.dumps(one) for one in (TRACE, workload))
     (tmp_path / "gemm.jsonl").write_text("\n".join(lines))
-    done = take_in(sqlite, tmp_path / "gemm.jsonl", {})
+    done = import_records(sqlite, tmp_path / "gemm.jsonl", {})
     (found,) = sqlite.history("gemm_n4096_k4096")
 
     assert done.left_out == {"it is a workload, which nobody solved": 1}

@@ -7,45 +7,52 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from measurements import START, built, subject, timed
+from measurements import START, make_bench, make_build, make_subject
 
 from kernelkb.errors import BadValueError, DatabaseError, UnknownNameError
 from kernelkb.model.base import Record
-from kernelkb.record.measurements.identity import canonical, digest, identified, is_whole
+from kernelkb.record.measurements.identity import (
+    canonical_json,
+    create_measurement,
+    digest,
+    is_intact,
+)
 from kernelkb.record.measurements.store import open_store
 
 
-def test_what_is_added_is_read_back_as_it_was(store):
-    one = timed(metrics={"kernel_us": 0.1 + 0.2}, warnings=("zwölf €", "a\x00b"))
+def test_an_added_measurement_is_read_back_unchanged(store):
+    one = make_bench(metrics={"kernel_us": 0.1 + 0.2}, warnings=("zwölf €", "a\x00b"))
     store.add([one])
 
     assert store.get(one.id) == one
 
 
 def test_the_same_measurement_twice_is_one(store):
-    one, other = timed(), timed(us=11.0)
+    one, other = make_bench(), make_bench(us=11.0)
 
     assert store.add([one, one]) == 1
     assert store.add([one, other]) == 1
     assert store.count() == 2
 
 
-def test_an_id_follows_from_what_is_said_and_not_from_how_it_was_written():
+def test_an_id_depends_on_content_and_not_on_notation():
     hour_east = START.astimezone(timezone(timedelta(hours=1)))
     fields = {"metrics": {"b": 1, "a": 2.0}, "warnings": ["x"]}
-    one = identified("bench", START, subject(flags=("-O3",)), **fields)
-    other = identified("bench", hour_east, subject(flags=["-O3"]), **fields)
+    one = create_measurement("bench", START, make_subject(flags=("-O3",)), **fields)
+    other = create_measurement("bench", hour_east, make_subject(flags=["-O3"]), **fields)
 
     assert one.id == other.id
-    assert one.id != identified("bench", START, subject(flags=("-O2",)), **fields).id
-    assert is_whole(one)
+    assert one.id != create_measurement("bench", START, make_subject(flags=("-O2",)), **fields).id
+    assert is_intact(one)
 
 
 def test_a_field_that_a_later_release_adds_changes_no_id():
-    class Longer(type(subject())):
+    class Longer(type(make_subject())):
         added: str | None = None
 
-    assert digest(canonical(Longer(**subject().model_dump()))) == digest(canonical(subject()))
+    assert digest(canonical_json(Longer(**make_subject().model_dump()))) == digest(
+        canonical_json(make_subject())
+    )
     assert issubclass(Longer, Record)
 
 
@@ -58,13 +65,13 @@ def test_a_field_that_a_later_release_adds_changes_no_id():
         (START, {"speed": 2.0}, "measurement field speed"),
     ],
 )
-def test_what_cannot_be_a_measurement_is_refused(at, fields, why):
+def test_an_invalid_measurement_is_rejected(at, fields, why):
     with pytest.raises(BadValueError, match=why):
-        identified("bench", at, subject(), **fields)
+        create_measurement("bench", at, make_subject(), **fields)
 
 
 def test_the_beginning_of_an_id_is_enough(store):
-    ones = [timed(us=float(us)) for us in range(1, 40)]
+    ones = [make_bench(us=float(us)) for us in range(1, 40)]
     store.add(ones)
 
     assert store.get(ones[0].id[:12]) == ones[0]
@@ -75,39 +82,39 @@ def test_the_beginning_of_an_id_is_enough(store):
 
 
 def test_history_is_the_newest_first(store):
-    ones = [timed(hours=hour) for hour in range(6)]
-    store.add([*ones, timed(hours=9, where={"kernel": "other"})])
+    ones = [make_bench(hours=hour) for hour in range(6)]
+    store.add([*ones, make_bench(hours=9, where={"kernel": "other"})])
 
     assert store.history("row_softmax", limit=4) == ones[:1:-1]
     assert store.history("nobody") == []
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 8, 100])
-def test_history_merges_series_whatever_its_limit(store, limit):
-    ones = [timed(v, hours=h) for h, v in enumerate(["a", "b", "a", "c", "a", "b", "c", "c"])]
+def test_history_merges_series_for_any_limit(store, limit):
+    ones = [make_bench(v, hours=h) for h, v in enumerate(["a", "b", "a", "c", "a", "b", "c", "c"])]
     store.add(ones)
 
     assert store.history("row_softmax", limit=limit) == ones[::-1][:limit]
 
 
 def test_history_of_one_variant_workload_device_and_kind(store):
-    wanted = timed("naive", where={"workload": "small", "device": "A GPU"})
+    wanted = make_bench("naive", where={"workload": "small", "device": "A GPU"})
     others = [
-        timed("vectorized", where={"workload": "small", "device": "A GPU"}),
-        timed("naive", where={"workload": "medium", "device": "A GPU"}),
-        timed("naive", where={"workload": "small", "device": "A CPU"}),
+        make_bench("vectorized", where={"workload": "small", "device": "A GPU"}),
+        make_bench("naive", where={"workload": "medium", "device": "A GPU"}),
+        make_bench("naive", where={"workload": "small", "device": "A CPU"}),
     ]
-    store.add([wanted, *others, built(workload="small", device="A GPU")])
+    store.add([wanted, *others, make_build(workload="small", device="A GPU")])
 
     assert store.history("row_softmax", "naive", "small", "A GPU", kind="bench") == [wanted]
     assert len(store.history("row_softmax", "naive", "small", "A GPU")) == 2
 
 
-def test_best_is_the_fastest_that_is_right_in_each_place(store):
-    slow, fast = timed("naive", 10.0), timed("vectorized", 5.0)
-    wrong = timed("wild", 1.0, verdict="incorrect")
-    told = timed("tale", 1.0, status="imported")
-    elsewhere = timed("naive", 7.0, where={"device": "Another CPU"})
+def test_best_is_the_fastest_correct_bench_per_device_and_workload(store):
+    slow, fast = make_bench("naive", 10.0), make_bench("vectorized", 5.0)
+    wrong = make_bench("wild", 1.0, verdict="incorrect")
+    told = make_bench("tale", 1.0, status="imported")
+    elsewhere = make_bench("naive", 7.0, where={"device": "Another CPU"})
     store.add([slow, fast, wrong, told, elsewhere])
 
     assert store.best() == [fast, elsewhere]
@@ -116,15 +123,15 @@ def test_best_is_the_fastest_that_is_right_in_each_place(store):
 
 
 def test_latest_is_one_bench_for_each_variant_and_place(store):
-    old, new, other = timed(hours=1), timed(hours=2), timed("vectorized", hours=1)
-    store.add([new, old, other, built(hours=3)])
+    old, new, other = make_bench(hours=1), make_bench(hours=2), make_bench("vectorized", hours=1)
+    store.add([new, old, other, make_build(hours=3)])
 
     assert store.latest() == [new, other]
 
 
-def test_a_record_that_somebody_changed_is_not_handed_out(tmp_path):
+def test_a_tampered_record_is_not_returned(tmp_path):
     with open_store(tmp_path) as store:
-        one = timed()
+        one = make_bench()
         store.add([one])
     with sqlite3.connect(tmp_path / ".kb/measurements.db") as raw:
         raw.execute("UPDATE measurement SET body = replace(body, '\"faster\"', '\"slower\"')")
@@ -158,8 +165,8 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False)
     at=st.datetimes(timezones=st.just(START.tzinfo)),
 )
 def test_every_measurement_survives_the_database(store, device, flags, samples, metrics, at):
-    what = subject(device=device, flags=tuple(flags))
-    one = identified("bench", at, what, samples=samples, metrics=metrics)
+    what = make_subject(device=device, flags=tuple(flags))
+    one = create_measurement("bench", at, what, samples=samples, metrics=metrics)
     store.add([one])
 
     assert store.get(one.id) == one

@@ -10,11 +10,11 @@ import pytest
 from programs import program
 
 from kernelkb.decide.recommend import recommend
-from kernelkb.profiles.launch import wanted_metrics
+from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
 
 FOLDER = Path(__file__).parents[1] / "data" / "ncu" / "faults"
-WANTED = wanted_metrics(program())
+RAW_METRICS = list_raw_names(program())
 
 FAULTS = {
     "byte_stores": ["uncoalesced-global-access", "dram-bandwidth-bound"],
@@ -47,8 +47,8 @@ FAULTS = {
 }
 
 
-def diagnoses(name, **told):
-    (launch,) = read_raw_page((FOLDER / f"{name}.csv").read_text(), WANTED)
+def list_matches(name, **told):
+    (launch,) = read_raw_page((FOLDER / f"{name}.csv").read_text(), RAW_METRICS)
     answer = recommend(program(), {**launch.metrics, **told}, device="h100-sxm")
     return [d for d in answer["diagnoses"] if d["verdict"] == "matches"]
 
@@ -59,28 +59,28 @@ def test_every_recording_has_its_fault():
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_the_fault_is_named_first(name):
-    assert diagnoses(name)[0]["bottleneck"] == FAULTS[name][0]
+    assert list_matches(name)[0]["bottleneck"] == FAULTS[name][0]
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_nothing_else_is_blamed_for_more_than_a_tenth(name):
+def test_no_other_bottleneck_promises_more_than_15_percent(name):
     """Units that are a little unequal are real, but a tenth at most is no cause."""
     blamed = [
         d["bottleneck"]
-        for d in diagnoses(name)
+        for d in list_matches(name)
         if d["predicted_speedup"] is None or d["predicted_speedup"]["point"] > 1.15
     ]
 
     assert set(blamed) <= set(FAULTS[name])
 
 
-def test_a_chase_through_memory_is_a_chain_once_somebody_read_the_loop():
-    found = [d["bottleneck"] for d in diagnoses("chase", dependent_load=1)]
+def test_a_pointer_chase_is_a_dependent_load_chain_once_the_flag_is_given():
+    found = [d["bottleneck"] for d in list_matches("chase", dependent_load=1)]
 
     assert "dependent-load-chain" in found
 
 
-def test_a_scalar_product_is_told_about_tensor_cores_once_its_work_is_known():
+def test_a_scalar_gemm_with_known_work_names_unused_tensor_cores():
     work = {
         "kernel_us": 3133.0,
         "matrix_work": 1,
@@ -89,4 +89,4 @@ def test_a_scalar_product_is_told_about_tensor_cores_once_its_work_is_known():
         "algorithmic_bytes": 3 * 2048**2 * 4,
     }
 
-    assert diagnoses("scalar_gemm", **work)[0]["bottleneck"] == "tensor-core-unused"
+    assert list_matches("scalar_gemm", **work)[0]["bottleneck"] == "tensor-core-unused"

@@ -25,75 +25,77 @@ ATTENTION = {
 }
 
 
-def ask(device=None, **measured):
+def recommend_for(device=None, **measured):
     return recommend(program(), measured, device=device)
 
 
-def matches(answer):
+def list_matches(answer):
     return [d["bottleneck"] for d in answer["diagnoses"] if d["verdict"] == "matches"]
 
 
-def diagnosis(answer, name):
+def find_diagnosis(answer, name):
     return next(d for d in answer["diagnoses"] if d["bottleneck"] == name)
 
 
-def fixes(answer):
+def list_fixes(answer):
     """Every fix that any diagnosis offers."""
     return [fix["id"] for d in answer["diagnoses"] for fix in d["fixes"]]
 
 
-def suppressed(answer):
+def list_suppressed(answer):
     return {row["bottleneck"] for row in answer["suppressed"]}
 
 
-def speedup(answer, name, of="point"):
-    return diagnosis(answer, name)["predicted_speedup"][of]
+def predicted_speedup(answer, name, of="point"):
+    return find_diagnosis(answer, name)["predicted_speedup"][of]
 
 
 def test_a_wrong_attention_is_not_tuned():
-    answer = ask("l4", correct=0, **ATTENTION)
+    answer = recommend_for("l4", correct=0, **ATTENTION)
 
     assert answer["gate"]["verdict"] == "stop"
     assert "wrong" in answer["next"][0]
-    assert matches(answer) == []
-    assert {"small-grid", "tensor-core-unused", "problem-too-small"} <= suppressed(answer)
+    assert list_matches(answer) == []
+    assert {"small-grid", "tensor-core-unused", "problem-too-small"} <= list_suppressed(answer)
 
 
-def test_the_same_attention_made_correct_fills_two_sms_of_58():
-    answer = ask("l4", correct=1, dram_utilization=0.04, occupancy=0.08, **ATTENTION)
+def test_the_corrected_attention_fills_2_of_58_sms():
+    answer = recommend_for("l4", correct=1, dram_utilization=0.04, occupancy=0.08, **ATTENTION)
     unread = {k: v for k, v in ATTENTION.items() if k != "mma_opcode_count"}
-    ask_next = ask("l4", correct=1, dram_utilization=0.04, occupancy=0.08, **unread)["measure_next"]
+    ask_next = recommend_for("l4", correct=1, dram_utilization=0.04, occupancy=0.08, **unread)[
+        "measure_next"
+    ]
 
-    assert {"small-grid", "tensor-core-unused", "problem-too-small"} <= set(matches(answer))
+    assert {"small-grid", "tensor-core-unused", "problem-too-small"} <= set(list_matches(answer))
     assert answer["headroom"]["floor_us"] == 2.5
     assert answer["headroom"]["bound"] == "launch"
-    assert speedup(answer, "small-grid", "high") == pytest.approx(58 / 2, rel=0.01)
-    assert not {"vectorize-128b", "launch-bounds", "reduce-live-range"} & set(fixes(answer))
-    assert "dram-bandwidth-bound" not in matches(answer)
+    assert predicted_speedup(answer, "small-grid", "high") == pytest.approx(58 / 2, rel=0.01)
+    assert not {"vectorize-128b", "launch-bounds", "reduce-live-range"} & set(list_fixes(answer))
+    assert "dram-bandwidth-bound" not in list_matches(answer)
     assert ask_next[0]["metric"] == "mma_opcode_count"
 
 
-def test_elementwise_at_the_roof_of_memory():
-    answer = ask("a100-80-sxm", dram_utilization=0.91, occupancy=0.85, over_fetch=1.02)
+def test_an_elementwise_kernel_at_the_memory_roof_is_near_roofline():
+    answer = recommend_for("a100-80-sxm", dram_utilization=0.91, occupancy=0.85, over_fetch=1.02)
 
-    assert matches(answer)[0] == "near-roofline"
-    assert {"fuse-kernels", "reduce-precision"} <= set(fixes(answer))
-    assert speedup(answer, "dram-bandwidth-bound", "high") == pytest.approx(
+    assert list_matches(answer)[0] == "near-roofline"
+    assert {"fuse-kernels", "reduce-precision"} <= set(list_fixes(answer))
+    assert predicted_speedup(answer, "dram-bandwidth-bound", "high") == pytest.approx(
         1 / (1 - 0.455), abs=2e-3
     )
-    assert not {"vectorize-128b", "raise-occupancy"} & set(fixes(answer))
+    assert not {"vectorize-128b", "raise-occupancy"} & set(list_fixes(answer))
 
 
 def test_a_strided_kernel_is_not_merely_bandwidth_bound():
-    answer = ask(
+    answer = recommend_for(
         dram_utilization=0.88, over_fetch=3.9, sector_load_useful_bytes=8.0, sectors_per_load=16.0
     )
 
-    assert matches(answer)[0] == "uncoalesced-global-access"
-    assert speedup(answer, "uncoalesced-global-access") == pytest.approx(
+    assert list_matches(answer)[0] == "uncoalesced-global-access"
+    assert predicted_speedup(answer, "uncoalesced-global-access") == pytest.approx(
         1 / (1 - 0.8 * 0.88 * (1 - 1 / 3.9)), abs=0.02
     )
-    assert fixes(answer)[0] != "reduce-precision"
+    assert list_fixes(answer)[0] != "reduce-precision"
 
 
 LATENCY = {
@@ -110,21 +112,23 @@ LATENCY = {
 }
 
 
-def test_full_of_warps_and_still_waiting():
-    answer = ask(**LATENCY)
+def test_high_occupancy_with_stalls_is_memory_latency():
+    answer = recommend_for(**LATENCY)
 
-    assert matches(answer) == ["memory-latency-bound"]
-    assert speedup(answer, "memory-latency-bound") == pytest.approx(1 / (1 - 0.6 * 0.62), abs=2e-3)
-    assert "raise-occupancy" not in fixes(answer)
+    assert list_matches(answer) == ["memory-latency-bound"]
+    assert predicted_speedup(answer, "memory-latency-bound") == pytest.approx(
+        1 / (1 - 0.6 * 0.62), abs=2e-3
+    )
+    assert "raise-occupancy" not in list_fixes(answer)
     assert any(row.get("fix") == "raise-occupancy" for row in answer["suppressed"])
 
 
-def test_the_same_with_a_load_that_feeds_an_address():
-    assert matches(ask(dependent_load=1, **LATENCY)) == ["dependent-load-chain"]
+def test_latency_with_a_dependent_load_is_a_load_chain():
+    assert list_matches(recommend_for(dependent_load=1, **LATENCY)) == ["dependent-load-chain"]
 
 
-def test_168_registers_on_an_a100():
-    answer = ask(
+def test_168_registers_limit_occupancy_on_an_a100():
+    answer = recommend_for(
         "a100-80-sxm",
         block_thread_count=256,
         register_count=168,
@@ -139,14 +143,14 @@ def test_168_registers_on_an_a100():
         waves=20.0,
     )
 
-    assert matches(answer) == ["occupancy-limited-registers"]
-    assert speedup(answer, "occupancy-limited-registers") == pytest.approx(1.53, abs=0.01)
+    assert list_matches(answer) == ["occupancy-limited-registers"]
+    assert predicted_speedup(answer, "occupancy-limited-registers") == pytest.approx(1.53, abs=0.01)
     (note,) = answer["notes"]
     assert "registers 168 -> 128 makes room for 2 blocks an SM" in note
 
 
-def test_133_blocks_on_132_sms():
-    answer = ask(
+def test_133_blocks_on_132_sms_are_a_tail_effect():
+    answer = recommend_for(
         "h100-sxm",
         grid_block_count=133,
         tightest_limit_block_count=1,
@@ -154,33 +158,35 @@ def test_133_blocks_on_132_sms():
         unequal_work=0,
     )
 
-    assert "tail-effect" in matches(answer)
-    assert speedup(answer, "tail-effect", "high") == pytest.approx(1 / (1 - 0.496), abs=0.01)
-    assert not {"raise-occupancy", "launch-bounds"} & set(fixes(answer))
+    assert "tail-effect" in list_matches(answer)
+    assert predicted_speedup(answer, "tail-effect", "high") == pytest.approx(
+        1 / (1 - 0.496), abs=0.01
+    )
+    assert not {"raise-occupancy", "launch-bounds"} & set(list_fixes(answer))
 
 
-def test_seven_of_eight_wavefronts_are_replays():
-    answer = ask(
+def test_wavefront_replays_are_bank_conflicts():
+    answer = recommend_for(
         shared_load_wavefront_count=283.0e6,
         shared_load_conflict_count=247.6e6,
         l1_utilization=0.88,
     )
 
-    assert matches(answer)[0] == "shared-memory-bank-conflicts"
-    high = speedup(answer, "shared-memory-bank-conflicts", "high")
+    assert list_matches(answer)[0] == "shared-memory-bank-conflicts"
+    high = predicted_speedup(answer, "shared-memory-bank-conflicts", "high")
     assert 1 - 1 / high == pytest.approx(0.875 * 0.88, abs=2e-3)
 
 
 def test_a_stack_frame_without_spills():
-    answer = ask(spill_store_bytes=0, stack_bytes=64, local_instruction_share=0.18)
+    answer = recommend_for(spill_store_bytes=0, stack_bytes=64, local_instruction_share=0.18)
 
-    assert matches(answer) == ["local-array-indexing"]
-    assert speedup(answer, "local-array-indexing", "high") >= 1.21
-    assert "relax-register-cap" not in fixes(answer)
+    assert list_matches(answer) == ["local-array-indexing"]
+    assert predicted_speedup(answer, "local-array-indexing", "high") >= 1.21
+    assert "relax-register-cap" not in list_fixes(answer)
 
 
 def test_double_literals_on_an_l4():
-    answer = ask(
+    answer = recommend_for(
         "l4",
         fp64_opcode_count=4,
         fp64_required=0,
@@ -189,14 +195,14 @@ def test_double_literals_on_an_l4():
         memory_utilization=0.20,
     )
 
-    assert matches(answer) == ["fp64-on-slow-pipe"]
-    assert fixes(answer)[0] == "float-literals"
-    high = speedup(answer, "fp64-on-slow-pipe", "high")
+    assert list_matches(answer) == ["fp64-on-slow-pipe"]
+    assert list_fixes(answer)[0] == "float-literals"
+    high = predicted_speedup(answer, "fp64-on-slow-pipe", "high")
     assert 1 - 1 / high == pytest.approx(1 - 20 / 92, abs=2e-3)
 
 
-def test_a_large_product_with_instructions_of_one_warp():
-    answer = ask(
+def test_a_large_gemm_with_warp_level_mma_should_use_wgmma():
+    answer = recommend_for(
         "h100-sxm",
         matrix_work=1,
         tensor_type=1,
@@ -212,25 +218,27 @@ def test_a_large_product_with_instructions_of_one_warp():
         occupancy=0.12,
     )
 
-    assert matches(answer) == ["tensor-pipe-underfed"]
-    assert fixes(answer)[0] == "use-wgmma"
-    assert "tma-pipeline" in fixes(answer)
-    high = speedup(answer, "tensor-pipe-underfed", "high")
+    assert list_matches(answer) == ["tensor-pipe-underfed"]
+    assert list_fixes(answer)[0] == "use-wgmma"
+    assert "tma-pipeline" in list_fixes(answer)
+    high = predicted_speedup(answer, "tensor-pipe-underfed", "high")
     assert high == pytest.approx(TENSOR_GEMM_US * 0.8 * 989e6 / (2 * 8192**3), rel=0.01)
-    assert not {"raise-occupancy", "branchless-select"} & set(fixes(answer))
+    assert not {"raise-occupancy", "branchless-select"} & set(list_fixes(answer))
 
 
-def test_200_kernels_of_four_microseconds():
-    answer = ask(kernel_us=4.0, call_us=9.0, launch_count=200)
+def test_200_kernels_of_four_microseconds_are_launch_bound():
+    answer = recommend_for(kernel_us=4.0, call_us=9.0, launch_count=200)
 
-    assert matches(answer) == ["launch-overhead-bound"]
-    assert fixes(answer)[0] == "cuda-graph"
-    assert speedup(answer, "launch-overhead-bound", "high") == pytest.approx(9 / 5, abs=0.01)
-    assert not {"vectorize-128b", "unroll-ilp"} & set(fixes(answer))
+    assert list_matches(answer) == ["launch-overhead-bound"]
+    assert list_fixes(answer)[0] == "cuda-graph"
+    assert predicted_speedup(answer, "launch-overhead-bound", "high") == pytest.approx(
+        9 / 5, abs=0.01
+    )
+    assert not {"vectorize-128b", "unroll-ilp"} & set(list_fixes(answer))
 
 
-def test_three_times_the_bandwidth_of_an_l4():
-    answer = ask(
+def test_three_times_the_l4_bandwidth_is_a_timing_artifact():
+    answer = recommend_for(
         "l4",
         kernel_us=8.89,
         algorithmic_bytes=8_000_000,
@@ -238,12 +246,12 @@ def test_three_times_the_bandwidth_of_an_l4():
         cache_bytes=48 * 2**20,
     )
 
-    assert matches(answer) == ["timing-artifact"]
-    assert "flush-l2" in fixes(answer)
+    assert list_matches(answer) == ["timing-artifact"]
+    assert "flush-l2" in list_fixes(answer)
 
 
 def test_causal_attention_with_unequal_blocks():
-    answer = ask(
+    answer = recommend_for(
         sm_active_mean_cycles=700_000,
         sm_active_max_cycles=1_000_000,
         sm_elapsed_cycles=1_000_000,
@@ -251,21 +259,25 @@ def test_causal_attention_with_unequal_blocks():
         unequal_work=1,
     )
 
-    assert matches(answer) == ["workload-imbalance"]
-    assert fixes(answer)[0] == "sort-work-longest-first"
-    assert speedup(answer, "workload-imbalance", "high") == pytest.approx(1 / 0.7, rel=0.35)
+    assert list_matches(answer) == ["workload-imbalance"]
+    assert list_fixes(answer)[0] == "sort-work-longest-first"
+    assert predicted_speedup(answer, "workload-imbalance", "high") == pytest.approx(
+        1 / 0.7, rel=0.35
+    )
 
 
 def test_small_tiles_that_l2_serves():
-    answer = ask(dram_utilization=0.30, l2_utilization=0.86, l2_hit_rate=0.97)
+    answer = recommend_for(dram_utilization=0.30, l2_utilization=0.86, l2_hit_rate=0.97)
 
-    assert matches(answer) == ["l2-bandwidth-bound"]
-    assert fixes(answer)[0] == "larger-block-tile"
-    assert speedup(answer, "l2-bandwidth-bound", "high") == pytest.approx(1 / (1 - 0.43), abs=2e-3)
+    assert list_matches(answer) == ["l2-bandwidth-bound"]
+    assert list_fixes(answer)[0] == "larger-block-tile"
+    assert predicted_speedup(answer, "l2-bandwidth-bound", "high") == pytest.approx(
+        1 / (1 - 0.43), abs=2e-3
+    )
 
 
 def test_blocks_of_1024_on_an_l4():
-    answer = ask(
+    answer = recommend_for(
         "l4",
         block_thread_count=1024,
         register_count=32,
@@ -282,15 +294,15 @@ def test_blocks_of_1024_on_an_l4():
         waves=20.0,
     )
 
-    assert matches(answer) == ["occupancy-limited-block-size"]
+    assert list_matches(answer) == ["occupancy-limited-block-size"]
     expected = 1 - (1 - 0.95**8) / (1 - 0.95**12)
-    high = speedup(answer, "occupancy-limited-block-size", "high")
+    high = predicted_speedup(answer, "occupancy-limited-block-size", "high")
     assert 1 - 1 / high == pytest.approx(expected, abs=2e-3)
-    assert "launch-bounds" not in fixes(answer)
+    assert "launch-bounds" not in list_fixes(answer)
 
 
-def test_faster_than_the_room_that_there_was():
-    answer = ask(speedup=3.2, reference_attainable_speedup=1.4)
+def test_a_speedup_above_the_attainable_one_stops():
+    answer = recommend_for(speedup=3.2, reference_attainable_speedup=1.4)
 
-    assert {"wrong-baseline", "timing-artifact"} <= set(matches(answer))
+    assert {"wrong-baseline", "timing-artifact"} <= set(list_matches(answer))
     assert answer["gate"]["verdict"] == "stop"

@@ -1,15 +1,15 @@
 """A candidate that ends in the middle of being timed: a status, a cure, and the next one works."""
 
 import pytest
-from attacks import attack
+from attacks import write_attack
 
-from kernelkb.actions.kernels import bench
+from kernelkb.actions.kernels import bench_variant
 
-HONEST = "  honest(x, y, rows, cols);\n"
+HONEST_BODY = "  honest(x, y, rows, cols);\n"
 HONEST_CUDA = "  honest(x, y, rows, cols, stream);\n"
-LATE = "  static int calls = 0;\n  if (++calls > 60) {{ {} }}\n"
+FAIL_AFTER_60_CALLS = "  static int calls = 0;\n  if (++calls > 60) {{ {} }}\n"
 
-ON_A_CPU = {
+CPU_FAILURES = {
     "aborts": ("std::abort();", "SIGABRT"),
     "is killed": ("kill(getpid(), SIGKILL);", "SIGKILL"),
     "reads nothing": ("return *static_cast<volatile int*>(nullptr);", "SIGSEGV"),
@@ -19,7 +19,7 @@ ON_A_CPU = {
 }
 
 # After an endless kernel only the end of its process frees the GPU.
-ON_A_GPU = {
+GPU_FAILURES = {
     "is killed": ("kill(getpid(), SIGKILL);", "SIGKILL"),
     "reads nothing": ("rows_kernel<<<rows, 256, 0, stream>>>(nullptr, y, int(cols));", "CUDA"),
     "never returns": ("endless<<<1, 1, 0, stream>>>(y);", "did not finish within"),
@@ -29,13 +29,17 @@ ON_A_GPU = {
         "returned 2",
     ),
 }
-ENDLESS = "__global__ void endless(volatile float* y) { while (y[0] != 12345.0f) {} }\n"
+ENDLESS_KERNEL = "__global__ void endless(volatile float* y) { while (y[0] != 12345.0f) {} }\n"
 
 
-@pytest.mark.parametrize("how", ON_A_CPU)
+@pytest.mark.parametrize("how", CPU_FAILURES)
 def test_an_end_while_it_is_timed_is_a_status(project, how):
-    what, word = ON_A_CPU[how]
-    found = bench(attack(project, LATE.format(what) + HONEST), target="cpu", budget_s=1.0)
+    what, word = CPU_FAILURES[how]
+    found = bench_variant(
+        write_attack(project, FAIL_AFTER_60_CALLS.format(what) + HONEST_BODY),
+        target="cpu",
+        budget_s=1.0,
+    )
 
     assert found.verdict == "invalid"
     assert word in found.detail
@@ -43,19 +47,19 @@ def test_an_end_while_it_is_timed_is_a_status(project, how):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("how", ON_A_GPU)
-def test_a_gpu_outlives_whoever_ends_on_it(project, how):
-    what, word = ON_A_GPU[how]
-    name = attack(project, LATE.format(what) + HONEST_CUDA, cuda=True)
+@pytest.mark.parametrize("how", GPU_FAILURES)
+def test_the_gpu_is_usable_after_a_candidate_crashes(project, how):
+    what, word = GPU_FAILURES[how]
+    name = write_attack(project, FAIL_AFTER_60_CALLS.format(what) + HONEST_CUDA, cuda=True)
     source = project / "kernels" / name / "candidate.cu"
     text = (
         source.read_text()
-        .replace('extern "C"', f'{ENDLESS}extern "C"')
+        .replace('extern "C"', f'{ENDLESS_KERNEL}extern "C"')
         .replace("#include <map>", "#include <map>\n#include <signal.h>")
     )
     source.write_text(text)
-    found = bench(name, target="cuda", budget_s=1.0)
-    after = bench("row_softmax", "warp", "cuda", "medium", budget_s=0.5)
+    found = bench_variant(name, target="cuda", budget_s=1.0)
+    after = bench_variant("row_softmax", "warp", "cuda", "medium", budget_s=0.5)
 
     assert found.verdict == "invalid", found
     assert word in found.detail

@@ -3,24 +3,24 @@
 from pathlib import Path
 
 import pytest
-from attacks import attack
+from attacks import write_attack
 
-from kernelkb.actions.bench_target import environment
-from kernelkb.actions.kernels import bench, check, profile
-from kernelkb.measure.ncu import counters_lie
+from kernelkb.actions.bench_target import validate_machine
+from kernelkb.actions.kernels import bench_variant, check_variant, profile_variant
+from kernelkb.measure.ncu import describe_counter_error
 
 pytestmark = pytest.mark.gpu
 
-HONEST = "  honest(x, y, rows, cols, stream);\n"
+HONEST_BODY = "  honest(x, y, rows, cols, stream);\n"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def needs_a_gpu():
-    if environment("cuda").machine is None:
+    if validate_machine("cuda").machine is None:
         pytest.skip("no GPU that torch sees, or no nvcc")
 
 
-ASIDE = """
+SIDE_STREAM_BODY = """
   static cudaStream_t mine = nullptr;
   if (!mine) cudaStreamCreateWithFlags(&mine, cudaStreamNonBlocking);
   cudaStreamCaptureStatus capturing;
@@ -28,7 +28,7 @@ ASIDE = """
   if (capturing != cudaStreamCaptureStatusNone) return cudaErrorStreamCaptureUnsupported;
   honest(x, y, rows, cols, mine);
 """
-TIMED = {
+TIMING_ATTACKS = {
     "H1 output kept by pointer": """
   static std::map<const void*, float*> kept;
   auto& mine = kept[x];
@@ -58,41 +58,50 @@ TIMED = {
 }
 
 
-@pytest.mark.parametrize("how", TIMED)
-def test_what_cheats_while_it_is_timed_is_not_believed(project, how):
-    found = bench(attack(project, TIMED[how], cuda=True), target="cuda", budget_s=1.0)
+@pytest.mark.parametrize("how", TIMING_ATTACKS)
+def test_timing_attacks_are_incorrect_or_invalid(project, how):
+    found = bench_variant(
+        write_attack(project, TIMING_ATTACKS[how], cuda=True), target="cuda", budget_s=1.0
+    )
 
     assert found.verdict in ("incorrect", "invalid"), found
     assert found.detail
 
 
-def test_h6_work_on_a_stream_that_nobody_times_is_seen_by_the_judges_clock(project):
+def test_work_on_an_untimed_stream_is_detected_by_the_judge_clock(project):
     """Only when it is timed: before, the check would have found it."""
-    later = "  static int calls = 0;\n  if (++calls < 30) {" + HONEST + "  return 0; }\n" + ASIDE
-    found = bench(attack(project, later, cuda=True), target="cuda", workload="large", budget_s=1.0)
+    later = (
+        "  static int calls = 0;\n  if (++calls < 30) {"
+        + HONEST_BODY
+        + "  return 0; }\n"
+        + SIDE_STREAM_BODY
+    )
+    found = bench_variant(
+        write_attack(project, later, cuda=True), target="cuda", workload="large", budget_s=1.0
+    )
 
     assert found.verdict == "invalid", found
     assert "outside the stream" in found.detail
 
 
-CHECKED = {
-    "H6 a stream of its own, which nobody waits for": ASIDE,
-    "H14 its inputs are zeroed": HONEST
+CHECK_ATTACKS = {
+    "H6 a stream of its own, which nobody waits for": SIDE_STREAM_BODY,
+    "H14 its inputs are zeroed": HONEST_BODY
     + "  cudaMemsetAsync(const_cast<float*>(x), 0, bytes, stream);",
     "H15 zeros": "  cudaMemsetAsync(y, 0, bytes, stream);",
     "H21 nothing is written": "",
-    "H18 beyond its array": HONEST + "  cudaMemsetAsync(y + rows * cols, 0, 64, stream);",
+    "H18 beyond its array": HONEST_BODY + "  cudaMemsetAsync(y + rows * cols, 0, 64, stream);",
 }
 
 
-@pytest.mark.parametrize("how", CHECKED)
-def test_what_is_wrong_from_the_start_is_not_timed(project, how):
-    found = check(attack(project, CHECKED[how], cuda=True), target="cuda")
+@pytest.mark.parametrize("how", CHECK_ATTACKS)
+def test_incorrect_kernels_fail_the_check(project, how):
+    found = check_variant(write_attack(project, CHECK_ATTACKS[how], cuda=True), target="cuda")
 
     assert found.status == "incorrect", found
 
 
-SPINS = """
+SPINNING_BODY = """
   static bool once = [] {
     cudaStreamCreateWithFlags(&aside, cudaStreamNonBlocking);
     std::thread([] {
@@ -103,7 +112,7 @@ SPINS = """
   (void)once;
   honest(x, y, rows, cols, stream);
 """
-SPIN = """
+SPIN_KERNEL = """
 static cudaStream_t aside;
 __global__ void spin(long long until) {
   for (const long long from = clock64(); clock64() - from < until;) {}
@@ -112,13 +121,15 @@ extern "C"\
 """
 
 
-def test_h7_a_kernel_that_spins_on_while_the_rival_is_timed_makes_nobody_faster(project):
+def test_a_kernel_spinning_during_the_rival_batch_gains_nothing(project):
     """Its process can be stopped, what it launched cannot."""
-    honest = bench(attack(project, HONEST, cuda=True), target="cuda", budget_s=1.0)
-    name = attack(project, SPINS, cuda=True)
+    honest = bench_variant(
+        write_attack(project, HONEST_BODY, cuda=True), target="cuda", budget_s=1.0
+    )
+    name = write_attack(project, SPINNING_BODY, cuda=True)
     source = project / "kernels" / name / "candidate.cu"
-    source.write_text(source.read_text().replace('extern "C"', SPIN))
-    found = bench(name, target="cuda", budget_s=1.0)
+    source.write_text(source.read_text().replace('extern "C"', SPIN_KERNEL))
+    found = bench_variant(name, target="cuda", budget_s=1.0)
 
     undecided = found.verdict in ("invalid", "inconclusive")
     assert undecided or found.speedup < 1.05 * honest.speedup, (found, honest)
@@ -126,14 +137,16 @@ def test_h7_a_kernel_that_spins_on_while_the_rival_is_timed_makes_nobody_faster(
 
 def test_a_kernel_on_the_default_stream_is_timed_call_by_call(project):
     """No graph holds it; that is no fault of its outputs."""
-    found = bench(attack(project, "  honest(x, y, rows, cols, 0);\n", cuda=True), budget_s=1.0)
+    found = bench_variant(
+        write_attack(project, "  honest(x, y, rows, cols, 0);\n", cuda=True), budget_s=1.0
+    )
 
     assert found.verdict not in ("incorrect", "invalid"), found.detail
     assert found.timing == "eager"
     assert any("cannot be captured" in text for text in found.warnings), found.warnings
 
 
-def test_h7_what_it_returns_may_not_be_memory_of_the_judges(project):
+def test_returning_judge_memory_is_rejected(project):
     body = """
 import gc
 import torch
@@ -144,23 +157,23 @@ def softmax(x):
     y = me._outputs[0][0]
     return torch.softmax(x, dim=-1, out=y) if y.shape == x.shape else torch.softmax(x, dim=-1)
 """
-    name = attack(project, body, python=True, returns=True)
+    name = write_attack(project, body, python=True, returns=True)
     source = project / "kernels" / name / "kernel.yaml"
     source.write_text(source.read_text().replace("target: cpu", "target: cuda"))
 
-    assert check(name, target="cuda").status == "kernel-error"
+    assert check_variant(name, target="cuda").status == "kernel-error"
 
 
-def test_h18_shared_memory_that_nobody_wrote(project):
-    name = attack(project, HONEST, cuda=True)
+def test_reading_uninitialised_shared_memory_is_incorrect(project):
+    name = write_attack(project, HONEST_BODY, cuda=True)
     source = project / "kernels" / name / "candidate.cu"
     text = source.read_text().replace("reduce(top, true);", "reduce(top, true); sum = part[5];")
     source.write_text(text)
 
-    assert check(name, target="cuda").status == "incorrect"
+    assert check_variant(name, target="cuda").status == "incorrect"
 
 
-def test_h9_events_that_lie_change_no_verdict(project):
+def test_forged_cuda_event_times_are_invalid(project):
     body = """
 import torch
 
@@ -170,14 +183,14 @@ torch.cuda.Event.elapsed_time = lambda self, other: real(self, other) / 50
 def softmax(x, y):
     torch.softmax(x, dim=-1, out=y)
 """
-    name = attack(project, body, python=True, cuda=True)
-    found = bench(name, target="cuda", budget_s=1.0)
+    name = write_attack(project, body, python=True, cuda=True)
+    found = bench_variant(name, target="cuda", budget_s=1.0)
 
     assert found.verdict == "invalid"
     assert "the judge's clock" in found.detail
 
 
-KEEP = """
+KEEP_IN_L2_KERNEL = """
 __device__ float keep(const float* from) {
   unsigned long long policy;
   float value;
@@ -189,59 +202,65 @@ __device__ float keep(const float* from) {
 __global__ void rows_kernel("""
 
 
-def test_h22_lines_that_ask_to_stay_in_l2_do_not_help(project):
-    source = project / "kernels" / attack(project, HONEST, cuda=True) / "candidate.cu"
-    text = source.read_text().replace("__global__ void rows_kernel(", KEEP.lstrip())
+def test_l2_persistence_hints_do_not_help(project):
+    source = project / "kernels" / write_attack(project, HONEST_BODY, cuda=True) / "candidate.cu"
+    text = source.read_text().replace("__global__ void rows_kernel(", KEEP_IN_L2_KERNEL.lstrip())
     source.write_text(text.replace("fmaxf(top, a[i])", "fmaxf(top, keep(a + i))"))
-    sly = bench("attacked", target="cuda", budget_s=1.0)
+    sly = bench_variant("attacked", target="cuda", budget_s=1.0)
 
     assert sly.candidate_us is not None, sly.detail
     assert sly.candidate_us > max(sly.floor_us, sly.warm_us)
 
 
-def test_m1_data_that_fits_the_cache_is_read_from_memory(project):
-    found = bench(attack(project, HONEST, cuda=True), target="cuda", budget_s=1.0)
+def test_cache_sized_data_is_read_from_dram(project):
+    found = bench_variant(
+        write_attack(project, HONEST_BODY, cuda=True), target="cuda", budget_s=1.0
+    )
     read = 2048 * 1024 * 4
 
     assert found.candidate_us > read / found.metrics["copy_peak_gbps"] / 1e3
     assert found.warm_us < found.candidate_us
 
 
-def test_m2_the_flush_is_not_billed(project):
-    name = attack(project, HONEST, cuda=True)
-    found = bench(name, target="cuda", workload="small", budget_s=1.0)
+def test_l2_flush_time_is_excluded_from_the_timing(project):
+    name = write_attack(project, HONEST_BODY, cuda=True)
+    found = bench_variant(name, target="cuda", workload="small", budget_s=1.0)
 
     assert found.candidate_us < 10
     assert any("launch" in warning for warning in found.warnings)
 
 
-def test_m3_the_baseline_is_the_fastest_of_what_a_user_would_run(project, monkeypatch):
+def test_the_baseline_is_the_fastest_rival(project, monkeypatch):
     monkeypatch.delenv("TORCH_COMPILE_DISABLE")
-    found = bench(attack(project, HONEST, cuda=True), target="cuda", budget_s=1.0)
+    found = bench_variant(
+        write_attack(project, HONEST_BODY, cuda=True), target="cuda", budget_s=1.0
+    )
     tried = {rival.name: rival.graph_us for rival in found.rivals if rival.graph_us}
 
     assert {"torch", "torch.compile"} <= {rival.name for rival in found.rivals}
     assert found.baseline == min(tried, key=tried.get)
 
 
-def test_m4_clocks_are_recorded(project):
-    found = bench(attack(project, HONEST, cuda=True), target="cuda", budget_s=1.0)
+def test_gpu_clocks_are_recorded(project):
+    found = bench_variant(
+        write_attack(project, HONEST_BODY, cuda=True), target="cuda", budget_s=1.0
+    )
 
     assert found.clocks.sm_mhz[0] > 0
     assert found.clocks.temperature_c > 0
 
 
-def test_m9_counters_are_tried_on_known_traffic(project):
-    assert counters_lie() is None
+def test_ncu_counters_are_correct_for_known_traffic(project):
+    assert describe_counter_error() is None
 
 
-def test_m11_a_profile_looks_at_the_candidates_own_kernels_only(project):
-    name = attack(project, HONEST, cuda=True)
+def test_a_profile_covers_only_the_kernels_of_the_candidate(project):
+    name = write_attack(project, HONEST_BODY, cuda=True)
     path = project / "kernels" / name / "kernel.yaml"
     path.write_text(path.read_text() + "    kernels: [rows_kernel]\n")
-    right = profile(name, target="cuda")
+    right = profile_variant(name, target="cuda")
     path.write_text(path.read_text().replace("[rows_kernel]", "[other_kernel]"))
-    wrong = profile(name, target="cuda")
+    wrong = profile_variant(name, target="cuda")
 
     assert right.tool == "ncu", right.detail
     assert right.metrics["kernel_us"] != right.metrics["profiled_us"]  # M10
@@ -249,18 +268,22 @@ def test_m11_a_profile_looks_at_the_candidates_own_kernels_only(project):
     assert "other_kernel" in wrong.detail
 
 
-def test_a_sanitizer_finds_what_was_right_by_luck(project):
+def test_memcheck_turns_an_out_of_bounds_kernel_incorrect(project):
     body = (
-        HONEST + "  rows_kernel<<<1, 256, 0, stream>>>(x + rows * cols, y, int(cols));\n" + HONEST
+        HONEST_BODY
+        + "  rows_kernel<<<1, 256, 0, stream>>>(x + rows * cols, y, int(cols));\n"
+        + HONEST_BODY
     )
-    found = check(attack(project, body, cuda=True), target="cuda", sanitize=True)
+    found = check_variant(
+        write_attack(project, body, cuda=True), target="cuda", with_sanitizer=True
+    )
 
     assert found.status == "incorrect"
     assert "memcheck" in found.detail
 
 
-def test_every_wall_stands_on_a_machine_with_a_gpu_too(project):
-    found = check(attack(project, HONEST, cuda=True), target="cuda")
+def test_all_sandbox_layers_are_active_on_a_gpu_machine(project):
+    found = check_variant(write_attack(project, HONEST_BODY, cuda=True), target="cuda")
 
     assert found.status == "correct"
     assert {"landlock", "seccomp"} <= set(found.layers)

@@ -4,14 +4,14 @@ The numbers are those of the table of reward hacks that this suite answers (H1 t
 """
 
 import pytest
-from attacks import attack, said_busy
+from attacks import has_contention_warning, write_attack
 
-from kernelkb.actions.kernels import bench, check
+from kernelkb.actions.kernels import bench_variant, check_variant
 
-HONEST = "  honest(x, y, rows, cols);\n"
+HONEST_BODY = "  honest(x, y, rows, cols);\n"
 
 # Right while it is checked once; wrong, or not doing its work, when it is timed.
-TIMED = {
+TIMING_ATTACKS = {
     "H1 output kept by pointer": """
   static std::map<const void*, std::vector<float>> kept;
   auto& mine = kept[x];
@@ -48,12 +48,12 @@ TIMED = {
 }
 
 # Wrong from the first call.
-CHECKED = {
+CHECK_ATTACKS = {
     "H14 its inputs are zeroed, so that the reference agrees": """
   honest(x, y, rows, cols);
   std::memset(const_cast<float*>(x), 0, bytes);
 """,
-    "H14 one input element is changed": HONEST + "  const_cast<float*>(x)[7] += 1e-6f;",
+    "H14 one input element is changed": HONEST_BODY + "  const_cast<float*>(x)[7] += 1e-6f;",
     "H15 zeros": "  std::memset(y, 0, bytes);",
     "H15 the mean": "  for (std::int64_t i = 0; i < rows * cols; ++i) y[i] = 1.0f / cols;",
     "H18 memory that nobody wrote": """
@@ -62,8 +62,8 @@ CHECKED = {
   y[3] += some[5] * 1e-3f + 1e-4f;
   std::free(some);
 """,
-    "H18 beyond its array": HONEST + "  y[rows * cols + 2] = 1.0f;",
-    "H19 half the digits": HONEST + """
+    "H18 beyond its array": HONEST_BODY + "  y[rows * cols + 2] = 1.0f;",
+    "H19 half the digits": HONEST_BODY + """
   for (std::int64_t i = 0; i < rows * cols; ++i) {
     std::uint32_t word;
     std::memcpy(&word, y + i, 4);
@@ -78,7 +78,7 @@ CHECKED = {
 """,
 }  # fmt: skip
 
-PYTHON = {
+PYTHON_ATTACKS = {
     "H8 a lazy tensor": """
 import torch
 
@@ -136,7 +136,7 @@ def softmax(x):
 }
 
 
-INTEGERS = """\
+INTEGER_KERNEL = """\
 id: counted
 title: Twice each of some integers
 axes: [n]
@@ -149,7 +149,7 @@ entry: twice
 variants:
   - {{id: plain, target: cpu, language: c++, source: twice.cpp, summary: keeps its answers}}
 """
-TWICE = """
+TWICE_BODY = """
 import torch
 
 def twice(x):
@@ -158,7 +158,7 @@ def twice(x):
 def made(n):
     return [torch.randint(0, 1000, (n,), dtype=torch.int32)]
 """
-KEEPS = """
+CACHING_BODY = """
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -177,40 +177,42 @@ extern "C" int twice(const std::int32_t* x, std::int32_t* y, std::int64_t n, voi
 
 
 @pytest.mark.parametrize("inputs", ["", ", inputs: made"], ids=["drawn by us", "made by the task"])
-def test_h1_integers_change_before_each_window_too(project, inputs):
+def test_integer_inputs_change_before_each_batch(project, inputs):
     folder = project / "kernels" / "counted"
     folder.mkdir(parents=True)
-    (folder / "kernel.yaml").write_text(INTEGERS.format(inputs=inputs))
-    (folder / "reference.py").write_text(TWICE)
-    (folder / "twice.cpp").write_text(KEEPS)
+    (folder / "kernel.yaml").write_text(INTEGER_KERNEL.format(inputs=inputs))
+    (folder / "reference.py").write_text(TWICE_BODY)
+    (folder / "twice.cpp").write_text(CACHING_BODY)
 
-    assert bench("counted", target="cpu", budget_s=0.5).verdict == "incorrect"
+    assert bench_variant("counted", target="cpu", budget_s=0.5).verdict == "incorrect"
 
 
-@pytest.mark.parametrize("how", TIMED)
-def test_what_cheats_while_it_is_timed_is_not_believed(project, how):
-    found = bench(attack(project, TIMED[how]), target="cpu", budget_s=1.0)
+@pytest.mark.parametrize("how", TIMING_ATTACKS)
+def test_timing_attacks_are_incorrect_or_invalid(project, how):
+    found = bench_variant(write_attack(project, TIMING_ATTACKS[how]), target="cpu", budget_s=1.0)
 
     assert found.verdict in ("incorrect", "invalid"), found
     assert found.cure
 
 
-@pytest.mark.parametrize("how", CHECKED)
-def test_what_is_wrong_from_the_start_is_not_timed(project, how):
-    found = check(attack(project, CHECKED[how]), target="cpu")
+@pytest.mark.parametrize("how", CHECK_ATTACKS)
+def test_incorrect_kernels_fail_the_check(project, how):
+    found = check_variant(write_attack(project, CHECK_ATTACKS[how]), target="cpu")
 
     assert found.status == "incorrect", found
 
 
-@pytest.mark.parametrize("how", PYTHON)
-def test_a_python_candidate_cannot_cheat_either(project, how):
-    found = check(attack(project, PYTHON[how], python=True, returns=True), target="cpu")
+@pytest.mark.parametrize("how", PYTHON_ATTACKS)
+def test_python_attacks_fail_the_check(project, how):
+    found = check_variant(
+        write_attack(project, PYTHON_ATTACKS[how], python=True, returns=True), target="cpu"
+    )
 
     assert found.status in ("incorrect", "kernel-error", "crashed"), found
     assert found.detail
 
 
-def test_h9_a_clock_that_is_changed_changes_no_verdict(project):
+def test_a_patched_python_clock_is_invalid(project):
     body = """
 import time
 import torch
@@ -222,14 +224,14 @@ time.monotonic = lambda: 0.0
 def softmax(x, y):
     torch.softmax(x, dim=-1, out=y)
 """
-    found = bench(attack(project, body, python=True), target="cpu", budget_s=1.0)
+    found = bench_variant(write_attack(project, body, python=True), target="cpu", budget_s=1.0)
 
-    if not said_busy(found):
+    if not has_contention_warning(found):
         assert found.verdict == "invalid", found
         assert "the judge's clock" in found.detail
 
 
-def test_h2_a_fingerprint_of_the_input_never_comes_twice(project):
+def test_caching_by_input_fingerprint_gains_nothing(project):
     body = """
   static std::map<std::string, std::vector<float>> kept;
   const std::int64_t n = rows * cols;
@@ -240,23 +242,25 @@ def test_h2_a_fingerprint_of_the_input_never_comes_twice(project):
   if (mine.empty()) { honest(x, y, rows, cols); mine.assign(y, y + n); }
   else std::memcpy(y, mine.data(), bytes);
 """
-    found = bench(attack(project, body), target="cpu", budget_s=1.0)
+    found = bench_variant(write_attack(project, body), target="cpu", budget_s=1.0)
 
     assert found.verdict != "faster"
 
 
-def test_h5_a_slow_start_gains_nothing(project):
+def test_a_slow_first_call_gains_nothing(project):
     body = """
   static int calls = 0;
   if (++calls < 30) usleep(20000);
   honest(x, y, rows, cols);
 """
-    found = bench(attack(project, body), target="cpu", budget_s=1.0)
+    found = bench_variant(write_attack(project, body), target="cpu", budget_s=1.0)
 
-    assert found.verdict == "slower" or (found.verdict == "inconclusive" and said_busy(found))
+    assert found.verdict == "slower" or (
+        found.verdict == "inconclusive" and has_contention_warning(found)
+    )
 
 
-AHEAD = """
+AHEAD_OF_TIME_BODY = """
   struct Slot { std::vector<float> of, made; };
   static std::map<const float*, Slot> slots;
   static std::mutex lock;
@@ -292,16 +296,16 @@ AHEAD = """
 """
 
 
-def test_h7_a_thread_that_computes_before_it_is_asked_gains_nothing(project):
-    name = attack(project, AHEAD)
+def test_a_thread_that_computes_ahead_gains_nothing(project):
+    name = write_attack(project, AHEAD_OF_TIME_BODY)
     source = project / "kernels" / name / "candidate.cpp"
     source.write_text("#include <atomic>\n#include <mutex>\n" + source.read_text())
-    found = bench(name, target="cpu", workload="middle", budget_s=1.0)
+    found = bench_variant(name, target="cpu", workload="middle", budget_s=1.0)
 
     assert found.verdict != "faster"
 
 
-STEPS = {
+SANDBOX_ESCAPES = {
     "reads the judge's memory": """
   char byte;
   iovec ours{&byte, 1}, theirs{reinterpret_cast<void*>(&honest), 1};
@@ -322,20 +326,20 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("what", STEPS)
-def test_h11_a_candidate_that_reaches_out_meets_a_wall(project, what):
-    found = check(attack(project, STEPS[what] + HONEST), target="cpu")
+@pytest.mark.parametrize("what", SANDBOX_ESCAPES)
+def test_sandbox_escapes_are_blocked(project, what):
+    found = check_variant(write_attack(project, SANDBOX_ESCAPES[what] + HONEST_BODY), target="cpu")
 
     assert set(found.layers) >= {"landlock", "seccomp"}
     assert found.status == "correct", found.detail
 
 
-def test_what_a_candidate_says_of_its_own_walls_is_not_read(project):
+def test_a_candidate_cannot_forge_its_sandbox_layers(project):
     body = """
   const int file = open("layers.json", O_WRONLY | O_CREAT | O_TRUNC, 0644);
   if (file < 0 || write(file, "[\\"magic\\"]", 9) != 9) return 66;
 """
-    found = check(attack(project, body + HONEST), target="cpu")
+    found = check_variant(write_attack(project, body + HONEST_BODY), target="cpu")
 
     assert found.status == "correct", found.detail
     assert "magic" not in found.layers

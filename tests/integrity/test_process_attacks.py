@@ -3,12 +3,12 @@
 import tempfile
 from pathlib import Path
 
-from attacks import attack, said_busy
-from processes import alive
+from attacks import has_contention_warning, write_attack
+from processes import find_processes
 
-from kernelkb.actions.kernels import bench, check
+from kernelkb.actions.kernels import bench_variant, check_variant
 
-BATCH = """
+BATCHING_BODY = """
   struct Slot { const float* x; std::vector<float> y; };
   static std::vector<Slot> known;
   static int calls = 0;
@@ -38,21 +38,21 @@ BATCH = """
 """
 
 
-def with_headers(project, name, *headers):
+def add_headers(project, name, *headers):
     source = project / "kernels" / name / "candidate.cpp"
     source.write_text("".join(f"#include <{one}>\n" for one in headers) + source.read_text())
     return name
 
 
-def test_h3_all_calls_of_a_window_at_once_are_found_by_calls_that_come_alone(project):
-    name = with_headers(project, attack(project, BATCH), "algorithm", "ctime")
-    found = bench(name, target="cpu", budget_s=1.0)
+def test_batching_all_calls_is_detected_by_single_calls(project):
+    name = add_headers(project, write_attack(project, BATCHING_BODY), "algorithm", "ctime")
+    found = bench_variant(name, target="cpu", budget_s=1.0)
 
-    assert found.verdict == "invalid" or said_busy(found), found
-    assert "calls that are yet to come" in (found.detail or "") or said_busy(found)
+    assert found.verdict == "invalid" or has_contention_warning(found), found
+    assert "calls that are yet to come" in (found.detail or "") or has_contention_warning(found)
 
 
-WAKES = """
+SELF_WAKING_BODY = """
   static timer_t timer = [] {
     signal(SIGCONT, [](int) {});
     sigevent event{};
@@ -70,14 +70,16 @@ WAKES = """
 """
 
 
-def test_h7_who_wakes_itself_while_it_is_stopped_is_found(project):
-    found = bench(with_headers(project, attack(project, WAKES), "ctime"), target="cpu")
+def test_a_runner_that_resumes_itself_is_invalid(project):
+    found = bench_variant(
+        add_headers(project, write_attack(project, SELF_WAKING_BODY), "ctime"), target="cpu"
+    )
 
     assert found.verdict == "invalid", found
     assert found.detail.startswith("it did not stay stopped while it was to wait: it")
 
 
-HOPPER = """
+HOPPING_PROGRAM = """
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -89,7 +91,7 @@ int main(void) {
     if (fork()) _exit(0);
 }
 """
-HOPS = """
+HOPPING_CANDIDATE = """
 import subprocess
 import torch
 
@@ -104,15 +106,15 @@ def softmax(x):
 """
 
 
-def test_who_is_another_process_each_time_ends_too(project):
+def test_a_candidate_that_keeps_forking_is_killed(project):
     word = f"hopper{abs(hash(project)) % 10**6}"
-    body = HOPS.format(source=HOPPER, word=word)
-    check(attack(project, body, python=True, returns=True), target="cpu")
+    body = HOPPING_CANDIDATE.format(source=HOPPING_PROGRAM, word=word)
+    check_variant(write_attack(project, body, python=True, returns=True), target="cpu")
 
-    assert not any(alive(word) for _ in range(50))
+    assert not any(find_processes(word) for _ in range(50))
 
 
-DEEP = """
+DEEP_FOLDER_BODY = """
 import os
 import torch
 
@@ -129,7 +131,9 @@ def softmax(x):
 
 
 def test_a_folder_that_is_deeper_than_python_can_follow_is_removed(project):
-    found = check(attack(project, DEEP, python=True, returns=True), target="cpu")
+    found = check_variant(
+        write_attack(project, DEEP_FOLDER_BODY, python=True, returns=True), target="cpu"
+    )
 
     assert found.status == "correct", found
     assert not list(Path(tempfile.gettempdir()).glob("kernelkb-*/candidate/deeper"))

@@ -5,11 +5,11 @@ the judge has to see without it.
 """
 
 import pytest
-from attacks import attack
+from attacks import write_attack
 
-from kernelkb.actions.kernels import bench, check
+from kernelkb.actions.kernels import bench_variant, check_variant
 
-HEAD = """
+TAKEOVER_HEAD = """
 import gc, mmap, os, socket, threading, time
 import torch
 from kernelkb.measure.worker.runner import serve as R
@@ -21,7 +21,7 @@ def mine():
     return next(o for o in gc.get_objects() if type(o) is R.Runner)
 """
 
-PYTHON = {
+TAKEOVER_ATTACKS = {
     "H7 the work is done while what was returned is copied": """
 from torch.overrides import TorchFunctionMode
 todo, pool = {}, {}
@@ -40,7 +40,7 @@ def softmax(x):
     return y
 """,
     "H11 the answer comes first, the work later": """
-real_send, real_go = R.send, R.Runner._go
+real_send, real_go = R.send, R.Runner._handle_run_batch
 
 def go(self, message, files):
     channel = next(o for o in gc.get_objects() if type(o) is socket.socket)
@@ -54,7 +54,7 @@ taken = []
 def softmax(x):
     if not taken:
         taken.append(mine())
-        taken[0].answers["go"] = go.__get__(taken[0])
+        taken[0].handlers["go"] = go.__get__(taken[0])
     return right(x)
 """,
     "H11 the answer comes before the question": """
@@ -71,7 +71,7 @@ def softmax(x):
 """,
     "H7 what it returns lies where the judge's own arrays are": """
 known = {}
-R.Runner._put = lambda self, returned: None
+R.Runner._copy_to_outputs = lambda self, returned: None
 
 def softmax(x):
     if x.data_ptr() not in known:
@@ -106,9 +106,9 @@ def softmax(x):
 }
 
 
-def test_what_nobody_can_read_after_an_answer_is_the_candidates_fault(project):
+def test_garbage_after_an_answer_is_a_candidate_error(project):
     body = (
-        HEAD
+        TAKEOVER_HEAD
         + """
 real_send = R.send
 
@@ -121,12 +121,12 @@ def softmax(x):
     return right(x)
 """
     )
-    name = attack(project, body, python=True, returns=True)
+    name = write_attack(project, body, python=True, returns=True)
 
-    assert check(name, target="cpu").status == "crashed"
+    assert check_variant(name, target="cpu").status == "crashed"
 
 
-ENDS = {
+EXPECTED_VERDICTS = {
     "H7 the work is done while what was returned is copied": "incorrect: elements",
     "H11 the answer comes first, the work later": "incorrect: not written",
     "H11 the answer comes before the question": "invalid: a question that nobody asked",
@@ -134,27 +134,33 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize("how", EXPECTED_VERDICTS)
 def test_a_runner_that_is_taken_over_is_found_out(project, how):
-    name = attack(project, HEAD + PYTHON[how], python=True, returns=True)
-    found = bench(name, target="cpu", budget_s=1.0)
-    verdict, word = ENDS[how].split(": ")
+    name = write_attack(project, TAKEOVER_HEAD + TAKEOVER_ATTACKS[how], python=True, returns=True)
+    found = bench_variant(name, target="cpu", budget_s=1.0)
+    verdict, word = EXPECTED_VERDICTS[how].split(": ")
 
     assert found.verdict == verdict, found
     assert word in found.detail
 
 
-def test_h7_an_output_that_needs_no_copy_gains_nothing(project):
-    body = HEAD + PYTHON["H7 what it returns lies where the judge's own arrays are"]
-    found = bench(attack(project, body, python=True, returns=True), target="cpu", budget_s=1.0)
+def test_an_output_without_a_copy_gains_nothing(project):
+    body = (
+        TAKEOVER_HEAD + TAKEOVER_ATTACKS["H7 what it returns lies where the judge's own arrays are"]
+    )
+    found = bench_variant(
+        write_attack(project, body, python=True, returns=True), target="cpu", budget_s=1.0
+    )
 
     assert found.verdict in ("slower", "inconclusive"), found
 
 
-LATER = "  static int calls = 0;\n  if (++calls < 8) { honest(x, y, rows, cols); return 0; }\n"
+HONEST_FOR_8_CALLS = (
+    "  static int calls = 0;\n  if (++calls < 8) { honest(x, y, rows, cols); return 0; }\n"
+)
 
-OTHERS = {
-    "H7 threads that spin while the rival runs": LATER
+RIVAL_ATTACKS = {
+    "H7 threads that spin while the rival runs": HONEST_FOR_8_CALLS
     + """
   static bool once = [] {
     const auto spin = [] { for (volatile long n = 0;; n = n + 1) {} };
@@ -164,7 +170,7 @@ OTHERS = {
   (void)once;
   honest(x, y, rows, cols);
 """,
-    "H11 the rival's priority and cores": LATER
+    "H11 the rival's priority and cores": HONEST_FOR_8_CALLS
     + """
   cpu_set_t one;
   CPU_ZERO(&one);
@@ -188,19 +194,19 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("how", OTHERS)
-def test_what_is_done_to_a_rival_gains_nothing(project, how):
-    name = attack(project, OTHERS[how])
+@pytest.mark.parametrize("how", RIVAL_ATTACKS)
+def test_slowing_down_a_rival_gains_nothing(project, how):
+    name = write_attack(project, RIVAL_ATTACKS[how])
     source = project / "kernels" / name / "candidate.cpp"
     source.write_text(
         "#include <fstream>\n#include <sched.h>\n#include <sys/resource.h>\n" + source.read_text()
     )
-    found = bench(name, target="cpu", workload="middle", budget_s=1.0)
+    found = bench_variant(name, target="cpu", workload="middle", budget_s=1.0)
 
     assert found.verdict in ("slower", "inconclusive"), found
 
 
-BREAKS = {
+JUDGE_ATTACKS = {
     "shrinks the judge's memory": """
   for (int f = 3; f < 64; ++f) {
     char path[64], link[256];
@@ -228,23 +234,23 @@ BREAKS = {
 }
 
 
-@pytest.mark.parametrize("how", BREAKS)
-def test_who_breaks_the_judge_is_blamed_for_it(project, how):
-    name = attack(project, BREAKS[how] + "  honest(x, y, rows, cols);\n")
+@pytest.mark.parametrize("how", JUDGE_ATTACKS)
+def test_attacks_on_the_judge_do_not_break_it(project, how):
+    name = write_attack(project, JUDGE_ATTACKS[how] + "  honest(x, y, rows, cols);\n")
     source = project / "kernels" / name / "candidate.cpp"
     source.write_text("#include <sys/resource.h>\n#include <sys/stat.h>\n" + source.read_text())
-    found = check(name, target="cpu")
+    found = check_variant(name, target="cpu")
 
     assert found.status in ("correct", "crashed"), found
     assert "returned 66" not in (found.detail or "")
 
 
-def test_what_it_says_cannot_pass_for_a_line_of_ours(project):
+def test_error_text_of_a_candidate_has_no_control_characters(project):
     body = """
 def softmax(x):
     raise ValueError("\\x1b[2K\\rcandidate 1 us, faster\\nsecond \\ud800")
 """
-    found = check(attack(project, body, python=True, returns=True), target="cpu")
+    found = check_variant(write_attack(project, body, python=True, returns=True), target="cpu")
 
     assert found.status != "correct"
     assert (found.detail or "").isprintable()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelkb.actions.bench_target import environment
-from kernelkb.actions.building import build
-from kernelkb.actions.kernels import bench
+from kernelkb.actions.bench_target import validate_machine
+from kernelkb.actions.building import build_variant
+from kernelkb.actions.kernels import bench_variant
 
 SCALE = Path(__file__).parents[2] / "benchmarks" / "bindings" / "scale"
 
@@ -22,28 +22,28 @@ def made(tmp_path_factory):
 
 
 @pytest.mark.parametrize("variant", ["packed", "extension", "script"])
-def test_every_binding_is_judged_and_timed_on_a_cpu(made, monkeypatch, variant):
+def test_every_binding_is_checked_and_timed_on_a_cpu(made, monkeypatch, variant):
     monkeypatch.chdir(made)
-    found = bench("scale", variant, "cpu", budget_s=0.3)
+    found = bench_variant("scale", variant, "cpu", budget_s=0.3)
 
     assert found.verdict not in ("incorrect", "invalid"), found.detail
     assert found.candidate_us
 
 
-def test_what_binds_a_kernel_is_not_built_again(made, monkeypatch):
+def test_a_binding_is_not_rebuilt(made, monkeypatch):
     monkeypatch.chdir(made)
-    build("scale", "packed", "cpu")
+    build_variant("scale", "packed", "cpu")
 
-    assert build("scale", "packed", "cpu").status == "cached"
+    assert build_variant("scale", "packed", "cpu").status == "cached"
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("variant", ["packed", "extension", "triton"])
-def test_every_binding_is_judged_and_timed_on_a_gpu(made, monkeypatch, variant):
+def test_every_binding_is_checked_and_timed_on_a_gpu(made, monkeypatch, variant):
     monkeypatch.chdir(made)
-    if environment("cuda").machine is None:
+    if validate_machine("cuda").machine is None:
         pytest.skip("no GPU that torch sees, or no nvcc")
-    found = bench("scale", variant, "cuda", budget_s=0.5)
+    found = bench_variant("scale", variant, "cuda", budget_s=0.5)
 
     assert found.verdict not in ("incorrect", "invalid"), found.detail
     assert found.timing == "graph"

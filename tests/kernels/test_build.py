@@ -6,21 +6,21 @@ import shutil
 
 import pytest
 import yaml
-from broken import make
+from broken import make_broken_kernel
 
-from kernelkb.actions.bench_target import environment
-from kernelkb.actions.building import build, build_configurations
+from kernelkb.actions.bench_target import validate_machine
+from kernelkb.actions.building import build_configurations, build_variant
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError, EnvironmentGapError, UnknownNameError
-from kernelkb.measure.build.commands import commands_of
+from kernelkb.measure.build.commands import make_compiler_commands
 from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.model.kernel import Variant
 from kernelkb.model.measurement import Machine
 
 
-def test_the_second_build_is_the_first(project):
-    make(project, "right")
-    first, second = build("broken", target="cpu"), build("broken", target="cpu")
+def test_the_second_build_comes_from_the_cache(project):
+    make_broken_kernel(project, "right")
+    first, second = build_variant("broken", target="cpu"), build_variant("broken", target="cpu")
 
     assert (first.status, second.status) == ("built", "cached")
     assert first.library == second.library
@@ -35,42 +35,42 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_whatever_decides_the_result_gives_another_build(project, what):
-    folder = make(project, "right")
+def test_every_input_of_a_build_changes_its_key(project, what):
+    folder = make_broken_kernel(project, "right")
     source = folder / "naive.cpp"
     source.write_text('#include "near.h"\n' + source.read_text())
     (folder / "deep").mkdir()
     (folder / "near.h").write_text('#pragma once\n#include "deep/most.h"\n')
     (folder / "deep" / "most.h").write_text("#define MOST 1\n")
-    first = build("broken", target="cpu")
+    first = build_variant("broken", target="cpu")
     name, old, new = CHANGES[what]
     text = (folder / name).read_text()
     (folder / name).write_text(text.replace(old, new, 1))
-    second = build("broken", target="cpu")
+    second = build_variant("broken", target="cpu")
 
     assert first.error is None
     assert old in text
     assert second.directory != first.directory
 
 
-def test_a_header_that_nobody_includes_changes_nothing(project):
-    folder = make(project, "right")
-    first = build("broken", target="cpu")
+def test_an_unused_header_does_not_change_the_build_key(project):
+    folder = make_broken_kernel(project, "right")
+    first = build_variant("broken", target="cpu")
     (folder / "other.h").write_text("#define OTHER\n")
 
-    assert build("broken", target="cpu").status == "cached"
+    assert build_variant("broken", target="cpu").status == "cached"
     assert first.error is None
 
 
 def test_a_macro_of_two_lines_writes_no_rule_for_ninja(project):
-    make(project, "right")
+    make_broken_kernel(project, "right")
 
     with pytest.raises(BadValueError, match="one line of printable text"):
         build_configurations("broken", {"BLOCK": ["1\n  command = true"]}, target="cpu")
 
 
 def test_configurations_are_built_side_by_side_and_one_that_fails_stops_no_other(project):
-    folder = make(project, "right")
+    folder = make_broken_kernel(project, "right")
     source = folder / "naive.cpp"
     source.write_text("#if BLOCK == 3\n#error three\n#endif\n" + source.read_text())
     builds = build_configurations("broken", {"BLOCK": ["1", "2", "3", "4"]}, target="cpu")
@@ -81,19 +81,19 @@ def test_configurations_are_built_side_by_side_and_one_that_fails_stops_no_other
     assert len({one.library for one in builds}) == 4
 
 
-def test_a_lock_that_somebody_left_is_nobodys_concern(project):
-    make(project, "right")
-    first = build("broken", target="cpu")
+def test_stale_build_locks_are_ignored(project):
+    make_broken_kernel(project, "right")
+    first = build_variant("broken", target="cpu")
     shutil.rmtree(first.directory)
     for name in ("lock", ".ninja_lock", ".building-dead"):
         (project / ".kb" / "build" / "broken" / name).mkdir()
 
-    assert build("broken", target="cpu").status == "built"
+    assert build_variant("broken", target="cpu").status == "built"
 
 
 def test_a_compiler_error_is_a_result_with_its_place(project):
-    make(project, "does-not-compile")
-    found = build("broken", target="cpu")
+    make_broken_kernel(project, "does-not-compile")
+    found = build_variant("broken", target="cpu")
 
     assert (found.status, found.library) == ("failed", None)
     assert found.error.startswith("naive.cpp:7:")
@@ -101,15 +101,15 @@ def test_a_compiler_error_is_a_result_with_its_place(project):
 
 
 def test_a_failed_build_leaves_nothing_behind(project):
-    make(project, "does-not-compile")
-    build("broken", target="cpu")
+    make_broken_kernel(project, "does-not-compile")
+    build_variant("broken", target="cpu")
 
     assert list((project / ".kb" / "build" / "broken").iterdir()) == []
 
 
-def test_only_the_build_folder_is_written_and_git_is_told_to_ignore_it(project):
-    make(project, "right")
-    build("broken", target="cpu")
+def test_only_the_git_ignored_build_folder_is_written(project):
+    make_broken_kernel(project, "right")
+    build_variant("broken", target="cpu")
 
     assert {p.name for p in project.iterdir()} == {".kb", "kernels", "sessions"}
     assert (project / ".kb" / ".gitignore").read_text() == "*\n"
@@ -119,7 +119,7 @@ def test_a_missing_compiler_is_named_with_the_cure(project, monkeypatch):
     monkeypatch.setenv("CXX", "/nonexistent/g++")
 
     with pytest.raises(EnvironmentGapError, match=r"not found at /nonexistent/g\+\+; install one"):
-        build("row_softmax", target="cpu")
+        build_variant("row_softmax", target="cpu")
 
 
 def test_an_interpreter_without_torch_is_named_with_the_cure(project, monkeypatch, tmp_path):
@@ -129,37 +129,37 @@ def test_an_interpreter_without_torch_is_named_with_the_cure(project, monkeypatc
     monkeypatch.setenv("KB_PYTHON", str(python))
 
     with pytest.raises(EnvironmentGapError, match=r"cannot import torch.*set KB_PYTHON"):
-        build("row_softmax", target="cpu")
+        build_variant("row_softmax", target="cpu")
 
 
-def _build(folder, cache):
+def build_in_process(folder, cache):
     os.chdir(folder)
     os.environ["XDG_CACHE_HOME"] = cache
-    return build("broken", target="cpu").library
+    return build_variant("broken", target="cpu").library
 
 
 def test_builders_at_the_same_time_get_the_same_library(project, tmp_path):
-    make(project, "right")
+    make_broken_kernel(project, "right")
     with multiprocessing.get_context("spawn").Pool(2) as pool:
-        libraries = pool.starmap(_build, [(str(project), str(tmp_path / "c"))] * 2)
+        libraries = pool.starmap(build_in_process, [(str(project), str(tmp_path / "c"))] * 2)
 
     assert len(set(libraries)) == 1
     assert len(list((project / ".kb" / "build" / "broken").iterdir())) == 1
 
 
 def test_a_path_with_spaces_is_no_obstacle(project, monkeypatch):
-    make(project, "right")
+    make_broken_kernel(project, "right")
     odd = project.parent / "a project: with $pecial names"
     shutil.move(project, odd)
     monkeypatch.chdir(odd)
 
-    assert build("broken", target="cpu").error is None
+    assert build_variant("broken", target="cpu").error is None
 
 
 @pytest.fixture
 def for_a_gpu(project):
     """A kernel without a CPU variant, called ``vadd``."""
-    path = make(project, "right", "vadd") / "kernel.yaml"
+    path = make_broken_kernel(project, "right", "vadd") / "kernel.yaml"
     found = yaml.safe_load(path.read_text())
     found["variants"] = [one for one in found["variants"] if one["target"] == "cuda"]
     path.write_text(yaml.safe_dump(found))
@@ -172,7 +172,7 @@ needs_nvcc = pytest.mark.skipif(find_nvcc() is None, reason="no nvcc")
 @needs_nvcc
 @pytest.mark.parametrize("arch", ["8.9", "sm_90"])
 def test_an_architecture_and_nvcc_are_enough_to_compile_for_a_gpu(for_a_gpu, arch):
-    found = build("vadd", arch=arch)
+    found = build_variant("vadd", arch=arch)
 
     assert (found.status, found.target) == ("built", "cuda"), found.error
     assert found.resources
@@ -187,8 +187,8 @@ def test_configurations_can_be_compiled_for_an_architecture(for_a_gpu):
 
 
 @needs_nvcc
-def test_without_a_gpu_a_cure_leads_on_and_not_in_a_circle(for_a_gpu, capsys):
-    if environment("cuda").machine is not None:
+def test_without_a_gpu_the_cure_names_a_command_that_works(for_a_gpu, capsys):
+    if validate_machine("cuda").machine is not None:
         pytest.skip("there is a GPU")
     code = main(["build", "vadd"])
 
@@ -201,13 +201,13 @@ def test_without_a_gpu_a_cure_leads_on_and_not_in_a_circle(for_a_gpu, capsys):
 
 
 def test_the_cpu_is_offered_where_there_is_a_variant_for_it(project, monkeypatch):
-    make(project, "right")
+    make_broken_kernel(project, "right")
     monkeypatch.setenv("CUDA_HOME", "/nonexistent")
 
     with pytest.raises(EnvironmentGapError, match=r"or use --target cpu$"):
-        build("broken", target="cuda")
+        build_variant("broken", target="cuda")
     with pytest.raises(EnvironmentGapError) as caught:
-        build("broken", "warp")
+        build_variant("broken", "warp")
     assert "--target cpu" not in str(caught.value)
 
 
@@ -215,14 +215,14 @@ def test_an_architecture_without_nvcc_says_how_to_get_one(for_a_gpu, monkeypatch
     monkeypatch.setenv("CUDA_HOME", "/nonexistent")
 
     with pytest.raises(EnvironmentGapError, match="nvcc: not found at /nonexistent; install"):
-        build("vadd", arch="9.0")
+        build_variant("vadd", arch="9.0")
 
 
 def test_an_architecture_has_to_exist_and_to_be_a_gpus(project):
     with pytest.raises(UnknownNameError, match="kb show architectures"):
-        build("row_softmax", arch="sm_3")
+        build_variant("row_softmax", arch="sm_3")
     with pytest.raises(BadValueError, match="--arch names a GPU's architecture"):
-        build("row_softmax", target="cpu", arch="9.0")
+        build_variant("row_softmax", target="cpu", arch="9.0")
 
 
 @pytest.mark.parametrize(
@@ -246,4 +246,6 @@ def test_nvcc_optimises_kernels_side_by_side_where_it_can_and_nothing_else_does(
         torch="2.11",
     )
 
-    assert ("--split-compile" in commands_of(variant, machine, "g++", defines).device) == splits
+    assert (
+        "--split-compile" in make_compiler_commands(variant, machine, "g++", defines).device
+    ) == splits

@@ -4,20 +4,20 @@ import os
 from statistics import median
 
 import pytest
-from attacks import attack
-from broken import make
+from attacks import write_attack
+from broken import make_broken_kernel
 
 from kernelkb.actions.bench_target import prepare
-from kernelkb.actions.building import build_here
-from kernelkb.actions.kernels import bench, bench_here, check
+from kernelkb.actions.building import build_prepared
+from kernelkb.actions.kernels import bench_built, bench_variant, check_variant
 from kernelkb.actions.triage import triage
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.measure.statistics import paired_speedup
 
 
-def checked(project, how, timeout_s=60.0):
-    make(project, how)
-    return check("broken", target="cpu", timeout_s=timeout_s)
+def check_broken_kernel(project, how, timeout_s=60.0):
+    make_broken_kernel(project, how)
+    return check_variant("broken", target="cpu", timeout_s=timeout_s)
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def checked(project, how, timeout_s=60.0):
         ("too-much-memory", "crashed", "SIGSEGV"),
     ],
 )
-def test_status_and_reason(project, how, status, word):
-    found = checked(project, how)
+def test_each_fault_has_its_status_and_reason(project, how, status, word):
+    found = check_broken_kernel(project, how)
 
     assert found.status == status
     assert word in (found.detail or "")
@@ -48,63 +48,63 @@ def test_status_and_reason(project, how, status, word):
 
 
 def test_an_endless_loop_is_ended(project):
-    found = checked(project, "endless", timeout_s=6.0)
+    found = check_broken_kernel(project, "endless", timeout_s=6.0)
 
     assert (found.status, found.detail[:24]) == ("timed-out", "it did not finish within")
 
 
 def test_the_judge_refuses_wrong_answers_before_its_verdict_counts(project):
-    found = checked(project, "right")
+    found = check_broken_kernel(project, "right")
 
     assert {"all zeros", "the mean everywhere", "a copy of an input"} <= set(found.selftest)
 
 
 def test_a_missing_entry_point_is_unloadable_with_the_cure(project):
-    source = make(project, "right") / "naive.cpp"
+    source = make_broken_kernel(project, "right") / "naive.cpp"
     source.write_text(source.read_text().replace('extern "C" ', ""))
-    found = check("broken", target="cpu")
+    found = check_variant("broken", target="cpu")
 
     assert found.status == "unloadable"
     assert 'extern "C"' in found.cure
 
 
 def test_a_tolerance_that_accepts_zeros_decides_nothing(project):
-    path = make(project, "right") / "kernel.yaml"
+    path = make_broken_kernel(project, "right") / "kernel.yaml"
     text = path.read_text().replace("atol: 1.0e-9", "atol: 2.0")
     path.write_text(text.replace("max_error: 1.0e-4", "max_error: 2.0"))
 
     with pytest.raises(KbError, match="so they decide nothing; tighten atol"):
-        check("broken", target="cpu")
+        check_variant("broken", target="cpu")
 
 
 def test_a_reference_that_fails_is_named(project):
-    path = make(project, "right") / "reference.py"
+    path = make_broken_kernel(project, "right") / "reference.py"
     path.write_text("def row_softmax(x, out=None):\n    raise ValueError('no idea')\n")
 
     with pytest.raises(
         KbError, match=r"does not run on .*: ValueError: no idea; fix .*reference\.py"
     ):
-        check("broken", target="cpu")
+        check_variant("broken", target="cpu")
 
 
-def test_a_kernel_that_is_right_only_while_checked_is_incorrect(project):
-    make(project, "right-only-at-first")
-    found = bench("broken", target="cpu")
+def test_a_kernel_correct_only_during_the_check_is_incorrect(project):
+    make_broken_kernel(project, "right-only-at-first")
+    found = bench_variant("broken", target="cpu")
 
     assert found.verdict == "incorrect"
     assert found.candidate_us is None or "timed call was wrong" in found.detail
 
 
 def test_a_wrong_kernel_is_never_timed(project):
-    make(project, "zeros")
-    found = bench("broken", target="cpu")
+    make_broken_kernel(project, "zeros")
+    found = bench_variant("broken", target="cpu")
 
     assert (found.verdict, found.candidate_us) == ("incorrect", None)
 
 
-def test_a_bench_agrees_with_itself(project):
-    make(project, "right")
-    found = bench("broken", target="cpu", workload="tiny")
+def test_the_fields_of_a_bench_are_consistent(project):
+    make_broken_kernel(project, "right")
+    found = bench_variant("broken", target="cpu", workload="tiny")
 
     assert found.verdict in ("faster", "slower", "inconclusive")
     assert found.interval[0] <= found.speedup <= found.interval[1]
@@ -112,9 +112,9 @@ def test_a_bench_agrees_with_itself(project):
     assert 0 < found.metrics["core_occupancy"] <= 1
 
 
-def test_the_samples_of_a_bench_are_what_its_speedup_rests_on(project):
-    make(project, "right")
-    found = bench("broken", target="cpu", budget_s=0.3)
+def test_the_speedup_of_a_bench_follows_from_its_samples(project):
+    make_broken_kernel(project, "right")
+    found = bench_variant("broken", target="cpu", budget_s=0.3)
     again = paired_speedup(*zip(*found.samples, strict=True))
 
     assert len(found.samples) == found.pair_count > 0
@@ -131,14 +131,14 @@ def test_the_samples_of_a_bench_are_what_its_speedup_rests_on(project):
         ("CALLS.append(x) if len(CALLS) < 3 else os.abort()", "SIGABRT"),
     ],
 )
-def test_a_baseline_that_fails_is_rejected_and_is_nobody_elses_fault(project, body, why):
-    folder = make(project, "right")
+def test_a_failing_baseline_is_rejected_and_does_not_affect_the_candidate(project, body, why):
+    folder = make_broken_kernel(project, "right")
     source = f"import os\nCALLS = []\ndef rival(x):\n    {body}\n    return x.softmax(-1)\n"
     (folder / "rival.py").write_text(source)
     path = folder / "kernel.yaml"
     line = "baselines: [{name: rival, file: rival.py, function: rival}]\n"
     path.write_text(path.read_text().replace("entry: row_softmax\n", line + "entry: row_softmax\n"))
-    found = bench("broken", target="cpu", budget_s=0.5)
+    found = bench_variant("broken", target="cpu", budget_s=0.5)
     rejected = {rival.name: rival.rejected for rival in found.rivals}
 
     assert found.baseline == "torch"
@@ -146,14 +146,16 @@ def test_a_baseline_that_fails_is_rejected_and_is_nobody_elses_fault(project, bo
 
 
 def test_a_variant_is_compared_with_another_one(project):
-    found = bench("row_softmax", "naive", "cpu", "medium", budget_s=0.5, against="vectorized")
+    found = bench_variant(
+        "row_softmax", "naive", "cpu", "medium", budget_s=0.5, against="vectorized"
+    )
 
     assert found.verdict not in ("incorrect", "invalid")
     assert {"torch", "variant vectorized"} <= {rival.name for rival in found.rivals}
 
 
-def test_a_fix_is_timed_next_to_what_it_fixes_where_their_benches_differ(project, monkeypatch):
-    monkeypatch.setattr("kernelkb.actions.triage.comparable", lambda *_: False)
+def test_triage_compares_a_fix_directly_when_benches_are_incomparable(project, monkeypatch):
+    monkeypatch.setattr("kernelkb.actions.triage.are_comparable", lambda *_: False)
     found = triage("row_softmax", target="cpu", workload="small")
     (step,) = [step for step in found.steps if step.name == "compare"]
 
@@ -166,11 +168,11 @@ def test_a_fix_is_timed_next_to_what_it_fixes_where_their_benches_differ(project
 def test_nothing_is_left_beside_a_kernel_and_nothing_stale_is_run(project, monkeypatch):
     """Python keeps what it compiled, and takes a file of that second and size for the same one."""
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-    folder = make(project, "right")
+    folder = make_broken_kernel(project, "right")
     reference = folder / "reference.py"
     before = set(folder.iterdir())
 
-    assert check("broken", "naive", "cpu").status == "correct"
+    assert check_variant("broken", "naive", "cpu").status == "correct"
     assert set(folder.iterdir()) == before
 
     stamp = reference.stat()
@@ -179,16 +181,16 @@ def test_nothing_is_left_beside_a_kernel_and_nothing_stale_is_run(project, monke
     os.utime(reference, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
 
     assert reference.stat().st_size == stamp.st_size
-    assert check("broken", "naive", "cpu").status == "incorrect"
+    assert check_variant("broken", "naive", "cpu").status == "incorrect"
 
 
 def test_nothing_is_compared_with_a_variant_that_is_wrong(project):
-    make(project, "zeros")
+    make_broken_kernel(project, "zeros")
     with pytest.raises(BadValueError, match="nothing can be compared with naive"):
-        bench("broken", "vectorized", "cpu", against="naive")
+        bench_variant("broken", "vectorized", "cpu", against="naive")
 
 
-SLOW = """
+SLOW_PYTHON = """
 import time
 import torch
 
@@ -198,21 +200,21 @@ def softmax({}):
 """
 
 
-def late(project, candidate_s, reference_s):
+def bench_slow_kernel(project, candidate_s, reference_s):
     """Time a candidate whose calls, or whose reference's, take some seconds; 16 s are allowed."""
-    name = attack(project, SLOW.format("x, y", candidate_s, "y[:] = "), python=True)
+    name = write_attack(project, SLOW_PYTHON.format("x, y", candidate_s, "y[:] = "), python=True)
     reference = project / "kernels" / name / "reference.py"
-    reference.write_text(SLOW.format("x", reference_s, "return "))
+    reference.write_text(SLOW_PYTHON.format("x", reference_s, "return "))
     place = prepare(name, target="cpu")
-    return bench_here(place, build_here(place), "small", 16.0, 0.5)
+    return bench_built(place, build_prepared(place), "small", 16.0, 0.5)
 
 
 def test_a_candidate_that_takes_all_the_time_is_invalid(project):
-    found = late(project, 6, 0)
+    found = bench_slow_kernel(project, 6, 0)
 
     assert (found.verdict, found.detail) == ("invalid", "it did not finish within 16 s")
 
 
 def test_a_baseline_that_takes_all_the_time_is_not_the_candidates_fault(project):
     with pytest.raises(KbError, match="within 16 s; it was the turn of torch; allow more"):
-        late(project, 0, 6)
+        bench_slow_kernel(project, 0, 6)

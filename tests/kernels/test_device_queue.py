@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from kernelkb.actions.kernels import bench
-from kernelkb.measure.process.device_queue import turn, waited_s
-from kernelkb.measure.process.progress import watched_by
-from kernelkb.measure.process.subprocesses import Cancelled, cancelled_by
+from kernelkb.actions.kernels import bench_variant
+from kernelkb.measure.process.device_queue import exclusive_device, queue_wait_s
+from kernelkb.measure.process.progress import progress_listener
+from kernelkb.measure.process.subprocesses import OperationCancelled, cancel_on
 
 
 @pytest.fixture
@@ -27,45 +27,47 @@ def queue(tmp_path, monkeypatch):
     return folder
 
 
-def it():
+def device_title():
     return "the device"
 
 
-STARTED = []
+STARTED_PROCESSES = []
 
 
 @pytest.fixture(autouse=True)
-def nobody_left():
+def kill_started_processes():
     """End what a test started."""
     yield
-    while STARTED:
-        one = STARTED.pop()
-        end(one)
+    while STARTED_PROCESSES:
+        one = STARTED_PROCESSES.pop()
+        kill_process(one)
         one.stdout.close()
 
 
-def start(body, *words):
+def start_process(body, *words):
     """Start a Python process that may take turns."""
-    head = "import os, sys, time\nfrom kernelkb.measure.process.device_queue import turn\n"
+    head = (
+        "import os, sys, time\nfrom kernelkb.measure.process.device_queue import exclusive_device\n"
+    )
     argv = [sys.executable, "-c", head + textwrap.dedent(body), *map(str, words)]
     one = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
-    STARTED.append(one)
+    STARTED_PROCESSES.append(one)
     return one
 
 
-def holding(device="it"):
+def start_holder(device="it"):
     """Start a process that has the turn."""
-    one = start(HOLDS, device)
+    one = start_process(HOLDER_PROGRAM, device)
     one.stdout.readline()
     return one
 
 
-def end(one):
+def kill_process(one):
     one.kill()
     one.wait()
 
 
-def tickets(queue):
+def list_tickets(queue):
     return sorted(int(one.name) for one in queue.glob("*/*"))
 
 
@@ -76,10 +78,10 @@ def wait_until(true, seconds=30):
         time.sleep(0.01)
 
 
-MANY = """
+MANY_PROGRAM = """
 marker, log = sys.argv[1:3]
 for _ in range(20):
-    with turn("it", str) as why:
+    with exclusive_device("it", str) as why:
         assert why is None, why
         os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
         time.sleep(0.002)
@@ -90,28 +92,28 @@ with open(log, "a") as file:
 
 
 def test_of_eight_processes_never_two_have_the_same_device(queue, tmp_path):
-    crowd = [start(MANY, tmp_path / "marker", tmp_path / "log") for _ in range(8)]
+    crowd = [start_process(MANY_PROGRAM, tmp_path / "marker", tmp_path / "log") for _ in range(8)]
     codes = [one.wait(120) for one in crowd]
 
     assert codes == [0] * 8
     assert (tmp_path / "log").read_text() == "done\n" * 8
-    assert tickets(queue) == []
+    assert list_tickets(queue) == []
 
 
-IN_ORDER = """
-with turn("it", str):
+IN_ORDER_PROGRAM = """
+with exclusive_device("it", str):
     with open(sys.argv[2], "a") as file:
         file.write(sys.argv[1])
 """
 
 
-def test_who_came_first_is_first(queue, tmp_path):
+def test_waiters_are_served_in_arrival_order(queue, tmp_path):
     log = tmp_path / "log"
     crowd = []
-    with turn("it", it):
+    with exclusive_device("it", device_title):
         for letter in "abcdef":
-            crowd.append(start(IN_ORDER, letter, log))
-            wait_until(lambda: len(tickets(queue)) == len(crowd) + 1)
+            crowd.append(start_process(IN_ORDER_PROGRAM, letter, log))
+            wait_until(lambda: len(list_tickets(queue)) == len(crowd) + 1)
     for one in crowd:
         one.wait(30)
 
@@ -119,33 +121,33 @@ def test_who_came_first_is_first(queue, tmp_path):
 
 
 def test_another_device_does_not_wait(queue):
-    with turn("one", it), turn("other", it) as why:
+    with exclusive_device("one", device_title), exclusive_device("other", device_title) as why:
         assert why is None
-    assert waited_s() == 0
+    assert queue_wait_s() == 0
 
 
-HOLDS = """
-with turn(sys.argv[1] if sys.argv[1:] else "it", str):
+HOLDER_PROGRAM = """
+with exclusive_device(sys.argv[1] if sys.argv[1:] else "it", str):
     print("holds", flush=True)
     time.sleep(60)
 """
 
 
 def test_a_holder_that_is_killed_holds_nothing(queue):
-    holder = holding()
-    end(holder)
+    holder = start_holder()
+    kill_process(holder)
     heard = []
-    with watched_by(heard.append), turn("it", it) as why:
+    with progress_listener(heard.append), exclusive_device("it", device_title) as why:
         assert why is None
 
     assert heard == []
-    assert tickets(queue) == []
+    assert list_tickets(queue) == []
 
 
-def test_a_waiter_that_is_killed_is_before_nobody(queue):
-    holder = holding()
-    waiter = start(HOLDS)
-    wait_until(lambda: len(tickets(queue)) == 2)
+def test_a_killed_waiter_leaves_the_queue(queue):
+    holder = start_holder()
+    waiter = start_process(HOLDER_PROGRAM)
+    wait_until(lambda: len(list_tickets(queue)) == 2)
     heard = []
 
     def listen(now):
@@ -155,7 +157,7 @@ def test_a_waiter_that_is_killed_is_before_nobody(queue):
         if len(heard) == 2:
             holder.kill()
 
-    with watched_by(listen), turn("it", it):
+    with progress_listener(listen), exclusive_device("it", device_title):
         pass
 
     assert heard == [
@@ -165,11 +167,11 @@ def test_a_waiter_that_is_killed_is_before_nobody(queue):
     ]
 
 
-SURVIVES = """
+SURVIVOR_PROGRAM = """
 import fcntl
 marker = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
 while True:
-    with turn("it", str) as why:
+    with exclusive_device("it", str) as why:
         fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with open(sys.argv[2], "a") as file:
             file.write("x")
@@ -182,49 +184,49 @@ def test_processes_that_are_killed_at_random_never_let_two_in(queue, tmp_path):
     """The marker is a lock as well: a process that is killed cannot leave it behind."""
     draw, log = random.Random(7), tmp_path / "log"
     log.touch()
-    crowd = [start(SURVIVES, tmp_path / "marker", log) for _ in range(4)]
+    crowd = [start_process(SURVIVOR_PROGRAM, tmp_path / "marker", log) for _ in range(4)]
     failed = 0
     for _ in range(20):
         before = log.stat().st_size
         wait_until(lambda before=before: log.stat().st_size > before)
         at = draw.randrange(4)
         failed += crowd[at].poll() is not None
-        end(crowd[at])
-        crowd[at] = start(SURVIVES, tmp_path / "marker", log)
+        kill_process(crowd[at])
+        crowd[at] = start_process(SURVIVOR_PROGRAM, tmp_path / "marker", log)
     failed += sum(one.poll() is not None for one in crowd)
     for one in crowd:
         one.kill()
         one.wait()
-    with turn("it", it) as why:
+    with exclusive_device("it", device_title) as why:
         pass
 
     assert failed == 0
     assert why is None
-    assert tickets(queue) == []
+    assert list_tickets(queue) == []
 
 
 def test_a_call_that_is_cancelled_waits_no_longer(queue):
-    holder = holding()
+    holder = start_holder()
     stop = threading.Event()
     with (
-        cancelled_by(stop),
-        watched_by(lambda _: stop.set()),
-        pytest.raises(Cancelled),
-        turn("it", it),
+        cancel_on(stop),
+        progress_listener(lambda _: stop.set()),
+        pytest.raises(OperationCancelled),
+        exclusive_device("it", device_title),
     ):
         pytest.fail("there was somebody before it")
-    left = tickets(queue)
-    end(holder)
+    left = list_tickets(queue)
+    kill_process(holder)
 
     assert len(left) == 1
 
 
-def test_two_threads_of_a_process_take_turns(queue):
+def test_two_threads_of_a_process_are_serialised(queue):
     inside, most = [], []
 
     def work():
         for _ in range(10):
-            with turn("it", it):
+            with exclusive_device("it", device_title):
                 inside.append(1)
                 most.append(len(inside))
                 time.sleep(0.001)
@@ -239,39 +241,39 @@ def test_two_threads_of_a_process_take_turns(queue):
     assert most == [1] * 30
 
 
-def test_a_turn_inside_a_turn_is_the_same_turn(queue):
-    with turn("it", it), turn("it", it):
-        held = len(tickets(queue))
+def test_a_nested_device_lock_is_the_same_lock(queue):
+    with exclusive_device("it", device_title), exclusive_device("it", device_title):
+        held = len(list_tickets(queue))
 
     assert held == 1
-    assert tickets(queue) == []
+    assert list_tickets(queue) == []
 
 
-def test_the_outer_turn_outlives_the_inner_one(queue):
-    with turn("it", it):
-        with turn("it", it):
+def test_leaving_a_nested_lock_keeps_the_outer_one(queue):
+    with exclusive_device("it", device_title):
+        with exclusive_device("it", device_title):
             pass
-        held = len(tickets(queue))
+        held = len(list_tickets(queue))
 
     assert held == 1
 
 
-def test_a_child_that_was_forked_does_not_hold_its_parents_turn(queue):
+def test_a_forked_child_does_not_hold_the_device_lock(queue):
     forks = """
-    with turn("it", str):
+    with exclusive_device("it", str):
         if os.fork() == 0:
             print("forked", flush=True)
             time.sleep(60)
         print("holds", flush=True)
         time.sleep(60)
     """
-    holder = start(forks)
+    holder = start_process(forks)
     said = {holder.stdout.readline(), holder.stdout.readline()}
-    end(holder)
+    kill_process(holder)
     heard = []
-    with watched_by(heard.append), turn("it", it):
+    with progress_listener(heard.append), exclusive_device("it", device_title):
         pass
-    child = [p for p in Path("/proc").glob("[0-9]*") if _forked(p, forks)]
+    child = [p for p in Path("/proc").glob("[0-9]*") if is_running_body(p, forks)]
     for one in child:
         os.kill(int(one.name), 9)
 
@@ -280,7 +282,7 @@ def test_a_child_that_was_forked_does_not_hold_its_parents_turn(queue):
     assert heard == []
 
 
-def _forked(process, body):
+def is_running_body(process, body):
     with contextlib.suppress(OSError):
         return textwrap.dedent(body).encode() in (process / "cmdline").read_bytes()
     return False
@@ -290,7 +292,7 @@ def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("KB_TURNS", str(tmp_path / "file"))
     heard = []
-    with watched_by(heard.append), turn("it", it) as why:
+    with progress_listener(heard.append), exclusive_device("it", device_title) as why:
         pass
 
     assert "others may have measured at the same time" in why
@@ -298,10 +300,10 @@ def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path, monkeypatch):
     assert heard == [why]
 
 
-def test_a_bench_without_a_turn_says_so(project, tmp_path, monkeypatch):
+def test_a_bench_without_the_device_lock_gives_a_warning(project, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("KB_TURNS", str(tmp_path / "file"))
-    timed = bench("row_softmax", "vectorized", "cpu", "tiny", budget_s=0.2)
+    timed = bench_variant("row_softmax", "vectorized", "cpu", "tiny", budget_s=0.2)
 
     assert timed.speedup
     assert any("KB_TURNS" in warning for warning in timed.warnings)
@@ -309,8 +311,8 @@ def test_a_bench_without_a_turn_says_so(project, tmp_path, monkeypatch):
 
 def test_queueing_can_be_switched_off(queue, monkeypatch):
     monkeypatch.setenv("KB_TURNS", "off")
-    with turn("it", it) as why:
-        held = tickets(queue)
+    with exclusive_device("it", device_title) as why:
+        held = list_tickets(queue)
 
     assert why is None
     assert held == []
@@ -324,20 +326,20 @@ def test_tickets_of_another_user_count_like_our_own(queue):
             break
         above.chmod(above.stat().st_mode | 0o011)
     other = "os.setuid(65534)\n"
-    with turn("it", it):
+    with exclusive_device("it", device_title):
         pass  # the folder is root's from now on
-    holder = start(other + HOLDS.lstrip())
+    holder = start_process(other + HOLDER_PROGRAM.lstrip())
     holder.stdout.readline()
-    waiter = start(other + HOLDS.lstrip())
-    wait_until(lambda: len(tickets(queue)) == 2)
-    end(holder)
+    waiter = start_process(other + HOLDER_PROGRAM.lstrip())
+    wait_until(lambda: len(list_tickets(queue)) == 2)
+    kill_process(holder)
     heard = []
 
     def listen(now):
         heard.append(now)
         waiter.kill()
 
-    with watched_by(listen), turn("it", it) as why:
+    with progress_listener(listen), exclusive_device("it", device_title) as why:
         pass
 
     assert why is None
@@ -345,31 +347,31 @@ def test_tickets_of_another_user_count_like_our_own(queue):
 
 
 def test_to_wait_is_no_part_of_the_time_that_a_step_took(queue, project):
-    from kernelkb.actions.steps import Said, Steps
+    from kernelkb.actions.steps import StepOutcome, StepRunner
 
-    holder = holding()
+    holder = start_holder()
     threading.Timer(2.0, holder.kill).start()
 
     def work():
-        with turn("it", it):
-            return waited_s()
+        with exclusive_device("it", device_title):
+            return queue_wait_s()
 
-    steps = Steps()
-    waited = steps.run("check", None, work, lambda _: Said("ok", "it went"))
+    steps = StepRunner()
+    waited = steps.run("check", None, work, lambda _: StepOutcome("ok", "it went"))
 
     assert waited > 1
-    assert steps.done[0].seconds < waited
+    assert steps.records[0].seconds < waited
 
 
 @pytest.mark.parametrize("command", ["bench", "profile", "triage"])
-def test_a_command_says_for_whom_it_waits(queue, project, command):
-    holder = holding("cpu")
+def test_a_command_reports_its_place_in_the_device_queue(queue, project, command):
+    holder = start_holder("cpu")
     argv = [sys.executable, "-c", "from kernelkb.cli import main; main()", command, "row_softmax"]
     child = subprocess.Popen(
         [*argv, "--target", "cpu"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     )
     said = child.stderr.readline()
-    end(child)
+    kill_process(child)
     child.stderr.close()
 
     assert holder.poll() is None

@@ -5,49 +5,49 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from broken import make
+from broken import make_broken_kernel
 
-from kernelkb.actions.bench_target import environment
-from kernelkb.actions.building import build
-from kernelkb.actions.kernels import check, profile
-from kernelkb.actions.recommend import recommend
+from kernelkb.actions.bench_target import validate_machine
+from kernelkb.actions.building import build_variant
+from kernelkb.actions.kernels import check_variant, profile_variant
+from kernelkb.actions.recommend import recommend_from_metrics
 from kernelkb.actions.triage import triage
 
 pytestmark = pytest.mark.gpu
 
 
 @cache
-def gpu():
+def find_gpu_and_ncu():
     """Whether this machine can build and run for a GPU, and whether it has ncu."""
-    found = environment("cuda")
+    found = validate_machine("cuda")
     return found.machine is not None, shutil.which("ncu") is not None
 
 
 @pytest.fixture(autouse=True)
 def needs_a_gpu():
-    if not gpu()[0]:
+    if not find_gpu_and_ncu()[0]:
         pytest.skip("no GPU that torch sees, or no nvcc")
 
 
 @pytest.mark.parametrize("variant", ["naive", "warp"])
-def test_both_variants_are_right_on_every_shape(project, variant):
-    found = check("row_softmax", variant, "cuda")
+def test_both_variants_are_correct_on_every_shape(project, variant):
+    found = check_variant("row_softmax", variant, "cuda")
 
     assert found.status == "correct", found.detail
 
 
 def test_ptxas_says_that_nothing_spills(project):
-    resources = build("row_softmax", "warp", "cuda").resources
+    resources = build_variant("row_softmax", "warp", "cuda").resources
 
     assert resources
     assert sum(r.spill_store_bytes + r.stack_bytes for r in resources) == 0
 
 
 def test_the_naive_profile_names_its_cause(project):
-    if not gpu()[1]:
+    if not find_gpu_and_ncu()[1]:
         pytest.skip("no ncu")
-    seen = profile("row_softmax", "naive", "cuda", "large")
-    best = recommend(seen.metrics, target="cuda")["kernels"][0]["diagnoses"][0]
+    seen = profile_variant("row_softmax", "naive", "cuda", "large")
+    best = recommend_from_metrics(seen.metrics, target="cuda")["kernels"][0]["diagnoses"][0]
 
     assert seen.tool == "ncu", seen.detail
     assert (best["bottleneck"], best["verdict"]) == ("uncoalesced-global-access", "matches")
@@ -63,19 +63,19 @@ def test_triage_follows_the_advice_from_naive_to_warp(project):
 
 
 def test_an_illegal_address_is_a_crash_with_a_cure(project):
-    source = make(project, "right") / "naive.cu"
+    source = make_broken_kernel(project, "right") / "naive.cu"
     text = source.read_text()
     source.write_text(text.replace("float row_max = x[0];", "float row_max = *(const float*)8;"))
-    found = check("broken", "naive", "cuda")
+    found = check_variant("broken", "naive", "cuda")
 
     assert found.status == "crashed"
     assert "--sanitize" in found.cure
 
 
 def test_a_cuda_error_in_the_source_names_the_line(project):
-    source = make(project, "right") / "naive.cu"
+    source = make_broken_kernel(project, "right") / "naive.cu"
     source.write_text(source.read_text().replace("threadIdx.x", "threadIdy.x"))
-    found = build("broken", "naive", "cuda")
+    found = build_variant("broken", "naive", "cuda")
 
     assert found.status == "failed"
     assert "naive.cu:" in found.error

@@ -5,8 +5,8 @@ import random
 import pytest
 import torch
 
-from kernelkb.measure.worker.judge.compare import Expected
-from kernelkb.measure.worker.judge.inputs import Bank, Contents, Task, same_bits
+from kernelkb.measure.worker.judge.compare import ReferenceOutputs
+from kernelkb.measure.worker.judge.inputs import InputGenerator, KernelCase, RandomPool, same_bits
 
 REFERENCE = """\
 import torch
@@ -33,7 +33,7 @@ def hungry(a, b):
 def large(a, b):
     return (a * 1000).to(torch.int64) + 2**60
 """
-DEPTH = 4096
+TERM_COUNT = 4096
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def expected(tmp_path):
     """Returns what is expected of a function for some inputs."""
     (tmp_path / "reference.py").write_text(REFERENCE)
 
-    def of(a, b, entry, outputs, dtype="float32", tolerances=None):
+    def make_expected(a, b, entry, outputs, dtype="float32", tolerances=None):
         arrays = {"a": a, "b": b}
         case = {
             "axis_names": [],
@@ -53,62 +53,64 @@ def expected(tmp_path):
             "outputs": [{"name": "y", "shape": outputs, "dtype": dtype}],
         }
         reference = {"kind": "python", "file": str(tmp_path / "reference.py"), "entry": entry}
-        task = Task({"target": "cpu", "reference": reference}, case)
-        return Expected(task, [a, b], tolerances or {})
+        task = KernelCase({"target": "cpu", "reference": reference}, case)
+        return ReferenceOutputs(task, [a, b], tolerances or {})
 
-    return of
+    return make_expected
 
 
-def drawn(rows, seed):
+def draw_inputs(rows, seed):
     generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(rows, DEPTH, generator=generator) for _ in range(2)]
+    return [torch.randn(rows, TERM_COUNT, generator=generator) for _ in range(2)]
 
 
-def serial(a, b):
+def sum_serially(a, b):
     """Sum in fp32, one after another, as a beginner's kernel does."""
     products = a * b
     total = torch.zeros(a.shape[0])
-    for at in range(DEPTH):
+    for at in range(TERM_COUNT):
         total += products[:, at]
     return total
 
 
-def shortened(a):
+def round_to_tf32(a):
     """Round to the ten bits of TF32."""
     return ((a.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
 
 
 def test_where_memory_forbids_fp64_the_oracle_is_fp32(expected):
-    a, b = drawn(64, 0)
+    a, b = draw_inputs(64, 0)
     found = expected(a, b, "hungry", [64])
 
     assert found.dtype == torch.float32
-    assert found.compare([serial(a, b)])["correct"]
-    assert not found.compare([serial(shortened(a), shortened(b))])["correct"]
+    assert found.compare([sum_serially(a, b)])["correct"]
+    assert not found.compare([sum_serially(round_to_tf32(a), round_to_tf32(b))])["correct"]
 
 
 @pytest.mark.parametrize(("rows", "count"), [(1, 150), (3, 60), (64, 15)])
 def test_few_sums_may_cancel_and_an_honest_one_still_passes(expected, rows, count):
-    draws = [drawn(rows, seed) for seed in range(count)]
-    found = [expected(a, b, "dot", [rows]).compare([serial(a, b)])["correct"] for a, b in draws]
+    draws = [draw_inputs(rows, seed) for seed in range(count)]
+    found = [
+        expected(a, b, "dot", [rows]).compare([sum_serially(a, b)])["correct"] for a, b in draws
+    ]
 
     assert all(found)
 
 
 @pytest.mark.parametrize(("rows", "count"), [(1, 60), (3, 40), (64, 20)])
-def test_fewer_digits_of_the_inputs_are_seen(expected, rows, count):
+def test_tf32_inputs_are_detected(expected, rows, count):
     seen = 0
     for seed in range(count):
-        a, b = drawn(rows, seed)
-        made = (shortened(a).double() * shortened(b).double()).sum(-1).float()
+        a, b = draw_inputs(rows, seed)
+        made = (round_to_tf32(a).double() * round_to_tf32(b).double()).sum(-1).float()
         seen += not expected(a, b, "dot", [rows]).compare([made])["correct"]
 
     assert seen >= 0.95 * count
 
 
-def test_whole_numbers_that_rounding_decides_are_right_as_the_reference_has_them(expected):
-    a, b = drawn(512, 3)
-    judge = expected(a, b, "quantized", [512, DEPTH], "int8")
+def test_quantised_outputs_may_differ_only_by_rounding(expected):
+    a, b = draw_inputs(512, 3)
+    judge = expected(a, b, "quantized", [512, TERM_COUNT], "int8")
     total = a + b
     own = torch.round(total * 127 / total.abs().amax(-1, keepdim=True)).to(torch.int8)
     other = torch.round(total * (127 / total.abs().amax(-1, keepdim=True))).to(torch.int8)
@@ -122,9 +124,9 @@ def test_whole_numbers_that_rounding_decides_are_right_as_the_reference_has_them
 
 
 def test_a_tolerance_for_whole_numbers_is_kept(expected):
-    a, b = drawn(8, 3)
+    a, b = draw_inputs(8, 3)
     given = {"int8": {"atol": 1.0, "rtol": 0.0, "matched_ratio": 1.0, "max_error": 1.0}}
-    judge = expected(a, b, "quantized", [8, DEPTH], "int8", given)
+    judge = expected(a, b, "quantized", [8, TERM_COUNT], "int8", given)
     total = a + b
     truncated = (total * 127 / total.abs().amax(-1, keepdim=True)).to(torch.int8)
 
@@ -133,8 +135,8 @@ def test_a_tolerance_for_whole_numbers_is_kept(expected):
 
 
 def test_large_whole_numbers_are_equal_to_the_last_digit(expected):
-    a, b = drawn(4, 3)
-    judge = expected(a, b, "large", [4, DEPTH], "int64")
+    a, b = draw_inputs(4, 3)
+    judge = expected(a, b, "large", [4, TERM_COUNT], "int64")
     right = (a * 1000).to(torch.int64) + 2**60
 
     assert judge.compare([right])["correct"]
@@ -154,16 +156,16 @@ def test_inputs_of_a_task_are_the_same_for_one_seed_or_it_says_so(tmp_path, draw
     (tmp_path / "reference.py").write_text(made)
     reference = {"kind": "python", "file": str(tmp_path / "reference.py"), "inputs": "made"}
     case = {"axis_names": ["n"], "axes": [50], "inputs": [], "outputs": []}
-    task = Task({"target": "cpu", "reference": reference}, case)
+    task = KernelCase({"target": "cpu", "reference": reference}, case)
 
     if steady:
-        assert same_bits(task.fresh(7)[0], task.fresh(7)[0])
+        assert same_bits(task.make_inputs(7)[0], task.make_inputs(7)[0])
     else:
         with pytest.raises(RuntimeError, match="others each time"):
-            task.fresh(7)
+            task.make_inputs(7)
 
 
-def test_an_output_that_jumps_is_not_a_reason_to_accept_anything(expected):
+def test_a_discontinuous_output_is_not_accepted_blindly(expected):
     a, b = (torch.full((1,), random.uniform(-1, 1)) for _ in range(2))
     fooled, _ = expected(a, b, "count", [1]).fooled_by()
 
@@ -175,17 +177,19 @@ def test_an_output_that_jumps_is_not_a_reason_to_accept_anything(expected):
     ("dtype", "fill", "scale"),
     [("float32", "normal", 2.0), ("float16", "uniform", 3.0), ("int32", "integers", 1000)],
 )
-def test_no_value_stays_from_one_content_to_the_next(dtype, fill, scale):
+def test_consecutive_inputs_share_almost_no_values(dtype, fill, scale):
     spec = {"name": "x", "shape": [100, 300], "dtype": dtype, "fill": fill, "scale": scale}
     case = {"axis_names": [], "axes": [], "inputs": [spec], "outputs": []}
-    task = Task({"target": "cpu", "reference": {"kind": "python", "file": "", "entry": ""}}, case)
-    contents = Contents(task, random.Random(1))
+    task = KernelCase(
+        {"target": "cpu", "reference": {"kind": "python", "file": "", "entry": ""}}, case
+    )
+    contents = InputGenerator(task, random.Random(1))
     first, second = (torch.empty(100, 300, dtype=getattr(torch, dtype)) for _ in range(2))
-    contents.change(0, [first])
-    contents.change(0, [second])
+    contents.refill(0, [first])
+    contents.refill(0, [second])
 
     assert float((first == second).float().mean()) < 0.01
-    assert same_bits(contents.again(0)[0], second)
+    assert same_bits(contents.regenerate(0)[0], second)
     assert 0.8 < float(first.double().std() / second.double().std()) < 1.25
 
 
@@ -207,7 +211,7 @@ def test_no_value_stays_from_one_content_to_the_next(dtype, fill, scale):
     ],
 )
 def test_inputs_are_spread_as_the_kernel_asks(dtype, fill, scale, mean, deviation):
-    bank = Bank(
+    bank = RandomPool(
         {"shape": [200, 300], "dtype": dtype, "fill": fill, "scale": scale}, torch.device("cpu")
     )
     made = torch.empty(200, 300, dtype=getattr(torch, dtype))
@@ -221,8 +225,8 @@ def test_inputs_are_spread_as_the_kernel_asks(dtype, fill, scale, mean, deviatio
 
 
 @pytest.mark.parametrize("count", [0, 1, 5])
-def test_few_values_differ_too(count):
-    bank = Bank(
+def test_small_inputs_differ_between_draws(count):
+    bank = RandomPool(
         {"shape": [count], "dtype": "float32", "fill": "normal", "scale": 1.0}, torch.device("cpu")
     )
     draw, seen = random.Random(1), set()
@@ -234,7 +238,7 @@ def test_few_values_differ_too(count):
     assert len(seen) == (50 if count else 1)
 
 
-LOSS = """\
+LOSS_REFERENCE = """\
 import torch
 
 
@@ -256,19 +260,19 @@ def get_init_inputs():
 def loss(tmp_path):
     """Returns a task that makes one number out of two arrays of so many elements."""
     file = tmp_path / "loss.py"
-    file.write_text(LOSS)
+    file.write_text(LOSS_REFERENCE)
 
-    def of(count, target):
+    def make_task(count, target):
         specs = [{"name": name, "shape": [count], "dtype": "float32"} for name in "ab"]
         outputs = [{**specs[0], "shape": []}]
         case = {"axis_names": [], "axes": [], "inputs": specs, "outputs": outputs}
         reference = {"kind": "module", "file": str(file), "entry": "Model", "seed": 1}
-        return Task({"target": target, "reference": reference}, case)
+        return KernelCase({"target": target, "reference": reference}, case)
 
-    return of
+    return make_task
 
 
-def test_a_right_answer_keeps_no_memory_that_it_does_not_show(loss):
+def test_a_reference_output_owns_only_its_visible_memory(loss):
     (number,) = loss(4096, "cpu").right([torch.rand(4096), torch.rand(4096)], None)
     assert number.untyped_storage().nbytes() == number.nbytes
 
@@ -282,6 +286,6 @@ def test_of_a_large_task_with_one_output_the_judge_keeps_few_copies(loss, monkey
     )
     inputs = [torch.rand(2**26, device="cuda") for _ in "ab"]
     torch.cuda.reset_peak_memory_stats()
-    Expected(loss(2**26, "cuda"), inputs, {})
+    ReferenceOutputs(loss(2**26, "cuda"), inputs, {})
     arrays = torch.cuda.max_memory_allocated() / inputs[0].nbytes
     assert arrays < 6.5, "the inputs, a copy of them that the task may change, and what it makes"

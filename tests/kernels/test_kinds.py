@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from kernelkb.actions.bench_target import prepared
-from kernelkb.actions.kernels import bench_place
+from kernelkb.actions.bench_target import prepare_loaded
+from kernelkb.actions.kernels import bench_prepared
 from kernelkb.errors import EnvironmentGapError
-from kernelkb.loading.kernels import load_folder
+from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.measure.machine.tools import find_nvcc
 
-KINDS = sorted((Path(__file__).parents[2] / "benchmarks" / "kinds").glob("*/kernel.yaml"))
-NAMES = [path.parent.name for path in KINDS]
+KERNEL_FILES = sorted((Path(__file__).parents[2] / "benchmarks" / "kinds").glob("*/kernel.yaml"))
+KERNEL_NAMES = [path.parent.name for path in KERNEL_FILES]
 
 
-def test_there_are_kinds():
-    assert len(KINDS) >= 6
+def test_benchmark_kernels_exist():
+    assert len(KERNEL_FILES) >= 6
 
 
-@pytest.mark.parametrize("path", KINDS, ids=NAMES)
+@pytest.mark.parametrize("path", KERNEL_FILES, ids=KERNEL_NAMES)
 def test_a_kind_loads_and_names_its_own_kernels(path):
-    source = load_folder(path.parent)
+    source = load_kernel_folder(path.parent)
     (variant,) = source.kernel.variants
     text = (path.parent / variant.source).read_text()
 
@@ -31,7 +31,7 @@ def test_a_kind_loads_and_names_its_own_kernels(path):
     assert all(re.search(rf"\b{name}\(", text) for name in variant.kernels)
 
 
-@pytest.mark.parametrize("path", KINDS, ids=NAMES)
+@pytest.mark.parametrize("path", KERNEL_FILES, ids=KERNEL_NAMES)
 def test_a_kind_compiles_without_a_warning(path, tmp_path):
     nvcc = find_nvcc()
     if nvcc is None:
@@ -49,12 +49,12 @@ def test_a_kind_compiles_without_a_warning(path, tmp_path):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("path", KINDS, ids=NAMES)
-def test_a_kind_is_right(path, project):
+@pytest.mark.parametrize("path", KERNEL_FILES, ids=KERNEL_NAMES)
+def test_a_benchmark_kernel_is_correct(path, project):
     try:
-        place = prepared(load_folder(path.parent), None, "cuda")
+        place = prepare_loaded(load_kernel_folder(path.parent), None, "cuda")
     except EnvironmentGapError as gap:
         pytest.skip(str(gap))
-    found = bench_place(place._replace(project=project), "small", 120.0, 0.5)
+    found = bench_prepared(place._replace(project=project), "small", 120.0, 0.5)
 
     assert found.verdict not in ("incorrect", "invalid"), found.detail

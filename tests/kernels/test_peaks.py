@@ -1,32 +1,32 @@
 """What the machine can do at best, measured once and kept."""
 
-from broken import make
+from broken import make_broken_kernel
 
-from kernelkb.actions.bench_target import environment
-from kernelkb.actions.kernels import bench
-from kernelkb.measure.machine.json_cache import keep
-from kernelkb.measure.machine.peaks import machine_peaks
+from kernelkb.actions.bench_target import validate_machine
+from kernelkb.actions.kernels import bench_variant
+from kernelkb.measure.machine.json_cache import write_cache
+from kernelkb.measure.machine.peaks import get_machine_peaks
 
 
-def test_a_busy_machine_that_was_measured_once_accuses_no_right_kernel(project):
-    make(project, "right")
-    machine = environment("cpu").machine
-    honest = machine_peaks(machine)
+def test_stale_low_peaks_do_not_invalidate_a_correct_kernel(project):
+    make_broken_kernel(project, "right")
+    machine = validate_machine("cpu").machine
+    honest = get_machine_peaks(machine)
     key = f"cpu {machine.title} {machine.core_count} torch {machine.torch}"
-    keep("peaks-2", key, honest._replace(copy_gbps=honest.copy_gbps / 1e5)._asdict())
-    before = machine_peaks(machine).copy_gbps
-    timed = bench("broken", target="cpu")
+    write_cache("peaks-2", key, honest._replace(copy_gbps=honest.copy_gbps / 1e5)._asdict())
+    before = get_machine_peaks(machine).copy_gbps
+    timed = bench_variant("broken", target="cpu")
 
     assert before < honest.copy_gbps / 1e4
     assert timed.verdict not in ("invalid", "incorrect")
-    assert machine_peaks(machine).copy_gbps > honest.copy_gbps / 4
+    assert get_machine_peaks(machine).copy_gbps > honest.copy_gbps / 4
 
 
-def test_a_second_look_never_lowers_a_peak(project):
-    machine = environment("cpu").machine
-    first = machine_peaks(machine)
-    second = machine_peaks(machine, again=True)
+def test_remeasuring_never_lowers_a_peak(project):
+    machine = validate_machine("cpu").machine
+    first = get_machine_peaks(machine)
+    second = get_machine_peaks(machine, remeasure=True)
 
     assert second.copy_gbps >= first.copy_gbps
     assert second.dispatch_us <= first.dispatch_us
-    assert machine_peaks(machine) == second
+    assert get_machine_peaks(machine) == second

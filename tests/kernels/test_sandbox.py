@@ -8,40 +8,42 @@ import threading
 from pathlib import Path
 
 import pytest
-from processes import alive, settled
+from processes import find_processes, wait_for_count
 
-from kernelkb.actions.kernels import check
+from kernelkb.actions.kernels import check_variant
 from kernelkb.measure.process import sandbox_layers
-from kernelkb.measure.process.subprocesses import Cancelled, cancelled_by, run_child
+from kernelkb.measure.process.subprocesses import OperationCancelled, cancel_on, run_supervised
 from kernelkb.measure.process.worker_jobs import run_job, scratch_folder
 
-FAMILY = (
+GRANDCHILD_PROGRAM = (
     "import subprocess,sys; subprocess.run([sys.executable,'-c','import time; time.sleep(60)'])"
 )
 
 
 def test_a_time_out_takes_grandchildren_along(tmp_path):
     word = f"#{tmp_path}"
-    script = FAMILY.replace("time.sleep(60)", f"time.sleep(60) {word}")
-    end = run_child([sys.executable, "-c", script], log=tmp_path / "log", timeout_s=1.0)
+    script = GRANDCHILD_PROGRAM.replace("time.sleep(60)", f"time.sleep(60) {word}")
+    end = run_supervised([sys.executable, "-c", script], log=tmp_path / "log", timeout_s=1.0)
 
     assert end.timed_out
-    assert settled(word, 0)
+    assert wait_for_count(word, 0)
 
 
 def test_a_cancelled_call_ends_its_child(tmp_path):
     stop = threading.Event()
     threading.Timer(0.5, stop.set).start()
 
-    with cancelled_by(stop), pytest.raises(Cancelled):
-        run_child(
-            [sys.executable, "-c", FAMILY + f" #{tmp_path}"], log=tmp_path / "log", timeout_s=60
+    with cancel_on(stop), pytest.raises(OperationCancelled):
+        run_supervised(
+            [sys.executable, "-c", GRANDCHILD_PROGRAM + f" #{tmp_path}"],
+            log=tmp_path / "log",
+            timeout_s=60,
         )
 
-    assert settled(f"#{tmp_path}", 0)
+    assert wait_for_count(f"#{tmp_path}", 0)
 
 
-def test_the_worker_dies_with_whoever_started_it(tmp_path):
+def test_the_worker_dies_with_its_parent(tmp_path):
     (tmp_path / "hang.py").write_text("import time\ntime.sleep(60)\n")
     body = (
         "import pathlib, sys\n"
@@ -52,15 +54,15 @@ def test_the_worker_dies_with_whoever_started_it(tmp_path):
     )
     parent = subprocess.Popen([sys.executable, "-c", body])
     job = str(tmp_path / "judge.json")
-    started = settled(f"start.py {job}", 2)  # and its keeper, which names it too
+    started = wait_for_count(f"start.py {job}", 2)  # and its keeper, which names it too
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
 
     assert started
-    assert settled(f"start.py {job}", 0)
+    assert wait_for_count(f"start.py {job}", 0)
 
 
-HOPS = """
+FORKING_PROGRAM = """
 import os, time
 end = time.monotonic() + 30
 if os.fork() == 0:
@@ -73,41 +75,41 @@ time.sleep({})
 
 
 @pytest.mark.parametrize("seconds", [0.5, 60])
-def test_who_is_another_process_each_time_outlives_neither_its_program_nor_a_time_out(
-    tmp_path, seconds
-):
+def test_a_constantly_forking_process_is_killed_at_exit_and_at_timeout(tmp_path, seconds):
     word = f"#{tmp_path}"
-    argv = [sys.executable, "-c", HOPS.format(seconds) + word]
-    end = run_child(argv, log=tmp_path / "log", timeout_s=2.0)
+    argv = [sys.executable, "-c", FORKING_PROGRAM.format(seconds) + word]
+    end = run_supervised(argv, log=tmp_path / "log", timeout_s=2.0)
 
     assert end.timed_out == (seconds > 2)
-    assert not any(alive(word) for _ in range(50))
+    assert not any(find_processes(word) for _ in range(50))
 
 
-def test_whatever_a_child_has_started_dies_with_whoever_started_the_child(tmp_path):
+def test_descendants_of_a_child_die_with_its_parent(tmp_path):
     """As compilers do below ninja, and workers below ncu."""
     word = f"#{tmp_path}"
-    script = FAMILY.replace("subprocess.run(", "subprocess.run(start_new_session=True, args=")
+    script = GRANDCHILD_PROGRAM.replace(
+        "subprocess.run(", "subprocess.run(start_new_session=True, args="
+    )
     body = (
         "import pathlib, sys\n"
-        "from kernelkb.measure.process.subprocesses import run_child\n"
+        "from kernelkb.measure.process.subprocesses import run_supervised\n"
         f"argv = [sys.executable, '-c', {script.replace('(60)', f'(60) {word}')!r}]\n"
-        f"run_child(argv, log=pathlib.Path({str(tmp_path / 'log')!r}), timeout_s=60)\n"
+        f"run_supervised(argv, log=pathlib.Path({str(tmp_path / 'log')!r}), timeout_s=60)\n"
     )
     starter = subprocess.Popen([sys.executable, "-c", body])
-    started = settled(word, 4)  # the starter, the keeper, the child and its own
+    started = wait_for_count(word, 4)  # the starter, the keeper, the child and its own
     os.kill(starter.pid, signal.SIGKILL)
     starter.wait()
 
     assert started
-    assert settled(word, 0)
+    assert wait_for_count(word, 0)
 
 
 @pytest.mark.parametrize(
     ("script", "code"), [("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 11)", -11)]
 )
 def test_a_child_ends_as_its_program_ended(tmp_path, script, code):
-    end = run_child([sys.executable, "-c", script], log=tmp_path / "log", timeout_s=60)
+    end = run_supervised([sys.executable, "-c", script], log=tmp_path / "log", timeout_s=60)
 
     assert end.returncode == code
 
@@ -119,16 +121,16 @@ def test_nothing_in_the_working_directory_is_imported(tmp_path, monkeypatch):
     with scratch_folder() as folder:
         end = run_job({"mode": "probe"}, folder, timeout_s=60)
 
-    assert end.result is not None, end.end.output
+    assert end.result is not None, end.process.output
 
 
-def test_the_walls_that_are_said_to_stand_are_those_of_a_check(project):
-    found = check("row_softmax", "naive", "cpu")
+def test_the_reported_sandbox_layers_are_those_of_a_check(project):
+    found = check_variant("row_softmax", "naive", "cpu")
 
-    assert sandbox_layers.available()[0] == list(found.layers)
+    assert sandbox_layers.detect_layers()[0] == list(found.layers)
 
 
-SIGNALS = """
+SIGNALLING_BODY = """
 import os, runpy, signal, subprocess, sys
 confine = runpy.run_path(sys.argv[1])
 other = subprocess.Popen(["sleep", "20"])
@@ -148,7 +150,7 @@ def test_a_runner_may_send_signals_to_itself_alone():
     argv = [
         sys.executable,
         "-c",
-        SIGNALS,
+        SIGNALLING_BODY,
         str(Path(sandbox_layers.__file__).with_name("candidate_sandbox.py")),
     ]
     end = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
@@ -157,7 +159,7 @@ def test_a_runner_may_send_signals_to_itself_alone():
     assert end.returncode == -signal.SIGTERM
 
 
-RENAMES = """
+RENAMING_BODY = """
 import os, pathlib, runpy, sys
 confine, own, other = runpy.run_path(sys.argv[1]), *map(pathlib.Path, sys.argv[2:])
 (own / "below").mkdir()
@@ -175,14 +177,14 @@ for source, target in ((own / "kept", other / "kept"), (other / "alien", own / "
 
 def test_a_runner_renames_between_its_own_folders_and_no_others(tmp_path):
     """Triton's cache builds in one folder and renames into another."""
-    if "landlock" not in sandbox_layers.available()[0]:
+    if "landlock" not in sandbox_layers.detect_layers()[0]:
         pytest.skip("this kernel has no Landlock")
     own, other = tmp_path / "own", tmp_path / "other"
     own.mkdir()
     other.mkdir()
     (other / "alien").write_text("x")
     file = str(Path(sandbox_layers.__file__).with_name("candidate_sandbox.py"))
-    argv = [sys.executable, "-c", RENAMES, file, str(own), str(other)]
+    argv = [sys.executable, "-c", RENAMING_BODY, file, str(own), str(other)]
     end = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
 
     assert end.stdout.split() == ["renamed", "refused", "refused"], end.stderr

@@ -7,20 +7,20 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from programs import facts, guards, knowledge, program, rows
+from programs import bottleneck_rows, compare_metrics, guards, knowledge, program
 
-from kernelkb.decide.conditions import holds
-from kernelkb.decide.diagnose import verdict
-from kernelkb.decide.gates import walk
-from kernelkb.graph.compile import flatten
-from kernelkb.loading.kernels import load_folder
-from kernelkb.model.condition import comparisons
-from kernelkb.record.sessions import read, sessions
-from kernelkb.safety.paths import shipped
+from kernelkb.decide.conditions import judge_condition
+from kernelkb.decide.diagnose import judge_bottleneck
+from kernelkb.decide.gates import walk_gate_tree
+from kernelkb.graph.compile import compile_rules
+from kernelkb.loading.kernels import load_kernel_folder
+from kernelkb.model.condition import iter_comparisons
+from kernelkb.record.sessions import list_session_ids, read_session
+from kernelkb.safety.paths import shipped_folder
 
 CASES = [(b, case) for b in knowledge().bottlenecks for case in b.cases]
-ROWS = {row["id"]: row for row in rows()}
-KERNELS = [load_folder(path) for path in sorted(Path(shipped("kernels")).iterdir())]
+ROWS = {row["id"]: row for row in bottleneck_rows()}
+KERNELS = [load_kernel_folder(path) for path in sorted(Path(shipped_folder("kernels")).iterdir())]
 VARIANTS = [(source, variant) for source in KERNELS for variant in source.kernel.variants]
 HEADER = ["kernel", "shapes", "launch", "shared", "work", "roof", "tolerance", "measured"]
 
@@ -28,8 +28,10 @@ HEADER = ["kernel", "shapes", "launch", "shared", "work", "roof", "tolerance", "
 @pytest.mark.parametrize(
     ("bottleneck", "case"), CASES, ids=[f"{b.id}: {case.name}" for b, case in CASES]
 )
-def test_case(bottleneck, case):
-    assert verdict(ROWS[bottleneck.id], facts(case.metrics).truth) == case.verdict
+def test_each_bottleneck_case_has_its_verdict(bottleneck, case):
+    assert (
+        judge_bottleneck(ROWS[bottleneck.id], compare_metrics(case.metrics).truth) == case.verdict
+    )
 
 
 ARCHITECTURES = {a.cc: a for a in knowledge().devices.architectures}
@@ -68,14 +70,14 @@ every_variant = pytest.mark.parametrize(
 )
 
 
-def header(source, variant):
+def read_header(source, variant):
     lines = (source.folder / variant.source).read_text().splitlines()
     return [re.match(r"// (\w+): (.+)", line).groups() for line in lines[: len(HEADER)]]
 
 
 @every_variant
 def test_a_kernel_file_opens_with_its_header(source, variant):
-    found = header(source, variant)
+    found = read_header(source, variant)
 
     assert [key for key, _ in found] == HEADER
     assert dict(found)["kernel"] == f"{source.kernel.id}/{variant.id}/{variant.target}"
@@ -83,7 +85,7 @@ def test_a_kernel_file_opens_with_its_header(source, variant):
 
 @every_variant
 def test_a_header_states_the_tolerance_of_kernel_yaml(source, variant):
-    said = dict(header(source, variant))["tolerance"]
+    said = dict(read_header(source, variant))["tolerance"]
     numbers = [float(n) for n in re.findall(r"\d\.\d+(?:e-\d+)?", said)]
     tolerance = source.kernel.tolerances.get("float32")
 
@@ -92,20 +94,20 @@ def test_a_header_states_the_tolerance_of_kernel_yaml(source, variant):
     ]  # fmt: skip
 
 
-SESSIONS = Path(shipped("kernels")).parent / "sessions"
+SESSIONS = Path(shipped_folder("kernels")).parent / "sessions"
 
 
-@pytest.mark.parametrize("name", sessions(SESSIONS))
+@pytest.mark.parametrize("name", list_session_ids(SESSIONS))
 def test_a_recorded_session_can_be_read(name):
-    assert all(entry.session == name for entry in read(name, SESSIONS).entries)
+    assert all(entry.session == name for entry in read_session(name, SESSIONS).entries)
 
 
 MEASURED = re.compile(r"(\S+ (?:us|ms)) at (\S+), session (\S+)")
 
 
-def benched(name):
+def list_benches(name):
     """Yield kernel, variant, target, workload and time of every bench of a session."""
-    for entry in read(name, SESSIONS).entries:
+    for entry in read_session(name, SESSIONS).entries:
         for step in entry.steps:
             if step.name == "bench" and step.status != "failure":
                 took, workload = re.match(
@@ -114,7 +116,7 @@ def benched(name):
                 yield (entry.kernel, step.variant, entry.target, workload), took
 
 
-def agree(said, took):
+def is_rounded_value(said, took):
     """Say whether a number is another one, rounded."""
     (number, unit), (full, of) = said.split(), took.split()
     digits = len(number.partition(".")[2])
@@ -130,25 +132,25 @@ def agree(said, took):
         ("382 ms", "382.45 us", False),
     ],
 )
-def test_a_rounded_number_is_the_same_number(said, took, same):
-    assert agree(said, took) is same
+def test_rounded_values_are_recognised(said, took, same):
+    assert is_rounded_value(said, took) is same
 
 
 @every_variant
-def test_a_header_states_what_its_session_measured_of_that_variant(source, variant):
-    said = dict(header(source, variant))["measured"]
+def test_a_header_states_the_time_measured_in_its_session(source, variant):
+    said = dict(read_header(source, variant))["measured"]
     if said == "not yet":
         pytest.skip("not yet measured")
     number, workload, session = MEASURED.fullmatch(said).groups()
     asked = (source.kernel.id, variant.id, variant.target, workload)
-    times = [took for names, took in benched(session) if names == asked]
+    times = [took for names, took in list_benches(session) if names == asked]
 
-    assert any(agree(number, took) for took in times), times
+    assert any(is_rounded_value(number, took) for took in times), times
 
 
 RIDGES = {d.id: d.fp32_tflops * 1e3 / d.dram_gbps for d in knowledge().devices.devices}
 ROOFS = {
-    f"{source.kernel.id}-{variant.id}-{variant.target}": dict(header(source, variant))["roof"]
+    f"{source.kernel.id}-{variant.id}-{variant.target}": dict(read_header(source, variant))["roof"]
     for source, variant in VARIANTS
 }
 
@@ -196,7 +198,7 @@ GATE = [
     ({"speedup": 2.0}, "validate-and-document"),
     ({"speedup": 2.01}, "audit-the-baseline"),
 ]
-QUIET = {
+GUARD_LIMITS = {
     "incorrect-result": ({"correct": 0}, {"correct": 1}),
     "incorrect-result-cpu": ({"correct": 0}, {"correct": 1}),
     "profile-of-another-run": ({"profile_ratio": 2.01}, {"profile_ratio": 2.0}),
@@ -214,7 +216,7 @@ QUIET = {
     "spills-not-executed": ({"local_instruction_share": 0.02}, {"local_instruction_share": 0.021}),
     "too-short-for-threads": ({"kernel_us": 19.9}, {"kernel_us": 20.0}),
 }
-SAYS = [(name, *sides) for name, sides in QUIET.items()] + [
+GUARD_CASES = [(name, *sides) for name, sides in GUARD_LIMITS.items()] + [
     ("under-one-wave", {"waves": 0.94, "dram_utilization": 0.1}, {"waves": 0.95}),
     ("under-one-wave", {"grid_fill": 0.94, "dram_utilization": 0.1}, {"grid_fill": 0.95}),
     ("profile-of-another-run", {"profile_ratio": 0.49}, {"profile_ratio": 0.5}),
@@ -231,42 +233,52 @@ SAYS = [(name, *sides) for name, sides in QUIET.items()] + [
 ]
 
 
-def awake(one, name, measured):
+def is_guard_active(one, name, measured):
     (guard,) = [guard for guard in guards(one) if guard["id"] == name]
-    return holds(guard["when"], facts(measured, one=one).truth) is True
+    return judge_condition(guard["when"], compare_metrics(measured, rules=one).truth) is True
 
 
 @pytest.mark.parametrize(("measured", "leaf"), GATE)
-def test_the_gate_turns_exactly_at_its_limits(measured, leaf):
-    assert walk(program()["trees"]["performance-gate"], facts(measured)).gate["id"] == leaf
+def test_the_gate_changes_exactly_at_its_limits(measured, leaf):
+    assert (
+        walk_gate_tree(program()["trees"]["performance-gate"], compare_metrics(measured)).gate["id"]
+        == leaf
+    )
 
 
-@pytest.mark.parametrize(("name", "inside", "outside"), SAYS)
+@pytest.mark.parametrize(("name", "inside", "outside"), GUARD_CASES)
 def test_a_guard_wakes_exactly_at_its_limit(name, inside, outside):
-    assert awake(program(), name, inside)
-    assert not awake(program(), name, outside)
+    assert is_guard_active(program(), name, inside)
+    assert not is_guard_active(program(), name, outside)
 
 
 def test_every_guard_has_both_sides():
-    assert {name for name, _, _ in SAYS} == {guard["id"] for guard in guards()}
+    assert {name for name, _, _ in GUARD_CASES} == {guard["id"] for guard in guards()}
 
 
-def broken_by(one):
+def find_broken_cases(one):
     """Yield each case, gate and guard that another program gets wrong."""
-    found = {row["id"]: row for row in rows(one)}
+    found = {row["id"]: row for row in bottleneck_rows(one)}
     for bottleneck, case in CASES:
-        about = facts(case.metrics, one=one)
-        if verdict(found[bottleneck.id], about.truth) != case.verdict:
+        about = compare_metrics(case.metrics, rules=one)
+        if judge_bottleneck(found[bottleneck.id], about.truth) != case.verdict:
             yield f"{bottleneck.id}: {case.name}"
     for measured, leaf in GATE:
-        if walk(one["trees"]["performance-gate"], facts(measured, one=one)).gate["id"] != leaf:
+        if (
+            walk_gate_tree(
+                one["trees"]["performance-gate"], compare_metrics(measured, rules=one)
+            ).gate["id"]
+            != leaf
+        ):
             yield f"gate: {measured}"
     for tree, case in [(t, c) for t in knowledge().trees for c in t.cases]:
-        found_leaf = walk(one["trees"][tree.id], facts(case.metrics, one=one)).gate["id"]
+        found_leaf = walk_gate_tree(
+            one["trees"][tree.id], compare_metrics(case.metrics, rules=one)
+        ).gate["id"]
         if found_leaf != case.leaf:
             yield f"{tree.id}: {case.metrics}"
-    for name, inside, outside in SAYS:
-        if not awake(one, name, inside) or awake(one, name, outside):
+    for name, inside, outside in GUARD_CASES:
+        if not is_guard_active(one, name, inside) or is_guard_active(one, name, outside):
             yield f"guard: {name}"
 
 
@@ -278,13 +290,13 @@ def test_a_threshold_that_is_twice_or_half_as_large_is_noticed(threshold, factor
         for t in knowledge().thresholds.thresholds
     )
     catalogue = knowledge().thresholds.model_copy(update={"thresholds": moved})
-    other = flatten(knowledge().model_copy(update={"thresholds": catalogue}))
+    other = compile_rules(knowledge().model_copy(update={"thresholds": catalogue}))
 
-    assert next(broken_by(other), None)
+    assert next(find_broken_cases(other), None)
 
 
-def test_the_shipped_program_breaks_none_of_them():
-    assert list(broken_by(program())) == []
+def test_the_shipped_rules_break_no_case():
+    assert list(find_broken_cases(program())) == []
 
 
 def test_a_threshold_is_compared_with_its_own_metric():
@@ -293,8 +305,13 @@ def test_a_threshold_is_compared_with_its_own_metric():
         leaf
         for record in (*knowledge().bottlenecks, *knowledge().guards.guards)
         for condition in (record.when, *(o.when for o in getattr(record, "unless", ())))
-        for leaf in comparisons(condition)
-    ] + [leaf for tree in knowledge().trees for q in tree.questions for leaf in comparisons(q.when)]
+        for leaf in iter_comparisons(condition)
+    ] + [
+        leaf
+        for tree in knowledge().trees
+        for q in tree.questions
+        for leaf in iter_comparisons(q.when)
+    ]
 
     assert all(limits[leaf.threshold] == leaf.metric for leaf in leaves if leaf.threshold)
 
@@ -331,19 +348,19 @@ def test_every_recipe_names_a_command_that_exists():
 
 @every_variant
 def test_a_header_names_the_shapes_of_kernel_yaml(source, variant):
-    shapes = dict(header(source, variant))["shapes"]
+    shapes = dict(read_header(source, variant))["shapes"]
 
     for array in (*source.kernel.inputs, *source.kernel.outputs):
         assert f"{array.name} ({', '.join(map(str, array.shape))}) {array.dtype}" in shapes
 
 
-def workflow_commands():
+def list_workflow_commands():
     workflow = knowledge().workflow
     steps = [*(gate for phase in workflow.phases for gate in phase.gates), *workflow.preflight]
     return sorted({one.command for one in steps if one.command and one.command.startswith("kb ")})
 
 
-@pytest.mark.parametrize("command", workflow_commands())
+@pytest.mark.parametrize("command", list_workflow_commands())
 def test_a_command_of_the_workflow_is_one_that_kb_takes(command):
     """Placeholders get values; only the parser decides, and nothing runs."""
     values = {"NAME": "l4", "N": "64", "SIZE": "48KiB", "KERNEL": "k", "FILE": "f", "X": "0.3"}

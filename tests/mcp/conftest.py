@@ -5,7 +5,7 @@ import os
 import tempfile
 
 import pytest
-from broken import make
+from broken import make_broken_kernel
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def scratch(tmp_path, monkeypatch):
 @pytest.fixture
 def stalled(project):
     """The source of a kernel whose compiler waits for a pipe that nobody writes to."""
-    folder = make(project, "right")
+    folder = make_broken_kernel(project, "right")
     pipe = folder / "wait.txt"
     os.mkfifo(pipe)
     source = folder / "naive.cpp"

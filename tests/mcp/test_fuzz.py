@@ -12,34 +12,34 @@ import anyio
 import hostile
 import pytest
 from anyio.from_thread import start_blocking_portal
-from broken import make
-from hostile import INJECTION, SECRET, anything, arguments_of, as_json, nested, texts
-from http_server import SERVE
+from broken import make_broken_kernel
+from hostile import INJECTION, SECRET, anything, arguments_for_tool, format_json, nest_list, texts
+from http_server import SERVER_COMMAND
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from mcp import Client
 from mcp.server.mcpserver.exceptions import ToolError
 
-from kernelkb.safety.workspace import lift
+from kernelkb.safety.workspace import clear_workspace
 from kernelkb_mcp.server import build_server
-from kernelkb_mcp.server_config import TOOLSETS, Launch, enter
+from kernelkb_mcp.server_config import TOOLSETS, ServerConfig, enter_workspace
 
 IN_PROCESS, OVER_PIPES = 4000, 1000
 SNAPSHOT = json.loads((Path(__file__).parents[1] / "data" / "mcp_tools.json").read_text())
 SCHEMAS = {tool["name"]: tool["inputSchema"] for tool in SNAPSHOT}
-SLOW = [name for name in TOOLSETS["measure"] if name != "job"]
+SLOW_TOOLS = [name for name in TOOLSETS["measure"] if name != "job"]
 NO_KERNEL = st.one_of(texts, st.sampled_from(["missing", "linked", "yaml", "flags", "Broken"]))
 COSTLY = {
-    **{name: {"kernel": NO_KERNEL} for name in SLOW},
+    **{name: {"kernel": NO_KERNEL} for name in SLOW_TOOLS},
     "check_environment": {"target": st.one_of(texts, st.lists(texts, max_size=2))},
 }
 CALLS = st.one_of(
     *(
-        st.tuples(st.just(name), arguments_of(schema, COSTLY.get(name, {})))
+        st.tuples(st.just(name), arguments_for_tool(schema, COSTLY.get(name, {})))
         for name, schema in SCHEMAS.items()
     )
 )
-many = {
+fuzz_settings = {
     "deadline": None,
     "database": None,
     "phases": [Phase.explicit, Phase.generate],
@@ -47,7 +47,7 @@ many = {
 }
 
 
-def trapped(folder):
+def make_project_with_traps(folder):
     """Make a project full of ways out, with secrets beside it."""
     project, outside = folder / "project", folder / "outside"
     (project / "sessions").mkdir(parents=True)
@@ -58,9 +58,9 @@ def trapped(folder):
     (project / "folder").symlink_to(outside)
     (project / "loop").symlink_to("loop")
     os.mkfifo(project / "pipe.csv")
-    make(project, "right", "yaml")
+    make_broken_kernel(project, "right", "yaml")
     (project / "kernels" / "yaml" / "kernel.yaml").write_text("id: [\x1b[31m\n")
-    make(project, "right", "flags")
+    make_broken_kernel(project, "right", "flags")
     file = project / "kernels" / "flags" / "kernel.yaml"
     file.write_text(file.read_text().replace("flags: []", "flags: [-fplugin=x]"))
     (project / "kernels" / "linked").symlink_to(outside / "kernel")
@@ -68,7 +68,7 @@ def trapped(folder):
     return project, outside
 
 
-def tree(folder, *, apart=()):
+def read_tree(folder, *, apart=()):
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))
@@ -80,30 +80,30 @@ def tree(folder, *, apart=()):
 def place(tmp_path_factory):
     """A project with traps; what stands beside it, and in it, is the same afterwards."""
     folder = tmp_path_factory.mktemp("fuzz")
-    project, outside = trapped(folder)
-    before = tree(outside), tree(project, apart=("sessions", ".kb"))
+    project, outside = make_project_with_traps(folder)
+    before = read_tree(outside), read_tree(project, apart=("sessions", ".kb"))
     started = Path.cwd()
     os.environ["FUZZ_SECRET"] = SECRET
     os.chdir(project)
     yield project
     os.chdir(started)
     del os.environ["FUZZ_SECRET"]
-    assert (tree(outside), tree(project, apart=("sessions", ".kb"))) == before
+    assert (read_tree(outside), read_tree(project, apart=("sessions", ".kb"))) == before
 
 
 @pytest.fixture(scope="module")
 def client(place):
     """A client of a server in this process, for the bulk."""
-    enter(Launch())
+    enter_workspace(ServerConfig())
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(Client(build_server())) as opened,
     ):
         yield lambda name, arguments: portal.call(opened.call_tool, name, arguments)
-    lift()
+    clear_workspace()
 
 
-def harmless(text, is_error):
+def assert_harmless(text, is_error):
     assert SECRET not in text
     assert "Traceback" not in text
     assert not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in text), text
@@ -115,31 +115,31 @@ def harmless(text, is_error):
         json.loads(text, parse_constant=pytest.fail)
 
 
-@settings(max_examples=IN_PROCESS, **many)
+@settings(max_examples=IN_PROCESS, **fuzz_settings)
 @given(call=CALLS)
 def test_every_call_has_an_answer_or_one_clear_line(client, call):
     name, arguments = call
     result = client(name, arguments)
 
-    harmless(result.content[0].text, result.is_error)
+    assert_harmless(result.content[0].text, result.is_error)
 
 
 @pytest.mark.parametrize("name", ["kernel", "profile", "gpu", "\ud800"])
-def test_half_a_letter_is_a_clear_line(place, client, name):
+def test_a_lone_surrogate_is_one_clear_error(place, client, name):
     """No client of ours can send one, and the SDK drops a line that holds one."""
     with pytest.raises(ToolError) as refused:
         anyio.run(build_server().call_tool, "recommend_fix", {name: "\ud800", "occupancy": 40})
 
-    harmless(str(refused.value), is_error=True)
+    assert_harmless(str(refused.value), is_error=True)
     str(refused.value).encode()
 
 
-class Pipes:
+class PipeServer:
     """A server as a child, spoken to line by line."""
 
     def __init__(self, project):
         self.child = subprocess.Popen(
-            SERVE, cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            SERVER_COMMAND, cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
         self.lines = queue.Queue()
@@ -147,7 +147,7 @@ class Pipes:
         self.reader.start()
         self.number = 0
         hello = {"protocolVersion": "2025-06-18", "capabilities": {}}
-        self.ask("initialize", as_json({**hello, "clientInfo": {"name": "t", "version": "0"}}))
+        self.ask("initialize", format_json({**hello, "clientInfo": {"name": "t", "version": "0"}}))
         self.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}')
 
     def write(self, line):
@@ -162,7 +162,9 @@ class Pipes:
     def ask(self, method, params):
         """Return the answer, and what else came before it."""
         self.number += 1
-        head = f'{{"jsonrpc": "2.0", "id": {self.number}, "method": {as_json(method)}, "params": '
+        head = (
+            f'{{"jsonrpc": "2.0", "id": {self.number}, "method": {format_json(method)}, "params": '
+        )
         self.write(f"{head}{params}}}")
         return self.answer()
 
@@ -184,7 +186,7 @@ class Pipes:
 
 @pytest.fixture(scope="module")
 def pipes(place):
-    opened = Pipes(place)
+    opened = PipeServer(place)
     yield opened
     opened.child.stdin.close()
     assert opened.child.wait(20) == 0
@@ -192,23 +194,23 @@ def pipes(place):
     opened.child.stdout.close()
 
 
-@settings(max_examples=OVER_PIPES, **many)
+@settings(max_examples=OVER_PIPES, **fuzz_settings)
 @given(call=CALLS)
 def test_every_call_over_pipes_is_answered(pipes, call):
     name, arguments = call
-    params = f'{{"name": {as_json(name)}, "arguments": {as_json(arguments)}}}'
+    params = f'{{"name": {format_json(name)}, "arguments": {format_json(arguments)}}}'
     answer = pipes.ask("tools/call", params)
 
     assert ("result" in answer) != ("error" in answer)
     if "result" in answer:
-        harmless(answer["result"]["content"][0]["text"], answer["result"]["isError"])
+        assert_harmless(answer["result"]["content"][0]["text"], answer["result"]["isError"])
 
 
-@settings(max_examples=60, **many)
+@settings(max_examples=60, **fuzz_settings)
 @given(value=anything, method=texts)
-def test_messages_that_are_none_do_not_end_it(pipes, value, method):
-    pipes.write(as_json(value))
-    pipes.write(as_json({"jsonrpc": "2.0", "id": value, "method": method, "params": value}))
+def test_invalid_messages_do_not_end_the_server(pipes, value, method):
+    pipes.write(format_json(value))
+    pipes.write(format_json({"jsonrpc": "2.0", "id": value, "method": method, "params": value}))
 
     assert pipes.is_well()
 
@@ -235,17 +237,17 @@ def test_deep_arguments_do_not_end_it(pipes, depth):
 
 
 def test_deep_arguments_in_process_are_one_line(client):
-    result = client("recommend_fix", {"metrics": {"x": nested(200)}})
+    result = client("recommend_fix", {"metrics": {"x": nest_list(200)}})
 
-    harmless(result.content[0].text, result.is_error)
+    assert_harmless(result.content[0].text, result.is_error)
 
 
 @pytest.mark.parametrize("name", ["", "recommend_fix\x1b[0m", "__init__", "x" * 5000])
-def test_a_tool_that_is_none_is_one_line(client, name):
+def test_an_unknown_tool_is_one_error_line(client, name):
     result = client(name, {})
 
     assert result.is_error
-    harmless(result.content[0].text, result.is_error)
+    assert_harmless(result.content[0].text, result.is_error)
 
 
 @pytest.mark.parametrize(
@@ -256,12 +258,12 @@ def test_a_tool_that_is_none_is_one_line(client, name):
     ids=range(5),
 )  # fmt: skip
 def test_instructions_in_an_error_arrive_as_a_short_quotation(client, place, line):
-    folder = make(place, "right", "hostile")
+    folder = make_broken_kernel(place, "right", "hostile")
     source = folder / "naive.cpp"
     source.write_text(f"{line}\n{source.read_text()}")
     result = client("build_kernel", {"kernel": "hostile", "target": "cpu"})
     shutil.rmtree(folder)
-    harmless(result.content[0].text, result.is_error)
+    assert_harmless(result.content[0].text, result.is_error)
     found = result.structured_content
     words = json.dumps(found["next"])
     said = found["summary"]

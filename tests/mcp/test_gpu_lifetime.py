@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from broken import make
-from server_shutdowns import CODES, Work, run, running
+from broken import make_broken_kernel
+from server_shutdowns import EXIT_CODES, ServerActivity, is_candidate_running, shut_down_server
 
-from kernelkb.actions.bench_target import environment
+from kernelkb.actions.bench_target import validate_machine
 
 pytestmark = pytest.mark.gpu
 
@@ -19,24 +19,26 @@ SPARE_BYTES = 64 * 2**20
 """The driver's own bookkeeping comes and goes."""
 
 
-PUT_BEFORE = {
+INSERTED_LINES = {
     "#include <algorithm>": "#include <cstdio>\n",
     "  const std::int64_t stride": "  while (*(volatile float*)y != 12345.0f) {}\n",
     "  return static_cast<int>(cuda": '  std::fclose(std::fopen("begun", "w"));\n',
 }
 
 
-def endless(project):
+def make_endless_gpu_kernel(project):
     """A kernel that says that it was launched, and does not end before its process does."""
-    source = make(project, "right") / "naive.cu"
+    source = make_broken_kernel(project, "right") / "naive.cu"
     text = source.read_text()
-    for place, line in PUT_BEFORE.items():
+    for place, line in INSERTED_LINES.items():
         assert place in text
         text = text.replace(place, line + place)
     source.write_text(text)
 
 
-COMPUTING = Work(endless, "bench_kernel", running, target="cuda")
+COMPUTING = ServerActivity(
+    make_endless_gpu_kernel, "bench_kernel", is_candidate_running, target="cuda"
+)
 
 
 @pytest.fixture
@@ -44,22 +46,22 @@ def gpu():
     """What NVML says of the first GPU: its compute processes, and the bytes that are used."""
     import pynvml as nvml
 
-    if environment("cuda").machine is None:
+    if validate_machine("cuda").machine is None:
         pytest.skip("no GPU that torch sees, or no nvcc")
     nvml.nvmlInit()
     handle = nvml.nvmlDeviceGetHandleByIndex(0)
 
-    def look():
+    def read_gpu_usage():
         users = set()
         with suppress(nvml.NVMLError):  # some do not tell
             users = {one.pid for one in nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
         return users, nvml.nvmlDeviceGetMemoryInfo(handle).used
 
-    yield look
+    yield read_gpu_usage
     nvml.nvmlShutdown()
 
 
-def settled(gpu, users, used):
+def wait_for_idle_gpu(gpu, users, used):
     """What is there once nothing is there that was not there before, or after a while."""
     for _ in range(200):
         now = gpu()
@@ -69,22 +71,22 @@ def settled(gpu, users, used):
     return now
 
 
-@pytest.mark.parametrize("how", CODES)
+@pytest.mark.parametrize("how", EXIT_CODES)
 def test_the_gpu_is_free_again(project, gpu, how):
     users, used = gpu()
     busy = []
 
     def computing(folder):
-        begun = running(folder)
+        begun = is_candidate_running(folder)
         if begun:
             busy.append(gpu()[1] > used + SPARE_BYTES)
         return begun
 
-    ending = run(replace(COMPUTING, under_way=computing), how)
-    left, kept = settled(gpu, users, used)
+    ending = shut_down_server(replace(COMPUTING, under_way=computing), how)
+    left, kept = wait_for_idle_gpu(gpu, users, used)
 
     assert busy == [True]
     assert ending.left == []
-    assert ending.code == CODES[how]
+    assert ending.code == EXIT_CODES[how]
     assert left <= users
     assert kept <= used + SPARE_BYTES

@@ -11,11 +11,11 @@ import time
 import anyio
 import httpx2
 import pytest
-from broken import make
-from http_server import SERVE, TOKEN, served
+from broken import make_broken_kernel
+from http_server import SERVER_COMMAND, TOKEN, serve_http
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from processes import alive, cmdline, settled
+from processes import find_processes, read_cmdline, wait_for_count
 
 MODERN = "2026-07-28"
 META = {
@@ -24,7 +24,7 @@ META = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
-PLAIN = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+BASE_HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 ERA_HEADERS = {
     "2025-11-25": {},
     MODERN: {"MCP-Protocol-Version": MODERN, "Mcp-Method": "server/discover"},
@@ -46,13 +46,13 @@ def first_message(era):
 def here(tmp_path_factory):
     folder = tmp_path_factory.mktemp("served")
     (folder / "sessions").mkdir()
-    with served(folder, "--allowed-origin", "http://localhost:6274") as server:
+    with serve_http(folder, "--allowed-origin", "http://localhost:6274") as server:
         yield server
 
 
-def post(server, era, headers, content=None, path="/mcp"):
+def post_message(server, era, headers, content=None, path="/mcp"):
     body = json.dumps(first_message(era)) if content is None else content
-    everything = {**PLAIN, **ERA_HEADERS[era], **headers}
+    everything = {**BASE_HEADERS, **ERA_HEADERS[era], **headers}
     kept = {name: value for name, value in everything.items() if value is not None}
     with httpx2.Client(timeout=20) as client:
         return client.post(f"http://127.0.0.1:{server.port}{path}", content=body, headers=kept)
@@ -87,15 +87,15 @@ REQUESTS = {
 
 @pytest.mark.parametrize("era", ERA_HEADERS)
 @pytest.mark.parametrize(("headers", "status"), REQUESTS.values(), ids=REQUESTS)
-def test_who_may_come_in(here, era, headers, status):
+def test_only_authorised_requests_are_accepted(here, era, headers, status):
     port = str(here.port)
     ready = {k: v.replace("{port}", port) if isinstance(v, str) else v for k, v in headers.items()}
 
-    assert post(here, era, ready).status_code == status
+    assert post_message(here, era, ready).status_code == status
 
 
 def test_a_refusal_says_how_to_come_in(here):
-    refusal = post(here, MODERN, {})
+    refusal = post_message(here, MODERN, {})
 
     assert refusal.headers["WWW-Authenticate"].startswith("Bearer ")
     assert TOKEN not in refusal.text
@@ -105,7 +105,7 @@ def test_a_refusal_says_how_to_come_in(here):
     "path", ["/", "/nowhere", "/mcp/", "/.well-known/oauth-protected-resource"]
 )
 def test_no_path_answers_without_the_token(here, path):
-    assert post(here, MODERN, {}, path=path).status_code == 401
+    assert post_message(here, MODERN, {}, path=path).status_code == 401
 
 
 @pytest.mark.parametrize("era", ERA_HEADERS)
@@ -114,15 +114,15 @@ def test_a_body_of_five_megabytes_is_refused(here, era, chunked):
     body = b" " * (5 * 2**20)
     content = (body[at : at + 2**16] for at in range(0, len(body), 2**16)) if chunked else body
     try:
-        status = post(here, era, BEARER, content=content).status_code
+        status = post_message(here, era, BEARER, content=content).status_code
     except httpx2.TransportError:  # it answered and hung up while we were still sending
         status = 413
 
     assert status == 413
-    assert post(here, era, BEARER).status_code == 200
+    assert post_message(here, era, BEARER).status_code == 200
 
 
-def test_a_page_that_may_is_told_so_before_it_sends_the_token(here):
+def test_cors_preflight_allows_only_listed_origins(here):
     asks = {
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "authorization",
@@ -150,13 +150,13 @@ def test_a_client_of_either_era_gets_an_answer(here, mode):
     assert answer["kernels"][0]["gate"]["id"] == "stop-and-profile"
 
 
-def test_a_new_token_is_printed_once_with_what_to_paste(project):
-    with served(project, token=None) as server:
-        token = re.search(r"shown this once: (\S+)", server.said)[1]
-        status = post(server, MODERN, {"Authorization": f"Bearer {token}"}).status_code
+def test_a_new_token_is_printed_once_with_client_commands(project):
+    with serve_http(project, token=None) as server:
+        token = re.search(r"shown this once: (\S+)", server.startup_output)[1]
+        status = post_message(server, MODERN, {"Authorization": f"Bearer {token}"}).status_code
 
     assert len(token) >= 43
-    assert f'-H "Authorization: Bearer {token}"' in server.said
+    assert f'-H "Authorization: Bearer {token}"' in server.startup_output
     assert status == 200
 
 
@@ -168,18 +168,18 @@ def test_the_token_of_a_file_counts(project, tmp_path):
     file = tmp_path / "token"
     file.write_text(f"{TOKEN[::-1]}\n")
     file.chmod(0o600)
-    with served(project, "--token-file", str(file)) as server:
+    with serve_http(project, "--token-file", str(file)) as server:
         found = [
-            post(server, MODERN, {"Authorization": f"Bearer {token}"}).status_code
+            post_message(server, MODERN, {"Authorization": f"Bearer {token}"}).status_code
             for token in (TOKEN[::-1], TOKEN)
         ]
 
     assert found == [200, 401]
 
 
-def refused(project, *words, **env):
+def run_failing_server(project, *words, **env):
     done = subprocess.run(
-        [*SERVE, "--http", "--port", "0", *words],
+        [*SERVER_COMMAND, "--http", "--port", "0", *words],
         cwd=project, env={**os.environ, **env}, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert "Traceback" not in done.stderr
@@ -190,7 +190,7 @@ def test_a_token_that_others_may_read_is_refused(project, tmp_path):
     file = tmp_path / "token"
     file.write_text(TOKEN)
     file.chmod(0o644)
-    done = refused(project, "--token-file", str(file))
+    done = run_failing_server(project, "--token-file", str(file))
 
     assert done.returncode == 2
     assert f"chmod 600 {file}" in done.stderr
@@ -198,17 +198,19 @@ def test_a_token_that_others_may_read_is_refused(project, tmp_path):
 
 @pytest.mark.parametrize("token", ["", "short", "a token with spaces in it, which is none"])
 def test_a_weak_token_is_refused(project, token):
-    done = refused(project, KERNELKB_TOKEN=token)
+    done = run_failing_server(project, KERNELKB_TOKEN=token)
 
     assert done.returncode == 2
     assert "KERNELKB_TOKEN holds no token" in done.stderr
 
 
-def test_a_port_that_is_taken_is_said_in_one_line(project):
+def test_an_occupied_port_is_reported_in_one_line(project):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        done = refused(project, "--port", str(taken.getsockname()[1]), KERNELKB_TOKEN=TOKEN)
+        done = run_failing_server(
+            project, "--port", str(taken.getsockname()[1]), KERNELKB_TOKEN=TOKEN
+        )
 
     assert done.returncode == 2
     assert done.stderr.startswith("kb-mcp: cannot listen on 127.0.0.1:")
@@ -216,7 +218,7 @@ def test_a_port_that_is_taken_is_said_in_one_line(project):
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_server_and_the_kernel(project, scratch, how):
-    make(project, "endless")
+    make_broken_kernel(project, "endless")
     arguments = {"kernel": "broken", "target": "cpu"}
     body = {
         "jsonrpc": "2.0",
@@ -225,21 +227,21 @@ def test_a_signal_ends_the_server_and_the_kernel(project, scratch, how):
         "params": {"name": "bench_kernel", "arguments": arguments, "_meta": META},
     }
     headers = {"Mcp-Method": "tools/call", "Mcp-Name": "bench_kernel"}
-    with served(project) as server, httpx2.Client(timeout=60) as client:
-        headers = {**PLAIN, **BEARER, "MCP-Protocol-Version": MODERN, **headers}
+    with serve_http(project) as server, httpx2.Client(timeout=60) as client:
+        headers = {**BASE_HEADERS, **BEARER, "MCP-Protocol-Version": MODERN, **headers}
         with client.stream("POST", server.url, json=body, headers=headers):
-            started = running(scratch)
+            started = wait_for_candidate(scratch)
             server.process.send_signal(how)
             code = server.process.wait(20)
 
     assert started
     assert code == 128 + how
-    assert settled(scratch, 0)
+    assert wait_for_count(scratch, 0)
 
 
-def running(scratch):
+def wait_for_candidate(scratch):
     for _ in range(600):
-        if any("candidate" in cmdline(entry) for entry in alive(scratch)):
+        if any("candidate" in read_cmdline(entry) for entry in find_processes(scratch)):
             return True
         time.sleep(0.05)
     return False

@@ -7,20 +7,20 @@ import sys
 
 import anyio
 import pytest
-from broken import make
+from broken import make_broken_kernel
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent
-from processes import alive, cmdline, settled
-from stalling import at_work, let_go
+from processes import find_processes, read_cmdline, wait_for_count
+from stalling import release_compiler, wait_for_process
 
-from kernelkb_mcp.jobs import Jobs, asked
+from kernelkb_mcp.jobs import JobRegistry, make_tool_call
 from kernelkb_mcp.server import build_server
-from kernelkb_mcp.server_config import Launch
+from kernelkb_mcp.server_config import ServerConfig
 
 BROKEN = {"kernel": "broken", "target": "cpu"}
-AT_ONCE = Launch(inline_s=0)
-SERVE = (
+DETACH_AT_ONCE = ServerConfig(inline_s=0)
+SERVER_PROGRAM = (
     "from dataclasses import replace; from kernelkb_mcp.server import build_server, main\n"
     "import kernelkb_mcp.server as server\n"
     "server.build_server = lambda launch: build_server(replace(launch, inline_s=0.2))\n"
@@ -28,7 +28,7 @@ SERVE = (
 )
 
 
-def talk(work, launch=AT_ONCE):
+def run_client(work, launch=DETACH_AT_ONCE):
     async def run():
         async with Client(build_server(launch)) as client:
             return await work(client)
@@ -36,17 +36,17 @@ def talk(work, launch=AT_ONCE):
     return anyio.run(run)
 
 
-async def seen(client, **arguments):
+async def get_job(client, **arguments):
     return (await client.call_tool("job", arguments)).structured_content
 
 
 def test_work_that_is_over_soon_is_answered_plainly(project):
-    make(project, "right")
+    make_broken_kernel(project, "right")
 
     async def work(client):
         return (await client.call_tool("build_kernel", BROKEN)).structured_content
 
-    found = talk(work, Launch())
+    found = run_client(work, ServerConfig())
 
     assert found["job"] is None
     assert found["build"]["status"] == "built"
@@ -56,7 +56,7 @@ def test_work_that_takes_long_comes_back_as_a_handle(project, stalled):
     async def work(client):
         return (await client.call_tool("build_kernel", BROKEN)).structured_content
 
-    found = talk(work)
+    found = run_client(work)
 
     assert found["build"] is None
     assert found["job"]["status"] == "running"
@@ -65,15 +65,15 @@ def test_work_that_takes_long_comes_back_as_a_handle(project, stalled):
 
 
 def test_a_finished_job_holds_what_its_tool_returns(project):
-    make(project, "right")
+    make_broken_kernel(project, "right")
 
     async def work(client):
         first = (await client.call_tool("build_kernel", BROKEN)).structured_content
-        job = await seen(client, id=first["job"]["id"], action="wait")
-        again = await seen(client, id=first["job"]["id"])
+        job = await get_job(client, id=first["job"]["id"], action="wait")
+        again = await get_job(client, id=first["job"]["id"])
         return job, again
 
-    job, again = talk(work)
+    job, again = run_client(work)
 
     assert job["job"]["status"] == "done"
     assert job["result"]["build"]["status"] == "built"
@@ -81,13 +81,13 @@ def test_a_finished_job_holds_what_its_tool_returns(project):
     assert again == job
 
 
-def test_a_failed_job_says_what_its_tool_would_have_said(project):
+def test_a_failed_job_reports_the_error_of_its_tool(project):
     async def work(client):
         call = {"kernel": "row_softmx", "target": "cpu"}
         first = (await client.call_tool("build_kernel", call)).structured_content
-        return await seen(client, id=first["job"]["id"], action="wait")
+        return await get_job(client, id=first["job"]["id"], action="wait")
 
-    job = talk(work)
+    job = run_client(work)
 
     assert job["job"]["status"] == "failed"
     assert "did you mean 'row_softmax'?" in job["job"]["error"]
@@ -95,12 +95,12 @@ def test_a_failed_job_says_what_its_tool_would_have_said(project):
 
 
 @pytest.mark.parametrize("action", ["status", "wait", "cancel"])
-def test_a_handle_that_nobody_knows_names_the_cure_and_the_live_jobs(project, stalled, action):
+def test_an_unknown_handle_names_the_cure_and_the_running_jobs(project, stalled, action):
     async def work(client):
         live = (await client.call_tool("build_kernel", BROKEN)).structured_content["job"]["id"]
         return live, await client.call_tool("job", {"id": "bench-0", "action": action})
 
-    live, answer = talk(work)
+    live, answer = run_client(work)
 
     assert answer.is_error
     for word in ("'bench-0'", "run the tool again", "recommend_fix(run=", "kb history", live):
@@ -111,9 +111,9 @@ def test_without_a_handle_the_jobs_are_listed_newest_first(project, stalled):
     async def work(client):
         first = (await client.call_tool("build_kernel", BROKEN)).structured_content["job"]["id"]
         second = (await client.call_tool("bench_kernel", BROKEN)).structured_content["job"]["id"]
-        return [second, first], await seen(client)
+        return [second, first], await get_job(client)
 
-    handles, listed = talk(work)
+    handles, listed = run_client(work)
 
     assert [job["id"] for job in listed["jobs"]] == handles
     assert listed["next"] == [f"job(id='{handles[0]}', action='wait')"]
@@ -131,50 +131,50 @@ def test_an_action_without_a_handle_is_refused(project):
     async def work(client):
         return await client.call_tool("job", {"action": "cancel"})
 
-    assert "cancel needs an id; job() lists" in talk(work).content[0].text
+    assert "cancel needs an id; job() lists" in run_client(work).content[0].text
 
 
 def test_a_cancelled_job_leaves_no_compiler(project, stalled):
     async def work(client):
         first = (await client.call_tool("build_kernel", BROKEN)).structured_content
-        await at_work(stalled)
-        job = await seen(client, id=first["job"]["id"], action="cancel")
-        return job, alive(stalled)
+        await wait_for_process(stalled)
+        job = await get_job(client, id=first["job"]["id"], action="cancel")
+        return job, find_processes(stalled)
 
-    job, left = talk(work)
+    job, left = run_client(work)
 
     assert job["job"]["status"] == "cancelled"
     assert left == []
 
 
 def test_a_cancelled_job_leaves_no_kernel(project, scratch):
-    make(project, "endless")
+    make_broken_kernel(project, "endless")
 
     async def work(client):
         first = (await client.call_tool("bench_kernel", BROKEN)).structured_content
-        while not [p for p in alive(scratch) if "candidate" in cmdline(p)]:
+        while not [p for p in find_processes(scratch) if "candidate" in read_cmdline(p)]:
             await anyio.sleep(0.05)
-        job = await seen(client, id=first["job"]["id"], action="cancel")
-        return job, alive(scratch)
+        job = await get_job(client, id=first["job"]["id"], action="cancel")
+        return job, find_processes(scratch)
 
-    job, left = talk(work)
+    job, left = run_client(work)
 
     assert job["job"]["status"] == "cancelled"
     assert left == []
 
 
-def test_who_stops_waiting_for_a_job_does_not_stop_the_job(project, stalled):
+def test_cancelling_a_wait_does_not_cancel_the_job(project, stalled):
     async def work(client):
         first = (await client.call_tool("build_kernel", BROKEN)).structured_content
         handle = first["job"]["id"]
-        await at_work(stalled)
+        await wait_for_process(stalled)
         with anyio.move_on_after(0.3):
-            await seen(client, id=handle, action="wait")
-        after = await seen(client, id=handle)
-        let_go(stalled)
-        return after, await seen(client, id=handle, action="wait")
+            await get_job(client, id=handle, action="wait")
+        after = await get_job(client, id=handle)
+        release_compiler(stalled)
+        return after, await get_job(client, id=handle, action="wait")
 
-    after, done = talk(work)
+    after, done = run_client(work)
 
     assert after["job"]["status"] == "running"
     assert done["result"]["build"]["status"] == "built"
@@ -182,19 +182,19 @@ def test_who_stops_waiting_for_a_job_does_not_stop_the_job(project, stalled):
 
 def test_a_client_that_timed_out_finds_the_result_by_its_handle(project, stalled):
     served = StdioServerParameters(
-        command=sys.executable, args=["-c", SERVE], cwd=project, env=dict(os.environ)
+        command=sys.executable, args=["-c", SERVER_PROGRAM], cwd=project, env=dict(os.environ)
     )
 
     async def run():
         async with Client(served) as client:
             first = (await client.call_tool("build_kernel", BROKEN)).structured_content
             handle = first["job"]["id"]
-            await at_work(stalled)
+            await wait_for_process(stalled)
             wait = {"id": handle, "action": "wait"}
             with pytest.raises(MCPError, match=r"(?i)timed out"):
                 await client.call_tool("job", wait, read_timeout_seconds=0.3)
-            let_go(stalled)
-            return await seen(client, **wait)
+            release_compiler(stalled)
+            return await get_job(client, **wait)
 
     done = anyio.run(run)
 
@@ -204,23 +204,26 @@ def test_a_client_that_timed_out_finds_the_result_by_its_handle(project, stalled
 
 def test_the_end_of_the_server_is_the_end_of_its_jobs(project, stalled):
     served = StdioServerParameters(
-        command=sys.executable, args=["-c", SERVE], cwd=project, env=dict(os.environ)
+        command=sys.executable, args=["-c", SERVER_PROGRAM], cwd=project, env=dict(os.environ)
     )
 
     async def run():
         async with Client(served) as client:
             first = (await client.call_tool("build_kernel", BROKEN)).structured_content
-            await at_work(stalled)
+            await wait_for_process(stalled)
             return first
 
     first = anyio.run(run)
 
     assert first["job"]["status"] == "running"
-    assert settled(stalled, 0)
+    assert wait_for_count(stalled, 0)
 
 
 def test_an_error_of_the_engine_itself_is_on_stderr(project):
-    bug = "import kernelkb.actions.building as it; it.build = lambda *_: {}['a bug of ours']\n"
+    bug = (
+        "import kernelkb.actions.building as it\n"
+        "it.build_variant = lambda *_: {}['a bug of ours']\n"
+    )
     ask = [
         '{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": '
         '"2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}}',
@@ -229,7 +232,7 @@ def test_an_error_of_the_engine_itself_is_on_stderr(project):
         '"arguments": {"kernel": "row_softmax"}}}',
     ]
     server = subprocess.Popen(
-        [sys.executable, "-c", bug + SERVE],
+        [sys.executable, "-c", bug + SERVER_PROGRAM],
         cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, bufsize=1,
     )  # fmt: skip
@@ -244,32 +247,32 @@ def test_an_error_of_the_engine_itself_is_on_stderr(project):
 
 
 def test_an_error_of_the_engine_in_a_job_is_in_the_log(project, monkeypatch, caplog):
-    monkeypatch.setattr("kernelkb.actions.building.build", lambda *_: {}["a bug of ours"])
+    monkeypatch.setattr("kernelkb.actions.building.build_variant", lambda *_: {}["a bug of ours"])
 
     async def work(client):
         first = (await client.call_tool("build_kernel", BROKEN)).structured_content
-        return await seen(client, id=first["job"]["id"], action="wait")
+        return await get_job(client, id=first["job"]["id"], action="wait")
 
-    job = talk(work)
+    job = run_client(work)
 
     assert job["job"]["error"] == "Error executing tool build_kernel"
     assert "a bug of ours" in caplog.text
 
 
-async def nothing(job):
+async def return_empty_result(job):
     return CallToolResult(content=[TextContent(text="")])
 
 
-async def forever(job):
+async def run_forever(job):
     await anyio.sleep_forever()
 
 
 def test_a_job_is_forgotten_when_its_time_is_over():
     async def run():
-        jobs = Jobs(life_s=0)
-        job = jobs.start(asked("bench_kernel"), nothing)
-        jobs.hand_out(job)
-        await job.end()
+        jobs = JobRegistry(retention_s=0)
+        job = jobs.start(make_tool_call("bench_kernel"), return_empty_result)
+        jobs.detach(job)
+        await job.wait_until_done()
         jobs.find(job.id)
 
     with pytest.raises(ToolError, match="at work now: none"):
@@ -278,12 +281,12 @@ def test_a_job_is_forgotten_when_its_time_is_over():
 
 def test_only_so_many_ended_jobs_are_kept_and_the_oldest_goes_first():
     async def run():
-        jobs = Jobs(most_kept=2)
+        jobs = JobRegistry(max_jobs=2)
         handles = []
         for _ in range(4):
-            job = jobs.start(asked("bench_kernel"), nothing)
-            jobs.hand_out(job)
-            await job.end()
+            job = jobs.start(make_tool_call("bench_kernel"), return_empty_result)
+            jobs.detach(job)
+            await job.wait_until_done()
             handles.append(job.id)
         return handles, [job.id for job in jobs]
 
@@ -294,9 +297,9 @@ def test_only_so_many_ended_jobs_are_kept_and_the_oldest_goes_first():
 
 def test_work_is_not_dropped_to_make_room():
     async def run():
-        jobs = Jobs(most_kept=1)
+        jobs = JobRegistry(max_jobs=1)
         for _ in range(3):
-            jobs.hand_out(jobs.start(asked("bench_kernel"), forever))
+            jobs.detach(jobs.start(make_tool_call("bench_kernel"), run_forever))
         return len(list(jobs))
 
     assert anyio.run(run) == 3
@@ -304,9 +307,9 @@ def test_work_is_not_dropped_to_make_room():
 
 def test_only_so_much_is_taken_on_at_once():
     async def run():
-        jobs = Jobs(most_at_work=1)
-        jobs.start(asked("bench_kernel"), forever)
-        jobs.start(asked("bench_kernel"), forever)
+        jobs = JobRegistry(max_running=1)
+        jobs.start(make_tool_call("bench_kernel"), run_forever)
+        jobs.start(make_tool_call("bench_kernel"), run_forever)
 
     with pytest.raises(ToolError, match="as many as this server takes"):
         anyio.run(run)

@@ -4,61 +4,61 @@ import json
 from pathlib import Path
 
 import pytest
-from broken import make
-from measurements import built, timed
-from tool_calls import call, over
+from broken import make_broken_kernel
+from measurements import make_bench, make_build
+from tool_calls import call_tool, run_client
 
-from kernelkb.actions.knowledge import KINDS
-from kernelkb.actions.recommend import recommend
-from kernelkb.actions.sessions import new_session
+from kernelkb.actions.knowledge import ENTRY_KINDS
+from kernelkb.actions.recommend import recommend_from_metrics
+from kernelkb.actions.sessions import start_session
 from kernelkb.cli import main
-from kernelkb.measure.bench_verdict import SHARED
+from kernelkb.measure.bench_verdict import GPU_CONTENTION_WARNING
 from kernelkb.record.measurements.store import open_store
-from kernelkb_mcp.paginate import LIMIT, portion, size
-from kernelkb_mcp.recommend_view import advice
-from kernelkb_mcp.server_config import TOOLSETS, Launch
+from kernelkb_mcp.paginate import MAX_ANSWER_BYTES, json_size, paginate
+from kernelkb_mcp.recommend_view import build_recommend_fields
+from kernelkb_mcp.server_config import TOOLSETS, ServerConfig
 
 DATA = Path(__file__).parents[1] / "data" / "ncu"
 REPORTS = [path for path in DATA.rglob("*") if path.suffix in (".csv", ".ncu-rep")]
-READ_ONLY = Launch(read_only=True)
+READ_ONLY = ServerConfig(read_only=True)
 
 
-def length(result):
+def count_bytes(result):
     return len(result.content[0].text.encode())
 
 
-def portions(name):
+def iter_pages(name):
     cursor = None
     while True:
-        result = call("read_entry", id=name, **({"cursor": cursor} if cursor else {}))
+        result = call_tool("read_entry", id=name, **({"cursor": cursor} if cursor else {}))
         yield result
         cursor = result.structured_content["cursor"]
         if cursor is None:
             return
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ENTRY_KINDS)
 def test_a_list_comes_in_portions_that_every_client_shows(kind):
-    parts = list(portions(kind))
+    parts = list(iter_pages(kind))
 
-    assert max(map(length, parts)) <= 8000
+    assert max(map(count_bytes, parts)) <= 8000
     assert all(f"cursor={p.structured_content['cursor']!r}" in p.structured_content["next"][0]
                for p in parts[:-1])  # fmt: skip
 
 
 def test_an_entry_longer_than_an_answer_comes_in_portions():
-    parts = list(portions("memory-hierarchy"))
+    parts = list(iter_pages("memory-hierarchy"))
 
     assert len(parts) == 2
-    assert max(map(length, parts)) <= 8000
+    assert max(map(count_bytes, parts)) <= 8000
 
 
 def test_a_value_longer_than_an_answer_comes_in_pieces():
     whole = {"id": "x", "text": "ä" * 9000, "rows": [{"note": "n" * 5000}, "last"]}
     found, begin = {}, "0"
     while begin is not None:
-        part = portion(whole, int(begin), 4000)
-        assert size(part.value) <= 4000
+        part = paginate(whole, int(begin), 4000)
+        assert json_size(part.value) <= 4000
         for name, value in part.value.items():
             found[name] = found[name] + value if name in found else value
         begin = part.cursor
@@ -69,10 +69,10 @@ def test_a_value_longer_than_an_answer_comes_in_pieces():
 
 
 def test_a_search_of_many_is_short():
-    result = call("search_knowledge", query="memory bandwidth of the cache", limit=20)
+    result = call_tool("search_knowledge", query="memory bandwidth of the cache", limit=20)
 
     assert len(result.structured_content["hits"]) == 20
-    assert length(result) <= 8000
+    assert count_bytes(result) <= 8000
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_search_of_many_is_short():
     ],
 )
 def test_misuse_names_the_next_call(project, name, arguments, said):
-    result = call(name, **arguments)
+    result = call_tool(name, **arguments)
 
     assert result.is_error
     assert said in result.content[0].text
@@ -104,27 +104,27 @@ def test_misuse_names_the_next_call(project, name, arguments, said):
 
 
 def test_a_next_call_can_be_made_as_it_stands():
-    hits = call("search_knowledge", query="coalescing").structured_content
+    hits = call_tool("search_knowledge", query="coalescing").structured_content
     first = hits["next"][0]
     name = first.removeprefix("read_entry(id='").removesuffix("')")
-    entry = call("read_entry", id=name).structured_content["entry"]
+    entry = call_tool("read_entry", id=name).structured_content["entry"]
 
     assert entry["id"] == hits["hits"][0]["id"]
 
 
 @pytest.mark.parametrize("report", REPORTS, ids=lambda path: path.stem)
 def test_an_answer_about_a_report_is_short_and_complete(report):
-    result = call("recommend_fix", profile=str(report))
+    result = call_tool("recommend_fix", profile=str(report))
     told = result.structured_content
 
-    assert length(result) <= 8000
+    assert count_bytes(result) <= 8000
     assert told["summary"]
     assert told["next"]
     assert told["kernels"][0]["gate"]["verdict"]
 
 
 def test_a_report_of_many_kernels_says_how_to_ask_for_one():
-    told = call("recommend_fix", profile=str(DATA / "library" / "torch_operations.csv"))
+    told = call_tool("recommend_fix", profile=str(DATA / "library" / "torch_operations.csv"))
     shown = told.structured_content
 
     assert 1 < len(shown["kernels"]) < 33
@@ -133,27 +133,27 @@ def test_a_report_of_many_kernels_says_how_to_ask_for_one():
 
 
 def test_a_name_of_many_kilobytes_leaves_an_answer_short():
-    answer = recommend({"speedup": 0.3}, kernel="k" * 50_000)
+    answer = recommend_from_metrics({"speedup": 0.3}, kernel="k" * 50_000)
 
-    assert size(advice(answer, "", ())) <= LIMIT
+    assert json_size(build_recommend_fields(answer, "", ())) <= MAX_ANSWER_BYTES
 
 
 def test_a_recorded_bench_is_enough_to_decide(project):
-    make(project, "right")
+    make_broken_kernel(project, "right")
     where = {"kernel": "broken", "target": "cpu", "workload": "tiny"}
-    timed = call("bench_kernel", **where).structured_content
+    timed = call_tool("bench_kernel", **where).structured_content
     run = timed["bench"]["measurement"]
-    told = call("recommend_fix", run=run).structured_content["kernels"][0]
+    told = call_tool("recommend_fix", run=run).structured_content["kernels"][0]
 
     assert timed["next"][1] == f"recommend_fix(run='{run[:12]}')"
     assert told["kernel"] == "broken"
     assert told["notes"][0].startswith(f"metrics of bench {run[:12]}: broken naive, tiny")
 
 
-def test_a_run_that_nobody_recorded_is_named(project):
-    make(project, "right")
-    call("bench_kernel", kernel="broken", target="cpu", workload="tiny")
-    result = call("recommend_fix", run="0000000")
+def test_an_unknown_run_is_reported(project):
+    make_broken_kernel(project, "right")
+    call_tool("bench_kernel", kernel="broken", target="cpu", workload="tiny")
+    result = call_tool("recommend_fix", run="0000000")
 
     assert result.content[0].text == (
         "unknown measurement '0000000'; bench_kernel(kernel=...) records one"
@@ -161,10 +161,10 @@ def test_a_run_that_nobody_recorded_is_named(project):
 
 
 def test_a_bench_without_a_record_hands_its_metrics_on(project, monkeypatch):
-    make(project, "right")
+    make_broken_kernel(project, "right")
     (project / "file").touch()
     monkeypatch.setenv("KB_DATABASE", f"sqlite:///{project}/file/measurements.db")
-    timed = call("bench_kernel", kernel="broken", target="cpu", workload="tiny")
+    timed = call_tool("bench_kernel", kernel="broken", target="cpu", workload="tiny")
     told = timed.structured_content
 
     assert told["bench"]["unrecorded"]
@@ -174,28 +174,28 @@ def test_a_bench_without_a_record_hands_its_metrics_on(project, monkeypatch):
 @pytest.mark.parametrize("verdict", ["incorrect", "invalid"])
 def test_nothing_is_decided_on_a_bench_that_did_not_count(project, verdict):
     with open_store(project) as store:
-        made = timed(verdict=verdict, detail="wrong")
+        made = make_bench(verdict=verdict, detail="wrong")
         store.add([made])
-    result = call("recommend_fix", run=made.id)
+    result = call_tool("recommend_fix", run=made.id)
 
     assert f"is {verdict}: wrong" in result.content[0].text
 
 
 def test_nothing_is_decided_on_a_build(project):
     with open_store(project) as store:
-        made = built()
+        made = make_build()
         store.add([made])
 
-    assert "is of a build" in call("recommend_fix", run=made.id).content[0].text
+    assert "is of a build" in call_tool("recommend_fix", run=made.id).content[0].text
 
 
 def test_the_speedup_of_a_disturbed_bench_decides_nothing(project):
-    warning = f"{SHARED} in 9 of 31 pairs"
+    warning = f"{GPU_CONTENTION_WARNING} in 9 of 31 pairs"
     metrics = {"speedup": 0.3, "core_count": 4.0}
     with open_store(project) as store:
-        made = timed(verdict="inconclusive", warnings=(warning,), metrics=metrics)
+        made = make_bench(verdict="inconclusive", warnings=(warning,), metrics=metrics)
         store.add([made])
-    (kernel,) = call("recommend_fix", run=made.id).structured_content["kernels"]
+    (kernel,) = call_tool("recommend_fix", run=made.id).structured_content["kernels"]
 
     assert kernel["gate"]["id"] == "no-baseline"
     assert warning in kernel["notes"][1]
@@ -205,7 +205,7 @@ def test_read_only_offers_the_knowledge_alone():
     async def names(client):
         return [tool.name for tool in (await client.list_tools()).tools]
 
-    assert over(READ_ONLY, names) == list(TOOLSETS["knowledge"])
+    assert run_client(READ_ONLY, names) == list(TOOLSETS["knowledge"])
 
 
 def test_hints_say_whether_the_open_session_is_written_to():
@@ -213,16 +213,16 @@ def test_hints_say_whether_the_open_session_is_written_to():
         tools = (await client.list_tools()).tools
         return {tool.name for tool in tools if tool.annotations.read_only_hint}
 
-    assert over(Launch(), looks) == {"search_knowledge", "read_entry"}
-    assert over(READ_ONLY, looks) == set(TOOLSETS["knowledge"])
+    assert run_client(ServerConfig(), looks) == {"search_knowledge", "read_entry"}
+    assert run_client(READ_ONLY, looks) == set(TOOLSETS["knowledge"])
 
 
-def tree(folder):
+def read_tree(folder):
     """Return each file below a folder with its bytes, and each folder."""
     return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
-def asked_of_everything(run):
+def call_every_read_tool(run):
     async def work(client):
         results = [
             await client.call_tool("search_knowledge", {"query": "grid"}),
@@ -237,20 +237,20 @@ def asked_of_everything(run):
 
 
 def test_read_only_leaves_every_byte_of_a_project(project, capsys):
-    make(project, "right")
-    new_session("mine", "see what is written")
+    make_broken_kernel(project, "right")
+    start_session("mine", "see what is written")
     main(["bench", "broken", "--target", "cpu", "--workload", "tiny", "--json"])
     run = json.loads(capsys.readouterr().out)["measurement"]
-    before = tree(project)
-    wrong = over(READ_ONLY, asked_of_everything(run))
+    before = read_tree(project)
+    wrong = run_client(READ_ONLY, call_every_read_tool(run))
 
     assert not any(wrong)
-    assert tree(project) == before
+    assert read_tree(project) == before
 
 
 def test_read_only_makes_nothing_in_a_project_without_records(project):
-    before = tree(project)
-    wrong = over(READ_ONLY, asked_of_everything("abcdef"))
+    before = read_tree(project)
+    wrong = run_client(READ_ONLY, call_every_read_tool("abcdef"))
 
     assert wrong == [False, False, False, False, True]
-    assert tree(project) == before
+    assert read_tree(project) == before

@@ -4,15 +4,15 @@
 """
 
 import pytest
-from server_shutdowns import CODES, WORKS, run
+from server_shutdowns import ACTIVITIES, EXIT_CODES, shut_down_server
 
 
-@pytest.mark.parametrize("how", CODES)
-@pytest.mark.parametrize("work", WORKS)
+@pytest.mark.parametrize("how", EXIT_CODES)
+@pytest.mark.parametrize("work", ACTIVITIES)
 def test_nothing_is_left_behind(work, how):
-    ending = run(WORKS[work], how)
+    ending = shut_down_server(ACTIVITIES[work], how)
 
     assert ending.left == []
-    assert ending.code == CODES[how]
+    assert ending.code == EXIT_CODES[how]
     if how != "SIGKILL":  # of the server itself: its files stay, as nobody is there to remove them
         assert ending.files == []

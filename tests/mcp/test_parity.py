@@ -11,11 +11,11 @@ import json
 from pathlib import Path
 
 import pytest
-from broken import make
-from tool_calls import call
+from broken import make_broken_kernel
+from tool_calls import call_tool
 
 from kernelkb.cli import main
-from kernelkb.cli.search import KINDS
+from kernelkb.cli.search import SEARCH_KINDS
 from kernelkb_mcp.server_config import TOOLSETS
 
 TWINS = {
@@ -31,8 +31,8 @@ TWINS = {
 }
 DATA = Path(__file__).parents[1] / "data" / "ncu"
 TIMED = {"seconds", "candidate_us", "baseline_us", "eager_us", "warm_us", "floor_us"}
-WHERE = {"kernel": "broken", "target": "cpu", "workload": "tiny"}
-WORDS = ["broken", "--target", "cpu", "--workload", "tiny"]
+BENCH_ARGUMENTS = {"kernel": "broken", "target": "cpu", "workload": "tiny"}
+BENCH_WORDS = ["broken", "--target", "cpu", "--workload", "tiny"]
 
 
 @pytest.fixture
@@ -46,14 +46,14 @@ def shell(capsys):
     return run
 
 
-def test_every_tool_has_a_twin():
+def test_every_tool_has_a_cli_command():
     offered = [tool for tools in TOOLSETS.values() for tool in tools]
 
     assert list(TWINS) == offered
 
 
 @pytest.mark.parametrize("words", [twin.split() for twin in TWINS.values() if twin])
-def test_a_twin_speaks_json(words, capsys):
+def test_every_matching_cli_command_has_json_output(words, capsys):
     with pytest.raises(SystemExit):
         main([*words, "--help"])
 
@@ -63,24 +63,24 @@ def test_a_twin_speaks_json(words, capsys):
 @pytest.mark.parametrize(
     ("query", "kind"), [("coalesing", None), ("undefined symbol", None), ("bandwidth", "metric")]
 )
-def test_search(shell, query, kind):
+def test_search_matches_the_cli(shell, query, kind):
     hits = shell("search", *query.split(), *(["--kind", kind] if kind else []))
     asked = {"query": query, **({"kind": kind} if kind else {})}
 
-    assert call("search_knowledge", **asked).structured_content["hits"] == hits
+    assert call_tool("search_knowledge", **asked).structured_content["hits"] == hits
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SEARCH_KINDS)
 def test_search_knows_the_same_kinds(kind):
-    assert not call("search_knowledge", query="memory", kind=kind).is_error
+    assert not call_tool("search_knowledge", query="memory", kind=kind).is_error
 
 
-def whole(name):
+def read_whole_entry(name):
     """Return an entry or a list from all its portions."""
     found, cursor = None, None
     while True:
         given = {"cursor": cursor} if cursor else {}
-        part = call("read_entry", id=name, **given).structured_content
+        part = call_tool("read_entry", id=name, **given).structured_content
         if part["entries"] is not None:
             found = (found or []) + part["entries"]
         else:
@@ -105,14 +105,14 @@ def whole(name):
         "9.0",
     ],
 )
-def test_show(shell, name):
-    assert whole(name) == shell("show", name)
+def test_read_entry_matches_kb_show(shell, name):
+    assert read_whole_entry(name) == shell("show", name)
 
 
 @pytest.mark.parametrize("kind", ["bottlenecks", "trees", "patterns", "workflow", "symptoms"])
 def test_show_of_every_entry(shell, kind):
     for row in shell("show", kind):
-        assert whole(row["id"]) == shell("show", row["id"])
+        assert read_whole_entry(row["id"]) == shell("show", row["id"])
 
 
 RECOMMEND = [
@@ -135,15 +135,15 @@ RECOMMEND = [
 
 
 @pytest.mark.parametrize(("arguments", "words"), RECOMMEND)
-def test_recommend(shell, arguments, words):
-    agree(call("recommend_fix", **arguments), shell("recommend", *words))
+def test_recommend_fix_matches_the_cli(shell, arguments, words):
+    assert_same_answer(call_tool("recommend_fix", **arguments), shell("recommend", *words))
 
 
 def test_recommend_for_a_record(project, shell):
-    make(project, "right")
-    run = shell("bench", *WORDS)["measurement"]
+    make_broken_kernel(project, "right")
+    run = shell("bench", *BENCH_WORDS)["measurement"]
 
-    agree(call("recommend_fix", run=run[:8]), shell("recommend", "--run", run))
+    assert_same_answer(call_tool("recommend_fix", run=run[:8]), shell("recommend", "--run", run))
 
 
 def test_two_sources_of_metrics_are_refused_by_both(project, capsys):
@@ -151,10 +151,12 @@ def test_two_sources_of_metrics_are_refused_by_both(project, capsys):
 
     assert status == 2
     assert "two sources of metrics" in capsys.readouterr().err
-    assert "two sources of metrics" in call("recommend_fix", run="a", profile="b").content[0].text
+    assert (
+        "two sources of metrics" in call_tool("recommend_fix", run="a", profile="b").content[0].text
+    )
 
 
-def agree(result, answer):
+def assert_same_answer(result, answer):
     """Hold an answer of the tool against the whole one; see above for what may differ."""
     told = result.structured_content
     assert told["knowledge"] == answer["knowledge"]
@@ -166,59 +168,63 @@ def agree(result, answer):
         assert cut == sorted(said)
         shown["diagnoses"] = sorted(shown["diagnoses"], key=lambda d: said.index(d["bottleneck"]))
         kept = [d for d in kernel["diagnoses"] if d["bottleneck"] in names]
-        assert begins(shown, {**kernel, "diagnoses": kept})
+        assert is_truncation_of(shown, {**kernel, "diagnoses": kept})
     if len(told["kernels"]) < len(answer["kernels"]):
         assert any("kernel='regex'" in line for line in told["more"])
 
 
-def begins(part, all_of_it):
+def is_truncation_of(part, all_of_it):
     """Say whether plain data is the same but for lists that end early and texts that are cut."""
     if isinstance(part, dict):
         absent = all_of_it.keys() - part.keys()
-        return not absent and all(begins(part[name], all_of_it.get(name)) for name in part)
+        return not absent and all(
+            is_truncation_of(part[name], all_of_it.get(name)) for name in part
+        )
     if isinstance(part, list):
         pairs = zip(part, all_of_it, strict=False)
-        return len(part) <= len(all_of_it) and all(begins(one, other) for one, other in pairs)
+        return len(part) <= len(all_of_it) and all(
+            is_truncation_of(one, other) for one, other in pairs
+        )
     if isinstance(part, str) and part.endswith("…"):
         return all_of_it.startswith(part[:-1])
     return part == all_of_it
 
 
-def test_env(shell):
-    found = call("check_environment", target="cpu").structured_content["environment"]
+def test_check_environment_matches_the_cli(shell):
+    found = call_tool("check_environment", target="cpu").structured_content["environment"]
     told = shell("env", "--target", "cpu")
 
     assert [line["name"] for line in found["lines"]] == [line["name"] for line in told["lines"]]
     assert found["machine"] == told["machine"]
 
 
-def untimed(record):
+def drop_times(record):
     return {name: value for name, value in record.items() if name not in TIMED}
 
 
-def test_build(project, shell):
-    make(project, "right")
-    shell("build", *WORDS[:3])
-    told = shell("build", *WORDS[:3])
-    made = call("build_kernel", kernel="broken", target="cpu").structured_content["build"]
+def test_build_kernel_matches_the_cli(project, shell):
+    make_broken_kernel(project, "right")
+    shell("build", *BENCH_WORDS[:3])
+    told = shell("build", *BENCH_WORDS[:3])
+    made = call_tool("build_kernel", kernel="broken", target="cpu").structured_content["build"]
 
     assert told["status"] == "cached"
-    assert untimed(made) == untimed(told)
+    assert drop_times(made) == drop_times(told)
 
 
-def test_bench(project, shell):
-    make(project, "zeros")
-    told = shell("bench", *WORDS)
-    made = call("bench_kernel", **WHERE).structured_content["bench"]
+def test_bench_kernel_matches_the_cli(project, shell):
+    make_broken_kernel(project, "zeros")
+    told = shell("bench", *BENCH_WORDS)
+    made = call_tool("bench_kernel", **BENCH_ARGUMENTS).structured_content["bench"]
 
     assert made["verdict"] == told["verdict"] == "incorrect"
-    assert untimed(made) == untimed(told)
+    assert drop_times(made) == drop_times(told)
 
 
 def test_a_bench_that_was_timed_has_the_same_shape(project, shell):
-    make(project, "right")
-    told = shell("bench", *WORDS)
-    made = call("bench_kernel", **WHERE).structured_content["bench"]
+    make_broken_kernel(project, "right")
+    told = shell("bench", *BENCH_WORDS)
+    made = call_tool("bench_kernel", **BENCH_ARGUMENTS).structured_content["bench"]
 
     assert list(made) == list(told)
     assert made["metrics"].keys() == told["metrics"].keys()
@@ -226,10 +232,10 @@ def test_a_bench_that_was_timed_has_the_same_shape(project, shell):
     assert [made[name] for name in names] == [told[name] for name in names]
 
 
-def test_profile(project, shell):
-    make(project, "right")
-    told = shell("profile", *WORDS)
-    made = call("profile_kernel", **WHERE).structured_content["profile"]
+def test_profile_kernel_matches_the_cli(project, shell):
+    make_broken_kernel(project, "right")
+    told = shell("profile", *BENCH_WORDS)
+    made = call_tool("profile_kernel", **BENCH_ARGUMENTS).structured_content["profile"]
 
     assert list(made) == list(told)
     assert made["metrics"].keys() == told["metrics"].keys()
@@ -237,9 +243,9 @@ def test_profile(project, shell):
     assert [made[name] for name in names] == [told[name] for name in names]
 
 
-def test_session_log(project, shell):
+def test_log_session_matches_the_cli(project, shell):
     told = shell("session", "log", "--goal", "faster", "--went-wrong", "guessed")
-    made = call("log_session", goal="faster", went_wrong=["guessed"]).structured_content
+    made = call_tool("log_session", goal="faster", went_wrong=["guessed"]).structured_content
     text = Path(made["file"]).read_text()
 
     assert made["session"] == told["session"]

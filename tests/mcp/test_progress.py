@@ -10,21 +10,21 @@ from typing import Annotated
 
 import anyio
 import pytest
-from broken import make
+from broken import make_broken_kernel
 from mcp import Client
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
-from stalling import at_work, let_go
+from stalling import release_compiler, wait_for_process
 
-from kernelkb.measure.process.progress import tell
+from kernelkb.measure.process.progress import report_progress
 from kernelkb_mcp import progress
-from kernelkb_mcp.call_durations import expected, took
-from kernelkb_mcp.jobs import asked
-from kernelkb_mcp.long_calls import answered
+from kernelkb_mcp.call_durations import expected_seconds, record_duration
+from kernelkb_mcp.jobs import make_tool_call
+from kernelkb_mcp.long_calls import run_long_call
 from kernelkb_mcp.results import LongResult
 from kernelkb_mcp.server import build_server
-from kernelkb_mcp.server_config import Launch
-from kernelkb_mcp.tool_adapter import KernelServer, strict_tool
+from kernelkb_mcp.server_config import ServerConfig
+from kernelkb_mcp.tool_adapter import KernelServer, build_strict_tool
 from kernelkb_mcp.tools import build_kernel as hints
 from kernelkb_mcp.tools.job import job
 
@@ -43,19 +43,19 @@ async def count(ctx: Context) -> Annotated[CallToolResult, Counted]:
 
     def work() -> Counted:
         for word in WORDS:
-            tell(word)
+            report_progress(word)
             time.sleep(0.3)
         return Counted(summary="counted", count=len(WORDS), next=("count()",))
 
-    return await answered(ctx, Counted, asked("count"), work)
+    return await run_long_call(ctx, Counted, make_tool_call("count"), work)
 
 
-def counting(inline_s):
-    tools = [strict_tool(tool, tool.__name__, hints.HINTS) for tool in (count, job)]
-    return KernelServer(Launch(inline_s=inline_s), tools=tools)
+def make_counting_server(inline_s):
+    tools = [build_strict_tool(tool, tool.__name__, hints.HINTS) for tool in (count, job)]
+    return KernelServer(ServerConfig(inline_s=inline_s), tools=tools)
 
 
-def hear(server, name, arguments, meanwhile=None):
+def call_with_progress(server, name, arguments, meanwhile=None):
     """Call a tool; return its result and the notifications: progress, total and message."""
     heard = []
 
@@ -74,7 +74,7 @@ def hear(server, name, arguments, meanwhile=None):
 
 @pytest.fixture
 def counted(project):
-    return hear(counting(45), "count", {})
+    return call_with_progress(make_counting_server(45), "count", {})
 
 
 def test_a_new_tool_that_may_take_long_is_a_few_lines(counted):
@@ -91,13 +91,13 @@ def test_progress_always_grows(counted):
     assert all(a < b for (a, *_), (b, *_) in pairwise(heard))
 
 
-def test_a_client_hears_at_most_twice_a_second(counted):
+def test_a_client_is_notified_at_most_twice_a_second(counted):
     _, heard = counted
 
-    assert all(b - a >= progress.GAP_S for (a, *_), (b, *_) in pairwise(heard))
+    assert all(b - a >= progress.MIN_MESSAGE_GAP_S for (a, *_), (b, *_) in pairwise(heard))
 
 
-def test_a_message_says_what_is_done_now_and_for_how_long(counted):
+def test_a_message_names_the_activity_and_the_elapsed_time(counted):
     _, heard = counted
     said = [message for *_, message in heard]
 
@@ -111,24 +111,24 @@ def test_nothing_is_forecast_before_it_was_ever_seen(counted):
     assert {total for _, total, _ in heard} == {None}
 
 
-def test_the_second_call_is_told_what_the_first_one_took(project):
-    hear(counting(45), "count", {})
-    _, heard = hear(counting(45), "count", {})
+def test_the_second_call_is_forecast_from_the_first(project):
+    call_with_progress(make_counting_server(45), "count", {})
+    _, heard = call_with_progress(make_counting_server(45), "count", {})
 
     assert heard[-1][1] == pytest.approx(len(WORDS) * 0.3, rel=0.5)
     assert re.search(r" of about \d s$", heard[-1][2])
 
 
-def test_what_takes_longer_than_ever_has_no_total(project, monkeypatch):
-    monkeypatch.setattr("kernelkb_mcp.long_calls.expected", lambda _call: 0.1)
-    _, heard = hear(counting(45), "count", {})
+def test_progress_beyond_the_forecast_has_no_total(project, monkeypatch):
+    monkeypatch.setattr("kernelkb_mcp.long_calls.expected_seconds", lambda _call: 0.1)
+    _, heard = call_with_progress(make_counting_server(45), "count", {})
 
     assert heard[-1][1] is None
     assert "of about 1 s" in heard[-1][2]
 
 
-def test_who_waits_for_a_job_hears_the_same(project):
-    server = counting(0)
+def test_waiting_for_a_job_reports_the_same_progress(project):
+    server = make_counting_server(0)
     heard = []
 
     async def listen(*told):
@@ -147,22 +147,22 @@ def test_who_waits_for_a_job_hears_the_same(project):
     assert all(a < b for (a, *_), (b, *_) in pairwise(heard))
 
 
-def test_a_silent_compiler_is_reported_alive(project, stalled, monkeypatch):
-    monkeypatch.setattr(progress, "BEAT_S", 0.6)
+def test_a_silent_compiler_still_sends_progress(project, stalled, monkeypatch):
+    monkeypatch.setattr(progress, "MAX_SILENCE_S", 0.6)
 
     async def wait():
-        await at_work(stalled)
+        await wait_for_process(stalled)
         await anyio.sleep(2)
-        let_go(stalled)
+        release_compiler(stalled)
 
-    _, heard = hear(build_server(), "build_kernel", BROKEN, wait)
+    _, heard = call_with_progress(build_server(), "build_kernel", BROKEN, wait)
     said = [message.partition(",")[0] for *_, message in heard]
 
     assert said.count("build naive") >= 3
 
 
-def test_who_did_not_ask_hears_nothing(project):
-    make(project, "right")
+def test_a_client_without_a_progress_token_gets_no_messages(project):
+    make_broken_kernel(project, "right")
     ask = [
         {"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18",
          "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}}},
@@ -184,21 +184,21 @@ def test_who_did_not_ask_hears_nothing(project):
 
 def test_a_forecast_is_the_median_of_the_last_five(project):
     for seconds in (900, 900, 1, 2, 3, 4, 50):
-        took("bench_kernel(kernel='mine')", seconds)
+        record_duration("bench_kernel(kernel='mine')", seconds)
 
-    assert expected("bench_kernel(kernel='mine')") == 3
-    assert expected("bench_kernel(kernel='other')") is None
+    assert expected_seconds("bench_kernel(kernel='mine')") == 3
+    assert expected_seconds("bench_kernel(kernel='other')") is None
 
 
-def test_what_is_over_at_once_is_not_remembered(project):
-    took("build_kernel(kernel='mine')", 0.2)
+def test_very_short_calls_are_not_recorded(project):
+    record_duration("build_kernel(kernel='mine')", 0.2)
 
-    assert expected("build_kernel(kernel='mine')") is None
+    assert expected_seconds("build_kernel(kernel='mine')") is None
 
 
 def test_only_the_last_calls_are_remembered(project):
     for number in range(400):
-        took(f"bench_kernel(kernel='k{number}')", 10)
+        record_duration(f"bench_kernel(kernel='k{number}')", 10)
 
-    assert expected("bench_kernel(kernel='k0')") is None
-    assert expected("bench_kernel(kernel='k399')") == 10
+    assert expected_seconds("bench_kernel(kernel='k0')") is None
+    assert expected_seconds("bench_kernel(kernel='k399')") == 10

@@ -1,24 +1,24 @@
 """The prompts, through a client."""
 
 import pytest
-from tool_calls import over
+from tool_calls import run_client
 
-from kernelkb.actions.guide import page
+from kernelkb.actions.guide import generate_guide_page
 
 
-def prompted(name, **arguments):
+def get_prompt_text(name, **arguments):
     async def work(client):
         (message,) = (await client.get_prompt(name, arguments)).messages
         return message.content.text
 
-    return over(None, work)
+    return run_client(None, work)
 
 
 def test_three_prompts_with_arguments_that_may_be_left_out():
     async def work(client):
         return (await client.list_prompts()).prompts
 
-    prompts = over(None, work)
+    prompts = run_client(None, work)
 
     assert [prompt.name for prompt in prompts] == [
         "session_start", "diagnose_kernel", "close_session",
@@ -36,16 +36,18 @@ def test_three_prompts_with_arguments_that_may_be_left_out():
     ],
 )
 def test_a_prompt_is_the_guides_page(prompt, name):
-    assert prompted(prompt) == page(name, "mcp")
+    assert get_prompt_text(prompt) == generate_guide_page(name, "mcp")
 
 
 def test_a_prompt_is_about_the_kernel_that_is_named():
-    assert prompted("session_start", kernel="gemm").startswith("# A session on gemm\n")
-    assert "    speedup 0.3\n" in prompted("diagnose_kernel", kernel="gemm", metrics="speedup 0.3")
+    assert get_prompt_text("session_start", kernel="gemm").startswith("# A session on gemm\n")
+    assert "    speedup 0.3\n" in get_prompt_text(
+        "diagnose_kernel", kernel="gemm", metrics="speedup 0.3"
+    )
 
 
 def test_a_prompt_names_the_tools():
-    text = prompted("session_start")
+    text = get_prompt_text("session_start")
 
     for tool in ("bench_kernel", "recommend_fix", "log_session", "kb://quickref"):
         assert tool in text

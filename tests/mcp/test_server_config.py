@@ -6,27 +6,30 @@ import sys
 
 import anyio
 import pytest
-from broken import make
-from http_server import SERVE, served
+from broken import make_broken_kernel
+from http_server import SERVER_COMMAND, serve_http
 from mcp import Client, StdioServerParameters
 
 from kernelkb import __version__
-from kernelkb.actions.sessions import new_session, show_session
-from kernelkb_mcp.http import hosts_of
-from kernelkb_mcp.options import Listen, parse
-from kernelkb_mcp.server_config import TOOLSETS, Launch
+from kernelkb.actions.sessions import load_session, start_session
+from kernelkb_mcp.http import list_accepted_hosts
+from kernelkb_mcp.options import HttpConfig, parse_command_line
+from kernelkb_mcp.server_config import TOOLSETS, ServerConfig
 
 
-def run(project, *words):
+def run_server(project, *words):
     return subprocess.run(
-        [*SERVE, *words], cwd=project, capture_output=True, text=True, input="", timeout=60
+        [*SERVER_COMMAND, *words], cwd=project, capture_output=True, text=True, input="", timeout=60
     )
 
 
-def over_stdio(project, words, work):
+def run_stdio_client(project, words, work):
     async def talk():
         parameters = StdioServerParameters(
-            command=sys.executable, args=[*SERVE[1:], *words], cwd=project, env=dict(os.environ)
+            command=sys.executable,
+            args=[*SERVER_COMMAND[1:], *words],
+            cwd=project,
+            env=dict(os.environ),
         )
         async with Client(parameters) as client:
             return await work(client)
@@ -34,23 +37,23 @@ def over_stdio(project, words, work):
     return anyio.run(talk)
 
 
-async def names(client):
+async def list_tool_names(client):
     return [tool.name for tool in (await client.list_tools()).tools]
 
 
 def test_without_a_word_it_serves_everything_over_stdio():
-    assert parse([]) == (Launch(), None)
+    assert parse_command_line([]) == (ServerConfig(), None)
 
 
 def test_help_shows_examples(project):
-    done = run(project, "--help")
+    done = run_server(project, "--help")
 
     assert done.returncode == 0
     assert "kb-mcp --read-only" in done.stdout
 
 
 def test_the_version_is_ours(project):
-    assert run(project, "--version").stdout == f"kb-mcp {__version__}\n"
+    assert run_server(project, "--version").stdout == f"kb-mcp {__version__}\n"
 
 
 @pytest.mark.parametrize(
@@ -74,43 +77,45 @@ def test_the_version_is_ours(project):
         (["--http", "--host", "127.0.0.1.evil.example"], "add --allow-remote"),
     ],
 )
-def test_a_mistake_is_told_and_ends_it_with_2(capsys, words, said):
+def test_a_bad_option_is_reported_and_exits_with_2(capsys, words, said):
     with pytest.raises(SystemExit) as ended:
-        parse(words)
+        parse_command_line(words)
 
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
 
 
 def test_the_process_itself_ends_with_2(project):
-    done = run(project, "--toolsets", "mesure")
+    done = run_server(project, "--toolsets", "mesure")
 
     assert (done.returncode, done.stdout) == (2, "")
     assert "did you mean 'measure'?" in done.stderr
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
-def test_loopback_needs_no_leave(host):
-    assert parse(["--http", "--host", host])[1].host == host
+def test_loopback_needs_no_allow_remote(host):
+    assert parse_command_line(["--http", "--host", host])[1].host == host
 
 
-def test_a_refused_address_says_what_leave_would_mean(capsys):
+def test_a_rejected_address_explains_allow_remote(capsys):
     with pytest.raises(SystemExit):
-        parse(["--http", "--host", "0.0.0.0"])
+        parse_command_line(["--http", "--host", "0.0.0.0"])
 
     assert "compiles and runs code here with your rights" in capsys.readouterr().err
 
 
-def test_http_listens_where_it_is_told():
+def test_http_listens_on_the_given_address():
     words = ["--http", "--port", "9", "--host", "0.0.0.0", "--allow-remote"]
-    _, listen = parse([*words, "--allowed-host", "gpu-box", "--allowed-origin", "http://a:1"])
+    _, listen = parse_command_line(
+        [*words, "--allowed-host", "gpu-box", "--allowed-origin", "http://a:1"]
+    )
 
-    assert listen == Listen("0.0.0.0", 9, ("gpu-box",), ("http://a:1",))
+    assert listen == HttpConfig("0.0.0.0", 9, ("gpu-box",), ("http://a:1",))
 
 
 @pytest.mark.parametrize("sets", [["knowledge"], ["sessions"], ["measure", "knowledge"]])
 def test_a_toolset_offers_its_tools_and_no_other(project, sets):
-    offered = over_stdio(project, ["--toolsets", ",".join(sets)], names)
+    offered = run_stdio_client(project, ["--toolsets", ",".join(sets)], list_tool_names)
     known = [tool for name, tools in TOOLSETS.items() if name in sets for tool in tools]
 
     assert offered
@@ -118,15 +123,17 @@ def test_a_toolset_offers_its_tools_and_no_other(project, sets):
 
 
 def test_read_only_beats_every_toolset(project):
-    offered = over_stdio(project, ["--toolsets", "measure,sessions", "--read-only"], names)
+    offered = run_stdio_client(
+        project, ["--toolsets", "measure,sessions", "--read-only"], list_tool_names
+    )
 
     assert "recommend_fix" in offered
     assert set(offered) <= set(TOOLSETS["knowledge"])
 
 
 def test_a_tool_that_is_not_offered_cannot_be_called(project):
-    make(project, "right")
-    result = over_stdio(
+    make_broken_kernel(project, "right")
+    result = run_stdio_client(
         project, ["--read-only"], lambda c: c.call_tool("build_kernel", {"kernel": "broken"})
     )
 
@@ -136,23 +143,23 @@ def test_a_tool_that_is_not_offered_cannot_be_called(project):
 
 @pytest.mark.parametrize(("words", "count"), [([], 1), (["--read-only"], 0)])
 def test_read_only_writes_nothing_into_the_open_session(project, words, count):
-    new_session("2026-01-01-x", "see", None, None)
-    before = tree(project)
-    over_stdio(project, words, lambda c: c.call_tool("recommend_fix", {"speedup": 0.3}))
+    start_session("2026-01-01-x", "see", None, None)
+    before = read_tree(project)
+    run_stdio_client(project, words, lambda c: c.call_tool("recommend_fix", {"speedup": 0.3}))
 
-    assert len(show_session("2026-01-01-x").entries) == count
-    assert (tree(project) == before) is (count == 0)
+    assert len(load_session("2026-01-01-x").entries) == count
+    assert (read_tree(project) == before) is (count == 0)
 
 
-def tree(folder):
+def read_tree(folder):
     return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def test_a_server_that_is_started_elsewhere_goes_to_its_workspace(project, tmp_path):
-    make(project, "does-not-compile")
+    make_broken_kernel(project, "does-not-compile")
     other = tmp_path / "elsewhere"
     other.mkdir()
-    result = over_stdio(
+    result = run_stdio_client(
         other,
         ["--workspace", str(project)],
         lambda c: c.call_tool("build_kernel", {"kernel": "broken", "target": "cpu"}),
@@ -162,15 +169,15 @@ def test_a_server_that_is_started_elsewhere_goes_to_its_workspace(project, tmp_p
     assert list(other.iterdir()) == []
 
 
-def test_over_http_it_is_the_same(project):
-    with served(project, "--read-only", "--toolsets", "sessions") as server:
-        offered = asked(server)
+def test_read_only_overrides_toolsets_over_http(project):
+    with serve_http(project, "--read-only", "--toolsets", "sessions") as server:
+        offered = list_http_tool_names(server)
 
     assert "recommend_fix" in offered
     assert set(offered) <= set(TOOLSETS["knowledge"])
 
 
-def asked(server):
+def list_http_tool_names(server):
     import httpx2
     from http_server import TOKEN
     from mcp.client.streamable_http import streamable_http_client
@@ -180,7 +187,7 @@ def asked(server):
         async with httpx2.AsyncClient(headers=headers, timeout=20) as web:
             transport = streamable_http_client(server.url, http_client=web)
             async with Client(transport) as client:
-                return await names(client)
+                return await list_tool_names(client)
 
     return anyio.run(talk)
 
@@ -188,12 +195,16 @@ def asked(server):
 @pytest.mark.parametrize(
     ("listen", "port", "hosts"),
     [
-        (Listen(), 8765, ["127.0.0.1:8765", "localhost:8765"]),
-        (Listen("::1"), 9, ["127.0.0.1:9", "localhost:9", "[::1]:9"]),
-        (Listen("10.1.2.3"), 9, ["10.1.2.3:9"]),
-        (Listen("10.1.2.3"), 80, ["10.1.2.3:80", "10.1.2.3"]),
-        (Listen(allowed_hosts=("a", "b:1")), 9, ["127.0.0.1:9", "localhost:9", "a", "a:9", "b:1"]),
+        (HttpConfig(), 8765, ["127.0.0.1:8765", "localhost:8765"]),
+        (HttpConfig("::1"), 9, ["127.0.0.1:9", "localhost:9", "[::1]:9"]),
+        (HttpConfig("10.1.2.3"), 9, ["10.1.2.3:9"]),
+        (HttpConfig("10.1.2.3"), 80, ["10.1.2.3:80", "10.1.2.3"]),
+        (
+            HttpConfig(allowed_hosts=("a", "b:1")),
+            9,
+            ["127.0.0.1:9", "localhost:9", "a", "a:9", "b:1"],
+        ),
     ],
 )
 def test_every_host_is_listed_with_its_port(listen, port, hosts):
-    assert hosts_of(listen, port) == hosts
+    assert list_accepted_hosts(listen, port) == hosts

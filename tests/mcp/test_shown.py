@@ -14,16 +14,16 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 
-INSTRUCTIONS_CUT = 4100
-INSTRUCTIONS_MOST = 2048
-RESULT_CUT = 12_000
-RESULT_MOST = 8_000
-LIST_TOKENS = 2000
-TOOL_TOKENS = 460
-HIDDEN = ("pattern", "minimum", "maximum", "exclusiveMinimum", "default", "title", "maxLength")
+MAX_CLIENT_INSTRUCTIONS = 4100
+MAX_OWN_INSTRUCTIONS = 2048
+MAX_CLIENT_RESULT = 12_000
+MAX_OWN_RESULT = 8_000
+MAX_LIST_TOKENS = 2000
+MAX_TOOL_TOKENS = 460
+HIDDEN_KEYS = ("pattern", "minimum", "maximum", "exclusiveMinimum", "default", "title", "maxLength")
 SOFTMAX = {"kernel": "row_softmax", "target": "cpu"}
 
-GOOD = {
+GOOD_CALLS = {
     "search_knowledge": {"query": "coalesced"},
     "read_entry": {"id": "uncoalesced-global-access"},
     "recommend_fix": {"speedup": 0.3, "occupancy": 0.4},
@@ -34,7 +34,7 @@ GOOD = {
     "job": {},
     "log_session": {"goal": "see what is shown", "kernel": "row_softmax"},
 }
-SAYS = {
+GOOD_WORDS = {
     "search_knowledge": [r'"id":"uncoalesced-global-access"', r'"next":\["read_entry\(id='],
     "read_entry": [r'"id":"uncoalesced-global-access"', r'"next":\["read_entry\(id='],
     "recommend_fix": [r'"verdict":"stop"', r"speedup 0\.3 < 0\.5", r'"next":\["'],
@@ -49,7 +49,7 @@ SAYS = {
     "job": [r"0 at work", r'"next":\["bench_kernel\('],
     "log_session": [r'"session":"[a-z0-9_-]+"', r'"file":"/', r'"next":\["'],
 }
-BAD = {
+BAD_CALLS = {
     "search_knowledge": ({"query": "x", "limit": 99}, ["limit", "20"]),
     "read_entry": ({"id": "uncoalesced-global-acess"}, ["'uncoalesced-global-access'"]),
     "recommend_fix": ({"metrics": {"occupency": 1}}, ["'occupency'", "'occupancy'"]),
@@ -62,28 +62,32 @@ BAD = {
 }
 
 
-def cut(text, most=RESULT_CUT):
+def cut_middle(text, max_chars=MAX_CLIENT_RESULT):
     """Cut text in its middle, as a client does with a long result."""
-    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 2 :]}"
+    return (
+        text if len(text) <= max_chars else f"{text[: max_chars // 2]}...{text[-max_chars // 2 :]}"
+    )
 
 
-def shown(result):
+def client_text(result):
     """Return what a model sees of a result."""
     if result.is_error:
         return "\n".join(part.text for part in result.content)
-    return cut(json.dumps(result.structured_content, separators=(",", ":"), ensure_ascii=False))
+    return cut_middle(
+        json.dumps(result.structured_content, separators=(",", ":"), ensure_ascii=False)
+    )
 
 
-def stripped(schema):
+def strip_hidden_keys(schema):
     """Return a schema as a client shows it that drops limits, defaults and titles."""
     if isinstance(schema, list):
-        return [stripped(part) for part in schema]
+        return [strip_hidden_keys(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    return {key: stripped(part) for key, part in schema.items() if key not in HIDDEN}
+    return {key: strip_hidden_keys(part) for key, part in schema.items() if key not in HIDDEN_KEYS}
 
 
-async def ended(client, name, arguments):
+async def call_and_wait(client, name, arguments):
     """Call a tool, and wait for the end where a slow machine made it a job."""
     result = await client.call_tool(name, arguments)
     while job := (result.structured_content or {}).get("job"):
@@ -107,21 +111,21 @@ def seen(tmp_path_factory):
         async with Client(server) as client:
             tools = (await client.list_tools()).tools
             names = [tool.name for tool in tools]
-            good = {name: await ended(client, name, GOOD[name]) for name in names}
-            bad = {name: await client.call_tool(name, BAD[name][0]) for name in names}
+            good = {name: await call_and_wait(client, name, GOOD_CALLS[name]) for name in names}
+            bad = {name: await client.call_tool(name, BAD_CALLS[name][0]) for name in names}
             return client.instructions, tools, good, bad
 
     return anyio.run(run)
 
 
-def properties(tools):
+def iter_arguments(tools):
     """Yield each argument of each tool: where it is, and its schema."""
     for tool in tools:
         for name, schema in tool.input_schema["properties"].items():
             yield f"{tool.name}.{name}", schema
 
 
-def limits(schema):
+def iter_limits(schema):
     """Yield every limit and default of an argument that a model has to know."""
     for part in (schema, *schema.get("anyOf", ())):
         for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
@@ -132,7 +136,7 @@ def limits(schema):
         yield f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
-def test_names_alone_say_what_the_tools_do(seen):
+def test_tool_names_are_short_verb_noun_pairs(seen):
     names = [tool.name for tool in seen[1]]
 
     assert [name for name in names if not re.fullmatch(r"[a-z]+_[a-z]+|job", name)] == []
@@ -142,9 +146,9 @@ def test_names_alone_say_what_the_tools_do(seen):
 def test_the_instructions_survive_being_cut_and_begin_with_the_workflow(seen):
     instructions = seen[0]
     workflow = ["bench_kernel", "profile_kernel", "recommend_fix", "log_session"]
-    at = [instructions[:INSTRUCTIONS_CUT].find(name) for name in workflow]
+    at = [instructions[:MAX_CLIENT_INSTRUCTIONS].find(name) for name in workflow]
 
-    assert len(instructions.encode()) <= INSTRUCTIONS_MOST
+    assert len(instructions.encode()) <= MAX_OWN_INSTRUCTIONS
     assert -1 not in at
     assert at == sorted(at)
     assert at[0] < 400
@@ -166,16 +170,16 @@ def test_the_list_of_tools_is_short(seen):
         for tool in seen[1]
     }
 
-    assert sum(sizes.values()) <= LIST_TOKENS, sizes
-    assert max(sizes.values()) <= TOOL_TOKENS, sizes
+    assert sum(sizes.values()) <= MAX_LIST_TOKENS, sizes
+    assert max(sizes.values()) <= MAX_TOOL_TOKENS, sizes
 
 
 def test_every_limit_and_default_stands_in_the_text_too(seen):
     silent = [
         f"{where}: {limit}"
-        for where, schema in properties(seen[1])
-        for limit in limits(schema)
-        if limit not in stripped(schema).get("description", "")
+        for where, schema in iter_arguments(seen[1])
+        for limit in iter_limits(schema)
+        if limit not in strip_hidden_keys(schema).get("description", "")
     ]
 
     assert silent == []
@@ -183,31 +187,35 @@ def test_every_limit_and_default_stands_in_the_text_too(seen):
 
 def test_every_argument_is_described_without_its_schema(seen):
     assert [
-        at for at, schema in properties(seen[1]) if not stripped(schema).get("description")
+        at
+        for at, schema in iter_arguments(seen[1])
+        if not strip_hidden_keys(schema).get("description")
     ] == []
 
 
 @pytest.mark.parametrize(("ending", "unit"), [("_us", r"microseconds"), ("_s", r"\d s\b")])
 def test_the_unit_of_a_name_stands_in_its_text(seen, ending, unit):
-    dimensional = [(at, s) for at, s in properties(seen[1]) if re.search(rf"[a-z]{ending}$", at)]
+    dimensional = [
+        (at, s) for at, s in iter_arguments(seen[1]) if re.search(rf"[a-z]{ending}$", at)
+    ]
 
     assert dimensional
     assert [at for at, schema in dimensional if not re.search(unit, schema["description"])] == []
 
 
-@pytest.mark.parametrize("name", GOOD)
-def test_what_is_shown_of_a_good_call_stands_alone(seen, name):
+@pytest.mark.parametrize("name", GOOD_CALLS)
+def test_the_visible_result_of_a_good_call_is_self_contained(seen, name):
     _, tools, good, _ = seen
     if name not in [tool.name for tool in tools]:
         pytest.skip(f"{name} is not served yet")
-    text = shown(good[name])
+    text = client_text(good[name])
 
     assert not good[name].is_error, text
-    assert len(text.encode()) <= RESULT_MOST
-    assert [wanted for wanted in SAYS[name] if not re.search(wanted, text)] == [], text
+    assert len(text.encode()) <= MAX_OWN_RESULT
+    assert [wanted for wanted in GOOD_WORDS[name] if not re.search(wanted, text)] == [], text
 
 
-@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("name", GOOD_CALLS)
 def test_text_and_structure_of_a_good_call_say_the_same(seen, name):
     result = seen[2].get(name)
     if result is None:
@@ -216,18 +224,20 @@ def test_text_and_structure_of_a_good_call_say_the_same(seen, name):
     assert json.loads(result.content[0].text) == result.structured_content
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_what_is_shown_of_a_bad_call_names_the_value_and_the_cure(seen, name):
+@pytest.mark.parametrize("name", BAD_CALLS)
+def test_the_visible_error_of_a_bad_call_names_the_value_and_the_cure(seen, name):
     result = seen[3].get(name)
     if result is None:
         pytest.skip(f"{name} is not served yet")
-    text = shown(result)
+    text = client_text(result)
 
     assert result.is_error
     assert result.structured_content is None  # one client shows nothing else where there is one
     assert "\n" not in text
-    assert [wanted for wanted in BAD[name][1] if wanted not in text] == [], text
+    assert [wanted for wanted in BAD_CALLS[name][1] if wanted not in text] == [], text
 
 
 def test_every_tool_has_a_good_and_a_bad_call(seen):
-    assert {tool.name for tool in seen[1]} <= GOOD.keys() & BAD.keys() & SAYS.keys()
+    assert {
+        tool.name for tool in seen[1]
+    } <= GOOD_CALLS.keys() & BAD_CALLS.keys() & GOOD_WORDS.keys()

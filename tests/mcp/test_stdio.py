@@ -8,16 +8,16 @@ import sys
 
 import anyio
 import pytest
-from broken import make
-from client_calls import finished
+from broken import make_broken_kernel
+from client_calls import call_and_wait
 from mcp import Client, StdioServerParameters
 
-SERVE = ["-c", "from kernelkb_mcp.start import main; main()"]
+SERVER_ARGS = ["-c", "from kernelkb_mcp.start import main; main()"]
 
 
-def talk(project, work, mode="auto"):
+def run_client(project, work, mode="auto"):
     parameters = StdioServerParameters(
-        command=sys.executable, args=SERVE, cwd=project, env=dict(os.environ)
+        command=sys.executable, args=SERVER_ARGS, cwd=project, env=dict(os.environ)
     )
 
     async def run():
@@ -34,7 +34,7 @@ def test_both_protocol_eras_list_and_answer(project, mode):
         answer = await client.call_tool("recommend_fix", {"speedup": 0.3, "occupancy": 0.4})
         return len(listed.tools), answer.structured_content
 
-    count, answer = talk(project, work, mode)
+    count, answer = run_client(project, work, mode)
 
     assert count == 9
     assert answer["kernels"][0]["gate"]["id"] == "stop-and-profile"
@@ -48,7 +48,7 @@ def test_both_protocol_eras_read_and_prompt(project, mode):
         prompt = await client.get_prompt("session_start", {"kernel": "gemm"})
         return len(listed.resources), page.contents[0].text, prompt.messages[0].content.text
 
-    count, text, said = talk(project, work, mode)
+    count, text, said = run_client(project, work, mode)
 
     assert count > 100
     assert text.startswith("# Profile before changing anything")
@@ -56,18 +56,18 @@ def test_both_protocol_eras_read_and_prompt(project, mode):
 
 
 def test_the_whole_loop_over_pipes(project):
-    make(project, "right")
+    make_broken_kernel(project, "right")
 
     async def work(client):
         where = {"kernel": "broken", "target": "cpu"}
         return [
-            await finished(client, "build_kernel", where),
-            await finished(client, "bench_kernel", {**where, "workload": "tiny"}),
-            await finished(client, "profile_kernel", {**where, "workload": "tiny"}),
-            await finished(client, "log_session", {"goal": "try it", "kernel": "broken"}),
+            await call_and_wait(client, "build_kernel", where),
+            await call_and_wait(client, "bench_kernel", {**where, "workload": "tiny"}),
+            await call_and_wait(client, "profile_kernel", {**where, "workload": "tiny"}),
+            await call_and_wait(client, "log_session", {"goal": "try it", "kernel": "broken"}),
         ]
 
-    built, timed, why, logged = talk(project, work)
+    built, timed, why, logged = run_client(project, work)
 
     assert built["build"]["status"] == "built"
     assert timed["bench"]["speedup"] > 0
@@ -76,9 +76,9 @@ def test_the_whole_loop_over_pipes(project):
     assert [str(path) for path in (project / "sessions").iterdir()] == [logged["file"]]
 
 
-def hello(project):
+def start_server(project):
     server = subprocess.Popen(
-        [sys.executable, *SERVE],
+        [sys.executable, *SERVER_ARGS],
         cwd=project,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -86,7 +86,7 @@ def hello(project):
         text=True,
         bufsize=1,
     )
-    send(server, 1, "initialize", protocolVersion="2025-06-18", capabilities={},
+    send_message(server, 1, "initialize", protocolVersion="2025-06-18", capabilities={},
          clientInfo={"name": "test", "version": "0"})  # fmt: skip
     first = json.loads(server.stdout.readline())
     assert first["result"]["serverInfo"]["name"] == "kernelkb"
@@ -94,37 +94,37 @@ def hello(project):
     return server
 
 
-def send(server, number, method, **params):
+def send_message(server, number, method, **params):
     message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
     server.stdin.write(json.dumps(message) + "\n")
 
 
-def end(server):
+def close_server(server):
     for pipe in (server.stdin, server.stdout, server.stderr):
         pipe.close()
     return server.wait(20)
 
 
 def test_the_end_of_input_is_a_clean_end(project):
-    server = hello(project)
+    server = start_server(project)
 
-    assert end(server) == 0
+    assert close_server(server) == 0
 
 
 @pytest.mark.parametrize(
     ("how", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
 )
-def test_a_signal_is_told_by_the_exit_code(project, how, code):
-    server = hello(project)
+def test_a_signal_sets_the_exit_code(project, how, code):
+    server = start_server(project)
     server.send_signal(how)
 
-    assert end(server) == code
+    assert close_server(server) == code
 
 
-def test_a_start_loads_neither_rich_nor_what_only_measurements_need():
+def test_start_up_imports_neither_rich_nor_measuring_modules():
     code = (
         "import sys; from kernelkb_mcp import server; "
-        "server._log_plainly(); server.build_server(); "
+        "server._configure_plain_logging(); server.build_server(); "
         "print(sorted({'rich', 'sqlalchemy', 'networkx', 'yaml', 'torch'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

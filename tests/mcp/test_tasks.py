@@ -5,19 +5,26 @@ import asyncio
 import anyio
 import pytest
 import task_client
-from broken import make
+from broken import make_broken_kernel
 from mcp import Client, MCPError
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import InputRequiredResult
-from processes import alive
-from stalling import at_work, let_go
-from task_client import cancel, ended, get, started, until, update
+from processes import find_processes
+from stalling import release_compiler, wait_for_process
+from task_client import (
+    cancel_task,
+    get_task,
+    start_task,
+    update_task,
+    wait_for_status,
+    wait_until_ended,
+)
 
-from kernelkb_mcp.jobs import Jobs
+from kernelkb_mcp.jobs import JobRegistry
 from kernelkb_mcp.server import build_server
-from kernelkb_mcp.server_config import Launch
-from kernelkb_mcp.tasks import Tasks, ask
+from kernelkb_mcp.server_config import ServerConfig
+from kernelkb_mcp.tasks import TasksExtension, ask_client
 from kernelkb_mcp.tool_adapter import KernelServer
 
 BROKEN = {"kernel": "broken", "target": "cpu"}
@@ -54,11 +61,11 @@ async def breaks() -> str:
 
 
 async def asks() -> str:
-    return str(await ask(QUESTION))
+    return str(await ask_client(QUESTION))
 
 
 async def asks_twice() -> str:
-    return str(await asyncio.gather(ask(QUESTION), ask(QUESTION)))
+    return str(await asyncio.gather(ask_client(QUESTION), ask_client(QUESTION)))
 
 
 async def asks_first(ctx: Context) -> str | InputRequiredResult:
@@ -71,19 +78,19 @@ async def quick() -> str:
     return "done"
 
 
-def made_up():
-    jobs = Jobs()
-    server = KernelServer(Launch(), jobs=jobs, extensions=[Tasks(SUPPORT, jobs)])
+def make_server():
+    jobs = JobRegistry()
+    server = KernelServer(ServerConfig(), jobs=jobs, extensions=[TasksExtension(SUPPORT, jobs)])
     for tool in (slow, refuses, breaks, asks, asks_twice, asks_first, quick):
         server.tool()(tool)
     return server
 
 
-def talk(work, server=None, extensions=None, **how):
-    given = [task_client.Tasks()] if extensions is None else extensions
+def run_client(work, server=None, extensions=None, **how):
+    given = [task_client.TasksClientExtension()] if extensions is None else extensions
 
     async def run():
-        async with Client(server or made_up(), extensions=given, **how) as client:
+        async with Client(server or make_server(), extensions=given, **how) as client:
             return await work(client)
 
     return anyio.run(run)
@@ -91,13 +98,13 @@ def talk(work, server=None, extensions=None, **how):
 
 def test_a_long_build_is_a_task_that_ends_with_the_plain_result(project, stalled):
     async def work(client):
-        task = await started(client, "build_kernel", BROKEN)
-        at_first = await get(client, task)
-        await at_work(stalled)
-        let_go(stalled)
-        return at_first, await ended(client, task)
+        task = await start_task(client, "build_kernel", BROKEN)
+        at_first = await get_task(client, task)
+        await wait_for_process(stalled)
+        release_compiler(stalled)
+        return at_first, await wait_until_ended(client, task)
 
-    at_first, done = talk(work, build_server())
+    at_first, done = run_client(work, build_server())
 
     assert at_first.status == "working"
     assert at_first.result is None
@@ -107,10 +114,10 @@ def test_a_long_build_is_a_task_that_ends_with_the_plain_result(project, stalled
 
 def test_a_task_is_a_job(project, stalled):
     async def work(client):
-        task = await started(client, "build_kernel", BROKEN)
+        task = await start_task(client, "build_kernel", BROKEN)
         return task, (await client.call_tool("job", {"id": task})).structured_content
 
-    task, job = talk(work, build_server())
+    task, job = run_client(work, build_server())
 
     assert job["job"]["id"] == task
     assert job["job"]["status"] == "running"
@@ -118,33 +125,33 @@ def test_a_task_is_a_job(project, stalled):
 
 def test_a_cancelled_task_leaves_no_compiler(project, stalled):
     async def work(client):
-        task = await started(client, "build_kernel", BROKEN)
-        await at_work(stalled)
-        await cancel(client, task)
-        return await ended(client, task), alive(stalled)
+        task = await start_task(client, "build_kernel", BROKEN)
+        await wait_for_process(stalled)
+        await cancel_task(client, task)
+        return await wait_until_ended(client, task), find_processes(stalled)
 
-    task, left = talk(work, build_server())
+    task, left = run_client(work, build_server())
 
     assert task.status == "cancelled"
     assert left == []
 
 
 def test_a_client_that_declares_nothing_gets_the_plain_result(project):
-    make(project, "right")
+    make_broken_kernel(project, "right")
 
     async def work(client):
         return await client.call_tool("build_kernel", BROKEN)
 
-    found = talk(work, build_server(), extensions=[])
+    found = run_client(work, build_server(), extensions=[])
 
     assert found.structured_content["build"]["status"] == "built"
 
 
-def test_what_ends_at_once_needs_no_task():
+def test_a_short_call_does_not_become_a_task():
     async def work(client):
         return await client.call_tool("quick", {})
 
-    assert talk(work).content[0].text == "done"
+    assert run_client(work).content[0].text == "done"
 
 
 def test_a_tool_that_is_always_a_task_refuses_other_clients():
@@ -153,46 +160,46 @@ def test_a_tool_that_is_always_a_task_refuses_other_clients():
             await client.call_tool("slow", {})
         return refused.value.error
 
-    error = talk(work, extensions=[])
+    error = run_client(work, extensions=[])
 
     assert error.code == -32021
     assert "io.modelcontextprotocol/tasks" in error.data["requiredCapabilities"]["extensions"]
 
 
-@pytest.mark.parametrize("verb", [get, cancel])
-def test_the_verbs_are_refused_to_who_did_not_declare_them(verb):
+@pytest.mark.parametrize("verb", [get_task, cancel_task])
+def test_task_methods_are_rejected_without_the_extension(verb):
     async def work(client):
         with pytest.raises(MCPError) as refused:
             await verb(client, "slow-0")
         return refused.value.error.code
 
-    assert talk(work, extensions=[]) == -32021
+    assert run_client(work, extensions=[]) == -32021
 
 
-@pytest.mark.parametrize("verb", [get, cancel])
+@pytest.mark.parametrize("verb", [get_task, cancel_task])
 def test_an_unknown_task_is_an_invalid_parameter(verb):
     async def work(client):
         with pytest.raises(MCPError, match="call the tool again") as refused:
             await verb(client, "slow-0")
         return refused.value.error.code
 
-    assert talk(work) == -32602
+    assert run_client(work) == -32602
 
 
 def test_the_older_protocol_has_no_such_verbs():
     async def work(client):
         with pytest.raises(MCPError) as refused:
-            await get(client, "slow-0")
+            await get_task(client, "slow-0")
         return refused.value.error.code
 
-    assert talk(work, mode="legacy") == -32601
+    assert run_client(work, mode="legacy") == -32601
 
 
-def test_what_a_tool_refuses_is_completed_with_an_error():
+def test_a_tool_error_completes_the_task_with_an_error():
     async def work(client):
-        return await ended(client, await started(client, "refuses", {}))
+        return await wait_until_ended(client, await start_task(client, "refuses", {}))
 
-    task = talk(work)
+    task = run_client(work)
 
     assert task.status == "completed"
     assert task.result["isError"] is True
@@ -201,9 +208,9 @@ def test_what_a_tool_refuses_is_completed_with_an_error():
 
 def test_an_error_of_the_protocol_is_a_failed_task():
     async def work(client):
-        return await ended(client, await started(client, "breaks", {}))
+        return await wait_until_ended(client, await start_task(client, "breaks", {}))
 
-    task = talk(work)
+    task = run_client(work)
 
     assert task.status == "failed"
     assert task.error["code"] == -32603
@@ -212,13 +219,13 @@ def test_an_error_of_the_protocol_is_a_failed_task():
 
 def test_a_task_asks_and_goes_on_with_the_answer():
     async def work(client):
-        task = await started(client, "asks", {})
-        asking = await until(client, task, "input_required")
+        task = await start_task(client, "asks", {})
+        asking = await wait_for_status(client, task, "input_required")
         (key,) = asking.input_requests
-        await update(client, task, {key: {"action": "accept", "content": {"name": "Ada"}}})
-        return asking, await ended(client, task)
+        await update_task(client, task, {key: {"action": "accept", "content": {"name": "Ada"}}})
+        return asking, await wait_until_ended(client, task)
 
-    asking, done = talk(work)
+    asking, done = run_client(work)
 
     assert list(asking.input_requests.values()) == [QUESTION]
     assert "Ada" in done.result["content"][0]["text"]
@@ -226,14 +233,14 @@ def test_a_task_asks_and_goes_on_with_the_answer():
 
 def test_a_task_waits_until_all_its_questions_are_answered():
     async def work(client):
-        task = await started(client, "asks_twice", {})
-        first, second = (await until(client, task, "input_required")).input_requests
-        await update(client, task, {first: "one", "never asked": "nothing"})
-        between = await get(client, task)
-        await update(client, task, {second: "two"})
-        return second, between, await ended(client, task)
+        task = await start_task(client, "asks_twice", {})
+        first, second = (await wait_for_status(client, task, "input_required")).input_requests
+        await update_task(client, task, {first: "one", "never asked": "nothing"})
+        between = await get_task(client, task)
+        await update_task(client, task, {second: "two"})
+        return second, between, await wait_until_ended(client, task)
 
-    second, between, done = talk(work)
+    second, between, done = run_client(work)
 
     assert between.status == "input_required"
     assert list(between.input_requests) == [second]
@@ -244,18 +251,18 @@ def test_a_tool_may_ask_before_it_becomes_a_task():
     async def work(client):
         first = await client.session.call_tool("asks_first", {}, allow_input_required=True)
         answers = {"who": {"action": "accept", "content": {"name": "Ada"}}}
-        task = await started(client, "asks_first", {}, input_responses=answers)
-        return first, await ended(client, task)
+        task = await start_task(client, "asks_first", {}, input_responses=answers)
+        return first, await wait_until_ended(client, task)
 
-    first, done = talk(work)
+    first, done = run_client(work)
 
     assert isinstance(first, InputRequiredResult)
     assert done.result["content"][0]["text"] == "thanks"
 
 
-def test_a_plain_call_cannot_be_asked():
+def test_a_plain_call_cannot_ask_the_client():
     async def run():
         with pytest.raises(ToolError, match="only a client with"):
-            await ask(QUESTION)
+            await ask_client(QUESTION)
 
     anyio.run(run)

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import anyio
 import pytest
-from broken import make
+from broken import make_broken_kernel
 from mcp import Client
 from mcp.server.mcpserver.exceptions import ToolError
-from processes import alive, cmdline, settled
+from processes import find_processes, read_cmdline, wait_for_count
 
-from kernelkb.actions.sessions import new_session, show_session
-from kernelkb_mcp.instructions import instructions
+from kernelkb.actions.sessions import load_session, start_session
+from kernelkb_mcp.instructions import build_instructions
 from kernelkb_mcp.server import build_server
-from kernelkb_mcp.server_config import TOOLSETS, Launch
+from kernelkb_mcp.server_config import TOOLSETS, ServerConfig
 
 SNAPSHOT = Path(__file__).parents[1] / "data" / "mcp_tools.json"
 REGENERATE = (
@@ -29,7 +29,7 @@ REGENERATE = (
 )
 
 
-def tools():
+def list_tools():
     async def run():
         async with Client(build_server()) as client:
             return (await client.list_tools()).tools
@@ -37,15 +37,15 @@ def tools():
     return anyio.run(run)
 
 
-def call(name, **arguments):
+def call_tool(name, **arguments):
     async def run():
-        async with Client(build_server(Launch(inline_s=600))) as client:
+        async with Client(build_server(ServerConfig(inline_s=600))) as client:
             return await client.call_tool(name, arguments)
 
     return anyio.run(run)
 
 
-NAMES = [
+TOOL_NAMES = [
     "search_knowledge",
     "read_entry",
     "recommend_fix",
@@ -56,16 +56,16 @@ NAMES = [
     "job",
     "log_session",
 ]
-LOOK = ["search_knowledge", "read_entry"]
+READ_ONLY_TOOLS = ["search_knowledge", "read_entry"]
 
 
 def test_the_tools_are_these_in_this_order():
-    assert [tool.name for tool in tools()] == NAMES
+    assert [tool.name for tool in list_tools()] == TOOL_NAMES
 
 
-@pytest.mark.parametrize("at", range(len(NAMES)), ids=NAMES)
+@pytest.mark.parametrize("at", range(len(TOOL_NAMES)), ids=TOOL_NAMES)
 def test_a_tool_says_all_that_a_client_asks(at):
-    tool = tools()[at]
+    tool = list_tools()[at]
     hints = tool.annotations.model_dump(exclude_none=True)
 
     assert tool.title
@@ -75,37 +75,39 @@ def test_a_tool_says_all_that_a_client_asks(at):
     assert tool.output_schema
 
 
-def test_what_writes_nothing_says_so():
-    assert [t.name for t in tools() if t.annotations.read_only_hint] == LOOK
+def test_only_read_only_tools_are_marked_read_only():
+    assert [t.name for t in list_tools() if t.annotations.read_only_hint] == READ_ONLY_TOOLS
 
 
 def test_schemas_are_those_of_the_snapshot():
-    rows = [tool.model_dump(by_alias=True, exclude_none=True) for tool in tools()]
+    rows = [tool.model_dump(by_alias=True, exclude_none=True) for tool in list_tools()]
 
     assert rows == json.loads(SNAPSHOT.read_text()), REGENERATE
 
 
 def test_instructions_fit_what_clients_show():
-    assert len(instructions(Launch().tools).encode()) <= 2000
+    assert len(build_instructions(ServerConfig().tool_names).encode()) <= 2000
 
 
-@pytest.mark.parametrize("launch", [Launch(), Launch(read_only=True), Launch(("sessions",))])
+@pytest.mark.parametrize(
+    "launch", [ServerConfig(), ServerConfig(read_only=True), ServerConfig(("sessions",))]
+)
 def test_instructions_name_the_tools_on_offer_and_no_others(launch):
-    text = instructions(launch.tools)
+    text = build_instructions(launch.tools)
     known = {tool for tools in TOOLSETS.values() for tool in tools} - {"job"}
 
     assert {tool for tool in known if tool in text} == set(launch.tools) - {"job"}
 
 
 def test_instructions_begin_with_the_workflow():
-    lines = instructions(Launch().tools).splitlines()
+    lines = build_instructions(ServerConfig().tool_names).splitlines()
 
     assert lines[1] == "Workflow:"
     assert lines[2].startswith("1. `check_environment`")
 
 
 def test_the_text_is_the_structure_and_short():
-    result = call("recommend_fix", speedup=0.3, bandwidth=0.4, occupancy=0.4, kernel_us=100)
+    result = call_tool("recommend_fix", speedup=0.3, bandwidth=0.4, occupancy=0.4, kernel_us=100)
 
     assert json.loads(result.content[0].text) == result.structured_content
     assert len(result.content[0].text) <= 8000
@@ -134,8 +136,8 @@ def test_the_text_is_the_structure_and_short():
         ("log_session", {"goal": "x", "session": "../x"}, "session field session"),
     ],
 )
-def test_misuse_is_one_line_that_says_what_to_do(project, name, arguments, text):
-    result = call(name, **arguments)
+def test_misuse_is_one_line_with_the_cure(project, name, arguments, text):
+    result = call_tool(name, **arguments)
 
     assert result.is_error
     assert text in result.content[0].text
@@ -150,22 +152,22 @@ def test_an_infinite_cost_is_refused(project):
 
 
 def test_a_kernel_yaml_that_no_parser_takes_is_named(project):
-    (make(project, "right") / "kernel.yaml").write_text("id: broken\0\n")
-    result = call("build_kernel", kernel="broken", target="cpu")
+    (make_broken_kernel(project, "right") / "kernel.yaml").write_text("id: broken\0\n")
+    result = call_tool("build_kernel", kernel="broken", target="cpu")
 
     assert "kernel.yaml" in result.content[0].text
 
 
 def test_a_project_that_cannot_be_written_is_named(project):
-    make(project, "right")
+    make_broken_kernel(project, "right")
     (project / ".kb").write_text("")
-    result = call("build_kernel", kernel="broken", target="cpu")
+    result = call_tool("build_kernel", kernel="broken", target="cpu")
 
     assert str(project / ".kb") in result.content[0].text
 
 
-def test_what_a_build_says_is_short(project):
-    result = call("build_kernel", kernel="row_softmax", target="cpu")
+def test_a_build_result_is_short(project):
+    result = call_tool("build_kernel", kernel="row_softmax", target="cpu")
 
     assert json.loads(result.content[0].text) == result.structured_content
     assert len(result.content[0].text.encode()) <= 8000
@@ -176,8 +178,8 @@ def test_what_a_build_says_is_short(project):
     [("zeros", "incorrect", "wrong"), ("segfault", "invalid", "SIGSEGV")],
 )
 def test_a_broken_kernel_is_a_result_not_an_error(project, how, verdict, word):
-    make(project, how)
-    result = call("bench_kernel", kernel="broken", target="cpu")
+    make_broken_kernel(project, how)
+    result = call_tool("bench_kernel", kernel="broken", target="cpu")
 
     assert not result.is_error
     assert result.structured_content["bench"]["verdict"] == verdict
@@ -185,21 +187,21 @@ def test_a_broken_kernel_is_a_result_not_an_error(project, how, verdict, word):
 
 
 def test_a_compiler_error_names_the_line(project):
-    make(project, "does-not-compile")
-    found = call("build_kernel", kernel="broken", target="cpu").structured_content["build"]
+    make_broken_kernel(project, "does-not-compile")
+    found = call_tool("build_kernel", kernel="broken", target="cpu").structured_content["build"]
 
     assert found["error"].startswith("naive.cpp:7:")
     assert found["cure"] == "fix naive.cpp and build again"
 
 
 def test_a_session_is_logged_in_the_project(project):
-    result = call("log_session", goal="faster", went_wrong=["guessed"])
+    result = call_tool("log_session", goal="faster", went_wrong=["guessed"])
 
     assert Path(result.structured_content["file"]).parent == project / "sessions"
 
 
 def test_a_cancelled_call_leaves_no_child(project, scratch):
-    make(project, "endless")
+    make_broken_kernel(project, "endless")
 
     async def run():
         async with Client(build_server()) as client:
@@ -207,14 +209,16 @@ def test_a_cancelled_call_leaves_no_child(project, scratch):
                 async with anyio.create_task_group() as group:
                     arguments = {"kernel": "broken", "target": "cpu"}
                     group.start_soon(client.call_tool, "bench_kernel", arguments)
-                    while not [p for p in alive(scratch) if "candidate" in cmdline(p)]:
+                    while not [
+                        p for p in find_processes(scratch) if "candidate" in read_cmdline(p)
+                    ]:
                         await anyio.sleep(0.05)
                     group.cancel_scope.cancel()
             assert not scope.cancelled_caught
 
     anyio.run(run)
 
-    assert settled(scratch, 0)
+    assert wait_for_count(scratch, 0)
 
 
 def test_a_cancelled_build_leaves_no_compiler(project, stalled):
@@ -224,19 +228,19 @@ def test_a_cancelled_build_leaves_no_compiler(project, stalled):
                 async with anyio.create_task_group() as group:
                     arguments = {"kernel": "broken", "target": "cpu"}
                     group.start_soon(client.call_tool, "build_kernel", arguments)
-                    while not alive(stalled):
+                    while not find_processes(stalled):
                         await anyio.sleep(0.05)
                     group.cancel_scope.cancel()
             assert not scope.cancelled_caught
 
     anyio.run(run)
 
-    assert settled(stalled, 0)
+    assert wait_for_count(stalled, 0)
 
 
 def test_a_report_gives_an_answer_for_each_of_its_kernels():
     path = SNAPSHOT.parent / "ncu/reports/four_launches.ncu-rep"
-    answer = call("recommend_fix", profile=str(path), kernel="few").structured_content
+    answer = call_tool("recommend_fix", profile=str(path), kernel="few").structured_content
 
     (kernel,) = answer["kernels"]
     assert kernel["diagnoses"][0]["bottleneck"] == "small-grid"
@@ -244,12 +248,12 @@ def test_a_report_gives_an_answer_for_each_of_its_kernels():
 
 
 def test_every_tool_lands_in_the_open_session(project):
-    new_session("mine", "see what is logged")
+    start_session("mine", "see what is logged")
 
-    call("check_environment", target="cpu")
-    call("recommend_fix", speedup=0.3, occupancy=0.4)
-    call("build_kernel", kernel="row_softmax", target="cpu")
-    call("log_session", goal="said by hand")
+    call_tool("check_environment", target="cpu")
+    call_tool("recommend_fix", speedup=0.3, occupancy=0.4)
+    call_tool("build_kernel", kernel="row_softmax", target="cpu")
+    call_tool("log_session", goal="said by hand")
 
-    logged = [entry.by for entry in show_session("mine").entries]
+    logged = [entry.by for entry in load_session("mine").entries]
     assert logged == ["env", "recommend", "build", None]

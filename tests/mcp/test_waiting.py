@@ -6,8 +6,16 @@ import sys
 import time
 
 import pytest
-from broken import make
-from server_shutdowns import AS_JOBS, HOLDER, Server, endless, environment, running, waiting
+from broken import make_broken_kernel
+from server_shutdowns import (
+    HOLDER_PROGRAM,
+    SERVE_AS_JOBS,
+    StdioServer,
+    build_environment,
+    is_candidate_running,
+    is_waiting_for_device,
+    make_endless_kernel,
+)
 
 
 @pytest.fixture
@@ -17,34 +25,36 @@ def folder(tmp_path):
     return tmp_path
 
 
-def soon(true):
+def wait_until(true):
     end = time.monotonic() + 60
     while not true():
         assert time.monotonic() < end
         time.sleep(0.02)
 
 
-def now(server, handle):
+def read_job_activity(server, handle):
     """What a job does now."""
     server.ask(3, "tools/call", name="job", arguments={"id": handle})
     return server.answer(3)["result"]["structuredContent"]["job"]["now"]
 
 
 def test_a_job_says_how_many_are_before_it(folder):
-    make(folder / "project", "right")
-    argv = [sys.executable, "-c", HOLDER]
-    holder = subprocess.Popen(argv, env=environment(folder), stdout=subprocess.PIPE, text=True)
+    make_broken_kernel(folder / "project", "right")
+    argv = [sys.executable, "-c", HOLDER_PROGRAM]
+    holder = subprocess.Popen(
+        argv, env=build_environment(folder), stdout=subprocess.PIPE, text=True
+    )
     holder.stdout.readline()
-    server = Server(folder, AS_JOBS)
+    server = StdioServer(folder, SERVE_AS_JOBS)
     try:
-        server.ask(2, "tools/call", name="bench_kernel",
+        server.send_request(2, "tools/call", name="bench_kernel",
                    arguments={"kernel": "broken", "target": "cpu", "workload": "tiny"})  # fmt: skip
-        handle = server.answer(2)["result"]["structuredContent"]["job"]["id"]
-        soon(lambda: waiting(folder))
-        soon(lambda: now(server, handle) == "waiting for the CPU: 1 before us")
+        handle = server.read_answer(2)["result"]["structuredContent"]["job"]["id"]
+        wait_until(lambda: is_waiting_for_device(folder))
+        wait_until(lambda: read_job_activity(server, handle) == "waiting for the CPU: 1 before us")
         holder.kill()
-        soon(lambda: not now(server, handle).startswith("waiting"))
-        going_on = now(server, handle)
+        wait_until(lambda: not read_job_activity(server, handle).startswith("waiting"))
+        going_on = read_job_activity(server, handle)
     finally:
         holder.kill()
         holder.wait()
@@ -56,15 +66,15 @@ def test_a_job_says_how_many_are_before_it(folder):
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_command_that_is_ended_leaves_nothing(folder, how):
-    endless(folder / "project")
+    make_endless_kernel(folder / "project")
     argv = [sys.executable, "-c", "from kernelkb.cli import main; raise SystemExit(main())"]
     command = subprocess.Popen(
         [*argv, "bench", "broken", "--target", "cpu"],
         cwd=folder / "project",
-        env=environment(folder),
+        env=build_environment(folder),
         stderr=subprocess.DEVNULL,
     )
-    soon(lambda: running(folder))
+    wait_until(lambda: is_candidate_running(folder))
     command.send_signal(how)
     code = command.wait(30)
 

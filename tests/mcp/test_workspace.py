@@ -9,20 +9,20 @@ from pathlib import Path
 
 import anyio
 import pytest
-from broken import make
-from http_server import SERVE
+from broken import make_broken_kernel
+from http_server import SERVER_COMMAND
 from mcp import Client, StdioServerParameters
 
-from kernelkb.actions.building import build
+from kernelkb.actions.building import build_variant
 from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.measure.process import sandbox_layers
-from kernelkb.safety.workspace import lift
+from kernelkb.safety.workspace import clear_workspace
 from kernelkb_mcp.server import build_server
-from kernelkb_mcp.server_config import Launch, enter
+from kernelkb_mcp.server_config import ServerConfig, enter_workspace
 
 SECRET = "swordfish"  # noqa: S105 a word that no answer may hold
 DATA = Path(__file__).parents[1] / "data"
-HERE = {"kernel": "broken", "target": "cpu"}
+BROKEN_ON_CPU = {"kernel": "broken", "target": "cpu"}
 
 
 @pytest.fixture
@@ -39,12 +39,12 @@ def outside(tmp_path):
 @pytest.fixture
 def bounded(project):
     """The project, with this process kept to it as a server is."""
-    enter(Launch())
+    enter_workspace(ServerConfig())
     yield project
-    lift()
+    clear_workspace()
 
 
-def call(name, **arguments):
+def call_without_secret(name, **arguments):
     async def run():
         async with Client(build_server()) as client:
             return await client.call_tool(name, arguments)
@@ -55,11 +55,11 @@ def call(name, **arguments):
     return result.is_error, said
 
 
-def snapshot(folder):
+def read_tree(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def refused(result, text="--workspace DIR"):
+def is_workspace_error(result, text="--workspace DIR"):
     is_error, said = result
     return is_error and text in said and "\n" not in said
 
@@ -67,16 +67,18 @@ def refused(result, text="--workspace DIR"):
 def test_a_report_of_the_project_is_read(bounded):
     report = next(DATA.rglob("*raw*.csv"))
     shutil.copy(report, bounded / "report.csv")
-    is_error, said = call("recommend_fix", profile="report.csv")
+    is_error, said = call_without_secret("recommend_fix", profile="report.csv")
 
     assert not is_error, said
 
 
 def test_a_pattern_that_never_ends_is_ended(bounded):
     shutil.copy(next(DATA.rglob("*raw*.csv")), bounded / "report.csv")
-    result = call("recommend_fix", profile="report.csv", kernel=r"(\w*\W*)*\d\d\d\d\d\d$")
+    result = call_without_secret(
+        "recommend_fix", profile="report.csv", kernel=r"(\w*\W*)*\d\d\d\d\d\d$"
+    )
 
-    assert refused(result, "leave out a repetition")
+    assert is_workspace_error(result, "leave out a repetition")
 
 
 @pytest.mark.parametrize(
@@ -89,34 +91,36 @@ def test_a_report_outside_is_not_opened(bounded, outside, path):
     (bounded / "link.csv").symlink_to(outside / "report.csv")
     (bounded / "chain.csv").symlink_to("link.csv")
     (bounded / "folder").symlink_to(outside)
-    result = call("recommend_fix", profile=path)
+    result = call_without_secret("recommend_fix", profile=path)
 
-    assert refused(result) or refused(result, "cannot read")
+    assert is_workspace_error(result) or is_workspace_error(result, "cannot read")
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
-def test_what_is_no_file_is_not_waited_for(bounded, kind):
+def test_a_pipe_device_or_folder_is_not_read_as_a_report(bounded, kind):
     path = bounded / "report.csv"
     {
         "pipe": lambda: os.mkfifo(path),
         "device": lambda: path.symlink_to("/dev/zero"),
         "folder": path.mkdir,
     }[kind]()
-    result = call("recommend_fix", profile="report.csv")
+    result = call_without_secret("recommend_fix", profile="report.csv")
 
-    assert refused(result, "outside" if kind == "device" else "no regular file")
+    assert is_workspace_error(result, "outside" if kind == "device" else "no regular file")
 
 
 def test_a_huge_report_is_not_read(bounded):
     with (bounded / "report.csv").open("wb") as file:
         file.truncate(2**40)
 
-    assert refused(call("recommend_fix", profile="report.csv"), "longer than 1024 MiB")
+    assert is_workspace_error(
+        call_without_secret("recommend_fix", profile="report.csv"), "longer than 1024 MiB"
+    )
 
 
 @pytest.mark.parametrize("path", ["\0", "a\0b", "\udcff", "x" * 5000, "", "."])
 def test_a_name_that_no_file_has_is_a_plain_error(bounded, path):
-    is_error, said = call("recommend_fix", profile=path)
+    is_error, said = call_without_secret("recommend_fix", profile=path)
 
     assert is_error
     assert "\n" not in said
@@ -124,24 +128,24 @@ def test_a_name_that_no_file_has_is_a_plain_error(bounded, path):
 
 
 def test_a_kernel_folder_that_is_a_link_is_not_followed(bounded, outside):
-    make(bounded, "right").rename(outside / "broken")
+    make_broken_kernel(bounded, "right").rename(outside / "broken")
     (bounded / "kernels" / "broken").symlink_to(outside / "broken")
 
-    assert refused(call("build_kernel", **HERE))
+    assert is_workspace_error(call_without_secret("build_kernel", **BROKEN_ON_CPU))
 
 
 def test_kernels_that_is_a_link_is_not_followed(bounded, outside):
-    make(bounded, "right")
+    make_broken_kernel(bounded, "right")
     (bounded / "kernels").rename(outside / "kernels")
     (bounded / "kernels").symlink_to(outside / "kernels")
 
-    assert refused(call("build_kernel", **HERE))
+    assert is_workspace_error(call_without_secret("build_kernel", **BROKEN_ON_CPU))
 
 
 @pytest.mark.parametrize("name", ["naive.cpp", "reference.py", "kernel.yaml"])
 @pytest.mark.parametrize("kind", ["link", "pipe", "/proc/self/environ", "huge"])
 def test_a_file_of_a_kernel_stays_inside(bounded, outside, name, kind):
-    file = make(bounded, "right") / name
+    file = make_broken_kernel(bounded, "right") / name
     file.unlink()
     if kind == "pipe":
         os.mkfifo(file)
@@ -152,15 +156,17 @@ def test_a_file_of_a_kernel_stays_inside(bounded, outside, name, kind):
         file.symlink_to(outside / "header.h" if kind == "link" else kind)
     words = {"pipe": "no regular file", "huge": "longer than"}
 
-    assert refused(call("build_kernel", **HERE), words.get(kind, "--workspace DIR"))
+    assert is_workspace_error(
+        call_without_secret("build_kernel", **BROKEN_ON_CPU), words.get(kind, "--workspace DIR")
+    )
 
 
 @pytest.mark.parametrize("source", ["../outside/x.cpp", "/etc/passwd", "..", "a/b.cpp"])
 def test_a_source_is_a_name_and_no_path(bounded, source):
-    file = make(bounded, "right") / "kernel.yaml"
+    file = make_broken_kernel(bounded, "right") / "kernel.yaml"
     file.write_text(file.read_text().replace("source: naive.cpp", f"source: {source}"))
 
-    assert refused(call("build_kernel", **HERE), "source")
+    assert is_workspace_error(call_without_secret("build_kernel", **BROKEN_ON_CPU), "source")
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])
@@ -170,42 +176,42 @@ def test_knowledge_of_the_project_stays_inside(bounded, outside, kind):
     os.mkfifo(file) if kind == "pipe" else file.symlink_to(outside / "header.h")
     words = {"pipe": "no regular file", "link": "--workspace DIR"}
 
-    assert refused(call("recommend_fix", speedup=0.3), words[kind])
+    assert is_workspace_error(call_without_secret("recommend_fix", speedup=0.3), words[kind])
 
 
 @pytest.mark.parametrize("there", [True, False])
 def test_a_session_that_is_a_link_is_not_written_to(bounded, outside, there):
-    before = snapshot(outside)
+    before = read_tree(outside)
     (bounded / "sessions" / "mine.md").symlink_to(outside / ("session.md" if there else "new.md"))
-    result = call("log_session", goal="x", session="mine")
+    result = call_without_secret("log_session", goal="x", session="mine")
 
-    assert refused(result)
-    assert snapshot(outside) == before
+    assert is_workspace_error(result)
+    assert read_tree(outside) == before
 
 
 @pytest.mark.parametrize("name", ["sessions", ".kb"])
-def test_a_folder_of_ours_that_is_a_link_is_not_written_to(bounded, outside, name):
-    make(bounded, "right")
+def test_a_sessions_or_kb_folder_that_is_a_link_is_not_written_to(bounded, outside, name):
+    make_broken_kernel(bounded, "right")
     shutil.rmtree(bounded / name, ignore_errors=True)
     (bounded / name).symlink_to(outside)
-    before = snapshot(outside)
-    tool = ("log_session", {"goal": "x"}) if name == "sessions" else ("build_kernel", HERE)
+    before = read_tree(outside)
+    tool = ("log_session", {"goal": "x"}) if name == "sessions" else ("build_kernel", BROKEN_ON_CPU)
 
-    assert refused(call(tool[0], **tool[1]))
-    assert snapshot(outside) == before
+    assert is_workspace_error(call_without_secret(tool[0], **tool[1]))
+    assert read_tree(outside) == before
 
 
 def test_an_include_of_a_file_outside_is_refused_before_anything_compiles(bounded, outside):
-    source = make(bounded, "right") / "naive.cpp"
+    source = make_broken_kernel(bounded, "right") / "naive.cpp"
     source.write_text(f'#include "{outside}/header.h"\n' + source.read_text())
 
-    assert refused(call("build_kernel", **HERE))
+    assert is_workspace_error(call_without_secret("build_kernel", **BROKEN_ON_CPU))
 
 
-landlocked = pytest.mark.skipif(
-    "landlock" not in sandbox_layers.available()[0], reason="this kernel has no Landlock"
+needs_landlock = pytest.mark.skipif(
+    "landlock" not in sandbox_layers.detect_layers()[0], reason="this kernel has no Landlock"
 )
-HIDDEN = {
+ESCAPING_INCLUDES = {
     "macro": '#define X "{}"\n#include X\n',
     "incbin": 'asm(".incbin \\"{}\\"");\n',
     "environment": '#define X "/proc/self/environ"\n#include X\n',
@@ -213,37 +219,40 @@ HIDDEN = {
 }
 
 
-@landlocked
+@needs_landlock
 @pytest.mark.parametrize("target", ["cpu", "cuda"])
-@pytest.mark.parametrize("how", HIDDEN)
+@pytest.mark.parametrize("how", ESCAPING_INCLUDES)
 def test_a_compiler_reads_nothing_outside(bounded, outside, monkeypatch, target, how):
     if target == "cuda" and find_nvcc() is None:
         pytest.skip("no nvcc")
     monkeypatch.setenv("SOME_SECRET", SECRET)
-    source = make(bounded, "right") / ("naive.cpp" if target == "cpu" else "naive.cu")
+    source = make_broken_kernel(bounded, "right") / ("naive.cpp" if target == "cpu" else "naive.cu")
     text = source.read_text()
-    source.write_text(HIDDEN[how].format(outside / "header.h") + text)
-    built = build("broken", "naive", target, arch="9.0" if target == "cuda" else None)
+    source.write_text(ESCAPING_INCLUDES[how].format(outside / "header.h") + text)
+    built = build_variant("broken", "naive", target, arch="9.0" if target == "cuda" else None)
 
     assert built.status == "failed"
     assert SECRET not in built.error
     assert re.search("ermission denied|can't open|not found", built.error), built.error
 
 
-@landlocked
+@needs_landlock
 def test_a_compiler_reads_headers_of_the_project(bounded):
-    source = make(bounded, "right") / "naive.cpp"
+    source = make_broken_kernel(bounded, "right") / "naive.cpp"
     (bounded / "headers").mkdir()
     (bounded / "headers" / "own.h").write_text("#define OWN 1\n")
     source.write_text('#define X "../../headers/own.h"\n#include X\n' + source.read_text())
 
-    assert build("broken", "naive", "cpu").error is None
+    assert build_variant("broken", "naive", "cpu").error is None
 
 
-def over_stdio(project, words, name, **arguments):
+def call_over_stdio(project, words, name, **arguments):
     async def talk():
         parameters = StdioServerParameters(
-            command=sys.executable, args=[*SERVE[1:], *words], cwd=project, env=dict(os.environ)
+            command=sys.executable,
+            args=[*SERVER_COMMAND[1:], *words],
+            cwd=project,
+            env=dict(os.environ),
         )
         async with Client(parameters) as client:
             return await client.call_tool(name, arguments)
@@ -255,12 +264,12 @@ def over_stdio(project, words, name, **arguments):
 def test_a_second_folder_is_allowed_by_name(project, outside, allowed):
     shutil.copy(next(DATA.rglob("*raw*.csv")), outside / "report.csv")
     words = ["--workspace", ".", *(["--workspace", str(outside)] if allowed else [])]
-    result = over_stdio(project, words, "recommend_fix", profile=str(outside / "report.csv"))
+    result = call_over_stdio(project, words, "recommend_fix", profile=str(outside / "report.csv"))
 
     assert result.is_error is not allowed
 
 
-def test_the_shell_may_read_what_it_likes(project, outside):
+def test_the_cli_is_not_confined_to_the_workspace(project, outside):
     shutil.copy(next(DATA.rglob("*raw*.csv")), outside / "report.csv")
     done = subprocess.run(
         [sys.executable, "-m", "kernelkb.cli", "recommend", "--profile", "../outside/report.csv"],
@@ -272,20 +281,20 @@ def test_the_shell_may_read_what_it_likes(project, outside):
 
 def test_a_project_that_is_the_whole_file_system_is_no_workspace(monkeypatch):
     monkeypatch.chdir("/")
-    enter(Launch())
+    enter_workspace(ServerConfig())
     try:
-        result = call("recommend_fix", profile="/etc/passwd")
+        result = call_without_secret("recommend_fix", profile="/etc/passwd")
     finally:
-        lift()
+        clear_workspace()
 
-    assert refused(result)
+    assert is_workspace_error(result)
 
 
 def test_a_database_that_is_a_link_is_neither_read_nor_written(bounded, outside):
-    make(bounded, "right")
+    make_broken_kernel(bounded, "right")
     (bounded / ".kb").mkdir(exist_ok=True)
     (bounded / ".kb" / "measurements.db").symlink_to(outside / "other.db")
-    _, said = call("bench_kernel", **HERE, workload="tiny")
+    _, said = call_without_secret("bench_kernel", **BROKEN_ON_CPU, workload="tiny")
 
     assert not (outside / "other.db").exists()
     assert "outside of the workspace" in said

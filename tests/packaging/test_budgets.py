@@ -4,25 +4,25 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-MODULE_LINES = 300
-FUNCTION_LINES = 40
+MAX_MODULE_LINES = 300
+MAX_FUNCTION_LINES = 40
 
 
-def modules():
+def list_modules():
     found = [*(ROOT / "engine").rglob("*.py"), *(ROOT / "mcp_server").rglob("*.py")]
     assert found, "no modules found: this test would pass without looking at anything"
     return sorted(path for path in found if "_data" not in path.parts)
 
 
-def functions(path):
+def iter_functions(path):
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node.lineno, node.end_lineno - node.lineno + 1
 
 
 def test_no_module_is_longer_than_300_lines():
-    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in modules()}
-    too_long = [f"{p.relative_to(ROOT)}: {n}" for p, n in lengths.items() if n > MODULE_LINES]
+    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in list_modules()}
+    too_long = [f"{p.relative_to(ROOT)}: {n}" for p, n in lengths.items() if n > MAX_MODULE_LINES]
 
     assert not too_long
 
@@ -31,9 +31,9 @@ def test_no_function_is_longer_than_40_lines():
     """Docstring and signature count: a reader scrolls past them too."""
     too_long = [
         f"{path.relative_to(ROOT)}:{line}: {name}: {length}"
-        for path in modules()
-        for name, line, length in functions(path)
-        if length > FUNCTION_LINES
+        for path in list_modules()
+        for name, line, length in iter_functions(path)
+        if length > MAX_FUNCTION_LINES
     ]
 
     assert not too_long

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-HEAVY = frozenset(
+HEAVY_MODULES = frozenset(
     {"torch", "numpy", "mcp", "rich", "networkx", "pydantic", "yaml", "sqlalchemy", "alembic"}
 )
-LIGHT = [
+LIGHT_COMMANDS = [
     ["recommend", "--speedup", "0.3", "--occupancy", "0.4"],
     ["occupancy", "--gpu", "l4", "--threads", "256", "--registers", "96"],
     ["roofline", "--gpu", "l4", "--bytes", "1GiB"],
@@ -21,7 +21,7 @@ LIGHT = [
 
 # A package that is not installed never reaches sys.modules, so the recorder also notes what the
 # code looked for: a guarded `try: import numpy` counts, here and on a machine without numpy.
-RECORDER = """
+RECORDER_PROGRAM = """
 import json, sys
 
 class Recorder:
@@ -42,7 +42,7 @@ def run_child(body, folder):
     """Run ``body`` in a fresh interpreter in ``folder``; return its code and what it imported."""
     report = folder / "report.json"
     outcome = subprocess.run(
-        [sys.executable, "-c", RECORDER.format(body=body), str(report)],
+        [sys.executable, "-c", RECORDER_PROGRAM.format(body=body), str(report)],
         cwd=folder,
         env={**os.environ, "HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache")},
         stdin=subprocess.DEVNULL,
@@ -54,11 +54,11 @@ def run_child(body, folder):
     return json.loads(report.read_text("utf-8"))
 
 
-def loaded(body, folder):
+def list_loaded_modules(body, folder):
     return set(run_child(body, folder)["seen"])
 
 
-def sources(*parts):
+def list_sources(*parts):
     """Return every module of the named packages, whether each is one file or a folder of them."""
     found = []
     for part in parts:
@@ -68,14 +68,14 @@ def sources(*parts):
     return sorted(path for path in found if "_data" not in path.parts)
 
 
-def calls(path):
+def iter_calls(path):
     """Yield the line and the dotted name of every call in a module."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Call):
             yield node.lineno, ast.unparse(node.func)
 
 
-def imports(path):
+def iter_imports(path):
     """Yield the line and the top-level name of every import in a module."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -87,25 +87,25 @@ def imports(path):
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [
-        ("kernelkb.cli", HEAVY),
-        ("kernelkb.decide", HEAVY),
-        ("kernelkb.device_math", HEAVY),
+        ("kernelkb.cli", HEAVY_MODULES),
+        ("kernelkb.decide", HEAVY_MODULES),
+        ("kernelkb.device_math", HEAVY_MODULES),
         ("kernelkb_mcp.server", frozenset({"torch", "numpy", "networkx"})),
     ],
 )
 def test_import_loads_nothing_heavy(module, heavy, tmp_path):
-    unwanted = heavy & loaded(f"import {module}", tmp_path)
+    unwanted = heavy & list_loaded_modules(f"import {module}", tmp_path)
 
     assert not unwanted
 
 
-@pytest.mark.parametrize("words", LIGHT, ids=lambda words: words[0])
+@pytest.mark.parametrize("words", LIGHT_COMMANDS, ids=lambda words: words[0])
 def test_a_second_answer_loads_nothing_heavy(words, tmp_path):
     """The first call fills the cache with the decision program; from then on it is enough."""
     body = f"from kernelkb.cli import main; code = main({words!r})"
     run_child(body, tmp_path)
     second = run_child(body, tmp_path)
-    unwanted = HEAVY & set(second["seen"])
+    unwanted = HEAVY_MODULES & set(second["seen"])
 
     assert second["code"] in (0, 1), "2 means that it could not run"
     assert not unwanted
@@ -114,15 +114,15 @@ def test_a_second_answer_loads_nothing_heavy(words, tmp_path):
 def test_the_recorder_notices_a_guarded_import(tmp_path):
     body = "try:\n    import torch_that_nobody_has\nexcept ImportError:\n    pass"
 
-    assert "torch_that_nobody_has" in loaded(body, tmp_path)
+    assert "torch_that_nobody_has" in list_loaded_modules(body, tmp_path)
 
 
 def test_nothing_prints():
     """Over stdio, stdout carries the MCP protocol: one stray line breaks the session."""
     printing = [
         f"{path.relative_to(ROOT)}:{line}"
-        for path in sources("engine", "mcp_server")
-        for line, name in calls(path)
+        for path in list_sources("engine", "mcp_server")
+        for line, name in iter_calls(path)
         if name == "print"
     ]
 
@@ -135,8 +135,8 @@ def test_decisions_touch_nothing_outside_their_arguments():
     builtins = {"open", "print", "input", "exec", "eval", "compile", "__import__"}
     impure = [
         f"{path.relative_to(ROOT)}:{line}: {name}"
-        for path in sources("engine/decide", "engine/device_math")
-        for names, forbidden in ((imports(path), modules), (calls(path), builtins))
+        for path in list_sources("engine/decide", "engine/device_math")
+        for names, forbidden in ((iter_imports(path), modules), (iter_calls(path), builtins))
         for line, name in names
         if name in forbidden
     ]

@@ -8,9 +8,9 @@ import pytest
 from markdown_it import MarkdownIt
 
 from kernelkb.cli import COMMANDS, main
-from kernelkb.cli.screen import _row
+from kernelkb.cli.screen import _format_row
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.record.sessions import read, sessions
+from kernelkb.record.sessions import list_session_ids, read_session
 
 ROOT = pathlib.Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -77,12 +77,12 @@ def test_every_benchmark_is_named():
     assert [name for name in scripts if f"benchmarks/{name}`" not in TEXT] == []
 
 
-def printed(session):
+def iter_printed_steps(session):
     """Yield each step of a session as ``kb triage`` prints it."""
-    for entry in read(session, ROOT / "sessions").entries:
+    for entry in read_session(session, ROOT / "sessions").entries:
         for step in entry.steps:
             what = f"{step.name} {step.variant}" if step.variant else step.name
-            yield str(_row(step.status, what, f"{step.found} ({step.seconds:.1f} s)"))
+            yield str(_format_row(step.status, what, f"{step.found} ({step.seconds:.1f} s)"))
 
 
 def test_a_transcript_is_that_of_the_shipped_session_that_is_named_above_it():
@@ -92,8 +92,8 @@ def test_a_transcript_is_that_of_the_shipped_session_that_is_named_above_it():
         if not steps:
             continue
         (session,) = re.findall(r"\(sessions/([a-z0-9-]+)\.md\)", above)
-        assert session in sessions(ROOT / "sessions")
-        assert [line for line in steps if line not in set(printed(session))] == []
+        assert session in list_session_ids(ROOT / "sessions")
+        assert [line for line in steps if line not in set(iter_printed_steps(session))] == []
         shown += 1
 
     assert shown == 2

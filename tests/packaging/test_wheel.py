@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 HOSTILE = 'raise SystemExit("hostile {name} imported")\n'
 
 
-def run(*command, cwd, **environment):
+def run_command(*command, cwd, **environment):
     """Run a command away from this checkout; return the finished process."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     return subprocess.run(
@@ -29,7 +29,7 @@ def run(*command, cwd, **environment):
     )
 
 
-def leave_behind(_folder, names):
+def list_ignored_names(_folder, names):
     """Name what no build reads: environments, caches, earlier builds, hidden folders."""
     unwanted = {"__pycache__", "_data", "build", "dist", "shared"}
     return {n for n in names if n in unwanted or (n.startswith(".") and n != ".gitignore")}
@@ -39,9 +39,9 @@ def leave_behind(_folder, names):
 def wheel(tmp_path_factory):
     """Build source distribution → wheel from a copy, so that a stray file cannot help."""
     folder = tmp_path_factory.mktemp("build")
-    shutil.copytree(ROOT, folder / "tree", ignore=leave_behind)
+    shutil.copytree(ROOT, folder / "tree", ignore=list_ignored_names)
     # Without isolation: hatchling is a dev dependency, and tests use no network.
-    built = run(sys.executable, "-m", "build", "--no-isolation", "tree", cwd=folder)
+    built = run_command(sys.executable, "-m", "build", "--no-isolation", "tree", cwd=folder)
     assert built.returncode == 0, built.stdout + built.stderr
     (path,) = (folder / "tree" / "dist").glob("*.whl")
     return path
@@ -66,10 +66,10 @@ def installed(wheel, tmp_path_factory):
     """Return the ``bin`` of a fresh environment that holds the wheel and borrows the rest."""
     folder = tmp_path_factory.mktemp("installed")
     environment = folder / "venv"
-    made = run(sys.executable, "-m", "venv", "--without-pip", environment, cwd=folder)
+    made = run_command(sys.executable, "-m", "venv", "--without-pip", environment, cwd=folder)
     assert made.returncode == 0, made.stderr
     pip = [sys.executable, "-m", "pip", "--python", environment / "bin" / "python"]
-    done = run(*pip, "install", "--no-deps", "--no-index", wheel, cwd=folder)
+    done = run_command(*pip, "install", "--no-deps", "--no-index", wheel, cwd=folder)
     assert done.returncode == 0, done.stderr
     # Dependencies come from the running environment, after the wheel's own files. The .pth of our
     # editable install lies in that folder, but Python does not read it from there.
@@ -89,7 +89,7 @@ def hostile_folder(tmp_path):
 
 
 def test_check_wheel_contents_finds_nothing(wheel):
-    outcome = run(sys.executable, "-m", "check_wheel_contents", wheel, cwd=ROOT)
+    outcome = run_command(sys.executable, "-m", "check_wheel_contents", wheel, cwd=ROOT)
 
     assert outcome.returncode == 0, outcome.stdout
 
@@ -118,7 +118,7 @@ def test_wheel_contains_every_knowledge_file(members):
 
 
 @pytest.mark.parametrize("folder", ["benchmarks", "kernels", "knowledge", "sessions", "tests"])
-def test_a_source_distribution_holds_whatever_its_tests_read(folder, sources):
+def test_the_source_distribution_holds_the_files_its_tests_read(folder, sources):
     here = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / folder).rglob("*")
@@ -138,14 +138,14 @@ def test_wheel_adds_only_our_own_top_level_names(members):
 
 @pytest.mark.parametrize("command", ["kb", "kernelkb", "kb-mcp"])
 def test_a_users_engine_on_the_path_is_not_ours(command, installed, hostile_folder):
-    outcome = run(installed / command, "--help", cwd=hostile_folder, PYTHONPATH=".")
+    outcome = run_command(installed / command, "--help", cwd=hostile_folder, PYTHONPATH=".")
 
     assert outcome.returncode == 0, outcome.stderr
     assert "hostile" not in outcome.stdout + outcome.stderr
 
 
 def test_installed_kb_checks_its_own_knowledge_beside_a_users_engine(installed, hostile_folder):
-    outcome = run(installed / "kb", "check", cwd=hostile_folder)
+    outcome = run_command(installed / "kb", "check", cwd=hostile_folder)
 
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     assert "hostile" not in outcome.stdout + outcome.stderr
@@ -153,18 +153,18 @@ def test_installed_kb_checks_its_own_knowledge_beside_a_users_engine(installed, 
 
 def test_installed_server_starts_beside_a_users_engine(installed, hostile_folder):
     """No input is a client that hangs up at once: the server ends without a complaint."""
-    outcome = run(installed / "kb-mcp", cwd=hostile_folder)
+    outcome = run_command(installed / "kb-mcp", cwd=hostile_folder)
 
     assert outcome.returncode == 0, outcome.stderr
     assert "hostile" not in outcome.stdout + outcome.stderr
 
 
-def test_what_ran_is_the_wheel_and_not_this_checkout(installed, hostile_folder):
+def test_the_tested_package_is_the_wheel_and_not_the_checkout(installed, hostile_folder):
     code = (
         "import kernelkb, kernelkb_mcp; print(kernelkb.__file__, kernelkb_mcp.__file__, sep='\\n')"
     )
     # -P: leave the working directory out of sys.path, as a script does.
-    outcome = run(installed / "python", "-P", "-c", code, cwd=hostile_folder)
+    outcome = run_command(installed / "python", "-P", "-c", code, cwd=hostile_folder)
     files = [Path(line) for line in outcome.stdout.splitlines()]
 
     assert len(files) == 2, outcome.stderr

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from broken import RIGHT
+from broken import CORRECT_BODY
 
-from kernelkb.measure.bench_verdict import CROWDED
+from kernelkb.measure.bench_verdict import CPU_CONTENTION_WARNING
 from kernelkb.model.measurement import Bench
 
-HEAD = """\
+CPU_HEAD = """\
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -32,7 +32,7 @@ static void honest(const float* x, float* y, std::int64_t rows, std::int64_t col
 extern "C" int softmax(const float* x, float* y, std::int64_t rows, std::int64_t cols, void*) {
   const std::size_t bytes = rows * cols * sizeof(float);
   (void)bytes;
-""".replace("@RIGHT@", RIGHT)
+""".replace("@RIGHT@", CORRECT_BODY)
 
 CUDA_HEAD = """\
 #include <cuda_runtime.h>
@@ -113,7 +113,7 @@ def softmax(x):
 """
 
 
-def attack(
+def write_attack(
     project: Path,
     body: str,
     *,
@@ -133,7 +133,7 @@ def attack(
     folder = project / "kernels" / "attacked"
     folder.mkdir(parents=True, exist_ok=True)
     source = "candidate.py" if python else f"candidate.{'cu' if cuda else 'cpp'}"
-    head = CUDA_HEAD if cuda else HEAD
+    head = CUDA_HEAD if cuda else CPU_HEAD
     (folder / source).write_text(body if python else f"{head}{body}\n  return 0;\n}}\n")
     (folder / "reference.py").write_text(REFERENCE)
     language = "python" if python else "cuda" if cuda else "c++"
@@ -149,6 +149,6 @@ def attack(
     return "attacked"
 
 
-def said_busy(found: Bench) -> bool:
+def has_contention_warning(found: Bench) -> bool:
     """Say whether others used the machine, so that nothing could be decided."""
-    return any(text.startswith(CROWDED) for text in found.warnings)
+    return any(text.startswith(CPU_CONTENTION_WARNING) for text in found.warnings)

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from kernelkb.safety.paths import shipped
+from kernelkb.safety.paths import shipped_folder
 
 HEAD = """\
 #include <cmath>
@@ -14,7 +14,7 @@ HEAD = """\
 extern "C" int row_softmax(const float* x, float* y, std::int64_t rows, std::int64_t cols, void*) {
 """
 
-RIGHT = """\
+CORRECT_BODY = """\
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* a = x + r * cols;
     float* b = y + r * cols;
@@ -25,40 +25,40 @@ RIGHT = """\
   }
 """
 
-HUGE = (
+HUGE_ALLOCATION = (
     "  volatile char* p = (volatile char*)std::malloc((std::size_t)1 << 60);\n  p[0] = 1; return 0;"
 )
-LATER = "  if (++calls > 30) std::memset(y, 0, rows * cols * 4);\n  return 0;"
-OFF = "  for (std::int64_t i = 0; i < rows * cols; ++i) y[i] *= 1.01f;\n  return 0;"
+WRONG_AFTER_30_CALLS = "  if (++calls > 30) std::memset(y, 0, rows * cols * 4);\n  return 0;"
+ONE_PERCENT_OFF = "  for (std::int64_t i = 0; i < rows * cols; ++i) y[i] *= 1.01f;\n  return 0;"
 
 BODIES = {
-    "right": RIGHT + "  return 0;",
+    "right": CORRECT_BODY + "  return 0;",
     "zeros": "  std::memset(y, 0, rows * cols * 4); return 0;",
-    "one-percent-off": RIGHT + OFF,
-    "last-element": RIGHT + "  y[rows * cols - 1] = NAN; return 0;",
+    "one-percent-off": CORRECT_BODY + ONE_PERCENT_OFF,
+    "last-element": CORRECT_BODY + "  y[rows * cols - 1] = NAN; return 0;",
     "nothing-written": "  return 0;",
     "nan": "  for (std::int64_t i = 0; i < rows * cols; ++i) y[i] = NAN;\n  return 0;",
-    "input-changed": RIGHT + "  const_cast<float*>(x)[0] = 0; return 0;",
-    "odd-columns": RIGHT + "  if (cols == 33) y[0] += 0.5f;\n  return 0;",
-    "code-7": RIGHT + "  return 7;",
+    "input-changed": CORRECT_BODY + "  const_cast<float*>(x)[0] = 0; return 0;",
+    "odd-columns": CORRECT_BODY + "  if (cols == 33) y[0] += 0.5f;\n  return 0;",
+    "code-7": CORRECT_BODY + "  return 7;",
     "segfault": "  *(volatile int*)8 = 1; return 0;",
     "abort": "  std::abort();",
     "exit": "  std::exit(0);",
     "endless": "  volatile long n = 0; for (;;) n = n + 1;",
-    "prints-a-result": RIGHT + '  std::puts("{\\"cases\\": []}"); return 0;',
-    "too-much-memory": HUGE,
-    "right-only-at-first": "  static int calls = 0;\n" + RIGHT + LATER,
+    "prints-a-result": CORRECT_BODY + '  std::puts("{\\"cases\\": []}"); return 0;',
+    "too-much-memory": HUGE_ALLOCATION,
+    "right-only-at-first": "  static int calls = 0;\n" + CORRECT_BODY + WRONG_AFTER_30_CALLS,
     "does-not-compile": "  int x = ;",
 }  # fmt: skip
 
 WORKLOADS = "{tiny: {rows: 16, cols: 128}, small: {rows: 64, cols: 256}}"
 
 
-def make(project: Path, how: str, name: str = "broken") -> Path:
+def make_broken_kernel(project: Path, fault: str, name: str = "broken") -> Path:
     """Put a kernel whose plain CPU variant has the given body into a project."""
     folder = project / "kernels" / name
-    shutil.copytree(Path(shipped("kernels")) / "row_softmax", folder)
-    (folder / "naive.cpp").write_text(HEAD + BODIES[how] + "\n}\n")
+    shutil.copytree(Path(shipped_folder("kernels")) / "row_softmax", folder)
+    (folder / "naive.cpp").write_text(HEAD + BODIES[fault] + "\n}\n")
     text = (folder / "kernel.yaml").read_text()
     start, end = text.index("workloads:"), text.index("default_workload:")
     text = text[:start] + f"workloads: {WORKLOADS}\n" + text[end:]

@@ -1,7 +1,7 @@
 """Calls as an assistant makes them."""
 
 
-async def finished(client, name, arguments):
+async def call_and_wait(client, name, arguments):
     """Call a tool and wait for its job, if it became one; return what it returns in the end."""
     found = (await client.call_tool(name, arguments)).structured_content
     job = found.get("job")

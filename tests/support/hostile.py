@@ -27,9 +27,11 @@ NUMBERS = [
     math.nan, math.inf, -math.inf,
 ]  # fmt: skip
 
-ALL = [*PATHS, *TEXTS]
+ALL_TEXTS = [*PATHS, *TEXTS]
 # By number: a strategy shows all that it holds when something fails.
-texts = st.one_of(st.integers(0, len(ALL) - 1).map(lambda at: ALL[at]), st.text(max_size=40))
+texts = st.one_of(
+    st.integers(0, len(ALL_TEXTS) - 1).map(lambda at: ALL_TEXTS[at]), st.text(max_size=40)
+)
 numbers = st.one_of(st.sampled_from(NUMBERS), st.floats(), st.integers())
 leaves = st.one_of(st.none(), st.booleans(), numbers, texts)
 anything = st.recursive(
@@ -39,7 +41,7 @@ anything = st.recursive(
 )
 
 
-def nested(depth):
+def nest_list(depth):
     """A list in a list in a list."""
     found = []
     for _ in range(depth):
@@ -47,10 +49,10 @@ def nested(depth):
     return found
 
 
-def fitting(schema):
+def values_for_schema(schema):
     """Values that a schema allows, or nearly."""
     if "anyOf" in schema:
-        return st.one_of(*map(fitting, schema["anyOf"]))
+        return st.one_of(*map(values_for_schema, schema["anyOf"]))
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     return {
@@ -64,7 +66,7 @@ def fitting(schema):
     }.get(schema.get("type"), anything)
 
 
-def arguments_of(schema, costly):
+def arguments_for_tool(schema, costly):
     """Arguments of a tool.
 
     Args:
@@ -74,7 +76,9 @@ def arguments_of(schema, costly):
     rows = {
         name: costly[name]
         if name in costly
-        else st.one_of(fitting(row), fitting(row), fitting(row), anything)
+        else st.one_of(
+            values_for_schema(row), values_for_schema(row), values_for_schema(row), anything
+        )
         for name, row in schema.get("properties", {}).items()
     }
     needed = {
@@ -87,6 +91,6 @@ def arguments_of(schema, costly):
     )
 
 
-def as_json(value):
+def format_json(value):
     """JSON as a careless client writes it: NaN, Infinity and halves of letters as they are."""
     return json.dumps(value, ensure_ascii=True, allow_nan=True)

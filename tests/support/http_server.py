@@ -7,16 +7,16 @@ import sys
 from contextlib import contextmanager
 from typing import NamedTuple
 
-SERVE = [sys.executable, "-c", "from kernelkb_mcp.start import main; main()"]
+SERVER_COMMAND = [sys.executable, "-c", "from kernelkb_mcp.start import main; main()"]
 TOKEN = "a-token-that-nobody-has-to-guess-0123456789"  # noqa: S105 it guards nothing
 
 
-class Served(NamedTuple):
+class HttpServer(NamedTuple):
     """A server that listens."""
 
     process: subprocess.Popen
     port: int
-    said: str
+    startup_output: str
 
     @property
     def url(self):
@@ -24,12 +24,12 @@ class Served(NamedTuple):
 
 
 @contextmanager
-def served(folder, *words, token=TOKEN, **more):
+def serve_http(folder, *words, token=TOKEN, **more):
     """Serve a folder; the words stand after --http --port 0."""
     env = {name: value for name, value in os.environ.items() if name != "KERNELKB_TOKEN"}
     env |= {"KERNELKB_TOKEN": token} if token else {}
     process = subprocess.Popen(
-        [*SERVE, "--http", "--port", "0", *words],
+        [*SERVER_COMMAND, "--http", "--port", "0", *words],
         cwd=folder,
         env={**env, **more},
         stdin=subprocess.DEVNULL,
@@ -43,7 +43,7 @@ def served(folder, *words, token=TOKEN, **more):
             line = process.stderr.readline()
             assert line, f"it ended: {said}"
             said += line
-        yield Served(process, int(re.search(r":(\d+)/mcp", said)[1]), said)
+        yield HttpServer(process, int(re.search(r":(\d+)/mcp", said)[1]), said)
     finally:
         process.kill()
         process.wait()

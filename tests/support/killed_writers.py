@@ -13,50 +13,50 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kernelkb.model.session import Entry
-from kernelkb.record.sessions import append
+from kernelkb.model.session import SessionEntry
+from kernelkb.record.sessions import append_entry
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)
 
 
-def writer(name, first, count, pipe, folder):
+def append_entries(name, first, count, pipe, folder):
     """Append numbered entries, and acknowledge each once it is written."""
     for number in range(first, count):
         text = "x" * (number % 5 * 1500)  # several pages: a kill may come between two
         goal = f"{name} {os.getpid()} {number}"
-        append(Entry(session="s", at=AT, goal=goal, went_wrong=(text,)), folder)
+        append_entry(SessionEntry(session="s", at=AT, goal=goal, went_wrong=(text,)), folder)
         os.write(pipe, f"{number} {goal}\n".encode())
     os._exit(0)
 
 
-def start(name, first, count, folder):
+def fork_writer(name, first, count, folder):
     """Fork a writer; return its process and the end of the pipe that it acknowledges to."""
     theirs, ours = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(theirs)
         try:
-            writer(name, first, count, ours, folder)
+            append_entries(name, first, count, ours, folder)
         finally:
             os._exit(1)
     os.close(ours)
     return child, theirs
 
 
-def run(folder, writers, count, kill_every, seed):
+def run_killed_writers(folder, writers, count, kill_every, seed):
     """Return what was acknowledged, and how many writers were killed."""
     random.seed(seed)
     acknowledged, killed = [], 0
     chooser = selectors.DefaultSelector()
     running = {}
 
-    def begin(name, first):
-        child, pipe = start(name, first, count, folder)
+    def start_writer(name, first):
+        child, pipe = fork_writer(name, first, count, folder)
         running[pipe] = (name, child, [first])
         chooser.register(pipe, selectors.EVENT_READ)
 
     for name in range(writers):
-        begin(name, 0)
+        start_writer(name, 0)
     due = time.monotonic() + kill_every
     while running:
         for key, _ in chooser.select(timeout=max(0.0, due - time.monotonic())):
@@ -73,7 +73,7 @@ def run(folder, writers, count, kill_every, seed):
                 status = os.waitpid(child, 0)[1]
                 if following[0] < count:
                     assert os.WIFSIGNALED(status), "a writer failed by itself"
-                    begin(name, following[0])
+                    start_writer(name, following[0])
         if time.monotonic() >= due:
             due = time.monotonic() + random.uniform(0, 2 * kill_every)
             if running:
@@ -85,6 +85,8 @@ def run(folder, writers, count, kill_every, seed):
 if __name__ == "__main__":
     started = time.monotonic()
     folder, writers, count, kill_every, seed = sys.argv[1:]
-    done, killed = run(Path(folder), int(writers), int(count), float(kill_every), int(seed))
+    done, killed = run_killed_writers(
+        Path(folder), int(writers), int(count), float(kill_every), int(seed)
+    )
     took = time.monotonic() - started
     sys.stdout.write(json.dumps({"acknowledged": done, "killed": killed, "seconds": took}))

@@ -3,10 +3,12 @@
 from hypothesis import strategies as st
 from programs import program
 
-from kernelkb.actions.hardware import limits_of
+from kernelkb.actions.hardware import build_limits
 from kernelkb.device_math.limits import Launch
 
-LIMITS = {cc: limits_of(program()["hardware"], cc) for cc in program()["hardware"]["architectures"]}
+LIMITS = {
+    cc: build_limits(program()["hardware"], cc) for cc in program()["hardware"]["architectures"]
+}
 H100, L4, A100, T4 = LIMITS["9.0"], LIMITS["8.9"], LIMITS["8.0"], LIMITS["7.5"]
 ARCHITECTURES = st.sampled_from(sorted(LIMITS))
 

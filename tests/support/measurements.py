@@ -4,18 +4,20 @@ import random
 from datetime import UTC, datetime, timedelta
 from math import exp
 
-from kernelkb.model.history import Subject
-from kernelkb.record.measurements.identity import identified
+from kernelkb.model.history import SubjectRecord
+from kernelkb.record.measurements.identity import create_measurement
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
 
-def subject(variant="naive", kernel="row_softmax", workload="medium", device="A CPU", **more):
+def make_subject(variant="naive", kernel="row_softmax", workload="medium", device="A CPU", **more):
     given = {"target": "cpu", "sources": {"naive.cpp": variant}, "judge": "1.0", **more}
-    return Subject(kernel=kernel, variant=variant, workload=workload, device=device, **given)
+    return SubjectRecord(kernel=kernel, variant=variant, workload=workload, device=device, **given)
 
 
-def timed(variant="naive", us=10.0, *, hours=0, baseline_us=30.0, seed=0, where=None, **fields):
+def make_bench(
+    variant="naive", us=10.0, *, hours=0, baseline_us=30.0, seed=0, where=None, **fields
+):
     """Return a bench of 31 pairs around two times, taken some hours after the start."""
     draw = random.Random(f"{seed} {hours} {us}")
     pairs = tuple((us * exp(draw.gauss(0, 0.01)), baseline_us) for _ in range(31))
@@ -32,9 +34,11 @@ def timed(variant="naive", us=10.0, *, hours=0, baseline_us=30.0, seed=0, where=
         **fields,
     }
     at = START + timedelta(hours=hours)
-    return identified("bench", at, subject(variant, **(where or {})), **given)
+    return create_measurement("bench", at, make_subject(variant, **(where or {})), **given)
 
 
-def built(variant="naive", hours=0, **where):
+def make_build(variant="naive", hours=0, **where):
     at = START + timedelta(hours=hours)
-    return identified("build", at, subject(variant, **where), status="built", seconds=0.5)
+    return create_measurement(
+        "build", at, make_subject(variant, **where), status="built", seconds=0.5
+    )

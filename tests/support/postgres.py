@@ -15,7 +15,7 @@ from urllib.parse import quote
 import psycopg
 
 
-def binaries():
+def find_binaries():
     """Return the folder with initdb and postgres: PATH first, then a package; None without both."""
     for name in ("initdb", "postgres"):
         found = shutil.which(name)
@@ -28,20 +28,20 @@ def binaries():
     return None
 
 
-def unprivileged():
+def build_unprivileged_options():
     """Return how a child process gets rid of root, as subprocess wants it; PostgreSQL insists."""
     return {"user": "nobody", "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
 
 
-class Server:
+class PostgresServer:
     """A running server."""
 
     def __init__(self, folder, start):
-        self.folder, self._start, self.process = folder, start, None
-        self._databases = 0
+        self.folder, self._start_process, self.process = folder, start, None
+        self._database_count = 0
 
     def start(self):
-        self.process = self._start()
+        self.process = self._start_process()
         for _ in range(300):
             try:
                 psycopg.connect(self.url("postgres")).close()
@@ -55,10 +55,10 @@ class Server:
     def url(self, database):
         return f"postgresql://kb@/{database}?host={quote(str(self.folder))}"
 
-    def fresh(self):
+    def create_database(self):
         """Make an empty database; return its address."""
-        self._databases += 1
-        name = f"kb{self._databases}"
+        self._database_count += 1
+        name = f"kb{self._database_count}"
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name} TEMPLATE template0")
         return self.url(name)
@@ -70,10 +70,10 @@ class Server:
 
 
 @contextmanager
-def running(bin_folder, preexec_fn=None):
+def run_postgres(bin_folder, preexec_fn=None):
     """Start a server, in whose process a function ran first; yield it."""
     folder = Path(tempfile.mkdtemp(prefix="kb-pg-"))
-    drop = unprivileged()
+    drop = build_unprivileged_options()
     if drop:
         shutil.chown(folder, "nobody")
     env = {**os.environ, "LC_ALL": "C"}
@@ -86,7 +86,7 @@ def running(bin_folder, preexec_fn=None):
         more = {**quiet, "preexec_fn": preexec_fn}
         with log.open("wb") as written:
             start = partial(subprocess.Popen, words, stdout=written, stderr=written, **more)
-            server = Server(folder, start)
+            server = PostgresServer(folder, start)
             try:
                 server.start()
                 yield server

@@ -4,12 +4,12 @@ import time
 from pathlib import Path
 
 
-def alive(word):
+def find_processes(word):
     """Processes that are not dead or dying, whose command line holds a word."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            line = cmdline(entry)
+            line = read_cmdline(entry)
             state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
         except (OSError, ValueError):
             continue
@@ -18,7 +18,7 @@ def alive(word):
     return found
 
 
-def cmdline(entry):
+def read_cmdline(entry):
     """The command line of a process, empty when it has just gone."""
     try:
         return (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
@@ -26,9 +26,9 @@ def cmdline(entry):
         return ""
 
 
-def settled(word, count):
+def wait_for_count(word, count):
     for _ in range(100):
-        if len(alive(word)) == count:
+        if len(find_processes(word)) == count:
             return True
         time.sleep(0.05)
     return False

@@ -4,10 +4,10 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from kernelkb.decide.conditions import compare, holds
-from kernelkb.decide.derive import complete
+from kernelkb.decide.conditions import evaluate_comparisons, judge_condition
+from kernelkb.decide.derive import complete_metrics
 from kernelkb.graph.build import build_graph
-from kernelkb.graph.compile import flatten
+from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.knowledge import load_knowledge
 
 
@@ -18,7 +18,7 @@ def knowledge():
 
 @cache
 def program():
-    return flatten(knowledge())
+    return compile_rules(knowledge())
 
 
 @cache
@@ -26,22 +26,22 @@ def graph():
     return build_graph(knowledge())
 
 
-def rows(one=None):
+def bottleneck_rows(rules=None):
     """Every bottleneck row of a program, whatever its target."""
-    return [row for found in (one or program())["bottlenecks"].values() for row in found]
+    return [row for found in (rules or program())["bottlenecks"].values() for row in found]
 
 
-def guards(one=None):
-    return [guard for found in (one or program())["guards"].values() for guard in found]
+def guards(rules=None):
+    return [guard for found in (rules or program())["guards"].values() for guard in found]
 
 
-def facts(measured, device=None, one=None):
+def compare_metrics(measured, device=None, rules=None):
     """What a program makes of metrics."""
-    one = one or program()
-    return compare(one["comparisons"], complete(one, measured, device))
+    rules = rules or program()
+    return evaluate_comparisons(rules["comparisons"], complete_metrics(rules, measured, device))
 
 
-def written(condition, known):
+def flatten_condition(condition, known):
     """A readable condition as the engine wants it: flat, beside what is known of its leaves.
 
     A leaf is ``("metric", op, limit)``; ``["all", …]``, ``["any", …]`` and ``["not", c]`` combine.
@@ -49,25 +49,25 @@ def written(condition, known):
     table = {"rows": [], "by_metric": {}, "needs": [], "touches": {}, "sources": ["test"]}
     table["notes"] = {}
 
-    def flat(part):
+    def flatten_part(part):
         if isinstance(part, list):
-            return [part[0], *map(flat, part[1:])]
+            return [part[0], *map(flatten_part, part[1:])]
         metric, op, limit = part
         leaf = len(table["rows"])
         table["rows"].append([metric, op, limit, 0])
         table["by_metric"].setdefault(metric, []).append([op, [leaf], [limit]])
         return leaf
 
-    return flat(condition), compare(table, known)
+    return flatten_part(condition), evaluate_comparisons(table, known)
 
 
-def truth(condition, known):
+def evaluate_condition(condition, known):
     """Judge a readable condition."""
-    flat, about = written(condition, known)
-    return holds(flat, about.truth)
+    flat, about = flatten_condition(condition, known)
+    return judge_condition(flat, about.truth)
 
 
-def values(row):
+def metric_values(row):
     """Values that the metric can have, limits of conditions more often than chance would."""
     low, high = row["low"], row["high"]
     top = high if high is not None else 1e6
@@ -80,5 +80,7 @@ def values(row):
 def metrics(target=None):
     """Any subset of the metrics, each with a value that it can have."""
     rows = program()["metrics"]
-    chosen = {n: values(r) for n, r in rows.items() if target is None or target in r["targets"]}
+    chosen = {
+        n: metric_values(r) for n, r in rows.items() if target is None or target in r["targets"]
+    }
     return st.fixed_dictionaries({}, optional=chosen)

@@ -16,12 +16,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from broken import HEAD, make
+from broken import HEAD, make_broken_kernel
 
-PATIENCE_S = 30
-UNDER_WAY_S = 120
+END_TIMEOUT_S = 30
+START_TIMEOUT_S = 120
 
-CLIENT = """
+CLIENT_PROGRAM = """
 import os, sys
 import anyio
 from mcp import Client, StdioServerParameters
@@ -36,36 +36,36 @@ async def run():
 anyio.run(run)
 """
 
-HOLDER = """
+HOLDER_PROGRAM = """
 import time
-from kernelkb.measure.process.device_queue import turn
-with turn("cpu", str):
+from kernelkb.measure.process.device_queue import exclusive_device
+with exclusive_device("cpu", str):
     print("holds", flush=True)
     time.sleep(600)
 """
 
 
 @dataclass(frozen=True)
-class Work:
+class ServerActivity:
     """Something that a server is in the middle of."""
 
-    prepare: Callable[[Path], object]
+    make_kernel: Callable[[Path], object]
     """Puts the kernel ``broken`` into a project."""
     tool: str
-    under_way: Callable[[Path], bool]
+    has_started: Callable[[Path], bool]
     """Whether it is being done, told from outside; takes the folder of this ending."""
-    queued: bool = False
+    is_device_locked: bool = False
     """Somebody else has the device."""
     target: str = "cpu"
-    serve: str = "from kernelkb_mcp.start import main; main()"
-    cancel: Callable[["Server"], object] = lambda server: server.say(
+    server_program: str = "from kernelkb_mcp.start import main; main()"
+    cancel: Callable[["StdioServer"], object] = lambda server: server.send_notification(
         "notifications/cancelled", requestId=2
     )
     """How a client says that it wants no answer."""
 
 
 @dataclass(frozen=True)
-class Ending:
+class ShutdownResult:
     """What came of it."""
 
     seconds: float | None
@@ -78,49 +78,49 @@ class Ending:
     """Folders of jobs and of builds that stayed, and places in a queue that somebody holds."""
 
 
-def run(work, how):
+def shut_down_server(activity, end_method):
     """End a server in the middle of some work, and return what came of it."""
     with tempfile.TemporaryDirectory(prefix="kb-ending-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         for each in ("project/sessions", "scratch"):
             (folder / each).mkdir(parents=True)
-        work.prepare(folder / "project")
-        with _held(folder, work.queued) as holder:
-            return _ended(folder, work, how, holder)
+        activity.prepare(folder / "project")
+        with _hold_device(folder, activity.queued) as holder:
+            return _start_and_end(folder, activity, end_method, holder)
 
 
-def compiling(folder):
+def is_compiling(folder):
     source = str(folder / "project" / "kernels" / "broken" / "naive.cpp")
-    return any("cc1plus" in line and source in line for line in _lines(folder))
+    return any("cc1plus" in line and source in line for line in _list_command_lines(folder))
 
 
-def running(folder):
+def is_candidate_running(folder):
     return any((folder / "scratch").glob("kernelkb-*/candidate/begun"))
 
 
-def waiting(folder):
-    return len(_tickets(folder)) == 2
+def is_waiting_for_device(folder):
+    return len(_list_tickets(folder)) == 2
 
 
-def stalled(project):
+def make_stalled_kernel(project):
     """A kernel whose compiler waits for a pipe that nobody writes to."""
-    folder = make(project, "right")
+    folder = make_broken_kernel(project, "right")
     os.mkfifo(folder / "wait.txt")
     source = folder / "naive.cpp"
     source.write_text(f'#include "wait.txt"\n{source.read_text()}')
 
 
-def endless(project):
+def make_endless_kernel(project):
     """A kernel that says that it has begun, and does not end."""
     body = 'std::fclose(std::fopen("begun", "w")); for (volatile long n = 0;; n = n + 1) {}'
-    (make(project, "right") / "naive.cpp").write_text(f"{HEAD}  {body}\n}}\n")
+    (make_broken_kernel(project, "right") / "naive.cpp").write_text(f"{HEAD}  {body}\n}}\n")
 
 
-AS_JOBS = """
+SERVE_AS_JOBS = """
 import kernelkb_mcp.server as server
-from kernelkb_mcp.server_config import Launch
+from kernelkb_mcp.server_config import ServerConfig
 build = server.build_server
-server.build_server = lambda launch: build(Launch(inline_s=0.2))
+server.build_server = lambda launch: build(ServerConfig(inline_s=0.2))
 server.main()
 """
 
@@ -130,15 +130,26 @@ def cancel_job(server):
     server.ask(4, "tools/call", name="job", arguments={"id": handle, "action": "cancel"})
 
 
-WORKS = {
-    "compiling": Work(stalled, "build_kernel", compiling),
-    "running": Work(endless, "bench_kernel", running),
-    "waiting": Work(lambda project: make(project, "right"), "bench_kernel", waiting, queued=True),
-    "job": Work(endless, "bench_kernel", running, serve=AS_JOBS, cancel=cancel_job),
+ACTIVITIES = {
+    "compiling": ServerActivity(make_stalled_kernel, "build_kernel", is_compiling),
+    "running": ServerActivity(make_endless_kernel, "bench_kernel", is_candidate_running),
+    "waiting": ServerActivity(
+        lambda project: make_broken_kernel(project, "right"),
+        "bench_kernel",
+        is_waiting_for_device,
+        is_device_locked=True,
+    ),
+    "job": ServerActivity(
+        make_endless_kernel,
+        "bench_kernel",
+        is_candidate_running,
+        server_program=SERVE_AS_JOBS,
+        cancel=cancel_job,
+    ),
 }
 
 
-CODES = {
+EXIT_CODES = {
     "cancel": 0,  # the input ends afterwards
     "end of input": 0,
     "SIGTERM": 143,
@@ -150,14 +161,14 @@ CODES = {
 """Ways to end, and the exit code of the server that each gives."""
 
 
-class Server:
+class StdioServer:
     """A server that this process started, and speaks to without an SDK."""
 
     def __init__(self, folder, serve):
         self.process = subprocess.Popen(
             [sys.executable, "-c", serve],
             cwd=folder / "project",
-            env=environment(folder),
+            env=build_environment(folder),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -165,17 +176,19 @@ class Server:
             bufsize=1,
         )
         who = {"name": "test", "version": "0"}
-        self.ask(1, "initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=who)
-        self.answer(1)
-        self.say("notifications/initialized")
+        self.send_request(
+            1, "initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=who
+        )
+        self.read_answer(1)
+        self.send_notification("notifications/initialized")
 
-    def ask(self, number, method, **params):
+    def send_request(self, number, method, **params):
         self._write({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
 
-    def say(self, method, **params):
+    def send_notification(self, method, **params):
         self._write({"jsonrpc": "2.0", "method": method, "params": params})
 
-    def answer(self, number):
+    def read_answer(self, number):
         """Return the answer to one question; what else was said is passed over."""
         for line in self.process.stdout:
             message = json.loads(line)
@@ -187,7 +200,7 @@ class Server:
         """End its input, and return its exit code."""
         with suppress(OSError):
             self.process.stdin.close()
-        code = self.process.wait(PATIENCE_S)
+        code = self.process.wait(END_TIMEOUT_S)
         self.process.stdout.close()
         return code
 
@@ -195,18 +208,18 @@ class Server:
         self.process.stdin.write(json.dumps(message) + "\n")
 
 
-def environment(folder):
+def build_environment(folder):
     """What names the folder is of this ending: processes are found by it."""
     own = {"TMPDIR": str(folder / "scratch"), "KB_TURNS": str(folder / "turns")}
     return {**os.environ, **own}
 
 
-def _ended(folder, work, how, holder):
+def _start_and_end(folder, work, how, holder):
     if how == "client SIGKILL":
-        return _client_killed(folder, work, holder)
-    server = Server(folder, work.serve)
+        return _kill_client(folder, work, holder)
+    server = StdioServer(folder, work.serve)
     try:
-        server.ask(2, "tools/call", name=work.tool,
+        server.send_request(2, "tools/call", name=work.tool,
                    arguments={"kernel": "broken", "target": work.target})  # fmt: skip
         _wait_until(lambda: work.under_way(folder))
         started, code = time.monotonic(), None
@@ -216,40 +229,42 @@ def _ended(folder, work, how, holder):
             code = server.close()
         else:
             server.process.send_signal(getattr(signal, how))
-            code = server.process.wait(PATIENCE_S)
+            code = server.process.wait(END_TIMEOUT_S)
         kept = {holder, server.process.pid} if how == "cancel" else {holder}
-        seconds, left = _gone(folder, kept, started)
-        files = _files(folder, holder)
+        seconds, left = _wait_until_gone(folder, kept, started)
+        files = _list_leftovers(folder, holder)
         if how == "cancel":
             with suppress(TimeoutError):  # nobody waits for the last of it but us
-                _wait_until(lambda: not _files(folder, holder), PATIENCE_S)
-            files = _files(folder, holder)  # before the end of input, which clears them away too
-            server.ask(3, "ping")
-            server.answer(3)
+                _wait_until(lambda: not _list_leftovers(folder, holder), END_TIMEOUT_S)
+            files = _list_leftovers(
+                folder, holder
+            )  # before the end of input, which clears them away too
+            server.send_request(3, "ping")
+            server.read_answer(3)
             code = server.close()
-        return Ending(seconds, code, left, files)
+        return ShutdownResult(seconds, code, left, files)
     finally:
         server.process.kill()
         server.close()
 
 
-def _client_killed(folder, work, holder):
-    argv = [sys.executable, "-c", CLIENT, work.serve, work.tool, work.target]
-    client = subprocess.Popen(argv, cwd=folder / "project", env=environment(folder))
+def _kill_client(folder, work, holder):
+    argv = [sys.executable, "-c", CLIENT_PROGRAM, work.serve, work.tool, work.target]
+    client = subprocess.Popen(argv, cwd=folder / "project", env=build_environment(folder))
     try:
         _wait_until(lambda: work.under_way(folder))
     finally:
         started = time.monotonic()
         client.kill()
         client.wait()
-    seconds, left = _gone(folder, {holder}, started)
-    return Ending(seconds, None, left, _files(folder, holder))
+    seconds, left = _wait_until_gone(folder, {holder}, started)
+    return ShutdownResult(seconds, None, left, _list_leftovers(folder, holder))
 
 
-def _gone(folder, kept, started):
+def _wait_until_gone(folder, kept, started):
     """Wait until nobody of this ending is alive; kill who stays."""
-    while left := {one: line for one, line in _processes(folder).items() if one not in kept}:
-        if time.monotonic() - started > PATIENCE_S:
+    while left := {one: line for one, line in _find_processes(folder).items() if one not in kept}:
+        if time.monotonic() - started > END_TIMEOUT_S:
             for one in left:
                 with suppress(OSError):
                     os.kill(one, signal.SIGKILL)
@@ -258,18 +273,18 @@ def _gone(folder, kept, started):
     return time.monotonic() - started, []
 
 
-def _files(folder, holder):
+def _list_leftovers(folder, holder):
     found = [*(folder / "scratch").iterdir(), *(folder / "project").glob(".kb/build/*/.building-*")]
-    held = sorted(one for one in _tickets(folder) if _locked(one))
+    held = sorted(one for one in _list_tickets(folder) if _is_locked(one))
     found += held[1:] if holder else held  # the first one is the holder's
     return [str(one.relative_to(folder)) for one in found]
 
 
-def _tickets(folder):
+def _list_tickets(folder):
     return list((folder / "turns").glob("*/[0-9]*"))
 
 
-def _locked(ticket):
+def _is_locked(ticket):
     with suppress(FileNotFoundError), ticket.open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -278,7 +293,7 @@ def _locked(ticket):
     return False
 
 
-def _wait_until(true, seconds=UNDER_WAY_S):
+def _wait_until(true, seconds=START_TIMEOUT_S):
     end = time.monotonic() + seconds
     while not true():
         if time.monotonic() > end:
@@ -287,12 +302,14 @@ def _wait_until(true, seconds=UNDER_WAY_S):
 
 
 @contextmanager
-def _held(folder, held):
-    if not held:
+def _hold_device(folder, wanted):
+    if not wanted:
         yield None
         return
-    argv = [sys.executable, "-c", HOLDER]
-    holder = subprocess.Popen(argv, env=environment(folder), stdout=subprocess.PIPE, text=True)
+    argv = [sys.executable, "-c", HOLDER_PROGRAM]
+    holder = subprocess.Popen(
+        argv, env=build_environment(folder), stdout=subprocess.PIPE, text=True
+    )
     try:
         holder.stdout.readline()
         yield holder.pid
@@ -302,11 +319,11 @@ def _held(folder, held):
         holder.stdout.close()
 
 
-def _lines(folder):
-    return list(_processes(folder).values())
+def _list_command_lines(folder):
+    return list(_find_processes(folder).values())
 
 
-def _processes(folder):
+def _find_processes(folder):
     """Whoever is alive and has the folder in its words, its environment or as where it works."""
     word, found = os.fsencode(folder), {}
     for entry in Path("/proc").glob("[0-9]*"):
@@ -321,4 +338,6 @@ def _processes(folder):
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(asdict(run(WORKS[sys.argv[1]], sys.argv[2]))) + "\n")
+    sys.stdout.write(
+        json.dumps(asdict(shut_down_server(ACTIVITIES[sys.argv[1]], sys.argv[2]))) + "\n"
+    )

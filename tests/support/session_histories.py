@@ -5,34 +5,34 @@ from datetime import UTC, datetime
 
 from programs import knowledge
 
-from kernelkb.model.session import Decision, Entry, Session, Step
+from kernelkb.model.session import Decision, Session, SessionEntry, Step
 
 PRIORS = {row.kind: row for row in knowledge().calibration.realised}
 """What calibration.yaml takes for granted."""
 DAY = datetime(2026, 11, 1, tzinfo=UTC)
 
 
-def kind_of(bottleneck, fix):
+def find_gain_kind(bottleneck, fix):
     """The kind of gain, as ``kb learn`` knows it."""
     gains = {b.id: b.gain.kind for b in knowledge().bottlenecks if b.gain}
     fixes = {f.id for family in knowledge().families for f in family.fixes}
     return gains.get(bottleneck) if fix in fixes else None
 
 
-def speedup(saving):
+def speedup_from_saving(saving):
     return 1 / (1 - saving)
 
 
-def decision(share=0.5, estimate=0.5, granted=0.8, **more):
+def make_decision(share=0.5, estimate=0.5, assumed=0.8, **more):
     """A change that realised a share of its estimate; ``more`` overrides any field."""
-    measured = speedup(share * estimate)
-    point = speedup(granted * estimate)
+    measured = speedup_from_saving(share * estimate)
+    point = speedup_from_saving(assumed * estimate)
     fields = {
         "bottleneck": "uncoalesced-global-access",
         "fix": "remap-threads-coalesced",
         "applied_as": "after",
-        "predicted": (1.0, point, speedup(estimate)),
-        "calibration": granted,
+        "predicted": (1.0, point, speedup_from_saving(estimate)),
+        "calibration": assumed,
         "measured": measured,
         "interval": (measured * 0.99, measured * 1.01),
         "falsifier": "held: x 1 > 0",
@@ -40,9 +40,9 @@ def decision(share=0.5, estimate=0.5, granted=0.8, **more):
     return Decision(**{**fields, **more})
 
 
-def session(name, *decisions, cc="9.0", steps=(), kind="recorded", kernel="k", **more):
+def make_session(name, *decisions, cc="9.0", steps=(), kind="recorded", kernel="k", **more):
     """One session of one entry on one GPU; ``cc`` None is a CPU."""
-    entry = Entry(
+    entry = SessionEntry(
         session=name,
         at=DAY,
         goal="g",
@@ -56,10 +56,10 @@ def session(name, *decisions, cc="9.0", steps=(), kind="recorded", kernel="k", *
     return Session(session=name, opened=DAY, goal="g", kind=kind, entries=(entry,))
 
 
-def history(seed, count, share, cc="9.0", granted=0.8):
+def make_history(seed, count, share, cc="9.0", assumed=0.8):
     """``count`` sessions of one case each; ``share`` draws what a case realises of its estimate."""
     rng = random.Random(seed)
     return [
-        session(f"s{number}", decision(share(rng), rng.uniform(0.2, 0.7), granted), cc=cc)
+        make_session(f"s{number}", make_decision(share(rng), rng.uniform(0.2, 0.7), assumed), cc=cc)
         for number in range(count)
     ]

@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 import anyio
-from processes import alive
+from processes import find_processes
 
 
-def let_go(source):
+def release_compiler(source):
     """Let the compiler that stalls on ``source`` read nothing, and so go on."""
     pipe = Path(source).parent / "wait.txt"
     for _ in range(600):
@@ -23,10 +23,10 @@ def let_go(source):
     raise AssertionError("no compiler reads the pipe")
 
 
-async def at_work(word):
+async def wait_for_process(word):
     """Wait for a process whose command line holds a word."""
     for _ in range(600):
-        if alive(word):
+        if find_processes(word):
             return
         await anyio.sleep(0.05)
     raise AssertionError(f"no process names {word}")

@@ -9,7 +9,7 @@ from mcp.client import ClientExtension, ResultClaim
 IDENTIFIER = "io.modelcontextprotocol/tasks"
 
 
-class Created(types.Result):
+class TaskCreated(types.Result):
     result_type: Literal["task"] = "task"
     task_id: str
     status: str
@@ -17,33 +17,33 @@ class Created(types.Result):
     poll_interval_ms: int
 
 
-class Which(types.RequestParams):
+class TaskRequestParams(types.RequestParams):
     task_id: str
 
 
-class Answers(Which):
+class TaskUpdateParams(TaskRequestParams):
     input_responses: dict[str, Any]
 
 
-class Get(types.Request[Which, Literal["tasks/get"]]):
+class GetTaskRequest(types.Request[TaskRequestParams, Literal["tasks/get"]]):
     method: Literal["tasks/get"] = "tasks/get"
-    params: Which
+    params: TaskRequestParams
     name_param = "taskId"
 
 
-class Cancel(types.Request[Which, Literal["tasks/cancel"]]):
+class CancelTaskRequest(types.Request[TaskRequestParams, Literal["tasks/cancel"]]):
     method: Literal["tasks/cancel"] = "tasks/cancel"
-    params: Which
+    params: TaskRequestParams
     name_param = "taskId"
 
 
-class Update(types.Request[Answers, Literal["tasks/update"]]):
+class UpdateTaskRequest(types.Request[TaskUpdateParams, Literal["tasks/update"]]):
     method: Literal["tasks/update"] = "tasks/update"
-    params: Answers
+    params: TaskUpdateParams
     name_param = "taskId"
 
 
-class Task(types.Result):
+class TaskState(types.Result):
     task_id: str
     status: str
     status_message: str | None = None
@@ -52,48 +52,50 @@ class Task(types.Result):
     input_requests: dict[str, Any] | None = None
 
 
-class Tasks(ClientExtension):
+class TasksClientExtension(ClientExtension):
     """Declares the extension."""
 
     identifier = IDENTIFIER
 
     def claims(self):
-        return [ResultClaim(result_type="task", model=Created, resolve=self.follow)]
+        return [ResultClaim(result_type="task", model=TaskCreated, resolve=self.follow)]
 
     async def follow(self, created, context):
         raise AssertionError("the tests follow their tasks themselves")
 
 
-async def started(client, name, arguments, **answers):
+async def start_task(client, name, arguments, **answers):
     """Call a tool that becomes a task; return the id."""
     made = await client.session.call_tool(name, arguments, allow_claimed=True, **answers)
-    assert isinstance(made, Created), made
+    assert isinstance(made, TaskCreated), made
     return made.task_id
 
 
-async def get(client, task):
-    return await client.session.send_request(Get(params=Which(task_id=task)), Task)
+async def get_task(client, task):
+    return await client.session.send_request(
+        GetTaskRequest(params=TaskRequestParams(task_id=task)), TaskState
+    )
 
 
-async def cancel(client, task):
-    params = Which(task_id=task)
-    return await client.session.send_request(Cancel(params=params), types.Result)
+async def cancel_task(client, task):
+    params = TaskRequestParams(task_id=task)
+    return await client.session.send_request(CancelTaskRequest(params=params), types.Result)
 
 
-async def update(client, task, answers):
-    params = Answers(task_id=task, input_responses=answers)
-    return await client.session.send_request(Update(params=params), types.Result)
+async def update_task(client, task, answers):
+    params = TaskUpdateParams(task_id=task, input_responses=answers)
+    return await client.session.send_request(UpdateTaskRequest(params=params), types.Result)
 
 
-async def until(client, task, *statuses):
+async def wait_for_status(client, task, *statuses):
     """Poll until a task has one of some statuses."""
     for _ in range(1200):
-        found = await get(client, task)
+        found = await get_task(client, task)
         if found.status in statuses:
             return found
         await anyio.sleep(0.05)
     raise AssertionError(f"{task} is {found.status}")
 
 
-async def ended(client, task):
-    return await until(client, task, "completed", "failed", "cancelled")
+async def wait_until_ended(client, task):
+    return await wait_for_status(client, task, "completed", "failed", "cancelled")

@@ -6,20 +6,20 @@ from mcp import Client
 from kernelkb_mcp.server import build_server
 
 
-def over(launch, work):
+def run_client(config, work):
     """Return what an async function makes of a client of a new server."""
 
-    async def run():
-        async with Client(build_server(launch)) as client:
+    async def connect():
+        async with Client(build_server(config)) as client:
             return await work(client)
 
-    return anyio.run(run)
+    return anyio.run(connect)
 
 
-def call(name, launch=None, **arguments):
+def call_tool(name, config=None, **arguments):
     """Return the result of one call."""
 
     async def work(client):
         return await client.call_tool(name, arguments)
 
-    return over(launch, work)
+    return run_client(config, work)

@@ -2,16 +2,16 @@
 
 import pytest
 
-from kernelkb.scaffold.c_source import look
+from kernelkb.scaffold.c_source import summarize_source
 
 
-def only(text, name="k.cu"):
+def parse_single_function(text, name="k.cu"):
     """Return the one function that a file holds."""
-    (function,) = look(name, text).functions
+    (function,) = summarize_source(name, text).functions
     return function
 
 
-def roles(function):
+def parameter_roles(function):
     return {one.name: one.role for one in function.parameters}
 
 
@@ -25,25 +25,25 @@ def roles(function):
         "static __global__ void k",
     ],
 )
-def test_what_stands_between_global_and_the_name_is_no_name(head):
-    function = only(head + "(const float* x, float* y, int n) { y[0] = x[0]; }")
+def test_attributes_between_global_and_the_name_are_skipped(head):
+    function = parse_single_function(head + "(const float* x, float* y, int n) { y[0] = x[0]; }")
 
     assert function.name == "k"
     assert function.is_kernel
-    assert roles(function) == {"x": "input", "y": "output", "n": "size"}
+    assert parameter_roles(function) == {"x": "input", "y": "output", "n": "size"}
 
 
 def test_a_literal_launch_bound_is_known():
     text = "__global__ void __launch_bounds__({}) k(float* y) {{ y[0] = 1; }}"
 
-    assert only(text.format(128)).most_threads == "128"
-    assert only(text.format("BLOCK")).most_threads == "BLOCK"
+    assert parse_single_function(text.format(128)).max_threads == "128"
+    assert parse_single_function(text.format("BLOCK")).max_threads == "BLOCK"
 
 
 def test_a_declaration_is_not_a_second_kernel():
     text = "__global__ void k(float* y, int n);\n__global__ void k(float* y, int n) { y[0] = n; }"
 
-    assert only(text).name == "k"
+    assert parse_single_function(text).name == "k"
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,11 @@ def test_a_declaration_is_not_a_second_kernel():
     ],
 )
 def test_an_array_that_may_be_written_is_an_output(body):
-    function = only(f"__global__ void k(float* x, int* idx, float* y, int i) {{ {body} }}")
+    function = parse_single_function(
+        f"__global__ void k(float* x, int* idx, float* y, int i) {{ {body} }}"
+    )
 
-    assert roles(function)["y"] == "output"
+    assert parameter_roles(function)["y"] == "output"
 
 
 @pytest.mark.parametrize(
@@ -81,9 +83,11 @@ def test_an_array_that_may_be_written_is_an_output(body):
     ],
 )
 def test_an_array_that_is_only_read_is_an_input(body):
-    function = only(f"__global__ void k(float* x, const int* idx, float* y, int i) {{ {body} }}")
+    function = parse_single_function(
+        f"__global__ void k(float* x, const int* idx, float* y, int i) {{ {body} }}"
+    )
 
-    assert roles(function)["x"] == "input"
+    assert parameter_roles(function)["x"] == "input"
 
 
 @pytest.mark.parametrize(
@@ -98,28 +102,28 @@ def test_an_array_that_is_only_read_is_an_input(body):
         ("reinterpret_cast<float4*>(y)[i] = v;", False),
     ],
 )
-def test_what_an_output_held_before_matters_where_it_is_read(body, read):
-    function = only(f"__global__ void k(float* x, float* y, int i) {{ {body} }}")
+def test_reads_of_an_output_are_detected(body, read):
+    function = parse_single_function(f"__global__ void k(float* x, float* y, int i) {{ {body} }}")
 
-    assert function.parameters[1].read is read
+    assert function.parameters[1].is_read is read
 
 
 def test_an_output_that_is_passed_on_is_not_sure():
-    function = only("__global__ void k(float* x, float* y) { y[0] = 1; load(x); }")
+    function = parse_single_function("__global__ void k(float* x, float* y) { y[0] = 1; load(x); }")
 
-    assert [one.sure for one in function.parameters] == [False, True]
+    assert [one.is_certain for one in function.parameters] == [False, True]
 
 
-def test_const_of_the_pointer_is_not_const_of_what_it_points_to():
-    function = only(
+def test_a_const_pointer_is_not_a_pointer_to_const():
+    function = parse_single_function(
         "__global__ void k(float const* __restrict__ x, float* const y) { y[0] = x[0]; }"
     )
 
-    assert roles(function) == {"x": "input", "y": "output"}
+    assert parameter_roles(function) == {"x": "input", "y": "output"}
 
 
 def test_parameters_that_have_brackets_defaults_or_no_name():
-    function = only(
+    function = parse_single_function(
         'extern "C" int k(float x[], std::array<int, 2> a, const float*, float*, unsigned int, '
         "std::int64_t n = (1), void*) { return 0; }",
         "k.cpp",
@@ -137,16 +141,19 @@ def test_parameters_that_have_brackets_defaults_or_no_name():
 
 
 def test_only_the_last_void_pointer_of_a_launcher_is_a_stream():
-    launcher = only('extern "C" void k(const void* x, void* y, void* stream) {}')
+    launcher = parse_single_function('extern "C" void k(const void* x, void* y, void* stream) {}')
 
-    assert roles(launcher) == {"x": "input", "y": "output", "stream": "stream"}
+    assert parameter_roles(launcher) == {"x": "input", "y": "output", "stream": "stream"}
 
 
 def test_template_parameters_are_known():
     text = "template <typename T, int N>\n__global__ void k(const T* x, T* y) { y[0] = x[0]; }"
 
-    assert only(text).template == ("T", "N")
-    assert only("template <typename T> T f();\n__global__ void k(int* y) {}").template == ()
+    assert parse_single_function(text).template == ("T", "N")
+    assert (
+        parse_single_function("template <typename T> T f();\n__global__ void k(int* y) {}").template
+        == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,11 +169,11 @@ def test_template_parameters_are_known():
     ],
 )
 def test_the_abi_of_a_variant_is_recognised(text, abi):
-    assert only(f'extern "C" {text} {{ return 0; }}', "k.cpp").is_variant is abi
+    assert parse_single_function(f'extern "C" {text} {{ return 0; }}', "k.cpp").is_variant is abi
 
 
-def test_functions_of_an_extern_c_block_count_and_what_they_call_does_not():
-    seen = look(
+def test_only_the_functions_of_an_extern_c_block_are_listed():
+    seen = summarize_source(
         "k.cpp", 'extern "C" {\nint a(int* y) { if (y) { b(y); } return 0; }\nint c(int);\n}'
     )
 
@@ -177,12 +184,16 @@ def test_where_the_grid_cannot_be_one_dimensional_it_is_not_plain():
     flat = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 1;"
     text = "__global__ void k(float* y, int n) {{ {} }}"
 
-    assert only(text.format(flat)).is_flat
-    assert only(text.format(flat.replace("blockIdx.x", "(size_t)blockIdx.x"))).is_flat
-    assert only(text.format(flat.replace("blockIdx.x", "static_cast<long>(blockIdx.x)"))).is_flat
-    assert not only(text.format(flat + "int j = blockIdx.y;")).is_flat
-    assert not only(text.format(flat + "extern __shared__ float s[];")).is_flat
-    assert not only(text.format("y[blockIdx.x] = 1;")).is_flat
+    assert parse_single_function(text.format(flat)).is_flat
+    assert parse_single_function(
+        text.format(flat.replace("blockIdx.x", "(size_t)blockIdx.x"))
+    ).is_flat
+    assert parse_single_function(
+        text.format(flat.replace("blockIdx.x", "static_cast<long>(blockIdx.x)"))
+    ).is_flat
+    assert not parse_single_function(text.format(flat + "int j = blockIdx.y;")).is_flat
+    assert not parse_single_function(text.format(flat + "extern __shared__ float s[];")).is_flat
+    assert not parse_single_function(text.format("y[blockIdx.x] = 1;")).is_flat
 
 
 def test_names_that_an_extension_binds_but_does_not_define_are_missing():
@@ -192,9 +203,9 @@ def test_names_that_an_extension_binds_but_does_not_define_are_missing():
     torch::Tensor add(torch::Tensor x, torch::Tensor y) { return add_cuda(x, y); }
     PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("add", &add); m.def("sub", &sub_cuda); }
     """
-    seen = look("ext.cpp", text)
+    seen = summarize_source("ext.cpp", text)
 
-    assert seen.missing == ("add_cuda", "sub_cuda")
+    assert seen.missing_functions == ("add_cuda", "sub_cuda")
     assert [one.name for one in seen.functions] == ["add", "sub"]
 
 
@@ -210,7 +221,7 @@ def test_names_that_an_extension_binds_but_does_not_define_are_missing():
     ],
 )  # fmt: skip
 def test_the_text_says_where_it_runs(name, text, target):
-    assert look(name, text).target == target
+    assert summarize_source(name, text).target == target
 
 
 PYTHON = """\
@@ -244,4 +255,4 @@ if __name__ == "__main__":
     ],
 )
 def test_code_that_runs_when_a_file_is_loaded_is_found(rest, lines):
-    assert look("add.py", PYTHON.format(rest=rest)).runs == lines
+    assert summarize_source("add.py", PYTHON.format(rest=rest)).side_effect_lines == lines

@@ -4,17 +4,17 @@ import json
 
 import pytest
 from programs import knowledge, program
-from session_histories import PRIORS, decision, kind_of, session
+from session_histories import PRIORS, find_gain_kind, make_decision, make_session
 
 from kernelkb.checks.lint import lint
 from kernelkb.decide.recommend import recommend
-from kernelkb.graph.compile import flatten
-from kernelkb.model.learned import Learned, LearnedFix
+from kernelkb.graph.compile import compile_rules
+from kernelkb.model.learned import LearnedCatalogue, LearnedFix
 from kernelkb.model.recommendation import KernelAnswer
-from kernelkb.record.learn import learned
-from kernelkb.render.answers import answer_lines
+from kernelkb.record.learn import learn_from_sessions
+from kernelkb.render.answers import format_answer_lines
 
-NOTHING = flatten(knowledge().model_copy(update={"learned": Learned()}))
+UNCALIBRATED = compile_rules(knowledge().model_copy(update={"learned": LearnedCatalogue()}))
 MEASURED = {
     "sector_load_useful_bytes": 8.0,
     "load_sector_count": 4e6,
@@ -27,92 +27,96 @@ MEASURED = {
     "waves": 0.6,
     "grid_block_count": 80,
 }
-ELSEWHERE = {"spill_store_bytes": 4096.0, "spill_instruction_share": 0.2}
-BAD = [session(f"s{n}", decision(share=-0.2)) for n in range(40)]
+OTHER_BOTTLENECK = {"spill_store_bytes": 4096.0, "spill_instruction_share": 0.2}
+BAD_SESSIONS = [make_session(f"s{n}", make_decision(share=-0.2)) for n in range(40)]
 
 
-def taught(sessions):
-    found = learned(sessions, PRIORS, kind_of)
-    return flatten(knowledge().model_copy(update={"learned": found}))
+def compile_learned(sessions):
+    found = learn_from_sessions(sessions, PRIORS, find_gain_kind)
+    return compile_rules(knowledge().model_copy(update={"learned": found}))
 
 
-def matches(answer):
+def list_matches(answer):
     return [d for d in answer["diagnoses"] if d["verdict"] == "matches"]
 
 
-def about(answer, name="uncoalesced-global-access"):
-    return next(d for d in matches(answer) if d["bottleneck"] == name)
+def find_match(answer, name="uncoalesced-global-access"):
+    return next(d for d in list_matches(answer) if d["bottleneck"] == name)
 
 
 def test_a_fix_that_never_helped_loses_its_place():
-    before = recommend(NOTHING, MEASURED, device="h100-sxm")
-    after = recommend(taught(BAD), MEASURED, device="h100-sxm")
+    before = recommend(UNCALIBRATED, MEASURED, device="h100-sxm")
+    after = recommend(compile_learned(BAD_SESSIONS), MEASURED, device="h100-sxm")
 
-    assert matches(before)[0]["bottleneck"] == "uncoalesced-global-access"
-    assert matches(after)[0]["bottleneck"] != "uncoalesced-global-access"
-    assert {d["bottleneck"] for d in matches(after)} == {d["bottleneck"] for d in matches(before)}
+    assert list_matches(before)[0]["bottleneck"] == "uncoalesced-global-access"
+    assert list_matches(after)[0]["bottleneck"] != "uncoalesced-global-access"
+    assert {d["bottleneck"] for d in list_matches(after)} == {
+        d["bottleneck"] for d in list_matches(before)
+    }
 
 
 @pytest.mark.parametrize("device", ["l4", None])
 def test_another_architecture_is_answered_as_before(device):
-    before = recommend(NOTHING, MEASURED, device=device)
+    before = recommend(UNCALIBRATED, MEASURED, device=device)
 
-    assert recommend(taught(BAD), MEASURED, device=device) == before
+    assert recommend(compile_learned(BAD_SESSIONS), MEASURED, device=device) == before
 
 
 def test_another_bottleneck_is_answered_as_before():
-    before = recommend(NOTHING, ELSEWHERE, device="h100-sxm")
+    before = recommend(UNCALIBRATED, OTHER_BOTTLENECK, device="h100-sxm")
 
-    assert matches(before)
-    assert recommend(taught(BAD), ELSEWHERE, device="h100-sxm") == before
+    assert list_matches(before)
+    assert recommend(compile_learned(BAD_SESSIONS), OTHER_BOTTLENECK, device="h100-sxm") == before
 
 
 def test_the_other_diagnoses_of_the_same_answer_keep_every_word():
     before, after = (
         {d["bottleneck"]: d for d in recommend(one, MEASURED, device="h100-sxm")["diagnoses"]}
-        for one in (NOTHING, taught(BAD))
+        for one in (UNCALIBRATED, compile_learned(BAD_SESSIONS))
     )
     changed = {name for name in before if before[name] != after[name]}
 
     assert changed == {"uncoalesced-global-access"}
 
 
-def test_an_answer_says_what_it_learned_from():
-    answer = recommend(taught(BAD[:2]), MEASURED, device="h100-sxm")
-    said = about(answer)["learned"]
+def test_an_answer_names_its_calibration_sessions():
+    answer = recommend(compile_learned(BAD_SESSIONS[:2]), MEASURED, device="h100-sxm")
+    said = find_match(answer)["learned"]
 
     assert (said["count"], said["sessions"], said["prior"]) == (2, ["s0", "s1"], 0.8)
     assert said["calibration"] == pytest.approx((2 * -0.2 + 4) / 7, abs=1e-4)
     assert KernelAnswer.model_validate(answer).diagnoses[0].learned
-    text = "\n".join(answer_lines(answer))
+    text = "\n".join(format_answer_lines(answer))
     assert "learned on sm_90: remap-threads-coalesced gives 0.514 of its estimate" in text
 
 
 def test_an_answer_names_five_sessions_and_counts_all():
-    said = about(recommend(taught(BAD), MEASURED, device="h100-sxm"))["learned"]
+    said = find_match(recommend(compile_learned(BAD_SESSIONS), MEASURED, device="h100-sxm"))[
+        "learned"
+    ]
 
     assert (len(said["sessions"]), said["session_count"]) == (5, 40)
 
 
 def test_a_prediction_never_becomes_nothing():
-    found = about(recommend(taught(BAD), MEASURED, device="h100-sxm"))
+    found = find_match(recommend(compile_learned(BAD_SESSIONS), MEASURED, device="h100-sxm"))
 
     assert found["predicted_speedup"]["point"] > 1
 
 
-def test_the_first_case_makes_no_jump():
-    near = [session("s", decision(share=0.8, together=tuple("abcdefghijklmnopqrst")))]
+def test_the_first_case_changes_the_prediction_smoothly():
+    near = [make_session("s", make_decision(share=0.8, together=tuple("abcdefghijklmnopqrst")))]
     gains = [
-        about(recommend(one, MEASURED, device="h100-sxm"))["predicted_speedup"]
-        for one in (NOTHING, taught(near))
+        find_match(recommend(one, MEASURED, device="h100-sxm"))["predicted_speedup"]
+        for one in (UNCALIBRATED, compile_learned(near))
     ]
 
     assert gains[1] == pytest.approx(gains[0], rel=0.02)
 
 
 def test_a_program_without_lessons_is_not_larger_for_them():
-    assert NOTHING["learned"] == {}
-    assert json.dumps(NOTHING).count('"learned"') == 1
+    assert UNCALIBRATED["learned"] == {}
+    assert json.dumps(UNCALIBRATED).count('"learned"') == 1
 
 
 ROW = LearnedFix(
@@ -143,9 +147,9 @@ ROW = LearnedFix(
         ({"succeeded": 6}, "more succeeded than were measured"),
     ],
 )
-def test_a_row_that_does_not_follow_is_a_complaint(wrong, says):
+def test_an_inconsistent_calibration_row_is_reported(wrong, says):
     sound, broken = (
-        lint(knowledge().model_copy(update={"learned": Learned(fixes=(row,))}))
+        lint(knowledge().model_copy(update={"learned": LearnedCatalogue(fixes=(row,))}))
         for row in (ROW, ROW.model_copy(update=wrong))
     )
 

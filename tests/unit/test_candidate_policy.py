@@ -2,16 +2,18 @@
 
 import pytest
 
-from kernelkb.measure.candidate_policy import only_libraries
+from kernelkb.measure.candidate_policy import find_library_only_reason
 
-TORCH = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
+TORCH_KERNEL = (
+    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
+)
 
 
 @pytest.mark.parametrize(
     "names",
     [
-        [TORCH],
-        [TORCH, "Memcpy DtoD (Device -> Device)"],
+        [TORCH_KERNEL],
+        [TORCH_KERNEL, "Memcpy DtoD (Device -> Device)"],
         ["sm90_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x128x64_cublas"],
         ["nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NNT"],
         ["triton_red_fused__softmax_0"],
@@ -46,7 +48,7 @@ TORCH = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunct
     ],
 )
 def test_kernels_of_a_library_are_recognised(names):
-    assert "the library's" in only_libraries(names)
+    assert "the library's" in find_library_only_reason(names)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,7 @@ def test_kernels_of_a_library_are_recognised(names):
         ["Memset (Device)"],
         ["softmax_warp_per_row(float const*, float*, long, long)"],
         ["void cutlass::device_kernel<MyGemm>"],
-        [TORCH, "add_kernel"],
+        [TORCH_KERNEL, "add_kernel"],
         ["triton_softmax_kernel"],
         ["sgemm_naive(float const*, float const*, float*, int, int, int)"],
         ["dgemm_blocked(double const*, double const*, double*, int)"],
@@ -75,4 +77,4 @@ def test_kernels_of_a_library_are_recognised(names):
     ],
 )
 def test_one_kernel_of_its_own_is_enough_and_none_seen_says_nothing(names):
-    assert only_libraries(names) is None
+    assert find_library_only_reason(names) is None

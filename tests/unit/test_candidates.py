@@ -1,20 +1,20 @@
 """What keeps happening becomes a candidate, and what happened twice does not."""
 
-from session_histories import decision, session
+from session_histories import make_decision, make_session
 
 from kernelkb.model.session import Step
-from kernelkb.record.pattern_candidates import candidates
+from kernelkb.record.pattern_candidates import find_pattern_candidates
 
 
-def failed(name, found, cure=None):
+def make_failed_session(name, found, cure=None):
     step = Step(name="build", status="failure", found=found, cure=cure, seconds=1.0)
-    one = session(name)
+    one = make_session(name)
     entry = one.entries[0].model_copy(update={"steps": (step,)})
     return one.model_copy(update={"entries": (entry,)})
 
 
-def test_the_same_cure_in_three_sessions_is_a_candidate():
-    (found,) = candidates([session(f"s{n}", decision()) for n in range(3)])
+def test_the_same_sequence_in_three_sessions_is_a_candidate():
+    (found,) = find_pattern_candidates([make_session(f"s{n}", make_decision()) for n in range(3)])
 
     assert found.says == (
         "uncoalesced-global-access -> remap-threads-coalesced -> faster, falsifier held"
@@ -23,18 +23,21 @@ def test_the_same_cure_in_three_sessions_is_a_candidate():
 
 
 def test_two_sessions_are_a_coincidence():
-    assert candidates([session(f"s{n}", decision()) for n in range(2)]) == ()
+    assert find_pattern_candidates([make_session(f"s{n}", make_decision()) for n in range(2)]) == ()
 
 
 def test_repeating_it_in_one_session_adds_nothing():
-    twice = session("s", decision(), decision(applied_as="other"))
+    twice = make_session("s", make_decision(), make_decision(applied_as="other"))
 
-    assert candidates([twice, session("t", decision())]) == ()
+    assert find_pattern_candidates([twice, make_session("t", make_decision())]) == ()
 
 
 def test_a_failure_is_the_same_whatever_its_numbers_and_places():
-    found = candidates(
-        [failed(f"s{n}", f"/tmp/{n}.cu:{n}: ptxas wants {n} bytes", "use less") for n in range(3)]
+    found = find_pattern_candidates(
+        [
+            make_failed_session(f"s{n}", f"/tmp/{n}.cu:{n}: ptxas wants {n} bytes", "use less")
+            for n in range(3)
+        ]
     )
 
     assert [one.kind for one in found] == ["failure"]
@@ -42,10 +45,15 @@ def test_a_failure_is_the_same_whatever_its_numbers_and_places():
 
 
 def test_reported_sessions_are_no_evidence():
-    assert candidates([session(f"s{n}", decision(), kind="reported") for n in range(3)]) == ()
+    assert (
+        find_pattern_candidates(
+            [make_session(f"s{n}", make_decision(), kind="reported") for n in range(3)]
+        )
+        == ()
+    )
 
 
-def test_what_nobody_measured_is_no_sequence():
-    untimed = decision(measured=None, interval=None)
+def test_unmeasured_decisions_are_no_candidate():
+    untimed = make_decision(measured=None, interval=None)
 
-    assert candidates([session(f"s{n}", untimed) for n in range(3)]) == ()
+    assert find_pattern_candidates([make_session(f"s{n}", untimed) for n in range(3)]) == ()

@@ -4,33 +4,38 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kernelkb.model.outcome import Outcomes, Reached
-from kernelkb.record.compare_sessions import contrast
+from kernelkb.model.outcome import AchievedSpeedup, SessionOutcome
+from kernelkb.record.compare_sessions import compare_outcomes
 
 DAY = datetime(2026, 11, 21, tzinfo=UTC)
 
 
-def reached(speedup, low, high, **more):
+def make_reached(speedup, low, high, **more):
     given = {"kernel": "k", "target": "cuda", "machine": "m", "baseline": "torch"}
     given |= {"workload": "large", "checked": True, "interval": (low, high), **more}
-    return Reached(speedup=speedup, **given)
+    return AchievedSpeedup(speedup=speedup, **given)
 
 
-def side(final, name="a", **more):
-    return Outcomes(session=name, opened=DAY, kind="recorded", goal="g", final=final, **more)
+def make_outcomes(final, name="a", **more):
+    return SessionOutcome(session=name, opened=DAY, kind="recorded", goal="g", final=final, **more)
 
 
 def test_the_ratio_has_the_widest_interval_that_both_allow():
-    both = contrast(side(reached(1.0, 0.9, 1.1)), side(reached(2.0, 1.8, 2.2)))
+    both = compare_outcomes(
+        make_outcomes(make_reached(1.0, 0.9, 1.1)), make_outcomes(make_reached(2.0, 1.8, 2.2))
+    )
 
     assert both.ratio == 2.0
     assert both.interval == pytest.approx((1.8 / 1.1, 2.2 / 0.9))
     assert both.why_not is None
 
 
-def test_the_other_way_round_the_ratio_is_turned_over():
-    one, other = side(reached(1.0, 0.9, 1.1)), side(reached(2.0, 1.8, 2.2))
-    there, back = contrast(one, other), contrast(other, one)
+def test_swapping_the_sessions_inverts_the_ratio():
+    one, other = (
+        make_outcomes(make_reached(1.0, 0.9, 1.1)),
+        make_outcomes(make_reached(2.0, 1.8, 2.2)),
+    )
+    there, back = compare_outcomes(one, other), compare_outcomes(other, one)
 
     assert there.ratio * back.ratio == pytest.approx(1)
     assert there.interval[0] * back.interval[1] == pytest.approx(1)
@@ -39,7 +44,10 @@ def test_the_other_way_round_the_ratio_is_turned_over():
 @pytest.mark.parametrize("term", ["kernel", "target", "machine", "baseline", "workload"])
 def test_without_the_same_terms_there_is_no_ratio(term):
     other = {"target": "cpu"}.get(term, "other")
-    both = contrast(side(reached(1, 0.9, 1.1)), side(reached(2, 1.8, 2.2, **{term: other})))
+    both = compare_outcomes(
+        make_outcomes(make_reached(1, 0.9, 1.1)),
+        make_outcomes(make_reached(2, 1.8, 2.2, **{term: other})),
+    )
 
     assert both.ratio is None
     assert both.why_not.startswith(f"not the same {term}: ")
@@ -48,26 +56,37 @@ def test_without_the_same_terms_there_is_no_ratio(term):
 @pytest.mark.parametrize(
     ("other", "why"),
     [
-        (side(None, "b"), "b has no valid speedup"),
-        (side(reached(1, 0.9, 1.1, checked=False), "b"), "b timed code that no check found right"),
-        (side(reached(1, 0.9, 1.1, baseline=None), "b"), "b does not say its baseline"),
-        (side(reached(1, 0, 0, interval=None), "b"), "the speedup of b has no interval"),
+        (make_outcomes(None, "b"), "b has no valid speedup"),
         (
-            side(reached(1, 0.9, 1.1), "b").model_copy(update={"kind": "reported"}),
+            make_outcomes(make_reached(1, 0.9, 1.1, checked=False), "b"),
+            "b timed code that no check found right",
+        ),
+        (
+            make_outcomes(make_reached(1, 0.9, 1.1, baseline=None), "b"),
+            "b does not say its baseline",
+        ),
+        (
+            make_outcomes(make_reached(1, 0, 0, interval=None), "b"),
+            "the speedup of b has no interval",
+        ),
+        (
+            make_outcomes(make_reached(1, 0.9, 1.1), "b").model_copy(update={"kind": "reported"}),
             "b is an account, and nothing in it was measured here",
         ),
     ],
     ids=["nothing", "unchecked", "no baseline", "no interval", "account"],
 )
-def test_what_is_lacking_is_said(other, why):
-    first = side(reached(1, 0.9, 1.1))
+def test_the_missing_information_is_named(other, why):
+    first = make_outcomes(make_reached(1, 0.9, 1.1))
 
-    assert contrast(first, other).why_not == why
-    assert contrast(other, first).why_not == why
+    assert compare_outcomes(first, other).why_not == why
+    assert compare_outcomes(other, first).why_not == why
 
 
 def test_a_difference_needs_both_numbers():
-    both = contrast(side(None, minutes=2.0, cost_usd=1.0), side(None, minutes=5.0))
+    both = compare_outcomes(
+        make_outcomes(None, minutes=2.0, cost_usd=1.0), make_outcomes(None, minutes=5.0)
+    )
     rows = {row.metric: row.difference for row in both.rows}
 
     assert rows["minutes"] == 3.0
@@ -75,7 +94,10 @@ def test_a_difference_needs_both_numbers():
 
 
 def test_speedups_of_two_kernels_have_no_difference():
-    both = contrast(side(reached(1, 0.9, 1.1)), side(reached(2, 1.8, 2.2, kernel="other")))
+    both = compare_outcomes(
+        make_outcomes(make_reached(1, 0.9, 1.1)),
+        make_outcomes(make_reached(2, 1.8, 2.2, kernel="other")),
+    )
     rows = {row.metric: row for row in both.rows}
 
     assert (rows["final_speedup"].before, rows["final_speedup"].after) == (1, 2)

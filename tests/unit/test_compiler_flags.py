@@ -1,16 +1,16 @@
 """Compiler flags that a server takes from a kernel.yaml, and those that it does not."""
 
 import pytest
-from broken import make
+from broken import make_broken_kernel
 
 from kernelkb.actions.bench_target import prepare
 from kernelkb.errors import BadValueError, KnowledgeError
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.measure.build.build import build_all
-from kernelkb.safety.compiler_flags import refused
-from kernelkb.safety.workspace import confine_to, lift
+from kernelkb.safety.compiler_flags import find_disallowed_flag
+from kernelkb.safety.workspace import clear_workspace, set_workspace
 
-GOOD = [
+ALLOWED_FLAGS = [
     "-O3", "-Ofast", "-std=c++20", "-std=gnu++17", "-DTILE=64", "-DNAME", '-DTEXT="a b"',
     "-UNDEBUG", "-Wall", "-Wno-unused-variable", "-Werror=shadow", "-w", "-g", "-ffast-math",
     "-fno-math-errno",
@@ -21,7 +21,7 @@ GOOD = [
     "-gencode=arch=compute_80,code=[sm_80,compute_80]", "--expt-relaxed-constexpr",
     "--expt-extended-lambda", "--extra-device-vectorization", "-I.", "-Iinclude", "-rdc=true",
 ]  # fmt: skip
-BAD = [
+FORBIDDEN_FLAGS = [
     "-fplugin=/tmp/x.so", "-fplugin=x", "-fplugin-arg-x-y=z", "-wrapper", "-wrapper=sh", "-B/tmp",
     "-B.", "-specs=x", "--specs=x", "@file", "-@file", "-o", "-ox", "-o/tmp/x", "-include",
     "-include/etc/passwd", "-imacros", "-Xcompiler", "-Xcompiler=-fplugin=x", "--compiler-bindir",
@@ -44,53 +44,53 @@ BAD = [
 
 
 @pytest.fixture(autouse=True)
-def bounded(project):
+def confine_to_project(project):
     (project / "include").mkdir()
-    confine_to([project])
+    set_workspace([project])
     yield
-    lift()
+    clear_workspace()
 
 
 @pytest.mark.parametrize("define", ["BLOCK=1\nrule evil", "1BAD", "X=\x1b[0m", "", "X\0"])
 def test_a_macro_of_a_configuration_is_looked_at_too(project, define):
-    make(project, "right")
+    make_broken_kernel(project, "right")
     place = prepare("broken", "naive", "cpu")
     with pytest.raises(BadValueError, match=r"is not (among those|one line)"):
         build_all(place.subject, place.build_root, [[define]])
 
 
-@pytest.mark.parametrize("flag", GOOD)
+@pytest.mark.parametrize("flag", ALLOWED_FLAGS)
 def test_a_flag_that_changes_the_code_is_taken(project, flag):
-    assert refused([flag], str(project)) is None
+    assert find_disallowed_flag([flag], str(project)) is None
 
 
-@pytest.mark.parametrize("flag", BAD)
+@pytest.mark.parametrize("flag", FORBIDDEN_FLAGS)
 def test_a_flag_that_reads_writes_or_starts_something_is_not(project, flag):
-    assert refused(["-O3", flag], str(project))[0] == 1
+    assert find_disallowed_flag(["-O3", flag], str(project))[0] == 1
 
 
-def test_what_is_passed_to_ptxas_is_looked_at_too(project):
-    assert refused(["-Xptxas", "-v", "-Xptxas", "-O3"], str(project)) is None
-    assert refused(["-Xptxas", "-o"], str(project))[0] == 1
-    assert refused(["-O3", "-Xptxas"], str(project))[0] == 1
+def test_ptxas_flags_are_checked(project):
+    assert find_disallowed_flag(["-Xptxas", "-v", "-Xptxas", "-O3"], str(project)) is None
+    assert find_disallowed_flag(["-Xptxas", "-o"], str(project))[0] == 1
+    assert find_disallowed_flag(["-O3", "-Xptxas"], str(project))[0] == 1
 
 
 def test_folders_of_headers_may_not_be_links_out(project, tmp_path):
     (project / "out").symlink_to(tmp_path)
 
-    assert "outside of the workspace" in refused(["-Iout"], str(project))[1]
+    assert "outside of the workspace" in find_disallowed_flag(["-Iout"], str(project))[1]
 
 
 FLAGS = "flags: [-O2, -fplugin=x.so]"
 
 
-def kernel_with_a_plugin(project):
-    file = make(project, "right") / "kernel.yaml"
+def make_kernel_with_plugin_flag(project):
+    file = make_broken_kernel(project, "right") / "kernel.yaml"
     file.write_text(file.read_text().replace("flags: []", FLAGS, 1))
 
 
 def test_a_kernel_with_such_a_flag_is_refused_at_its_line(project):
-    kernel_with_a_plugin(project)
+    make_kernel_with_plugin_flag(project)
     with pytest.raises(
         KnowledgeError, match=r"kernel.yaml:\d+:\d+: .*'-fplugin=x.so' is not"
     ) as no:
@@ -99,8 +99,8 @@ def test_a_kernel_with_such_a_flag_is_refused_at_its_line(project):
     assert "--use_fast_math" in str(no.value)
 
 
-def test_the_shell_takes_every_flag(project):
-    lift()
-    kernel_with_a_plugin(project)
+def test_the_cli_allows_every_flag(project):
+    clear_workspace()
+    make_kernel_with_plugin_flag(project)
 
     assert load_kernel("broken", project).kernel.variants[0].flags == ("-O2", "-fplugin=x.so")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kernelkb.measure.build.compiler_output import first_error, loops_of, resources_of
+from kernelkb.measure.build.compiler_output import find_first_error, parse_loops, parse_resources
 from kernelkb.measure.machine.tools import find_cxx
-from kernelkb.safety.paths import shipped
+from kernelkb.safety.paths import shipped_folder
 
-FOLDER = Path(shipped("kernels")) / "row_softmax"
+FOLDER = Path(shipped_folder("kernels")) / "row_softmax"
 PTXAS = """\
 ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function '_Z6narrowPf' for 'sm_90a'
@@ -24,7 +24,7 @@ ptxas info    : Used 56 registers, used 0 barriers
 """
 
 
-def report(tmp_path, source):
+def compile_with_report(tmp_path, source):
     out = tmp_path / "report.txt"
     flags = [
         "-O3",
@@ -38,11 +38,11 @@ def report(tmp_path, source):
     ]
     info = f"-fopt-info-vec-optimized-missed={out}"
     subprocess.run([find_cxx(), *flags, info, str(source)], check=True, capture_output=True)
-    return loops_of(out.read_text(), source)
+    return parse_loops(out.read_text(), source)
 
 
 def test_the_naive_loops_that_stay_scalar_are_the_maximum_and_the_exponential(tmp_path):
-    loops = report(tmp_path, FOLDER / "naive.cpp")
+    loops = compile_with_report(tmp_path, FOLDER / "naive.cpp")
     lines = (FOLDER / "naive.cpp").read_text().splitlines()
     scalar = [loop for loop in loops if not loop.vectorized]
 
@@ -52,13 +52,13 @@ def test_the_naive_loops_that_stay_scalar_are_the_maximum_and_the_exponential(tm
 
 
 def test_a_call_is_named_as_the_reason(tmp_path):
-    loops = report(tmp_path, FOLDER / "naive.cpp")
+    loops = compile_with_report(tmp_path, FOLDER / "naive.cpp")
 
     assert any("expf" in loop.reason for loop in loops if not loop.vectorized)
 
 
 def test_every_innermost_loop_of_the_vectorised_variant_is_in_lanes(tmp_path):
-    loops = report(tmp_path, FOLDER / "vectorized.cpp")
+    loops = compile_with_report(tmp_path, FOLDER / "vectorized.cpp")
 
     assert [loop.vectorized for loop in loops] == [True] * 3
 
@@ -73,7 +73,7 @@ def test_a_loop_over_loops_is_not_counted(tmp_path):
         "}\n"
     )
 
-    assert [loop.line for loop in report(tmp_path, source)] == [3]
+    assert [loop.line for loop in compile_with_report(tmp_path, source)] == [3]
 
 
 def test_clang_remarks_are_understood(tmp_path):
@@ -81,7 +81,7 @@ def test_clang_remarks_are_understood(tmp_path):
     source.write_text("void f(float* y) {\n  for (int i = 0; i < 8; ++i) y[i] = 0;\n}\n")
     text = "k.cpp:2:3: remark: loop not vectorized [-Rpass-missed=loop-vectorize]\n"
 
-    assert [(loop.line, loop.vectorized) for loop in loops_of(text, source)] == [(2, False)]
+    assert [(loop.line, loop.vectorized) for loop in parse_loops(text, source)] == [(2, False)]
 
 
 GCC = "k.cpp: In function 'f':\nk.cpp:3:9: error: expected ';'\nk.cpp:9:1: error: x\n"
@@ -99,11 +99,11 @@ NVCC = '/tmp/a/k.cu(12): error: identifier "blockIdy" is undefined\n'
     ],
 )
 def test_the_first_error_is_the_compilers_own(output, expected):
-    assert first_error(output) == expected
+    assert find_first_error(output) == expected
 
 
 def test_registers_spills_and_shared_memory_are_read_for_each_kernel():
-    narrow, wide = resources_of(PTXAS, ("narrow", "wide"))
+    narrow, wide = parse_resources(PTXAS, ("narrow", "wide"))
 
     assert (narrow.kernel, narrow.registers, narrow.spill_store_bytes) == ("narrow", 32, 120)
     assert (narrow.stack_bytes, narrow.static_smem_bytes) == (72, 4096)
@@ -169,7 +169,7 @@ collect2: error: ld returned 1 exit status
     ids=["nvcc", "ptxas", "notes first", "linker", "device link", "flag", "killed", "warning"],
 )
 def test_the_first_error_of_what_real_compilers_print(output, expected):
-    assert first_error(output) == expected
+    assert find_first_error(output) == expected
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_the_first_error_of_the_compiler_of_this_machine(tmp_path, body, expecte
     plain = {**os.environ, "LC_ALL": "C"}
     done = subprocess.run(words, capture_output=True, text=True, env=plain)
 
-    assert first_error(done.stderr).startswith(expected)
+    assert find_first_error(done.stderr).startswith(expected)
 
 
 SPILLING = """\
@@ -206,19 +206,19 @@ ptxas info    : Compile time = 36.897 ms
 
 
 def test_resources_of_a_log_of_cuda_13():
-    shared, spill = resources_of(SPILLING, ("shared_one", "spill"))
+    shared, spill = parse_resources(SPILLING, ("shared_one", "spill"))
 
     assert (shared.kernel, shared.registers, shared.static_smem_bytes) == ("shared_one", 10, 1024)
     assert (spill.kernel, spill.registers, spill.static_smem_bytes) == ("spill", 64, 0)
     assert (spill.spill_store_bytes, spill.spill_load_bytes, spill.stack_bytes) == (396, 396, 360)
 
 
-def test_a_kernel_that_nobody_named_keeps_its_symbol():
-    assert resources_of(SPILLING, ())[0].kernel == "_Z10shared_onePf"
+def test_an_unlisted_kernel_keeps_its_symbol():
+    assert parse_resources(SPILLING, ())[0].kernel == "_Z10shared_onePf"
 
 
 def test_a_log_without_kernels_has_no_resources():
-    assert resources_of("ptxas info    : 0 bytes gmem\n", ("k",)) == ()
+    assert parse_resources("ptxas info    : 0 bytes gmem\n", ("k",)) == ()
 
 
 LOOP = "void f(float* y) {\n  for (int i = 0; i < 8; ++i) y[i] = 0;\n}\n"
@@ -255,7 +255,7 @@ LOOP = "void f(float* y) {\n  for (int i = 0; i < 8; ++i) y[i] = 0;\n}\n"
 def test_both_compilers_remarks_mean_the_same(tmp_path, report, vectorized):
     source = tmp_path / "k.cpp"
     source.write_text(LOOP)
-    (loop,) = loops_of(report, source)
+    (loop,) = parse_loops(report, source)
 
     assert (loop.line, loop.vectorized) == (2, vectorized)
 
@@ -264,7 +264,7 @@ def test_remarks_about_a_header_are_not_about_our_loops(tmp_path):
     source = tmp_path / "k.cpp"
     source.write_text(LOOP)
 
-    assert loops_of("/usr/include/x.h:2:3: optimized: loop vectorized\n", source) == ()
+    assert parse_loops("/usr/include/x.h:2:3: optimized: loop vectorized\n", source) == ()
 
 
 def test_a_loop_in_a_comment_is_no_loop(tmp_path):
@@ -272,11 +272,11 @@ def test_a_loop_in_a_comment_is_no_loop(tmp_path):
     source.write_text("// for (;;) {\n" + LOOP)
 
     assert [
-        loop.line for loop in loops_of("k.cpp:3:3: missed: couldn't vectorize loop\n", source)
+        loop.line for loop in parse_loops("k.cpp:3:3: missed: couldn't vectorize loop\n", source)
     ] == [3]
 
 
-def test_a_brace_in_a_string_closes_nothing(tmp_path):
+def test_braces_in_strings_are_ignored(tmp_path):
     source = tmp_path / "k.cpp"
     source.write_text(
         "void g(const char*);\n"
@@ -289,13 +289,15 @@ def test_a_brace_in_a_string_closes_nothing(tmp_path):
     )
     report = "k.cpp:3:21: missed: couldn't vectorize loop\nk.cpp:4:21: optimized: loop vectorized\n"
 
-    assert [(one.line, one.vectorized) for one in loops_of(report, source)] == [
+    assert [(one.line, one.vectorized) for one in parse_loops(report, source)] == [
         (3, False), (4, True)
     ]  # fmt: skip
 
 
 def test_the_compiler_agrees_that_both_variants_have_three_loops(tmp_path):
-    counts = [len(report(tmp_path, FOLDER / f"{n}.cpp")) for n in ("naive", "vectorized")]
+    counts = [
+        len(compile_with_report(tmp_path, FOLDER / f"{n}.cpp")) for n in ("naive", "vectorized")
+    ]
 
     assert counts == [3, 3]
 
@@ -305,4 +307,4 @@ def test_an_error_of_the_assembler_is_the_first_error():
         "naive.cpp: Assembler messages:\nnaive.cpp:4: Error: file not found: x.bin\nninja: stopped."
     )
 
-    assert first_error(said) == "naive.cpp:4: file not found: x.bin"
+    assert find_first_error(said) == "naive.cpp:4: file not found: x.bin"

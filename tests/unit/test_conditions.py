@@ -3,11 +3,23 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from programs import facts, metrics, program, rows, truth, written
+from programs import (
+    bottleneck_rows,
+    compare_metrics,
+    evaluate_condition,
+    flatten_condition,
+    metrics,
+    program,
+)
 
-from kernelkb.decide.conditions import compare, holds, missing, reasons
-from kernelkb.decide.derive import complete
-from kernelkb.decide.diagnose import verdict
+from kernelkb.decide.conditions import (
+    evaluate_comparisons,
+    find_missing_quantities,
+    find_reasons,
+    judge_condition,
+)
+from kernelkb.decide.derive import complete_metrics
+from kernelkb.decide.diagnose import judge_bottleneck
 
 A = ("a", ">", 1.0)
 B = ("b", "<", "c")
@@ -29,48 +41,50 @@ B = ("b", "<", "c")
         (["not", A], {"a": 0}, True),
     ],
 )
-def test_kleene(condition, known, expected):
-    assert truth(condition, known) is expected
+def test_conditions_follow_kleene_logic(condition, known, expected):
+    assert evaluate_condition(condition, known) is expected
 
 
 def test_nan_is_unknown_not_zero():
-    known = complete(program(), {"occupancy": float("nan"), "speedup": 0.3}, None)
+    known = complete_metrics(program(), {"occupancy": float("nan"), "speedup": 0.3}, None)
 
     assert "occupancy" not in known
 
 
-CONDITIONS = [row["when"] for row in rows()]
+CONDITIONS = [row["when"] for row in bottleneck_rows()]
 
 
 @given(st.sampled_from(CONDITIONS), metrics())
 def test_something_is_missing_exactly_while_undecided(condition, measured):
-    about = facts(measured)
+    about = compare_metrics(measured)
 
-    assert bool(missing(condition, about)) == (holds(condition, about.truth) is None)
+    assert bool(find_missing_quantities(condition, about)) == (
+        judge_condition(condition, about.truth) is None
+    )
 
 
 @given(st.sampled_from(CONDITIONS), metrics())
 def test_every_reason_given_for_a_true_condition_is_true(condition, measured):
-    about = facts(measured)
+    about = compare_metrics(measured)
 
-    for reason in reasons(condition, about):
-        assert truth((reason["metric"], reason["op"], reason["limit"]), about.known)
+    for reason in find_reasons(condition, about):
+        assert evaluate_condition((reason["metric"], reason["op"], reason["limit"]), about.values)
 
 
-@given(st.sampled_from(rows()), metrics(), st.data())
+@given(st.sampled_from(bottleneck_rows()), metrics(), st.data())
 def test_measuring_more_never_turns_excluded_into_matches(row, measured, data):
     """Derived metrics are fixed beforehand: a later direct value may contradict a derived one."""
-    about = facts(measured)
-    more = compare(program()["comparisons"], {**data.draw(metrics()), **about.known})
+    about = compare_metrics(measured)
+    more = evaluate_comparisons(program()["comparisons"], {**data.draw(metrics()), **about.values})
 
-    if verdict(row, about.truth) == "excluded":
-        assert verdict(row, more.truth) == "excluded"
+    if judge_bottleneck(row, about.truth) == "excluded":
+        assert judge_bottleneck(row, more.truth) == "excluded"
 
 
 TRUE, FALSE, OPEN = ("t", ">", 0.0), ("t", "<", 0.0), ("u", ">", 0.0)
 LEAVES = [FALSE, OPEN, TRUE]
 RANK = {False: 0, None: 1, True: 2}
-WORTH = {0: False, 1: None, 2: True}
+RANK_VALUE = {0: False, 1: None, 2: True}
 
 
 @pytest.mark.parametrize("left", range(3))
@@ -79,13 +93,13 @@ def test_all_is_the_lesser_and_any_the_greater_of_two(left, right):
     """With false below unknown below true."""
     parts = [LEAVES[left], LEAVES[right]]
 
-    assert truth(["all", *parts], {"t": 1.0}) is WORTH[min(left, right)]
-    assert truth(["any", *parts], {"t": 1.0}) is WORTH[max(left, right)]
+    assert evaluate_condition(["all", *parts], {"t": 1.0}) is RANK_VALUE[min(left, right)]
+    assert evaluate_condition(["any", *parts], {"t": 1.0}) is RANK_VALUE[max(left, right)]
 
 
 @pytest.mark.parametrize("leaf", range(3))
-def test_not_turns_around_what_is_decided(leaf):
-    assert RANK[truth(["not", LEAVES[leaf]], {"t": 1.0})] == 2 - leaf
+def test_not_inverts_only_decided_values(leaf):
+    assert RANK[evaluate_condition(["not", LEAVES[leaf]], {"t": 1.0})] == 2 - leaf
 
 
 @pytest.mark.parametrize(
@@ -99,8 +113,8 @@ def test_not_turns_around_what_is_decided(leaf):
         ("!=", True, False, True),
     ],
 )
-def test_a_limit_itself(op, below, same, above):
-    found = [truth(("a", op, 1.0), {"a": value}) for value in (0.5, 1.0, 1.5)]
+def test_each_operator_at_its_limit(op, below, same, above):
+    found = [evaluate_condition(("a", op, 1.0), {"a": value}) for value in (0.5, 1.0, 1.5)]
 
     assert found == [below, same, above]
 
@@ -122,50 +136,52 @@ NESTED = st.recursive(
     ),
     max_leaves=8,
 )
-SOME = st.dictionaries(st.sampled_from("abc"), st.sampled_from([0.0, 0.5, 1.0, 2.0]))
+KNOWN_METRICS = st.dictionaries(st.sampled_from("abc"), st.sampled_from([0.0, 0.5, 1.0, 2.0]))
 
 
-@given(NESTED, SOME, SOME)
+@given(NESTED, KNOWN_METRICS, KNOWN_METRICS)
 def test_measuring_more_never_takes_a_decision_back(condition, more, known):
-    before = truth(condition, known)
+    before = evaluate_condition(condition, known)
 
     if before is not None:
-        assert truth(condition, {**more, **known}) is before
+        assert evaluate_condition(condition, {**more, **known}) is before
 
 
-@given(NESTED, SOME)
+@given(NESTED, KNOWN_METRICS)
 def test_what_is_missing_decides(condition, known):
     """Once all of it is measured nothing stays open, whatever the values are."""
-    while lacking := missing(*written(condition, known)):
+    while lacking := find_missing_quantities(*flatten_condition(condition, known)):
         known = {**known, **dict.fromkeys(lacking, 1.0)}
 
-    assert truth(condition, known) is not None
+    assert evaluate_condition(condition, known) is not None
 
 
-@given(NESTED, SOME)
-def test_two_negations_are_none(condition, known):
-    assert truth(["not", ["not", condition]], known) is truth(condition, known)
+@given(NESTED, KNOWN_METRICS)
+def test_double_negation_is_the_identity(condition, known):
+    assert evaluate_condition(["not", ["not", condition]], known) is evaluate_condition(
+        condition, known
+    )
 
 
-@given(NESTED, SOME, st.booleans())
+@given(NESTED, KNOWN_METRICS, st.booleans())
 def test_every_reason_is_a_comparison_that_holds(condition, known, wanted):
-    for reason in reasons(*written(condition, known), wanted):
-        assert truth((reason["metric"], reason["op"], reason["limit"]), known)
+    for reason in find_reasons(*flatten_condition(condition, known), wanted):
+        assert evaluate_condition((reason["metric"], reason["op"], reason["limit"]), known)
 
 
-@given(NESTED, SOME)
+@given(NESTED, KNOWN_METRICS)
 def test_a_decided_condition_has_a_reason(condition, known):
-    found = truth(condition, known)
+    found = evaluate_condition(condition, known)
 
     if found is not None:
-        assert list(reasons(*written(condition, known), found))
+        assert list(find_reasons(*flatten_condition(condition, known), found))
 
 
 def test_a_comparison_with_an_unmeasured_quantity_asks_for_both():
-    assert missing(*written(("a", "<", "c"), {})) == ["a", "c"]
+    assert find_missing_quantities(*flatten_condition(("a", "<", "c"), {})) == ["a", "c"]
 
 
 def test_what_cannot_change_the_verdict_is_not_missing():
     either = ["any", ["all", FALSE, OPEN], ("b", ">", 0.0)]
 
-    assert missing(*written(either, {"t": 1.0})) == ["b"]
+    assert find_missing_quantities(*flatten_condition(either, {"t": 1.0})) == ["b"]

@@ -7,24 +7,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import metrics, program
 
-from kernelkb.decide.derive import complete
+from kernelkb.decide.derive import complete_metrics
 
 
 def test_a_quotient_by_zero_is_unknown():
-    known = complete(program(), {"load_sector_count": 8, "load_request_count": 0}, None)
+    known = complete_metrics(program(), {"load_sector_count": 8, "load_request_count": 0}, None)
 
     assert "sectors_per_load" not in known
 
 
-def test_what_was_measured_is_not_recomputed():
+def test_a_measured_metric_is_not_derived():
     measured = {"over_fetch": 2.0, "dram_bytes": 8.0, "algorithmic_bytes": 8.0}
 
-    assert complete(program(), measured, None)["over_fetch"] == 2.0
+    assert complete_metrics(program(), measured, None)["over_fetch"] == 2.0
 
 
 def test_a_gigabyte_at_three_terabytes_a_second_takes_a_third_of_a_millisecond():
     measured = {"kernel_us": 716.0, "algorithmic_bytes": 2**30, "copy_peak_gbps": 3000.0}
-    known = complete(program(), measured, "h100-sxm")
+    known = complete_metrics(program(), measured, "h100-sxm")
 
     assert known["floor_us"] == pytest.approx(357.9, abs=0.1)
     assert known["attainable_speedup"] == pytest.approx(2.0, abs=0.01)
@@ -33,30 +33,35 @@ def test_a_gigabyte_at_three_terabytes_a_second_takes_a_third_of_a_millisecond()
 def test_the_data_sheet_stands_in_where_no_copy_was_measured():
     measured = {"kernel_us": 716.0, "algorithmic_bytes": 2**30}
 
-    assert complete(program(), measured, "h100-sxm")["floor_us"] == pytest.approx(356, abs=4)
+    assert complete_metrics(program(), measured, "h100-sxm")["floor_us"] == pytest.approx(
+        356, abs=4
+    )
 
 
-def test_what_fits_the_cache_has_no_memory_floor():
+def test_a_cache_sized_working_set_has_no_memory_floor():
     measured = {"kernel_us": 5.0, "algorithmic_bytes": 2**20, "copy_peak_gbps": 3000.0}
 
-    assert "floor_us" not in complete(program(), measured, "h100-sxm")
+    assert "floor_us" not in complete_metrics(program(), measured, "h100-sxm")
 
 
-def test_arithmetic_can_be_the_floor():
+def test_compute_can_set_the_floor():
     measured = {"kernel_us": 2780.0, "algorithmic_flop_count": 2 * 8192**3}
-    floor = complete(program(), measured, "a100-80-sxm")["floor_us"]
+    floor = complete_metrics(program(), measured, "a100-80-sxm")["floor_us"]
 
     assert floor == pytest.approx(2 * 8192**3 / 312e6, rel=0.01)
 
 
-def test_a_floor_that_was_given_prices_the_time():
-    assert complete(program(), {"kernel_us": 4.0, "floor_us": 2.0}, None)["attainable_speedup"] == 2
+def test_a_given_floor_yields_the_attainable_speedup():
+    assert (
+        complete_metrics(program(), {"kernel_us": 4.0, "floor_us": 2.0}, None)["attainable_speedup"]
+        == 2
+    )
 
 
-def derived(op, *operands):
+def derive_metric(op, *operands):
     needs = [operand for operand in operands if isinstance(operand, str)]
     rows = {"derived": [["x", op, list(operands), needs]], "devices": {}, "limits": {}}
-    return complete(rows, {"a": 6.0, "b": 2.0}, None).get("x")
+    return complete_metrics(rows, {"a": 6.0, "b": 2.0}, None).get("x")
 
 
 @pytest.mark.parametrize(
@@ -81,48 +86,48 @@ def derived(op, *operands):
         ("max", ("absent", "a"), None),
     ],
 )
-def test_operations(op, operands, value):
-    assert derived(op, *operands) == value
+def test_derivation_operators_match_hand_computed_values(op, operands, value):
+    assert derive_metric(op, *operands) == value
 
 
 @pytest.mark.parametrize(
     ("op", "operands"), [("quotient", (1e308, 1e-308)), ("sum", (1.7e308, 1.7e308))]
 )
-def test_what_overflows_is_unknown(op, operands):
-    assert derived(op, *operands) is None
+def test_an_overflowing_derivation_is_unknown(op, operands):
+    assert derive_metric(op, *operands) is None
 
 
-def test_a_device_lends_its_facts():
-    known = complete(program(), {}, "h100-sxm")
+def test_a_known_device_adds_its_properties():
+    known = complete_metrics(program(), {}, "h100-sxm")
 
     assert known["device.sm_count"] == 132
 
 
 def test_without_a_device_its_facts_are_unknown():
-    assert not any(name.startswith("device.") for name in complete(program(), {}, None))
+    assert not any(name.startswith("device.") for name in complete_metrics(program(), {}, None))
 
 
 def test_a_chain_of_derivations_is_followed_to_its_end():
     counted = {"dram_read_bytes": 3e9, "dram_write_bytes": 1e9, "algorithmic_bytes": 2e9}
 
-    assert complete(program(), counted, None)["over_fetch"] == 2.0
+    assert complete_metrics(program(), counted, None)["over_fetch"] == 2.0
 
 
 def test_an_empty_kernel_time_has_no_distance_to_the_floor():
-    known = complete(program(), {"kernel_us": 0.0, "floor_us": 2.0}, None)
+    known = complete_metrics(program(), {"kernel_us": 0.0, "floor_us": 2.0}, None)
 
     assert "attainable_speedup" not in known
 
 
-def test_a_floor_of_nothing_divides_nothing():
-    known = complete(program(), {"kernel_us": 4.0, "floor_us": 0.0}, None)
+def test_a_zero_floor_has_no_attainable_speedup():
+    known = complete_metrics(program(), {"kernel_us": 4.0, "floor_us": 0.0}, None)
 
     assert "attainable_speedup" not in known
 
 
 def test_a_floor_that_was_given_is_kept_even_at_nothing():
     measured = {"kernel_us": 4.0, "floor_us": 0.0, "algorithmic_flop_count": 1.5}
-    known = complete(program(), measured, "h100-sxm")
+    known = complete_metrics(program(), measured, "h100-sxm")
 
     assert known["floor_us"] == 0.0
     assert "attainable_speedup" not in known
@@ -131,11 +136,11 @@ def test_a_floor_that_was_given_is_kept_even_at_nothing():
 def test_a_distance_that_was_given_is_kept():
     measured = {"kernel_us": 4.0, "floor_us": 1.0, "attainable_speedup": 2.0}
 
-    assert complete(program(), measured, None)["attainable_speedup"] == 2.0
+    assert complete_metrics(program(), measured, None)["attainable_speedup"] == 2.0
 
 
 def test_the_data_sheet_counts_only_as_far_as_a_copy_reaches():
-    known = complete(program(), {"kernel_us": 1e6, "algorithmic_bytes": 2**32}, "h100-sxm")
+    known = complete_metrics(program(), {"kernel_us": 1e6, "algorithmic_bytes": 2**32}, "h100-sxm")
     reached = known["device.dram_gbps"] * known["device.achievable_dram_share"]
 
     assert known["floor_us"] == pytest.approx(2**32 / reached / 1e3)
@@ -143,8 +148,8 @@ def test_the_data_sheet_counts_only_as_far_as_a_copy_reaches():
 
 @given(metrics(), st.sampled_from([None, "h100-sxm", "l4"]))
 @settings(max_examples=60, deadline=None)
-def test_completing_keeps_what_was_measured_and_adds_only_finite_numbers(measured, device):
-    known = complete(program(), measured, device)
+def test_completion_keeps_measured_values_and_adds_only_finite_ones(measured, device):
+    known = complete_metrics(program(), measured, device)
 
     assert {name: known[name] for name in measured} == measured
     assert all(math.isfinite(value) for value in known.values())
@@ -153,9 +158,9 @@ def test_completing_keeps_what_was_measured_and_adds_only_finite_numbers(measure
 @given(metrics())
 @settings(max_examples=40, deadline=None)
 def test_completing_twice_is_completing_once(measured):
-    once = complete(program(), measured, "l4")
+    once = complete_metrics(program(), measured, "l4")
 
-    assert complete(program(), once, "l4") == once
+    assert complete_metrics(program(), once, "l4") == once
 
 
 def test_derivations_stand_in_an_order_that_can_be_computed():

@@ -4,39 +4,48 @@ from pathlib import Path
 
 import pytest
 from programs import knowledge, program
-from session_histories import PRIORS, decision, kind_of, session
+from session_histories import PRIORS, find_gain_kind, make_decision, make_session
 
 from kernelkb.actions import fix_outcome
-from kernelkb.actions.evaluate_variant import settled
-from kernelkb.actions.fix_outcome import Choice, choose, comparable, compare, decisions, disturbed
-from kernelkb.cli.screen import triage_end
+from kernelkb.actions.evaluate_variant import drop_noisy_speedup
+from kernelkb.actions.fix_outcome import (
+    FixVariant,
+    are_comparable,
+    choose_fix_variant,
+    compare_to_prediction,
+    find_noise_reason,
+    make_decisions,
+)
+from kernelkb.cli.screen import print_triage
 from kernelkb.decide.recommend import recommend
-from kernelkb.graph.compile import flatten
+from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.kernels import load_kernel
-from kernelkb.measure.bench_verdict import _of_heat, _of_others
+from kernelkb.measure.bench_verdict import _contention_warnings, _throttling_warnings
 from kernelkb.measure.statistics import Speedup
-from kernelkb.measure.timing_analysis import Sifted
+from kernelkb.measure.timing_analysis import FilteredPairs
 from kernelkb.model.kernel import Variant
-from kernelkb.model.learned import Learned
+from kernelkb.model.learned import LearnedCatalogue
 from kernelkb.model.measurement import Bench, Clocks
 from kernelkb.model.recommendation import KernelAnswer
-from kernelkb.model.triage import Examined, Triage
-from kernelkb.record.learn import learned
+from kernelkb.model.triage import Triage, VariantResult
+from kernelkb.record.learn import learn_from_sessions
 
 ROOT = Path(__file__).parents[2]
 
 PAIRS = [None] * 10  # only how many they are is said
-(CROWDED,) = _of_others(Sifted(PAIRS, PAIRS, PAIRS[:1]), Speedup(1, 1, 1))
-(SHARED,) = _of_others(Sifted(PAIRS, PAIRS, PAIRS[:1], 9), Speedup(1, 1, 1))
+(CPU_CONTENTION,) = _contention_warnings(FilteredPairs(PAIRS, PAIRS, PAIRS[:1]), Speedup(1, 1, 1))
+(GPU_CONTENTION,) = _contention_warnings(
+    FilteredPairs(PAIRS, PAIRS, PAIRS[:1], 9), Speedup(1, 1, 1)
+)
 CLOCKS = Clocks(
     sm_mhz=(600, 700), sm_max_mhz=1980, temperature_c=90, power_w=600, throttled=("heat",)
 )
-(HOT,) = _of_heat(Sifted(PAIRS, [], []), CLOCKS)
-FAST = Variant(id="fast", target="cpu", language="c++", source="fast.cpp", summary="fast")
-CHOICE = Choice(FAST, ())
+(THROTTLING,) = _throttling_warnings(FilteredPairs(PAIRS, [], []), CLOCKS)
+FAST_VARIANT = Variant(id="fast", target="cpu", language="c++", source="fast.cpp", summary="fast")
+CHOICE = FixVariant(FAST_VARIANT, ())
 
 
-def seen(variant, speedup, interval, verdict="slower", **more):
+def make_result(variant, speedup, interval, verdict="slower", **more):
     timed = Bench(
         kernel="k",
         variant=variant,
@@ -50,14 +59,16 @@ def seen(variant, speedup, interval, verdict="slower", **more):
         seconds=1.0,
         **more,
     )
-    return Examined(variant=variant, bench=timed)
+    return VariantResult(variant=variant, bench=timed)
 
 
-SLOW = seen("slow", 0.5, (0.4, 0.6))
+SLOW_RESULT = make_result("slow", 0.5, (0.4, 0.6))
 
 
 def test_benches_next_to_the_same_baseline_are_divided():
-    found = compare(SLOW, seen("fast", 2.0, (1.8, 2.4), "faster"), CHOICE)
+    found = compare_to_prediction(
+        SLOW_RESULT, make_result("fast", 2.0, (1.8, 2.4), "faster"), CHOICE
+    )
 
     assert found.measured == pytest.approx(4.0)
     assert found.interval == pytest.approx((3.0, 6.0))
@@ -73,20 +84,20 @@ def test_benches_next_to_the_same_baseline_are_divided():
     ],
 )
 def test_benches_next_to_different_clocks_are_not_divided(more, words):
-    before = seen("slow", 0.5, (0.4, 0.6), timing="eager")
-    after = seen("fast", 2.0, (1.8, 2.4), "faster", **{"timing": "eager", **more})
-    found = compare(before, after, CHOICE)
+    before = make_result("slow", 0.5, (0.4, 0.6), timing="eager")
+    after = make_result("fast", 2.0, (1.8, 2.4), "faster", **{"timing": "eager", **more})
+    found = compare_to_prediction(before, after, CHOICE)
 
     assert (found.measured, found.interval, found.confirmed) == (None, None, None)
     assert found.unmeasured == words
 
 
-def test_a_duel_says_what_two_benches_cannot():
-    after = seen("fast", 2.0, (1.8, 2.4), "faster", baseline="torch.compile")
-    duel = seen("fast", 3.9, (3.8, 4.0), "faster", baseline="variant slow").bench
-    found = compare(SLOW, after, CHOICE, duel)
+def test_a_direct_comparison_replaces_incomparable_benches():
+    after = make_result("fast", 2.0, (1.8, 2.4), "faster", baseline="torch.compile")
+    duel = make_result("fast", 3.9, (3.8, 4.0), "faster", baseline="variant slow").bench
+    found = compare_to_prediction(SLOW_RESULT, after, CHOICE, duel)
 
-    assert not comparable(SLOW, after)
+    assert not are_comparable(SLOW_RESULT, after)
     assert (found.measured, found.interval) == (3.9, (3.8, 4.0))
     assert found.confirmed is True
     assert found.unmeasured is None
@@ -96,86 +107,99 @@ def test_a_duel_says_what_two_benches_cannot():
     ("change", "words"),
     [
         ({"verdict": "invalid"}, "slow was timed next to torch, fast next to torch.compile"),
-        ({"verdict": "inconclusive", "warnings": (CROWDED,)}, CROWDED),
+        ({"verdict": "inconclusive", "warnings": (CPU_CONTENTION,)}, CPU_CONTENTION),
     ],
 )
-def test_a_duel_that_tells_nothing_leaves_it_unmeasured(change, words):
-    after = seen("fast", 2.0, (1.8, 2.4), "faster", baseline="torch.compile")
-    duel = seen("fast", 3.9, (3.8, 4.0), "faster").bench.model_copy(update=change)
-    found = compare(SLOW, after, CHOICE, duel)
+def test_an_unusable_direct_comparison_leaves_the_fix_unmeasured(change, words):
+    after = make_result("fast", 2.0, (1.8, 2.4), "faster", baseline="torch.compile")
+    duel = make_result("fast", 3.9, (3.8, 4.0), "faster").bench.model_copy(update=change)
+    found = compare_to_prediction(SLOW_RESULT, after, CHOICE, duel)
 
     assert (found.measured, found.confirmed) == (None, None)
     assert found.unmeasured == words
 
 
-def test_there_is_no_duel_after_a_disturbed_bench():
-    told = {"verdict": "inconclusive", "warnings": (CROWDED,), "baseline": "torch.compile"}
-    bench = SLOW.bench.model_copy(update=told)
+def test_a_disturbed_bench_gets_no_direct_comparison():
+    told = {"verdict": "inconclusive", "warnings": (CPU_CONTENTION,), "baseline": "torch.compile"}
+    bench = SLOW_RESULT.bench.model_copy(update=told)
 
-    assert comparable(SLOW.model_copy(update={"bench": bench}), SLOW)
+    assert are_comparable(SLOW_RESULT.model_copy(update={"bench": bench}), SLOW_RESULT)
 
 
-@pytest.mark.parametrize("warning", [CROWDED, HOT, SHARED])
+@pytest.mark.parametrize("warning", [CPU_CONTENTION, THROTTLING, GPU_CONTENTION])
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_bench_that_was_disturbed_measures_nothing(which, warning):
-    benches = [SLOW, seen("fast", 2.0, (1.8, 2.4), "faster")]
+    benches = [SLOW_RESULT, make_result("fast", 2.0, (1.8, 2.4), "faster")]
     told = {"verdict": "inconclusive", "warnings": (warning,)}
     bench = benches[which].bench.model_copy(update=told)
     benches[which] = benches[which].model_copy(update={"bench": bench})
-    found = compare(*benches, CHOICE)
+    found = compare_to_prediction(*benches, CHOICE)
 
     assert (found.measured, found.confirmed) == (None, None)
     assert found.unmeasured == f"{benches[which].variant}: {warning}"
 
 
-def test_no_difference_from_the_baseline_is_a_number_too():
-    found = compare(SLOW, seen("fast", 1.0, (0.99, 1.01), "inconclusive"), CHOICE)
+def test_an_inconclusive_bench_still_gives_a_ratio():
+    found = compare_to_prediction(
+        SLOW_RESULT, make_result("fast", 1.0, (0.99, 1.01), "inconclusive"), CHOICE
+    )
 
     assert found.measured == pytest.approx(2.0)
     assert found.confirmed is True
 
 
-def test_what_the_judge_could_not_tell_from_1_reaches_to_1():
+def test_an_interval_the_judge_cannot_separate_from_1_includes_1():
     """Only the runner's own clock excluded 1; the judge's did not see that."""
-    before = seen("slow", 1.0, (0.99, 1.005), "inconclusive")
-    found = compare(before, seen("fast", 1.04, (1.03, 1.05), "inconclusive"), CHOICE)
+    before = make_result("slow", 1.0, (0.99, 1.005), "inconclusive")
+    found = compare_to_prediction(
+        before, make_result("fast", 1.04, (1.03, 1.05), "inconclusive"), CHOICE
+    )
 
     assert found.interval[0] < 1
     assert found.confirmed is False
 
 
 def test_an_invalid_bench_is_not_compared_although_it_has_numbers():
-    assert compare(SLOW, seen("fast", 50.0, (49.0, 51.0), "invalid"), CHOICE) is None
+    assert (
+        compare_to_prediction(
+            SLOW_RESULT, make_result("fast", 50.0, (49.0, 51.0), "invalid"), CHOICE
+        )
+        is None
+    )
 
 
-def test_a_disturbed_bench_tells_the_gate_no_speedup():
-    timed = seen("fast", 0.3, (0.1, 0.9), "inconclusive", warnings=(CROWDED,)).bench
+def test_a_disturbed_bench_gives_the_gate_no_speedup():
+    timed = make_result("fast", 0.3, (0.1, 0.9), "inconclusive", warnings=(CPU_CONTENTION,)).bench
 
-    assert settled(timed).metrics == {"correct": 1.0}
-    assert settled(SLOW.bench) is SLOW.bench
+    assert drop_noisy_speedup(timed).metrics == {"correct": 1.0}
+    assert drop_noisy_speedup(SLOW_RESULT.bench) is SLOW_RESULT.bench
 
 
 def test_a_warning_about_few_pairs_does_not_undo_a_verdict():
-    timed = seen("fast", 3.0, (1.5, 4.0), "faster", warnings=(CROWDED,)).bench
+    timed = make_result("fast", 3.0, (1.5, 4.0), "faster", warnings=(CPU_CONTENTION,)).bench
 
-    assert disturbed(timed) is None
+    assert find_noise_reason(timed) is None
 
 
-def ended(*examined):
+def make_triage(*examined):
     return Triage(
         kernel="k",
         target="cpu",
         machine=None,
         steps=(),
         examined=examined,
-        followed=compare(*examined, CHOICE),
+        followed=compare_to_prediction(*examined, CHOICE),
         outcome="done",
         seconds=1.0,
     )
 
 
 def test_the_end_names_the_baseline_that_each_was_timed_next_to(capsys):
-    triage_end(ended(SLOW, seen("fast", 2.0, (1.8, 2.4), "faster", baseline="sdpa-flash")))
+    print_triage(
+        make_triage(
+            SLOW_RESULT, make_result("fast", 2.0, (1.8, 2.4), "faster", baseline="sdpa-flash")
+        )
+    )
 
     out = capsys.readouterr().out
     assert "0.5x of torch [0.4, 0.6]" in out
@@ -187,34 +211,36 @@ def test_the_end_names_the_baseline_that_each_was_timed_next_to(capsys):
 GIVEN = {"sector_load_useful_bytes": 8.0, "load_sector_count": 4e6, "load_request_count": 2.5e5}
 
 
-def answered(taught):
+def recommend_scattered_loads(taught):
     """What a program says of a kernel whose loads are scattered."""
     known = {**GIVEN, "l2_utilization": 0.5}
     return KernelAnswer.model_validate(recommend(taught, known, device="h100-sxm"))
 
 
-def decided(taught, monkeypatch):
+def log_decision(taught, monkeypatch):
     """The decision that a session records of the variant that remaps the threads."""
-    monkeypatch.setattr(fix_outcome, "decision_program", lambda: taught)
+    monkeypatch.setattr(fix_outcome, "load_compiled_rules", lambda: taught)
     applies = ("remap-threads-coalesced", "vectorize-128b", "tile-into-smem")
     mine = Variant(id="slow", target="cuda", language="cuda", source="a.cu", summary="slow")
     given = {"id": "fast", "applies": applies}
     kernel = load_kernel("row_softmax", ROOT).kernel
     variants = (mine.model_copy(update={"applies": applies[1:2]}), mine.model_copy(update=given))
     kernel = kernel.model_copy(update={"variants": variants})
-    choice = choose(kernel, variants[0], answered(taught))
-    (decision,) = decisions(choice, None, SLOW, SLOW)
+    choice = choose_fix_variant(kernel, variants[0], recommend_scattered_loads(taught))
+    (decision,) = make_decisions(choice, None, SLOW_RESULT, SLOW_RESULT)
     return decision
 
 
-def test_a_decision_remembers_the_share_that_was_taken_for_granted(monkeypatch):
-    unlearned = flatten(knowledge().model_copy(update={"learned": Learned()}))
-    lesson = learned([session("s", decision(share=0.2))], PRIORS, kind_of)
-    taught = flatten(knowledge().model_copy(update={"learned": lesson}))
+def test_a_decision_records_the_calibration_it_used(monkeypatch):
+    unlearned = compile_rules(knowledge().model_copy(update={"learned": LearnedCatalogue()}))
+    lesson = learn_from_sessions(
+        [make_session("s", make_decision(share=0.2))], PRIORS, find_gain_kind
+    )
+    taught = compile_rules(knowledge().model_copy(update={"learned": lesson}))
 
-    assert decided(unlearned, monkeypatch).calibration == 0.8
-    assert decided(taught, monkeypatch).calibration == 0.7
+    assert log_decision(unlearned, monkeypatch).calibration == 0.8
+    assert log_decision(taught, monkeypatch).calibration == 0.7
 
 
-def test_a_decision_names_what_else_the_variant_changed(monkeypatch):
-    assert decided(program(), monkeypatch).together == ("tile-into-smem",)
+def test_a_decision_lists_the_other_fixes_of_the_variant(monkeypatch):
+    assert log_decision(program(), monkeypatch).together == ("tile-into-smem",)

@@ -6,14 +6,14 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import metrics, program, rows
+from programs import bottleneck_rows, metrics, program
 
-from kernelkb.decide.derive import complete
+from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.estimators import ESTIMATORS
-from kernelkb.decide.gain import as_speedup, combine, predict
+from kernelkb.decide.gain import as_speedup, combine_removed_shares, predict_removed_share
 
 
-def priced(estimator, inputs, kind):
+def make_gain_row(estimator, inputs, kind):
     return {
         "kind": kind,
         "take": "smallest",
@@ -56,25 +56,31 @@ def priced(estimator, inputs, kind):
         ("sectors", {"useful_bytes": 8, "utilization": 0.88}, 0.66),
     ],
 )
-def test_estimator(estimator, inputs, removed):
+def test_each_estimator_matches_hand_computed_values(estimator, inputs, removed):
     assert ESTIMATORS[estimator](**inputs) == pytest.approx(removed, abs=0.002)
 
 
 def test_a_prediction_stops_at_the_roof():
-    gain = priced("vectorize", {"lanes": 16}, "elimination")
-    _, _, high = predict(gain, {"attainable_speedup": 2.0}, {"elimination": [0.9, 0.6]})
+    gain = make_gain_row("vectorize", {"lanes": 16}, "elimination")
+    _, _, high = predict_removed_share(
+        gain, {"attainable_speedup": 2.0}, {"elimination": [0.9, 0.6]}
+    )
 
     assert high == 0.5
 
 
-def test_an_unknown_input_gives_no_price():
-    gain = priced("vectorize", {"lanes": "simd"}, "elimination")
+def test_an_unknown_input_gives_no_estimate():
+    gain = make_gain_row("vectorize", {"lanes": "simd"}, "elimination")
 
-    assert predict(gain, {}, {"elimination": [0.9, 0.6]}) is None
+    assert predict_removed_share(gain, {}, {"elimination": [0.9, 0.6]}) is None
 
 
 def test_groups_combine_as_independent_savings():
-    assert combine({"a": (0.5, 0.5, 0.5), "b": (0.5, 0.5, 0.5)}) == (0.75, 0.75, 0.75)
+    assert combine_removed_shares({"a": (0.5, 0.5, 0.5), "b": (0.5, 0.5, 0.5)}) == (
+        0.75,
+        0.75,
+        0.75,
+    )
 
 
 def test_half_the_time_removed_is_twice_the_speed():
@@ -84,10 +90,10 @@ def test_half_the_time_removed_is_twice_the_speed():
 @given(metrics())
 @settings(max_examples=100, deadline=None)
 def test_every_prediction_is_an_ordered_share_of_the_time(measured):
-    known = complete(program(), measured, "l4")
+    known = complete_metrics(program(), measured, "l4")
 
-    for row in rows():
-        removed = predict(row["gain"], known, program()["realised"])
+    for row in bottleneck_rows():
+        removed = predict_removed_share(row["gain"], known, program()["realised"])
         assert removed is None or 0 <= removed[0] <= removed[1] <= removed[2] < 1
 
 
@@ -142,38 +148,40 @@ def test_more_lanes_never_save_less(few, more):
 
 
 def test_the_worst_and_the_usual_share_are_those_of_the_kind():
-    gain = priced("share", {"share": 0.5}, "elimination")
+    gain = make_gain_row("share", {"share": 0.5}, "elimination")
 
-    assert predict(gain, {}, {"elimination": [0.9, 0.6]}) == (0.3, 0.45, 0.5)
+    assert predict_removed_share(gain, {}, {"elimination": [0.9, 0.6]}) == (0.3, 0.45, 0.5)
 
 
-def test_no_gain_row_is_no_price():
-    assert predict(None, {"speedup": 0.3}, {}) is None
+def test_without_a_gain_row_there_is_no_estimate():
+    assert predict_removed_share(None, {"speedup": 0.3}, {}) is None
 
 
 @pytest.mark.parametrize("kind", ["traffic", "launch"])
 def test_what_removes_the_work_itself_may_go_below_the_roof(kind):
-    gain = priced("halved-bytes", {"utilization": 0.9}, kind)
-    _, _, high = predict(gain, {"attainable_speedup": 1.0}, {kind: [0.85, 0.6]})
+    gain = make_gain_row("halved-bytes", {"utilization": 0.9}, kind)
+    _, _, high = predict_removed_share(gain, {"attainable_speedup": 1.0}, {kind: [0.85, 0.6]})
 
     assert high == 0.45
 
 
 def test_at_the_roof_nothing_else_is_promised():
-    gain = priced("share", {"share": 0.5}, "elimination")
+    gain = make_gain_row("share", {"share": 0.5}, "elimination")
 
-    assert predict(gain, {"attainable_speedup": 0.9}, {"elimination": [0.9, 0.6]}) == (0, 0, 0)
+    assert predict_removed_share(
+        gain, {"attainable_speedup": 0.9}, {"elimination": [0.9, 0.6]}
+    ) == (0, 0, 0)
 
 
 def test_no_prediction_takes_all_of_the_time():
-    gain = priced("share", {"share": 1.0}, "validity")
-    _, _, high = predict(gain, {}, {"validity": [1.0, 1.0]})
+    gain = make_gain_row("share", {"share": 1.0}, "validity")
+    _, _, high = predict_removed_share(gain, {}, {"validity": [1.0, 1.0]})
 
     assert as_speedup((0.0, 0.0, high))["high"] == 1000.0
 
 
 def test_every_kind_of_gain_is_calibrated():
-    kinds = {row["gain"]["kind"] for row in rows() if row["gain"]}
+    kinds = {row["gain"]["kind"] for row in bottleneck_rows() if row["gain"]}
 
     assert kinds <= set(program()["realised"])
 
@@ -182,38 +190,42 @@ def test_the_worst_is_never_above_the_usual():
     assert all(worst <= usual for usual, worst in program()["realised"].values())
 
 
-TWO = {
+TWO_ESTIMATES = {
     "kind": "latency-hiding",
     "estimates": [
         {"estimator": "share", "inputs": {"share": 0.6}},
         {"estimator": "share", "inputs": {"share": "dram_utilization"}},
     ],
 }
-FULLY = {"latency-hiding": [1.0, 1.0]}
+FULL_CALIBRATION = {"latency-hiding": [1.0, 1.0]}
 
 
 @pytest.mark.parametrize(("take", "removed"), [("smallest", 0.2), ("largest", 0.6), ("first", 0.6)])
 def test_of_several_estimates_the_wanted_one_counts(take, removed):
-    _, _, high = predict({**TWO, "take": take}, {"dram_utilization": 0.2}, FULLY)
+    _, _, high = predict_removed_share(
+        {**TWO_ESTIMATES, "take": take}, {"dram_utilization": 0.2}, FULL_CALIBRATION
+    )
 
     assert high == removed
 
 
 def test_an_estimate_that_cannot_be_made_does_not_count():
-    _, _, high = predict({**TWO, "take": "smallest"}, {}, FULLY)
+    _, _, high = predict_removed_share({**TWO_ESTIMATES, "take": "smallest"}, {}, FULL_CALIBRATION)
 
     assert high == 0.6
 
 
 def test_without_a_floor_the_same_work_cannot_gain_more_than_the_busiest_unit_leaves():
     busy = {"sm_utilization": 0.3, "memory_utilization": 0.75}
-    _, _, high = predict({**TWO, "take": "largest"}, busy, FULLY)
+    _, _, high = predict_removed_share({**TWO_ESTIMATES, "take": "largest"}, busy, FULL_CALIBRATION)
 
     assert high == 0.25
 
 
 def test_a_guard_may_widen_the_interval_and_leaves_the_point():
     realised = {"latency-hiding": [0.6, 0.4]}
-    low, point, high = predict({**TWO, "take": "largest"}, {}, realised, widen=2.0)
+    low, point, high = predict_removed_share(
+        {**TWO_ESTIMATES, "take": "largest"}, {}, realised, interval_factor=2.0
+    )
 
     assert (round(low, 3), point, round(high, 3)) == (0.12, 0.36, 0.84)

@@ -5,8 +5,13 @@ import shutil
 import pytest
 
 from kernelkb.errors import BadValueError, KnowledgeError, UnknownNameError
-from kernelkb.loading.kernels import evaluate, kernel_folders, load_kernel, variant_of
-from kernelkb.safety.paths import shipped
+from kernelkb.loading.kernels import (
+    evaluate_axis_expression,
+    find_kernel_folders,
+    load_kernel,
+    select_variant,
+)
+from kernelkb.safety.paths import shipped_folder
 
 SHIPPED = {"attention", "gemm", "row_softmax"}
 
@@ -14,7 +19,7 @@ SHIPPED = {"attention", "gemm", "row_softmax"}
 @pytest.fixture
 def kernel_file(project):
     folder = project / "kernels" / "row_softmax"
-    shutil.copytree(f"{shipped('kernels')}/row_softmax", folder)
+    shutil.copytree(f"{shipped_folder('kernels')}/row_softmax", folder)
     return folder / "kernel.yaml"
 
 
@@ -45,7 +50,7 @@ def test_a_mistake_is_named_in_place(kernel_file, old, new, complaint):
 
 
 def test_the_projects_own_kernel_hides_the_shipped_one(kernel_file):
-    assert kernel_folders()["row_softmax"] == kernel_file.parent
+    assert find_kernel_folders()["row_softmax"] == kernel_file.parent
 
 
 @pytest.mark.parametrize(
@@ -53,11 +58,11 @@ def test_the_projects_own_kernel_hides_the_shipped_one(kernel_file):
 )
 def test_an_expression_can_only_be_arithmetic(text):
     with pytest.raises(ValueError, match="not an expression of the axes"):
-        evaluate(text, {"rows": 2})
+        evaluate_axis_expression(text, {"rows": 2})
 
 
 def test_an_expression_of_the_axes_is_evaluated():
-    assert evaluate("8 * rows * max(cols, 4)", {"rows": 3, "cols": 2}) == 96
+    assert evaluate_axis_expression("8 * rows * max(cols, 4)", {"rows": 3, "cols": 2}) == 96
 
 
 def test_unknown_kernel_is_offered_the_near_one(project):
@@ -69,7 +74,7 @@ def test_unknown_variant_is_offered_the_near_one(project):
     kernel = load_kernel("row_softmax").kernel
 
     with pytest.raises(UnknownNameError, match="did you mean 'vectorized'"):
-        variant_of(kernel, "cpu", "vectorised")
+        select_variant(kernel, "cpu", "vectorised")
 
 
 @pytest.mark.parametrize(
@@ -116,46 +121,46 @@ def test_every_file_that_is_missing_is_named_at_once(kernel_file):
 
 
 @pytest.mark.parametrize("text", ["rows; cols", "rows = 3", "'a' * 3", "'7'", "1e308 * 10 * rows"])
-def test_what_is_no_number_of_the_axes_is_refused(text):
+def test_an_invalid_axis_expression_is_rejected(text):
     with pytest.raises(ValueError, match="not an expression of the axes"):
-        evaluate(text, {"rows": 2, "cols": 3})
+        evaluate_axis_expression(text, {"rows": 2, "cols": 3})
 
 
 @pytest.mark.parametrize("text", ["9 ** 9 ** 9", "rows << 70000", "2 ** 100000"])
-def test_an_expression_cannot_occupy_the_machine(text):
+def test_an_expression_with_huge_powers_is_rejected(text):
     with pytest.raises(ValueError, match="not an expression of the axes"):
-        evaluate(text, {"rows": 2})
+        evaluate_axis_expression(text, {"rows": 2})
 
 
 def test_a_variant_of_the_other_target_is_not_offered(project):
     kernel = load_kernel("row_softmax").kernel
 
     with pytest.raises(UnknownNameError, match="unknown cpu variant of row_softmax 'warp'"):
-        variant_of(kernel, "cpu", "warp")
+        select_variant(kernel, "cpu", "warp")
 
 
-def test_a_target_without_variants_is_told_apart_from_an_unknown_name(project):
+def test_a_target_without_variants_gets_its_own_error(project):
     kernel = load_kernel("row_softmax").kernel
     ours = tuple(variant for variant in kernel.variants if variant.target == "cuda")
     only = kernel.model_copy(update={"variants": ours})
 
     with pytest.raises(BadValueError) as caught:
-        variant_of(only, "cpu")
+        select_variant(only, "cpu")
     assert str(caught.value) == "row_softmax has no cpu variant; it has cuda: naive, warp"
 
 
 @pytest.mark.parametrize(("target", "plain"), [("cpu", "naive"), ("cuda", "naive")])
 def test_the_plain_variant_stands_first(project, target, plain):
-    assert variant_of(load_kernel("row_softmax").kernel, target).id == plain
+    assert select_variant(load_kernel("row_softmax").kernel, target).id == plain
 
 
 def test_a_project_kernel_stands_beside_the_shipped_ones(project, kernel_file):
     shutil.move(kernel_file.parent, project / "kernels" / "mine")
 
-    assert set(kernel_folders()) == {"mine", *SHIPPED}
+    assert set(find_kernel_folders()) == {"mine", *SHIPPED}
 
 
 def test_a_folder_without_a_kernel_yaml_is_no_kernel(project):
     (project / "kernels" / "notes").mkdir(parents=True)
 
-    assert set(kernel_folders()) == SHIPPED
+    assert set(find_kernel_folders()) == SHIPPED

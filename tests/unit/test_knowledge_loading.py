@@ -10,14 +10,14 @@ from kernelkb.loading.knowledge import load_knowledge
 GRID = "bottlenecks/parallelism/small-grid.yaml"
 
 
-def edit(folder, name, old, new):
+def edit_file(folder, name, old, new):
     path = folder / name
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
 
 
-def problems(folder):
+def load_problems(folder):
     with pytest.raises(KnowledgeError) as caught:
         load_knowledge(folder)
     return [str(problem) for problem in caught.value.problems]
@@ -39,34 +39,36 @@ def problems(folder):
     ],
 )
 def test_a_dangling_name_is_found_where_it_stands(knowledge_copy, name, old, new, complaint):
-    edit(knowledge_copy, name, old, new)
-    found = [text for text in problems(knowledge_copy) if complaint in text]
+    edit_file(knowledge_copy, name, old, new)
+    found = [text for text in load_problems(knowledge_copy) if complaint in text]
 
     assert found
     assert re.search(rf"{re.escape(name)}:\d+:\d+: ", found[0])
 
 
 def test_mistakes_of_several_files_are_reported_together(knowledge_copy):
-    edit(knowledge_copy, GRID, "metric: waves,", "metric: wave,")
-    edit(knowledge_copy, "metrics.yaml", "recipe: kb-bench", "recipe: kb-bensh")
+    edit_file(knowledge_copy, GRID, "metric: waves,", "metric: wave,")
+    edit_file(knowledge_copy, "metrics.yaml", "recipe: kb-bench", "recipe: kb-bensh")
 
-    assert len({text.split(":")[0] for text in problems(knowledge_copy)}) == 2
+    assert len({text.split(":")[0] for text in load_problems(knowledge_copy)}) == 2
 
 
-def test_a_strange_file_is_not_ignored(knowledge_copy):
+def test_an_unexpected_file_is_reported(knowledge_copy):
     (knowledge_copy / "metriks.yaml").write_text("a: 1\n")
 
-    assert "not a knowledge file (did you mean 'metrics.yaml'?)" in problems(knowledge_copy)[0]
+    assert "not a knowledge file (did you mean 'metrics.yaml'?)" in load_problems(knowledge_copy)[0]
 
 
 def test_a_missing_file_is_named(knowledge_copy):
     (knowledge_copy / "sources.yaml").unlink()
 
-    assert any("sources.yaml" in text and "required" in text for text in problems(knowledge_copy))
+    assert any(
+        "sources.yaml" in text and "required" in text for text in load_problems(knowledge_copy)
+    )
 
 
-def test_a_folder_that_does_not_exist_is_said_to_not_exist(tmp_path):
-    assert "no such folder" in problems(tmp_path / "nowhere")[0]
+def test_a_missing_folder_is_reported(tmp_path):
+    assert "no such folder" in load_problems(tmp_path / "nowhere")[0]
 
 
 @pytest.mark.parametrize(
@@ -75,23 +77,23 @@ def test_a_folder_that_does_not_exist_is_said_to_not_exist(tmp_path):
 )
 def test_each_single_file_is_required(knowledge_copy, name):
     (knowledge_copy / name).unlink()
-    (found,) = problems(knowledge_copy)
+    (found,) = load_problems(knowledge_copy)
 
     assert found.endswith(f"{name}:1:1: file: this file is required")
 
 
 def test_a_file_that_does_not_load_makes_no_noise_about_its_references(knowledge_copy):
-    edit(knowledge_copy, "metrics.yaml", "metrics:", "metriks:")
+    edit_file(knowledge_copy, "metrics.yaml", "metrics:", "metriks:")
 
-    assert all("metrics.yaml" in text for text in problems(knowledge_copy))
+    assert all("metrics.yaml" in text for text in load_problems(knowledge_copy))
 
 
 def test_a_broken_file_does_not_hide_another_one(knowledge_copy):
-    edit(knowledge_copy, GRID, "level: L0", "level: L9")
-    edit(knowledge_copy, "guards.yaml", "target: cuda", "target: cudda")
+    edit_file(knowledge_copy, GRID, "level: L0", "level: L9")
+    edit_file(knowledge_copy, "guards.yaml", "target: cuda", "target: cudda")
     (knowledge_copy / "notes.yaml").write_text("a: 1\n")
 
-    assert len(problems(knowledge_copy)) == 3
+    assert len(load_problems(knowledge_copy)) == 3
 
 
 @pytest.mark.parametrize("name", ["new-one.yml", "new-one.YAML"])
@@ -99,20 +101,20 @@ def test_an_entry_with_another_suffix_is_not_lost(knowledge_copy, name):
     """Somebody who adds one would otherwise see it pass every check and never decide anything."""
     (knowledge_copy / "bottlenecks" / "latency" / name).write_text("id: new-one\n")
 
-    assert any(name in text for text in problems(knowledge_copy))
+    assert any(name in text for text in load_problems(knowledge_copy))
 
 
 def test_a_bottleneck_outside_every_group_is_refused(knowledge_copy):
     (knowledge_copy / GRID).rename(knowledge_copy / "bottlenecks" / "small-grid.yaml")
 
-    assert "belongs in bottlenecks/parallelism/" in problems(knowledge_copy)[0]
+    assert "belongs in bottlenecks/parallelism/" in load_problems(knowledge_copy)[0]
 
 
 def test_paths_are_shown_from_where_one_stands(knowledge_copy, monkeypatch):
     monkeypatch.chdir(knowledge_copy.parent)
-    edit(knowledge_copy, GRID, "metric: waves,", "metric: wave,")
+    edit_file(knowledge_copy, GRID, "metric: waves,", "metric: wave,")
 
-    assert problems(knowledge_copy)[0].startswith(f"knowledge/{GRID}:")
+    assert load_problems(knowledge_copy)[0].startswith(f"knowledge/{GRID}:")
 
 
 def test_two_loads_of_the_same_files_are_equal(knowledge_copy):
@@ -125,6 +127,6 @@ def test_the_digest_names_the_content_and_not_the_place(knowledge_copy):
 
 @pytest.mark.parametrize("of", ["[working_set_bytes]", "[working_set_bytes, cache_bytes, 2.0]"])
 def test_a_quotient_has_two_operands(knowledge_copy, of):
-    edit(knowledge_copy, "metrics.yaml", "of: [working_set_bytes, cache_bytes]", f"of: {of}")
+    edit_file(knowledge_copy, "metrics.yaml", "of: [working_set_bytes, cache_bytes]", f"of: {of}")
 
-    assert any("metrics.yaml:" in text for text in problems(knowledge_copy))
+    assert any("metrics.yaml:" in text for text in load_problems(knowledge_copy))

@@ -7,110 +7,144 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from session_histories import DAY, PRIORS, decision, history, kind_of, session, speedup
+from session_histories import (
+    DAY,
+    PRIORS,
+    find_gain_kind,
+    make_decision,
+    make_history,
+    make_session,
+    speedup_from_saving,
+)
 
-from kernelkb.model.session import Entry
-from kernelkb.record.intervals import clipped
-from kernelkb.record.learn import PhaseTime, learned, taught
-from kernelkb.record.learning_cases import Case, cases_of
+from kernelkb.model.session import SessionEntry
+from kernelkb.record.intervals import clip_share
+from kernelkb.record.learn import PhaseDuration, learn_from_cases, learn_from_sessions
+from kernelkb.record.learning_cases import LearningCase, extract_cases
 
-WHERE = "uncoalesced-global-access"
+BOTTLENECK = "uncoalesced-global-access"
 
 
-def lesson(*sessions, forgotten=()):
+def learn_row(*sessions, forgotten=()):
     """The one row that sessions teach."""
-    (row,) = learned(sessions, PRIORS, kind_of, forgotten).fixes
+    (row,) = learn_from_sessions(sessions, PRIORS, find_gain_kind, forgotten).fixes
     return row
 
 
-def share(one):
-    (case,) = cases_of(session("s", one), PRIORS, kind_of)
+def learn_share(one):
+    (case,) = extract_cases(make_session("s", one), PRIORS, find_gain_kind)
     return case.share
 
 
 def test_a_case_that_gave_half_moves_the_share_a_sixth_of_the_way():
-    row = lesson(session("s", decision(share=0.5)))
+    row = learn_row(make_session("s", make_decision(share=0.5)))
 
     assert (row.prior, row.observed) == (0.8, 0.5)
     assert row.calibration == pytest.approx((0.5 + 5 * 0.8) / 6, abs=1e-4)
     assert row.interval[0] < 0.5 < 0.8 < row.interval[1]
 
 
-def test_a_share_is_of_the_estimate_whatever_was_taken_for_granted():
-    assert share(decision(share=0.5, granted=0.8)) == pytest.approx(0.5)
-    assert share(decision(share=0.5, granted=0.25)) == pytest.approx(0.5)
+def test_a_share_is_independent_of_the_assumed_calibration():
+    assert learn_share(make_decision(share=0.5, assumed=0.8)) == pytest.approx(0.5)
+    assert learn_share(make_decision(share=0.5, assumed=0.25)) == pytest.approx(0.5)
 
 
-def test_a_decision_that_does_not_say_took_the_prior_for_granted():
-    assert share(decision(share=0.5, granted=0.8, calibration=None)) == pytest.approx(0.5)
+def test_a_decision_without_calibration_assumes_the_prior():
+    assert learn_share(make_decision(share=0.5, assumed=0.8, calibration=None)) == pytest.approx(
+        0.5
+    )
 
 
 def test_a_slow_down_is_a_negative_share():
-    slower = decision(estimate=0.5, measured=1 / 1.2, interval=(0.8, 0.9))
+    slower = make_decision(estimate=0.5, measured=1 / 1.2, interval=(0.8, 0.9))
 
-    assert share(slower) == pytest.approx(-0.2 / 0.5)
+    assert learn_share(slower) == pytest.approx(-0.2 / 0.5)
 
 
 @pytest.mark.parametrize(("measured", "said"), [(500.0, 1.0), (0.01, -1.0)])
-def test_one_case_says_no_more_than_all_or_the_reverse(measured, said):
-    assert share(decision(estimate=0.3, measured=measured, interval=(0.001, 600.0))) == said
+def test_the_share_of_one_case_is_clipped_to_minus_1_and_1(measured, said):
+    assert (
+        learn_share(make_decision(estimate=0.3, measured=measured, interval=(0.001, 600.0))) == said
+    )
 
 
 @given(st.floats(0.001, 1e6), st.floats(1.06, 1e3))
 def test_one_case_moves_a_share_by_at_most_three_tenths(measured, point):
-    case = decision(predicted=(1.0, point, point), measured=measured, interval=(1e-4, 1e7))
+    case = make_decision(predicted=(1.0, point, point), measured=measured, interval=(1e-4, 1e7))
 
-    assert abs(lesson(session("s", case)).calibration - 0.8) <= 0.3001
+    assert abs(learn_row(make_session("s", case)).calibration - 0.8) <= 0.3001
 
 
 def test_a_prediction_of_almost_nothing_teaches_no_share_and_still_counts():
-    row = lesson(session("s", decision(estimate=0.04)))
+    row = learn_row(make_session("s", make_decision(estimate=0.04)))
 
     assert (row.count, row.observed, row.calibration) == (0, None, 0.8)
     assert (row.tried, row.measured, row.succeeded, row.falsifier_held) == (1, 1, 1, 1)
 
 
 def test_a_disturbed_case_was_tried_and_says_nothing_more():
-    row = lesson(session("s", decision(measured=None, interval=None)))
+    row = learn_row(make_session("s", make_decision(measured=None, interval=None)))
 
     assert (row.tried, row.measured, row.count) == (1, 0, 0)
     assert (row.falsifier_held, row.falsifier_failed) == (0, 0)
 
 
-def test_what_nobody_tried_is_no_case():
-    assert learned([session("s", decision(applied_as=None))], PRIORS, kind_of).fixes == ()
+def test_an_unapplied_fix_is_no_case():
+    assert (
+        learn_from_sessions(
+            [make_session("s", make_decision(applied_as=None))], PRIORS, find_gain_kind
+        ).fixes
+        == ()
+    )
 
 
 def test_a_fix_that_the_knowledge_does_not_have_is_left_out():
-    assert learned([session("s", decision(fix="my-own-trick"))], PRIORS, kind_of).fixes == ()
+    assert (
+        learn_from_sessions(
+            [make_session("s", make_decision(fix="my-own-trick"))], PRIORS, find_gain_kind
+        ).fixes
+        == ()
+    )
 
 
 def test_numbers_from_an_unknown_gpu_are_left_out():
-    one = session("s", decision(), cc=None)
+    one = make_session("s", make_decision(), cc=None)
     unknown = one.entries[0].model_copy(update={"target": "cuda"})
 
-    assert learned([one.model_copy(update={"entries": (unknown,)})], PRIORS, kind_of).fixes == ()
+    assert (
+        learn_from_sessions(
+            [one.model_copy(update={"entries": (unknown,)})], PRIORS, find_gain_kind
+        ).fixes
+        == ()
+    )
 
 
 def test_fixes_applied_together_are_parts_of_one_case():
-    both = decision(together=("vectorize-128b", "tile-into-smem"))
+    both = make_decision(together=("vectorize-128b", "tile-into-smem"))
 
-    assert lesson(session("s", both)).count == pytest.approx(1 / 3, abs=1e-4)
+    assert learn_row(make_session("s", both)).count == pytest.approx(1 / 3, abs=1e-4)
 
 
-def test_what_several_fixes_gave_is_compared_with_what_all_were_predicted_to_give():
+def test_fixes_applied_together_are_compared_with_their_combined_prediction():
     saved = 1 - 0.6 * 0.5  # each gave exactly what was predicted of it
-    measured = {"measured": speedup(saved), "interval": (2.0, 4.0)}
-    first = decision(predicted=(1.0, speedup(0.4), 2.0), calibration=0.8, **measured)
+    measured = {"measured": speedup_from_saving(saved), "interval": (2.0, 4.0)}
+    first = make_decision(
+        predicted=(1.0, speedup_from_saving(0.4), 2.0), calibration=0.8, **measured
+    )
     second = first.model_copy(
         update={
             "bottleneck": "memory-latency-bound",
             "fix": "vectorize-128b",
-            "predicted": (1.0, speedup(0.5), 3.0),
+            "predicted": (1.0, speedup_from_saving(0.5), 3.0),
             "calibration": 0.6,
         }
     )
-    rows = {f.fix: f for f in learned([session("s", first, second)], PRIORS, kind_of).fixes}
+    rows = {
+        f.fix: f
+        for f in learn_from_sessions(
+            [make_session("s", first, second)], PRIORS, find_gain_kind
+        ).fixes
+    }
 
     assert rows["remap-threads-coalesced"].observed == pytest.approx(0.8)
     assert rows["vectorize-128b"].observed == pytest.approx(0.6)
@@ -118,44 +152,47 @@ def test_what_several_fixes_gave_is_compared_with_what_all_were_predicted_to_giv
 
 
 def test_the_same_change_measured_again_in_a_session_is_one_case():
-    one = session("s", decision(share=0.9))
-    again = one.entries[0].model_copy(update={"decisions": (decision(share=0.3),)})
-    row = lesson(one.model_copy(update={"entries": (*one.entries, again)}))
+    one = make_session("s", make_decision(share=0.9))
+    again = one.entries[0].model_copy(update={"decisions": (make_decision(share=0.3),)})
+    row = learn_row(one.model_copy(update={"entries": (*one.entries, again)}))
 
     assert (row.tried, row.count) == (1, 1)
     assert row.observed == pytest.approx(0.3)
 
 
 def test_a_disturbed_repetition_does_not_hide_the_measured_one():
-    disturbed = decision(measured=None, interval=None)
-    one = session("s", decision(share=0.9))
+    disturbed = make_decision(measured=None, interval=None)
+    one = make_session("s", make_decision(share=0.9))
     again = one.entries[0].model_copy(update={"decisions": (disturbed,)})
 
-    assert lesson(one.model_copy(update={"entries": (*one.entries, again)})).measured == 1
+    assert learn_row(one.model_copy(update={"entries": (*one.entries, again)})).measured == 1
 
 
-def test_architectures_learn_apart():
-    mixed = [session("a", decision(share=0.8)), session("b", decision(share=0.0), cc="8.0")]
-    rows = {f.architecture: f for f in learned(mixed, PRIORS, kind_of).fixes}
+def test_each_architecture_learns_separately():
+    mixed = [
+        make_session("a", make_decision(share=0.8)),
+        make_session("b", make_decision(share=0.0), cc="8.0"),
+    ]
+    rows = {f.architecture: f for f in learn_from_sessions(mixed, PRIORS, find_gain_kind).fixes}
 
     assert rows["sm_90"].calibration == 0.8
     assert rows["sm_80"].calibration == pytest.approx(4 / 6, abs=1e-4)
 
 
 def test_success_is_a_whole_interval_above_one():
-    perhaps = decision(interval=(0.99, 1.5), falsifier="failed: x 0 > 0 is false; revert")
-    row = lesson(session("a", decision()), session("b", perhaps))
+    perhaps = make_decision(interval=(0.99, 1.5), falsifier="failed: x 0 > 0 is false; revert")
+    row = learn_row(make_session("a", make_decision()), make_session("b", perhaps))
 
     assert (row.succeeded, row.measured) == (1, 2)
     assert (row.falsifier_held, row.falsifier_failed) == (1, 1)
     assert row.success_interval == pytest.approx((0.0945, 0.9055), abs=1e-3)
 
 
-def test_a_phase_takes_what_it_took_within_its_interval():
-    found = learned(
-        [session(f"s{n}", steps=[("build", 60.0), ("build", 60.0 * n)]) for n in (1, 1, 3)],
+def test_a_phase_time_is_the_geometric_mean_in_its_interval():
+    found = learn_from_sessions(
+        [make_session(f"s{n}", steps=[("build", 60.0), ("build", 60.0 * n)]) for n in (1, 1, 3)],
         PRIORS,
-        kind_of,
+        find_gain_kind,
     )
     (phase,) = found.phases
     low, point, high = phase.minutes
@@ -166,75 +203,88 @@ def test_a_phase_takes_what_it_took_within_its_interval():
 
 
 SHARES = st.floats(-2, 2)
-HISTORY = st.lists(
+HISTORIES = st.lists(
     st.tuples(SHARES, st.floats(0.06, 0.9), st.sampled_from(["9.0", "8.0", None])), max_size=8
 )
 
 
-def recorded(rows):
+def make_sessions(rows):
     return [
-        session(f"s{n}", decision(min(share, 0.99 / size), size), cc=cc, steps=[("build", n + 1)])
+        make_session(
+            f"s{n}", make_decision(min(share, 0.99 / size), size), cc=cc, steps=[("build", n + 1)]
+        )
         for n, (share, size, cc) in enumerate(rows)
     ]
 
 
-@given(HISTORY)
+@given(HISTORIES)
 @settings(deadline=None)
 def test_a_learned_share_lies_between_prior_and_observed(rows):
-    for row in learned(recorded(rows), PRIORS, kind_of).fixes:
+    for row in learn_from_sessions(make_sessions(rows), PRIORS, find_gain_kind).fixes:
         low, high = sorted((row.prior, row.observed))
 
         assert low - 1e-4 <= row.calibration <= high + 1e-4
         assert row.interval[0] <= row.calibration <= row.interval[1]
 
 
-@given(HISTORY, st.randoms(use_true_random=False))
+@given(HISTORIES, st.randoms(use_true_random=False))
 @settings(deadline=None)
 def test_the_order_of_sessions_does_not_matter(rows, rng):
-    sessions = recorded(rows)
+    sessions = make_sessions(rows)
     shuffled = rng.sample(sessions, len(sessions))
 
-    assert learned(shuffled, PRIORS, kind_of) == learned(sessions, PRIORS, kind_of)
+    assert learn_from_sessions(shuffled, PRIORS, find_gain_kind) == learn_from_sessions(
+        sessions, PRIORS, find_gain_kind
+    )
 
 
-@given(HISTORY, SHARES)
+@given(HISTORIES, SHARES)
 @settings(deadline=None)
 def test_a_reported_session_changes_nothing(rows, claimed):
-    sessions = recorded(rows)
-    claim = decision(min(claimed, 1.9), 0.5)
-    account = session("told", claim, kind="reported", steps=[("build", 1.0)])
+    sessions = make_sessions(rows)
+    claim = make_decision(min(claimed, 1.9), 0.5)
+    account = make_session("told", claim, kind="reported", steps=[("build", 1.0)])
 
-    assert learned([*sessions, account], PRIORS, kind_of) == learned(sessions, PRIORS, kind_of)
+    assert learn_from_sessions([*sessions, account], PRIORS, find_gain_kind) == learn_from_sessions(
+        sessions, PRIORS, find_gain_kind
+    )
 
 
-@given(HISTORY, SHARES)
+@given(HISTORIES, SHARES)
 @settings(deadline=None)
 def test_forgetting_a_session_is_as_if_it_had_never_been(rows, poison):
-    sessions = recorded(rows)
-    bad = session("bad", decision(min(poison, 1.9), 0.5), steps=[("build", 9e9)])
-    found = learned([*sessions, bad], PRIORS, kind_of, ["bad"])
+    sessions = make_sessions(rows)
+    bad = make_session("bad", make_decision(min(poison, 1.9), 0.5), steps=[("build", 9e9)])
+    found = learn_from_sessions([*sessions, bad], PRIORS, find_gain_kind, ["bad"])
 
     assert found.forgotten == ("bad",)
-    assert found.model_copy(update={"forgotten": ()}) == learned(sessions, PRIORS, kind_of)
+    assert found.model_copy(update={"forgotten": ()}) == learn_from_sessions(
+        sessions, PRIORS, find_gain_kind
+    )
 
 
 def test_cases_from_anywhere_teach_the_same():
-    sessions = history(1, 5, lambda rng: rng.gauss(0.5, 0.1))
-    cases = [case for one in sessions for case in cases_of(one, PRIORS, kind_of)]
+    sessions = make_history(1, 5, lambda rng: rng.gauss(0.5, 0.1))
+    cases = [case for one in sessions for case in extract_cases(one, PRIORS, find_gain_kind)]
 
-    assert taught(cases, [], PRIORS).fixes == learned(sessions, PRIORS, kind_of).fixes
+    assert (
+        learn_from_cases(cases, [], PRIORS).fixes
+        == learn_from_sessions(sessions, PRIORS, find_gain_kind).fixes
+    )
 
 
-def test_a_replay_needs_no_session():
-    replayed = Case("replay", WHERE, "remap-threads-coalesced", "sm_100", "transactions", 0.4)
-    found = taught([replayed] * 5, [PhaseTime("replay", "build", 1.0)], PRIORS)
+def test_cases_without_a_session_are_learned():
+    replayed = LearningCase(
+        "replay", BOTTLENECK, "remap-threads-coalesced", "sm_100", "transactions", 0.4
+    )
+    found = learn_from_cases([replayed] * 5, [PhaseDuration("replay", "build", 1.0)], PRIORS)
 
     assert found.fixes[0].calibration == pytest.approx(0.6)
     assert found.phases[0].minutes[1] == 1.0
 
 
 REPEATS = 400
-TRUTHS = {
+TRUE_SHARES = {
     "half of what is predicted": lambda rng: rng.gauss(0.4, 0.1),
     "all that is predicted": lambda rng: rng.gauss(0.8, 0.1),
     "nothing on this architecture": lambda rng: rng.gauss(0.0, 0.05),
@@ -243,13 +293,13 @@ TRUTHS = {
 
 
 @pytest.mark.parametrize("count", [1, 5, 30])
-@pytest.mark.parametrize("truth", TRUTHS)
+@pytest.mark.parametrize("truth", TRUE_SHARES)
 def test_the_interval_covers_the_next_case_at_its_rate(truth, count):
-    draw = TRUTHS[truth]
+    draw = TRUE_SHARES[truth]
     hits = Counter()
     for seed in range(REPEATS):
-        row = lesson(*history(seed, count, draw))
-        coming = clipped(draw(random.Random(seed + 10_000)))
+        row = learn_row(*make_history(seed, count, draw))
+        coming = clip_share(draw(random.Random(seed + 10_000)))
         hits[row.interval[0] - 1e-4 <= coming <= row.interval[1] + 1e-4] += 1
 
     assert hits[True] / REPEATS >= 0.95 - 3 * (0.95 * 0.05 / REPEATS) ** 0.5
@@ -259,16 +309,22 @@ def test_the_interval_covers_the_next_case_at_its_rate(truth, count):
 def test_what_is_learned_converges(truth, wanted):
     errors = []
     for count in (0, 5, 50):
-        rows = [lesson(*history(s, count, TRUTHS[truth])) for s in range(20)] if count else []
+        rows = (
+            [learn_row(*make_history(s, count, TRUE_SHARES[truth])) for s in range(20)]
+            if count
+            else []
+        )
         shares = [row.calibration for row in rows] or [0.8]
         errors.append(abs(sum(shares) / len(shares) - wanted))
 
     assert errors[0] > 1.9 * errors[1] > 3.8 * errors[2]
 
 
-def test_a_note_without_steps_counts_for_whoever_logged_it():
-    note = Entry(session="s", at=DAY, goal="read", minutes=12.0)
-    found = learned([session("s").model_copy(update={"entries": (note,)})], PRIORS, kind_of)
+def test_a_note_with_minutes_counts_as_manual_time():
+    note = SessionEntry(session="s", at=DAY, goal="read", minutes=12.0)
+    found = learn_from_sessions(
+        [make_session("s").model_copy(update={"entries": (note,)})], PRIORS, find_gain_kind
+    )
 
     assert found.phases[0].phase == "by_hand"
     assert found.phases[0].minutes[1] == pytest.approx(12.0)

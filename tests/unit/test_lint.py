@@ -9,35 +9,35 @@ from kernelkb.model.bottleneck import Case, Estimate, Gain
 from kernelkb.model.metric import Derivation
 
 
-def changed(bottleneck, **update):
+def change_bottleneck(bottleneck, **update):
     found = tuple(
         b.model_copy(update=update) if b.id == bottleneck else b for b in knowledge().bottlenecks
     )
     return knowledge().model_copy(update={"bottlenecks": found})
 
 
-def priced(estimator, **inputs):
+def make_gain(estimator, **inputs):
     return Gain(kind="parallelism", estimates=[Estimate(estimator=estimator, inputs=inputs)])
 
 
-def complaints(broken):
+def list_complaints(broken):
     return [f"{where}: {text}" for where, text in lint(broken)]
 
 
 def test_shipped_knowledge_is_clean():
-    assert complaints(knowledge()) == []
+    assert list_complaints(knowledge()) == []
 
 
 def test_a_case_that_does_not_hold_is_named():
     wrong = Case(name="wrong", metrics={"waves": 0.5}, verdict="excluded")
     right = Case(name="right", metrics={"waves": 0.5}, verdict="matches")
 
-    assert complaints(changed("small-grid", cases=(wrong, right))) == [
+    assert list_complaints(change_bottleneck("small-grid", cases=(wrong, right))) == [
         "small-grid: case 'wrong' gives matches, not excluded"
     ]
 
 
-def others(tree, instead):
+def replace_tree(tree, instead):
     """All trees, with one of them replaced."""
     return tuple(instead if t is tree else t for t in knowledge().trees)
 
@@ -47,26 +47,28 @@ def test_a_bottleneck_needs_a_case_on_each_side():
 
     assert any(
         "has no case that is excluded" in c
-        for c in complaints(changed("small-grid", cases=(only,)))
+        for c in list_complaints(change_bottleneck("small-grid", cases=(only,)))
     )
 
 
 @pytest.mark.parametrize(
     ("gain", "complaint"),
     [
-        (priced("wave-tale"), "unknown estimator 'wave-tale'"),
+        (make_gain("wave-tale"), "unknown estimator 'wave-tale'"),
         (
-            priced("wave-tail", wave=1.0),
+            make_gain("wave-tail", wave=1.0),
             "takes exactly: waves",
         ),
     ],
 )
 def test_a_gain_must_fit_its_estimator(gain, complaint):
-    assert any(complaint in text for text in complaints(changed("tail-effect", gain=gain)))
+    assert any(
+        complaint in text for text in list_complaints(change_bottleneck("tail-effect", gain=gain))
+    )
 
 
 def test_a_fix_that_cures_nothing_is_named():
-    found = complaints(changed("shared-memory-bank-conflicts", fixes=("pad-smem",)))
+    found = list_complaints(change_bottleneck("shared-memory-bank-conflicts", fixes=("pad-smem",)))
 
     assert "fix:tma-swizzle: no bottleneck points to this fix; remove it or use it" in found
 
@@ -78,7 +80,7 @@ def test_an_unused_threshold_is_named():
     )
     broken = knowledge().model_copy(update={"thresholds": more})
 
-    assert complaints(broken) == [
+    assert list_complaints(broken) == [
         "threshold:idle: no condition uses this threshold; remove it or use it"
     ]
 
@@ -87,10 +89,11 @@ def test_a_leaf_that_no_walk_reaches_is_named():
     tree = next(t for t in knowledge().trees if t.id == "performance-gate")
     leaf = tree.leaves[0].model_copy(update={"id": "nowhere"})
     lost = tree.model_copy(update={"leaves": (*tree.leaves, leaf)})
-    broken = knowledge().model_copy(update={"trees": others(tree, lost)})
+    broken = knowledge().model_copy(update={"trees": replace_tree(tree, lost)})
 
     assert any(
-        c.startswith("gate:performance-gate/nowhere: cannot be reached") for c in complaints(broken)
+        c.startswith("gate:performance-gate/nowhere: cannot be reached")
+        for c in list_complaints(broken)
     )
 
 
@@ -102,14 +105,14 @@ def test_metrics_that_follow_from_each_other_are_a_circle():
         for m in knowledge().catalogue.metrics
     )
     catalogue = knowledge().catalogue.model_copy(update={"metrics": metrics})
-    (found,) = complaints(knowledge().model_copy(update={"catalogue": catalogue}))
+    (found,) = list_complaints(knowledge().model_copy(update={"catalogue": catalogue}))
 
     assert "depends on itself" in found
 
 
 def test_a_metric_of_the_other_hardware_is_named():
     (cpu,) = [b for b in knowledge().bottlenecks if b.id == "single-threaded"]
-    found = complaints(changed("single-threaded", target="cuda", cases=cpu.cases))
+    found = list_complaints(change_bottleneck("single-threaded", target="cuda", cases=cpu.cases))
 
     assert any("does not exist on cuda" in text for text in found)
 
@@ -120,7 +123,7 @@ def test_a_metric_that_nothing_collects_is_named():
         for m in knowledge().catalogue.metrics
     )
     catalogue = knowledge().catalogue.model_copy(update={"metrics": metrics})
-    found = complaints(knowledge().model_copy(update={"catalogue": catalogue}))
+    found = list_complaints(knowledge().model_copy(update={"catalogue": catalogue}))
 
     assert "memory-latency-bound: asks issue_rate, which nothing collects" in found
 
@@ -130,7 +133,7 @@ def test_a_question_that_no_walk_reaches_is_named():
     lost = tree.model_copy(
         update={"questions": (*tree.questions, tree.questions[1].model_copy(update={"id": "lost"}))}
     )
-    found = complaints(knowledge().model_copy(update={"trees": others(tree, lost)}))
+    found = list_complaints(knowledge().model_copy(update={"trees": replace_tree(tree, lost)}))
 
     assert any(c.startswith("gate:performance-gate/lost: cannot be reached") for c in found)
 
@@ -139,7 +142,7 @@ def test_a_gate_that_leads_back_to_itself_is_a_circle():
     tree = next(t for t in knowledge().trees if t.id == "performance-gate")
     back = tree.questions[-1].model_copy(update={"then": tree.root})
     broken = tree.model_copy(update={"questions": (*tree.questions[:-1], back)})
-    found = complaints(knowledge().model_copy(update={"trees": others(tree, broken)}))
+    found = list_complaints(knowledge().model_copy(update={"trees": replace_tree(tree, broken)}))
 
     assert found
     assert all("depends on itself" in c for c in found)
@@ -156,6 +159,6 @@ def test_every_check_says_in_one_sentence_what_it_proves():
 
 def test_every_complaint_of_a_badly_broken_base_is_made():
     only = Case(name="only", metrics={"waves": 0.5}, verdict="excluded")
-    broken = changed("small-grid", cases=(only,), gain=priced("nothing"))
+    broken = change_bottleneck("small-grid", cases=(only,), gain=make_gain("nothing"))
 
-    assert len(complaints(broken)) >= 3
+    assert len(list_complaints(broken)) >= 3

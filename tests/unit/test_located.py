@@ -3,8 +3,8 @@
 import pytest
 
 from kernelkb.errors import KnowledgeError
-from kernelkb.loading.keys import truth_keys
-from kernelkb.loading.located import load, parsed
+from kernelkb.loading.keys import list_boolean_keys
+from kernelkb.loading.located import load_yaml, parse_yaml
 from kernelkb.model.base import Record
 from kernelkb.model.threshold import ThresholdCatalogue
 
@@ -19,11 +19,11 @@ thresholds:
 """
 
 
-def complaints(tmp_path, text):
+def list_complaints(tmp_path, text):
     path = tmp_path / "thresholds.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(KnowledgeError) as caught:
-        load(path, ThresholdCatalogue)
+        load_yaml(path, ThresholdCatalogue)
     return [str(p).removeprefix(f"{path}:") for p in caught.value.problems]
 
 
@@ -31,7 +31,7 @@ def test_a_good_file_loads(tmp_path):
     path = tmp_path / "thresholds.yaml"
     path.write_text(GOOD)
 
-    assert load(path, ThresholdCatalogue).thresholds[0].value == 0.6
+    assert load_yaml(path, ThresholdCatalogue).thresholds[0].value == 0.6
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_a_good_file_loads(tmp_path):
     ids=lambda value: value if isinstance(value, str) else value[1].strip()[:14],
 )
 def test_complaint_has_place_and_cure(tmp_path, edit, complaint):
-    assert complaint in "\n".join(complaints(tmp_path, GOOD.replace(*edit)))
+    assert complaint in "\n".join(list_complaints(tmp_path, GOOD.replace(*edit)))
 
 
 def test_every_problem_is_reported_at_once(tmp_path):
     text = GOOD.replace("metric:", "metrik:").replace("evidence: judgement", "evidence: rumour")
 
-    assert len(complaints(tmp_path, text)) == 3  # unknown key, missing key, bad choice
+    assert len(list_complaints(tmp_path, text)) == 3  # unknown key, missing key, bad choice
 
 
 @pytest.mark.parametrize(
@@ -73,27 +73,27 @@ def test_every_problem_is_reported_at_once(tmp_path):
     [b"", b"\xff\xfe\x00bad", b"[1, 2", b"just words"],
     ids=["empty", "binary", "torn", "text"],
 )
-def test_what_is_no_record_is_one_complaint_with_a_place(tmp_path, text):
-    (found,) = complaints(tmp_path, text)
+def test_a_non_record_is_one_complaint_with_its_location(tmp_path, text):
+    (found,) = list_complaints(tmp_path, text)
 
     assert found[0].isdigit()
 
 
 @pytest.mark.parametrize("word", ["yes", "No", "on", "OFF"])
-def test_a_bare_truth_word_is_offered_in_quotes(tmp_path, word):
+def test_a_bare_boolean_word_suggests_quotes(tmp_path, word):
     text = GOOD.replace("id: busy", f"id: {word}")
 
     assert f"2:9: thresholds.0.id: YAML reads a bare {word} as a truth value" in "\n".join(
-        complaints(tmp_path, text)
+        list_complaints(tmp_path, text)
     )
 
 
 @pytest.mark.parametrize("value", ["'no'", '"off"', "60% of peak"])
-def test_text_that_says_that_it_is_text_is_left_alone(tmp_path, value):
+def test_quoted_text_is_unchanged(tmp_path, value):
     path = tmp_path / "thresholds.yaml"
     path.write_text(GOOD.replace("Below it a level is no limit.", value))
 
-    assert load(path, ThresholdCatalogue).thresholds[0].why == value.strip("'\"")
+    assert load_yaml(path, ThresholdCatalogue).thresholds[0].why == value.strip("'\"")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_text_that_says_that_it_is_text_is_left_alone(tmp_path, value):
     ],
 )
 def test_a_number_that_yaml_reads_otherwise_is_refused_with_the_cure(tmp_path, written, cure):
-    (found,) = complaints(tmp_path, GOOD.replace("0.6", written))
+    (found,) = list_complaints(tmp_path, GOOD.replace("0.6", written))
 
     assert found.startswith("4:12: thresholds.0.value: ")
     assert cure in found
@@ -119,7 +119,7 @@ def test_a_number_that_yaml_reads_otherwise_is_refused_with_the_cure(tmp_path, w
 @pytest.mark.parametrize("written", ["nan", "NaN", "inf", "Infinity", "1.0e+400"])
 def test_a_limit_is_finite_however_it_is_spelt(tmp_path, written):
     """A bare nan is text to YAML and a number to pydantic; nothing compares with it."""
-    (found,) = complaints(tmp_path, GOOD.replace("0.6", written))
+    (found,) = list_complaints(tmp_path, GOOD.replace("0.6", written))
 
     assert found.startswith("4:")
 
@@ -129,7 +129,7 @@ def test_a_number_that_yaml_reads_as_one_is_taken(tmp_path, written):
     path = tmp_path / "thresholds.yaml"
     path.write_text(GOOD.replace("0.6", written))
 
-    assert load(path, ThresholdCatalogue).thresholds[0].value == float(written)
+    assert load_yaml(path, ThresholdCatalogue).thresholds[0].value == float(written)
 
 
 @pytest.mark.parametrize(
@@ -137,29 +137,29 @@ def test_a_number_that_yaml_reads_as_one_is_taken(tmp_path, written):
     [GOOD.replace("0.6", "2026-13-45"), GOOD + "\x07", GOOD + "\x00"],
     ids=["a date that does not exist", "a bell", "a null byte"],
 )
-def test_what_the_yaml_reader_trips_over_is_a_complaint(tmp_path, text):
-    (found,) = complaints(tmp_path, text)
+def test_a_yaml_parser_failure_is_a_located_complaint(tmp_path, text):
+    (found,) = list_complaints(tmp_path, text)
 
     assert found[0].isdigit()
 
 
 def test_a_second_document_is_refused(tmp_path):
-    (found,) = complaints(tmp_path, GOOD + "---\n" + GOOD)
+    (found,) = list_complaints(tmp_path, GOOD + "---\n" + GOOD)
 
     assert found.startswith("8:1: file: ")
 
 
 @pytest.mark.parametrize("text", [GOOD.replace("\n", "\r\n"), "\ufeff" + GOOD], ids=["crlf", "bom"])
-def test_files_of_another_editor_load(tmp_path, text):
+def test_files_with_bom_and_windows_line_ends_load(tmp_path, text):
     path = tmp_path / "thresholds.yaml"
     path.write_bytes(text.encode())
 
-    assert load(path, ThresholdCatalogue).thresholds[0].id == "busy"
+    assert load_yaml(path, ThresholdCatalogue).thresholds[0].id == "busy"
 
 
 def test_complaints_stand_in_the_order_of_the_file(tmp_path):
     text = GOOD.replace("id: busy", "id: yes").replace("0.6", "60%").replace("why: B", "why: .inf")
-    lines = [int(found.partition(":")[0]) for found in complaints(tmp_path, text)]
+    lines = [int(found.partition(":")[0]) for found in list_complaints(tmp_path, text)]
 
     assert lines == sorted(lines)
     assert lines[:2] == [2, 4]
@@ -168,17 +168,17 @@ def test_complaints_stand_in_the_order_of_the_file(tmp_path):
 def test_a_key_that_resembles_nothing_gets_no_offer(tmp_path):
     text = GOOD.replace("    why:", "    zzzzzz: 1\n    why:")
 
-    assert any(c.endswith("zzzzzz: unknown key") for c in complaints(tmp_path, text))
+    assert any(c.endswith("zzzzzz: unknown key") for c in list_complaints(tmp_path, text))
 
 
 def test_a_file_that_is_not_there_is_a_complaint(tmp_path):
     with pytest.raises(KnowledgeError, match=r":1:1: file: cannot be read: No such file"):
-        load(tmp_path / "absent.yaml", ThresholdCatalogue)
+        load_yaml(tmp_path / "absent.yaml", ThresholdCatalogue)
 
 
 def test_a_file_that_nests_without_end_is_refused(tmp_path):
     """Composing it would end the process, not raise."""
-    (found,) = complaints(tmp_path, "a: " + "[" * 60_000 + "]" * 60_000)
+    (found,) = list_complaints(tmp_path, "a: " + "[" * 60_000 + "]" * 60_000)
 
     assert "nested deeper than any record is" in found
 
@@ -186,31 +186,31 @@ def test_a_file_that_nests_without_end_is_refused(tmp_path):
 def test_many_lists_that_do_not_nest_are_read(tmp_path):
     text = GOOD.replace("[somewhere]", "[" + ", ".join(["'[['"] * 80) + "]")
 
-    assert all("nested" not in found for found in complaints(tmp_path, text + "x: 1\n"))
+    assert all("nested" not in found for found in list_complaints(tmp_path, text + "x: 1\n"))
 
 
 def test_a_record_class_that_is_loaded_later_is_known_too():
-    before = truth_keys()
+    before = list_boolean_keys()
 
     class Later(Record):
         comes_later: bool = False
 
     assert "comes_later" not in before
-    assert "comes_later" in truth_keys()
+    assert "comes_later" in list_boolean_keys()
     assert Later().comes_later is False
 
 
 def test_yaml_inside_of_a_file_is_complained_about_at_the_lines_of_the_file():
     text = GOOD.replace("evidence:", "evidense:")
-    record, marks, problems = parsed(text, ThresholdCatalogue, "x.md", above=10)
+    record, marks, problems = parse_yaml(text, ThresholdCatalogue, "x.md", line_offset=10)
 
     assert record is None
     assert marks[("thresholds", 0, "value")].line == 13
     assert {problem.line for problem in problems} == {12, 15}
 
 
-def test_what_follows_from_the_place_may_not_be_said_again():
-    _, _, problems = parsed(GOOD, ThresholdCatalogue, "x.md", implied={"thresholds": ()})
+def test_a_key_implied_by_the_location_is_rejected():
+    _, _, problems = parse_yaml(GOOD, ThresholdCatalogue, "x.md", implied_values={"thresholds": ()})
 
     assert [str(p) for p in problems] == [
         "x.md:1:1: thresholds: thresholds follows from where this stands; leave it out"
@@ -218,4 +218,6 @@ def test_what_follows_from_the_place_may_not_be_said_again():
 
 
 def test_a_character_that_yaml_refuses_is_found(tmp_path):
-    assert complaints(tmp_path, GOOD.replace("no limit", "no \x07limit"))[0].startswith("6:33: ")
+    assert list_complaints(tmp_path, GOOD.replace("no limit", "no \x07limit"))[0].startswith(
+        "6:33: "
+    )

@@ -10,33 +10,33 @@ from programs import program
 
 from kernelkb.decide.recommend import recommend
 from kernelkb.errors import KbError
-from kernelkb.profiles.launch import RawName, wanted_metrics
+from kernelkb.profiles.launch import RawName, list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
 
 DATA = Path(__file__).parents[1] / "data" / "ncu"
-WANTED = wanted_metrics(program())
+RAW_METRICS = list_raw_names(program())
 
 
-def page(name):
+def read_page(name):
     return (DATA / f"row_softmax_{name}.csv").read_text()
 
 
-def launch(name):
-    (found,) = read_raw_page(page(name), WANTED)
+def read_launch(name):
+    (found,) = read_raw_page(read_page(name), RAW_METRICS)
     return found
 
 
-def small(cell, unit="%"):
+def make_page(cell, unit="%"):
     return f'"ID","Kernel Name","m"\n"","","{unit}"\n"0","k","{cell}"\n'
 
 
-def value(cell, unit="%"):
-    (found,) = read_raw_page(small(cell, unit), [RawName("m", ("absent", "m"), 0.01)])
+def read_value(cell, unit="%"):
+    (found,) = read_raw_page(make_page(cell, unit), [RawName("m", ("absent", "m"), 0.01)])
     return found.metrics.get("m")
 
 
 def test_a_real_page_gives_metrics_in_our_units():
-    found = launch("naive")
+    found = read_launch("naive")
 
     assert "softmax_thread_per_row" in found.kernel
     assert found.metrics["sector_load_useful_bytes"] == 4
@@ -45,36 +45,36 @@ def test_a_real_page_gives_metrics_in_our_units():
 
 
 @pytest.mark.parametrize("cell", ["n/a", "", "nan", "no data", "inf"])
-def test_a_counter_that_said_nothing_is_absent_not_zero(cell):
-    assert value(cell) is None
+def test_an_n_a_counter_is_absent_and_not_zero(cell):
+    assert read_value(cell) is None
 
 
 def test_thousands_separators_are_no_decimals():
-    assert value("16,384") == pytest.approx(163.84)
+    assert read_value("16,384") == pytest.approx(163.84)
 
 
 def test_scaled_units_are_scaled_back():
-    assert value("2", "Mbyte") == pytest.approx(2e4)
+    assert read_value("2", "Mbyte") == pytest.approx(2e4)
 
 
 def test_lines_before_the_header_are_skipped():
-    assert read_raw_page("==PROF== Connected\nmy program says hi\n" + small("1"), [])
+    assert read_raw_page("==PROF== Connected\nmy program says hi\n" + make_page("1"), [])
 
 
 def test_a_torn_last_row_is_left_out():
-    assert read_raw_page(small("1") + '"1","k', []) == read_raw_page(small("1"), [])
+    assert read_raw_page(make_page("1") + '"1","k', []) == read_raw_page(make_page("1"), [])
 
 
 @pytest.mark.parametrize(
     "text", ["", "a,b\n1,2\n", "\x00\x01\x02"], ids=["empty", "other", "binary"]
 )
-def test_what_is_no_raw_page_is_refused_with_the_command_that_writes_one(text):
+def test_a_file_that_is_no_raw_page_is_rejected_with_the_ncu_command(text):
     with pytest.raises(KbError, match="--page raw --print-units base"):
-        read_raw_page(text, WANTED)
+        read_raw_page(text, RAW_METRICS)
 
 
 def test_the_naive_softmax_is_diagnosed_from_its_recorded_profile():
-    metrics = {**launch("naive").metrics, "speedup": 0.05, "algorithmic_bytes": 2**30}
+    metrics = {**read_launch("naive").metrics, "speedup": 0.05, "algorithmic_bytes": 2**30}
     answer = recommend(program(), metrics, device="h100-sxm")
     best = answer["diagnoses"][0]
 
@@ -82,9 +82,9 @@ def test_the_naive_softmax_is_diagnosed_from_its_recorded_profile():
     assert best["fixes"][0]["id"] == "remap-threads-coalesced"
 
 
-def test_the_coalesced_softmax_is_told_that_it_is_done():
+def test_the_coalesced_softmax_is_done():
     metrics = {
-        **launch("warp").metrics,
+        **read_launch("warp").metrics,
         "speedup": 1.55,
         "kernel_us": 376.0,
         "algorithmic_bytes": 2**30,
@@ -96,17 +96,17 @@ def test_the_coalesced_softmax_is_told_that_it_is_done():
     assert answer["diagnoses"][0]["bottleneck"] == "near-roofline"
 
 
-def cells(name):
+def read_cells(name):
     """The recorded row as the csv module reads it: column to (cell, unit)."""
-    heads, units, row = csv.reader(page(name).splitlines())
+    heads, units, row = csv.reader(read_page(name).splitlines())
     return {head: (cell, unit) for head, cell, unit in zip(heads, row, units, strict=True)}
 
 
 @pytest.mark.parametrize("name", ["naive", "warp"])
-def test_every_metric_is_what_the_page_says_in_our_unit(name):
-    found, raw = launch(name).metrics, cells(name)
+def test_every_metric_matches_the_page_in_our_unit(name):
+    found, raw = read_launch(name).metrics, read_cells(name)
 
-    for metric, names, scale, _, zero in WANTED:
+    for metric, names, scale, _, zero in RAW_METRICS:
         said = [raw[n][0].replace(",", "") for n in names if n in raw]
         numbers = [float(cell) for cell in said if re.fullmatch(r"[-+\d.e]+", cell)]
         told = numbers and (numbers[0] or zero)
@@ -117,7 +117,7 @@ def test_every_metric_is_what_the_page_says_in_our_unit(name):
 
 @pytest.mark.parametrize("name", ["naive", "warp"])
 def test_every_metric_of_a_real_page_is_finite_and_possible(name):
-    for metric, value in launch(name).metrics.items():
+    for metric, value in read_launch(name).metrics.items():
         row = program()["metrics"][metric]
 
         assert math.isfinite(value)
@@ -125,10 +125,10 @@ def test_every_metric_of_a_real_page_is_finite_and_possible(name):
         assert row["high"] is None or value <= row["high"] * 1.01
 
 
-def test_an_h100_page_of_all_sections_holds_all_but_what_only_other_parts_have():
-    (found,) = read_raw_page(page("full"), WANTED)
+def test_a_full_h100_page_lacks_at_most_two_metrics():
+    (found,) = read_raw_page(read_page("full"), RAW_METRICS)
 
-    assert {raw.metric for raw in WANTED} - set(found.metrics) <= {
+    assert {raw.metric for raw in RAW_METRICS} - set(found.metrics) <= {
         "fp16_utilization",
         "pcie_read_gbps",
     }
@@ -136,14 +136,14 @@ def test_an_h100_page_of_all_sections_holds_all_but_what_only_other_parts_have()
 
 @pytest.mark.parametrize("name", ["naive", "warp"])
 def test_a_recorded_page_says_nothing_about_the_machine_it_came_from(name):
-    raw = cells(name)
+    raw = read_cells(name)
 
     assert raw["Process Name"][0] == raw["Host Name"][0] == ""
-    assert not re.search(r"/(home|root|tmp|work|usr|opt)/", page(name))
+    assert not re.search(r"/(home|root|tmp|work|usr|opt)/", read_page(name))
 
 
-def test_the_two_variants_differ_as_the_story_says():
-    naive, warp = launch("naive").metrics, launch("warp").metrics
+def test_the_two_variants_differ_in_the_expected_metrics():
+    naive, warp = read_launch("naive").metrics, read_launch("warp").metrics
 
     assert naive["sector_load_useful_bytes"] < 16 < warp["sector_load_useful_bytes"]
     assert naive["dram_utilization"] < 0.3 < 0.85 < warp["dram_utilization"]
@@ -156,21 +156,21 @@ def test_the_preferred_raw_name_wins():
     assert read_raw_page(text, [RawName("m", ("new", "old"), 1.0)])[0].metrics == {"m": 2.0}
 
 
-def test_a_silent_counter_leaves_the_word_to_the_next_name():
+def test_a_metric_falls_back_to_its_next_raw_name_when_ncu_says_n_a():
     text = '"Kernel Name","old","new"\n"","",""\n"k","1","n/a"\n'
 
     assert read_raw_page(text, [RawName("m", ("new", "old"), 1.0)])[0].metrics == {"m": 1.0}
 
 
 def test_every_launch_is_kept_in_order():
-    text = small("1") + '"1","j","2"\n"2","k","3"\n'
+    text = make_page("1") + '"1","j","2"\n"2","k","3"\n'
     found = read_raw_page(text, [RawName("m", ("m",), 1.0)])
 
     assert [(one.kernel, one.metrics["m"]) for one in found] == [("k", 1), ("j", 2), ("k", 3)]
 
 
 def test_a_kernel_name_may_hold_commas_and_quotes():
-    text = small("1").replace('"k"', '"void k<float, 4>(const char *, ""x"")"')
+    text = make_page("1").replace('"k"', '"void k<float, 4>(const char *, ""x"")"')
 
     assert read_raw_page(text, [])[0].kernel == 'void k<float, 4>(const char *, "x")'
 
@@ -178,22 +178,22 @@ def test_a_kernel_name_may_hold_commas_and_quotes():
 @pytest.mark.parametrize(
     ("unit", "factor"), [("nsecond", 1), ("us", 1e3), ("msecond", 1e6), ("Gbyte", 1e9), ("%", 1)]
 )
-def test_units(unit, factor):
-    assert value("3", unit) == pytest.approx(0.03 * factor)
+def test_units_are_converted(unit, factor):
+    assert read_value("3", unit) == pytest.approx(0.03 * factor)
 
 
-def test_windows_line_ends_are_line_ends():
-    text = small("1")
+def test_windows_line_endings_are_accepted():
+    text = make_page("1")
 
     assert read_raw_page(text.replace("\n", "\r\n"), []) == read_raw_page(text, [])
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
 def test_a_page_that_was_cut_off_gives_whole_launches_or_none(share):
-    text = page("naive")
+    text = read_page("naive")
     cut = text[: int(len(text) * share)]
 
-    assert read_raw_page(cut, WANTED) in ([], [launch("naive")])
+    assert read_raw_page(cut, RAW_METRICS) in ([], [read_launch("naive")])
 
 
 def test_a_row_of_units_that_is_too_short_is_no_crash():
@@ -203,17 +203,17 @@ def test_a_row_of_units_that_is_too_short_is_no_crash():
         found = read_raw_page(text, [RawName("m", ("m",), 0.01)])
     except KbError:
         return
-    assert found in ([], read_raw_page(small("3", ""), [RawName("m", ("m",), 0.01)]))
+    assert found in ([], read_raw_page(make_page("3", ""), [RawName("m", ("m",), 0.01)]))
 
 
 def test_a_quote_that_never_closes_is_no_crash():
-    text = small("1") + '"1","k' + "x,y\n" * 50_000
+    text = make_page("1") + '"1","k' + "x,y\n" * 50_000
 
     try:
         found = read_raw_page(text, [])
     except KbError:
         return
-    assert found == read_raw_page(small("1"), [])
+    assert found == read_raw_page(make_page("1"), [])
 
 
 DETAILS = """\
@@ -226,11 +226,11 @@ DETAILS = """\
 
 def test_the_details_page_is_not_taken_for_launches_that_measured_nothing():
     with pytest.raises(KbError, match="--page raw"):
-        read_raw_page(DETAILS, WANTED)
+        read_raw_page(DETAILS, RAW_METRICS)
 
 
 def test_the_naive_softmax_is_not_told_to_raise_its_occupancy():
-    metrics = {**launch("naive").metrics, "speedup": 0.05, "algorithmic_bytes": 2**30}
+    metrics = {**read_launch("naive").metrics, "speedup": 0.05, "algorithmic_bytes": 2**30}
     answer = recommend(program(), metrics, device="h100-sxm")
     said = [d["bottleneck"] for d in answer["diagnoses"] if d["verdict"] == "matches"]
 
@@ -239,7 +239,7 @@ def test_the_naive_softmax_is_not_told_to_raise_its_occupancy():
 
 
 def test_the_finished_softmax_gets_no_change_to_make():
-    metrics = {**launch("warp").metrics, "kernel_us": 376.0, "algorithmic_bytes": 2**30}
+    metrics = {**read_launch("warp").metrics, "kernel_us": 376.0, "algorithmic_bytes": 2**30}
     answer = recommend(program(), {**metrics, "speedup": 1.55}, device="h100-sxm")
 
     assert answer["gate"]["verdict"] == "done"
@@ -249,6 +249,6 @@ def test_the_finished_softmax_gets_no_change_to_make():
 @pytest.mark.parametrize(("zero", "kept"), [(True, {"m": 0.0}), (False, {})])
 def test_an_average_over_nothing_is_unknown(zero, kept):
     """Of a kernel whose loads all bypass registers ncu reports 0 useful bytes a sector."""
-    (found,) = read_raw_page(small("0"), [RawName("m", ("m",), 1.0, (), zero)])
+    (found,) = read_raw_page(make_page("0"), [RawName("m", ("m",), 1.0, (), zero)])
 
     assert found.metrics == kept

@@ -30,15 +30,15 @@ STEPS_48 = {
     512: "40:3 64:2 128:1",
     1024: "64:1",
 }
-TABLE = [
+HAND_COMPUTED_BLOCKS = [
     *((["8.0", "9.0", "10.0", "10.3"], threads, text) for threads, text in STEPS_64.items()),
     *((["8.6", "8.7", "8.9", "11.0", "12.0", "12.1"], t, text) for t, text in STEPS_48.items()),
     (["7.5"], 256, "64:4 80:3 128:2 255:1"),
 ]
 
 
-@pytest.mark.parametrize(("architectures", "threads", "text"), TABLE)
-def test_register_steps_by_hand(architectures, threads, text):
+@pytest.mark.parametrize(("architectures", "threads", "text"), HAND_COMPUTED_BLOCKS)
+def test_register_steps_match_hand_computed_values(architectures, threads, text):
     for cc in architectures:
         steps = register_steps(LIMITS[cc], Launch(threads, 32))
 
@@ -52,7 +52,7 @@ def test_register_steps_by_hand(architectures, threads, text):
         *((544, 96), (640, 96), (768, 80), (800, 72), (896, 72), (1024, 64)),
     ],
 )
-def test_caps_are_those_that_ptxas_was_seen_to_keep(threads, cap):
+def test_register_caps_match_ptxas(threads, cap):
     """Compiled with nvcc 13.0 for sm_90a from kernels that would have used more."""
     assert register_cap(H100, threads) == cap
 
@@ -61,7 +61,7 @@ def test_no_register_count_fits_a_thousand_blocks():
     assert registers_for_blocks(H100, 256, 1000) is None
 
 
-def test_wanted_blocks_by_hand():
+def test_blocks_wanted_matches_hand_computed_values():
     assert registers_for_blocks(A100, 256, 4) == 64
 
 
@@ -105,7 +105,7 @@ def test_static_bytes_that_are_too_many_move_to_the_dynamic_part():
     assert step.occupancy.shared.opt_in_bytes == 60000 - 49152
 
 
-def one_back(launch, change):
+def step_back(launch, change):
     """Return the launch with one number a little further than the step allows."""
     match change.field:
         case "shared_bytes":
@@ -130,7 +130,7 @@ def test_the_next_step_gives_more_blocks_and_anything_less_does_not(cc, launch):
     assert step.occupancy == occupancy(limits, step.launch)
     for change in step.changes:
         assert change.now != change.to
-        assert occupancy(limits, one_back(step.launch, change)).blocks <= now.blocks
+        assert occupancy(limits, step_back(step.launch, change)).blocks <= now.blocks
 
 
 @given(ARCHITECTURES, launches())
@@ -165,7 +165,7 @@ def test_the_registers_for_some_blocks_are_the_most(cc, threads, blocks):
 
 
 @given(ARCHITECTURES, launches())
-def test_what_is_spare_costs_no_block_and_one_more_does(cc, launch):
+def test_spare_resources_are_the_largest_that_cost_no_block(cc, launch):
     limits = LIMITS[cc]
     now = occupancy(limits, launch)
     registers, size = spare_registers(limits, launch), spare_shared_bytes(limits, launch)

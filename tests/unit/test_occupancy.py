@@ -20,15 +20,15 @@ LIMIT_COLUMNS = ["lim_warps", "lim_regs", "lim_smem", "lim_blocks", "lim_barrier
 FACTORS = {"warps": 1, "registers": 2, "shared_memory": 4, "blocks": 8, "barriers": 16}
 
 
-def rows(text):
+def read_vectors(text):
     return [dict(row) for row in csv.DictReader(text.splitlines())]
 
 
-def cc_of(arch):
+def parse_cc(arch):
     return arch if "." in arch else f"{arch[3:-1]}.{arch[-1]}"
 
 
-def launch_of(row, limits):
+def make_launch(row, limits):
     percent = int(row.get("carveout_pct", -1))
     return Launch(
         int(row["block"]),
@@ -40,7 +40,7 @@ def launch_of(row, limits):
     )
 
 
-def as_the_header_says_it(limits, found):
+def format_like_vectors(limits, found):
     """Return what we found in the columns of the vectors."""
     room = [NO_LIMIT if value is None else value for value in found.limits]
     return {
@@ -60,13 +60,13 @@ def binding_factors(row):
     return str(FACTORS["barriers"]) if int(row["lim_barriers"]) < min(others) else row["factors"]
 
 
-def differing(found_rows):
+def find_difference(found_rows):
     """Return the first columns in which we and the header disagree."""
     for row in found_rows:
         if "factors" in row:
             row["factors"] = binding_factors(row)
-        limits = LIMITS[cc_of(row["arch"])]
-        ours = as_the_header_says_it(limits, occupancy(limits, launch_of(row, limits)))
+        limits = LIMITS[parse_cc(row["arch"])]
+        ours = format_like_vectors(limits, occupancy(limits, make_launch(row, limits)))
         wrong = {k: (v, row[k]) for k, v in ours.items() if k in row and str(v) != row[k]}
         if wrong:
             return row, wrong
@@ -76,15 +76,15 @@ def differing(found_rows):
 @pytest.mark.parametrize(
     ("name", "count"), [("golden", 238), ("golden_random", 700), ("golden_more", 1000)]
 )
-def test_every_column_of_every_vector_is_what_the_official_calculator_says(name, count):
-    found = rows((DATA / f"{name}.csv").read_text())
+def test_every_vector_matches_the_official_calculator(name, count):
+    found = read_vectors((DATA / f"{name}.csv").read_text())
 
     assert len(found) == count
-    assert differing(found) is None
+    assert find_difference(found) is None
 
 
 def test_vectors_cover_every_architecture_and_every_limiter():
-    found = rows((DATA / "golden_more.csv").read_text())
+    found = read_vectors((DATA / "golden_more.csv").read_text())
 
     assert {row["arch"] for row in found} == set(LIMITS)
     assert all(any(int(row["factors"]) & bit for row in found) for bit in FACTORS.values())
@@ -100,7 +100,7 @@ def test_an_installed_toolkit_agrees_on_launches_never_seen(tmp_path):
     seed = str(os.getpid())
     done = subprocess.run([program, seed, "5000"], capture_output=True, text=True, check=True)
 
-    assert differing(rows(done.stdout)) is None, f"seed {seed}"
+    assert find_difference(read_vectors(done.stdout)) is None, f"seed {seed}"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_an_installed_toolkit_agrees_on_launches_never_seen(tmp_path):
         (LIMITS["8.6"], Launch(64, 32), 16, 66.7),
     ],
 )
-def test_launches_by_hand(limits, launch, blocks, percent):
+def test_occupancy_matches_hand_computed_values(limits, launch, blocks, percent):
     found = occupancy(limits, launch)
 
     assert (found.blocks, round(100 * found.share, 1)) == (blocks, percent)
@@ -155,7 +155,7 @@ def test_barriers_count_from_hopper_on():
 
 
 @given(ARCHITECTURES, launches())
-def test_what_fits_is_within_every_limit(cc, launch):
+def test_resident_blocks_are_within_every_limit(cc, launch):
     limits = LIMITS[cc]
     found = occupancy(limits, launch)
 

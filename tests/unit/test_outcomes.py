@@ -6,97 +6,110 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelkb.model.session import Claim, Decision, Entry, PlannedPhase, Session, Step
-from kernelkb.record.outcomes import outcomes
+from kernelkb.model.session import Decision, PlannedPhase, Session, SessionClaim, SessionEntry, Step
+from kernelkb.record.outcomes import compute_session_outcomes
 
 START = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 
 
-def step(name, variant="naive", *, status="ok", found="", seconds=60.0, **more):
+def make_step(name, variant="naive", *, status="ok", found="", seconds=60.0, **more):
     return Step(name=name, variant=variant, status=status, found=found, seconds=seconds, **more)
 
 
-def bench(speedup, low=None, high=None, variant="naive", **more):
+def make_bench_step(speedup, low=None, high=None, variant="naive", **more):
     interval = None if low is None else (low, high)
     given = {"verdict": "slower", "baseline": "torch", "workload": "large", **more}
-    return step("bench", variant, speedup=speedup, interval=interval, **given)
+    return make_step("bench", variant, speedup=speedup, interval=interval, **given)
 
 
-def entry(*steps, **more):
+def make_entry(*steps, **more):
     given = {"session": "s", "at": START, "goal": "g", "kernel": "k", "target": "cpu"}
     given |= {"machine": "m", **more}
-    return Entry(steps=steps, **given)
+    return SessionEntry(steps=steps, **given)
 
 
-def session(*entries, **more):
+def make_session(*entries, **more):
     return Session(**{"session": "s", "opened": START, "goal": "g", "entries": entries, **more})
 
 
-def found(*steps, **more):
-    return outcomes(session(entry(*steps), **more))
+def compute_outcomes(*steps, **more):
+    return compute_session_outcomes(make_session(make_entry(*steps), **more))
 
 
 # --- time -----------------------------------------------------------------------------------
 
 
 def test_a_build_works_when_it_was_checked_and_not_before():
-    one = found(step("build"), step("check", status="failure"), step("build", "b"))
-    other = found(step("build"), step("check", status="failure"), step("check"))
+    one = compute_outcomes(
+        make_step("build"), make_step("check", status="failure"), make_step("build", "b")
+    )
+    other = compute_outcomes(
+        make_step("build"), make_step("check", status="failure"), make_step("check")
+    )
 
     assert (one.worked, one.minutes_to_build) == (False, None)
     assert (other.worked, other.minutes_to_build) == (True, 3.0)
 
 
 def test_a_check_of_other_code_does_not_make_a_build_work():
-    assert not found(step("build", "a"), step("check", "b")).worked
+    assert not compute_outcomes(make_step("build", "a"), make_step("check", "b")).worked
 
 
 def test_a_changed_source_has_to_be_built_again():
-    assert not found(step("build", sources="1"), step("check", sources="2")).worked
+    assert not compute_outcomes(
+        make_step("build", sources="1"), make_step("check", sources="2")
+    ).worked
 
 
 def test_a_step_without_a_digest_ran_the_sources_that_its_variant_had():
-    one = found(step("build", sources="1"), step("check"), step("profile", sources="1"))
+    one = compute_outcomes(
+        make_step("build", sources="1"), make_step("check"), make_step("profile", sources="1")
+    )
 
     assert one.worked
     assert one.changes == 0
 
 
 def test_without_times_of_day_the_clock_adds_up_the_steps():
-    assert found(step("build", seconds=30), step("check", seconds=90)).minutes == 2.0
+    assert (
+        compute_outcomes(make_step("build", seconds=30), make_step("check", seconds=90)).minutes
+        == 2.0
+    )
 
 
 def test_a_pause_counts_and_a_break_does_not():
     def at(minutes):
         return START + timedelta(minutes=minutes)
 
-    lunch = found(step("build", at=at(1)), step("check", at=at(12)))
-    night = found(step("build", at=at(1)), step("check", at=at(600)))
+    lunch = compute_outcomes(make_step("build", at=at(1)), make_step("check", at=at(12)))
+    night = compute_outcomes(make_step("build", at=at(1)), make_step("check", at=at(600)))
 
     assert lunch.minutes == pytest.approx(13)
     assert night.minutes == pytest.approx(3)
 
 
-def test_two_assistants_at_once_take_the_time_once():
-    both = [step("build", name, at=START, seconds=120) for name in ("a", "b")]
+def test_parallel_steps_count_their_time_once():
+    both = [make_step("build", name, at=START, seconds=120) for name in ("a", "b")]
 
-    assert found(*both).minutes == 2.0
+    assert compute_outcomes(*both).minutes == 2.0
 
 
 def test_a_session_that_was_opened_after_its_first_step_begins_with_it():
     late = START + timedelta(minutes=3)
 
-    assert found(step("build", at=START, seconds=120), opened=late).minutes == 2.0
+    assert compute_outcomes(make_step("build", at=START, seconds=120), opened=late).minutes == 2.0
 
 
 def test_an_entry_that_says_its_minutes_took_at_least_these():
-    told = outcomes(session(entry(step("build"), minutes=30), entry(step("check"))))
+    told = compute_session_outcomes(
+        make_session(make_entry(make_step("build"), minutes=30), make_entry(make_step("check")))
+    )
 
     assert told.minutes == 31
 
 
-def test_notes_alone_took_nobody_knows_how_long():
-    one = outcomes(session(entry(went_wrong=("x",))))
+def test_notes_alone_have_unknown_minutes():
+    one = compute_session_outcomes(make_session(make_entry(went_wrong=("x",))))
 
     assert one.minutes is None
     assert one.changes is None
@@ -104,8 +117,10 @@ def test_notes_alone_took_nobody_knows_how_long():
 
 
 def test_a_second_that_an_account_does_not_give_is_not_zero():
-    steps = (step("build", seconds=0), step("check", seconds=5))
-    account = outcomes(session(entry(*steps, minutes=20), kind="reported"))
+    steps = (make_step("build", seconds=0), make_step("check", seconds=5))
+    account = compute_session_outcomes(
+        make_session(make_entry(*steps, minutes=20), kind="reported")
+    )
 
     assert account.worked
     assert account.minutes_to_build is None
@@ -115,20 +130,24 @@ def test_a_second_that_an_account_does_not_give_is_not_zero():
 def test_a_time_without_a_zone_is_utc():
     bare = START.replace(tzinfo=None)
 
-    assert found(step("build", at=bare)).minutes == 1.0
+    assert compute_outcomes(make_step("build", at=bare)).minutes == 1.0
 
 
 def test_a_bottleneck_is_named_by_the_field_or_by_the_sentence_of_an_older_record():
     said = "small-grid (confidence 1.00) -> parallelize-outer-dim, predicted 1.39x [1.27, 1.54]"
-    old = found(step("recommend", found="nothing known limits it"), step("recommend", found=said))
-    new = found(step("recommend", bottleneck="small-grid"))
+    old = compute_outcomes(
+        make_step("recommend", found="nothing known limits it"), make_step("recommend", found=said)
+    )
+    new = compute_outcomes(make_step("recommend", bottleneck="small-grid"))
 
     assert (old.bottleneck, old.minutes_to_bottleneck) == ("small-grid", 2.0)
     assert (new.bottleneck, new.minutes_to_bottleneck) == ("small-grid", 1.0)
 
 
 def test_no_bottleneck_has_no_time():
-    one = found(step("recommend", found="no cause can be named yet; measure occupancy"))
+    one = compute_outcomes(
+        make_step("recommend", found="no cause can be named yet; measure occupancy")
+    )
 
     assert (one.bottleneck, one.minutes_to_bottleneck) == (None, None)
 
@@ -136,80 +155,106 @@ def test_no_bottleneck_has_no_time():
 # --- changes --------------------------------------------------------------------------------
 
 
-def changes(*steps):
-    one = found(*steps)
+def count_changes(*steps):
+    one = compute_outcomes(*steps)
     return one.changes, one.blind_changes, one.judged_changes, one.wrong_changes
 
 
 def test_the_first_code_is_no_change():
-    assert changes(step("build", sources="1"), step("bench", sources="1")) == (0, 0, 0, 0)
+    assert count_changes(make_step("build", sources="1"), make_step("bench", sources="1")) == (
+        0,
+        0,
+        0,
+        0,
+    )
 
 
 def test_a_change_after_a_profile_is_not_blind_and_the_next_one_is():
-    steps = [step("build", "a"), step("profile", "a"), step("build", "b"), step("build", "c")]
+    steps = [
+        make_step("build", "a"),
+        make_step("profile", "a"),
+        make_step("build", "b"),
+        make_step("build", "c"),
+    ]
 
-    assert changes(*steps)[:2] == (2, 1)
+    assert count_changes(*steps)[:2] == (2, 1)
 
 
 def test_edited_sources_are_a_change_of_the_same_variant():
-    assert changes(step("build", sources="1"), step("build", sources="2"))[:2] == (1, 1)
+    assert count_changes(make_step("build", sources="1"), make_step("build", sources="2"))[:2] == (
+        1,
+        1,
+    )
 
 
 def test_going_back_is_no_change():
-    assert changes(step("build", "a"), step("build", "b"), step("build", "a"))[0] == 1
+    assert (
+        count_changes(make_step("build", "a"), make_step("build", "b"), make_step("build", "a"))[0]
+        == 1
+    )
 
 
 def test_a_build_that_failed_changed_nothing_that_runs():
-    failed = step("build", "b", status="failure")
+    failed = make_step("build", "b", status="failure")
 
-    assert changes(step("build", "a"), failed)[0] == 0
+    assert count_changes(make_step("build", "a"), failed)[0] == 0
 
 
 def test_mending_a_wrong_result_is_not_blind():
-    wrong = step("check", "a", status="failure")
+    wrong = make_step("check", "a", status="failure")
 
-    assert changes(step("build", "a"), wrong, step("build", "b"))[:2] == (1, 0)
+    assert count_changes(make_step("build", "a"), wrong, make_step("build", "b"))[:2] == (1, 0)
 
 
 def test_another_kernel_is_no_change():
-    one = outcomes(session(entry(step("build", "a")), entry(step("build", "b"), kernel="other")))
+    one = compute_session_outcomes(
+        make_session(
+            make_entry(make_step("build", "a")), make_entry(make_step("build", "b"), kernel="other")
+        )
+    )
 
     assert one.changes == 0
 
 
 def test_a_change_is_wrong_when_its_whole_interval_lies_below():
-    before = bench(1.0, 0.9, 1.1, "a")
+    before = make_bench_step(1.0, 0.9, 1.1, "a")
 
-    assert changes(before, bench(0.5, 0.4, 0.6, "b"))[2:] == (1, 1)
-    assert changes(before, bench(0.95, 0.85, 1.05, "b"))[2:] == (1, 0)
+    assert count_changes(before, make_bench_step(0.5, 0.4, 0.6, "b"))[2:] == (1, 1)
+    assert count_changes(before, make_bench_step(0.95, 0.85, 1.05, "b"))[2:] == (1, 0)
 
 
 def test_a_change_is_wrong_when_its_check_fails():
-    assert changes(step("build", "a"), step("check", "b", status="failure"))[2:] == (1, 1)
+    assert count_changes(make_step("build", "a"), make_step("check", "b", status="failure"))[
+        2:
+    ] == (1, 1)
 
 
-def test_without_intervals_nobody_knows_whether_a_change_was_wrong():
-    assert changes(bench(0.12, variant="a"), bench(0.09, variant="b"))[2:] == (0, None)
+def test_without_intervals_wrong_changes_are_unknown():
+    assert count_changes(make_bench_step(0.12, variant="a"), make_bench_step(0.09, variant="b"))[
+        2:
+    ] == (0, None)
 
 
-def test_next_to_another_baseline_nobody_knows_either():
-    other = bench(0.5, 0.4, 0.6, "b", baseline="torch.compile")
+def test_with_another_baseline_wrong_changes_are_unknown():
+    other = make_bench_step(0.5, 0.4, 0.6, "b", baseline="torch.compile")
 
-    assert changes(bench(1.0, 0.9, 1.1, "a"), other)[2:] == (0, None)
+    assert count_changes(make_bench_step(1.0, 0.9, 1.1, "a"), other)[2:] == (0, None)
 
 
-def test_a_duel_with_the_code_before_decides():
-    lost = step("compare", "b", speedup=0.9, interval=(0.8, 0.95))
+def test_a_direct_comparison_decides_whether_a_change_was_wrong():
+    lost = make_step("compare", "b", speedup=0.9, interval=(0.8, 0.95))
 
-    assert changes(step("build", "a"), lost)[2:] == (1, 1)
+    assert count_changes(make_step("build", "a"), lost)[2:] == (1, 1)
 
 
 # --- speedups -------------------------------------------------------------------------------
 
 
 def test_the_final_speedup_is_that_of_the_last_valid_bench():
-    invalid = bench(9.0, 8.0, 10.0, verdict="invalid")
-    one = found(step("check"), bench(2.0, 1.9, 2.1), bench(1.5, 1.4, 1.6), invalid)
+    invalid = make_bench_step(9.0, 8.0, 10.0, verdict="invalid")
+    one = compute_outcomes(
+        make_step("check"), make_bench_step(2.0, 1.9, 2.1), make_bench_step(1.5, 1.4, 1.6), invalid
+    )
 
     assert (one.final.speedup, one.final.interval) == (1.5, (1.4, 1.6))
     assert one.best.speedup == 2.0
@@ -217,11 +262,13 @@ def test_the_final_speedup_is_that_of_the_last_valid_bench():
 
 
 def test_wrong_code_has_no_speedup_even_when_it_was_timed_before_it_was_checked():
-    assert found(bench(0.5), step("check", status="failure")).final is None
+    assert (
+        compute_outcomes(make_bench_step(0.5), make_step("check", status="failure")).final is None
+    )
 
 
 def test_the_best_is_not_taken_from_another_workload():
-    one = found(bench(5.0, workload="tiny"), bench(2.0))
+    one = compute_outcomes(make_bench_step(5.0, workload="tiny"), make_bench_step(2.0))
 
     assert one.best == one.final
 
@@ -230,7 +277,7 @@ def test_an_older_record_is_read_by_its_sentence():
     said = (
         "tiled 3.32 ms, torch.compile 2.66 ms on xlarge: 0.801x [0.8, 0.801] of 129 pairs, slower"
     )
-    final = found(step("bench", found=said)).final
+    final = compute_outcomes(make_step("bench", found=said)).final
 
     assert (final.speedup, final.interval) == (0.801, (0.8, 0.801))
     assert (final.baseline, final.workload) == ("torch.compile", "xlarge")
@@ -239,13 +286,13 @@ def test_an_older_record_is_read_by_its_sentence():
 # --- decisions ------------------------------------------------------------------------------
 
 
-def test_decisions_are_counted_by_what_is_known_of_them():
+def test_decisions_are_counted_by_state():
     def made(**more):
         return Decision(bottleneck="b", fix="f", **more)
 
-    one = outcomes(
-        session(
-            entry(
+    one = compute_session_outcomes(
+        make_session(
+            make_entry(
                 decisions=(
                     made(),
                     made(predicted=(1.1, 1.5, 2), falsifier="failed: x < 1 is false; revert"),
@@ -263,8 +310,13 @@ def test_decisions_are_counted_by_what_is_known_of_them():
 
 
 def test_false_claims_and_cost_are_added_up():
-    claims = (Claim(said="a", held=False, why="w"), Claim(said="b", held=None, why="w"))
-    one = outcomes(session(entry(claims=claims, cost_usd=0.5), entry(cost_usd=0.25)))
+    claims = (
+        SessionClaim(said="a", held=False, why="w"),
+        SessionClaim(said="b", held=None, why="w"),
+    )
+    one = compute_session_outcomes(
+        make_session(make_entry(claims=claims, cost_usd=0.5), make_entry(cost_usd=0.25))
+    )
 
     assert (one.claims, one.false_claims, one.cost_usd) == (2, 1, 0.75)
 
@@ -276,7 +328,7 @@ SPEED = st.floats(0.01, 100)
 
 
 @st.composite
-def steps(draw):
+def random_steps(draw):
     speedup = draw(st.none() | SPEED)
     low, high = sorted((draw(SPEED), draw(SPEED)))
     return Step(
@@ -295,16 +347,16 @@ def steps(draw):
 
 
 ENTRIES = st.builds(
-    lambda steps, minutes, cost, target: entry(
+    lambda steps, minutes, cost, target: make_entry(
         *steps, minutes=minutes, cost_usd=cost, target=target
     ),
-    st.lists(steps(), max_size=6),
+    st.lists(random_steps(), max_size=6),
     st.none() | st.floats(0, 1e4),
     st.none() | st.floats(0, 1e3),
     st.sampled_from([None, "cpu", "cuda"]),
 )
 SESSIONS = st.builds(
-    lambda entries, kind: session(*entries, kind=kind),
+    lambda entries, kind: make_session(*entries, kind=kind),
     st.lists(ENTRIES, max_size=4),
     st.sampled_from(["recorded", "reported"]),
 )
@@ -312,7 +364,7 @@ SESSIONS = st.builds(
 
 @given(SESSIONS)
 def test_no_part_is_larger_than_its_whole(any_session):
-    one = outcomes(any_session)
+    one = compute_session_outcomes(any_session)
 
     for part in (one.minutes_to_build, one.minutes_to_bottleneck):
         assert part is None or one.minutes is None or part <= one.minutes + 1e-9
@@ -323,8 +375,8 @@ def test_no_part_is_larger_than_its_whole(any_session):
 
 
 @given(SESSIONS)
-def test_what_never_happened_has_no_time(any_session):
-    one = outcomes(any_session)
+def test_absent_events_have_no_time(any_session):
+    one = compute_session_outcomes(any_session)
 
     assert one.worked or one.minutes_to_build is None
     assert one.bottleneck or one.minutes_to_bottleneck is None
@@ -335,10 +387,10 @@ def test_what_never_happened_has_no_time(any_session):
 @given(SESSIONS)
 def test_a_note_at_the_end_changes_nothing(any_session):
     noted = any_session.model_copy(
-        update={"entries": (*any_session.entries, entry(went_right=("x",), kernel=None))}
+        update={"entries": (*any_session.entries, make_entry(went_right=("x",), kernel=None))}
     )
 
-    assert outcomes(noted) == outcomes(any_session)
+    assert compute_session_outcomes(noted) == compute_session_outcomes(any_session)
 
 
 @given(SESSIONS)
@@ -349,13 +401,15 @@ def test_a_profile_after_every_step_leaves_no_blind_change(any_session):
 
     entries = tuple(profiled(one) for one in any_session.entries)
 
-    assert not outcomes(any_session.model_copy(update={"entries": entries})).blind_changes
+    assert not compute_session_outcomes(
+        any_session.model_copy(update={"entries": entries})
+    ).blind_changes
 
 
 @given(SESSIONS, st.integers(0, 3))
 def test_more_of_a_session_never_has_fewer_changes(any_session, kept):
     part = any_session.model_copy(update={"entries": any_session.entries[:kept]})
-    few, many = outcomes(part), outcomes(any_session)
+    few, many = compute_session_outcomes(part), compute_session_outcomes(any_session)
 
     assert (few.changes or 0) <= (many.changes or 0)
     assert (few.blind_changes or 0) <= (many.blind_changes or 0)
@@ -364,13 +418,15 @@ def test_more_of_a_session_never_has_fewer_changes(any_session, kept):
 
 def test_a_plan_s_phases_are_scored_by_what_was_logged():
     step = Step(name="build", status="ok", found="built", seconds=120.0)
-    entry = Entry(session="x", at=START, goal="g", steps=(step,))
+    entry = SessionEntry(session="x", at=START, goal="g", steps=(step,))
     plan = (
         PlannedPhase(phase="build", gates=(), budget_min=20, predicted_min=(1.0, 1.5, 3.0)),
         PlannedPhase(phase="baseline", gates=(), budget_min=30, predicted_min=(1.0, 2.0, 4.0)),
         PlannedPhase(phase="validate", gates=(), budget_min=30),
     )
-    found = outcomes(Session(session="x", opened=START, goal="g", phases=plan, entries=(entry,)))
+    found = compute_session_outcomes(
+        Session(session="x", opened=START, goal="g", phases=plan, entries=(entry,))
+    )
 
     assert [(one.phase, one.minutes, one.inside) for one in found.phases] == [
         ("build", 2.0, True),

@@ -6,14 +6,14 @@ import os
 import pytest
 
 from kernelkb.actions import rules_cache
-from kernelkb.actions.knowledge import here
-from kernelkb.actions.rules_cache import decision_program
+from kernelkb.actions.knowledge import load_project_knowledge
+from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.cli import main
 from kernelkb.errors import KnowledgeError
-from kernelkb.loading.assemble import FOLDERS, SINGLE
-from kernelkb.safety.paths import KNOWLEDGE, overlay_folder
+from kernelkb.loading.assemble import RECORD_FOLDERS, SINGLE_FILES
+from kernelkb.safety.paths import KNOWLEDGE_ENTRIES, overlay_folder
 
-CARD = """\
+GPU_ENTRY = """\
 id: our-slow-table
 title: Our table is read again and again
 group: memory-traffic
@@ -49,31 +49,31 @@ def project(tmp_path, monkeypatch):
     return tmp_path
 
 
-def write(project, name, text):
+def write_file(project, name, text):
     file = project / "knowledge" / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     return file
 
 
-def answer(capsys, *words):
+def run_recommend(capsys, *words):
     main(["recommend", *words, "--json"])
     return json.loads(capsys.readouterr().out)
 
 
-def complaint():
+def load_complaint():
     with pytest.raises(KnowledgeError) as caught:
-        here()
+        load_project_knowledge()
     return str(caught.value)
 
 
 def test_every_kind_of_file_makes_a_folder_knowledge():
-    assert set(KNOWLEDGE) == {*SINGLE, *FOLDERS}
+    assert set(KNOWLEDGE_ENTRIES) == {*SINGLE_FILES, *RECORD_FOLDERS}
 
 
 def test_a_bottleneck_of_the_project_is_diagnosed_and_called_its_own(project, capsys):
-    write(project, "bottlenecks/memory-traffic/our-slow-table.yaml", CARD)
-    (kernel,) = answer(capsys, "--bandwidth", "0.5")["kernels"]
+    write_file(project, "bottlenecks/memory-traffic/our-slow-table.yaml", GPU_ENTRY)
+    (kernel,) = run_recommend(capsys, "--bandwidth", "0.5")["kernels"]
     found = next(d for d in kernel["diagnoses"] if d["bottleneck"] == "our-slow-table")
 
     assert found["verdict"] == "matches"
@@ -81,27 +81,29 @@ def test_a_bottleneck_of_the_project_is_diagnosed_and_called_its_own(project, ca
 
 
 def test_the_answer_says_which_overlay_it_used(project, capsys):
-    write(project, "thresholds.yaml", THRESHOLD)
+    write_file(project, "thresholds.yaml", THRESHOLD)
 
-    stamp = answer(capsys, "--speedup", "0.3")["knowledge"]
+    stamp = run_recommend(capsys, "--speedup", "0.3")["knowledge"]
     assert stamp["overlay"] == str(project / "knowledge")
 
 
 def test_a_threshold_of_the_project_counts_and_the_shipped_one_is_named(project, capsys):
-    before = answer(capsys, "--speedup", "0.3")["kernels"][0]["gate"]["id"]
-    write(project, "thresholds.yaml", THRESHOLD)
-    after = answer(capsys, "--speedup", "0.3")["kernels"][0]["gate"]["id"]
+    before = run_recommend(capsys, "--speedup", "0.3")["kernels"][0]["gate"]["id"]
+    write_file(project, "thresholds.yaml", THRESHOLD)
+    after = run_recommend(capsys, "--speedup", "0.3")["kernels"][0]["gate"]["id"]
 
     assert (before, after) == ("stop-and-profile", "close-the-gap")
-    assert "the project's own, shipped 0.5" in json.dumps(decision_program())
+    assert "the project's own, shipped 0.5" in json.dumps(load_compiled_rules())
 
 
 def test_without_its_folder_the_shipped_knowledge_is_back(project, capsys):
-    file = write(project, "thresholds.yaml", THRESHOLD)
-    answer(capsys, "--speedup", "0.3")
+    file = write_file(project, "thresholds.yaml", THRESHOLD)
+    run_recommend(capsys, "--speedup", "0.3")
     file.unlink()
 
-    assert answer(capsys, "--speedup", "0.3")["kernels"][0]["gate"]["id"] == "stop-and-profile"
+    assert (
+        run_recommend(capsys, "--speedup", "0.3")["kernels"][0]["gate"]["id"] == "stop-and-profile"
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_without_its_folder_the_shipped_knowledge_is_back(project, capsys):
     [
         (
             "bottlenecks/memory-traffic/dram-bandwidth-bound.yaml",
-            CARD.replace("our-slow-table", "dram-bandwidth-bound"),
+            GPU_ENTRY.replace("our-slow-table", "dram-bandwidth-bound"),
             "bottleneck 'dram-bandwidth-bound' is shipped; a project adds entries",
         ),
         (
@@ -119,12 +121,12 @@ def test_without_its_folder_the_shipped_knowledge_is_back(project, capsys):
         ),
         (
             "bottlenecks/memory-traffic/our-slow-table.yaml",
-            CARD.replace("tile-into-smem", "tile-into-smen"),
+            GPU_ENTRY.replace("tile-into-smem", "tile-into-smen"),
             "unknown fix 'tile-into-smen' (did you mean 'tile-into-smem'?)",
         ),
         (
             "bottlenecks/memory-traffic/our-slow-table.yaml",
-            CARD.replace("metric: dram_utilization,", "metric: dram_utilisation,"),
+            GPU_ENTRY.replace("metric: dram_utilization,", "metric: dram_utilisation,"),
             "unknown metric 'dram_utilisation'",
         ),
         ("thresholds.yaml", THRESHOLD.replace("0.25", "25%"), "thresholds.0.value"),
@@ -133,14 +135,14 @@ def test_without_its_folder_the_shipped_knowledge_is_back(project, capsys):
     ],
 )
 def test_an_overlay_that_is_wrong_is_refused_with_file_and_line(project, name, text, says):
-    write(project, name, text)
-    write(project, "sources.yaml", "sources: []\n") if name == "notes.yaml" else None
+    write_file(project, name, text)
+    write_file(project, "sources.yaml", "sources: []\n") if name == "notes.yaml" else None
 
-    assert says in complaint()
+    assert says in load_complaint()
 
 
 def test_a_wrong_overlay_never_gives_a_diagnosis(project, capsys):
-    write(project, "thresholds.yaml", THRESHOLD.replace("metric: speedup", "metric: speeedup"))
+    write_file(project, "thresholds.yaml", THRESHOLD.replace("metric: speedup", "metric: speeedup"))
 
     assert main(["recommend", "--speedup", "0.3"]) == 2
     out, err = capsys.readouterr()
@@ -149,30 +151,30 @@ def test_a_wrong_overlay_never_gives_a_diagnosis(project, capsys):
 
 
 def test_kb_check_reads_it_too(project, capsys):
-    write(
+    write_file(
         project,
         "bottlenecks/memory-traffic/our-slow-table.yaml",
-        CARD.replace("dram_utilization: 0.2", "dram_utilization: 0.4"),
+        GPU_ENTRY.replace("dram_utilization: 0.2", "dram_utilization: 0.4"),
     )
 
     assert main(["check"]) == 1
     assert "case 'seldom' gives matches, not excluded" in capsys.readouterr().out
 
 
-def test_a_folder_of_that_name_without_knowledge_is_somebody_elses(project):
-    write(project, "README.md", "our notes")
+def test_a_knowledge_folder_without_yaml_is_no_overlay(project):
+    write_file(project, "README.md", "our notes")
 
     assert overlay_folder() is None
 
 
 def test_a_pattern_and_a_symptom_of_the_project_are_shown(project, capsys):
-    write(
+    write_file(
         project,
         "patterns/our-way.yaml",
         "id: our-way\ntitle: Our way\nproblem: p\npractice: q\ntriggers: [t]\nsteps: [s]\n"
         "sources: [kernelkb-judgement]\n",
     )
-    write(
+    write_file(
         project,
         "symptoms/build.yaml",
         "family: build\nsymptoms:\n  - id: our-proxy\n    title: Our proxy is down\n"
@@ -189,36 +191,36 @@ def test_a_pattern_and_a_symptom_of_the_project_are_shown(project, capsys):
 
 
 def test_knowledge_that_stays_as_it_is_is_read_once(project, monkeypatch):
-    monkeypatch.setattr(rules_cache, "_SETTLED_NS", -1)
-    write(project, "thresholds.yaml", THRESHOLD)
-    first = decision_program()
-    monkeypatch.setattr(rules_cache, "_loaded", None)
+    monkeypatch.setattr(rules_cache, "_STABLE_AGE_NS", -1)
+    write_file(project, "thresholds.yaml", THRESHOLD)
+    first = load_compiled_rules()
+    monkeypatch.setattr(rules_cache, "_load_or_compile", None)
 
-    assert decision_program() is first
+    assert load_compiled_rules() is first
 
 
 @pytest.mark.parametrize("change", ["edit", "add", "remove"])
 def test_knowledge_in_memory_follows_every_change(project, monkeypatch, change):
-    monkeypatch.setattr(rules_cache, "_SETTLED_NS", -1)
-    file = write(project, "thresholds.yaml", THRESHOLD)
-    before = decision_program()["knowledge"]["sha256"]
+    monkeypatch.setattr(rules_cache, "_STABLE_AGE_NS", -1)
+    file = write_file(project, "thresholds.yaml", THRESHOLD)
+    before = load_compiled_rules()["knowledge"]["sha256"]
     match change:
         case "edit":
             file.write_text(THRESHOLD.replace("0.25", "0.125"))
         case "add":
-            write(project, "bottlenecks/memory-traffic/our-slow-table.yaml", CARD)
+            write_file(project, "bottlenecks/memory-traffic/our-slow-table.yaml", GPU_ENTRY)
         case "remove":
             file.unlink()
 
-    assert decision_program()["knowledge"]["sha256"] != before
+    assert load_compiled_rules()["knowledge"]["sha256"] != before
 
 
 def test_knowledge_that_was_edited_just_now_is_not_trusted_to_memory(project, monkeypatch):
-    file = write(project, "thresholds.yaml", THRESHOLD)
+    file = write_file(project, "thresholds.yaml", THRESHOLD)
     seen = set()
     for limit in ("0.25", "0.35", "0.15"):
         file.write_text(THRESHOLD.replace("0.25", limit))
         os.utime(file, ns=(0, 0))  # as if within one tick of the clock
-        seen.add(decision_program()["knowledge"]["sha256"])
+        seen.add(load_compiled_rules()["knowledge"]["sha256"])
 
     assert len(seen) == 3

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from programs import program
 
 from kernelkb.decide.parse_metric import (
-    HEADLINES,
-    device_named,
+    HEADLINE_FLAGS,
     find_device,
-    metric_for_flag,
-    parse,
+    find_metric_for_flag,
+    parse_metric_value,
+    resolve_device,
 )
 from kernelkb.errors import BadValueError, UnknownNameError
 
@@ -21,8 +21,8 @@ from kernelkb.errors import BadValueError, UnknownNameError
     ("name", "text", "value"),
     [("occupancy", "40%", 0.4), ("occupancy", 0.4, 0.4), ("speedup", "1.5", 1.5)],
 )
-def test_understood(name, text, value):
-    assert parse(program(), name, text) == pytest.approx(value)
+def test_valid_values_are_parsed(name, text, value):
+    assert parse_metric_value(program(), name, text) == pytest.approx(value)
 
 
 @pytest.mark.parametrize(
@@ -43,23 +43,23 @@ def test_understood(name, text, value):
 )
 def test_refused_with_the_cure(name, text, cure):
     with pytest.raises(BadValueError) as caught:
-        parse(program(), name, text)
+        parse_metric_value(program(), name, text)
 
     assert cure in str(caught.value)
 
 
 def test_unknown_metric_is_offered_the_near_one():
     with pytest.raises(UnknownNameError, match=r"did you mean 'occupancy'\?\); `kb show metrics`"):
-        parse(program(), "occupency", 0.4)
+        parse_metric_value(program(), "occupency", 0.4)
 
 
 @pytest.mark.parametrize("name", ["NVIDIA H100 80GB HBM3", "h100-sxm", "nvidia  h100 80gb hbm3"])
 def test_a_gpu_is_known_by_any_of_its_names(name):
-    assert device_named(program(), name) == "h100-sxm"
+    assert resolve_device(program(), name) == "h100-sxm"
 
 
 def test_bandwidth_is_another_metric_on_a_cpu():
-    flags = [metric_for_flag(program(), "bandwidth", target) for target in ("cuda", "cpu")]
+    flags = [find_metric_for_flag(program(), "bandwidth", target) for target in ("cuda", "cpu")]
 
     assert flags == ["dram_utilization", "algorithmic_bandwidth"]
 
@@ -68,57 +68,57 @@ def test_bandwidth_is_another_metric_on_a_cpu():
     ("text", "value"),
     [("0", 0.0), ("1", 1.0), ("100%", 1.0), ("0%", 0.0), (" 40 % ", 0.4), ("4e-1", 0.4)],
 )
-def test_a_share_from_end_to_end(text, value):
-    assert parse(program(), "occupancy", text) == pytest.approx(value)
+def test_a_fraction_accepts_0_to_1(text, value):
+    assert parse_metric_value(program(), "occupancy", text) == pytest.approx(value)
 
 
 @pytest.mark.parametrize("text", ["-inf", "1e999", "NaN", "-nan", "infinity"])
-def test_what_is_not_finite_was_not_measured(text):
+def test_a_non_finite_value_is_rejected(text):
     with pytest.raises(BadValueError, match="leave it out when it was not measured"):
-        parse(program(), "kernel_us", text)
+        parse_metric_value(program(), "kernel_us", text)
 
 
 @pytest.mark.parametrize("text", ["", " ", "%", "0.4.1", "0,4", "40 percent", "True"])
-def test_what_is_no_number_is_shown_as_it_was_typed(text):
+def test_an_invalid_number_is_quoted_as_typed(text):
     with pytest.raises(BadValueError) as caught:
-        parse(program(), "occupancy", text)
+        parse_metric_value(program(), "occupancy", text)
 
     assert f"occupancy {text.strip()!r} is not a number" in str(caught.value)
 
 
 def test_true_is_no_number_even_from_json():
     with pytest.raises(BadValueError, match="is not a number"):
-        parse(program(), "correct", True)
+        parse_metric_value(program(), "correct", True)
 
 
-def test_one_too_many_in_a_hundred_is_not_called_a_percentage():
+def test_101_percent_does_not_suggest_a_hundredth():
     """A profiler's 101 percent is jitter; to write 0.01 for it would be wrong."""
     with pytest.raises(BadValueError) as caught:
-        parse(program(), "occupancy", "1.01")
+        parse_metric_value(program(), "occupancy", "1.01")
 
     assert "0.01" not in str(caught.value)
 
 
 def test_an_unknown_gpu_is_offered_the_near_one():
     with pytest.raises(UnknownNameError, match="unknown GPU 'h100-smx' \\(did you mean"):
-        device_named(program(), "h100-smx")
+        resolve_device(program(), "h100-smx")
 
 
-def test_a_gpu_that_nobody_knows_is_none_where_that_is_allowed():
+def test_an_unknown_gpu_is_none_where_allowed():
     assert find_device(program()["device_names"], "Voodoo 2") is None
 
 
-@pytest.mark.parametrize("flag", HEADLINES)
+@pytest.mark.parametrize("flag", HEADLINE_FLAGS)
 @pytest.mark.parametrize("target", ["cpu", "cuda"])
 def test_every_headline_flag_sets_one_metric_on_each_target(flag, target):
-    row = program()["metrics"][metric_for_flag(program(), flag, target)]
+    row = program()["metrics"][find_metric_for_flag(program(), flag, target)]
 
     assert target in row["targets"]
 
 
 def test_an_unknown_flag_is_refused():
     with pytest.raises(UnknownNameError, match="unknown flag 'registers'"):
-        metric_for_flag(program(), "registers", "cuda")
+        find_metric_for_flag(program(), "registers", "cuda")
 
 
 @given(st.sampled_from(sorted(program()["metrics"])), st.data())
@@ -128,13 +128,13 @@ def test_every_value_that_a_metric_can_have_is_understood(name, data):
     high = row["high"] or 1e12
     value = data.draw(st.floats(row["low"], min(high, 1.05) if row["unit"] == "share" else high))
 
-    assert parse(program(), name, repr(value)) == value
+    assert parse_metric_value(program(), name, repr(value)) == value
 
 
 @given(st.sampled_from(sorted(program()["metrics"])), st.text(max_size=8))
-def test_whatever_is_typed_is_a_finite_number_or_a_refusal(name, text):
+def test_any_text_is_a_finite_number_or_an_error(name, text):
     try:
-        value = parse(program(), name, text)
+        value = parse_metric_value(program(), name, text)
     except BadValueError:
         return
 

@@ -6,7 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelkb.device_math.parse_size import byte_count, positive, whole_number
+from kernelkb.device_math.parse_size import (
+    parse_byte_count,
+    parse_positive_number,
+    parse_whole_number,
+)
 from kernelkb.errors import BadValueError
 
 
@@ -27,8 +31,8 @@ from kernelkb.errors import BadValueError
         ("0", 0),
     ],
 )
-def test_sizes(text, size):
-    assert byte_count("smem", text) == size
+def test_sizes_are_parsed(text, size):
+    assert parse_byte_count("smem", text) == size
 
 
 @pytest.mark.parametrize(
@@ -49,24 +53,24 @@ def test_sizes(text, size):
         ("9" * 5000, "not a whole number of bytes"),
     ],
 )
-def test_what_is_no_size_is_refused_with_the_cure(text, cure):
+def test_an_invalid_size_is_rejected_with_the_cure(text, cure):
     with pytest.raises(BadValueError, match=cure):
-        byte_count("smem", text)
+        parse_byte_count("smem", text)
 
 
 @pytest.mark.parametrize("text", ["0", "1025", "1.5", "", "many", "-3", "9" * 5000])
 def test_a_count_outside_its_range_is_refused(text):
     with pytest.raises(BadValueError, match="threads"):
-        whole_number("threads", text, 1, 1024)
+        parse_whole_number("threads", text, 1, 1024)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e-300", "1e300", "much", ""])
-def test_what_is_no_quantity_is_refused(text):
+def test_an_invalid_quantity_is_rejected(text):
     with pytest.raises(BadValueError, match="flop"):
-        positive("flop", text)
+        parse_positive_number("flop", text)
 
 
 @given(st.text(max_size=30))
 def test_any_text_is_a_size_or_a_refusal(text):
     with suppress(BadValueError):
-        assert byte_count("smem", text) >= 0
+        assert parse_byte_count("smem", text) >= 0

@@ -2,41 +2,43 @@
 
 import pytest
 from programs import knowledge
-from session_histories import session
+from session_histories import make_session
 
-from kernelkb.model.learned import Learned, LearnedPhase
+from kernelkb.model.learned import LearnedCatalogue, LearnedPhase
 from kernelkb.model.session import PlannedPhase
 from kernelkb.record.phases import (
-    STEPS_OF,
-    expected,
-    minutes_of,
-    plan_minutes_of,
-    planned,
-    scored,
+    STEPS_BY_PHASE,
+    planned_minutes,
+    predict_phase_minutes,
+    score_phases,
+    sum_minutes_by_phase,
+    sum_minutes_by_workflow_phase,
 )
 
 
 def test_a_phase_is_a_step_summed_over_the_session():
-    one = session("s", steps=[("build", 30.0), ("bench", 60.0), ("build", 30.0)])
+    one = make_session("s", steps=[("build", 30.0), ("bench", 60.0), ("build", 30.0)])
 
-    assert minutes_of(one) == {"build": 1.0, "bench": 1.0}
+    assert sum_minutes_by_phase(one) == {"build": 1.0, "bench": 1.0}
 
 
 def test_a_step_of_any_name_becomes_a_phase():
-    assert set(minutes_of(session("s", steps=[("Re-check 2", 6.0)]))) == {"re_check_2"}
+    assert set(sum_minutes_by_phase(make_session("s", steps=[("Re-check 2", 6.0)]))) == {
+        "re_check_2"
+    }
 
 
 @pytest.mark.parametrize(("took", "inside"), [(30.0, False), (90.0, True), (300.0, False)])
 def test_a_time_is_scored_against_its_interval(took, inside):
-    one = session("s", steps=[("build", took)])
-    (score,) = scored({"build": (1.0, 1.5, 3.0)}, minutes_of(one))
+    one = make_session("s", steps=[("build", took)])
+    (score,) = score_phases({"build": (1.0, 1.5, 3.0)}, sum_minutes_by_phase(one))
 
     assert score.inside is inside
     assert score.minutes == pytest.approx(took / 60)
 
 
 def test_a_phase_that_did_not_happen_is_neither_inside_nor_outside():
-    (score,) = scored({"profile": (1.0, 2.0, 3.0)}, {})
+    (score,) = score_phases({"profile": (1.0, 2.0, 3.0)}, {})
 
     assert (score.minutes, score.inside) == (None, None)
 
@@ -47,8 +49,8 @@ def test_a_plan_is_scored_by_what_it_predicted():
         PlannedPhase(phase="baseline", gates=(), budget_min=5),
     )
     steps = [("build", 60.0), ("check", 60.0)]
-    one = session("s", steps=steps).model_copy(update={"phases": plan})
-    found = scored(planned(one), plan_minutes_of(one))
+    one = make_session("s", steps=steps).model_copy(update={"phases": plan})
+    found = score_phases(planned_minutes(one), sum_minutes_by_workflow_phase(one))
 
     assert [(score.phase, score.minutes, score.inside) for score in found] == [("build", 2, True)]
 
@@ -59,8 +61,8 @@ def test_a_plan_expects_what_its_steps_took():
         for name, span in (("build", (1.0, 4.0, 10.0)), ("check", (1.0, 5.0, 13.0)))
     )
 
-    assert expected(Learned(phases=rows)) == {"build": (4.0, 9.0, 19.0)}
+    assert predict_phase_minutes(LearnedCatalogue(phases=rows)) == {"build": (4.0, 9.0, 19.0)}
 
 
 def test_every_phase_that_is_expected_is_one_of_the_workflow():
-    assert set(STEPS_OF) <= {phase.id for phase in knowledge().workflow.phases}
+    assert set(STEPS_BY_PHASE) <= {phase.id for phase in knowledge().workflow.phases}

@@ -2,22 +2,22 @@
 
 from markdown_it import MarkdownIt
 
-from kernelkb.actions.quickref import fresh, page
+from kernelkb.actions.quickref import generate_quickref, is_quickref_fresh
 from kernelkb.loading.knowledge import load_knowledge
 
 
-def test_the_file_is_what_the_knowledge_gives_now():
-    assert fresh()
+def test_the_quick_reference_matches_the_knowledge():
+    assert is_quickref_fresh()
 
 
 def test_it_fits_two_printed_pages():
-    assert len(page().encode()) <= 8000
+    assert len(generate_quickref().encode()) <= 8000
 
 
 def test_every_bottleneck_has_a_row_in_a_table():
     cells = [
         token.content
-        for token in MarkdownIt("commonmark").enable("table").parse(page())
+        for token in MarkdownIt("commonmark").enable("table").parse(generate_quickref())
         if token.type == "inline"
     ]
 

@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelkb.decide.diagnose import Finding
-from kernelkb.decide.rank import ranked, score
+from kernelkb.decide.diagnose import BottleneckMatch
+from kernelkb.decide.rank import rank_matches, score
 
 EFFORT = {"5": 1.0, "30": 0.9, "120": 0.7, "480": 0.5}
 
 
-def finding(name, group="latency", saved=0.5, sure=1.0, minutes=5):
+def make_finding(name, group="latency", saved=0.5, sure=1.0, minutes=5):
     removed = None if saved is None else (saved / 2, saved, saved)
     diagnosis = {
         "bottleneck": name,
@@ -18,55 +18,64 @@ def finding(name, group="latency", saved=0.5, sure=1.0, minutes=5):
         "because": [],
         "fixes": [{"cost_min": minutes}] if minutes else [],
     }
-    return Finding({"id": name, "group": group}, diagnosis, removed, [])
+    return BottleneckMatch({"id": name, "group": group}, diagnosis, removed, [])
 
 
-def order(*findings):
-    return [found.row["id"] for found in ranked(findings, EFFORT)]
+def ranked_ids(*findings):
+    return [found.row["id"] for found in rank_matches(findings, EFFORT)]
 
 
 def test_the_larger_saving_comes_first():
-    assert order(finding("small", saved=0.2), finding("large", saved=0.6)) == ["large", "small"]
+    assert ranked_ids(make_finding("small", saved=0.2), make_finding("large", saved=0.6)) == [
+        "large",
+        "small",
+    ]
 
 
-def test_doubt_costs_rank():
-    assert order(finding("hint", sure=0.4), finding("counter", sure=1.0)) == ["counter", "hint"]
+def test_low_confidence_lowers_the_rank():
+    assert ranked_ids(make_finding("hint", sure=0.4), make_finding("counter", sure=1.0)) == [
+        "counter",
+        "hint",
+    ]
 
 
 def test_a_day_of_work_comes_after_five_minutes_for_the_same_saving():
-    assert order(finding("day", minutes=480), finding("quick", minutes=5)) == ["quick", "day"]
+    assert ranked_ids(make_finding("day", minutes=480), make_finding("quick", minutes=5)) == [
+        "quick",
+        "day",
+    ]
 
 
 def test_effort_does_not_bury_a_large_gain():
-    long, quick = finding("long", saved=0.9, minutes=480), finding("quick", saved=0.3)
+    long, quick = make_finding("long", saved=0.9, minutes=480), make_finding("quick", saved=0.3)
 
-    assert order(quick, long) == ["long", "quick"]
+    assert ranked_ids(quick, long) == ["long", "quick"]
 
 
 def test_a_fault_of_the_measurement_comes_before_any_gain():
-    fault = finding("fault", group="measurement", saved=None)
+    fault = make_finding("fault", group="measurement", saved=None)
 
-    assert order(finding("gain", saved=0.9), fault) == ["fault", "gain"]
+    assert ranked_ids(make_finding("gain", saved=0.9), fault) == ["fault", "gain"]
 
 
 def test_faults_of_the_result_come_before_faults_of_the_timer_and_the_roof():
     names = ["terminal", "measurement", "build", "correctness"]
-    found = order(*(finding(name, group=name) for name in names))
+    found = ranked_ids(*(make_finding(name, group=name) for name in names))
 
     assert found == ["correctness", "build", "measurement", "terminal"]
 
 
-def test_equals_keep_their_order():
-    assert order(*(finding(name) for name in "cab")) == ["c", "a", "b"]
+def test_ranking_is_stable():
+    assert ranked_ids(*(make_finding(name) for name in "cab")) == ["c", "a", "b"]
 
 
-def test_a_match_that_cannot_be_priced_scores_nothing():
-    assert score(finding("unpriced", saved=None), EFFORT) == 0.0
+def test_a_match_without_an_estimate_scores_zero():
+    assert score(make_finding("unpriced", saved=None), EFFORT) == 0.0
 
 
 FINDINGS = st.lists(
     st.builds(
-        finding,
+        make_finding,
         st.sampled_from("abcdef"),
         group=st.sampled_from(["build", "latency", "terminal", "compute"]),
         saved=st.none() | st.floats(0, 0.999),
@@ -78,13 +87,13 @@ FINDINGS = st.lists(
 
 @given(FINDINGS)
 def test_ranking_is_a_permutation(findings):
-    found = ranked(findings, EFFORT)
+    found = rank_matches(findings, EFFORT)
 
     assert sorted(map(id, found)) == sorted(map(id, findings))
 
 
 @given(FINDINGS)
 def test_ranking_again_changes_nothing(findings):
-    once = ranked(findings, EFFORT)
+    once = rank_matches(findings, EFFORT)
 
-    assert ranked(once, EFFORT) == once
+    assert rank_matches(once, EFFORT) == once

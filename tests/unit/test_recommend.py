@@ -6,25 +6,29 @@ from typing import get_type_hints
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import facts, metrics, program
+from programs import compare_metrics, metrics, program
 
 from kernelkb.decide import answer as plain
-from kernelkb.decide.rank import ranked
-from kernelkb.decide.recommend import recommend, recommendation
+from kernelkb.decide.rank import rank_matches
+from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.model import recommendation as schema
 
-CONTRACT = {
+ANSWER_KEYS = {
     "kernel", "launch", "device", "gate", "evidence_level", "headroom", "diagnoses", "suppressed",
     "measure_next", "next",
 }  # fmt: skip
-TWINS = [name for name in vars(plain) if name in vars(schema) and name[0].isupper()]
+SHARED_SCHEMA_NAMES = [
+    name.removesuffix("Dict")
+    for name in vars(plain)
+    if name.endswith("Dict") and name.removesuffix("Dict") in vars(schema)
+]
 
 
-def ask(device=None, target="cuda", **measured):
+def recommend_for(device=None, target="cuda", **measured):
     return recommend(program(), measured, target=target, device=device)
 
 
-def matches(answer):
+def list_matches(answer):
     return [d["bottleneck"] for d in answer["diagnoses"] if d["verdict"] == "matches"]
 
 
@@ -34,11 +38,11 @@ def matches(answer):
 def test_every_answer_keeps_the_contract(target, measured):
     answer = recommend(program(), measured, target=target, device="h100-sxm")
 
-    schema.Recommendation.model_validate(recommendation(program(), [answer]), strict=False)
+    schema.Recommendation.model_validate(build_recommendation(program(), [answer]), strict=False)
 
 
 def test_the_keys_are_those_of_the_contract():
-    assert set(ask(speedup=0.3)) == CONTRACT | {
+    assert set(recommend_for(speedup=0.3)) == ANSWER_KEYS | {
         "conclusions",
         "combined_speedup",
         "ncu_rules",
@@ -47,9 +51,9 @@ def test_the_keys_are_those_of_the_contract():
     }
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", SHARED_SCHEMA_NAMES)
 def test_the_plain_answer_and_its_schema_have_the_same_fields(name):
-    fields = set(get_type_hints(getattr(plain, name)))
+    fields = set(get_type_hints(getattr(plain, f"{name}Dict")))
 
     assert fields == set(getattr(schema, name).model_fields)
 
@@ -67,66 +71,66 @@ def test_matches_come_before_unknown(measured):
 def test_ranking_loses_and_invents_nothing(measured):
     from kernelkb.decide.diagnose import diagnose
 
-    found = diagnose(program(), facts(measured), "cuda").matches
-    order = ranked(found, program()["effort"])
+    found = diagnose(program(), compare_metrics(measured), "cuda").matches
+    order = rank_matches(found, program()["effort"])
 
     assert sorted(f.row["id"] for f in order) == sorted(f.row["id"] for f in found)
 
 
-FOUR = ("speedup", "dram_utilization", "occupancy", "kernel_us")
-NO_MECHANISM = {"dram-bandwidth-bound", "profiler-mismatch"}
+FOUR_METRICS = ("speedup", "dram_utilization", "occupancy", "kernel_us")
+NON_MECHANISMS = {"dram-bandwidth-bound", "profiler-mismatch"}
 
 
 @given(metrics("cuda"))
 @settings(max_examples=200, deadline=None)
 def test_four_numbers_never_name_a_mechanism(measured):
-    four = {name: value for name, value in measured.items() if name in FOUR}
+    four = {name: value for name, value in measured.items() if name in FOUR_METRICS}
 
-    assert set(matches(recommend(program(), four))) <= NO_MECHANISM
+    assert set(list_matches(recommend(program(), four))) <= NON_MECHANISMS
 
 
 def test_two_numbers_ask_for_the_speed_of_light():
-    answer = ask(speedup=0.3, occupancy=0.4)
+    answer = recommend_for(speedup=0.3, occupancy=0.4)
 
-    assert matches(answer) == []
+    assert list_matches(answer) == []
     assert answer["gate"]["id"] == "stop-and-profile"
     assert "--section SpeedOfLight" in answer["measure_next"][0]["command"]
     assert any("occupancy" in text for text in answer["conclusions"]["cannot"])
 
 
-def test_an_unknown_cause_gets_no_cure():
-    assert all(d["fixes"] == [] for d in ask(speedup=0.3)["diagnoses"])
+def test_an_unknown_bottleneck_gets_no_fix():
+    assert all(d["fixes"] == [] for d in recommend_for(speedup=0.3)["diagnoses"])
 
 
-def test_what_is_known_is_not_asked_for_again():
-    asked = {row["metric"] for row in ask(speedup=0.3, waves=4.0)["measure_next"]}
+def test_known_metrics_are_not_requested():
+    asked = {row["metric"] for row in recommend_for(speedup=0.3, waves=4.0)["measure_next"]}
 
     assert "waves" not in asked
 
 
 def test_a_wrong_result_gets_no_advice_about_speed():
-    answer = ask(correct=0, dram_utilization=0.9, speedup=3.0)
+    answer = recommend_for(correct=0, dram_utilization=0.9, speedup=3.0)
 
     assert answer["diagnoses"] == []
     assert "dram-bandwidth-bound" in {row["bottleneck"] for row in answer["suppressed"]}
 
 
-def point(answer, name):
+def predicted_point(answer, name):
     (found,) = [d for d in answer["diagnoses"] if d["bottleneck"] == name]
     return found["predicted_speedup"]["point"]
 
 
-def test_t3_busy_with_necessary_bytes_is_told_so():
-    answer = ask("a100-80-sxm", dram_utilization=0.91, occupancy=0.85, over_fetch=1.02)
+def test_necessary_traffic_near_the_peak_is_near_roofline():
+    answer = recommend_for("a100-80-sxm", dram_utilization=0.91, occupancy=0.85, over_fetch=1.02)
     fixes = [f["id"] for d in answer["diagnoses"] for f in d["fixes"]]
 
-    assert matches(answer)[0] == "near-roofline"
+    assert list_matches(answer)[0] == "near-roofline"
     assert {"fuse-kernels", "reduce-precision"} <= set(fixes)
     assert not {"vectorize-128b", "raise-occupancy"} & set(fixes)
 
 
-def test_t4_waste_comes_before_the_bandwidth_it_uses():
-    answer = ask(
+def test_uncoalesced_access_ranks_before_bandwidth():
+    answer = recommend_for(
         dram_utilization=0.88,
         memory_utilization=0.88,
         over_fetch=3.9,
@@ -134,12 +138,12 @@ def test_t4_waste_comes_before_the_bandwidth_it_uses():
         sectors_per_load=16,
     )
 
-    assert matches(answer)[0] == "uncoalesced-global-access"
-    assert point(answer, "uncoalesced-global-access") == pytest.approx(2.1, abs=0.05)
+    assert list_matches(answer)[0] == "uncoalesced-global-access"
+    assert predicted_point(answer, "uncoalesced-global-access") == pytest.approx(2.1, abs=0.05)
 
 
-def test_t5_waiting_for_idle_memory_is_latency_and_not_occupancy():
-    answer = ask(
+def test_stalls_with_idle_memory_are_latency_and_not_occupancy():
+    answer = recommend_for(
         waves=6,
         dram_utilization=0.22,
         l2_utilization=0.25,
@@ -152,13 +156,13 @@ def test_t5_waiting_for_idle_memory_is_latency_and_not_occupancy():
         eligible_warps=1.2,
     )
 
-    assert matches(answer)[0] == "memory-latency-bound"
-    assert point(answer, "memory-latency-bound") == pytest.approx(1.59, abs=0.02)
-    assert not any("occupancy" in name for name in matches(answer))
+    assert list_matches(answer)[0] == "memory-latency-bound"
+    assert predicted_point(answer, "memory-latency-bound") == pytest.approx(1.59, abs=0.02)
+    assert not any("occupancy" in name for name in list_matches(answer))
 
 
-def test_t6_registers_cap_the_warps():
-    answer = ask(
+def test_registers_limit_occupancy():
+    answer = recommend_for(
         "a100-80-sxm",
         limit_registers_block_count=1,
         limit_shared_memory_block_count=8,
@@ -175,43 +179,45 @@ def test_t6_registers_cap_the_warps():
         waves=4,
     )
 
-    assert matches(answer)[0] == "occupancy-limited-registers"
-    assert point(answer, "occupancy-limited-registers") == pytest.approx(1.53, abs=0.01)
+    assert list_matches(answer)[0] == "occupancy-limited-registers"
+    assert predicted_point(answer, "occupancy-limited-registers") == pytest.approx(1.53, abs=0.01)
 
 
-def test_t7_one_block_too_many_is_a_tail():
-    answer = ask("h100-sxm", waves=133 / 132, grid_block_count=133)
+def test_one_block_too_many_is_a_tail_effect():
+    answer = recommend_for("h100-sxm", waves=133 / 132, grid_block_count=133)
 
-    assert matches(answer) == ["tail-effect"]
-    assert point(answer, "tail-effect") == pytest.approx(1 / (1 - 0.8 * 0.496), abs=0.01)
+    assert list_matches(answer) == ["tail-effect"]
+    assert predicted_point(answer, "tail-effect") == pytest.approx(1 / (1 - 0.8 * 0.496), abs=0.01)
 
 
-def test_t8_replayed_wavefronts_are_bank_conflicts():
-    answer = ask(
+def test_replayed_wavefronts_are_bank_conflicts():
+    answer = recommend_for(
         shared_load_wavefront_count=283.0e6, shared_load_conflict_count=247.6e6, l1_utilization=0.88
     )
 
-    assert matches(answer) == ["shared-memory-bank-conflicts"]
-    assert point(answer, matches(answer)[0]) == pytest.approx(1 / (1 - 0.8 * 0.77), abs=0.02)
+    assert list_matches(answer) == ["shared-memory-bank-conflicts"]
+    assert predicted_point(answer, list_matches(answer)[0]) == pytest.approx(
+        1 / (1 - 0.8 * 0.77), abs=0.02
+    )
 
 
-def test_t12_gaps_between_launches_want_a_graph():
-    answer = ask(call_us=9.0, kernel_us=4.0)
+def test_gaps_between_launches_suggest_a_cuda_graph():
+    answer = recommend_for(call_us=9.0, kernel_us=4.0)
 
-    assert matches(answer) == ["launch-overhead-bound"]
+    assert list_matches(answer) == ["launch-overhead-bound"]
     assert answer["diagnoses"][0]["fixes"][0]["id"] == "cuda-graph"
-    assert point(answer, "launch-overhead-bound") == pytest.approx(1.67, abs=0.02)
+    assert predicted_point(answer, "launch-overhead-bound") == pytest.approx(1.67, abs=0.02)
 
 
-def test_t20_an_impossible_speedup_is_not_celebrated():
-    answer = ask(speedup=3.2, kernel_us=10.0, floor_us=22.9)
+def test_an_impossible_speedup_stops():
+    answer = recommend_for(speedup=3.2, kernel_us=10.0, floor_us=22.9)
 
     assert answer["gate"]["verdict"] == "stop"
-    assert matches(answer) == ["timing-artifact"]
+    assert list_matches(answer) == ["timing-artifact"]
 
 
 def test_a_naive_cpu_kernel_gets_both_of_its_causes():
-    answer = ask(
+    answer = recommend_for(
         target="cpu",
         speedup=0.07,
         kernel_us=67000.0,
@@ -224,7 +230,7 @@ def test_a_naive_cpu_kernel_gets_both_of_its_causes():
         dispatch_us=0.6,
     )
 
-    assert set(matches(answer)) == {"single-threaded", "not-vectorised"}
+    assert set(list_matches(answer)) == {"single-threaded", "not-vectorised"}
 
 
 MEASUREMENT_OR_SIZE = {"timing-artifact", "problem-too-small", "near-roofline"}
@@ -246,7 +252,7 @@ MEASUREMENT_OR_SIZE = {"timing-artifact", "problem-too-small", "near-roofline"}
 def test_four_numbers_name_no_mechanism_on_any_gpu(four, device):
     answer = recommend(program(), four, device=device)
 
-    assert set(matches(answer)) <= NO_MECHANISM | MEASUREMENT_OR_SIZE
+    assert set(list_matches(answer)) <= NON_MECHANISMS | MEASUREMENT_OR_SIZE
     assert answer["evidence_level"] in ("L0", "L1")
 
 
@@ -256,7 +262,7 @@ def test_nothing_is_advised_about_a_wrong_result(measured, target):
     answer = recommend(program(), {**measured, "correct": 0.0}, target=target, device="l4")
 
     assert answer["gate"]["id"] == "incorrect"
-    assert matches(answer) == []
+    assert list_matches(answer) == []
 
 
 @given(metrics(), st.data())
@@ -268,8 +274,10 @@ def test_nan_is_the_same_as_not_measured(measured, data):
     assert recommend(program(), padded) == recommend(program(), measured)
 
 
-def test_a_counter_that_said_nothing_lifts_no_level_of_evidence():
-    assert ask(speedup=0.3, sector_load_useful_bytes=float("nan"))["evidence_level"] == "L0"
+def test_a_nan_counter_does_not_raise_the_evidence_level():
+    assert (
+        recommend_for(speedup=0.3, sector_load_useful_bytes=float("nan"))["evidence_level"] == "L0"
+    )
 
 
 @given(metrics(), st.randoms(use_true_random=False))
@@ -291,12 +299,12 @@ def test_deciding_changes_nothing_that_it_was_given(measured):
     assert (json.dumps(program()), measured) == before
 
 
-def extreme(row):
+def extreme_values(row):
     top = row["high"] if row["high"] is not None else 1e308
     return st.sampled_from(sorted({row["low"], min(1.0, top), top}))
 
 
-EXTREMES = {name: extreme(row) for name, row in program()["metrics"].items()}
+EXTREMES = {name: extreme_values(row) for name, row in program()["metrics"].items()}
 
 
 @given(st.fixed_dictionaries({}, optional=EXTREMES), st.sampled_from(["cpu", "cuda"]))
@@ -313,7 +321,7 @@ def test_every_answer_is_json_even_at_the_edges_of_what_can_be_measured(measured
     ],
 )
 def test_a_distance_beyond_all_numbers_is_unknown(measured):
-    json.dumps(ask(**measured), allow_nan=False)
+    json.dumps(recommend_for(**measured), allow_nan=False)
 
 
 @given(metrics("cuda"))
@@ -351,13 +359,13 @@ def test_the_reason_of_a_match_was_measured(measured):
 
 
 def test_every_diagnosis_has_a_name_of_its_own():
-    names = [d["bottleneck"] for d in ask()["diagnoses"]]
+    names = [d["bottleneck"] for d in recommend_for()["diagnoses"]]
 
     assert len(names) == len(set(names))
 
 
 def test_no_numbers_at_all_ask_for_a_baseline_first():
-    answer = ask()
+    answer = recommend_for()
 
     assert answer["gate"]["id"] == "no-baseline"
     assert answer["measure_next"][0]["metric"] == "speedup"
@@ -365,7 +373,7 @@ def test_no_numbers_at_all_ask_for_a_baseline_first():
 
 
 def test_the_headroom_is_what_was_measured_over_the_floor():
-    answer = ask(kernel_us=100.0, floor_us=25.0)
+    answer = recommend_for(kernel_us=100.0, floor_us=25.0)
 
     assert answer["headroom"] == {
         "bound": None, "floor_us": 25.0, "measured_us": 100.0, "attainable_speedup": 4.0
@@ -381,13 +389,15 @@ def test_the_headroom_is_what_was_measured_over_the_floor():
     ],
 )
 def test_the_roof_that_holds_is_named(work, bound):
-    answer = ask("h100-sxm", kernel_us=1e6, **work)
+    answer = recommend_for("h100-sxm", kernel_us=1e6, **work)
 
     assert answer["headroom"]["bound"] == bound
 
 
 def test_a_look_alike_that_was_ruled_out_is_named_with_the_number():
-    answer = ask(dram_utilization=0.91, over_fetch=1.02, sm_utilization=0.3, attainable_speedup=1.3)
+    answer = recommend_for(
+        dram_utilization=0.91, over_fetch=1.02, sm_utilization=0.3, attainable_speedup=1.3
+    )
     (found,) = [d for d in answer["diagnoses"] if d["bottleneck"] == "dram-bandwidth-bound"]
 
     assert {"bottleneck": "uncoalesced-global-access", "because": "over_fetch 1.02 <= 1.5"} in (
@@ -396,10 +406,10 @@ def test_a_look_alike_that_was_ruled_out_is_named_with_the_number():
 
 
 def test_an_open_look_alike_costs_confidence():
-    sure = ask(
+    sure = recommend_for(
         dram_utilization=0.9, over_fetch=1.02, attainable_speedup=2.0, local_sector_share=0.0
     )
-    open_ = ask(dram_utilization=0.9, attainable_speedup=2.0, local_sector_share=0.0)
+    open_ = recommend_for(dram_utilization=0.9, attainable_speedup=2.0, local_sector_share=0.0)
     confidence = [
         next(d["confidence"] for d in a["diagnoses"] if d["bottleneck"] == "dram-bandwidth-bound")
         for a in (sure, open_)
@@ -409,43 +419,43 @@ def test_an_open_look_alike_costs_confidence():
 
 
 def test_a_guard_says_which_number_woke_it():
-    answer = ask(speedup=0.6, dram_utilization=0.86, stall_lg_throttle=0.4)
+    answer = recommend_for(speedup=0.6, dram_utilization=0.86, stall_lg_throttle=0.4)
     (row,) = [r for r in answer["suppressed"] if r["guard"] == "dram-saturated"][:1]
 
     assert row["because"].startswith("dram_utilization 0.86 >= 0.85: ")
 
 
 def test_the_cpu_is_not_offered_what_only_a_gpu_can_have():
-    names = {d["bottleneck"] for d in ask(target="cpu", speedup=0.3)["diagnoses"]}
+    names = {d["bottleneck"] for d in recommend_for(target="cpu", speedup=0.3)["diagnoses"]}
 
     assert names == {"cpu-dram-bound", "dispatch-bound", "not-vectorised", "single-threaded"}
 
 
 def test_a_stop_comes_with_one_command_to_type():
-    answer = ask(speedup=0.3, occupancy=0.4)
+    answer = recommend_for(speedup=0.3, occupancy=0.4)
 
     assert answer["next"].count(answer["measure_next"][0]["command"]) == 1
 
 
-def test_t2_a_tiny_grid_is_named_before_anything_about_memory():
-    answer = ask(
+def test_a_tiny_grid_ranks_before_memory_bottlenecks():
+    answer = recommend_for(
         "l4", dram_utilization=0.04, occupancy=0.08, grid_block_count=2, waves=0.01, correct=1
     )
 
-    assert matches(answer)[0] == "small-grid"
-    assert "dram-bandwidth-bound" not in matches(answer)
-    assert point(answer, "small-grid") == pytest.approx(1 / (1 - 0.8 * 0.966), abs=0.05)
+    assert list_matches(answer)[0] == "small-grid"
+    assert "dram-bandwidth-bound" not in list_matches(answer)
+    assert predicted_point(answer, "small-grid") == pytest.approx(1 / (1 - 0.8 * 0.966), abs=0.05)
 
 
-def test_t3_halved_bytes_are_worth_at_most_one_point_eight():
-    answer = ask("a100-80-sxm", dram_utilization=0.91, occupancy=0.85, over_fetch=1.02)
+def test_halving_the_bytes_gains_at_most_1_84x():
+    answer = recommend_for("a100-80-sxm", dram_utilization=0.91, occupancy=0.85, over_fetch=1.02)
     (found,) = [d for d in answer["diagnoses"] if d["bottleneck"] == "dram-bandwidth-bound"]
 
     assert found["predicted_speedup"]["high"] == pytest.approx(1 / (1 - 0.455), abs=0.01)
 
 
-def test_t4_smaller_types_are_not_the_first_cure_of_waste():
-    answer = ask(
+def test_lower_precision_is_not_the_first_fix_for_over_fetch():
+    answer = recommend_for(
         dram_utilization=0.88,
         memory_utilization=0.88,
         over_fetch=3.9,
@@ -454,11 +464,11 @@ def test_t4_smaller_types_are_not_the_first_cure_of_waste():
     )
 
     assert answer["diagnoses"][0]["fixes"][0]["id"] != "reduce-precision"
-    assert "dram-bandwidth-bound" not in matches(answer)
+    assert "dram-bandwidth-bound" not in list_matches(answer)
 
 
-def test_t6_nobody_is_told_a_register_count_that_occupancy_alone_would_want():
-    fixes = ask(
+def test_no_register_count_is_suggested_for_occupancy_alone():
+    fixes = recommend_for(
         "a100-80-sxm",
         limit_registers_block_count=1,
         limit_shared_memory_block_count=8,
@@ -475,8 +485,8 @@ def test_t6_nobody_is_told_a_register_count_that_occupancy_alone_would_want():
     assert not any("32 registers" in fix["do"] for fix in fixes)
 
 
-def test_t20_three_times_where_one_point_four_is_possible_wants_the_timer_checked():
-    answer = ask(speedup=3.2, kernel_us=100.0, floor_us=229.0)
+def test_3x_where_1_4x_is_attainable_suggests_checking_the_timer():
+    answer = recommend_for(speedup=3.2, kernel_us=100.0, floor_us=229.0)
 
     assert answer["gate"]["id"] == "impossible-time"
     assert answer["diagnoses"][0]["bottleneck"] == "timing-artifact"

@@ -9,29 +9,29 @@ from pathlib import Path
 import pytest
 from programs import program
 
-from kernelkb.actions.recommend_report import recommend_report
+from kernelkb.actions.recommend_report import recommend_from_report
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.profiles import ncu_rep
-from kernelkb.profiles.launch import wanted_metrics
+from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.report import read_report
 
 FOLDER = Path(__file__).parents[1] / "data" / "ncu" / "reports"
 FAULTS = FOLDER.parent / "faults"
-WANTED = wanted_metrics(program())
+RAW_METRICS = list_raw_names(program())
 BINARY = FOLDER / "four_launches.ncu-rep"
 RAW = FOLDER / "four_launches_raw.csv"
 DETAILS = FOLDER / "four_launches_details.csv"
 
 
-def report(path, **how):
-    return recommend_report(str(path), **how)["kernels"]
+def recommend_kernels(path, **how):
+    return recommend_from_report(str(path), **how)["kernels"]
 
 
-def matches(answer):
+def list_matches(answer):
     return [d["bottleneck"] for d in answer["diagnoses"] if d["verdict"] == "matches"]
 
 
-def altered(tmp_path, name, **values):
+def write_altered_page(tmp_path, name, **values):
     """A raw page with other values for some counters."""
     header, units, row = (FAULTS / f"{name}.csv").read_text().splitlines()
     columns = header.strip('"').split('","')
@@ -45,14 +45,16 @@ def altered(tmp_path, name, **values):
 
 @pytest.mark.parametrize("path", [BINARY, RAW, DETAILS], ids=lambda p: p.suffix + p.stem[-4:])
 def test_every_form_holds_the_four_launches(path):
-    kernels = [launch.kernel for launch in read_report(path, WANTED)]
+    kernels = [launch.kernel for launch in read_report(path, RAW_METRICS)]
 
     assert len(kernels) == 4
     assert ["transpose" in kernel for kernel in kernels] == [True, True, True, False]
 
 
 def test_the_binary_report_and_the_raw_page_say_the_same():
-    for one, other in zip(read_report(BINARY, WANTED), read_report(RAW, WANTED), strict=True):
+    for one, other in zip(
+        read_report(BINARY, RAW_METRICS), read_report(RAW, RAW_METRICS), strict=True
+    ):
         assert one.device == other.device == "NVIDIA H100 80GB HBM3"
         assert one.metrics.keys() == other.metrics.keys()
         for name, value in one.metrics.items():
@@ -60,7 +62,9 @@ def test_the_binary_report_and_the_raw_page_say_the_same():
 
 
 def test_the_details_page_says_the_same_as_far_as_it_goes():
-    for one, other in zip(read_report(DETAILS, WANTED), read_report(RAW, WANTED), strict=True):
+    for one, other in zip(
+        read_report(DETAILS, RAW_METRICS), read_report(RAW, RAW_METRICS), strict=True
+    ):
         shared = one.metrics.keys() & other.metrics.keys()
         assert {"dram_utilization", "occupancy", "waves", "issue_rate", "profiled_us"} <= shared
         for name in shared:
@@ -69,7 +73,7 @@ def test_the_details_page_says_the_same_as_far_as_it_goes():
 
 def test_units_for_reading_and_base_units_are_the_same():
     people, base = (
-        read_report(FOLDER / f"strided_copy_details{form}.csv", WANTED)[0].metrics
+        read_report(FOLDER / f"strided_copy_details{form}.csv", RAW_METRICS)[0].metrics
         for form in ("", "_base")
     )
 
@@ -79,51 +83,51 @@ def test_units_for_reading_and_base_units_are_the_same():
 
 
 def test_launches_that_differ_in_time_only_are_answered_once():
-    found = [(a["launch"], "transpose" in a["kernel"]) for a in report(BINARY)]
+    found = [(a["launch"], "transpose" in a["kernel"]) for a in recommend_kernels(BINARY)]
 
     assert len(found) == 3
     assert {launch for launch, transpose in found if transpose} in ({0, 2}, {1, 2})
 
 
 def test_the_longest_comes_first():
-    assert "few_blocks" in report(BINARY)[0]["kernel"]
+    assert "few_blocks" in recommend_kernels(BINARY)[0]["kernel"]
 
 
 @pytest.mark.parametrize("path", [BINARY, RAW])
 def test_each_kernel_gets_its_own_diagnosis(path):
-    found = {a["kernel"].partition("(")[0]: matches(a)[0] for a in report(path)}
+    found = {a["kernel"].partition("(")[0]: list_matches(a)[0] for a in recommend_kernels(path)}
 
     assert found["few_blocks"] == "small-grid"
     assert set(found.values()) == {"small-grid", "shared-memory-bank-conflicts"}
 
 
 def test_the_gpu_is_read_from_the_report():
-    assert {a["device"] for a in report(BINARY)} == {"h100-sxm"}
-    assert {a["device"] for a in report(BINARY, gpu="l4")} == {"l4"}
+    assert {a["device"] for a in recommend_kernels(BINARY)} == {"h100-sxm"}
+    assert {a["device"] for a in recommend_kernels(BINARY, gpu="l4")} == {"l4"}
 
 
 def test_a_regular_expression_picks_kernels():
-    assert len(report(BINARY, only="few_.*")) == 1
+    assert len(recommend_kernels(BINARY, kernel_pattern="few_.*")) == 1
 
 
 def test_no_kernel_left_says_which_there_are():
     with pytest.raises(KbError, match=r"no kernel .* matches 'softmax'; it holds .*few_blocks"):
-        report(BINARY, only="softmax")
+        recommend_kernels(BINARY, kernel_pattern="softmax")
 
 
 def test_a_broken_regular_expression_is_named():
     with pytest.raises(BadValueError, match=r"--kernel '\(' is no regular expression"):
-        report(BINARY, only="(")
+        recommend_kernels(BINARY, kernel_pattern="(")
 
 
-def test_what_is_given_beside_the_report_counts_first():
-    (answer,) = report(RAW, only="few_blocks", headlines={"speedup": "0.3"})
+def test_given_metrics_override_the_report():
+    (answer,) = recommend_kernels(RAW, kernel_pattern="few_blocks", headlines={"speedup": "0.3"})
 
     assert answer["gate"]["id"] == "stop-and-profile"
 
 
 def test_commands_name_the_kernel_without_its_arguments():
-    answer = next(a for a in report(BINARY) if "transpose" in a["kernel"])
+    answer = next(a for a in recommend_kernels(BINARY) if "transpose" in a["kernel"])
     commands = " ".join(row["command"] for row in answer["measure_next"])
 
     assert "(" not in commands.partition("kb bench")[2].partition("--target")[0]
@@ -131,8 +135,8 @@ def test_commands_name_the_kernel_without_its_arguments():
 
 
 def test_an_estimate_of_ncu_is_a_share_of_time_and_local_ones_have_no_speedup():
-    (launch,) = read_report(FOLDER / "strided_copy_details.csv", WANTED)
-    (answer,) = report(FOLDER / "strided_copy_details.csv")
+    (launch,) = read_report(FOLDER / "strided_copy_details.csv", RAW_METRICS)
+    (answer,) = recommend_kernels(FOLDER / "strided_copy_details.csv")
     rules = {r["rule"]: r for r in answer["ncu_rules"]}
 
     assert len(launch.rules) == len(answer["ncu_rules"])
@@ -144,7 +148,9 @@ def test_an_estimate_of_ncu_is_a_share_of_time_and_local_ones_have_no_speedup():
 
 
 def test_binary_and_details_hold_the_same_rules():
-    for one, other in zip(read_report(BINARY, WANTED), read_report(DETAILS, WANTED), strict=True):
+    for one, other in zip(
+        read_report(BINARY, RAW_METRICS), read_report(DETAILS, RAW_METRICS), strict=True
+    ):
         known = {rule.rule for rule in one.rules}
         assert known == {rule.rule for rule in other.rules}
         assert not any("@" in rule.says and ":" in rule.says.split("@")[1] for rule in one.rules)
@@ -158,17 +164,17 @@ def test_where_no_reader_is_installed_ncu_reads(monkeypatch, tmp_path):
         f'#!/bin/sh\ncase "$*" in *raw*) cat {RAW};; *) cat {DETAILS};; esac\n', encoding="utf-8"
     )
     ncu.chmod(ncu.stat().st_mode | stat.S_IXUSR)
-    found = read_report(BINARY, WANTED, str(ncu))
+    found = read_report(BINARY, RAW_METRICS, str(ncu))
 
-    assert [one.metrics for one in found] == [one.metrics for one in read_report(RAW, WANTED)]
-    assert [one.rules for one in found] == [one.rules for one in read_report(DETAILS, WANTED)]
+    assert [one.metrics for one in found] == [one.metrics for one in read_report(RAW, RAW_METRICS)]
+    assert [one.rules for one in found] == [one.rules for one in read_report(DETAILS, RAW_METRICS)]
 
 
 def test_where_nothing_can_read_it_the_cure_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ncu_report", None)
 
     with pytest.raises(KbError, match=r"pip install 'kernelkb\[reports\]'"):
-        read_report(BINARY, WANTED, None)
+        read_report(BINARY, RAW_METRICS, None)
 
 
 @pytest.mark.parametrize("ncu", ["/bin/false", "/absent/ncu"])
@@ -176,7 +182,7 @@ def test_an_ncu_that_fails_is_reported(monkeypatch, ncu):
     monkeypatch.setitem(sys.modules, "ncu_report", None)
 
     with pytest.raises(KbError, match="ncu"):
-        read_report(BINARY, WANTED, ncu)
+        read_report(BINARY, RAW_METRICS, ncu)
 
 
 def test_the_start_of_a_binary_report_is_enough_to_know_it():
@@ -189,7 +195,7 @@ def test_a_report_that_was_cut_off_holds_no_launch(tmp_path, size):
     file.write_bytes(BINARY.read_bytes()[:size])
 
     with pytest.raises(KbError, match="holds no complete launch"):
-        read_report(file, WANTED)
+        read_report(file, RAW_METRICS)
 
 
 @pytest.mark.parametrize(
@@ -209,17 +215,17 @@ def test_a_report_that_was_cut_off_holds_no_launch(tmp_path, size):
         (b'"ID","Kernel Name","x"\n"","",""\n', "holds no complete launch"),
     ],
 )
-def test_what_is_no_report_is_called_what_it_is(tmp_path, content, says):
+def test_a_file_that_is_no_report_is_identified(tmp_path, content, says):
     file = tmp_path / "report"
     file.write_bytes(content)
 
     with pytest.raises(KbError, match=re.escape(says)):
-        read_report(file, WANTED)
+        read_report(file, RAW_METRICS)
 
 
 def test_a_missing_file_is_a_plain_refusal(tmp_path):
     with pytest.raises(KbError, match="cannot read"):
-        read_report(tmp_path / "absent.csv", WANTED)
+        read_report(tmp_path / "absent.csv", RAW_METRICS)
 
 
 @pytest.mark.parametrize("page", [RAW, DETAILS])
@@ -228,10 +234,10 @@ def test_half_a_page_gives_whole_launches_or_a_refusal(tmp_path, page, share):
     data = page.read_bytes()
     file = tmp_path / "half.csv"
     file.write_bytes(data[: int(len(data) * share)])
-    whole = {launch.kernel for launch in read_report(page, WANTED)}
+    whole = {launch.kernel for launch in read_report(page, RAW_METRICS)}
     said = ""
     try:
-        found = read_report(file, WANTED)
+        found = read_report(file, RAW_METRICS)
     except KbError as error:
         found, said = [], str(error)
 
@@ -239,15 +245,17 @@ def test_half_a_page_gives_whole_launches_or_a_refusal(tmp_path, page, share):
     assert found or str(file) in said or "page" in said
 
 
-def test_an_occupancy_of_170_percent_is_left_out_and_said(tmp_path):
+def test_an_occupancy_of_170_percent_is_dropped_with_a_note(tmp_path):
     raw = "sm__warps_active.avg.pct_of_peak_sustained_active"
-    (answer,) = report(altered(tmp_path, "latency_stream", **{raw: "170.0"}))
+    (answer,) = recommend_kernels(write_altered_page(tmp_path, "latency_stream", **{raw: "170.0"}))
 
     assert answer["notes"][0] == "occupancy is 1.7 in the report, outside what it can be (0 to 1)"
 
 
-def test_a_duration_of_zero_is_left_out_and_said(tmp_path):
-    (answer,) = report(altered(tmp_path, "latency_stream", **{"gpu__time_duration.sum": "0"}))
+def test_a_zero_duration_is_dropped_with_a_note(tmp_path):
+    (answer,) = recommend_kernels(
+        write_altered_page(tmp_path, "latency_stream", **{"gpu__time_duration.sum": "0"})
+    )
 
     assert answer["notes"][0] == (
         "profiled_us is 0 in the report, outside what it can be (at least 0.001)"
@@ -256,15 +264,17 @@ def test_a_duration_of_zero_is_left_out_and_said(tmp_path):
 
 def test_a_memory_at_140_percent_stops_every_diagnosis_of_the_kernel(tmp_path):
     raw = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
-    (answer,) = report(altered(tmp_path, "plain_copy", **{raw: "140.0"}))
+    (answer,) = recommend_kernels(write_altered_page(tmp_path, "plain_copy", **{raw: "140.0"}))
 
-    assert matches(answer) == ["profiler-mismatch"]
+    assert list_matches(answer) == ["profiler-mismatch"]
     assert {row["guard"] for row in answer["suppressed"]} == {"contradictory-counters"}
 
 
-def test_a_gpu_that_nobody_knows_is_said(tmp_path):
-    page = altered(tmp_path, "plain_copy", device__attribute_display_name="NVIDIA X900 Ultra")
-    (answer,) = report(page)
+def test_an_unknown_gpu_is_reported(tmp_path):
+    page = write_altered_page(
+        tmp_path, "plain_copy", device__attribute_display_name="NVIDIA X900 Ultra"
+    )
+    (answer,) = recommend_kernels(page)
 
     assert answer["device"] is None
     assert answer["notes"][0].startswith("NVIDIA X900 Ultra is not in the catalogue")

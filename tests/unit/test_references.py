@@ -11,13 +11,13 @@ TAIL = "bottlenecks/parallelism/tail-effect.yaml"
 SPILL = "bottlenecks/memory-transactions/register-spilling.yaml"
 
 
-def problems(folder):
+def load_problems(folder):
     with pytest.raises(KnowledgeError) as caught:
         load_knowledge(folder)
     return caught.value.problems
 
 
-def edit(folder, name, old, new):
+def edit_file(folder, name, old, new):
     """Change one place of a file, and return the line that it is on."""
     path = folder / name
     text = path.read_text()
@@ -127,18 +127,22 @@ def edit(folder, name, old, new):
         ),
     ],
 )
-def test_the_line_to_edit_and_the_word_to_write(knowledge_copy, name, old, new, message):
-    line = edit(knowledge_copy, name, old, new)
-    found = [(p.line, p.message) for p in problems(knowledge_copy) if p.path.endswith(name)]
+def test_a_dangling_reference_names_its_line_and_a_suggestion(
+    knowledge_copy, name, old, new, message
+):
+    line = edit_file(knowledge_copy, name, old, new)
+    found = [(p.line, p.message) for p in load_problems(knowledge_copy) if p.path.endswith(name)]
 
     assert (line, message) in found
 
 
 def test_the_column_is_that_of_the_wrong_value(knowledge_copy):
-    line = edit(knowledge_copy, NEAR, "[fuse-kernels, reduce-precision", "[fuse-kernels, reduce-px")
+    line = edit_file(
+        knowledge_copy, NEAR, "[fuse-kernels, reduce-precision", "[fuse-kernels, reduce-px"
+    )
     text = (knowledge_copy / NEAR).read_text().splitlines()[line - 1]
 
-    (found,) = problems(knowledge_copy)
+    (found,) = load_problems(knowledge_copy)
     assert found.column == text.index("reduce-px") + 1
 
 
@@ -152,9 +156,9 @@ def test_the_column_is_that_of_the_wrong_value(knowledge_copy):
     ],
 )
 def test_an_id_that_stands_twice_is_refused(knowledge_copy, name, old, new, message):
-    edit(knowledge_copy, name, old, new)
+    edit_file(knowledge_copy, name, old, new)
 
-    assert any(p.message.startswith(message) for p in problems(knowledge_copy))
+    assert any(p.message.startswith(message) for p in load_problems(knowledge_copy))
 
 
 def test_a_fix_of_two_families_is_refused_with_the_other_place(knowledge_copy):
@@ -164,14 +168,14 @@ def test_a_fix_of_two_families_is_refused_with_the_other_place(knowledge_copy):
     stop = text.index("  - id:", start + 1)
     path.write_text(path.read_text() + text[start:stop])
 
-    (found,) = problems(knowledge_copy)
+    (found,) = load_problems(knowledge_copy)
     assert "fix 'cuda-graph' is defined twice, see" in found.message
 
 
 def test_a_bottleneck_in_two_folders_is_refused(knowledge_copy):
     text = (knowledge_copy / TAIL).read_text()
     (knowledge_copy / "bottlenecks" / "latency" / "tail-effect.yaml").write_text(text)
-    messages = " ".join(p.message for p in problems(knowledge_copy))
+    messages = " ".join(p.message for p in load_problems(knowledge_copy))
 
     assert "bottleneck 'tail-effect' is defined twice" in messages
     assert "group 'parallelism' belongs in bottlenecks/parallelism/" in messages
@@ -192,16 +196,16 @@ QUESTION = """\
     "twin", ["leaves:\n" + LEAF, QUESTION + "leaves:\n"], ids=["leaf", "question"]
 )
 def test_a_gate_node_that_stands_twice_is_refused(knowledge_copy, twin):
-    edit(knowledge_copy, GATE, "leaves:\n", twin)
+    edit_file(knowledge_copy, GATE, "leaves:\n", twin)
 
-    assert any("defined twice" in p.message for p in problems(knowledge_copy))
+    assert any("defined twice" in p.message for p in load_problems(knowledge_copy))
 
 
 def test_complaints_come_in_the_order_of_the_files(knowledge_copy):
-    edit(knowledge_copy, TAIL, "metric: waves,", "metric: wavs,")
-    edit(knowledge_copy, TAIL, "- stream-k", "- stream-q")
-    edit(knowledge_copy, "guards.yaml", "needs: [speedup]", "needs: [spedup]")
-    found = problems(knowledge_copy)
+    edit_file(knowledge_copy, TAIL, "metric: waves,", "metric: wavs,")
+    edit_file(knowledge_copy, TAIL, "- stream-k", "- stream-q")
+    edit_file(knowledge_copy, "guards.yaml", "needs: [speedup]", "needs: [spedup]")
+    found = load_problems(knowledge_copy)
 
     assert len(found) == 3
     assert list(found) == sorted(found)

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from programs import program
 
-from kernelkb.decide.derive import complete
-from kernelkb.decide.residency import next_step, residency
-from kernelkb.profiles.launch import wanted_metrics
+from kernelkb.decide.derive import complete_metrics
+from kernelkb.decide.residency import derive_residency_metrics, describe_next_step
+from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
 
 PAGES = sorted((Path(__file__).parents[1] / "data" / "ncu" / "faults").glob("*.csv"))
@@ -19,14 +19,14 @@ LAUNCH = {
 }
 
 
-def implied(device="a100-80-sxm", **changes):
-    return dict(residency(program(), {**LAUNCH, **changes}, device))
+def compute_residency(device="a100-80-sxm", **changes):
+    return dict(derive_residency_metrics(program(), {**LAUNCH, **changes}, device))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_real_launch_gets_the_limits_that_ncu_reports(page):
-    (launch,) = read_raw_page(page.read_text(), wanted_metrics(program()))
-    found = dict(residency(program(), launch.metrics, "h100-sxm"))
+    (launch,) = read_raw_page(page.read_text(), list_raw_names(program()))
+    found = dict(derive_residency_metrics(program(), launch.metrics, "h100-sxm"))
 
     assert {"waves", "theoretical_occupancy", "limit_registers_block_count"} <= found.keys()
     # The driver sets no more shared memory than the launch can use; we name the most.
@@ -39,49 +39,49 @@ def test_a_real_launch_gets_the_limits_that_ncu_reports(page):
 
 
 def test_168_registers_leave_one_block_of_256_threads():
-    assert implied()["limit_registers_block_count"] == 1
-    assert implied()["theoretical_occupancy"] == 0.125
+    assert compute_residency()["limit_registers_block_count"] == 1
+    assert compute_residency()["theoretical_occupancy"] == 0.125
 
 
 @pytest.mark.parametrize("lost", ["block_thread_count", "register_count"])
 def test_without_block_or_registers_nothing_is_implied(lost):
     known = {name: value for name, value in LAUNCH.items() if name != lost}
 
-    assert dict(residency(program(), known, "l4")) == {}
+    assert dict(derive_residency_metrics(program(), known, "l4")) == {}
 
 
 def test_without_a_gpu_nothing_is_implied():
-    assert implied(device=None) == {}
+    assert compute_residency(device=None) == {}
 
 
-def test_without_shared_memory_nobody_knows_what_fits():
+def test_without_shared_memory_size_residency_is_unknown():
     known = {name: value for name, value in LAUNCH.items() if "shared" not in name}
-    found = dict(residency(program(), known, "l4"))
+    found = dict(derive_residency_metrics(program(), known, "l4"))
 
     assert "limit_registers_block_count" in found
     assert "theoretical_occupancy" not in found
 
 
-def test_what_was_measured_stays():
-    known = complete(program(), {**LAUNCH, "theoretical_occupancy": 0.5}, "l4")
+def test_a_measured_occupancy_is_not_replaced():
+    known = complete_metrics(program(), {**LAUNCH, "theoretical_occupancy": 0.5}, "l4")
 
     assert known["theoretical_occupancy"] == 0.5
 
 
 def test_a_block_that_no_gpu_takes_implies_nothing():
-    assert implied(block_thread_count=2048.0) == {}
+    assert compute_residency(block_thread_count=2048.0) == {}
 
 
 def test_a_grid_gives_waves():
-    assert implied(grid_block_count=216.0)["waves"] == 2.0
+    assert compute_residency(grid_block_count=216.0)["waves"] == 2.0
 
 
 def test_the_next_step_is_the_smallest_change():
-    said = next_step(program(), LAUNCH, "a100-80-sxm")
+    said = describe_next_step(program(), LAUNCH, "a100-80-sxm")
 
     assert said == "registers 168 -> 128 makes room for 2 blocks an SM, occupancy 0.25"
 
 
 @pytest.mark.parametrize("device", [None, "a100-80-sxm"])
 def test_a_full_sm_has_no_next_step(device):
-    assert next_step(program(), {**LAUNCH, "register_count": 32.0}, device) is None
+    assert describe_next_step(program(), {**LAUNCH, "register_count": 32.0}, device) is None

@@ -6,43 +6,43 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from kernelkb.model.condition import All, Comparison
-from kernelkb.model.review import Correction, Form, Judgement, Remarks
-from kernelkb.record.review_form import Prose, dump, load, untouched
+from kernelkb.model.review import Correction, Judgement, Remarks, ReviewForm
+from kernelkb.record.review_form import Prose, format_review_form, is_unmodified, parse_review_form
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
 AWKWARD = ["```\n```yaml\nx", "a ``` b\n\n  ```", "no", "1e3", "40%", "2026-13-01", "a: b # c"]
-SAID = (TEXT | st.sampled_from(AWKWARD)).filter(lambda text: text == text.strip() != "")
+TRIMMED_TEXT = (TEXT | st.sampled_from(AWKWARD)).filter(lambda text: text == text.strip() != "")
 SLUG = st.from_regex(r"[a-z][a-z0-9]{0,8}(-[a-z0-9]{1,5}){0,2}", fullmatch=True)
 NUMBER = st.floats(allow_nan=False, allow_infinity=False)
 LEAF = st.builds(Comparison, metric=st.just("waves"), op=st.sampled_from(["<", ">="]), value=NUMBER)
 CONDITION = LEAF | st.builds(All, all=st.lists(LEAF, min_size=1, max_size=3))
-LINES = st.lists(SAID, min_size=1, max_size=2)
+LINES = st.lists(TRIMMED_TEXT, min_size=1, max_size=2)
 
 
-def correction(kind, **fields):
-    made = st.fixed_dictionaries({"change": st.just(kind), "why": SAID, **fields})
+def correction_values(kind, **fields):
+    made = st.fixed_dictionaries({"change": st.just(kind), "why": TRIMMED_TEXT, **fields})
     return made.map(TypeAdapter(Correction).validate_python)
 
 
 CORRECTIONS = st.one_of(
-    correction("threshold", threshold=SLUG, value=NUMBER, device=st.none() | SLUG),
-    correction("condition", bottleneck=SLUG, only_if=CONDITION),
-    correction("condition", bottleneck=SLUG, also_if=CONDITION),
-    correction("fix", bottleneck=SLUG, fix=SLUG, move=st.sampled_from(["up", "withdraw"])),
-    correction("when-not", fix=SLUG, when_not=SAID),
-    correction(
+    correction_values("threshold", threshold=SLUG, value=NUMBER, device=st.none() | SLUG),
+    correction_values("condition", bottleneck=SLUG, only_if=CONDITION),
+    correction_values("condition", bottleneck=SLUG, also_if=CONDITION),
+    correction_values("fix", bottleneck=SLUG, fix=SLUG, move=st.sampled_from(["up", "withdraw"])),
+    correction_values("when-not", fix=SLUG, when_not=TRIMMED_TEXT),
+    correction_values(
         "pattern",
         id=SLUG,
         candidate=st.none() | TEXT,
-        title=SAID,
-        problem=SAID,
-        practice=SAID,
+        title=TRIMMED_TEXT,
+        problem=TRIMMED_TEXT,
+        practice=TRIMMED_TEXT,
         triggers=LINES,
         steps=LINES,
         bottlenecks=st.lists(SLUG, max_size=2),
     ),
 )
-SEVERAL = st.lists(CORRECTIONS, max_size=3)
+CORRECTION_LISTS = st.lists(CORRECTIONS, max_size=3)
 
 
 @st.composite
@@ -54,9 +54,9 @@ def judgements(draw):
             decision=number,
             verdict=verdict,
             should_have_been=draw(instead) if verdict in ("wrong", "unsure") else None,
-            why=draw(SAID if verdict == "wrong" else st.none() | SAID),
-            corrections=draw(SEVERAL),
-            comment=draw(st.none() | SAID),
+            why=draw(TRIMMED_TEXT if verdict == "wrong" else st.none() | TRIMMED_TEXT),
+            corrections=draw(CORRECTION_LISTS),
+            comment=draw(st.none() | TRIMMED_TEXT),
         )
         for number in range(1, draw(st.integers(1, 4)))
     ]
@@ -64,26 +64,26 @@ def judgements(draw):
 
 @st.composite
 def forms(draw):
-    return Form(
+    return ReviewForm(
         session="2026-11-21-add",
         judgements=draw(judgements()),
         remarks=Remarks(
-            corrections=draw(SEVERAL),
+            corrections=draw(CORRECTION_LISTS),
             breaks=draw(st.lists(TEXT, max_size=2)),
-            comment=draw(st.none() | SAID),
+            comment=draw(st.none() | TRIMMED_TEXT),
         ),
     )
 
 
-def text_of(form):
+def format_form(form):
     sections = [[f"## {one.decision}"] for one in form.judgements]
-    return dump(form, Prose(["# Review"], sections, ["## The rest"]))
+    return format_review_form(form, Prose(["# Review"], sections, ["## The rest"]))
 
 
 @given(forms())
 @settings(max_examples=200)
 def test_any_form_is_read_back_as_it_was(form):
-    found = load(text_of(form), "form.md")
+    found = parse_review_form(format_form(form), "form.md")
 
     assert found.problems == []
     assert found.form == form
@@ -92,26 +92,28 @@ def test_any_form_is_read_back_as_it_was(form):
 @given(forms())
 @settings(max_examples=50)
 def test_a_form_is_written_the_same_way_again(form):
-    text = text_of(form)
+    text = format_form(form)
 
-    assert text_of(load(text, "form.md").form) == text
-
-
-BLANK = Form(session="s", judgements=[Judgement(decision=1), Judgement(decision=2)])
+    assert format_form(parse_review_form(text, "form.md").form) == text
 
 
-def test_a_form_is_untouched_until_somebody_changes_it():
-    text = text_of(BLANK)
-
-    assert untouched(text)
-    assert not untouched(text.replace("verdict: null", "verdict: right", 1))
-    assert not untouched(text + "a remark\n")
-    assert not untouched("")
+BLANK = ReviewForm(session="s", judgements=[Judgement(decision=1), Judgement(decision=2)])
 
 
-def filled(old, new, count=1):
+def test_a_form_counts_as_blank_until_edited():
+    text = format_form(BLANK)
+
+    assert is_unmodified(text)
+    assert not is_unmodified(text.replace("verdict: null", "verdict: right", 1))
+    assert not is_unmodified(text + "a remark\n")
+    assert not is_unmodified("")
+
+
+def list_form_problems(old, new, count=1):
     """Return the complaints about the blank form with a line of it replaced."""
-    return sorted(load(text_of(BLANK).replace(old, new, count), "form.md").problems)
+    return sorted(
+        parse_review_form(format_form(BLANK).replace(old, new, count), "form.md").problems
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,35 +160,37 @@ def filled(old, new, count=1):
     ],
 )
 def test_a_mistake_is_named_with_its_line(old, new, line, says):
-    problem = filled(old, new)[0]
+    problem = list_form_problems(old, new)[0]
 
     assert says in problem.message
     assert (problem.path, problem.line) == ("form.md", line)
 
 
 def test_the_column_of_a_mistake_is_that_of_the_file():
-    (problem,) = filled("corrections: []", "corrections: [{change: fox, why: x}]")
+    (problem,) = list_form_problems("corrections: []", "corrections: [{change: fox, why: x}]")
 
     assert (problem.line, problem.column) == (14, 16)
 
 
 def test_an_emptied_list_has_nothing_in_it():
-    assert filled("corrections: []", "corrections:") == []
+    assert list_form_problems("corrections: []", "corrections:") == []
 
 
-def test_without_its_head_a_text_is_no_form():
-    (problem,) = load("# Notes\n", "form.md").problems
+def test_a_text_without_the_front_matter_is_no_form():
+    (problem,) = parse_review_form("# Notes\n", "form.md").problems
 
     assert "begins without its head" in problem.message
 
 
 def test_line_breaks_of_another_system_do_not_matter():
-    text = text_of(BLANK).replace("\n", "\r\n")
+    text = format_form(BLANK).replace("\n", "\r\n")
 
-    assert load(text, "form.md").form == BLANK
+    assert parse_review_form(text, "form.md").form == BLANK
 
 
-def test_what_a_person_writes_between_the_blocks_is_let_be():
-    text = text_of(BLANK).replace("## 2", "I was there.\n\n```python\ndecision = 1\n```\n\n## 2")
+def test_prose_between_the_blocks_is_ignored():
+    text = format_form(BLANK).replace(
+        "## 2", "I was there.\n\n```python\ndecision = 1\n```\n\n## 2"
+    )
 
-    assert load(text, "form.md").form == BLANK
+    assert parse_review_form(text, "form.md").form == BLANK

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelkb.actions.roofline import PIPES, Work, roofline_of
+from kernelkb.actions.roofline import PIPES, RooflineQuery, analyze_roofline
 from kernelkb.device_math.roofline import (
-    binding,
     comes_from_memory,
     floor_us,
+    highest_roof,
     ridge_flop_per_byte,
     roofs,
 )
@@ -27,7 +27,7 @@ from kernelkb.errors import BadValueError, UnknownNameError
     ],
     ids=["H100 copy of 1 GiB", "CPU softmax", "H100 bf16 GEMM 8192", "L4 tiny attention"],
 )
-def test_a_floor_by_hand(work, microseconds):
+def test_the_floor_matches_hand_computed_values(work, microseconds):
     assert floor_us(**work) == pytest.approx(microseconds, rel=0.002)
 
 
@@ -48,7 +48,7 @@ def test_a_launch_alone_is_no_roof():
 @pytest.mark.parametrize(
     "half", [{"algorithmic_bytes": 1e9}, {"bandwidth_gbps": 1e3}, {"flops": 1e9}, {}]
 )
-def test_half_of_what_it_takes_is_no_roof(half):
+def test_incomplete_inputs_give_no_floor(half):
     assert floor_us(**half) is None
 
 
@@ -71,7 +71,7 @@ def test_the_floor_is_that_of_the_highest_roof(size, flop, launch):
     known = roofs(**work)
 
     assert len(known) == 3
-    assert binding(known).floor_us == floor_us(**work) == max(roof.floor_us for roof in known)
+    assert highest_roof(known).floor_us == floor_us(**work) == max(roof.floor_us for roof in known)
 
 
 @given(st.floats(1e3, 1e12), st.floats(1, 1e4), st.floats(1, 1e4))
@@ -85,12 +85,14 @@ def test_at_the_ridge_both_roofs_take_equally_long(size, rate, peak):
 
 
 @pytest.mark.parametrize(("ratio", "memory"), [(None, True), (2.0, True), (1.9, False)])
-def test_what_fits_a_cache_need_not_come_from_memory(ratio, memory):
+def test_the_cache_ratio_decides_whether_data_comes_from_memory(ratio, memory):
     assert comes_from_memory(ratio) == memory
 
 
-def test_memory_binds_a_copy_and_says_what_is_left():
-    found = roofline_of(Work("h100-sxm", bytes="1GiB", flop="2.5e9", dtype="fp16", us="400"))
+def test_a_copy_is_memory_bound_with_its_headroom():
+    found = analyze_roofline(
+        RooflineQuery("h100-sxm", bytes="1GiB", flop="2.5e9", dtype="fp16", us="400")
+    )
 
     assert found["binds"] == "memory"
     assert found["floor_us"] == pytest.approx(355.9, abs=0.1)
@@ -109,56 +111,56 @@ def test_memory_binds_a_copy_and_says_what_is_left():
     ],
 )
 def test_ridge_points_of_the_data_sheets(gpu, dtype, ridge):
-    found = roofline_of(Work(gpu, flop=1e12, dtype=dtype))
+    found = analyze_roofline(RooflineQuery(gpu, flop=1e12, dtype=dtype))
 
     assert found["ridge_data_sheet_flop_per_byte"] == pytest.approx(ridge, abs=0.6)
     assert found["ridge_flop_per_byte"] > found["ridge_data_sheet_flop_per_byte"]
 
 
-def test_what_fits_the_cache_does_not_count_unless_it_is_cold():
-    warm = roofline_of(Work("h100-sxm", bytes="64MiB"))
-    cold = roofline_of(Work("h100-sxm", bytes="64MiB", cold=True))
+def test_a_cache_sized_working_set_counts_only_when_cold():
+    warm = analyze_roofline(RooflineQuery("h100-sxm", bytes="64MiB"))
+    cold = analyze_roofline(RooflineQuery("h100-sxm", bytes="64MiB", cold=True))
 
     assert (warm["floor_us"], warm["roofs"][0]["counts"]) == (None, False)
     assert cold["floor_us"] == warm["roofs"][0]["floor_us"]
 
 
 def test_measured_roofs_overrule_the_data_sheet():
-    found = roofline_of(Work("h100-sxm", bytes="1GiB", copy_gbps=3000, launch_us=1.3))
+    found = analyze_roofline(RooflineQuery("h100-sxm", bytes="1GiB", copy_gbps=3000, launch_us=1.3))
 
     assert found["floor_us"] == pytest.approx(357.9, abs=0.1)
     assert [roof["origin"] for roof in found["roofs"]] == ["measured", "measured"]
 
 
 def test_tiny_work_is_bound_by_the_launch():
-    assert roofline_of(Work("h100-sxm", flop=1e3))["binds"] == "launch"
+    assert analyze_roofline(RooflineQuery("h100-sxm", flop=1e3))["binds"] == "launch"
 
 
 def test_without_a_type_the_fastest_unit_counts():
-    assert roofline_of(Work("h100-sxm", flop=1e12))["pipe"] == "fp8_tensor_tflops"
-    assert roofline_of(Work("t4", flop=1e12))["pipe"] == "fp16_tensor_tflops"
+    assert analyze_roofline(RooflineQuery("h100-sxm", flop=1e12))["pipe"] == "fp8_tensor_tflops"
+    assert analyze_roofline(RooflineQuery("t4", flop=1e12))["pipe"] == "fp16_tensor_tflops"
 
 
 @pytest.mark.parametrize("dtype", ["fp8", "tf32", "bf16"])
 def test_a_type_that_a_gpu_has_no_unit_for_is_refused(dtype):
     with pytest.raises(BadValueError, match=f"t4 has no unit for {dtype}"):
-        roofline_of(Work("t4", flop=1e12, dtype=dtype))
+        analyze_roofline(RooflineQuery("t4", flop=1e12, dtype=dtype))
 
 
 def test_an_unknown_type_is_refused():
     with pytest.raises(UnknownNameError, match="did you mean 'bf16'"):
-        roofline_of(Work("t4", flop=1e12, dtype="bfloat16"))
+        analyze_roofline(RooflineQuery("t4", flop=1e12, dtype="bfloat16"))
 
 
 @pytest.mark.parametrize("work", [{}, {"bytes": 0}])
 def test_no_work_has_no_floor(work):
     with pytest.raises(BadValueError, match="no work to price"):
-        roofline_of(Work("t4", **work))
+        analyze_roofline(RooflineQuery("t4", **work))
 
 
 @given(st.sampled_from(sorted(PIPES)), st.floats(1e-6, 1e30), st.floats(1e-6, 1e30))
 def test_any_work_gives_finite_numbers(dtype, flop, us):
-    found = roofline_of(Work("h100-sxm", flop=flop, us=us, dtype=dtype))
+    found = analyze_roofline(RooflineQuery("h100-sxm", flop=flop, us=us, dtype=dtype))
 
     assert math.isfinite(found["floor_us"])
     assert math.isfinite(found["attainable_speedup"])

@@ -9,19 +9,19 @@ from typing import get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import facts, graph, guards, knowledge, metrics, program, rows
+from programs import bottleneck_rows, compare_metrics, graph, guards, knowledge, metrics, program
 
-from kernelkb.actions.rules_cache import decision_program
+from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide import rules as program_module
-from kernelkb.decide.conditions import holds
-from kernelkb.decide.diagnose import diagnose, verdict
-from kernelkb.decide.gates import walk
+from kernelkb.decide.conditions import judge_condition
+from kernelkb.decide.diagnose import diagnose, judge_bottleneck
+from kernelkb.decide.gates import walk_gate_tree
 from kernelkb.decide.recommend import recommend
-from kernelkb.decide.schema import SCHEMA
+from kernelkb.decide.schema import RULES_SCHEMA
 from kernelkb.errors import KnowledgeError
-from kernelkb.graph.compile import flatten
-from kernelkb.graph.walk import leaf, silenced, verdicts
-from kernelkb.loading.digest import digest
+from kernelkb.graph.compile import compile_rules
+from kernelkb.graph.walk import evaluate_verdicts, find_end_leaf, find_suppressed
+from kernelkb.loading.digest import compute_sha256
 from kernelkb.model.bottleneck import Group
 
 GROUPS = get_args(Group)
@@ -30,30 +30,34 @@ GROUPS = get_args(Group)
 @given(metrics())
 @settings(max_examples=60, deadline=None)
 def test_program_and_graph_give_the_same_verdicts(measured):
-    about = facts(measured, "h100-sxm")
+    about = compare_metrics(measured, "h100-sxm")
 
-    assert {r["id"]: verdict(r, about.truth) for r in rows()} == verdicts(graph(), about.known)
+    assert {
+        r["id"]: judge_bottleneck(r, about.truth) for r in bottleneck_rows()
+    } == evaluate_verdicts(graph(), about.values)
 
 
 @given(metrics())
 @settings(max_examples=40, deadline=None)
 def test_program_and_graph_end_at_the_same_leaf(measured):
-    about = facts(measured)
-    found = leaf(graph(), "performance-gate", about.known)
+    about = compare_metrics(measured)
+    found = find_end_leaf(graph(), "performance-gate", about.values)
 
-    assert walk(program()["trees"]["performance-gate"], about).gate["id"] == found
+    assert walk_gate_tree(program()["trees"]["performance-gate"], about).gate["id"] == found
 
 
 @given(metrics())
 @settings(max_examples=40, deadline=None)
-def test_program_and_graph_silence_the_same_bottlenecks(measured):
-    about = facts(measured)
-    quiet = {b for g in guards() if holds(g["when"], about.truth) for b in g["bottlenecks"]}
+def test_rules_and_graph_suppress_the_same_bottlenecks(measured):
+    about = compare_metrics(measured)
+    quiet = {
+        b for g in guards() if judge_condition(g["when"], about.truth) for b in g["bottlenecks"]
+    }
     both = [diagnose(program(), about, target) for target in ("cpu", "cuda")]
-    said = {row["id"] for found in both for row in found.open}
+    said = {row["id"] for found in both for row in found.open_rows}
     said |= {finding.row["id"] for found in both for finding in found.matches}
 
-    assert silenced(graph(), about.known) == quiet
+    assert find_suppressed(graph(), about.values) == quiet
     assert not said & quiet
 
 
@@ -64,42 +68,42 @@ def test_program_survives_being_written():
 def test_records_survive_being_written():
     again = type(knowledge()).model_validate(knowledge().model_dump(by_alias=True))
 
-    assert flatten(again) == program()
+    assert compile_rules(again) == program()
 
 
 def test_edited_knowledge_is_never_answered_from_the_cache(knowledge_copy):
-    before = decision_program(str(knowledge_copy))
+    before = load_compiled_rules(str(knowledge_copy))
     path = knowledge_copy / "thresholds.yaml"
     path.write_text(path.read_text().replace("value: 0.5\n", "value: 0.25\n", 1))
 
-    assert decision_program(str(knowledge_copy)) != before
+    assert load_compiled_rules(str(knowledge_copy)) != before
 
 
 def test_a_damaged_cache_is_ignored(knowledge_copy, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    whole = decision_program(str(knowledge_copy))
+    whole = load_compiled_rules(str(knowledge_copy))
     (kept,) = (tmp_path / "cache" / "kernelkb").glob("program-*.json")
     kept.write_text(kept.read_text()[:1000])
 
-    assert decision_program(str(knowledge_copy)) == whole
+    assert load_compiled_rules(str(knowledge_copy)) == whole
 
 
-def test_nowhere_to_write_is_no_obstacle(knowledge_copy, tmp_path, monkeypatch):
+def test_an_unwritable_cache_is_ignored(knowledge_copy, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
 
-    assert decision_program(str(knowledge_copy))["bottlenecks"]
+    assert load_compiled_rules(str(knowledge_copy))["bottlenecks"]
 
 
-def _load(root, cache):
+def load_in_process(root, cache):
     os.environ["XDG_CACHE_HOME"] = cache
-    return decision_program(root)["knowledge"]["sha256"]
+    return load_compiled_rules(root)["knowledge"]["sha256"]
 
 
 def test_writers_at_the_same_time_leave_one_whole_cache(knowledge_copy, tmp_path):
     cache = str(tmp_path / "cache")
     with multiprocessing.get_context("spawn").Pool(3) as pool:
-        digests = pool.starmap(_load, [(str(knowledge_copy), cache)] * 3)
+        digests = pool.starmap(load_in_process, [(str(knowledge_copy), cache)] * 3)
 
     assert len(set(digests)) == 1
     assert [p.suffix for p in (tmp_path / "cache" / "kernelkb").iterdir()] == [".json"]
@@ -111,16 +115,18 @@ CASES = [case.metrics for b in knowledge().bottlenecks for case in b.cases]
 @given(st.sampled_from(CASES), metrics(), st.sampled_from([None, "l4", "b200"]))
 @settings(max_examples=60, deadline=None)
 def test_program_and_graph_agree_around_every_case(case, measured, device):
-    about = facts({**measured, **case}, device)
+    about = compare_metrics({**measured, **case}, device)
 
-    assert {r["id"]: verdict(r, about.truth) for r in rows()} == verdicts(graph(), about.known)
+    assert {
+        r["id"]: judge_bottleneck(r, about.truth) for r in bottleneck_rows()
+    } == evaluate_verdicts(graph(), about.values)
 
 
 def test_a_second_start_reads_no_knowledge(knowledge_copy, monkeypatch):
-    first = decision_program(str(knowledge_copy))
+    first = load_compiled_rules(str(knowledge_copy))
     monkeypatch.setattr("kernelkb.loading.knowledge.load_knowledge", None)
 
-    assert decision_program(str(knowledge_copy)) == first
+    assert load_compiled_rules(str(knowledge_copy)) == first
 
 
 @pytest.mark.parametrize(
@@ -129,26 +135,26 @@ def test_a_second_start_reads_no_knowledge(knowledge_copy, monkeypatch):
 )
 def test_a_cache_of_anything_else_is_ignored(knowledge_copy, tmp_path, monkeypatch, rubbish):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    whole = decision_program(str(knowledge_copy))
+    whole = load_compiled_rules(str(knowledge_copy))
     (kept,) = (tmp_path / "cache" / "kernelkb").glob("program-*.json")
     kept.write_text(rubbish)
 
-    assert decision_program(str(knowledge_copy)) == whole
+    assert load_compiled_rules(str(knowledge_copy)) == whole
 
 
-def test_a_damaged_cache_is_mended(knowledge_copy, tmp_path, monkeypatch):
+def test_a_damaged_cache_is_rewritten(knowledge_copy, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    whole = decision_program(str(knowledge_copy))
+    whole = load_compiled_rules(str(knowledge_copy))
     (kept,) = (tmp_path / "cache" / "kernelkb").glob("program-*.json")
     kept.write_bytes(b"\xff\xfe")
-    decision_program(str(knowledge_copy))
+    load_compiled_rules(str(knowledge_copy))
 
     assert json.loads(kept.read_text()) == whole
 
 
 @pytest.mark.parametrize("change", ["add", "remove", "rename"])
-def test_the_set_of_files_is_part_of_the_content(knowledge_copy, change):
-    before = digest(str(knowledge_copy))
+def test_adding_removing_or_renaming_a_file_changes_the_digest(knowledge_copy, change):
+    before = compute_sha256(str(knowledge_copy))
     path = knowledge_copy / "trees" / "performance-gate.yaml"
     match change:
         case "add":
@@ -158,16 +164,16 @@ def test_the_set_of_files_is_part_of_the_content(knowledge_copy, change):
         case "rename":
             path.rename(path.with_name("another.yaml"))
 
-    assert digest(str(knowledge_copy)) != before
+    assert compute_sha256(str(knowledge_copy)) != before
 
 
-def test_a_broken_edit_is_said_although_the_old_program_is_cached(knowledge_copy):
-    decision_program(str(knowledge_copy))
+def test_an_invalid_edit_is_reported_despite_the_cache(knowledge_copy):
+    load_compiled_rules(str(knowledge_copy))
     path = knowledge_copy / "thresholds.yaml"
     path.write_text(path.read_text().replace("value: 0.5\n", "valu: 0.5\n", 1))
 
     with pytest.raises(KnowledgeError, match=r"thresholds\.yaml:\d+:\d+: "):
-        decision_program(str(knowledge_copy))
+        load_compiled_rules(str(knowledge_copy))
 
 
 def test_an_answer_follows_an_edited_threshold(knowledge_copy):
@@ -176,7 +182,7 @@ def test_an_answer_follows_an_edited_threshold(knowledge_copy):
     gates = []
     for limit in ("0.5", "0.25"):
         edited.write_text(text.replace("value: 0.5\n", f"value: {limit}\n", 1))
-        answer = recommend(decision_program(str(knowledge_copy)), {"speedup": 0.3})
+        answer = recommend(load_compiled_rules(str(knowledge_copy)), {"speedup": 0.3})
         gates.append(answer["gate"]["id"])
 
     assert gates == ["stop-and-profile", "close-the-gap"]
@@ -198,10 +204,10 @@ def test_bottlenecks_stand_in_the_order_of_their_groups():
 
 
 def test_flattening_twice_gives_the_same():
-    assert flatten(knowledge()) == program()
+    assert compile_rules(knowledge()) == program()
 
 
-SHAPE = (10, "ac692fb4be6156e9")
+SCHEMA_DIGEST = (11, "8b7008c849a88915")
 """The schema, and what the classes of the program looked like when it was raised last."""
 
 
@@ -217,4 +223,6 @@ def test_a_changed_shape_raises_the_schema():
     }
     found = hashlib.sha256(repr(sorted(classes.items())).encode()).hexdigest()[:16]
 
-    assert (SCHEMA, found) == SHAPE, "raise SCHEMA in engine/decide/schema.py, then write both here"
+    assert (RULES_SCHEMA, found) == SCHEMA_DIGEST, (
+        "raise SCHEMA in engine/decide/schema.py, then write both here"
+    )

@@ -7,25 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import graph, knowledge
 
-from kernelkb.graph.search import index, search
+from kernelkb.graph.search import build_search_index, search
 
 
 @cache
-def everything():
-    return index(graph())
+def build_index():
+    return build_search_index(graph())
 
 
-def first(query, **how):
-    return search(everything(), query, **how)[0]
+def search_first(query, **how):
+    return search(build_index(), query, **how)[0]
 
 
-def ids(query, **how):
-    return [hit.id for hit in search(everything(), query, **how)]
+def search_ids(query, **how):
+    return [hit.id for hit in search(build_index(), query, **how)]
 
 
 @pytest.mark.parametrize("bottleneck", knowledge().bottlenecks, ids=lambda b: b.id)
 def test_its_own_id_finds_a_bottleneck(bottleneck):
-    assert first(bottleneck.id).id == bottleneck.id
+    assert search_first(bottleneck.id).id == bottleneck.id
 
 
 @pytest.mark.parametrize(
@@ -48,38 +48,38 @@ def test_its_own_id_finds_a_bottleneck(bottleneck):
         ("waits for launches", "launch-overhead-bound"),
     ],
 )
-def test_what_people_type_finds_what_they_mean(query, wanted):
-    assert first(query).id == wanted
+def test_misspelt_queries_find_the_intended_entry(query, wanted):
+    assert search_first(query).id == wanted
 
 
 def test_two_letters_that_changed_places_are_one_mistake():
-    assert "shared-memory-bank-conflicts" in ids("shared memroy")
+    assert "shared-memory-bank-conflicts" in search_ids("shared memroy")
 
 
-def test_a_kind_narrows():
-    found = search(everything(), "occupancy", kind="fix")
+def test_a_kind_filters_the_hits():
+    found = search(build_index(), "occupancy", kind="fix")
 
     assert found
     assert {hit.kind for hit in found} == {"fix"}
 
 
 def test_more_words_that_fit_count_more():
-    both = first("register spilling")
-    one = next(h for h in search(everything(), "register", most=300) if h.id == both.id)
+    both = search_first("register spilling")
+    one = next(h for h in search(build_index(), "register", max_count=300) if h.id == both.id)
 
     assert both.score > one.score
 
 
-def test_at_most_so_many():
-    assert len(ids("memory", most=3)) == 3
+def test_hits_are_limited():
+    assert len(search_ids("memory", max_count=3)) == 3
 
 
 def test_nothing_like_it_finds_nothing():
-    assert ids("qqqqxxzz") == []
+    assert search_ids("qqqqxxzz") == []
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_a_query(text):
-    scores = [hit.score for hit in search(everything(), text)]
+    scores = [hit.score for hit in search(build_index(), text)]
 
     assert scores == sorted(scores, reverse=True)

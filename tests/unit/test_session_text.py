@@ -7,13 +7,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelkb.errors import SessionError
-from kernelkb.model.session import Claim, Decision, Entry, PlannedPhase, Session, Step
-from kernelkb.record.session_parser import parsed
-from kernelkb.record.session_text import BEGIN, END, dumped, entry_text, torn_at
+from kernelkb.model.session import Decision, PlannedPhase, Session, SessionClaim, SessionEntry, Step
+from kernelkb.record.session_parser import parse_session
+from kernelkb.record.session_text import (
+    ENTRY_BEGIN,
+    ENTRY_END,
+    find_torn_tail,
+    format_entry,
+    format_session,
+)
 
 PIECES = [
     "", " ", "\n", "\r\n", "\t", "---", "\n---\n", "```", "\n```\n", "````yaml\n", "~~~", "|",
-    "\\|", "# x", "\n## y\n", "<!--", "-->", BEGIN, f"\n{BEGIN}\n", END, f"\n{END}\n", "\x85",
+    "\\|", "# x", "\n## y\n", "<!--", "-->", ENTRY_BEGIN, f"\n{ENTRY_BEGIN}\n", ENTRY_END,
+    f"\n{ENTRY_END}\n", "\x85",
     "\u2028", "\u2029", "\ufeff", "\x00", "\x07", "\x7f", "é", "漢字", "😀", "'", '"', ": ", " #",
     "no", "40%", "1e-3", "012", "null", "~", "2026-11-21", "2026-13-45", "&a", "*a", "{", "[", "- ",
     "? ", "<<", "x" * 500, "word " * 60, "[" * 120, " " * 120,
@@ -46,7 +53,7 @@ DECISION = st.builds(
     interval=st.none() | PAIR, falsifier=st.none() | TEXT,
     together=st.lists(SLUG, max_size=2).map(tuple),
 )  # fmt: skip
-CLAIM = st.builds(Claim, said=TEXT, held=st.sampled_from([True, False, None]), why=TEXT)
+CLAIM = st.builds(SessionClaim, said=TEXT, held=st.sampled_from([True, False, None]), why=TEXT)
 PHASE = st.builds(
     PlannedPhase, phase=SLUG, gates=st.lists(SLUG, max_size=3).map(tuple), budget_min=NUMBER,
     predicted_min=st.none() | THREE,
@@ -57,7 +64,7 @@ PHASE = st.builds(
 def session_records(draw):
     name = draw(ID)
     entries = st.builds(
-        Entry, session=st.just(name), at=TIME, goal=TEXT, by=st.none() | TEXT,
+        SessionEntry, session=st.just(name), at=TIME, goal=TEXT, by=st.none() | TEXT,
         kernel=st.none() | NAME, variant=st.none() | SLUG, machine=st.none() | TEXT,
         cc=st.none() | TEXT, environment=st.dictionaries(TEXT, TEXT, max_size=2),
         steps=st.lists(STEP, max_size=2).map(tuple),
@@ -82,15 +89,15 @@ def session_records(draw):
 @given(session_records(), st.dictionaries(SLUG, TEXT, max_size=2))
 @settings(max_examples=100)
 def test_any_session_is_read_back_as_it_was(session, gates):
-    assert parsed(dumped(session, gates), "x.md") == session
+    assert parse_session(format_session(session, gates), "x.md") == session
 
 
 @given(session_records())
 @settings(max_examples=40)
 def test_a_whole_file_has_no_torn_tail(session):
-    body = dumped(session).encode()
+    body = format_session(session).encode()
 
-    assert torn_at(body) == len(body)
+    assert find_torn_tail(body) == len(body)
 
 
 @given(session_records().filter(lambda one: one.entries), st.data())
@@ -98,14 +105,14 @@ def test_a_whole_file_has_no_torn_tail(session):
 def test_an_entry_that_is_cut_anywhere_is_there_or_not(session, data):
     *before, last = session.entries
     kept = session.model_copy(update={"entries": tuple(before)})
-    head, tail = dumped(kept).encode(), entry_text(last).encode()
+    head, tail = format_session(kept).encode(), format_entry(last).encode()
     torn = head + tail[: data.draw(st.integers(0, len(tail)))]
-    found = parsed(torn[: torn_at(torn)].decode(), "x.md")
+    found = parse_session(torn[: find_torn_tail(torn)].decode(), "x.md")
     assert found in (kept, session)
     other = last.model_copy(update={"goal": "after the crash"})
-    mended = torn[: torn_at(torn)] + entry_text(other).encode()
+    mended = torn[: find_torn_tail(torn)] + format_entry(other).encode()
 
-    assert parsed(mended.decode(), "x.md").entries == (*found.entries, other)
+    assert parse_session(mended.decode(), "x.md").entries == (*found.entries, other)
 
 
 AT = datetime(2026, 11, 21, 14, 19, tzinfo=UTC)
@@ -147,34 +154,34 @@ at: nowhere
 
 
 def test_a_file_that_a_person_wrote_is_read():
-    session = parsed(GOOD, "x.md")
+    session = parse_session(GOOD, "x.md")
 
     assert (session.goal, session.entries[0].steps[0].found) == ("faster", "it builds")
     assert session.entries[0].session == "x"
 
 
 def test_a_plan_is_a_table_with_a_box_for_each_gate():
-    page = dumped(PLANNED, {"floor": "What is the floor?"})
+    page = format_session(PLANNED, {"floor": "What is the floor?"})
 
     assert "# half of \\| cuBLAS\n" in page
     assert "| assess | 30 min | claims-verified |  | [ ] |\n" in page
     assert "|  |  | floor | What is the floor? | [ ] |\n" in page
 
 
-def test_an_entry_begins_with_when_who_and_what_for():
-    entry = Entry(session="x", at=AT, goal="triage\ngemm", by="triage")
+def test_an_entry_begins_with_time_author_and_goal():
+    entry = SessionEntry(session="x", at=AT, goal="triage\ngemm", by="triage")
 
-    assert "\n## 2026-11-21 14:19 UTC, triage: triage gemm\n" in entry_text(entry)
+    assert "\n## 2026-11-21 14:19 UTC, triage: triage gemm\n" in format_entry(entry)
 
 
 def test_a_box_that_is_ticked_and_prose_change_nothing():
-    page = dumped(PLANNED).replace("[ ]", "[x]", 1) + "\nThe end.\n"
+    page = format_session(PLANNED).replace("[ ]", "[x]", 1) + "\nThe end.\n"
 
-    assert parsed(page, "x.md") == PLANNED
+    assert parse_session(page, "x.md") == PLANNED
 
 
 def test_windows_line_ends_change_nothing():
-    assert parsed(GOOD.replace("\n", "\r\n"), "x.md") == parsed(GOOD, "x.md")
+    assert parse_session(GOOD.replace("\n", "\r\n"), "x.md") == parse_session(GOOD, "x.md")
 
 
 @pytest.mark.parametrize(
@@ -209,62 +216,68 @@ def test_a_mistake_of_a_person_has_its_line(edit, complaint):
     text = GOOD.replace(*edit, 1)
     assert text != GOOD
     with pytest.raises(SessionError) as caught:
-        parsed(text, "x.md")
+        parse_session(text, "x.md")
 
     said = [str(problem) for problem in caught.value.problems]
     assert any(one.startswith(complaint) for one in said), said
 
 
-def test_every_mistake_is_said_at_once():
+def test_all_mistakes_are_reported_at_once():
     text = GOOD.replace("goal: faster", "gaol: faster").replace("status: ok", "status: fine")
     with pytest.raises(SessionError) as caught:
-        parsed(text, "x.md")
+        parse_session(text, "x.md")
 
     assert {problem.line for problem in caught.value.problems} == {2, 4, 18}
 
 
-def test_a_file_under_another_name_is_said():
+def test_a_file_name_that_differs_from_the_session_is_reported():
     with pytest.raises(SessionError, match=r"x\.md:2:1: session: the file is called y\.md"):
-        parsed(GOOD, "x.md", "y")
+        parse_session(GOOD, "x.md", "y")
 
 
-def test_a_block_that_somebody_left_open_swallows_no_entry():
-    entry = Entry(session="x", at=AT, goal="kept")
-    page = f"{GOOD}\n```\nmy own notes\n{entry_text(entry)}"
+def test_an_unclosed_block_swallows_no_entry():
+    entry = SessionEntry(session="x", at=AT, goal="kept")
+    page = f"{GOOD}\n```\nmy own notes\n{format_entry(entry)}"
 
-    assert parsed(page, "x.md").entries[-1] == entry
-
-
-@pytest.mark.parametrize("lost", ["```\n" + END, END, "```"], ids=["both", "mark", "fence"])
-def test_an_entry_that_lost_one_end_by_hand_is_never_cut_off(lost):
-    body = (GOOD + entry_text(Entry(session="x", at=AT, goal="kept"))).replace(f"{lost}\n", "")
-
-    assert (torn_at(body.encode()) < len(body)) == (lost == "```\n" + END)
+    assert parse_session(page, "x.md").entries[-1] == entry
 
 
-WRITTEN = entry_text(Entry(session="x", at=AT, goal="kept"))
+@pytest.mark.parametrize(
+    "lost", ["```\n" + ENTRY_END, ENTRY_END, "```"], ids=["both", "mark", "fence"]
+)
+def test_only_an_entry_without_its_whole_end_counts_as_truncated(lost):
+    body = (GOOD + format_entry(SessionEntry(session="x", at=AT, goal="kept"))).replace(
+        f"{lost}\n", ""
+    )
+
+    assert (find_torn_tail(body.encode()) < len(body)) == (lost == "```\n" + ENTRY_END)
 
 
-def test_prose_below_a_torn_entry_is_kept_and_the_entry_said():
+WRITTEN = format_entry(SessionEntry(session="x", at=AT, goal="kept"))
+
+
+def test_prose_below_a_truncated_entry_is_preserved_and_the_entry_reported():
     body = GOOD + WRITTEN.partition("goal: ")[0] + "\nWhat happened here?\n\nI wonder.\n"
     line = GOOD.count("\n") + WRITTEN.partition("```yaml")[0].count("\n") + 1
-    assert torn_at(body.encode()) == len(body)
+    assert find_torn_tail(body.encode()) == len(body)
 
     with pytest.raises(SessionError, match=rf"x\.md:{line}:1: entry: this block .* never closed"):
-        parsed(body, "x.md")
+        parse_session(body, "x.md")
 
 
-def test_a_written_entry_that_lost_the_head_of_its_block_is_said():
+def test_an_entry_without_its_block_header_is_reported():
     body = GOOD + WRITTEN.replace("```yaml\n", "")
 
     with pytest.raises(
         SessionError, match=rf"x\.md:{GOOD.count(chr(10)) + 2}:1: entry: this entry"
     ):
-        parsed(body, "x.md")
+        parse_session(body, "x.md")
 
 
 def test_prose_below_the_last_entry_is_no_torn_tail():
-    body = (dumped(PLANNED) + entry_text(Entry(session="x", at=AT, goal="g"))).encode()
+    body = (
+        format_session(PLANNED) + format_entry(SessionEntry(session="x", at=AT, goal="g"))
+    ).encode()
     body += b"\n## my own heading\n\nand no end of line, < <!-- or ```"
 
-    assert torn_at(body) == len(body)
+    assert find_torn_tail(body) == len(body)

@@ -15,34 +15,44 @@ import pytest
 
 from kernelkb.cli import main
 from kernelkb.errors import SessionError, UnknownNameError
-from kernelkb.model.session import Entry, Session
-from kernelkb.record.session_text import entry_text
-from kernelkb.record.sessions import append, create, header, path_of, read, session_id, sessions
+from kernelkb.model.session import Session, SessionEntry
+from kernelkb.record.session_text import format_entry
+from kernelkb.record.sessions import (
+    append_entry,
+    create_session,
+    list_session_ids,
+    make_session_id,
+    read_header,
+    read_session,
+    session_path,
+)
 
 ROOT = Path(__file__).parents[2]
 AT = datetime(2026, 11, 21, tzinfo=UTC)
-NAME = "2026-11-21-k"
+SESSION_NAME = "2026-11-21-k"
 
 
-def entry(goal="faster", session=NAME):
-    return Entry(session=session, at=AT, goal=goal)
+def make_entry(goal="faster", session=SESSION_NAME):
+    return SessionEntry(session=session, at=AT, goal=goal)
 
 
-def goals(folder, name=NAME):
-    return [one.goal for one in read(name, folder).entries]
+def read_goals(folder, name=SESSION_NAME):
+    return [one.goal for one in read_session(name, folder).entries]
 
 
 def test_an_entry_is_read_back_as_it_was(tmp_path):
-    append(entry("eins: zwei — 'drei'"), tmp_path)
+    append_entry(make_entry("eins: zwei — 'drei'"), tmp_path)
 
-    assert read(NAME, tmp_path).entries == (entry("eins: zwei — 'drei'"),)
+    assert read_session(SESSION_NAME, tmp_path).entries == (make_entry("eins: zwei — 'drei'"),)
 
 
 def test_the_first_entry_makes_the_file(tmp_path):
-    path = append(entry("faster").model_copy(update={"kernel": "gemm"}), tmp_path / "sessions")
-    found = read(NAME, tmp_path / "sessions")
+    path = append_entry(
+        make_entry("faster").model_copy(update={"kernel": "gemm"}), tmp_path / "sessions"
+    )
+    found = read_session(SESSION_NAME, tmp_path / "sessions")
 
-    assert path == tmp_path / "sessions" / f"{NAME}.md"
+    assert path == tmp_path / "sessions" / f"{SESSION_NAME}.md"
     assert (found.goal, found.kernel, found.opened, found.kind) == (
         "faster",
         "gemm",
@@ -52,43 +62,43 @@ def test_the_first_entry_makes_the_file(tmp_path):
 
 
 def test_a_session_is_made_once(tmp_path):
-    session = Session(session=NAME, opened=AT, goal="one")
-    create(session, tmp_path)
+    session = Session(session=SESSION_NAME, opened=AT, goal="one")
+    create_session(session, tmp_path)
 
     with pytest.raises(SessionError, match="there is a session 2026-11-21-k already"):
-        create(session.model_copy(update={"goal": "two"}), tmp_path)
-    assert read(NAME, tmp_path) == session
-    assert [path.name for path in tmp_path.iterdir()] == [f"{NAME}.md"]
+        create_session(session.model_copy(update={"goal": "two"}), tmp_path)
+    assert read_session(SESSION_NAME, tmp_path) == session
+    assert [path.name for path in tmp_path.iterdir()] == [f"{SESSION_NAME}.md"]
 
 
-def test_what_a_person_wrote_below_is_kept_by_appending(tmp_path):
-    path = append(entry("one"), tmp_path)
+def test_appending_preserves_hand_written_text(tmp_path):
+    path = append_entry(make_entry("one"), tmp_path)
     with path.open("a") as file:
         file.write("\n## My thoughts\n\nNo end of line")
     before = path.read_bytes()
-    append(entry("two"), tmp_path)
+    append_entry(make_entry("two"), tmp_path)
 
     assert path.read_bytes().startswith(before)
-    assert goals(tmp_path) == ["one", "two"]
+    assert read_goals(tmp_path) == ["one", "two"]
 
 
 def test_an_empty_file_gets_its_front_matter(tmp_path):
-    path_of(NAME, tmp_path).touch()
-    append(entry("one"), tmp_path)
+    session_path(SESSION_NAME, tmp_path).touch()
+    append_entry(make_entry("one"), tmp_path)
 
-    assert goals(tmp_path) == ["one"]
+    assert read_goals(tmp_path) == ["one"]
 
 
-def _append_many(folder, name):
+def append_many(folder, name):
     for at in range(20):
-        append(entry(f"{name} {at} " + "x" * 5000), folder)
+        append_entry(make_entry(f"{name} {at} " + "x" * 5000), folder)
 
 
 def test_writers_at_the_same_time_lose_and_mix_nothing(tmp_path):
     with multiprocessing.get_context("spawn").Pool(3) as pool:
-        pool.starmap(_append_many, [(tmp_path, name) for name in "abc"])
+        pool.starmap(append_many, [(tmp_path, name) for name in "abc"])
 
-    assert len(set(goals(tmp_path))) == 60
+    assert len(set(read_goals(tmp_path))) == 60
 
 
 def test_500_appends_of_8_processes_that_are_killed_at_random_are_there_once(tmp_path):
@@ -99,7 +109,7 @@ def test_500_appends_of_8_processes_that_are_killed_at_random_are_there_once(tmp
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    there = collections.Counter(goals(tmp_path, "s"))
+    there = collections.Counter(read_goals(tmp_path, "s"))
 
     assert told["killed"] > 20
     assert len(told["acknowledged"]) == len(set(told["acknowledged"])) == 8 * 500
@@ -115,30 +125,30 @@ def test_a_reader_beside_writers_that_are_killed_sees_whole_entries_and_ever_mor
         stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
     ) as writers:  # fmt: skip
         while writers.poll() is None:
-            if sessions(tmp_path):
-                seen.append(len(goals(tmp_path, "s")))
+            if list_session_ids(tmp_path):
+                seen.append(len(read_goals(tmp_path, "s")))
 
     assert writers.returncode == 0
     assert seen == sorted(seen)
-    assert len(goals(tmp_path, "s")) >= 450
+    assert len(read_goals(tmp_path, "s")) >= 450
 
 
 @pytest.mark.parametrize("share", [0.01, 0.03, 0.3, 0.5, 0.7])
-def test_what_a_killed_writer_left_is_not_read_and_the_next_one_cuts_it_off(tmp_path, share):
-    path = append(entry("whole"), tmp_path)
-    torn = entry_text(entry("torn é")).encode()
+def test_the_truncated_entry_of_a_killed_writer_is_ignored_and_removed(tmp_path, share):
+    path = append_entry(make_entry("whole"), tmp_path)
+    torn = format_entry(make_entry("torn é")).encode()
     before = path.stat().st_size
     with path.open("ab") as file:
         file.write(torn[: int(len(torn) * share)])
-    assert goals(tmp_path) == ["whole"]
-    append(entry("next"), tmp_path)
+    assert read_goals(tmp_path) == ["whole"]
+    append_entry(make_entry("next"), tmp_path)
 
-    assert goals(tmp_path) == ["whole", "next"]
-    assert path.stat().st_size - before <= len(entry_text(entry("next"))) + len("\n<!--")
+    assert read_goals(tmp_path) == ["whole", "next"]
+    assert path.stat().st_size - before <= len(format_entry(make_entry("next"))) + len("\n<!--")
 
 
 def test_an_editor_that_puts_another_file_there_gets_the_entry_too(tmp_path, monkeypatch):
-    path = append(entry("one"), tmp_path)
+    path = append_entry(make_entry("one"), tmp_path)
     real = os.open
 
     def opened(name, *rest):
@@ -151,50 +161,50 @@ def test_an_editor_that_puts_another_file_there_gets_the_entry_too(tmp_path, mon
         return descriptor
 
     monkeypatch.setattr(os, "open", opened)
-    append(entry("two"), tmp_path)
+    append_entry(make_entry("two"), tmp_path)
 
-    assert goals(tmp_path) == ["one", "two"]
+    assert read_goals(tmp_path) == ["one", "two"]
     assert "prose" in path.read_text()
 
 
 def test_last_is_the_one_that_was_written_last(tmp_path):
-    append(entry("old", "2026-11-22-k"), tmp_path)
-    append(entry("new"), tmp_path)
+    append_entry(make_entry("old", "2026-11-22-k"), tmp_path)
+    append_entry(make_entry("new"), tmp_path)
 
-    assert goals(tmp_path, "last") == ["new"]
+    assert read_goals(tmp_path, "last") == ["new"]
 
 
 def test_an_unknown_session_is_offered_the_near_one(tmp_path):
-    append(entry(), tmp_path)
+    append_entry(make_entry(), tmp_path)
 
     with pytest.raises(UnknownNameError, match="did you mean '2026-11-21-k'"):
-        read("2026-11-12-k", tmp_path)
+        read_session("2026-11-12-k", tmp_path)
 
 
 def test_ids_sort_by_day():
-    assert session_id("k", datetime(2026, 2, 1, tzinfo=UTC).date()) < session_id(
+    assert make_session_id("k", datetime(2026, 2, 1, tzinfo=UTC).date()) < make_session_id(
         "a", datetime(2026, 10, 1, tzinfo=UTC).date()
     )
 
 
 def test_entries_are_read_in_the_order_they_were_appended(tmp_path):
     for goal in ("one", "two", "three"):
-        append(entry(goal), tmp_path)
+        append_entry(make_entry(goal), tmp_path)
 
-    assert goals(tmp_path) == ["one", "two", "three"]
+    assert read_goals(tmp_path) == ["one", "two", "three"]
 
 
 def test_an_append_is_one_write(tmp_path, monkeypatch):
-    path = append(entry(), tmp_path)
+    path = append_entry(make_entry(), tmp_path)
     sizes, before = [], path.stat().st_size
     real = os.write
     monkeypatch.setattr(os, "write", lambda fd, body: sizes.append(len(body)) or real(fd, body))
-    append(entry("x" * 100_000), tmp_path)
+    append_entry(make_entry("x" * 100_000), tmp_path)
 
     assert sizes == [path.stat().st_size - before]
 
 
-def in_child(work):
+def run_in_child(work):
     """Run ``work`` in a fork; return what it says."""
     theirs, ours = os.pipe()
     child = os.fork()
@@ -213,43 +223,44 @@ def in_child(work):
 
 
 def test_a_file_that_may_not_grow_is_as_it_was(tmp_path):
-    path = append(entry("whole"), tmp_path)
+    path = append_entry(make_entry("whole"), tmp_path)
     before = path.read_bytes()
     soft = len(before) + 100
 
     def work():
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, resource.RLIM_INFINITY))
-        append(entry("half " * 1000), tmp_path)
+        append_entry(make_entry("half " * 1000), tmp_path)
 
-    said = in_child(work)
+    said = run_in_child(work)
     assert said.startswith(f"SessionError: cannot write {path}: file too large; free some space")
     assert path.read_bytes() == before
-    append(entry("next"), tmp_path)
-    assert goals(tmp_path) == ["whole", "next"]
+    append_entry(make_entry("next"), tmp_path)
+    assert read_goals(tmp_path) == ["whole", "next"]
 
 
-FULL = """
+FULL_DISK_PROGRAM = """
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from kernelkb.errors import SessionError
-from kernelkb.model.session import Entry
-from kernelkb.record.sessions import append, read, sessions
+from kernelkb.model.session import SessionEntry
+from kernelkb.record.sessions import append_entry, list_session_ids, read_session
 folder, done = Path(sys.argv[1]), 0
 try:
     while True:
         goal = f"{done} " + "x" * 3000
-        append(Entry(session="s", at=datetime.now(UTC), goal=goal), folder)
+        append_entry(SessionEntry(session="s", at=datetime.now(UTC), goal=goal), folder)
         done += 1
 except SessionError as error:
     first = str(error)
 try:
-    append(Entry(session="other", at=datetime.now(UTC), goal="x" * 9000), folder)
+    append_entry(SessionEntry(session="other", at=datetime.now(UTC), goal="x" * 9000), folder)
 except SessionError as error:
     second = str(error)
-there = [entry.goal.split()[0] for entry in read("s", folder).entries]
+there = [entry.goal.split()[0] for entry in read_session("s", folder).entries]
 assert there == [str(number) for number in range(done)], there
-assert sessions(folder) == ["s"] and len(list(folder.iterdir())) == 1, list(folder.iterdir())
+assert list_session_ids(folder) == ["s"]
+assert len(list(folder.iterdir())) == 1, list(folder.iterdir())
 assert "no space left" in first and "free some space" in first, first
 assert "no space left" in second, second
 sys.stdout.write(str(done))
@@ -262,7 +273,7 @@ def test_a_full_disk_loses_nothing_and_leaves_no_half(tmp_path):
         pytest.skip("this machine lets nobody mount a small disk")
     done = subprocess.run(
         ["unshare", "-rm", "sh", "-c", f'{mount} && exec "$0" -c "$1" {tmp_path}',
-         sys.executable, FULL],
+         sys.executable, FULL_DISK_PROGRAM],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
 
@@ -270,29 +281,29 @@ def test_a_full_disk_loses_nothing_and_leaves_no_half(tmp_path):
     assert int(done.stdout) > 3
 
 
-def test_a_folder_that_may_not_be_written_is_said():
+def test_an_unwritable_folder_is_reported():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "sessions"
-        path = append(entry(), folder)
+        path = append_entry(make_entry(), folder)
         for one, mode in ((folder.parent, 0o755), (folder, 0o555), (path, 0o444)):
             one.chmod(mode)
 
         def work(session):
             if os.geteuid() == 0:
                 os.setuid(65534)
-            append(entry(session=session), folder)
+            append_entry(make_entry(session=session), folder)
 
-        said = [in_child(lambda one=one: work(one)) for one in (NAME, "2026-11-21-new")]
+        said = [run_in_child(lambda one=one: work(one)) for one in (SESSION_NAME, "2026-11-21-new")]
         assert all("permission denied; run in a project that you may write to" in s for s in said)
-        assert goals(folder) == ["faster"]
+        assert read_goals(folder) == ["faster"]
         folder.chmod(0o755)
 
 
-def test_a_place_that_cannot_be_written_is_said(tmp_path):
+def test_an_unusable_sessions_path_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
 
     with pytest.raises(SessionError, match="cannot write"):
-        append(entry(), tmp_path / "file")
+        append_entry(make_entry(), tmp_path / "file")
 
 
 @pytest.mark.parametrize(
@@ -306,60 +317,60 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path):
     ],
     ids=["no front matter", "empty", "a list", "binary", "an impossible date"],
 )
-def test_whatever_is_no_session_is_said_with_its_line(tmp_path, body, line):
+def test_a_malformed_session_is_reported_with_its_line(tmp_path, body, line):
     (tmp_path / "x.md").write_bytes(body)
 
     with pytest.raises(SessionError, match=rf"x\.md:{line}:") as caught:
-        read("x", tmp_path)
+        read_session("x", tmp_path)
     assert caught.value.problems
 
 
-def test_a_session_that_cannot_be_read_is_said(tmp_path):
+def test_an_unreadable_session_is_reported(tmp_path):
     (tmp_path / "x.md").mkdir()
 
     with pytest.raises(SessionError, match=r"x\.md: is a directory"):
-        read("x", tmp_path)
+        read_session("x", tmp_path)
 
 
 def test_a_link_that_leads_nowhere_does_not_hide_the_last_session(tmp_path):
-    append(entry(), tmp_path)
+    append_entry(make_entry(), tmp_path)
     (tmp_path / "2026-11-22-gone.md").symlink_to(tmp_path / "nowhere")
 
-    assert goals(tmp_path, "last") == ["faster"]
+    assert read_goals(tmp_path, "last") == ["faster"]
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", ""])
 def test_a_name_cannot_lead_out_of_the_folder(tmp_path, name):
-    append(entry(), tmp_path / "sessions")
+    append_entry(make_entry(), tmp_path / "sessions")
     (tmp_path / "x.md").write_text("secret: 1\n")
 
     with pytest.raises(UnknownNameError):
-        read(name, tmp_path / "sessions")
+        read_session(name, tmp_path / "sessions")
 
 
-def test_the_front_matter_is_read_whatever_the_entries_say(tmp_path):
-    path = append(entry("faster"), tmp_path)
+def test_the_front_matter_is_read_despite_malformed_entries(tmp_path):
+    path = append_entry(make_entry("faster"), tmp_path)
     path.write_text(path.read_text().replace("at:", "ta:"))
 
-    assert header(NAME, tmp_path).goal == "faster"
+    assert read_header(SESSION_NAME, tmp_path).goal == "faster"
 
 
 @pytest.mark.parametrize("edit", [("at: '2", "ta: '2"), ("goal:", "gaol:"), ("---", "--", 1)])
 def test_kb_session_show_of_a_broken_file_says_where_and_exits_2(project, capsys, edit):
-    path = append(entry(), project / "sessions")
+    path = append_entry(make_entry(), project / "sessions")
     path.write_text(path.read_text().replace(*edit))
 
-    assert main(["session", "show", NAME]) == 2
+    assert main(["session", "show", SESSION_NAME]) == 2
 
     lines = capsys.readouterr().err.splitlines()
     assert lines
-    assert all(line.startswith(f"kb: sessions/{NAME}.md:") for line in lines)
+    assert all(line.startswith(f"kb: sessions/{SESSION_NAME}.md:") for line in lines)
 
 
 def test_session_ids_are_listed_by_day_and_nothing_else_is(tmp_path):
     for name in ("2026-11-03-b", "2026-02-10-z", "2026-11-03-a"):
-        append(entry(session=name), tmp_path)
+        append_entry(make_entry(session=name), tmp_path)
     (tmp_path / "README.md").write_text("# Sessions\n")
     (tmp_path / "2026-01-01-old.yaml").write_text("goal: as it was\n")
 
-    assert sessions(tmp_path) == ["2026-02-10-z", "2026-11-03-a", "2026-11-03-b"]
+    assert list_session_ids(tmp_path) == ["2026-02-10-z", "2026-11-03-a", "2026-11-03-b"]

@@ -7,8 +7,8 @@ from launches import A100, ARCHITECTURES, H100, L4, LIMITS, T4, launches
 
 from kernelkb.device_math.limits import Launch
 from kernelkb.device_math.shared_memory import (
-    budget,
     largest_shared_bytes,
+    shared_memory_budget,
     smallest_carveout,
     tile_bytes,
 )
@@ -41,40 +41,43 @@ def test_the_largest_carveout_is_all_that_an_sm_has_and_one_block_may_have_all_b
     ],
 )
 def test_above_48_kib_a_kernel_has_to_ask_for_its_dynamic_part(launch, attribute):
-    assert budget(H100, launch).opt_in_bytes == attribute
+    assert shared_memory_budget(H100, launch).opt_in_bytes == attribute
 
 
 @pytest.mark.parametrize(
     ("limits", "most"), [(T4, 65536), (L4, 101376), (A100, 166912), (H100, 232448)]
 )
 def test_one_byte_more_than_the_opt_in_limit_fails(limits, most):
-    assert budget(limits, Launch(256, 32, 0, most)).blocks == 1
-    assert budget(limits, Launch(256, 32, 0, most + 1)).blocks == 0
+    assert shared_memory_budget(limits, Launch(256, 32, 0, most)).blocks == 1
+    assert shared_memory_budget(limits, Launch(256, 32, 0, most + 1)).blocks == 0
 
 
-def test_what_is_left_is_counted_to_both_limits():
-    found = budget(L4, Launch(256, 32, 0, 50000))
+def test_spare_bytes_are_counted_to_both_limits():
+    found = shared_memory_budget(L4, Launch(256, 32, 0, 50000))
 
     assert (found.left_without_opt_in, found.left) == (49152 - 50000, 101376 - 50000)
 
 
 def test_the_driver_takes_a_kibibyte_of_each_block_from_ampere_on():
-    assert budget(A100, Launch(256, 32)).allocated == 1024
-    assert budget(T4, Launch(256, 32)).allocated == 0
+    assert shared_memory_budget(A100, Launch(256, 32)).allocated == 1024
+    assert shared_memory_budget(T4, Launch(256, 32)).allocated == 0
 
 
 def test_a_block_that_takes_nothing_fits_any_number_of_times():
-    assert budget(T4, Launch(256, 32)).blocks is None
+    assert shared_memory_budget(T4, Launch(256, 32)).blocks is None
 
 
 def test_a_carveout_that_is_too_small_gives_way():
-    found = budget(H100, Launch(256, 32, 0, 40000, carveout_bytes=8192))
+    found = shared_memory_budget(H100, Launch(256, 32, 0, 40000, carveout_bytes=8192))
 
     assert (found.carveout, found.blocks) == (64 * 1024, 1)
 
 
 def test_a_carveout_between_two_sizes_becomes_the_larger():
-    assert budget(H100, Launch(256, 32, carveout_bytes=110 * 1024)).carveout == 132 * 1024
+    assert (
+        shared_memory_budget(H100, Launch(256, 32, carveout_bytes=110 * 1024)).carveout
+        == 132 * 1024
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,7 +91,7 @@ def test_even_empty_blocks_do_not_fit_without_end():
     assert largest_shared_bytes(L4, 101, None) is None
 
 
-def test_a_smallest_carveout_by_hand():
+def test_the_smallest_carveout_matches_hand_computed_values():
     assert smallest_carveout(H100, 16384, 4) == 100 * 1024
     assert smallest_carveout(H100, 200000, 2) is None
 
@@ -102,14 +105,14 @@ def test_a_smallest_carveout_by_hand():
         ({"rows": 192, "columns": 64, "element_bytes": 2}, 24576),
     ],
 )
-def test_tiles_by_hand(tile, size):
+def test_tile_bytes_match_hand_computed_values(tile, size):
     assert tile_bytes(**tile) == size
 
 
 def test_attention_tiles_that_once_were_thought_to_fit_an_l4_need_the_opt_in():
     """Queries 192 x 64, three stages of keys and values of 96 x 64, all fp16."""
     stages = 2 * tile_bytes(96, 64, 2, stages=3)
-    found = budget(L4, Launch(256, 128, 0, tile_bytes(192, 64, 2) + stages))
+    found = shared_memory_budget(L4, Launch(256, 128, 0, tile_bytes(192, 64, 2) + stages))
 
     assert found.asked == 98304
     assert (found.blocks, found.opt_in_bytes) == (1, 98304)
@@ -123,7 +126,7 @@ def test_the_most_fits_and_a_byte_more_does_not(cc, launch, blocks):
     for size, fits in ((most, True), (-1 if most is None else most, False)):
         if size is not None:
             asked = launch._replace(static_bytes=0, dynamic_bytes=size + (not fits))
-            room = budget(limits, asked).blocks
+            room = shared_memory_budget(limits, asked).blocks
             assert (room is None or room >= blocks) == fits
 
 
@@ -132,7 +135,9 @@ def test_the_smallest_carveout_holds_the_blocks_and_the_next_smaller_does_not(cc
     limits = LIMITS[cc]
     size = smallest_carveout(limits, launch.shared_bytes, blocks)
     asked = launch._replace(static_bytes=0, dynamic_bytes=launch.shared_bytes)
-    rooms = {c: budget(limits, asked._replace(carveout_bytes=c)) for c in limits.carveouts}
+    rooms = {
+        c: shared_memory_budget(limits, asked._replace(carveout_bytes=c)) for c in limits.carveouts
+    }
     holding = [c for c, room in rooms.items() if room.blocks is None or room.blocks >= blocks]
 
     assert size == (min((rooms[c].carveout for c in holding), default=None))

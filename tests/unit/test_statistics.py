@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelkb.measure.statistics import Speedup, paired_speedup, verdict
+from kernelkb.measure.statistics import Speedup, decide_verdict, paired_speedup
 
 
-def pairs(gain, noise, count=60, seed=1):
+def draw_pairs(gain, noise, count=60, seed=1):
     draw = random.Random(seed)
     candidate = [100 * draw.lognormvariate(0, noise) for _ in range(count)]
     reference = [100 * gain * draw.lognormvariate(0, noise) for _ in range(count)]
@@ -17,24 +17,24 @@ def pairs(gain, noise, count=60, seed=1):
 
 
 def test_the_interval_holds_the_point():
-    found = paired_speedup(*pairs(1.3, 0.05))
+    found = paired_speedup(*draw_pairs(1.3, 0.05))
 
     assert found.low <= found.point <= found.high
 
 
 def test_the_same_times_give_the_same_interval():
-    assert paired_speedup(*pairs(1.3, 0.05)) == paired_speedup(*pairs(1.3, 0.05))
+    assert paired_speedup(*draw_pairs(1.3, 0.05)) == paired_speedup(*draw_pairs(1.3, 0.05))
 
 
 @pytest.mark.parametrize(
     ("gain", "word"), [(1.0, "inconclusive"), (1.03, "faster"), (0.9, "slower"), (30, "faster")]
 )
-def test_verdict(gain, word):
-    assert verdict(paired_speedup(*pairs(gain, 0.01))) == word
+def test_the_verdict_follows_from_the_interval(gain, word):
+    assert decide_verdict(paired_speedup(*draw_pairs(gain, 0.01))) == word
 
 
 def test_a_drift_that_hits_both_alike_changes_nothing():
-    candidate, reference = pairs(1.5, 0.0)
+    candidate, reference = draw_pairs(1.5, 0.0)
     drift = [1 + at / 10 for at in range(len(candidate))]
     found = paired_speedup(
         [t * d for t, d in zip(candidate, drift, strict=True)],
@@ -68,7 +68,7 @@ def test_the_order_of_the_pairs_does_not_move_the_point(times, draw):
 
 
 def test_the_order_of_the_pairs_hardly_moves_the_interval():
-    candidate, reference = pairs(1.3, 0.05)
+    candidate, reference = draw_pairs(1.3, 0.05)
     ahead, back = (paired_speedup(c[::d], r[::d]) for c, r, d in [
         (candidate, reference, 1), (candidate, reference, -1)
     ])  # fmt: skip
@@ -77,14 +77,14 @@ def test_the_order_of_the_pairs_hardly_moves_the_interval():
 
 
 def test_the_unit_of_time_does_not_matter():
-    candidate, reference = pairs(1.3, 0.05)
+    candidate, reference = draw_pairs(1.3, 0.05)
     seconds = paired_speedup([t / 1e6 for t in candidate], [t / 1e6 for t in reference])
 
     assert seconds == pytest.approx(paired_speedup(candidate, reference))
 
 
-def test_trading_places_turns_the_speedup_around():
-    candidate, reference = pairs(1.3, 0.05)
+def test_swapping_candidate_and_reference_inverts_the_speedup():
+    candidate, reference = draw_pairs(1.3, 0.05)
     there = paired_speedup(candidate, reference).point
     back = paired_speedup(reference, candidate).point
 
@@ -93,27 +93,27 @@ def test_trading_places_turns_the_speedup_around():
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_kernel_against_itself_is_inconclusive(seed):
-    assert verdict(paired_speedup(*pairs(1.0, 0.02, seed=seed))) == "inconclusive"
+    assert decide_verdict(paired_speedup(*draw_pairs(1.0, 0.02, seed=seed))) == "inconclusive"
 
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("gain", "word"), [(1.03, "faster"), (0.97, "slower")])
 def test_three_percent_is_found_under_little_noise(gain, word, seed):
-    assert verdict(paired_speedup(*pairs(gain, 0.01, seed=seed))) == word
+    assert decide_verdict(paired_speedup(*draw_pairs(gain, 0.01, seed=seed))) == word
 
 
 def test_three_percent_under_heavy_noise_is_not_claimed():
-    assert verdict(paired_speedup(*pairs(1.03, 0.3, count=20))) == "inconclusive"
+    assert decide_verdict(paired_speedup(*draw_pairs(1.03, 0.3, count=20))) == "inconclusive"
 
 
 def test_one_outlier_changes_nothing():
-    candidate, reference = pairs(1.3, 0.01)
+    candidate, reference = draw_pairs(1.3, 0.01)
     candidate[7] *= 50
 
     assert paired_speedup(candidate, reference).point == pytest.approx(1.3, rel=0.02)
 
 
-def test_lists_of_different_length_are_a_mistake_of_ours():
+def test_lists_of_different_length_raise():
     with pytest.raises(ValueError, match="shorter"):
         paired_speedup([1.0, 2.0], [1.0])
 
@@ -131,4 +131,4 @@ def test_lists_of_different_length_are_a_mistake_of_ours():
 def test_less_than_a_percent_is_no_verdict(interval, word):
     low, high = interval
 
-    assert verdict(Speedup((low + high) / 2, low, high)) == word
+    assert decide_verdict(Speedup((low + high) / 2, low, high)) == word

@@ -10,11 +10,11 @@ from kernelkb.decide.symptoms import find_symptoms
 SYMPTOMS = [s for family in knowledge().symptoms for s in family.symptoms]
 
 
-def names(log, arch=None):
+def list_symptoms(log, arch=None):
     return [row["symptom"] for row in find_symptoms(program(), log, arch)]
 
 
-def only(log, arch=None):
+def find_single_symptom(log, arch=None):
     (row,) = find_symptoms(program(), log, arch)
     return row
 
@@ -29,70 +29,71 @@ def test_a_real_log_shows_its_symptom_and_what_it_captures(symptom):
 
 @pytest.mark.parametrize("symptom", SYMPTOMS, ids=lambda s: s.id)
 def test_a_text_that_only_resembles_it_does_not(symptom):
-    assert symptom.id not in names(symptom.resembles)
+    assert symptom.id not in list_symptoms(symptom.resembles)
 
 
 def test_every_kind_of_failure_is_known():
     assert len(SYMPTOMS) == 33
 
 
-def test_a_template_that_nobody_instantiated():
-    assert names("ImportError: ext.so: undefined symbol: _Z6launchIfEvPT_") == [
+def test_a_missing_template_instantiation_is_recognised():
+    assert list_symptoms("ImportError: ext.so: undefined symbol: _Z6launchIfEvPT_") == [
         "undefined-symbol-template-instantiation"
     ]
 
 
-def test_a_loader_that_waits_for_nobody_is_not_slow():
-    row = only("torch's load() hangs, no nvcc process")
+def test_a_hanging_loader_without_nvcc_is_a_lock_and_not_a_slow_build():
+    row = find_single_symptom("torch's load() hangs, no nvcc process")
 
     assert row["symptom"] == "jit-lock-hang"
     assert "ninja" not in row["cure"]
 
 
 def test_96_kilobytes_fit_an_l4_after_opting_in():
-    row = only("ptxas 0x18000 bytes, 0xc000 max on sm_89")
+    row = find_single_symptom("ptxas 0x18000 bytes, 0xc000 max on sm_89")
 
     assert row["symptom"] == "ptxas-shared-memory-overflow"
     assert "fit the 101,376 of a block of sm_89 after opting in" in row["note"]
     assert row["fixes"][0] == "smem-optin"
 
 
-def test_they_do_not_fit_a_turing():
-    row = only("ptxas 0x18000 bytes, 0xc000 max", "7.5")
+def test_96_kilobytes_do_not_fit_a_turing():
+    row = find_single_symptom("ptxas 0x18000 bytes, 0xc000 max", "7.5")
 
     assert "exceed even the 65,536 of a block of sm_75" in row["note"]
 
 
 def test_without_a_target_the_parts_that_can_are_named():
-    note = only("ptxas 0x18000 bytes, 0xc000 max")["note"]
+    note = find_single_symptom("ptxas 0x18000 bytes, 0xc000 max")["note"]
 
     assert "sm_89" in note
     assert "sm_75" not in note
 
 
-def test_more_than_any_part_has():
-    assert "No GPU has that much" in only("ptxas 0xf0000 bytes, 0xc000 max")["note"]
+def test_more_shared_memory_than_any_gpu_has_is_reported():
+    assert "No GPU has that much" in find_single_symptom("ptxas 0xf0000 bytes, 0xc000 max")["note"]
 
 
 def test_the_first_thing_that_a_log_says_comes_first():
     log = "RuntimeError: misaligned address\nlater: too many resources requested for launch\n"
 
-    assert names(log) == ["misaligned-vector-access", "launch-out-of-resources"]
+    assert list_symptoms(log) == ["misaligned-vector-access", "launch-out-of-resources"]
 
 
 def test_repetitions_are_counted_not_repeated():
-    row = only("misaligned address\n" * 40)
+    row = find_single_symptom("misaligned address\n" * 40)
 
     assert (row["line"], row["times"]) == (1, 40)
 
 
 def test_windows_line_ends_do_not_matter():
-    assert names("pass S=64\r\nfail S=65\r\n") == ["tile-boundary-indexing"]
+    assert list_symptoms("pass S=64\r\nfail S=65\r\n") == ["tile-boundary-indexing"]
 
 
 def test_a_clean_log_shows_nothing():
     assert (
-        names("ptxas info    : Used 32 registers, 0 bytes spill stores\nall tests passed\n") == []
+        list_symptoms("ptxas info    : Used 32 registers, 0 bytes spill stores\nall tests passed\n")
+        == []
     )
 
 
@@ -104,4 +105,4 @@ def test_any_text_is_read_without_an_error(text):
 
 def test_long_symbols_are_read_in_time():
     """A regular expression that backtracks would never end."""
-    assert "undefined-symbol-missing-source" in names(f"undefined symbol: _Z{'I' * 20_000}")
+    assert "undefined-symbol-missing-source" in list_symptoms(f"undefined symbol: _Z{'I' * 20_000}")

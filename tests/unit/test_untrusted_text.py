@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelkb.safety.untrusted_text import one_line, plain, quoted
+from kernelkb.safety.untrusted_text import quote_excerpt, sanitize_text, to_one_line
 
 
 @pytest.mark.parametrize(
@@ -22,26 +22,26 @@ from kernelkb.safety.untrusted_text import one_line, plain, quoted
         ('naïve — "x" 漢字', 'naïve — "x" 漢字'),
     ],
 )
-def test_what_steers_a_terminal_or_hides_is_gone(text, shown):
-    assert plain(text) == shown
+def test_terminal_controls_and_hidden_characters_are_removed(text, shown):
+    assert sanitize_text(text) == shown
 
 
 @given(st.text(alphabet=st.characters(), max_size=300), st.integers(20, 100))
 def test_plain_text_is_short_printable_and_stays_so(text, most):
-    shown = plain(text, most)
+    shown = sanitize_text(text, most)
 
     assert len(shown) <= most
     assert all(c.isprintable() or c in "\n\t" or c.isspace() or ord(c) > 159 for c in shown)
-    assert plain(shown, most) == shown
+    assert sanitize_text(shown, most) == shown
     shown.encode()
 
 
 @given(st.text(max_size=300))
 def test_a_quotation_cannot_be_closed_from_inside(text):
-    assert quoted(text)[1:-1].count('"') == 0
-    assert "\n" not in quoted(text)
+    assert quote_excerpt(text)[1:-1].count('"') == 0
+    assert "\n" not in quote_excerpt(text)
 
 
 def test_long_text_keeps_its_beginning_and_its_end():
-    assert one_line("begin " + "x" * 9000 + " end", 60).startswith("begin x")
-    assert one_line("begin " + "x" * 9000 + " end", 60).endswith("x end")
+    assert to_one_line("begin " + "x" * 9000 + " end", 60).startswith("begin x")
+    assert to_one_line("begin " + "x" * 9000 + " end", 60).endswith("x end")

@@ -31,5 +31,5 @@ def test_waves_hold_the_whole_grid(grid, blocks, sms):
     assert 0 <= found.loss < 1
 
 
-def test_no_wave_loses_nothing_that_could_be_named():
+def test_zero_waves_have_no_wave_loss():
     assert wave_loss(0.0) is None

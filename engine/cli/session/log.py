@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from kernelkb.cli.options import json_argument
+from kernelkb.cli.options import add_json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -17,11 +17,11 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--session", help="id; default: the open one, else today's with that kernel"
     )
-    lesson_arguments(parser)
-    json_argument(parser)
+    add_lesson_arguments(parser)
+    add_json_argument(parser)
 
 
-def lesson_arguments(parser: ArgumentParser) -> None:
+def add_lesson_arguments(parser: ArgumentParser) -> None:
     """Add what was learnt, and what it cost."""
     parser.add_argument("--went-wrong", action="append", default=[], metavar="TEXT")
     parser.add_argument("--went-right", action="append", default=[], metavar="TEXT")
@@ -29,7 +29,7 @@ def lesson_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--cost-usd", type=float, metavar="USD")
 
 
-def lessons(options: Namespace) -> dict[str, Any]:
+def read_lesson_options(options: Namespace) -> dict[str, Any]:
     """Return what ``lesson_arguments`` read, as fields of an entry."""
     return {
         "went_wrong": options.went_wrong,
@@ -41,17 +41,17 @@ def lessons(options: Namespace) -> dict[str, Any]:
 
 def run(options: Namespace) -> int:
     """Append it."""
-    from kernelkb.actions.sessions import log_session
+    from kernelkb.actions.sessions import log_retrospective
     from kernelkb.cli.output import print_json, print_lines
 
-    entry, path = log_session(
+    entry, path = log_retrospective(
         {
             "goal": options.goal,
             "kernel": options.kernel,
             "variant": options.variant,
             "target": options.target,
             "session": options.session,
-            **lessons(options),
+            **read_lesson_options(options),
         }
     )
     if options.json:

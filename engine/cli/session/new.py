@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from kernelkb.cli.options import json_argument
+from kernelkb.cli.options import add_json_argument
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -17,19 +17,19 @@ def arguments(parser: ArgumentParser) -> None:
         help="with gates and time budgets: up to a number to trust, or all the way",
     )
     parser.add_argument("--kernel", help="only work on this one is logged here; default: any")
-    json_argument(parser)
+    add_json_argument(parser)
 
 
 def run(options: Namespace) -> int:
     """Open it."""
-    from kernelkb.actions.sessions import new_session
+    from kernelkb.actions.sessions import start_session
     from kernelkb.cli.output import print_json, print_lines
 
-    opened = new_session(options.session, options.goal, options.plan, options.kernel)
+    opened = start_session(options.session, options.goal, options.plan, options.kernel)
     if options.json:
         print_json(opened.session)
         return 0
     print_lines([f"opened {opened.path}"])
-    if opened.instead_of:
-        print_lines([f"{opened.instead_of} is not closed; kb session close {opened.instead_of}"])
+    if opened.previous:
+        print_lines([f"{opened.previous} is not closed; kb session close {opened.previous}"])
     return 0

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.errors import EnvironmentGapError
-from kernelkb.measure.machine.json_cache import keep, kept
+from kernelkb.measure.machine.json_cache import read_cache, write_cache
 from kernelkb.measure.process.worker_jobs import worker_python
 from kernelkb.model.kernel import Variant
 from kernelkb.model.measurement import Machine
 
-REPORT = "vectorization.txt"
-LIBRARY = "kernel.so"
-_SPLITS_SINCE = (12, 2)
+REPORT_NAME = "vectorization.txt"
+LIBRARY_NAME = "kernel.so"
+_SPLIT_COMPILE_SINCE = (12, 2)
 
-_LAYOUT = """
+_LAYOUT_SCRIPT = """
 import importlib.util, json, sysconfig
 def folder(name):
     spec = importlib.util.find_spec(name)
@@ -30,7 +30,7 @@ print(json.dumps({"python": sysconfig.get_paths()["include"], "torch": folder("t
 """
 
 
-class Commands(NamedTuple):
+class CompilerCommands(NamedTuple):
     """How to compile and link one variant, without the names of inputs and outputs."""
 
     device: list[str]
@@ -43,7 +43,7 @@ class Commands(NamedTuple):
     """Come last."""
 
     @property
-    def places(self) -> set[str]:
+    def read_folders(self) -> set[str]:
         """Folders that the compilers read besides the system's."""
         tools = {command[0] for command in (self.device, self.host, self.link) if command}
         paths = [Path(shutil.which(tool) or tool).resolve() for tool in tools]
@@ -52,7 +52,9 @@ class Commands(NamedTuple):
         return named | {str(path.parents[1]) for path in paths if len(path.parts) > 3}
 
 
-def commands_of(variant: Variant, machine: Machine, host: str, defines: Sequence[str]) -> Commands:
+def make_compiler_commands(
+    variant: Variant, machine: Machine, host: str, defines: Sequence[str]
+) -> CompilerCommands:
     """Return the compilers' command lines for a variant.
 
     Args:
@@ -64,22 +66,22 @@ def commands_of(variant: Variant, machine: Machine, host: str, defines: Sequence
     Raises:
         EnvironmentGapError: The variant needs torch's or tvm-ffi's headers and there are none.
     """
-    includes, libraries = _binding(variant, machine)
+    includes, libraries = _binding_flags(variant, machine)
     flags = [*variant.flags, *(f"-D{define}" for define in defines), *includes]
     # Of a GPU's variant this is the host's part: what calls torch, at -O3 4 s slower to compile.
     binds = variant.binding == "torch-extension" and variant.target == "cuda"
     common = ["-O1" if binds else "-O3", "-std=c++17", *flags]
     cpp = [host, "-fPIC", *common]
     if variant.target == "cpu":
-        cpp[1:1] = ["-march=native", "-fopenmp", "-g1", *_report(machine)]
-        return Commands([], cpp, [host, "-shared", "-fopenmp"], libraries)
+        cpp[1:1] = ["-march=native", "-fopenmp", "-g1", *_vectorization_report_flags(machine)]
+        return CompilerCommands([], cpp, [host, "-shared", "-fopenmp"], libraries)
     toolkit = Path(machine.compiler).resolve().parents[1]
-    one = _arch(machine.cc or "")
+    one = _format_sm_arch(machine.cc or "")
     arch = ["-gencode", f"arch=compute_{one},code=sm_{one}"]  # the shorthand -arch compiles twice
-    nvcc = [machine.compiler, *arch, *_split(machine, defines)]
+    nvcc = [machine.compiler, *arch, *_split_compile_flags(machine, defines)]
     device = [*nvcc, "-Xcompiler", "-fPIC", "-lineinfo", "-Xptxas", "-v", *common]
-    link = [machine.compiler, *arch, "-shared", *_runtime(toolkit)]
-    return Commands(device, cpp, link, libraries)
+    link = [machine.compiler, *arch, "-shared", *_cuda_runtime_flags(toolkit)]
+    return CompilerCommands(device, cpp, link, libraries)
 
 
 def module_name(variant: Variant, digest: str) -> str | None:
@@ -87,13 +89,13 @@ def module_name(variant: Variant, digest: str) -> str | None:
     return f"kb_{digest}" if variant.binding == "torch-extension" else None
 
 
-def _arch(cc: str) -> str:
+def _format_sm_arch(cc: str) -> str:
     """Return the real architecture, with the suffix that its own instructions need."""
     number = cc.replace(".", "")
     return f"{number}a" if number in ("90", "100", "103", "120", "121") else number
 
 
-def _split(machine: Machine, defines: Sequence[str]) -> list[str]:
+def _split_compile_flags(machine: Machine, defines: Sequence[str]) -> list[str]:
     """Let nvcc optimise several kernels of a file at a time, where that takes less time.
 
     A quarter less for files of several kernels (nvcc 13.0, 4 cores). The machine code of every
@@ -101,11 +103,11 @@ def _split(machine: Machine, defines: Sequence[str]) -> list[str]:
     the cores themselves.
     """
     release = re.search(r"release (\d+)\.(\d+)", machine.compiler_version)
-    known = release is not None and tuple(map(int, release.groups())) >= _SPLITS_SINCE
+    known = release is not None and tuple(map(int, release.groups())) >= _SPLIT_COMPILE_SINCE
     return ["--split-compile", "0"] if known and not defines else []
 
 
-def _runtime(toolkit: Path) -> list[str]:
+def _cuda_runtime_flags(toolkit: Path) -> list[str]:
     """Link the CUDA runtime as a library where it is one: the static one takes longer to link."""
     for name in ("lib64", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "lib"):
         if (toolkit / name / "libcudart.so").exists():
@@ -113,17 +115,17 @@ def _runtime(toolkit: Path) -> list[str]:
     return []
 
 
-def _report(machine: Machine) -> list[str]:
+def _vectorization_report_flags(machine: Machine) -> list[str]:
     if "clang" in machine.compiler_version:
         return ["-Rpass=loop-vectorize", "-Rpass-missed=loop-vectorize"]
-    return [f"-fopt-info-vec-optimized-missed={REPORT}"]
+    return [f"-fopt-info-vec-optimized-missed={REPORT_NAME}"]
 
 
-def _binding(variant: Variant, machine: Machine) -> tuple[list[str], list[str]]:
+def _binding_flags(variant: Variant, machine: Machine) -> tuple[list[str], list[str]]:
     """Return what a binding needs: flags for compiling, and libraries."""
     if variant.binding == "c":
         return [], []
-    layout = _layout()
+    layout = _find_package_layout()
     if variant.binding == "tvm-ffi":
         root = layout["tvm_ffi"]
         if root is None:
@@ -146,16 +148,16 @@ def _binding(variant: Variant, machine: Machine) -> tuple[list[str], list[str]]:
     return flags, [f"-L{root}/lib", *(f"-l{name}" for name in names)]
 
 
-def _layout() -> dict[str, str | None]:
+def _find_package_layout() -> dict[str, str | None]:
     """Return where the worker's interpreter keeps headers and packages."""
     python = worker_python()
-    found: dict[str, str | None] | None = kept("layout", python)
+    found: dict[str, str | None] | None = read_cache("layout", python)
     if found is None or any(f is not None and not Path(f).is_dir() for f in found.values()):
-        argv = [python, "-P", "-c", _LAYOUT]
+        argv = [python, "-P", "-c", _LAYOUT_SCRIPT]
         asked = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
         if asked.returncode:
             last = (asked.stderr.strip().splitlines() or ["no output"])[-1]
             raise EnvironmentGapError(f"{python} does not run: {last}", "see kb env")
         found = json.loads(asked.stdout)
-        keep("layout", python, found)
+        write_cache("layout", python, found)
     return found or {}

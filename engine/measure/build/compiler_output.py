@@ -30,11 +30,11 @@ _PTXAS_FRAME = re.compile(
 )
 _PTXAS_USED = re.compile(r"Used (?P<registers>\d+) registers(?:.*?, (?P<smem>\d+) bytes smem)?")
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.DOTALL)
-_HALF_REGISTER = 8
+_HALF_REGISTER_BYTES = 8
 _LOOP_HEAD = re.compile(r"\b(?:for|while)\s*\(")
 
 
-def first_error(output: str) -> str:
+def find_first_error(output: str) -> str:
     """Return the compiler's own first error, without what came before it."""
     for line in output.splitlines():
         found = _ERROR.match(line.strip())
@@ -48,7 +48,7 @@ def first_error(output: str) -> str:
     return lines[-1].strip() if lines else "the compiler failed without a word"
 
 
-def loops_of(report: str, source: Path) -> tuple[Loop, ...]:
+def parse_loops(report: str, source: Path) -> tuple[Loop, ...]:
     """Return the innermost loops of a source that a vectorisation report speaks of.
 
     The compiler may place a remark at a loop's head, its pragma or its body: each is counted for
@@ -57,35 +57,35 @@ def loops_of(report: str, source: Path) -> tuple[Loop, ...]:
     and of sums in strict order, do not count. Outer loops never vectorise and are left out; the
     nesting of the source tells them apart, the report does not.
     """
-    nest = _nest(source.read_text(encoding="utf-8", errors="replace"))
+    nest = _find_loops(source.read_text(encoding="utf-8", errors="replace"))
     found: dict[int, Loop] = {}
     lines = report.splitlines()
     for at, line in enumerate(lines):
         said = _GCC_LINE.match(line) or _CLANG_LINE.match(line)
         if said is None or Path(said["file"]).name != source.name:
             continue
-        text, place = said["text"], _enclosing(nest, int(said["line"]))
+        text, place = said["text"], _find_enclosing_loop(nest, int(said["line"]))
         if place is None:
             continue
         if text.startswith(("loop vectorized", "vectorized loop")):
-            if _narrow(text):
+            if _uses_narrow_vectors(text):
                 found.setdefault(place, Loop(line=place, vectorized=False, reason=text))
             elif place not in found or not found[place].vectorized:
                 found[place] = Loop(line=place, vectorized=True, reason=text)
         elif text.startswith("couldn't vectorize loop"):
-            why = _reason(lines[at + 1 : at + 2])
+            why = _parse_missed_reason(lines[at + 1 : at + 2])
             found.setdefault(place, Loop(line=place, vectorized=False, reason=why))
         elif text.startswith("loop not vectorized"):
             found.setdefault(place, Loop(line=place, vectorized=False, reason=text))
     return tuple(found[line] for line in sorted(found))
 
 
-def _narrow(text: str) -> bool:
+def _uses_narrow_vectors(text: str) -> bool:
     used = re.search(r"using (\d+) byte vectors", text)
-    return used is not None and int(used[1]) <= _HALF_REGISTER
+    return used is not None and int(used[1]) <= _HALF_REGISTER_BYTES
 
 
-def _reason(following: list[str]) -> str:
+def _parse_missed_reason(following: list[str]) -> str:
     found = _GCC_LINE.match(following[0]) if following else None
     if found is None:
         return "no reason given"
@@ -94,7 +94,7 @@ def _reason(following: list[str]) -> str:
     return f"it calls {call[1]}, which has no vector form here" if call else text
 
 
-class _Span(NamedTuple):
+class _LoopSpan(NamedTuple):
     """A loop in the source: its lines, a pragma above it included."""
 
     first: int
@@ -103,33 +103,33 @@ class _Span(NamedTuple):
     innermost: bool
 
 
-def _nest(text: str) -> list[_Span]:
+def _find_loops(text: str) -> list[_LoopSpan]:
     """Return every loop of a source; one that calls a function with loops is not innermost."""
     bare = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
     heads = [m.start() for m in _LOOP_HEAD.finditer(bare)]
-    looping = _looping_functions(bare, heads)
+    looping = _find_looping_functions(bare, heads)
     rows = bare.splitlines()
-    spans: list[_Span] = []
+    spans: list[_LoopSpan] = []
     for start in heads:
-        end = _extent(bare, start)
+        end = _find_statement_end(bare, start)
         body = bare[start:end]
         inner = any(start < other < end for other in heads)
         calls = any(re.search(rf"\b{name}\s*\(", body) for name in looping)
         head = bare.count("\n", 0, start) + 1
         above = head > 1 and rows[head - 2].lstrip().startswith("#pragma")
         last = bare.count("\n", 0, end) + 1
-        spans.append(_Span(head - above, head, last, innermost=not (inner or calls)))
+        spans.append(_LoopSpan(head - above, head, last, innermost=not (inner or calls)))
     return spans
 
 
-def _enclosing(nest: list[_Span], line: int) -> int | None:
+def _find_enclosing_loop(loops: list[_LoopSpan], line: int) -> int | None:
     """Return the head of the smallest loop around a line; None when that is no innermost loop."""
-    around = [span for span in nest if span.first <= line <= span.last]
+    around = [span for span in loops if span.first <= line <= span.last]
     smallest = min(around, key=lambda span: span.last - span.first, default=None)
     return smallest.head if smallest and smallest.innermost else None
 
 
-def _extent(text: str, head: int) -> int:
+def _find_statement_end(text: str, head: int) -> int:
     """Return where the statement that starts at ``head`` ends: its closing brace or semicolon."""
     depth, seen = 0, False
     for at in range(head, len(text)):
@@ -146,17 +146,17 @@ def _extent(text: str, head: int) -> int:
     return len(text)
 
 
-def _looping_functions(text: str, heads: Iterable[int]) -> set[str]:
+def _find_looping_functions(text: str, heads: Iterable[int]) -> set[str]:
     names: set[str] = set()
     for found in re.finditer(r"\b(\w+)\s*\([^;{}()]*\)\s*(?:noexcept\s*)?\{", text):
         if found[1] not in ("for", "while", "if", "switch"):
-            end = _extent(text, found.start())
+            end = _find_statement_end(text, found.start())
             if any(found.start() < head < end for head in heads):
                 names.add(found[1])
     return names
 
 
-def resources_of(log: str, kernels: tuple[str, ...]) -> tuple[KernelResources, ...]:
+def parse_resources(log: str, kernels: tuple[str, ...]) -> tuple[KernelResources, ...]:
     """Return what ``ptxas -v`` said about each entry function, under the kernel's plain name."""
     found: list[KernelResources] = []
     name, frame = "", (0, 0, 0)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from kernelkb.safety.workspace import read_bytes, read_text
 
-_QUOTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 
 
-def files_of(source: Path, folders: Sequence[Path] = ()) -> list[Path]:
+def find_source_files(source: Path, folders: Sequence[Path] = ()) -> list[Path]:
     """Return a source and every header of the project that it includes, directly or not.
 
     Headers of the toolkit and of libraries are left out: they change with the compiler, which is
@@ -34,13 +34,13 @@ def files_of(source: Path, folders: Sequence[Path] = ()) -> list[Path]:
             continue
         found[file] = None
         text = read_text(file, errors="replace")
-        for name in _QUOTED.findall(text):
+        for name in _INCLUDE.findall(text):
             places = [folder / name for folder in (file.parent, *folders)]
             waiting += [place.resolve() for place in places if place.is_file()][:1]
     return list(found)
 
 
-def digest_of(files: Sequence[Path], command: Sequence[str]) -> str:
+def compute_digest(files: Sequence[Path], command: Sequence[str]) -> str:
     """Digest what decides a result: files, flags, and the compiler's own identity.
 
     Args:
@@ -52,12 +52,12 @@ def digest_of(files: Sequence[Path], command: Sequence[str]) -> str:
         body = read_bytes(path)
         running.update(f"{path.name}\0{len(body)}\0".encode() + body)
     compiler = Path(os.path.realpath(command[0])).stat()
-    stamp = [*command[1:], compiler.st_size, compiler.st_mtime_ns, _native(command)]
+    stamp = [*command[1:], compiler.st_size, compiler.st_mtime_ns, _resolve_native_arch(command)]
     running.update(json.dumps(stamp).encode())
     return running.hexdigest()[:16]
 
 
-def _native(command: Sequence[str]) -> str:
+def _resolve_native_arch(command: Sequence[str]) -> str:
     """Return what -march=native means here: a project folder may be shared between machines."""
     if "-march=native" not in command:
         return ""
@@ -68,6 +68,6 @@ def _native(command: Sequence[str]) -> str:
     )
 
 
-def include_folders(flags: Sequence[str], base: Path) -> list[Path]:
+def parse_include_folders(flags: Sequence[str], base: Path) -> list[Path]:
     """Return the folders of ``-I`` flags; a relative one is meant from ``base``."""
     return [base / flag[2:] for flag in flags if flag.startswith("-I") and len(flag) > 2]

@@ -8,18 +8,18 @@ import re
 from functools import cache
 from pathlib import Path
 
-_UNKNOWN_CACHE = 32 * 2**20
+_DEFAULT_CACHE_BYTES = 32 * 2**20
 _VECTOR_BITS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("asimd", 128), ("sse2", 128))
 
 
 def core_count() -> int:
     """Return the cores that this process may use, by affinity and by its group's CPU quota."""
     allowed = len(os.sched_getaffinity(0))
-    quota = _quota(Path("/sys/fs/cgroup/cpu.max"))
+    quota = _read_cpu_quota(Path("/sys/fs/cgroup/cpu.max"))
     return max(1, min(allowed, quota) if quota else allowed)
 
 
-def _quota(path: Path) -> int | None:
+def _read_cpu_quota(path: Path) -> int | None:
     try:
         limit, period = path.read_text(encoding="ascii").split()
         return max(1, int(limit) // int(period))
@@ -30,14 +30,14 @@ def _quota(path: Path) -> int | None:
 @cache
 def cpu_title() -> str:
     """Return the CPU's model name."""
-    names = re.findall(r"^model name\s*:\s*(.+)$", _cpuinfo(), re.MULTILINE)
+    names = re.findall(r"^model name\s*:\s*(.+)$", _read_cpuinfo(), re.MULTILINE)
     return names[0].strip() if names else platform.machine()
 
 
 @cache
 def simd_lanes() -> int:
     """Return the fp32 lanes of the widest vector unit."""
-    flags = set(re.findall(r"^(?:flags|Features)\s*:\s*(.+)$", _cpuinfo(), re.MULTILINE)[:1])
+    flags = set(re.findall(r"^(?:flags|Features)\s*:\s*(.+)$", _read_cpuinfo(), re.MULTILINE)[:1])
     words = set(" ".join(flags).split())
     return next((bits // 32 for flag, bits in _VECTOR_BITS if flag in words), 1)
 
@@ -54,17 +54,17 @@ def cache_bytes() -> int:
                 size = (index / "size").read_text(encoding="ascii").strip()
             except (OSError, ValueError):
                 continue
-            found[level, shared] = _bytes(size)
+            found[level, shared] = _parse_cache_size(size)
     top = max((level for level, _ in found), default=0)
-    return sum(size for (level, _), size in found.items() if level == top) or _UNKNOWN_CACHE
+    return sum(size for (level, _), size in found.items() if level == top) or _DEFAULT_CACHE_BYTES
 
 
-def _bytes(size: str) -> int:
+def _parse_cache_size(size: str) -> int:
     units = {"K": 2**10, "M": 2**20, "G": 2**30}
     return int(size.rstrip("KMG")) * units.get(size[-1], 1)
 
 
-def _cpuinfo() -> str:
+def _read_cpuinfo() -> str:
     try:
         return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:

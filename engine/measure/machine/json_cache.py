@@ -11,15 +11,15 @@ from typing import Any
 from kernelkb.safety.paths import cache_folder
 
 
-def kept(name: str, key: str) -> Any:
+def read_cache(name: str, key: str) -> Any:
     """Return what is kept under a key of a file, or None."""
-    return _read(_path(name)).get(key)
+    return _read_json(_cache_path(name)).get(key)
 
 
-def keep(name: str, key: str, value: Any) -> None:
+def write_cache(name: str, key: str, value: Any) -> None:
     """Keep a value. A home that cannot be written costs finding it out again, no more."""
-    path = _path(name)
-    everything = _read(path)
+    path = _cache_path(name)
+    everything = _read_json(path)
     everything[key] = value
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -31,11 +31,11 @@ def keep(name: str, key: str, value: Any) -> None:
         return
 
 
-def _path(name: str) -> Path:
+def _cache_path(name: str) -> Path:
     return Path(cache_folder()) / f"{name}.json"
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 _PROC = Path("/proc/driver/nvidia")
-_PARAMETERS, _VERSION, _GPUS = _PROC / "params", _PROC / "version", _PROC / "gpus"
+_PARAMETERS_FILE, _VERSION_FILE, _GPUS_FOLDER = _PROC / "params", _PROC / "version", _PROC / "gpus"
 
 
-class Gpu(NamedTuple):
+class NvidiaGpu(NamedTuple):
     """One GPU of this machine."""
 
-    at: int
+    device_index: int
     name: str
     uuid: str
     cc: str
@@ -25,24 +25,24 @@ class Gpu(NamedTuple):
     sm_max_mhz: float
     temperature_c: float
     throttle_bits: int
-    exclusive: bool
+    exclusive_process: bool
     """Only one process at a time may use it, so judge and candidate cannot both."""
     mig: bool
-    others: tuple[int, ...]
+    other_pids: tuple[int, ...]
     """Processes that use it now, none of them ours."""
 
 
-class Driver(NamedTuple):
+class NvidiaDriver(NamedTuple):
     """The driver and its GPUs."""
 
     version: str
-    cuda: str
+    cuda_version: str
     """The newest CUDA that it can run."""
-    gpus: tuple[Gpu, ...]
+    gpus: tuple[NvidiaGpu, ...]
 
 
 @contextmanager
-def _library() -> Iterator[Any]:
+def _open_nvml() -> Iterator[Any]:
     import pynvml as nvml
 
     nvml.nvmlInit()
@@ -52,70 +52,76 @@ def _library() -> Iterator[Any]:
         nvml.nvmlShutdown()
 
 
-def driver() -> Driver | None:
+def query_driver() -> NvidiaDriver | None:
     """Return what the driver says; None where there is no driver."""
     try:
-        with _library() as nvml:
+        with _open_nvml() as nvml:
             number = int(nvml.nvmlSystemGetCudaDriverVersion_v2())
-            return Driver(
-                _text(nvml.nvmlSystemGetDriverVersion()),
+            return NvidiaDriver(
+                _decode_text(nvml.nvmlSystemGetDriverVersion()),
                 f"{number // 1000}.{number % 1000 // 10}",
-                tuple(_gpu(nvml, at) for at in range(nvml.nvmlDeviceGetCount())),
+                tuple(_query_gpu(nvml, at) for at in range(nvml.nvmlDeviceGetCount())),
             )
     except Exception:  # no library, no driver, no device: each has an error type of its own
         return None
 
 
-def identity() -> str:
+def driver_fingerprint() -> str:
     """Return what changes when another driver or other GPUs are there; empty without a driver.
 
     Linux says it in files; where it does not, as in WSL, the library is started for it.
     """
     try:
         texts = [
-            path.read_text("utf-8") for path in (_VERSION, *sorted(_GPUS.glob("*/information")))
+            path.read_text("utf-8")
+            for path in (_VERSION_FILE, *sorted(_GPUS_FOLDER.glob("*/information")))
         ]
     except OSError:
-        return _identity_by_library()
+        return _fingerprint_by_nvml()
     return " ".join([*texts, os.environ.get("CUDA_VISIBLE_DEVICES", "all")])
 
 
-def _identity_by_library() -> str:
+def _fingerprint_by_nvml() -> str:
     try:
-        with _library() as nvml:
+        with _open_nvml() as nvml:
             gpus = map(nvml.nvmlDeviceGetHandleByIndex, range(nvml.nvmlDeviceGetCount()))
             parts = [nvml.nvmlSystemGetDriverVersion(), *map(nvml.nvmlDeviceGetUUID, gpus)]
     except Exception:  # see above
         return ""
-    return " ".join([*map(_text, parts), os.environ.get("CUDA_VISIBLE_DEVICES", "all")])
+    return " ".join([*map(_decode_text, parts), os.environ.get("CUDA_VISIBLE_DEVICES", "all")])
 
 
-def _gpu(nvml: Any, index: int) -> Gpu:
+def _query_gpu(nvml: Any, index: int) -> NvidiaGpu:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
     memory = nvml.nvmlDeviceGetMemoryInfo(handle)
     family = {os.getpid(), os.getppid()}
     exclusive = nvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
-    return Gpu(
-        at=index,
-        name=_text(nvml.nvmlDeviceGetName(handle)),
-        uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
+    return NvidiaGpu(
+        device_index=index,
+        name=_decode_text(nvml.nvmlDeviceGetName(handle)),
+        uuid=_decode_text(nvml.nvmlDeviceGetUUID(handle)),
         cc=f"{major}.{minor}",
         memory_bytes=int(memory.total),
         used_bytes=int(memory.used),
-        sm_mhz=told(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
-        sm_max_mhz=told(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)),
-        temperature_c=told(
+        sm_mhz=read_nvml_value(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+        sm_max_mhz=read_nvml_value(
+            lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)
+        ),
+        temperature_c=read_nvml_value(
             lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)
         ),
-        throttle_bits=int(told(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))),
-        exclusive=told(lambda: nvml.nvmlDeviceGetComputeMode(handle)) == exclusive,
-        mig=told(lambda: nvml.nvmlDeviceGetMigMode(handle)[0]) == 1,
-        others=tuple(pid for pid in _users(nvml, handle) if pid not in family),
+        throttle_bits=int(
+            read_nvml_value(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+        ),
+        exclusive_process=read_nvml_value(lambda: nvml.nvmlDeviceGetComputeMode(handle))
+        == exclusive,
+        mig=read_nvml_value(lambda: nvml.nvmlDeviceGetMigMode(handle)[0]) == 1,
+        other_pids=tuple(pid for pid in _list_compute_pids(nvml, handle) if pid not in family),
     )
 
 
-def _users(nvml: Any, handle: Any) -> tuple[int, ...]:
+def _list_compute_pids(nvml: Any, handle: Any) -> tuple[int, ...]:
     """Return the processes that compute on a GPU; none where it does not say."""
     try:
         return tuple(int(one.pid) for one in nvml.nvmlDeviceGetComputeRunningProcesses(handle))
@@ -123,22 +129,22 @@ def _users(nvml: Any, handle: Any) -> tuple[int, ...]:
         return ()
 
 
-def told(ask: Callable[[], Any]) -> float:
+def read_nvml_value(query: Callable[[], Any]) -> float:
     """Return a number that not every GPU tells; 0 where this one does not."""
     try:
-        return float(ask())
+        return float(query())
     except Exception:  # each refusal has an error type of its own
         return 0.0
 
 
-def _text(value: Any) -> str:
+def _decode_text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def counters_allowed() -> bool | None:
+def may_read_counters() -> bool | None:
     """Return whether this user may read performance counters; None where nobody says."""
     try:
-        text = _PARAMETERS.read_text(encoding="utf-8")
+        text = _PARAMETERS_FILE.read_text(encoding="utf-8")
     except OSError:
         return None
     for line in text.splitlines():

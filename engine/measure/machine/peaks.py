@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kernelkb.errors import KbError
-from kernelkb.measure.machine.json_cache import keep, kept
+from kernelkb.measure.machine.json_cache import read_cache, write_cache
 from kernelkb.measure.process.worker_jobs import run_job, scratch_folder, threads_env
 from kernelkb.model.measurement import Machine
 
 _TIMEOUT_S = 120.0
-_FILE = "peaks-2"
+_CACHE_NAME = "peaks-2"
 
 
 class Peaks(NamedTuple):
@@ -26,29 +26,29 @@ class Peaks(NamedTuple):
     """A large matrix product by torch, by type: 1e9 multiplications and additions per second."""
 
 
-def machine_peaks(machine: Machine, *, again: bool = False) -> Peaks:
+def get_machine_peaks(machine: Machine, *, remeasure: bool = False) -> Peaks:
     """Return the machine's peaks, from the user's cache when the machine is the same.
 
     Args:
         machine: What was validated.
-        again: Measure once more, for whoever found something faster than what is kept: the machine
-            may have been busy then. Of both the better is returned, and kept.
+        remeasure: Measure once more, for whoever found something faster than what is kept: the
+            machine may have been busy then. Of both the better is returned, and kept.
 
     Raises:
         KbError: The measurement failed.
     """
     key = f"{machine.target} {machine.title} {machine.core_count} torch {machine.torch}"
-    found = kept(_FILE, key)
-    if found is not None and not again:
+    found = read_cache(_CACHE_NAME, key)
+    if found is not None and not remeasure:
         return Peaks(**found)
-    peaks = _measure(machine)
+    peaks = _measure_peaks(machine)
     if found is not None:
-        peaks = _best(peaks, Peaks(**found))
-    keep(_FILE, key, peaks._asdict())
+        peaks = _combine_best(peaks, Peaks(**found))
+    write_cache(_CACHE_NAME, key, peaks._asdict())
     return peaks
 
 
-def _best(one: Peaks, other: Peaks) -> Peaks:
+def _combine_best(one: Peaks, other: Peaks) -> Peaks:
     rates = {
         dtype: max(one.gemm_gflops.get(dtype, 0.0), other.gemm_gflops.get(dtype, 0.0))
         for dtype in {**one.gemm_gflops, **other.gemm_gflops}
@@ -61,11 +61,11 @@ def _best(one: Peaks, other: Peaks) -> Peaks:
     )
 
 
-def _measure(machine: Machine) -> Peaks:
+def _measure_peaks(machine: Machine) -> Peaks:
     with scratch_folder() as folder:
         job = {"mode": "peaks", "target": machine.target}
         done = run_job(job, folder, timeout_s=_TIMEOUT_S, env=threads_env(machine.core_count))
     if done.result is None:
-        last = (done.end.output.strip().splitlines() or ["no output"])[-1]
+        last = (done.process.output.strip().splitlines() or ["no output"])[-1]
         raise KbError(f"the copy bandwidth of {machine.title} could not be measured: {last}")
     return Peaks(**done.result)

@@ -38,7 +38,7 @@ def find_ninja() -> str | None:
 
 
 @cache
-def version_of(program: str) -> str:
+def query_version(program: str) -> str:
     """Return the line of ``--version`` that holds the version."""
     done = subprocess.run(
         [program, "--version"], capture_output=True, text=True, timeout=30, check=False

@@ -6,23 +6,23 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kernelkb.measure.machine.json_cache import keep, kept
-from kernelkb.measure.machine.nvidia_driver import identity
+from kernelkb.measure.machine.json_cache import read_cache, write_cache
+from kernelkb.measure.machine.nvidia_driver import driver_fingerprint
 from kernelkb.measure.process.worker_jobs import run_job, scratch_folder, worker_python
 
 _TIMEOUT_S = 120.0
-_FILE = "probes-2"
+_CACHE_NAME = "probes-2"
 
 
-class Probe(NamedTuple):
+class TorchInfo(NamedTuple):
     """What was found out, or why it was not."""
 
     facts: dict[str, Any] | None
-    """See ``kernelkb.measure.worker.jobs.probe.probe``."""
-    complaint: str | None
+    """See ``kernelkb.measure.worker.jobs.probe.probe_torch``."""
+    error: str | None
 
 
-def probe(*, fresh: bool = False) -> Probe:
+def query_torch_info(*, fresh: bool = False) -> TorchInfo:
     """Ask the worker's interpreter about torch and the GPU.
 
     Args:
@@ -31,21 +31,21 @@ def probe(*, fresh: bool = False) -> Probe:
     """
     python = worker_python()
     if shutil.which(python) is None:
-        return Probe(None, f"KB_PYTHON names {python}, which cannot be run")
-    key = f"{python} {identity()}"
-    known = None if fresh else kept(_FILE, key)
-    if known is not None and _stamp(known["file"]) == known["stamp"]:
-        return Probe(known, None)
+        return TorchInfo(None, f"KB_PYTHON names {python}, which cannot be run")
+    key = f"{python} {driver_fingerprint()}"
+    known = None if fresh else read_cache(_CACHE_NAME, key)
+    if known is not None and _stat_stamp(known["file"]) == known["stamp"]:
+        return TorchInfo(known, None)
     with scratch_folder() as folder:
         end = run_job({"mode": "probe"}, folder, timeout_s=_TIMEOUT_S)
     if end.result is None:
-        last = (end.end.output.strip().splitlines() or ["no output"])[-1]
-        return Probe(None, f"{python} cannot import torch: {last}")
-    keep(_FILE, key, {**end.result, "stamp": _stamp(end.result["file"])})
-    return Probe(end.result, None)
+        last = (end.process.output.strip().splitlines() or ["no output"])[-1]
+        return TorchInfo(None, f"{python} cannot import torch: {last}")
+    write_cache(_CACHE_NAME, key, {**end.result, "stamp": _stat_stamp(end.result["file"])})
+    return TorchInfo(end.result, None)
 
 
-def _stamp(file: str) -> list[float] | None:
+def _stat_stamp(file: str) -> list[float] | None:
     try:
         found = Path(file).stat()
     except OSError:

@@ -30,21 +30,21 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
-from kernelkb.measure.process.progress import tell
-from kernelkb.measure.process.subprocesses import pause
+from kernelkb.measure.process.progress import report_progress
+from kernelkb.measure.process.subprocesses import sleep_cancellable
 
-WAITING = "waiting for "
+WAITING_PREFIX = "waiting for "
 """How it begins what a watcher is told while others are before us."""
 
-_SHARED = "/tmp"  # noqa: S108 not TMPDIR, which differs from user to user; nothing is written in it
+_SHARED_FOLDER = "/tmp"  # noqa: S108 not TMPDIR, which differs from user to user; nothing is written in it
 _POLL_S = 0.05
-_OPEN: set[int] = set()
-_MINE: ContextVar[frozenset[str]] = ContextVar("turns", default=frozenset())
-_WAITED: ContextVar[float] = ContextVar("waited", default=0.0)
+_OPEN_TICKETS: set[int] = set()
+_HELD_DEVICES: ContextVar[frozenset[str]] = ContextVar("turns", default=frozenset())
+_QUEUE_WAIT_S: ContextVar[float] = ContextVar("waited", default=0.0)
 
 
 @contextmanager
-def turn(device: str, title: Callable[[], str]) -> Iterator[str | None]:
+def exclusive_device(device: str, get_title: Callable[[], str]) -> Iterator[str | None]:
     """Wait until nobody else measures on a device, and keep it to ourselves inside this block.
 
     Inside a turn another one of the same device is the same turn. Where no turn can be had, work
@@ -52,7 +52,7 @@ def turn(device: str, title: Callable[[], str]) -> Iterator[str | None]:
 
     Args:
         device: Its name in the queue: letters, digits, dashes.
-        title: Its name for a person; asked for only if there is somebody before us.
+        get_title: Its name for a person; asked for only if there is somebody before us.
 
     Yields:
         Why others may measure at the same time; None where they do not, or where ``KB_TURNS=off``
@@ -61,60 +61,60 @@ def turn(device: str, title: Callable[[], str]) -> Iterator[str | None]:
     Raises:
         Cancelled: While it waited; see ``isolation.cancelled_by``.
     """
-    base = os.environ.get("KB_TURNS") or _SHARED
-    if base == "off" or device in _MINE.get():
+    base = os.environ.get("KB_TURNS") or _SHARED_FOLDER
+    if base == "off" or device in _HELD_DEVICES.get():
         yield None
         return
-    token = _MINE.set(_MINE.get() | {device})
+    token = _HELD_DEVICES.set(_HELD_DEVICES.get() | {device})
     try:
-        with _queued(Path(base) / f"kernelkb-turns-{device}", title) as why:
+        with _hold_ticket(Path(base) / f"kernelkb-turns-{device}", get_title) as why:
             yield why
     finally:
-        _MINE.reset(token)
+        _HELD_DEVICES.reset(token)
 
 
-def waited_s() -> float:
+def queue_wait_s() -> float:
     """Return how long this piece of work has waited for its turns, seconds."""
-    return _WAITED.get()
+    return _QUEUE_WAIT_S.get()
 
 
 @contextmanager
-def _queued(folder: Path, title: Callable[[], str]) -> Iterator[str | None]:
+def _hold_ticket(folder: Path, get_title: Callable[[], str]) -> Iterator[str | None]:
     ticket, why = None, None
     try:
         try:
-            ticket = _Ticket(folder)
-            _wait(ticket, title)
+            ticket = _QueueTicket(folder)
+            _wait_for_device(ticket, get_title)
         except OSError as error:
             why = (
                 f"others may have measured at the same time, because {error.filename or folder} "
                 f"cannot be used ({error.strerror}); set KB_TURNS to a folder that can be written"
             )
-            tell(why)
+            report_progress(why)
         yield why
     finally:
         if ticket:
-            ticket.give_back()
+            ticket.release()
 
 
-def _wait(ticket: _Ticket, title: Callable[[], str]) -> None:
-    before = ticket.before()
+def _wait_for_device(ticket: _QueueTicket, get_title: Callable[[], str]) -> None:
+    before = ticket.count_earlier()
     if not before:
         return
-    started, told, name = time.monotonic(), 0, title()
+    started, told, name = time.monotonic(), 0, get_title()
     try:
         while before:
             if before != told:
-                tell(f"{WAITING}{name}: {before} before us")
+                report_progress(f"{WAITING_PREFIX}{name}: {before} before us")
                 told = before
-            pause(_POLL_S)
-            before = ticket.before()
+            sleep_cancellable(_POLL_S)
+            before = ticket.count_earlier()
     finally:
-        _WAITED.set(_WAITED.get() + time.monotonic() - started)
-    tell(f"{name} is free")
+        _QUEUE_WAIT_S.set(_QUEUE_WAIT_S.get() + time.monotonic() - started)
+    report_progress(f"{name} is free")
 
 
-class _Ticket:
+class _QueueTicket:
     """A place in the queue of a device."""
 
     def __init__(self, folder: Path) -> None:
@@ -124,51 +124,51 @@ class _Ticket:
             OSError: The folder cannot be used.
         """
         self._folder = folder
-        gate = _opened_folder(folder)
+        gate = _open_queue_folder(folder)
         try:
             _lock_folder(gate)
-            numbers = _numbers(folder)
+            numbers = _list_ticket_numbers(folder)
             for number in numbers:
-                if not _alive(folder / _name(number)):
+                if not _is_held(folder / _format_ticket_name(number)):
                     with suppress(OSError):  # another user's
-                        (folder / _name(number)).unlink()
+                        (folder / _format_ticket_name(number)).unlink()
             self._number = max(numbers, default=0) + 1
-            self._path = folder / _name(self._number)
+            self._path = folder / _format_ticket_name(self._number)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             self._file = os.open(self._path, flags, 0o644)
-            _OPEN.add(self._file)
-            self._claim()
+            _OPEN_TICKETS.add(self._file)
+            self._lock()
         finally:
             os.close(gate)
 
-    def _claim(self) -> None:
+    def _lock(self) -> None:
         try:
             os.fchmod(self._file, 0o644)  # whatever the umask: others must be able to look
             fcntl.flock(self._file, fcntl.LOCK_EX)
         except OSError:
-            self.give_back()
+            self.release()
             raise
 
-    def before(self) -> int:
+    def count_earlier(self) -> int:
         """Return how many living tickets have a lower number.
 
         Raises:
             OSError: The folder is gone.
         """
-        earlier = (number for number in _numbers(self._folder) if number < self._number)
-        return sum(_alive(self._folder / _name(number)) for number in earlier)
+        earlier = (number for number in _list_ticket_numbers(self._folder) if number < self._number)
+        return sum(_is_held(self._folder / _format_ticket_name(number)) for number in earlier)
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Let the next one have its turn."""
         with suppress(OSError):
             self._path.unlink()
-        _OPEN.discard(self._file)
+        _OPEN_TICKETS.discard(self._file)
         with suppress(OSError):
             fcntl.flock(self._file, fcntl.LOCK_UN)  # also of a copy that a fork has made
         os.close(self._file)
 
 
-def _opened_folder(folder: Path) -> int:
+def _open_queue_folder(folder: Path) -> int:
     """Open a folder in which every user may put files, and nobody remove another's."""
     with suppress(FileExistsError):
         folder.mkdir(parents=True)
@@ -176,27 +176,27 @@ def _opened_folder(folder: Path) -> int:
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
-def _lock_folder(gate: int) -> None:
+def _lock_folder(descriptor: int) -> None:
     """Take numbers one after another; whoever is stopped in between must not hold us for ever."""
     while True:
         try:
-            fcntl.flock(gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            pause(_POLL_S / 10)
+            sleep_cancellable(_POLL_S / 10)
         else:
             return
 
 
-def _name(number: int) -> str:
+def _format_ticket_name(number: int) -> str:
     return f"{number:012d}"
 
 
-def _numbers(folder: Path) -> list[int]:
+def _list_ticket_numbers(folder: Path) -> list[int]:
     names = (entry.name for entry in folder.iterdir())
     return sorted(int(name) for name in names if name.isdecimal())
 
 
-def _alive(ticket: Path) -> bool:
+def _is_held(ticket: Path) -> bool:
     """Return whether somebody holds a ticket.
 
     A number is given out and locked while the folder is locked, so every lower one was locked
@@ -221,11 +221,11 @@ def _alive(ticket: Path) -> bool:
         os.close(file)
 
 
-def _forget() -> None:
-    for file in tuple(_OPEN):
+def _close_tickets_after_fork() -> None:
+    for file in tuple(_OPEN_TICKETS):
         with suppress(OSError):
             os.close(file)
-    _OPEN.clear()
+    _OPEN_TICKETS.clear()
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_close_tickets_after_fork)

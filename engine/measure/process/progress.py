@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-Listener = Callable[[str], None]
+ProgressListener = Callable[[str], None]
 
-_LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
+_LISTENER: ContextVar[ProgressListener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
-def watched_by(listener: Listener) -> Iterator[None]:
+def progress_listener(listener: ProgressListener) -> Iterator[None]:
     """Let ``listener`` hear what is done inside this block, in this thread."""
     token = _LISTENER.set(listener)
     try:
@@ -21,8 +21,8 @@ def watched_by(listener: Listener) -> Iterator[None]:
         _LISTENER.reset(token)
 
 
-def tell(now: str) -> None:
+def report_progress(message: str) -> None:
     """Say what is being done now, in a few words: ``bench naive``; nobody need listen."""
     listener = _LISTENER.get()
     if listener is not None:
-        listener(now)
+        listener(message)

@@ -8,19 +8,19 @@ import sys
 import tempfile
 from pathlib import Path
 
-_CONFINE = Path(__file__).with_name("candidate_sandbox.py")
+_SANDBOX_SCRIPT = Path(__file__).with_name("candidate_sandbox.py")
 LAYERS = ("limits", "network namespace", "landlock", "seccomp")
-_TIMEOUT_S = 20.0
+_DETECTION_TIMEOUT_S = 20.0
 
 
-def available() -> tuple[list[str], list[str]]:
+def detect_layers() -> tuple[list[str], list[str]]:
     """Confine a program that does nothing; return the layers that held, and those absent."""
     with tempfile.TemporaryDirectory(prefix="kernelkb-") as folder:
         policy = {"folder": folder, "writable": [], "fork": False, "file_bytes": 2**20}
-        argv = [sys.executable, "-P", str(_CONFINE), json.dumps({**policy, "families": []})]
+        argv = [sys.executable, "-P", str(_SANDBOX_SCRIPT), json.dumps({**policy, "families": []})]
         try:
             subprocess.run(
-                [*argv, "/bin/true"], capture_output=True, check=False, timeout=_TIMEOUT_S
+                [*argv, "/bin/true"], capture_output=True, check=False, timeout=_DETECTION_TIMEOUT_S
             )
             active = json.loads((Path(folder) / "layers.json").read_text(encoding="utf-8"))
         except (OSError, ValueError, subprocess.TimeoutExpired):

@@ -14,22 +14,22 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
-_CANCEL: ContextVar[threading.Event | None] = ContextVar("cancel", default=None)
-_KEEPER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("supervisor.py")))
-_LIVE: set[int] = set()
-_ENDING = threading.Event()
+_CANCEL_EVENT: ContextVar[threading.Event | None] = ContextVar("cancel", default=None)
+_SUPERVISOR_COMMAND = (sys.executable, "-I", "-S", str(Path(__file__).with_name("supervisor.py")))
+_LIVE_SUPERVISORS: set[int] = set()
+_SHUTTING_DOWN = threading.Event()
 _TAIL_BYTES = 20_000
 _POLL_S = 0.02
-_PATIENCE_S = 30.0
+_SUPERVISOR_TIMEOUT_S = 30.0
 """A keeper's own, and some more."""
-_LAST_S = 5.0
+_SHUTDOWN_TIMEOUT_S = 5.0
 
 
-class Cancelled(BaseException):
+class OperationCancelled(BaseException):
     """Whoever asked no longer wants the answer. Not an Exception, so that nothing handles it."""
 
 
-class ChildEnd(NamedTuple):
+class ProcessResult(NamedTuple):
     """How a child ended."""
 
     returncode: int
@@ -41,43 +41,43 @@ class ChildEnd(NamedTuple):
 
 
 @contextmanager
-def cancelled_by(event: threading.Event) -> Iterator[None]:
+def cancel_on(event: threading.Event) -> Iterator[None]:
     """Let ``event`` end every child that is started inside this block."""
-    token = _CANCEL.set(event)
+    token = _CANCEL_EVENT.set(event)
     try:
         yield
     finally:
-        _CANCEL.reset(token)
+        _CANCEL_EVENT.reset(token)
 
 
-def pause(seconds: float) -> None:
+def sleep_cancellable(seconds: float) -> None:
     """Wait for somebody else.
 
     Raises:
         Cancelled: The event given to ``cancelled_by`` was set; at once, not when the time is over.
     """
-    cancel = _CANCEL.get()
+    cancel = _CANCEL_EVENT.get()
     if cancel is None:
         time.sleep(seconds)
     else:
         cancel.wait(seconds)
-    _stop_if_unwanted()
+    _raise_if_cancelled()
 
 
-def _stop_if_unwanted() -> None:
-    cancel = _CANCEL.get()
-    if _ENDING.is_set() or (cancel is not None and cancel.is_set()):
-        raise Cancelled
+def _raise_if_cancelled() -> None:
+    cancel = _CANCEL_EVENT.get()
+    if _SHUTTING_DOWN.is_set() or (cancel is not None and cancel.is_set()):
+        raise OperationCancelled
 
 
-def run_child(
+def run_supervised(
     argv: Sequence[str],
     *,
     log: Path,
     timeout_s: float,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-) -> ChildEnd:
+) -> ProcessResult:
     """Run a program in a session of its own, under a ``keeper``, and wait for it.
 
     Whatever happens (time-out, cancellation, an error, SIGKILL to us) nothing of it survives.
@@ -93,10 +93,10 @@ def run_child(
         Cancelled: The event given to ``cancelled_by`` was set.
     """
     started = time.monotonic()
-    _stop_if_unwanted()
+    _raise_if_cancelled()
     with log.open("wb") as sink:
         child = subprocess.Popen(
-            [*_KEEPER, str(os.getpid()), *argv],
+            [*_SUPERVISOR_COMMAND, str(os.getpid()), *argv],
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
@@ -104,12 +104,12 @@ def run_child(
             cwd=cwd,
             start_new_session=True,
         )
-        _LIVE.add(child.pid)
+        _LIVE_SUPERVISORS.add(child.pid)
         try:
-            timed_out = not _wait(child, started + timeout_s)
+            timed_out = not _wait_until(child, started + timeout_s)
         finally:
-            _end_group(child)
-    return ChildEnd(child.returncode, timed_out, time.monotonic() - started, tail(log))
+            _stop_supervisor(child)
+    return ProcessResult(child.returncode, timed_out, time.monotonic() - started, read_tail(log))
 
 
 def _kill_session(leader: int) -> None:
@@ -121,53 +121,53 @@ def _kill_session(leader: int) -> None:
                 os.kill(int(entry.name), signal.SIGKILL)
 
 
-def _wait(child: subprocess.Popen[bytes], deadline: float) -> bool:
+def _wait_until(child: subprocess.Popen[bytes], deadline: float) -> bool:
     """Return whether the child ended before the deadline."""
     while True:
         with suppress(subprocess.TimeoutExpired):
             child.wait(_POLL_S)
             return True
-        _stop_if_unwanted()
+        _raise_if_cancelled()
         if time.monotonic() > deadline:
             return False
 
 
-def tail(log: Path) -> str:
+def read_tail(log: Path) -> str:
     """Return the last of a log as text; bytes that are not UTF-8 are replaced."""
     with log.open("rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
         return file.read().decode("utf-8", "replace")
 
 
-def end_all() -> None:
+def kill_all() -> None:
     """End every child that is running now: for whoever is about to end this process.
 
     From here on nothing else is started: whoever waits for a child, or wants one, is cancelled.
     """
-    _ENDING.set()
-    asked = tuple(_LIVE)
+    _SHUTTING_DOWN.set()
+    asked = tuple(_LIVE_SUPERVISORS)
     for keeper in asked:
         with suppress(OSError):
             os.kill(keeper, signal.SIGTERM)
-    end = time.monotonic() + _LAST_S
-    while time.monotonic() < end and any(map(_runs, asked)):
+    end = time.monotonic() + _SHUTDOWN_TIMEOUT_S
+    while time.monotonic() < end and any(map(_is_running, asked)):
         time.sleep(_POLL_S / 4)
     for keeper in asked:
         _kill_session(keeper)
 
 
-def _runs(process: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
-        fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace")
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return False
     return fields.rpartition(")")[2].split()[0] not in "ZX"
 
 
-def _end_group(child: subprocess.Popen[bytes]) -> None:
+def _stop_supervisor(child: subprocess.Popen[bytes]) -> None:
     child.terminate()  # the keeper ends all that it keeps, and then itself
     with suppress(subprocess.TimeoutExpired):
-        child.wait(_PATIENCE_S)
+        child.wait(_SUPERVISOR_TIMEOUT_S)
     _kill_session(child.pid)
     child.wait()
-    _LIVE.discard(child.pid)
+    _LIVE_SUPERVISORS.discard(child.pid)

@@ -19,60 +19,62 @@ import signal
 import sys
 import time
 
-_DEATH_SIGNAL, _CHILD_SUBREAPER = 1, 36
-_PATIENCE_S = 20.0
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_KILL_TIMEOUT_S = 20.0
 """A process that computes on a GPU takes a while to be taken apart."""
 
 
-class _Asked(BaseException):
+class _TerminationRequest(BaseException):
     """To end, by a signal."""
 
 
 def main(parent: int, argv: list[str]) -> None:
     """Keep a program until its end."""
-    signal.signal(signal.SIGTERM, _raise)
+    signal.signal(signal.SIGTERM, _raise_termination)
     try:
-        _ask_linux(parent)
-        code = _waited(os.posix_spawnp(argv[0], argv, os.environ, setsigdef=_IGNORED))
-    except _Asked:
+        _become_subreaper(parent)
+        code = _wait_and_reap(
+            os.posix_spawnp(argv[0], argv, os.environ, setsigdef=_SIGNALS_TO_RESET)
+        )
+    except _TerminationRequest:
         code = -signal.SIGKILL
     except OSError as error:
         sys.stderr.write(f"{argv[0]}: {error.strerror}\n")
         code = 127
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    _end_children()
-    _end_like(code)
+    _kill_descendants()
+    _exit_like(code)
 
 
-_IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
+_SIGNALS_TO_RESET = (signal.SIGPIPE, signal.SIGXFSZ)
 """Python ignores them; a program must not inherit that."""
 
 
-def _raise(_number: int, _frame: object) -> None:
-    raise _Asked
+def _raise_termination(_number: int, _frame: object) -> None:
+    raise _TerminationRequest
 
 
-def _ask_linux(parent: int) -> None:
+def _become_subreaper(parent: int) -> None:
     libc = ctypes.CDLL(None)
-    libc.prctl(_CHILD_SUBREAPER, 1)
-    libc.prctl(_DEATH_SIGNAL, signal.SIGTERM)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # it was gone before Linux knew what to do then
-        raise _Asked
+        raise _TerminationRequest
 
 
-def _waited(program: int) -> int:
+def _wait_and_reap(pid: int) -> int:
     """Wait for the program, and bury others that end meanwhile; return its code, as Popen does."""
     while True:
         ended, status = os.waitpid(-1, 0)
-        if ended == program:
+        if ended == pid:
             return os.waitstatus_to_exitcode(status)
 
 
-def _end_children() -> None:
+def _kill_descendants() -> None:
     """Kill children until there are none: what they leave behind become ours, and is next."""
-    end = time.monotonic() + _PATIENCE_S
+    end = time.monotonic() + _KILL_TIMEOUT_S
     while time.monotonic() < end:
-        for child in _children():
+        for child in _list_children():
             _kill(child)
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
@@ -88,25 +90,25 @@ def _kill(child: int) -> None:
         return
 
 
-def _children() -> list[int]:
+def _list_children() -> list[int]:
     me = os.getpid()
     try:
         with open(f"/proc/{me}/task/{me}/children", "rb") as file:
             return list(map(int, file.read().split()))
     except OSError:  # a kernel that keeps no such list
         everybody = map(int, filter(str.isdecimal, os.listdir("/proc")))
-        return [one for one in everybody if _parent_of(one) == me]
+        return [one for one in everybody if _read_parent_pid(one) == me]
 
 
-def _parent_of(process: int) -> int:
+def _read_parent_pid(pid: int) -> int:
     try:
-        with open(f"/proc/{process}/stat", "rb") as file:
+        with open(f"/proc/{pid}/stat", "rb") as file:
             return int(file.read().rpartition(b")")[2].split()[1])
     except (OSError, IndexError):
         return 0
 
 
-def _end_like(code: int) -> None:
+def _exit_like(code: int) -> None:
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if code != -signal.SIGKILL:

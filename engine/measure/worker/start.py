@@ -8,22 +8,22 @@ import importlib.util
 import pathlib
 import sys
 
-_ENGINE = pathlib.Path(__file__).resolve().parents[2]
+_ENGINE_FOLDER = pathlib.Path(__file__).resolve().parents[2]
 
 
-def _register() -> None:
+def _register_engine() -> None:
     spec = importlib.util.spec_from_file_location(
-        "kernelkb", _ENGINE / "__init__.py", submodule_search_locations=[str(_ENGINE)]
+        "kernelkb", _ENGINE_FOLDER / "__init__.py", submodule_search_locations=[str(_ENGINE_FOLDER)]
     )
     if spec is None or spec.loader is None:
-        raise ImportError(f"no kernelkb package at {_ENGINE}")
+        raise ImportError(f"no kernelkb package at {_ENGINE_FOLDER}")
     module = importlib.util.module_from_spec(spec)
     sys.modules["kernelkb"] = module
     spec.loader.exec_module(module)
 
 
 if __name__ == "__main__":
-    _register()
+    _register_engine()
     from kernelkb.measure.worker.main import main
 
     main(pathlib.Path(sys.argv[1]))

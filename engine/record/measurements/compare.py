@@ -9,20 +9,24 @@ from functools import cache, lru_cache
 from math import exp, log
 from typing import NamedTuple
 
-from kernelkb.measure.bench_verdict import CROWDED, HOT, SHARED
-from kernelkb.model.comparison import Comparison
+from kernelkb.measure.bench_verdict import (
+    CPU_CONTENTION_WARNING,
+    GPU_CONTENTION_WARNING,
+    THROTTLING_WARNING,
+)
+from kernelkb.model.comparison import PairwiseComparison
 from kernelkb.model.history import Measurement
 
 _RESAMPLES = 2000
-_LOW, _HIGH = int(0.025 * _RESAMPLES), int(0.975 * _RESAMPLES) - 1
-_FEWEST = 5
-_VALID = ("faster", "slower", "inconclusive")
-_DISTURBED = (CROWDED, SHARED, HOT)
-_VARIANT = "variant "
+_LOW_INDEX, _HIGH_INDEX = int(0.025 * _RESAMPLES), int(0.975 * _RESAMPLES) - 1
+_MIN_PAIRS = 5
+_VALID_VERDICTS = ("faster", "slower", "inconclusive")
+_NOISE_WARNINGS = (CPU_CONTENTION_WARNING, GPU_CONTENTION_WARNING, THROTTLING_WARNING)
+_VARIANT_PREFIX = "variant "
 """How a bench names a baseline that is another variant."""
 
 
-def compare(a: Measurement, b: Measurement) -> Comparison:
+def compute_comparison(a: Measurement, b: Measurement) -> PairwiseComparison:
     """Return how many times as fast ``b`` is as ``a``, with a 95 % interval, or why not.
 
     Times of two runs are never divided by each other: another hour is another machine. Either one
@@ -30,39 +34,43 @@ def compare(a: Measurement, b: Measurement) -> Comparison:
     the same judge; then the two paired speedups are divided, and the interval is a bootstrap over
     both sets of samples.
     """
-    why = untimed(a) or untimed(b) or _elsewhere(a, b)
+    why = no_timing_reason(a) or no_timing_reason(b) or _different_setup_reason(a, b)
     if why is not None:
-        return _without(a, b, why)
-    direct = _direct(a, b)
+        return _build_incomparable(a, b, why)
+    direct = _compare_directly(a, b)
     if direct is not None:
         return direct
-    why = _other_baseline(a, b) or _no_samples(a) or _no_samples(b)
-    return _without(a, b, why) if why else _by_the_same(a, b)
+    why = (
+        _different_baseline_reason(a, b)
+        or _unusable_samples_reason(a)
+        or _unusable_samples_reason(b)
+    )
+    return _build_incomparable(a, b, why) if why else _compare_by_baseline(a, b)
 
 
-def untimed(one: Measurement) -> str | None:
+def no_timing_reason(one: Measurement) -> str | None:
     """Say why a measurement has no time that can be compared with others."""
     if one.kind not in ("bench", "tune"):
         return f"{one.id[:8]} is a {one.kind}, which times nothing"
-    if one.verdict not in _VALID or one.candidate_us is None:
+    if one.verdict not in _VALID_VERDICTS or one.candidate_us is None:
         return f"{one.id[:8]} is {one.verdict or 'not judged'}"
-    disturbed = [warning for warning in one.warnings if warning.startswith(_DISTURBED)]
+    disturbed = [warning for warning in one.warnings if warning.startswith(_NOISE_WARNINGS)]
     if disturbed and one.verdict == "inconclusive":
         return f"{one.id[:8]} is no fair sample: {disturbed[0]}"
     return None
 
 
-def _no_samples(one: Measurement) -> str | None:
+def _unusable_samples_reason(one: Measurement) -> str | None:
     if not one.samples:
         return f"{one.id[:8]} came without its samples"
-    if len(one.samples) < _FEWEST:
+    if len(one.samples) < _MIN_PAIRS:
         return f"{one.id[:8]} has {len(one.samples)} pairs, too few for an interval"
     if min(map(min, one.samples)) <= 0:
         return f"{one.id[:8]} has samples that took no time"
     return None
 
 
-def _elsewhere(a: Measurement, b: Measurement) -> str | None:
+def _different_setup_reason(a: Measurement, b: Measurement) -> str | None:
     """Say what differs that a ratio would be blamed for."""
     if a.id == b.id:
         return "they are one measurement"
@@ -75,69 +83,71 @@ def _elsewhere(a: Measurement, b: Measurement) -> str | None:
     return None
 
 
-def _other_baseline(a: Measurement, b: Measurement) -> str | None:
+def _different_baseline_reason(a: Measurement, b: Measurement) -> str | None:
     if a.baseline is None or a.baseline != b.baseline:
         return f"they were timed next to different things: {a.baseline} and {b.baseline}"
     one, other = a.subject.environment.get("torch"), b.subject.environment.get("torch")
-    if one != other and not a.baseline.startswith(_VARIANT):
+    if one != other and not a.baseline.startswith(_VARIANT_PREFIX):
         return f"their baseline {a.baseline} is of different releases of torch: {one} and {other}"
     return None
 
 
-def _direct(a: Measurement, b: Measurement) -> Comparison | None:
+def _compare_directly(a: Measurement, b: Measurement) -> PairwiseComparison | None:
     """Return the comparison of a pair that was timed in turn."""
     for one, other in ((a, b), (b, a)):
-        if other.baseline != _VARIANT + one.subject.variant or not (
+        if other.baseline != _VARIANT_PREFIX + one.subject.variant or not (
             other.speedup and other.interval
         ):
             continue
         if other.baseline_sources != one.subject.sources:
             changed = f"{one.subject.variant} had other sources when it was the baseline"
-            return _without(a, b, changed)
+            return _build_incomparable(a, b, changed)
         low, high = other.interval
         if one is a:
-            return _in_turn(a, b, other.speedup, other.interval)
-        return _in_turn(a, b, 1 / other.speedup, (1 / high, 1 / low))
+            return _build_direct(a, b, other.speedup, other.interval)
+        return _build_direct(a, b, 1 / other.speedup, (1 / high, 1 / low))
     return None
 
 
-def _in_turn(
+def _build_direct(
     a: Measurement, b: Measurement, ratio: float, interval: tuple[float, float]
-) -> Comparison:
+) -> PairwiseComparison:
     told = "timed in turn, in one run"
-    return Comparison(a=a.id, b=b.id, ratio=ratio, interval=interval, by="direct", because=told)
+    return PairwiseComparison(
+        a=a.id, b=b.id, ratio=ratio, interval=interval, by="direct", because=told
+    )
 
 
-def _without(a: Measurement, b: Measurement, because: str) -> Comparison:
+def _build_incomparable(a: Measurement, b: Measurement, because: str) -> PairwiseComparison:
     one, other = a.subject, b.subject
     where = f"--target {other.target} --workload {other.workload}"
     command = f"kb bench {other.kernel} --variant {other.variant} {where}"
     if one.kernel == other.kernel and one.variant != other.variant:
         command = f"{command} --against {one.variant}"
-    return Comparison(a=a.id, b=b.id, because=because, command=command)
+    return PairwiseComparison(a=a.id, b=b.id, because=because, command=command)
 
 
-class _Bootstrapped(NamedTuple):
+class _Bootstrap(NamedTuple):
     """Logarithms of paired speedups."""
 
     point: float
     medians: list[float]
     """Of resamples, in the order they were drawn."""
-    below: float
+    extra_below: float
     """How much further down than its samples the reported interval reaches: the judge's clock
     cannot know everything, and that does not go away by dividing."""
-    above: float
+    extra_above: float
 
 
-def _by_the_same(a: Measurement, b: Measurement) -> Comparison:
-    one = _bootstrapped(a.samples, a.interval, 0)
-    other = _bootstrapped(b.samples, b.interval, 1)
+def _compare_by_baseline(a: Measurement, b: Measurement) -> PairwiseComparison:
+    one = _bootstrap_medians(a.samples, a.interval, 0)
+    other = _bootstrap_medians(b.samples, b.interval, 1)
     drawn = zip(one.medians, other.medians, strict=True)
     ratios = sorted(after - before for before, after in drawn)
-    low = ratios[_LOW] - one.above - other.below
-    high = ratios[_HIGH] + one.below + other.above
+    low = ratios[_LOW_INDEX] - one.extra_above - other.extra_below
+    high = ratios[_HIGH_INDEX] + one.extra_below + other.extra_above
     counts = f"{len(a.samples)} and {len(b.samples)} pairs"
-    return Comparison(
+    return PairwiseComparison(
         a=a.id,
         b=b.id,
         ratio=exp(other.point - one.point),
@@ -148,24 +158,26 @@ def _by_the_same(a: Measurement, b: Measurement) -> Comparison:
 
 
 @lru_cache(maxsize=32)  # the ratchet holds many against one
-def _bootstrapped(
-    samples: tuple[tuple[float, float], ...], told: tuple[float, float] | None, seed: int
-) -> _Bootstrapped:
+def _bootstrap_medians(
+    samples: tuple[tuple[float, float], ...],
+    reported_interval: tuple[float, float] | None,
+    seed: int,
+) -> _Bootstrap:
     logs = sorted(log(baseline / candidate) for candidate, baseline in samples)
-    medians = [(logs[i] + logs[j]) / 2 for i, j in _middles(len(logs), seed)]
-    low, high = _ends(medians)
-    told_low, told_high = told or (exp(low), exp(high))
+    medians = [(logs[i] + logs[j]) / 2 for i, j in _draw_median_indices(len(logs), seed)]
+    low, high = _percentile_interval(medians)
+    told_low, told_high = reported_interval or (exp(low), exp(high))
     below, above = max(0.0, low - log(told_low)), max(0.0, log(told_high) - high)
-    return _Bootstrapped(statistics.median(logs), medians, below, above)
+    return _Bootstrap(statistics.median(logs), medians, below, above)
 
 
-def _ends(values: Sequence[float]) -> tuple[float, float]:
+def _percentile_interval(values: Sequence[float]) -> tuple[float, float]:
     ordered = sorted(values)
-    return ordered[_LOW], ordered[_HIGH]
+    return ordered[_LOW_INDEX], ordered[_HIGH_INDEX]
 
 
 @cache
-def _middles(count: int, seed: int) -> tuple[tuple[int, int], ...]:
+def _draw_median_indices(count: int, seed: int) -> tuple[tuple[int, int], ...]:
     """Return, for each resample of ``count`` sorted values, the places of the two in its middle.
 
     A resample's median needs only those two. Uniform numbers sorted by size have known

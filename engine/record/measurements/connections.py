@@ -17,40 +17,43 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from kernelkb.errors import BadValueError, DatabaseError, EnvironmentGapError
-from kernelkb.safety.workspace import inside
+from kernelkb.safety.workspace import resolve_inside
 
 _WAIT_S = 60.0
-_AGAIN_S = 0.005
+_RETRY_S = 0.005
 _CACHE_KIB = 256 * 1024  # the indexes of a million; a small database takes what it is large
-_LOG_PAGES = 8000
-_WRITES = "kb_writes"
-_LOST = "nothing of this was recorded"
-_ELSEWHERE = "name another database in KB_DATABASE"
+_WAL_CHECKPOINT_PAGES = 8000
+_WRITES_OPTION = "kb_writes"
+_NOTHING_RECORDED = "nothing of this was recorded"
+_OTHER_DATABASE_HINT = "name another database in KB_DATABASE"
 _CURES = (
-    (r"locked|busy", f"{_LOST}: another process writes for long; try again when it has ended"),
+    (
+        r"locked|busy",
+        f"{_NOTHING_RECORDED}: another process writes for long; try again when it has ended",
+    ),
     (
         r"disk is full|disk i/o|no space left|could not extend|file too large",
-        f"{_LOST}; free some space and run it again",
+        f"{_NOTHING_RECORDED}; free some space and run it again",
     ),
     (
         r"not a database|malformed|no such table|does not exist",
-        f"it is no database of measurements; move it away, or {_ELSEWHERE}",
+        f"it is no database of measurements; move it away, or {_OTHER_DATABASE_HINT}",
     ),
     (
         r"read-?only|unable to open|permission denied",
-        f"run in a project that you may write to, or {_ELSEWHERE}",
+        f"run in a project that you may write to, or {_OTHER_DATABASE_HINT}",
     ),
     (
         r"connection (refused|failed|is|timeout)|server closed|consuming input|terminating"
         r"|translate host|resolve host|timeout expired|no such file|starting up|shutting down"
         r"|not accepting",
-        f"{_LOST}; start the server, or correct KB_DATABASE",
+        f"{_NOTHING_RECORDED}; start the server, or correct KB_DATABASE",
     ),
 )
 """By what a database says, the first that matches."""
 
 
-def located(project: Path, url: str | None) -> URL:
+def resolve_url(project: Path, url: str | None) -> URL:
     """Return the address of the database: the given one, else SQLite in the project's ``.kb``.
 
     Raises:
@@ -59,7 +62,7 @@ def located(project: Path, url: str | None) -> URL:
         OutsideError: The project's file is a link out of a server's workspace.
     """
     if not url:
-        file = inside(project / ".kb" / "measurements.db")
+        file = resolve_inside(project / ".kb" / "measurements.db")
         return URL.create("sqlite+pysqlite", database=file)
     known = "write sqlite:///FILE or postgresql://USER@HOST/NAME in KB_DATABASE"
     try:
@@ -77,7 +80,7 @@ def located(project: Path, url: str | None) -> URL:
     return found.set(drivername="postgresql+psycopg")
 
 
-def connected(url: URL) -> Engine:
+def make_engine(url: URL) -> Engine:
     """Return an engine; nothing is opened yet.
 
     Raises:
@@ -91,22 +94,22 @@ def connected(url: URL) -> Engine:
     except OSError as error:
         raise DatabaseError(
             f"cannot make {folder}: {error.strerror}; run in a project that you may write to, or "
-            f"{_ELSEWHERE}"
+            f"{_OTHER_DATABASE_HINT}"
         ) from error
     engine = create_engine(url, connect_args={"timeout": _WAIT_S})
-    event.listen(engine, "connect", _prepare)
-    event.listen(engine, "begin", _begin)
+    event.listen(engine, "connect", _configure_sqlite)
+    event.listen(engine, "begin", _begin_transaction)
     return engine
 
 
-def connected_to_read(url: URL) -> Engine:
+def make_read_only_engine(url: URL) -> Engine:
     """Return an engine that can only read, and makes no file; nothing is opened yet.
 
     Raises:
         DatabaseError: There is no such SQLite file.
     """
     if url.get_backend_name() == "postgresql":
-        return connected(url)
+        return make_engine(url)
     file = Path(url.database or "").absolute()
     if not file.is_file():
         raise DatabaseError(f"nothing was measured here: there is no {file}; kb bench makes it")
@@ -121,24 +124,24 @@ def connected_to_read(url: URL) -> Engine:
     )
 
 
-def _prepare(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
+def _configure_sqlite(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
     """Set a SQLite connection up.
 
     synchronous=FULL: after a power cut, what was acknowledged must be there, and the default of a
     WAL gives that up for the last few transactions.
     """
     connection.isolation_level = None  # the driver begins nothing by itself; see _begin
-    _patiently(connection, "PRAGMA journal_mode=WAL")
+    _execute_with_retry(connection, "PRAGMA journal_mode=WAL")
     for pragma in (
         f"busy_timeout={int(_WAIT_S * 1000)}",
         "synchronous=FULL",
-        f"wal_autocheckpoint={_LOG_PAGES}",
+        f"wal_autocheckpoint={_WAL_CHECKPOINT_PAGES}",
         f"cache_size=-{_CACHE_KIB}",
     ):
         connection.execute(f"PRAGMA {pragma}").close()
 
 
-def _patiently(connection: sqlite3.Connection, statement: str) -> None:
+def _execute_with_retry(connection: sqlite3.Connection, statement: str) -> None:
     """Run what SQLite refuses at once where another connection does the same, timeout or not."""
     end = time.monotonic() + _WAIT_S
     while True:
@@ -148,41 +151,41 @@ def _patiently(connection: sqlite3.Connection, statement: str) -> None:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
                 raise
-            time.sleep(_AGAIN_S)
+            time.sleep(_RETRY_S)
 
 
-def _begin(connection: Connection) -> None:
+def _begin_transaction(connection: Connection) -> None:
     """Begin as a writer where it will write: a reader that turns writer late may have to fail."""
-    writes = connection.get_execution_options().get(_WRITES)
+    writes = connection.get_execution_options().get(_WRITES_OPTION)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 @contextmanager
-def reading(engine: Engine) -> Iterator[Connection]:
+def begin_read(engine: Engine) -> Iterator[Connection]:
     """Yield a connection that sees one state of the database.
 
     Raises:
         DatabaseError: It cannot be read.
     """
-    with explained(engine.url), engine.connect() as connection:
+    with translate_errors(engine.url), engine.connect() as connection:
         yield connection
 
 
 @contextmanager
-def writing(engine: Engine) -> Iterator[Connection]:
+def begin_write(engine: Engine) -> Iterator[Connection]:
     """Yield a connection whose changes are all there when the block is left, or none of them.
 
     Raises:
         DatabaseError: They are not.
     """
-    with explained(engine.url), engine.connect() as connection:
-        writer = connection.execution_options(**{_WRITES: True})
+    with translate_errors(engine.url), engine.connect() as connection:
+        writer = connection.execution_options(**{_WRITES_OPTION: True})
         with writer.begin():
             yield writer
 
 
 @contextmanager
-def explained(url: URL) -> Iterator[None]:
+def translate_errors(url: URL) -> Iterator[None]:
     """Turn the failures of a database into ours, each with its cure.
 
     Raises:
@@ -191,17 +194,18 @@ def explained(url: URL) -> Iterator[None]:
     try:
         yield
     except SQLAlchemyError as error:
-        raise DatabaseError(_explanation(url, error)) from error
+        raise DatabaseError(_describe_failure(url, error)) from error
 
 
-def _explanation(url: URL, error: SQLAlchemyError) -> str:
+def _describe_failure(url: URL, error: SQLAlchemyError) -> str:
     origin: Any = getattr(error, "orig", None) or error
     said = (str(origin).strip().splitlines() or [type(origin).__name__])[0]
     cures = (cure for pattern, cure in _CURES if re.search(pattern, said, re.IGNORECASE))
-    return f"{shown(url)}: {said}; {next(cures, f'{_LOST}; see that the database is in order')}"
+    cure = next(cures, f"{_NOTHING_RECORDED}; see that the database is in order")
+    return f"{describe_url(url)}: {said}; {cure}"
 
 
-def shown(url: URL) -> str:
+def describe_url(url: URL) -> str:
     """Return the address as people may see it: without the password."""
     if url.get_backend_name() == "sqlite":
         return str(url.database)

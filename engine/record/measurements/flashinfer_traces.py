@@ -9,25 +9,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernelkb.loading.kernel_files import slug, snake
+from kernelkb.loading.kernel_files import to_slug, to_snake_case
 from kernelkb.model.foreign import SolvedTrace
-from kernelkb.model.history import Measurement, Subject
-from kernelkb.record.measurements.identity import identified
-from kernelkb.record.measurements.rows import IMPORTED
-from kernelkb.record.measurements.t4 import moment
+from kernelkb.model.history import Measurement, SubjectRecord
+from kernelkb.record.measurements.identity import create_measurement
+from kernelkb.record.measurements.rows import IMPORTED_STATUS
+from kernelkb.record.measurements.t4 import parse_time
 
 _UNKNOWN_ERROR = {"max_relative_error": "NaN", "max_absolute_error": "NaN"}
 _JUDGE = "flashinfer-bench"
 
 
-def fits(measurement: Measurement) -> bool:
+def is_exportable(measurement: Measurement) -> bool:
     """Say whether it is something that a trace can hold: a bench with a baseline, or a failure."""
     timed = measurement.baseline_us is not None and measurement.candidate_us is not None
     failed = measurement.verdict in ("incorrect", "invalid")
     return measurement.kind == "bench" and (failed or (timed and measurement.verdict is not None))
 
 
-def trace_of(one: Measurement) -> dict[str, Any]:
+def build_trace(one: Measurement) -> dict[str, Any]:
     """Return the trace of a measurement that fits."""
     subject = one.subject
     evaluation: dict[str, Any] = {
@@ -57,7 +57,7 @@ def trace_of(one: Measurement) -> dict[str, Any]:
     }
 
 
-def from_trace(trace: SolvedTrace) -> Measurement | str:
+def convert_trace(trace: SolvedTrace) -> Measurement | str:
     """Return the measurement of a trace, or why it is none.
 
     Raises:
@@ -66,9 +66,9 @@ def from_trace(trace: SolvedTrace) -> Measurement | str:
     if trace.solution is None or trace.evaluation is None:
         return "it is a workload, which nobody solved"
     told = trace.evaluation
-    subject = Subject(
-        kernel=snake(trace.definition),
-        variant=slug(trace.solution),
+    subject = SubjectRecord(
+        kernel=to_snake_case(trace.definition),
+        variant=to_slug(trace.solution),
         target="cpu" if "cpu" in told.environment.hardware.lower() else "cuda",
         workload=trace.workload.uuid,
         sources={},
@@ -77,10 +77,16 @@ def from_trace(trace: SolvedTrace) -> Measurement | str:
         environment=told.environment.libs,
         judge=_JUDGE,
     )
-    return identified("bench", moment(told.timestamp), subject, status=IMPORTED, **_found(trace))
+    return create_measurement(
+        "bench",
+        parse_time(told.timestamp),
+        subject,
+        status=IMPORTED_STATUS,
+        **_convert_evaluation(trace),
+    )
 
 
-def _found(trace: SolvedTrace) -> dict[str, Any]:
+def _convert_evaluation(trace: SolvedTrace) -> dict[str, Any]:
     told = trace.evaluation
     if told is None or told.performance is None or told.performance.latency_ms <= 0:
         status = told.status if told else "nothing"

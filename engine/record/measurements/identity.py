@@ -11,13 +11,13 @@ from pydantic import ValidationError
 
 from kernelkb.errors import BadValueError
 from kernelkb.model.base import Record
-from kernelkb.model.history import Kind, Measurement, Subject
+from kernelkb.model.history import Measurement, MeasurementKind, SubjectRecord
 
-_DIGITS = 32
-_UNKNOWN = "0" * _DIGITS
+_ID_DIGITS = 32
+_PLACEHOLDER_ID = "0" * _ID_DIGITS
 
 
-def canonical(record: Record, *without: str) -> str:
+def canonical_json(record: Record, *without: str) -> str:
     """Return the one text of a record: sorted keys, floats by repr, no NaN.
 
     What has its default is left out, so that a field that is added later changes no id.
@@ -30,10 +30,12 @@ def canonical(record: Record, *without: str) -> str:
 
 def digest(text: str) -> str:
     """Return the first 32 hexadecimal digits of SHA-256."""
-    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+    return hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
 
 
-def identified(kind: Kind, at: datetime, subject: Subject, **fields: Any) -> Measurement:
+def create_measurement(
+    kind: MeasurementKind, at: datetime, subject: SubjectRecord, **fields: Any
+) -> Measurement:
     """Return a measurement with both of its ids worked out.
 
     Args:
@@ -51,20 +53,22 @@ def identified(kind: Kind, at: datetime, subject: Subject, **fields: Any) -> Mea
     if "id" in given or "subject_id" in given:
         raise BadValueError("a measurement's ids follow from what it says; leave them out")
     try:
-        draft = Measurement(id=_UNKNOWN, subject_id=_UNKNOWN, **given)
+        draft = Measurement(id=_PLACEHOLDER_ID, subject_id=_PLACEHOLDER_ID, **given)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(map(str, first["loc"]))
         raise BadValueError(f"measurement field {field}: {first['msg'].lower()}") from error
-    return draft.model_copy(update={"id": id_of(draft), "subject_id": digest(canonical(subject))})
+    return draft.model_copy(
+        update={"id": compute_id(draft), "subject_id": digest(canonical_json(subject))}
+    )
 
 
-def id_of(measurement: Measurement) -> str:
+def compute_id(measurement: Measurement) -> str:
     """Return the id that follows from what a measurement says."""
-    return digest(canonical(measurement, "id", "subject_id"))
+    return digest(canonical_json(measurement, "id", "subject_id"))
 
 
-def is_whole(measurement: Measurement) -> bool:
+def is_intact(measurement: Measurement) -> bool:
     """Say whether its ids are those of what it says."""
-    right = id_of(measurement), digest(canonical(measurement.subject))
+    right = compute_id(measurement), digest(canonical_json(measurement.subject))
     return (measurement.id, measurement.subject_id) == right

@@ -13,19 +13,19 @@ from pydantic import ValidationError
 
 from kernelkb.errors import BadValueError
 from kernelkb.model.comparison import Promotion
-from kernelkb.model.foreign import T4, SolvedTrace
+from kernelkb.model.foreign import SolvedTrace, T4File
 from kernelkb.model.history import Measurement
 from kernelkb.record.measurements import flashinfer_traces, t4
-from kernelkb.record.measurements.identity import is_whole
+from kernelkb.record.measurements.identity import is_intact
 from kernelkb.record.measurements.store import Store
 
 Format = Literal["jsonl", "t4", "flashinfer"]
 FORMATS: tuple[Format, ...] = ("jsonl", "t4", "flashinfer")
-_BATCH = 1000
-_PROMOTION = "promotion"
+_CHUNK_SIZE = 1000
+_PROMOTION_KEY = "promotion"
 
 
-class Exchanged(NamedTuple):
+class TransferCounts(NamedTuple):
     """What an export or an import did."""
 
     total: int
@@ -36,39 +36,41 @@ class Exchanged(NamedTuple):
     """Why others were not taken, with their number."""
 
 
-def exported(store: Store, form: Format, left_out: Counter[str]) -> Iterator[str]:
+def generate_export(store: Store, file_format: Format, left_out: Counter[str]) -> Iterator[str]:
     """Yield the text of an export, piece by piece, in the order of the ids.
 
     Args:
         store: All of it is exported.
-        form: Which format.
+        file_format: Which format.
         left_out: Is told what does not fit, and how often.
     """
-    if form == "jsonl":
-        for one in store.everything():
+    if file_format == "jsonl":
+        for one in store.iter_all():
             yield one.model_dump_json(exclude_defaults=True) + "\n"
-        for promotion in store.promoted(in_force=False):
+        for promotion in store.list_promotions(in_force=False):
             plain = promotion.model_dump(mode="json", exclude_defaults=True)
-            yield json.dumps({_PROMOTION: plain}, ensure_ascii=False) + "\n"
+            yield json.dumps({_PROMOTION_KEY: plain}, ensure_ascii=False) + "\n"
         return
-    fits = t4.fits if form == "t4" else flashinfer_traces.fits
-    fitting = _fitting(store, fits, left_out)
-    if form == "t4":
-        yield t4.t4_text(fitting)
+    fits = t4.is_exportable if file_format == "t4" else flashinfer_traces.is_exportable
+    fitting = _filter_exportable(store, fits, left_out)
+    if file_format == "t4":
+        yield t4.format_t4(fitting)
     else:
         for one in fitting:
-            yield json.dumps(flashinfer_traces.trace_of(one), ensure_ascii=False) + "\n"
+            yield json.dumps(flashinfer_traces.build_trace(one), ensure_ascii=False) + "\n"
 
 
-def _fitting(store: Store, fits: Any, left_out: Counter[str]) -> Iterator[Measurement]:
-    for one in store.everything():
-        if fits(one):
+def _filter_exportable(
+    store: Store, is_exportable: Any, left_out: Counter[str]
+) -> Iterator[Measurement]:
+    for one in store.iter_all():
+        if is_exportable(one):
             yield one
         else:
             left_out[f"a {one.kind} does not fit"] += 1
 
 
-def take_in(store: Store, path: Path, given: Mapping[str, str]) -> Exchanged:
+def import_records(store: Store, path: Path, defaults: Mapping[str, str]) -> TransferCounts:
     """Add what a file holds; which format it has shows in its first line.
 
     What was taken before a line that is wrong stays: mended and imported again, the file gives the
@@ -77,7 +79,7 @@ def take_in(store: Store, path: Path, given: Mapping[str, str]) -> Exchanged:
     Args:
         store: Where it goes.
         path: The file.
-        given: Kernel, workload, device and target for results of T4 that do not name them.
+        defaults: Kernel, workload, device and target for results of T4 that do not name them.
 
     Raises:
         BadValueError: It cannot be read, or a line is something else.
@@ -85,34 +87,36 @@ def take_in(store: Store, path: Path, given: Mapping[str, str]) -> Exchanged:
     """
     left_out: Counter[str] = Counter()
     count = new = 0
-    read = _read(path, given)
-    while batch := list(islice(read, _BATCH)):
+    read = _read_records(path, defaults)
+    while batch := list(islice(read, _CHUNK_SIZE)):
         left_out.update(one for one in batch if isinstance(one, str))
         kept = [one for one in batch if isinstance(one, Measurement)]
         new += store.add(kept)
         count += len(kept)
-        store.promote(one for one in batch if isinstance(one, Promotion))
-    return Exchanged(count, new, left_out)
+        store.add_promotions(one for one in batch if isinstance(one, Promotion))
+    return TransferCounts(count, new, left_out)
 
 
-def _read(path: Path, given: Mapping[str, str]) -> Iterator[Measurement | Promotion | str]:
+def _read_records(
+    path: Path, defaults: Mapping[str, str]
+) -> Iterator[Measurement | Promotion | str]:
     try:
         with path.open(encoding="utf-8") as file:
             first = file.readline()
             file.seek(0)
-            if _is_line(first):
+            if _is_json_line(first):
                 for number, line in enumerate(file, 1):
                     if line.strip():
-                        yield _of_line(line, f"{path}:{number}")
+                        yield _parse_line(line, f"{path}:{number}")
             else:
-                yield from t4.from_t4(_t4(file.read(), path), given)
+                yield from t4.iter_t4_measurements(_parse_t4(file.read(), path), defaults)
     except (OSError, UnicodeDecodeError) as error:
         raise BadValueError(f"cannot read {path}: {error}") from error
     except ValueError as error:
         raise BadValueError(f"{path}: {error}") from error
 
 
-def _is_line(first: str) -> bool:
+def _is_json_line(first: str) -> bool:
     """Say whether a file's first line is a record of its own, and not the begin of a document."""
     try:
         found = json.loads(first)
@@ -121,33 +125,35 @@ def _is_line(first: str) -> bool:
     return isinstance(found, dict) and "results" not in found
 
 
-def _t4(text: str, path: Path) -> T4:
+def _parse_t4(text: str, path: Path) -> T4File:
     try:
-        return T4.model_validate_json(text)
+        return T4File.model_validate_json(text)
     except ValidationError as error:
         raise BadValueError(
             f"{path} is neither JSON Lines of kb export or of FlashInfer-Bench, nor T4: "
-            f"{_first(error)}"
+            f"{_describe_first_error(error)}"
         ) from error
 
 
-def _of_line(line: str, where: str) -> Measurement | Promotion | str:
+def _parse_line(line: str, where: str) -> Measurement | Promotion | str:
     try:
         found = json.loads(line)
         if "definition" in found:
-            return flashinfer_traces.from_trace(SolvedTrace.model_validate(found))
-        if _PROMOTION in found:
-            return Promotion.model_validate(found[_PROMOTION])
+            return flashinfer_traces.convert_trace(SolvedTrace.model_validate(found))
+        if _PROMOTION_KEY in found:
+            return Promotion.model_validate(found[_PROMOTION_KEY])
         one = Measurement.model_validate(found)
     except ValidationError as error:
-        raise BadValueError(f"{where}: is no measurement: {_first(error)}") from error
+        raise BadValueError(
+            f"{where}: is no measurement: {_describe_first_error(error)}"
+        ) from error
     except (ValueError, TypeError) as error:
         raise BadValueError(f"{where}: is no measurement: {error}") from error
-    if not is_whole(one):
+    if not is_intact(one):
         raise BadValueError(f"{where}: {one.id} was changed since it was measured; export it again")
     return one
 
 
-def _first(error: ValidationError) -> str:
+def _describe_first_error(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     return f"{'.'.join(map(str, first['loc'])) or 'file'}: {first['msg'].lower()}"

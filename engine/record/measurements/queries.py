@@ -23,24 +23,24 @@ _COLUMNS = (
 )
 
 
-def matching(**wanted: str | None) -> ColumnElement[bool]:
+def match_series(**wanted: str | None) -> ColumnElement[bool]:
     """Return the condition on a series: each column that is given has that value."""
     given = {name: value for name, value in wanted.items() if value is not None}
     return and_(true(), *(_S[name] == value for name, value in given.items()))
 
 
-def by_ids(ids: Sequence[str]) -> Select[Any]:
+def select_by_ids(ids: Sequence[str]) -> Select[Any]:
     """Return whole measurements, in no order."""
     joined = measurements.join(subjects, subjects.c.id == _M.subject)
     return select(*_COLUMNS).select_from(joined).where(_M.id.in_(ids))
 
 
-def beginning_with(prefix: str) -> Select[Any]:
+def select_ids_by_prefix(prefix: str) -> Select[Any]:
     """Return at most a few ids that begin with a prefix of hexadecimal digits."""
     return select(_M.id).where(_M.id >= prefix, _M.id < prefix + "g").order_by(_M.id).limit(9)
 
 
-def horizon(which: ColumnElement[bool], limit: int) -> Select[Any]:
+def select_oldest_needed_time(condition: ColumnElement[bool], limit: int) -> Select[Any]:
     """Return a time at or after which ``limit`` measurements lie, and not many more.
 
     The newest ``limit`` of one series alone are that many, and of each other one at most as many
@@ -54,20 +54,24 @@ def horizon(which: ColumnElement[bool], limit: int) -> Select[Any]:
         .offset(limit - 1)
         .scalar_subquery()
     )
-    return select(func.max(last)).select_from(series).where(which)
+    return select(func.max(last)).select_from(series).where(condition)
 
 
-def newest(which: ColumnElement[bool], since: int | None, limit: int) -> Select[Any]:
+def select_newest_ids(condition: ColumnElement[bool], since: int | None, limit: int) -> Select[Any]:
     """Return the ids of the newest measurements, newest first."""
     after = true() if since is None else _M.at >= since
     joined = series.join(measurements, _M.series == _S.key)
     newest_first = (_M.at.desc(), _M.id)
     return (
-        select(_M.id).select_from(joined).where(which, after).order_by(*newest_first).limit(limit)
+        select(_M.id)
+        .select_from(joined)
+        .where(condition, after)
+        .order_by(*newest_first)
+        .limit(limit)
     )
 
 
-def fastest(which: ColumnElement[bool]) -> Select[Any]:
+def select_fastest(condition: ColumnElement[bool]) -> Select[Any]:
     """Return each series with the id and the time of its fastest valid measurement."""
     first = (
         select(_M.id)
@@ -81,10 +85,10 @@ def fastest(which: ColumnElement[bool]) -> Select[Any]:
         .where(_M.series == _S.key, _M.timed_us.is_not(None))
         .scalar_subquery()
     )
-    return select(series, first.label("id"), least.label("us")).where(which)
+    return select(series, first.label("id"), least.label("us")).where(condition)
 
 
-def last_of_each(which: ColumnElement[bool]) -> Select[Any]:
+def select_newest_per_series(condition: ColumnElement[bool]) -> Select[Any]:
     """Return each series with the id of its newest measurement."""
     last = (
         select(_M.id)
@@ -93,20 +97,20 @@ def last_of_each(which: ColumnElement[bool]) -> Select[Any]:
         .limit(1)
         .scalar_subquery()
     )
-    return select(series, last.label("id")).where(which)
+    return select(series, last.label("id")).where(condition)
 
 
-def following(measurement: str, limit: int) -> Select[Any]:
+def select_next_ids(measurement: str, limit: int) -> Select[Any]:
     """Return the next ids in their own order."""
     return select(_M.id).where(_M.id > measurement).order_by(_M.id).limit(limit)
 
 
-def promoted(kernel: str | None, *, last: bool) -> Select[Any]:
+def select_promotions(kernel: str | None, *, latest_only: bool) -> Select[Any]:
     """Return promotions in the order they were made; the last of each place, or all."""
     found = select(promotions).order_by(promotions.c.place, promotions.c.number)
     if kernel is not None:
         found = found.where(promotions.c.kernel == kernel)
-    if last:
+    if latest_only:
         other = promotions.alias()
         newest_number = select(func.max(other.c.number)).where(other.c.place == promotions.c.place)
         found = found.where(promotions.c.number == newest_number.scalar_subquery())

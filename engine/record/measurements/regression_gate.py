@@ -18,18 +18,23 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from kernelkb.model.comparison import Comparison, Place, Promotion, Ruling
+from kernelkb.model.comparison import (
+    PairwiseComparison,
+    Promotion,
+    PromotionScope,
+    RegressionResult,
+)
 from kernelkb.model.history import Measurement
-from kernelkb.record.measurements.compare import compare, untimed
-from kernelkb.record.measurements.rows import IMPORTED
+from kernelkb.record.measurements.compare import compute_comparison, no_timing_reason
+from kernelkb.record.measurements.rows import IMPORTED_STATUS
 from kernelkb.record.measurements.store import Store
 
 FAIL_UNDER = 0.97
-_WORTH = 1.01
-_VALID = ("faster", "slower", "inconclusive")
+_MIN_GAIN = 1.01
+_VALID_VERDICTS = ("faster", "slower", "inconclusive")
 
 
-def regress(
+def apply_regression_gate(
     store: Store,
     kernel: str | None = None,
     workload: str | None = None,
@@ -39,7 +44,7 @@ def regress(
     fail_under: float = FAIL_UNDER,
     renew: bool = False,
     at: datetime | None = None,
-) -> list[Ruling]:
+) -> list[RegressionResult]:
     """Hold the newest benches against the promoted ones; append what is to be promoted.
 
     Args:
@@ -55,33 +60,33 @@ def regress(
     Raises:
         DatabaseError: It cannot be read or written.
     """
-    places = _by_place(store.latest(kernel, None, workload, device, target=target))
-    in_force = {one.place: one for one in store.promoted(kernel) if one.place in places}
-    known = {one.id: one for one in store.whole([one.measurement for one in in_force.values()])}
-    rulings: list[Ruling] = []
+    places = _group_by_place(store.latest(kernel, None, workload, device, target=target))
+    in_force = {one.place: one for one in store.list_promotions(kernel) if one.place in places}
+    known = {one.id: one for one in store.get_many([one.measurement for one in in_force.values()])}
+    rulings: list[RegressionResult] = []
     promotions: list[Promotion] = []
-    rules = _Rules(at or datetime.now(UTC), fail_under, renew)
+    rules = _GateRules(at or datetime.now(UTC), fail_under, renew)
     for place, benches in places.items():
-        chain = _Chain(place, in_force.get(place), known, rules)
-        rulings += chain.rulings(benches)
+        chain = _PlaceGate(place, in_force.get(place), known, rules)
+        rulings += chain.evaluate_benches(benches)
         promotions += chain.promotions
     if promotions:
-        store.promote(promotions)
+        store.add_promotions(promotions)
     return rulings
 
 
-def _by_place(newest: list[Measurement]) -> dict[Place, list[Measurement]]:
+def _group_by_place(newest: list[Measurement]) -> dict[PromotionScope, list[Measurement]]:
     """Return what was measured in each place, oldest first."""
-    places: defaultdict[Place, list[Measurement]] = defaultdict(list)
+    places: defaultdict[PromotionScope, list[Measurement]] = defaultdict(list)
     for one in sorted(newest, key=lambda one: (one.at, one.id)):
-        places[place_of(one)].append(one)
+        places[get_place(one)].append(one)
     return places
 
 
-def place_of(measurement: Measurement) -> Place:
+def get_place(measurement: Measurement) -> PromotionScope:
     """Return where a measurement counts."""
     subject = measurement.subject
-    return Place(
+    return PromotionScope(
         kernel=subject.kernel,
         workload=subject.workload,
         device=subject.device,
@@ -89,7 +94,7 @@ def place_of(measurement: Measurement) -> Place:
     )
 
 
-class _Rules(NamedTuple):
+class _GateRules(NamedTuple):
     """What holds for all places."""
 
     now: datetime
@@ -97,54 +102,60 @@ class _Rules(NamedTuple):
     renew: bool
 
 
-class _Chain:
+class _PlaceGate:
     """The promotions of one place, and those that are to follow."""
 
     def __init__(
         self,
-        place: Place,
+        place: PromotionScope,
         last: Promotion | None,
         known: dict[str, Measurement],
-        rules: _Rules,
+        rules: _GateRules,
     ) -> None:
         self.promotions: list[Promotion] = []
         self._place, self._rules = place, rules
         self._number = last.number if last else 0
         self._best = known[last.measurement] if last else None
 
-    def rulings(self, benches: list[Measurement]) -> Iterator[Ruling]:
+    def evaluate_benches(self, benches: list[Measurement]) -> Iterator[RegressionResult]:
         """Yield a ruling for each bench that is not itself the promoted one, oldest first."""
         for one in benches:
             if self._best is None:
-                why = untimed(one)
+                why = no_timing_reason(one)
                 if is_valid(one) and why:
-                    yield self._ruled("incomparable", one, None, why)
+                    yield self._build_result("incomparable", one, None, why)
                 elif is_valid(one):
                     yield self._promote(one, "the first valid one", None)
             elif one.id != self._best.id:
-                yield self._rule(self._best, one)
+                yield self._evaluate(self._best, one)
 
-    def _rule(self, best: Measurement, one: Measurement) -> Ruling:
+    def _evaluate(self, best: Measurement, one: Measurement) -> RegressionResult:
         same = one.subject.variant == best.subject.variant
         if same and one.verdict == "incorrect":
-            return self._ruled("regressed", one, None, f"its answers are wrong: {one.detail}")
-        if not same and _is_no_rival(best, one):
-            return self._ruled("steady", one, None, f"no faster, next to the same {one.baseline}")
-        found = compare(best, one)
+            return self._build_result(
+                "regressed", one, None, f"its answers are wrong: {one.detail}"
+            )
+        if not same and _is_clearly_not_faster(best, one):
+            return self._build_result(
+                "steady", one, None, f"no faster, next to the same {one.baseline}"
+            )
+        found = compute_comparison(best, one)
         if found.ratio is None or found.interval is None:
             if same and self._rules.renew and is_valid(one):
                 return self._promote(one, f"renewed: {found.because}", None)
-            return self._ruled("incomparable", one, found, found.because)
+            return self._build_result("incomparable", one, found, found.because)
         low, high = found.interval
-        if low > 1 and found.ratio >= _WORTH:
+        if low > 1 and found.ratio >= _MIN_GAIN:
             return self._promote(one, f"confirmed faster: {found.because}", found)
         if same and high < self._rules.fail_under:
             because = f"its whole interval lies below {self._rules.fail_under:g}: {found.because}"
-            return self._ruled("regressed", one, found, because)
+            return self._build_result("regressed", one, found, because)
         because = "no change is confirmed" if same else "it is not confirmed to be faster"
-        return self._ruled("steady", one, found, because)
+        return self._build_result("steady", one, found, because)
 
-    def _promote(self, one: Measurement, because: str, found: Comparison | None) -> Ruling:
+    def _promote(
+        self, one: Measurement, because: str, found: PairwiseComparison | None
+    ) -> RegressionResult:
         self._number += 1
         previous = self._best.id if self._best else None
         promotion = Promotion(
@@ -158,14 +169,14 @@ class _Chain:
             interval=found.interval if found else None,
         )
         self.promotions.append(promotion)
-        ruling = self._ruled("promoted", one, found, because)
+        ruling = self._build_result("promoted", one, found, because)
         self._best = one
         return ruling
 
-    def _ruled(
-        self, verdict: str, one: Measurement, found: Comparison | None, because: str
-    ) -> Ruling:
-        return Ruling.model_validate(
+    def _build_result(
+        self, verdict: str, one: Measurement, found: PairwiseComparison | None, because: str
+    ) -> RegressionResult:
+        return RegressionResult.model_validate(
             {
                 "place": self._place,
                 "variant": one.subject.variant,
@@ -178,17 +189,17 @@ class _Chain:
         )
 
 
-def _is_no_rival(best: Measurement, one: Measurement) -> bool:
+def _is_clearly_not_faster(best: Measurement, one: Measurement) -> bool:
     """Say whether the points alone show that it is not promoted.
 
     That is so of most, and a bootstrap for each would be most of what the ratchet takes.
     """
     if one.baseline != best.baseline or one.speedup is None or best.speedup is None:
         return False
-    return one.speedup < _WORTH * best.speedup
+    return one.speedup < _MIN_GAIN * best.speedup
 
 
 def is_valid(measurement: Measurement) -> bool:
     """Say whether a bench was judged here, is right, and was timed."""
-    timed = measurement.candidate_us is not None and measurement.verdict in _VALID
-    return timed and measurement.status != IMPORTED
+    timed = measurement.candidate_us is not None and measurement.verdict in _VALID_VERDICTS
+    return timed and measurement.status != IMPORTED_STATUS

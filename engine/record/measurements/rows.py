@@ -12,34 +12,34 @@ from typing import Any
 from pydantic import ValidationError
 
 from kernelkb.errors import DatabaseError
-from kernelkb.model.comparison import Place, Promotion
-from kernelkb.model.history import Kind, Measurement, Subject
-from kernelkb.record.measurements.identity import canonical, digest
+from kernelkb.model.comparison import Promotion, PromotionScope
+from kernelkb.model.history import Measurement, MeasurementKind, SubjectRecord
+from kernelkb.record.measurements.identity import canonical_json, digest
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_VALID = ("faster", "slower", "inconclusive")
+_VALID_VERDICTS = ("faster", "slower", "inconclusive")
 _OWN_COLUMNS = {"id", "subject_id", "subject", "samples"}
-IMPORTED = "imported"
+IMPORTED_STATUS = "imported"
 """Status of what another tool timed: kept, and never the best known, for nobody here judged it."""
 
 
-def micros(at: datetime) -> int:
+def to_microseconds(at: datetime) -> int:
     """Return the microseconds since 1970 UTC."""
     return (at - _EPOCH) // _MICROSECOND
 
 
-def key_of(*words: str) -> int:
+def hash_key(*words: str) -> int:
     """Return a key that follows from some words: 63 bits of their hash."""
     return int(digest("\0".join(words))[:16], 16) >> 1
 
 
-def place_key(place: Place) -> int:
+def place_key(place: PromotionScope) -> int:
     """Return the key of a place."""
-    return key_of(place.kernel, place.workload, place.device, place.target)
+    return hash_key(place.kernel, place.workload, place.device, place.target)
 
 
-def series_row(subject: Subject, kind: Kind) -> dict[str, Any]:
+def series_row(subject: SubjectRecord, kind: MeasurementKind) -> dict[str, Any]:
     """Return the row of a series."""
     named = {
         "kernel": subject.kernel,
@@ -49,10 +49,10 @@ def series_row(subject: Subject, kind: Kind) -> dict[str, Any]:
         "device": subject.device,
         "kind": kind,
     }
-    return {"key": key_of(*named.values()), **named}
+    return {"key": hash_key(*named.values()), **named}
 
 
-def subject_row(key: str, subject: Subject) -> dict[str, Any]:
+def subject_row(key: str, subject: SubjectRecord) -> dict[str, Any]:
     """Return the row of a subject."""
     return {"id": key, "body": subject.model_dump_json(exclude_defaults=True)}
 
@@ -63,23 +63,23 @@ def measurement_row(measurement: Measurement, series: int) -> dict[str, Any]:
         "id": measurement.id,
         "subject": measurement.subject_id,
         "series": series,
-        "at": micros(measurement.at),
+        "at": to_microseconds(measurement.at),
         "timed_us": _timed_us(measurement),
         "body": measurement.model_dump_json(exclude=_OWN_COLUMNS, exclude_defaults=True),
-        "samples": _packed(measurement.samples),
+        "samples": _pack_samples(measurement.samples),
     }
 
 
 def _timed_us(measurement: Measurement) -> float | None:
     counts = (
         measurement.kind in ("bench", "tune")
-        and measurement.verdict in _VALID
-        and measurement.status != IMPORTED
+        and measurement.verdict in _VALID_VERDICTS
+        and measurement.status != IMPORTED_STATUS
     )
     return measurement.candidate_us if counts else None
 
 
-def measurement_of(row: Mapping[str, Any]) -> Measurement:
+def parse_measurement(row: Mapping[str, Any]) -> Measurement:
     """Return the measurement of a row that is joined with its subject.
 
     Args:
@@ -95,14 +95,14 @@ def measurement_of(row: Mapping[str, Any]) -> Measurement:
                 "id": row["id"],
                 "subject_id": row["subject"],
                 "subject": json.loads(row["subject_body"]),
-                "samples": _unpacked(row["samples"]),
+                "samples": _unpack_samples(row["samples"]),
             }
         )
     except (ValidationError, ValueError, struct.error, zlib.error) as error:
-        raise damaged(row["id"]) from error
+        raise make_damage_error(row["id"]) from error
 
 
-def damaged(measurement: str) -> DatabaseError:
+def make_damage_error(measurement: str) -> DatabaseError:
     """Return the error of a record that does not say what its id stands for."""
     return DatabaseError(
         f"measurement {measurement} is damaged: it is not what was recorded; "
@@ -116,23 +116,23 @@ def promotion_row(promotion: Promotion) -> dict[str, Any]:
         "place": place_key(promotion.place),
         "number": promotion.number,
         "kernel": promotion.place.kernel,
-        "body": canonical(promotion),
+        "body": canonical_json(promotion),
     }
 
 
-def promotion_of(row: Mapping[str, Any]) -> Promotion:
+def parse_promotion(row: Mapping[str, Any]) -> Promotion:
     """Return the promotion of a row."""
     return Promotion.model_validate_json(row["body"])
 
 
-def _packed(samples: tuple[tuple[float, float], ...]) -> bytes | None:
+def _pack_samples(samples: tuple[tuple[float, float], ...]) -> bytes | None:
     if not samples:
         return None
     flat = [value for pair in samples for value in pair]
     return zlib.compress(struct.pack(f"<{len(flat)}d", *flat), 1)
 
 
-def _unpacked(blob: bytes | None) -> tuple[tuple[float, float], ...]:
+def _unpack_samples(blob: bytes | None) -> tuple[tuple[float, float], ...]:
     if not blob:
         return ()
     raw = zlib.decompress(blob)

@@ -7,12 +7,12 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, inspect, text
 
 from kernelkb.errors import DatabaseError
-from kernelkb.record.measurements.connections import reading, shown, writing
+from kernelkb.record.measurements.connections import begin_read, begin_write, describe_url
 
 REVISION = "0001"
 """The newest one; alembic, which costs 0.1 s, is only loaded where a database has another."""
-_LOCK = 7113_0001
-_OLDER = frozenset[str]()
+_LOCK_KEY = 7113_0001
+_OLDER_REVISIONS = frozenset[str]()
 """Revisions before this one, from which an upgrade leads here."""
 
 
@@ -24,21 +24,21 @@ def upgrade(engine: Engine) -> None:
     Raises:
         DatabaseError: It cannot be written, or comes from a newer KernelKB.
     """
-    with reading(engine) as connection:
-        found = _revision(connection)
+    with begin_read(engine) as connection:
+        found = _read_revision(connection)
     if found == REVISION:
         return
     _refuse_newer(engine, found)
-    with writing(engine) as connection:
+    with begin_write(engine) as connection:
         if engine.dialect.name == "postgresql":
-            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-        found = _revision(connection)
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY})
+        found = _read_revision(connection)
         _refuse_newer(engine, found)
         if found != REVISION:
-            _run(connection)
+            _run_migrations(connection)
 
 
-def _revision(connection: Connection) -> str | None:
+def _read_revision(connection: Connection) -> str | None:
     """Return a database's revision; None where it is new."""
     if not inspect(connection).has_table("alembic_version"):
         return None
@@ -47,14 +47,14 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _refuse_newer(engine: Engine, found: str | None) -> None:
-    if found is not None and found != REVISION and found not in _OLDER:
+    if found is not None and found != REVISION and found not in _OLDER_REVISIONS:
         raise DatabaseError(
-            f"{shown(engine.url)} has revision {found}, and this KernelKB knows up to {REVISION}; "
-            f"pip install --upgrade kernelkb, or name another database in KB_DATABASE"
+            f"{describe_url(engine.url)} has revision {found}, and this KernelKB knows up to "
+            f"{REVISION}; pip install --upgrade kernelkb, or name another database in KB_DATABASE"
         )
 
 
-def _run(connection: Connection) -> None:
+def _run_migrations(connection: Connection) -> None:
     from alembic import command
     from alembic.config import Config
 

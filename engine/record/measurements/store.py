@@ -14,22 +14,22 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from kernelkb.errors import BadValueError, UnknownNameError
 from kernelkb.model.comparison import Promotion
-from kernelkb.model.history import Kind, Measurement
+from kernelkb.model.history import Measurement, MeasurementKind
 from kernelkb.record.measurements import queries
 from kernelkb.record.measurements.connections import (
-    connected,
-    connected_to_read,
-    located,
-    reading,
-    shown,
-    writing,
+    begin_read,
+    begin_write,
+    describe_url,
+    make_engine,
+    make_read_only_engine,
+    resolve_url,
 )
-from kernelkb.record.measurements.identity import is_whole
+from kernelkb.record.measurements.identity import is_intact
 from kernelkb.record.measurements.rows import (
-    damaged,
-    measurement_of,
+    make_damage_error,
     measurement_row,
-    promotion_of,
+    parse_measurement,
+    parse_promotion,
     promotion_row,
     series_row,
     subject_row,
@@ -37,9 +37,9 @@ from kernelkb.record.measurements.rows import (
 from kernelkb.record.measurements.schema import upgrade
 from kernelkb.record.measurements.tables import measurements, promotions, series, subjects
 
-LIMIT = 50
-_CHUNK = 500
-_HEX = frozenset("0123456789abcdef")
+DEFAULT_LIMIT = 50
+_CHUNK_SIZE = 500
+_HEX_DIGITS = frozenset("0123456789abcdef")
 
 
 def open_store(project: Path, url: str | None = None) -> Store:
@@ -54,7 +54,7 @@ def open_store(project: Path, url: str | None = None) -> Store:
         BadValueError: The address is none.
         EnvironmentGapError: It needs a driver that is not installed.
     """
-    engine = connected(located(project, url or os.environ.get("KB_DATABASE")))
+    engine = make_engine(resolve_url(project, url or os.environ.get("KB_DATABASE")))
     try:
         upgrade(engine)
     except BaseException:
@@ -63,7 +63,7 @@ def open_store(project: Path, url: str | None = None) -> Store:
     return Store(engine)
 
 
-def open_to_read(project: Path, url: str | None = None) -> Store:
+def open_read_only(project: Path, url: str | None = None) -> Store:
     """Open the measurements of a project as they are: nothing is made, upgraded or written.
 
     Raises:
@@ -71,7 +71,7 @@ def open_to_read(project: Path, url: str | None = None) -> Store:
         BadValueError: The address is none.
         EnvironmentGapError: It needs a driver that is not installed.
     """
-    return Store(connected_to_read(located(project, url or os.environ.get("KB_DATABASE"))))
+    return Store(make_read_only_engine(resolve_url(project, url or os.environ.get("KB_DATABASE"))))
 
 
 class Store:
@@ -97,7 +97,7 @@ class Store:
     @property
     def address(self) -> str:
         """Where it is, without a password."""
-        return shown(self._engine.url)
+        return describe_url(self._engine.url)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -118,7 +118,7 @@ class Store:
         kinds = {(one.subject_id, one.kind) for one in each}
         series_of = {(key, kind): series_row(about[key], kind) for key, kind in kinds}
         rows = [measurement_row(m, series_of[m.subject_id, m.kind]["key"]) for m in each]
-        with writing(self._engine) as connection:
+        with begin_write(self._engine) as connection:
             self._insert(connection, series, series_of.values(), "key")
             self._insert(connection, subjects, (subject_row(*one) for one in about.items()), "id")
             return self._insert(connection, measurements, rows, "id")
@@ -132,8 +132,10 @@ class Store:
             DatabaseError: What is there is not what was recorded.
         """
         found: list[str] = []
-        if measurement and set(measurement) <= _HEX:
-            found = [row["id"] for row in self._rows(queries.beginning_with(measurement))]
+        if measurement and set(measurement) <= _HEX_DIGITS:
+            found = [
+                row["id"] for row in self._fetch_rows(queries.select_ids_by_prefix(measurement))
+            ]
         if not found:
             raise UnknownNameError("measurement", measurement, (), "kb history KERNEL")
         if len(found) > 1:
@@ -142,9 +144,9 @@ class Store:
                 f"{measurement!r} begins the ids of several measurements, such as {several}; "
                 f"write more of it"
             )
-        one = self.whole(found)[0]
-        if not is_whole(one):
-            raise damaged(one.id)
+        one = self.get_many(found)[0]
+        if not is_intact(one):
+            raise make_damage_error(one.id)
         return one
 
     def history(
@@ -155,11 +157,11 @@ class Store:
         device: str | None = None,
         *,
         target: str | None = None,
-        kind: Kind | None = None,
-        limit: int = LIMIT,
+        kind: MeasurementKind | None = None,
+        limit: int = DEFAULT_LIMIT,
     ) -> list[Measurement]:
         """Return the newest measurements of a kernel, newest first."""
-        which = queries.matching(
+        which = queries.match_series(
             kernel=kernel,
             variant=variant,
             workload=workload,
@@ -167,10 +169,10 @@ class Store:
             target=target,
             kind=kind,
         )
-        with reading(self._engine) as connection:
-            since = connection.scalar(queries.horizon(which, limit))
-            ids = connection.scalars(queries.newest(which, since, limit)).all()
-        return self.whole(ids)
+        with begin_read(self._engine) as connection:
+            since = connection.scalar(queries.select_oldest_needed_time(which, limit))
+            ids = connection.scalars(queries.select_newest_ids(which, since, limit)).all()
+        return self.get_many(ids)
 
     def best(
         self,
@@ -184,14 +186,14 @@ class Store:
 
         What is wrong or invalid does not count, nor what another tool timed.
         """
-        which = queries.matching(kernel=kernel, workload=workload, device=device, target=target)
+        which = queries.match_series(kernel=kernel, workload=workload, device=device, target=target)
         first: dict[tuple[str, ...], Any] = {}
-        for row in self._rows(queries.fastest(which)):
+        for row in self._fetch_rows(queries.select_fastest(which)):
             place = (row["kernel"], row["workload"], row["device"], row["target"])
             if row["us"] is not None:
                 known = first.setdefault(place, row)
                 first[place] = min(known, row, key=lambda one: (one["us"], one["id"]))
-        return self.whole([first[place]["id"] for place in sorted(first)])
+        return self.get_many([first[place]["id"] for place in sorted(first)])
 
     def latest(
         self,
@@ -201,10 +203,10 @@ class Store:
         device: str | None = None,
         *,
         target: str | None = None,
-        kind: Kind = "bench",
+        kind: MeasurementKind = "bench",
     ) -> list[Measurement]:
         """Return the newest measurement of each variant in each place."""
-        which = queries.matching(
+        which = queries.match_series(
             kernel=kernel,
             variant=variant,
             workload=workload,
@@ -213,57 +215,64 @@ class Store:
             kind=kind,
         )
         names = ("kernel", "workload", "device", "target", "variant")
-        rows = sorted(self._rows(queries.last_of_each(which)), key=lambda r: [r[n] for n in names])
-        return self.whole([row["id"] for row in rows])
+        rows = sorted(
+            self._fetch_rows(queries.select_newest_per_series(which)),
+            key=lambda r: [r[n] for n in names],
+        )
+        return self.get_many([row["id"] for row in rows])
 
-    def everything(self) -> Iterator[Measurement]:
+    def iter_all(self) -> Iterator[Measurement]:
         """Yield all measurements in the order of their ids, each found to be whole."""
         last = ""
-        while ids := [row["id"] for row in self._rows(queries.following(last, _CHUNK))]:
+        while ids := [
+            row["id"] for row in self._fetch_rows(queries.select_next_ids(last, _CHUNK_SIZE))
+        ]:
             last = ids[-1]
-            for one in self.whole(ids):
-                if not is_whole(one):
-                    raise damaged(one.id)
+            for one in self.get_many(ids):
+                if not is_intact(one):
+                    raise make_damage_error(one.id)
                 yield one
 
     def count(self) -> int:
         """Return how many measurements there are."""
-        with reading(self._engine) as connection:
+        with begin_read(self._engine) as connection:
             return connection.scalar(select(func.count()).select_from(measurements)) or 0
 
-    def values(self, column: str, kernel: str | None = None) -> list[str]:
+    def distinct_values(self, column: str, kernel: str | None = None) -> list[str]:
         """Return what there is of a column of the series, such as ``kernel`` or ``device``."""
-        found = select(series.c[column]).distinct().where(queries.matching(kernel=kernel))
-        return sorted(row[column] for row in self._rows(found))
+        found = select(series.c[column]).distinct().where(queries.match_series(kernel=kernel))
+        return sorted(row[column] for row in self._fetch_rows(found))
 
-    def promote(self, added: Iterable[Promotion]) -> int:
+    def add_promotions(self, added: Iterable[Promotion]) -> int:
         """Append promotions; return how many were: none whose number its place already has."""
         rows = [promotion_row(one) for one in added]
-        with writing(self._engine) as connection:
+        with begin_write(self._engine) as connection:
             return self._insert(connection, promotions, rows, "place", "number")
 
-    def promoted(self, kernel: str | None = None, *, in_force: bool = True) -> list[Promotion]:
+    def list_promotions(
+        self, kernel: str | None = None, *, in_force: bool = True
+    ) -> list[Promotion]:
         """Return the promotion in force of each place, or all that there ever were."""
-        rows = self._rows(queries.promoted(kernel, last=in_force))
-        return [promotion_of(row) for row in rows]
+        rows = self._fetch_rows(queries.select_promotions(kernel, latest_only=in_force))
+        return [parse_promotion(row) for row in rows]
 
-    def _rows(self, query: Select[Any]) -> Sequence[Any]:
-        with reading(self._engine) as connection:
+    def _fetch_rows(self, query: Select[Any]) -> Sequence[Any]:
+        with begin_read(self._engine) as connection:
             return connection.execute(query).mappings().all()
 
-    def whole(self, ids: Sequence[str]) -> list[Measurement]:
+    def get_many(self, ids: Sequence[str]) -> list[Measurement]:
         """Return measurements by their full ids, in the same order.
 
         Raises:
             DatabaseError: One is not there.
         """
         rest, found = iter(ids), dict[str, Any]()
-        while chunk := list(islice(rest, _CHUNK)):
-            found |= {row["id"]: row for row in self._rows(queries.by_ids(chunk))}
+        while chunk := list(islice(rest, _CHUNK_SIZE)):
+            found |= {row["id"]: row for row in self._fetch_rows(queries.select_by_ids(chunk))}
         missing = [one for one in ids if one not in found]
         if missing:
-            raise damaged(missing[0])
-        return [measurement_of(found[one]) for one in ids]
+            raise make_damage_error(missing[0])
+        return [parse_measurement(found[one]) for one in ids]
 
     def _insert(
         self, connection: Connection, table: Table, rows: Iterable[dict[str, Any]], *keys: str

@@ -13,32 +13,32 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kernelkb.loading.kernel_files import slug, snake
-from kernelkb.model.foreign import T4, T4Result
-from kernelkb.model.history import Measurement, Subject
-from kernelkb.record.measurements.identity import digest, identified
-from kernelkb.record.measurements.rows import IMPORTED
+from kernelkb.loading.kernel_files import to_slug, to_snake_case
+from kernelkb.model.foreign import T4File, T4Result
+from kernelkb.model.history import Measurement, SubjectRecord
+from kernelkb.record.measurements.identity import create_measurement, digest
+from kernelkb.record.measurements.rows import IMPORTED_STATUS
 
 VERSION = "1.0.0"
-_PLACE = ("kernel", "variant", "workload", "device", "target")
-_DEFINE = "-D"
-_VALIDITY = {"incorrect": "correctness", "invalid": "runtime"}
+_PLACE_FIELDS = ("kernel", "variant", "workload", "device", "target")
+_DEFINE_FLAG = "-D"
+_T4_INVALIDITY = {"incorrect": "correctness", "invalid": "runtime"}
 
 
-def fits(measurement: Measurement) -> bool:
+def is_exportable(measurement: Measurement) -> bool:
     """Say whether it is something that T4 can hold: a timed or failed configuration."""
     return measurement.kind in ("bench", "tune") and measurement.verdict is not None
 
 
-def t4_text(measurements: Iterable[Measurement]) -> str:
+def format_t4(measurements: Iterable[Measurement]) -> str:
     """Return a T4 file of measurements that fit."""
-    results = [_result(one) for one in measurements]
+    results = [_format_result(one) for one in measurements]
     return json.dumps({"results": results, "schema_version": VERSION}, indent=1) + "\n"
 
 
-def _result(one: Measurement) -> dict[str, Any]:
-    validity = _VALIDITY.get(one.verdict or "", "correct")
-    place = {name: getattr(one.subject, name) for name in _PLACE}
+def _format_result(one: Measurement) -> dict[str, Any]:
+    validity = _T4_INVALIDITY.get(one.verdict or "", "correct")
+    place = {name: getattr(one.subject, name) for name in _PLACE_FIELDS}
     values = [{"name": name, "value": value, "unit": ""} for name, value in place.items()]
     for name, us in (("time", one.candidate_us), ("baseline_time", one.baseline_us)):
         if us is not None:
@@ -47,7 +47,7 @@ def _result(one: Measurement) -> dict[str, Any]:
         values.append({"name": "speedup", "value": one.speedup, "unit": ""})
     return {
         "timestamp": one.at.isoformat(),
-        "configuration": {"variant": one.subject.variant, **_macros(one.subject.flags)},
+        "configuration": {"variant": one.subject.variant, **_parse_macros(one.subject.flags)},
         "times": {
             "benchmark": one.seconds * 1e3,
             "runtimes": [candidate / 1e3 for candidate, _ in one.samples],
@@ -59,72 +59,78 @@ def _result(one: Measurement) -> dict[str, Any]:
     }
 
 
-def _macros(flags: Iterable[str]) -> dict[str, int | str]:
-    given = [flag.removeprefix(_DEFINE).partition("=") for flag in flags if _DEFINE in flag[:2]]
-    return {name: _number(value) for name, _, value in given}
+def _parse_macros(flags: Iterable[str]) -> dict[str, int | str]:
+    given = [
+        flag.removeprefix(_DEFINE_FLAG).partition("=") for flag in flags if _DEFINE_FLAG in flag[:2]
+    ]
+    return {name: _parse_number(value) for name, _, value in given}
 
 
-def _number(text: str) -> int | str:
+def _parse_number(text: str) -> int | str:
     return int(text) if text.lstrip("-").isdecimal() else text
 
 
-def from_t4(document: T4, given: Mapping[str, str]) -> Iterator[Measurement | str]:
+def iter_t4_measurements(
+    document: T4File, defaults: Mapping[str, str]
+) -> Iterator[Measurement | str]:
     """Yield the measurements of a T4 file; for a result that does not fit, why.
 
     Args:
         document: The file.
-        given: Kernel, workload, device and target, for results that do not name them.
+        defaults: Kernel, workload, device and target, for results that do not name them.
     """
     for result in document.results:
-        yield _measurement(result, given, document.schema_version)
+        yield _convert_result(result, defaults, document.schema_version)
 
 
-def _measurement(result: T4Result, given: Mapping[str, str], version: str) -> Measurement | str:
+def _convert_result(
+    result: T4Result, defaults: Mapping[str, str], version: str
+) -> Measurement | str:
     values = {one.name: one.value for one in result.measurements}
-    place = {**given, **{n: str(values[n]) for n in _PLACE if n in values}}
+    place = {**defaults, **{n: str(values[n]) for n in _PLACE_FIELDS if n in values}}
     missing = [name for name in ("kernel", "workload", "device") if name not in place]
     if missing:
         return f"it names no {missing[0]}; give it with --{missing[0]}"
     if result.timestamp is None:
         return "it has no timestamp"
     settings = {k: v for k, v in result.configuration.items() if k != "variant"}
-    subject = Subject(
-        kernel=snake(place["kernel"]),
-        variant=slug(place.get("variant") or _called(settings)),
+    subject = SubjectRecord(
+        kernel=to_snake_case(place["kernel"]),
+        variant=to_slug(place.get("variant") or _configuration_name(settings)),
         target="cpu" if place.get("target") == "cpu" else "cuda",
         workload=place["workload"],
         sources={},
-        flags=tuple(f"{_DEFINE}{name}={value}" for name, value in sorted(settings.items())),
+        flags=tuple(f"{_DEFINE_FLAG}{name}={value}" for name, value in sorted(settings.items())),
         device=place["device"],
         judge=f"T4 {version}",
     )
-    milliseconds = _milliseconds(result, values.get("time"))
+    milliseconds = _median_ms(result, values.get("time"))
     right = result.invalidity == "correct" and milliseconds is not None
     wrong = "incorrect" if result.invalidity == "correctness" else "invalid"
-    return identified(
+    return create_measurement(
         "tune",
-        moment(result.timestamp),
+        parse_time(result.timestamp),
         subject,
         # Right, and compared with nothing that we know the times of.
         verdict="inconclusive" if right else wrong,
-        status=IMPORTED,
+        status=IMPORTED_STATUS,
         detail=None if right else f"T4 says {result.invalidity}",
         candidate_us=milliseconds * 1e3 if right and milliseconds else None,
     )
 
 
-def _called(settings: Mapping[str, object]) -> str:
+def _configuration_name(settings: Mapping[str, object]) -> str:
     """Return a name for a configuration that has none."""
     return f"configuration-{digest(json.dumps(settings, sort_keys=True))[:8]}"
 
 
-def _milliseconds(result: T4Result, told: object) -> float | None:
+def _median_ms(result: T4Result, told: object) -> float | None:
     if result.times.runtimes:
         return statistics.median(result.times.runtimes)
     return told if isinstance(told, float) else None
 
 
-def moment(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """Return the time that a foreign file names; UTC where it names no zone.
 
     Raises:

@@ -55,14 +55,14 @@ measurements = Table(
     Column("samples", LargeBinary),
 )
 Index("measurement_by_time", measurements.c.series, measurements.c.at, measurements.c.id)
-_TIMED = measurements.c.timed_us.is_not(None)
+_IS_TIMED = measurements.c.timed_us.is_not(None)
 Index(
     "measurement_by_speed",
     measurements.c.series,
     measurements.c.timed_us,
     measurements.c.id,
-    sqlite_where=_TIMED,
-    postgresql_where=_TIMED,
+    sqlite_where=_IS_TIMED,
+    postgresql_where=_IS_TIMED,
 )
 
 promotions = Table(

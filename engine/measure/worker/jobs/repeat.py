@@ -8,22 +8,22 @@ from typing import Any
 
 import torch
 
-from kernelkb.measure.worker.judge.inputs import Task, poison
-from kernelkb.measure.worker.runner.load_candidate import load
+from kernelkb.measure.worker.judge.inputs import KernelCase, poison
+from kernelkb.measure.worker.runner.load_candidate import load_code
 
 Job = dict[str, Any]
 
 
-def arranged(job: Job, case: Job) -> tuple[Task, list[Any], list[torch.Tensor]]:
+def prepare_case(job: Job, case: Job) -> tuple[KernelCase, list[Any], list[torch.Tensor]]:
     """Return a case with fresh inputs and poisoned outputs."""
     torch.set_grad_enabled(False)
-    task = Task(job, case)
-    given: list[Any] = list(task.fresh(random.getrandbits(31)))
+    task = KernelCase(job, case)
+    given: list[Any] = list(task.make_inputs(random.getrandbits(31)))
     for at, value in task.scalars:
         given.insert(at, value)
     made = [
         torch.empty(tuple(s["shape"]), dtype=getattr(torch, s["dtype"]), device=task.device)
-        for s in task.outputs
+        for s in task.output_specs
     ]
     poison(made)
     return task, given, made
@@ -34,10 +34,10 @@ def repeat(job: Job, _folder: Path) -> Job:
 
     ``{"calls": n}``. A kernel that reports an error ends the process with it.
     """
-    bind = load(job["what"], job["target"])
+    bind = load_code(job["what"], job["target"])
     for case in job["cases"]:
-        task, given, made = arranged(job, case)
-        call = bind(given, made, task.case["axes"])
+        task, given, made = prepare_case(job, case)
+        call = bind(given, made, task.case_spec["axes"])
         stream = 0
         if job["target"] == "cuda":
             torch.cuda.synchronize()

@@ -10,25 +10,25 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from kernelkb.measure.worker.jobs.repeat import arranged
-from kernelkb.measure.worker.runner.load_candidate import load
+from kernelkb.measure.worker.jobs.repeat import prepare_case
+from kernelkb.measure.worker.runner.load_candidate import load_code
 
 Job = dict[str, Any]
 
-_WARM_UPS = 3
+_WARM_UP_CALLS = 3
 
 
-def timeline(job: Job, _folder: Path) -> Job:
+def profile_with_torch(job: Job, _folder: Path) -> Job:
     """Return times of one call, and every kernel that it launches.
 
     ``{"call_us", "kernels_us", "launches", "launch_call_us", "kernels": {name: us}}``: wall time
     of a call, time in kernels, kernels launched, time of the CPU in one launch, time by kernel.
     """
-    bind = load(job["what"], "cuda")
-    task, given, made = arranged(job, job["cases"][0])
-    call, calls = bind(given, made, task.case["axes"]), job["times"]
+    bind = load_code(job["what"], "cuda")
+    task, given, made = prepare_case(job, job["cases"][0])
+    call, calls = bind(given, made, task.case_spec["axes"]), job["times"]
     stream = torch.cuda.current_stream().cuda_stream
-    for _ in range(_WARM_UPS):
+    for _ in range(_WARM_UP_CALLS):
         call(stream)
     torch.cuda.synchronize()
     start = time.perf_counter_ns()

@@ -10,63 +10,68 @@ from typing import Any
 
 import torch
 
-from kernelkb.measure.worker.judge.compare import Expected
+from kernelkb.measure.worker.judge.compare import ReferenceOutputs
 from kernelkb.measure.worker.judge.inputs import (
-    Contents,
-    Task,
+    InputGenerator,
+    KernelCase,
     Tensors,
-    bits,
+    byte_view,
+    is_poisoned,
     poison,
-    poisoned,
     same_bits,
 )
-from kernelkb.measure.worker.judge.procfs import waited_here_ns
-from kernelkb.measure.worker.judge.runner_process import Partner
-from kernelkb.measure.worker.shared.failures import Refused, RunnerLost, Unfit
-from kernelkb.measure.worker.shared.memory import Arena, Layout, give_back
+from kernelkb.measure.worker.judge.procfs import thread_runqueue_wait_ns
+from kernelkb.measure.worker.judge.runner_process import RunnerProcess
+from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, UnsupportedHost
+from kernelkb.measure.worker.shared.memory import Arena, Layout, release_torch_cache
 
 Job = dict[str, Any]
 
-_OPEN_S = 60.0
-_WAKING_S = 0.1
+_OPEN_TIMEOUT_S = 60.0
+_CLOCK_RAMP_S = 0.1
 
 
-class Stage:
+class CaseBuffers:
     """Slots of one case in one piece of memory that every runner has open.
 
     Attributes:
-        slots: How many copies of all arrays there are.
+        slot_count: How many copies of all arrays there are.
     """
 
     def __init__(
-        self, task: Task, tolerances: Job, slots: int, draw: random.Random, flush_bytes: int
+        self,
+        case: KernelCase,
+        tolerances: Job,
+        slot_count: int,
+        rng: random.Random,
+        flush_bytes: int,
     ) -> None:
         """Allocate and fill.
 
         Args:
-            task: What to compute.
+            case: What to compute.
             tolerances: By type; see ``kernelkb.measure.worker.judge.compare``.
-            slots: How many copies of all arrays.
-            draw: Where chance comes from.
+            slot_count: How many copies of all arrays.
+            rng: Where chance comes from.
             flush_bytes: How much must be read to push everything out of the cache.
         """
         torch.set_grad_enabled(False)
-        self.task, self.slots = task, slots
+        self.case, self.slot_count = case, slot_count
         self._tolerances = tolerances
-        self._layout = Layout([*task.inputs, *task.outputs], slots, draw)
-        self._arena = Arena(self._layout.size, task.target)
-        self._places = self._arena.places(self._layout.places)
-        self._joined: list[Partner] = []
-        self._layout.guard(self._arena)
-        self._arrays = [self._layout.arrays(self._arena, slot) for slot in range(slots)]
-        self.contents = Contents(task, draw)
-        for slot in range(slots):
-            self.contents.change(slot, self.inputs(slot))
-            self._blank(slot)
-        self._settle()
-        self._other = torch.ones(max(1, flush_bytes // 4), device=task.device)
+        self._layout = Layout([*case.input_specs, *case.output_specs], slot_count, rng)
+        self._arena = Arena(self._layout.size, case.target)
+        self._pointer_table = self._arena.pointer_table(self._layout.pointer_table_offset)
+        self._runners: list[RunnerProcess] = []
+        self._layout.write_canaries(self._arena)
+        self._arrays = [self._layout.arrays(self._arena, slot) for slot in range(slot_count)]
+        self.input_generator = InputGenerator(case, rng)
+        for slot in range(slot_count):
+            self.input_generator.refill(slot, self.inputs(slot))
+            self._fill_initial_outputs(slot)
+        self._synchronize()
+        self._flush_buffer = torch.ones(max(1, flush_bytes // 4), device=case.device)
 
-    def join(self, partner: Partner, *, timeout_s: float) -> None:
+    def attach_runner(self, runner: RunnerProcess, *, timeout_s: float) -> None:
         """Let a runner open the memory and tie its code to every slot.
 
         Raises:
@@ -75,77 +80,79 @@ class Stage:
             RunnerLost: There is no runner any more.
         """
         files = () if self._arena.descriptor is None else (self._arena.descriptor,)
-        self._joined.append(partner)
+        self._runners.append(runner)
         try:
-            partner.ask(
+            runner.ask(
                 "open",
-                _OPEN_S,
+                _OPEN_TIMEOUT_S,
                 *files,
                 bytes=self._arena.size,
                 handle=self._arena.handle,
-                places=self._layout.places,
+                places=self._layout.pointer_table_offset,
             )
-        except Refused as problem:
-            raise Unfit(f"{problem}; see what kb env says of this GPU") from problem
-        partner.ask(
+        except RunnerError as problem:
+            raise UnsupportedHost(f"{problem}; see what kb env says of this GPU") from problem
+        runner.ask(
             "bind",
             timeout_s,
-            specs=[*self.task.inputs, *self.task.outputs],
+            specs=[*self.case.input_specs, *self.case.output_specs],
             offsets=self._layout.offsets,
-            input_count=len(self.task.inputs),
-            scalars=self.task.scalars,
-            axes=self.task.case["axes"],
+            input_count=len(self.case.input_specs),
+            scalars=self.case.scalars,
+            axes=self.case.case_spec["axes"],
         )
 
     def inputs(self, slot: int) -> Tensors:
         """Return a slot's inputs, as they lie in shared memory."""
-        return self._arrays[slot][: len(self.task.inputs)]
+        return self._arrays[slot][: len(self.case.input_specs)]
 
     def outputs(self, slot: int) -> Tensors:
         """Return a slot's outputs, as they lie in shared memory."""
-        return self._arrays[slot][len(self.task.inputs) :]
+        return self._arrays[slot][len(self.case.input_specs) :]
 
-    def renew(self, slots: list[int]) -> float:
+    def refresh(self, slots: list[int]) -> float:
         """Change the inputs of some slots, poison their outputs, and empty the cache.
 
         Returns what ``quiet_ns`` does, of this once.
         """
-        give_back()
+        release_torch_cache()
         for slot in slots:
-            self.contents.change(slot, self.inputs(slot))
-            self._blank(slot)
+            self.input_generator.refill(slot, self.inputs(slot))
+            self._fill_initial_outputs(slot)
         if self._arena.cuda is not None:
-            self._arena.cuda.forget_persisting_lines()
-        return self._read_ns()
+            self._arena.cuda.reset_persisting_l2()
+        return self._flush_and_time_ns()
 
-    def quiet_ns(self) -> float:
+    def idle_read_ns(self) -> float:
         """Return how long it takes to read what fills the cache, nanoseconds; 0 on a CPU.
 
         A GPU that does work of others as well takes longer, even when all processes stand still:
         kernels that were launched go on.
         """
-        if self.task.target != "cuda":
+        if self.case.target != "cuda":
             return 0.0
-        end = time.monotonic() + _WAKING_S  # clocks that rested rise
-        found = [self._read_ns()]
+        end = time.monotonic() + _CLOCK_RAMP_S  # clocks that rested rise
+        found = [self._flush_and_time_ns()]
         while time.monotonic() < end:
-            found.append(self._read_ns())
+            found.append(self._flush_and_time_ns())
         return min(found)
 
-    def _read_ns(self) -> float:
+    def _flush_and_time_ns(self) -> float:
         """Empty the cache; reading leaves no lines that the candidate would have to write back.
 
         The second time tells: the first may have to ask the driver for memory, for 0.5 ms.
         """
-        self._other.sum()
-        self._settle()
-        waited, clock = waited_here_ns(), time.perf_counter_ns()
-        self._other.sum()
-        self._settle()
-        took = time.perf_counter_ns() - clock - (waited_here_ns() - waited)
-        return float(took) if self.task.target == "cuda" else 0.0
+        self._flush_buffer.sum()
+        self._synchronize()
+        waited, clock = thread_runqueue_wait_ns(), time.perf_counter_ns()
+        self._flush_buffer.sum()
+        self._synchronize()
+        took = time.perf_counter_ns() - clock - (thread_runqueue_wait_ns() - waited)
+        return float(took) if self.case.target == "cuda" else 0.0
 
-    def arrive(self, slots: Sequence[int], since: int) -> tuple[float, dict[int, Tensors]]:
+    def sync_and_copy(
+        self, slots: Sequence[int], start_ns: int
+    ) -> tuple[float, dict[int, Tensors]]:
         """Return the nanoseconds until the GPU does this process's work, and some slots' outputs.
 
         A runner's kernel may still be running then, in turn with ours. So the copies follow at
@@ -154,89 +161,97 @@ class Stage:
 
         Args:
             slots: Which outputs to copy.
-            since: When the clock began, by ``time.perf_counter_ns``.
+            start_ns: When the clock began, by ``time.perf_counter_ns``.
         """
-        if self.task.target != "cuda":
-            return float(time.perf_counter_ns() - since), {}
-        self._other[:1].add_(0)
+        if self.case.target != "cuda":
+            return float(time.perf_counter_ns() - start_ns), {}
+        self._flush_buffer[:1].add_(0)
         here = torch.cuda.Event()
         here.record()
         made = {slot: [tensor.clone() for tensor in self.outputs(slot)] for slot in slots}
         here.synchronize()
-        took = float(time.perf_counter_ns() - since)
-        self._settle()
+        took = float(time.perf_counter_ns() - start_ns)
+        self._synchronize()
         return took, made
 
-    def poison(self, slot: int) -> None:
+    def reset_outputs(self, slot: int) -> None:
         """Make the outputs of a slot what they are before a call."""
-        self._blank(slot)
-        self._settle()
+        self._fill_initial_outputs(slot)
+        self._synchronize()
 
-    def _blank(self, slot: int) -> None:
-        given = dict(zip((s["name"] for s in self.task.inputs), self.inputs(slot), strict=True))
-        for spec, array in zip(self.task.outputs, self.outputs(slot), strict=True):
+    def _fill_initial_outputs(self, slot: int) -> None:
+        given = dict(
+            zip((s["name"] for s in self.case.input_specs), self.inputs(slot), strict=True)
+        )
+        for spec, array in zip(self.case.output_specs, self.outputs(slot), strict=True):
             if spec.get("starts_as"):
                 array.copy_(given[spec["starts_as"]])
             else:
                 poison([array])
-        if self.task.target == "cpu":
-            for at in self._row(slot):
-                self._places[at] = 0
+        if self.case.target == "cpu":
+            for at in self._pointer_indices(slot):
+                self._pointer_table[at] = 0
 
-    def _row(self, slot: int) -> range:
-        count = len(self.task.outputs)
+    def _pointer_indices(self, slot: int) -> range:
+        count = len(self.case.output_specs)
         return range(slot * count, (slot + 1) * count)
 
-    def untouched(self, slot: int) -> bool:
+    def is_untouched(self, slot: int) -> bool:
         """Return whether nobody has written a slot's outputs since they were poisoned."""
-        given = dict(zip((s["name"] for s in self.task.inputs), self.inputs(slot), strict=True))
+        given = dict(
+            zip((s["name"] for s in self.case.input_specs), self.inputs(slot), strict=True)
+        )
         return all(
             same_bits(array, given[spec["starts_as"]])
             if spec.get("starts_as")
-            else poisoned([array])
-            for spec, array in zip(self.task.outputs, self.outputs(slot), strict=True)
+            else is_poisoned([array])
+            for spec, array in zip(self.case.output_specs, self.outputs(slot), strict=True)
         )
 
-    def taken(self, slot: int, partner: Partner | None = None) -> Tensors:
+    def copy_outputs(self, slot: int, runner: RunnerProcess | None = None) -> Tensors:
         """Return copies of a slot's outputs as they are at this moment.
 
         Args:
             slot: Which.
-            partner: Who may have returned them, and so has them in memory of its own.
+            runner: Who may have returned them, and so has them in memory of its own.
         """
         made = [tensor.clone() for tensor in self.outputs(slot)]
-        if partner is not None and self.task.target == "cpu":
-            for at, one in zip(self._row(slot), made, strict=True):
-                seen = partner.read(self._places[at], one.nbytes) if self._places[at] else b""
+        if runner is not None and self.case.target == "cpu":
+            for at, one in zip(self._pointer_indices(slot), made, strict=True):
+                seen = (
+                    runner.read_memory(self._pointer_table[at], one.nbytes)
+                    if self._pointer_table[at]
+                    else b""
+                )
                 if seen:
-                    bits(one).copy_(torch.frombuffer(bytearray(seen), dtype=torch.uint8))
-        self._settle()
+                    byte_view(one).copy_(torch.frombuffer(bytearray(seen), dtype=torch.uint8))
+        self._synchronize()
         return made
 
-    def expected(self, slot: int) -> Expected:
+    def compute_reference(self, slot: int) -> ReferenceOutputs:
         """Return what is right for what a slot's inputs have to hold."""
-        give_back()
-        return Expected(self.task, self.contents.again(slot), self._tolerances)
+        release_torch_cache()
+        return ReferenceOutputs(self.case, self.input_generator.regenerate(slot), self._tolerances)
 
-    def tampered(self, slot: int) -> str | None:
+    def find_tampering(self, slot: int) -> str | None:
         """Say what was written beside the outputs of a slot: an input, or memory of nobody."""
-        pairs = zip(self.inputs(slot), self.contents.again(slot), strict=True)
-        for spec, (now, before) in zip(self.task.inputs, pairs, strict=True):
+        pairs = zip(self.inputs(slot), self.input_generator.regenerate(slot), strict=True)
+        for spec, (now, before) in zip(self.case.input_specs, pairs, strict=True):
             if not same_bits(now, before):
                 return f"it changed its input {spec['name']}"
-        if self._layout.trespassed(self._arena, slot):
+        if self._layout.is_guard_damaged(self._arena, slot):
             return "it wrote outside its arrays"
         return None
 
     def close(self) -> None:
         """Give the memory back, once nobody has it open any more."""
-        for partner in self._joined:
-            if not partner.closed:
-                with suppress(RunnerLost, Refused):
-                    partner.ask("close", _OPEN_S)
+        for partner in self._runners:
+            if not partner.is_closed:
+                with suppress(RunnerDied, RunnerError):
+                    partner.ask("close", _OPEN_TIMEOUT_S)
         self._arrays.clear()
         self._arena.close()
 
-    def _settle(self) -> None:
-        if self.task.target == "cuda":
+    def _synchronize(self) -> None:
+        if self.case.target == "cuda":
             torch.cuda.synchronize()

@@ -8,40 +8,40 @@ import statistics
 import time
 from typing import Any, NamedTuple
 
-from kernelkb.measure.worker.judge.buffers import Stage
+from kernelkb.measure.worker.judge.buffers import CaseBuffers
 from kernelkb.measure.worker.judge.inputs import Tensors
-from kernelkb.measure.worker.judge.procfs import waited_here_ns
-from kernelkb.measure.worker.judge.runner_process import Partner
-from kernelkb.measure.worker.shared.failures import printable
+from kernelkb.measure.worker.judge.procfs import thread_runqueue_wait_ns
+from kernelkb.measure.worker.judge.runner_process import RunnerProcess
+from kernelkb.measure.worker.shared.failures import make_printable
 
-CALL_S = 60.0
-_PATIENCE = 50
-_PATIENCE_S = 10.0
-_PLANS = 2
-_ALONE, _AGAIN = _PLANS, _PLANS + 1
-_WARM = 5
-_BUSY_S = 0.3
-_REST_S = 0.1
+CALL_TIMEOUT_S = 60.0
+_TIMEOUT_FACTOR = 50
+_MIN_TIMEOUT_S = 10.0
+_GRAPH_COUNT = 2
+_SINGLE_CALL_GRAPH, _WARM_GRAPH = _GRAPH_COUNT, _GRAPH_COUNT + 1
+_WARM_BATCHES = 5
+_BUSY_SAMPLE_S = 0.3
+_SPIN_DOWN_S = 0.1
 
 
-class Window(NamedTuple):
+class TimedBatch(NamedTuple):
     """One window: nanoseconds of all its calls by the judge's clock and by the runner's."""
 
-    outer_ns: float
-    inner_ns: float
+    judge_ns: float
+    runner_ns: float
     calls: int
     start: float
     """On the system's monotonic clock, seconds."""
     end: float
     copy_ns: float
     """How long it took to put what was returned where the judge looks, which is not its work."""
-    waited_ns: float
+    runqueue_wait_ns: float
     """How long its threads and the judge's, together, stood in line for a core."""
-    quiet_ns: float
+    idle_read_ns: float
     """How long the judge's own reading took just before, while all processes stood still."""
 
 
-class Side:
+class RunnerTimer:
     """A runner on the slots of a stage.
 
     Attributes:
@@ -51,22 +51,22 @@ class Side:
         threads: How many threads its process had once it was warm.
     """
 
-    def __init__(self, partner: Partner, stage: Stage, draw: random.Random) -> None:
+    def __init__(self, runner: RunnerProcess, buffers: CaseBuffers, rng: random.Random) -> None:
         """Open the stage's memory to the runner, and let it call its code once."""
-        self.name = partner.name
-        self._partner, self._stage, self._draw = partner, stage, draw
-        self._plans: dict[int, list[int]] = {}
-        self._slots = range(stage.slots)
-        self._most = 1
-        self._spare = 0
-        self.graph = False
-        self.why: str | None = None
-        self.threads = 0
-        self._timeout_s = CALL_S
-        stage.join(partner, timeout_s=CALL_S)
-        partner.ask("call", CALL_S, slot=0)
+        self.name = runner.name
+        self._runner, self._buffers, self._rng = runner, buffers, rng
+        self._graph_slots: dict[int, list[int]] = {}
+        self._slots = range(buffers.slot_count)
+        self._batch_calls = 1
+        self._spare_slot = 0
+        self.uses_graph = False
+        self.no_graph_reason: str | None = None
+        self.warm_thread_count = 0
+        self._timeout_s = CALL_TIMEOUT_S
+        buffers.attach_runner(runner, timeout_s=CALL_TIMEOUT_S)
+        runner.ask("call", CALL_TIMEOUT_S, slot=0)
 
-    def plan(self, calls: int, *, graph: bool) -> None:
+    def plan_batches(self, calls: int, *, graph: bool) -> None:
         """Plan windows of some calls, each on slots and in an order of its own.
 
         Args:
@@ -74,122 +74,130 @@ class Side:
             graph: Make each window one CUDA graph, where that is possible. Calls one by one are
                 on other slots each time; graphs are few, and made beforehand.
         """
-        self._most = max(1, min(calls, self._stage.slots - 1))
-        self._timeout_s = CALL_S
-        self.graph, self.why = False, None
-        self.graph = graph and self._captured()
-        self.threads = self._partner.thread_count()
-        self._partner.pause()
-        if self.graph:
-            self._replays(calls)
+        self._batch_calls = max(1, min(calls, self._buffers.slot_count - 1))
+        self._timeout_s = CALL_TIMEOUT_S
+        self.uses_graph, self.no_graph_reason = False, None
+        self.uses_graph = graph and self._capture_graphs()
+        self.warm_thread_count = self._runner.thread_count()
+        self._runner.pause()
+        if self.uses_graph:
+            self._verify_graph_replay(calls)
 
-    def _captured(self) -> bool:
+    def _capture_graphs(self) -> bool:
         """Make the graphs, in an order that tells nobody which is which."""
-        sizes = {_ALONE: 1, **dict.fromkeys(range(_PLANS), self._most)}
-        self._plans = {at: self._draw.sample(self._slots, size) for at, size in sizes.items()}
-        self._plans[_AGAIN] = [0] * self._most
-        for at in self._draw.sample(list(self._plans), len(self._plans)):
-            answer = self._partner.ask("plan", CALL_S, id=at, slots=self._plans[at])
+        sizes = {_SINGLE_CALL_GRAPH: 1, **dict.fromkeys(range(_GRAPH_COUNT), self._batch_calls)}
+        self._graph_slots = {at: self._rng.sample(self._slots, size) for at, size in sizes.items()}
+        self._graph_slots[_WARM_GRAPH] = [0] * self._batch_calls
+        for at in self._rng.sample(list(self._graph_slots), len(self._graph_slots)):
+            answer = self._runner.ask("plan", CALL_TIMEOUT_S, id=at, slots=self._graph_slots[at])
             if answer.get("why"):
-                self.why = printable(answer["why"])[:300]
+                self.no_graph_reason = make_printable(answer["why"])[:300]
                 return False
         return True
 
-    def _replays(self, calls: int) -> None:
+    def _verify_graph_replay(self, calls: int) -> None:
         """Go back to calls one by one where a graph of them does not do their work.
 
         What is launched on another stream than the one that is given is in no graph.
         """
-        wrong = self.judged(self.window(look=1)[1])
+        wrong = self.find_fault(self.time_batch(sample_count=1)[1])
         if wrong:
-            self.plan(calls, graph=False)
-            self.why = f"replayed, {wrong}; launch on the stream that is given"
+            self.plan_batches(calls, graph=False)
+            self.no_graph_reason = f"replayed, {wrong}; launch on the stream that is given"
 
-    def warm_ns(self) -> float:
+    def warm_call_ns(self) -> float:
         """Return the time of a call whose data the call before has left in the cache.
 
         Its contents repeat, so it could be cheated, and by the runner's own clock: it explains,
         and decides nothing.
         """
         times = []
-        for _ in range(_WARM):
-            answer = self._partner.ask("go", CALL_S, **self._again())
-            times.append(self._partner.number(answer, "inner_ns") / self._most)
-        self._partner.pause()
+        for _ in range(_WARM_BATCHES):
+            answer = self._runner.ask("go", CALL_TIMEOUT_S, **self._warm_request())
+            times.append(self._runner.parse_time_ns(answer, "inner_ns") / self._batch_calls)
+        self._runner.pause()
         return statistics.median(times)
 
-    def busy(self) -> float:
+    def busy_cores(self) -> float:
         """Return how many cores it keeps busy, over windows of 0.3 s and more together."""
-        time.sleep(_REST_S)  # threads that woke the cache spin for a while before they sleep
-        wall, before = 0.0, self._partner.cpu_ticks()
-        while wall < _BUSY_S:
+        time.sleep(_SPIN_DOWN_S)  # threads that woke the cache spin for a while before they sleep
+        wall, before = 0.0, self._runner.cpu_ticks()
+        while wall < _BUSY_SAMPLE_S:
             started = time.perf_counter()
-            self._partner.ask("go", CALL_S, **self._again())
+            self._runner.ask("go", CALL_TIMEOUT_S, **self._warm_request())
             wall += time.perf_counter() - started
-        self._partner.pause()
-        return (self._partner.cpu_ticks() - before) / os.sysconf("SC_CLK_TCK") / wall
+        self._runner.pause()
+        return (self._runner.cpu_ticks() - before) / os.sysconf("SC_CLK_TCK") / wall
 
-    def _again(self) -> dict[str, Any]:
-        return {"plan": _AGAIN} if self.graph else {"slots": [0] * self._most}
+    def _warm_request(self) -> dict[str, Any]:
+        return {"plan": _WARM_GRAPH} if self.uses_graph else {"slots": [0] * self._batch_calls}
 
-    def _drawn(self, *, alone: bool) -> tuple[list[int], dict[str, Any]]:
+    def _draw_batch(self, *, single_call: bool) -> tuple[list[int], dict[str, Any]]:
         """Return the slots of a window, and how the runner is told them."""
-        if self.graph:
-            at = _ALONE if alone else self._draw.randrange(_PLANS)
-            return self._plans[at], {"plan": at}
-        plan = self._draw.sample(self._slots, 1 if alone else self._most)
+        if self.uses_graph:
+            at = _SINGLE_CALL_GRAPH if single_call else self._rng.randrange(_GRAPH_COUNT)
+            return self._graph_slots[at], {"plan": at}
+        plan = self._rng.sample(self._slots, 1 if single_call else self._batch_calls)
         return plan, {"slots": plan}
 
-    def window(self, look: int = 0, *, alone: bool = False) -> tuple[Window, dict[int, Tensors]]:
-        """Renew contents, then time some calls; also returns what ``look`` of the slots hold then.
+    def time_batch(
+        self, sample_count: int = 0, *, single_call: bool = False
+    ) -> tuple[TimedBatch, dict[int, Tensors]]:
+        """Renew contents, then time some calls.
+
+        Also returns what ``sample_count`` of the slots hold then.
 
         The runner is stopped whenever it is not to work: while its inputs are made, while others
         are timed, and from its answer on. So the clock ends when nothing of it runs any more, and
         what the judge finds then is what was done in time.
 
         Args:
-            look: How many slots to look at.
-            alone: Make one call only, which nobody knows before it comes.
+            sample_count: How many slots to look at.
+            single_call: Make one call only, which nobody knows before it comes.
         """
-        plan, told = self._drawn(alone=alone)
+        plan, told = self._draw_batch(single_call=single_call)
         called = set(plan)
-        self._spare = self._draw.choice([slot for slot in self._slots if slot not in called])
-        chosen = self._chosen(plan, look)
-        quiet = self._stage.renew([*plan, self._spare])
-        self._partner.inspect()
-        waited = self._partner.waited_ns() + waited_here_ns()
+        self._spare_slot = self._rng.choice([slot for slot in self._slots if slot not in called])
+        chosen = self._sample_slots(plan, sample_count)
+        quiet = self._buffers.refresh([*plan, self._spare_slot])
+        self._runner.verify_stopped()
+        waited = self._runner.runqueue_wait_ns() + thread_runqueue_wait_ns()
         start = time.monotonic()
         clock = time.perf_counter_ns()
-        answer = self._partner.ask("go", self._timeout_s, **told)
-        self._partner.halt()
-        outer, made = self._stage.arrive(chosen, clock)
-        self._partner.pause()
-        self._timeout_s = max(_PATIENCE_S, _PATIENCE * outer / 1e9)  # it has shown what it takes
+        answer = self._runner.ask("go", self._timeout_s, **told)
+        self._runner.send_stop()
+        outer, made = self._buffers.sync_and_copy(chosen, clock)
+        self._runner.pause()
+        self._timeout_s = max(
+            _MIN_TIMEOUT_S, _TIMEOUT_FACTOR * outer / 1e9
+        )  # it has shown what it takes
         end = time.monotonic()
-        waited = self._partner.waited_ns() + waited_here_ns() - waited
-        inner = self._partner.number(answer, "inner_ns")
-        copied = self._partner.number(answer, "copy_ns")
-        window = Window(outer, inner, len(plan), start, end, copied, waited, quiet)
-        return window, made or {slot: self._stage.taken(slot, self._partner) for slot in chosen}
+        waited = self._runner.runqueue_wait_ns() + thread_runqueue_wait_ns() - waited
+        inner = self._runner.parse_time_ns(answer, "inner_ns")
+        copied = self._runner.parse_time_ns(answer, "copy_ns")
+        window = TimedBatch(outer, inner, len(plan), start, end, copied, waited, quiet)
+        return window, made or {
+            slot: self._buffers.copy_outputs(slot, self._runner) for slot in chosen
+        }
 
-    def _chosen(self, plan: list[int], look: int) -> list[int]:
-        chosen = self._draw.sample(plan, min(look, len(plan)))
-        if chosen and self._draw.random() < 0.5 and plan[-1] not in chosen:
+    def _sample_slots(self, plan: list[int], sample_count: int) -> list[int]:
+        chosen = self._rng.sample(plan, min(sample_count, len(plan)))
+        if chosen and self._rng.random() < 0.5 and plan[-1] not in chosen:
             chosen[0] = plan[-1]  # the last call is the one to put off
         return chosen
 
-    def judged(self, made: dict[int, Tensors]) -> str | None:
+    def find_fault(self, slot_outputs: dict[int, Tensors]) -> str | None:
         """Say what is wrong with the last window, of which ``window`` gave some slots' outputs."""
-        if not self._stage.untouched(self._spare):
+        if not self._buffers.is_untouched(self._spare_slot):
             return "it wrote outputs that it was not called for"
-        faults = (self._fault(slot, outputs) for slot, outputs in made.items())
+        faults = (self._find_slot_fault(slot, outputs) for slot, outputs in slot_outputs.items())
         return next((fault for fault in faults if fault), None)
 
-    def _fault(self, slot: int, made: Tensors) -> str | None:
-        tampered = self._stage.tampered(slot)
+    def _find_slot_fault(self, slot: int, outputs: Tensors) -> str | None:
+        tampered = self._buffers.find_tampering(slot)
         if tampered:
             return tampered
-        found = self._stage.expected(slot).compare(made)
+        found = self._buffers.compute_reference(slot).compare(outputs)
         if found["correct"]:
             return None
         if found["nan_count"]:

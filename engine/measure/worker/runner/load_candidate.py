@@ -17,10 +17,10 @@ from typing import Any
 
 import torch
 
-Tensors = tuple[torch.Tensor, ...]
-Call = Callable[[int], Any]
+TensorTuple = tuple[torch.Tensor, ...]
+BoundCall = Callable[[int], Any]
 """Takes a stream; gives an error code (0 or None is none) or, returning, the outputs."""
-Bind = Callable[[Sequence[Any], Sequence[torch.Tensor], Sequence[int]], Call]
+Binder = Callable[[Sequence[Any], Sequence[torch.Tensor], Sequence[int]], BoundCall]
 """Takes inputs, outputs and axes; gives the call that is timed."""
 
 
@@ -28,30 +28,32 @@ class KernelError(Exception):
     """The candidate reported an error, or returned what no kernel may return."""
 
 
-def load(what: dict[str, Any], target: str) -> Bind:
+def load_code(code_spec: dict[str, Any], target: str) -> Binder:
     """Return what a job names, ready to be bound to arrays.
 
     Args:
-        what: ``{"kind", …}``; see the functions below for what each kind needs.
+        code_spec: ``{"kind", …}``; see the functions below for what each kind needs.
         target: ``cpu`` or ``cuda``.
     """
-    kinds: dict[str, Callable[[dict[str, Any], str], Bind]] = {
-        "c": _c_entry,
-        "tvm-ffi": _tvm_ffi,
-        "torch-extension": _torch_extension,
-        "python": _python,
-        "module": _module,
+    kinds: dict[str, Callable[[dict[str, Any], str], Binder]] = {
+        "c": _load_c_entry,
+        "tvm-ffi": _load_tvm_ffi,
+        "torch-extension": _load_torch_extension,
+        "python": _load_python_function,
+        "module": _load_torch_module,
     }
-    return kinds[what["kind"]](what, target)
+    return kinds[code_spec["kind"]](code_spec, target)
 
 
-def _c_entry(what: dict[str, Any], _target: str) -> Bind:
+def _load_c_entry(code_spec: dict[str, Any], _target: str) -> Binder:
     """``{"library", "entry"}``: pointers of inputs and outputs, the axes, a stream; returns int."""
-    function = getattr(ctypes.CDLL(what["library"]), what["entry"])
+    function = getattr(ctypes.CDLL(code_spec["library"]), code_spec["entry"])
     function.restype = ctypes.c_int
 
-    def bind(inputs: Sequence[Any], outputs: Sequence[torch.Tensor], axes: Sequence[int]) -> Call:
-        fixed = [_c_value(value) for value in (*inputs, *outputs)]
+    def bind(
+        inputs: Sequence[Any], outputs: Sequence[torch.Tensor], axes: Sequence[int]
+    ) -> BoundCall:
+        fixed = [_to_c_value(value) for value in (*inputs, *outputs)]
         fixed += [ctypes.c_int64(size) for size in axes]
         kept = (*inputs, *outputs)
 
@@ -65,63 +67,71 @@ def _c_entry(what: dict[str, Any], _target: str) -> Bind:
     return bind
 
 
-def _c_value(value: Any) -> Any:
+def _to_c_value(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return ctypes.c_void_p(value.data_ptr())
     return ctypes.c_double(value) if isinstance(value, float) else ctypes.c_int64(value)
 
 
-def _tvm_ffi(what: dict[str, Any], _target: str) -> Bind:
+def _load_tvm_ffi(code_spec: dict[str, Any], _target: str) -> Binder:
     """``{"library", "entry"}``: a packed function of tensors; the stream is torch's current one."""
     import tvm_ffi
 
-    return _of_tensors(tvm_ffi.load_module(what["library"])[what["entry"]], returns=False)
+    return _make_tensor_binder(
+        tvm_ffi.load_module(code_spec["library"])[code_spec["entry"]], returns=False
+    )
 
 
-def _torch_extension(what: dict[str, Any], _target: str) -> Bind:
+def _load_torch_extension(code_spec: dict[str, Any], _target: str) -> Binder:
     """``{"library", "module", "entry", "returns"}``: a Python extension module."""
-    spec = importlib.util.spec_from_file_location(what["module"], what["library"])
-    return _of_tensors(getattr(_loaded(spec), what["entry"]), returns=what["returns"])
+    spec = importlib.util.spec_from_file_location(code_spec["module"], code_spec["library"])
+    return _make_tensor_binder(
+        getattr(_import_from_spec(spec), code_spec["entry"]), returns=code_spec["returns"]
+    )
 
 
-def _python(what: dict[str, Any], _target: str) -> Bind:
+def _load_python_function(code_spec: dict[str, Any], _target: str) -> Binder:
     """``{"file", "entry", "returns", "compile", "out"}``: a function in a Python file."""
-    function = getattr(python_module(what["file"]), what["entry"])
-    if what.get("compile"):
+    function = getattr(import_python_file(code_spec["file"]), code_spec["entry"])
+    if code_spec.get("compile"):
         function = torch.compile(function)
-    elif what.get("out") and "out" in _parameters(function):
-        return _with_out(function)  # allocating is not its work where it is not its rival's
-    return _of_tensors(function, returns=what["returns"])
+    elif code_spec.get("out") and "out" in _parameter_names(function):
+        return _make_out_binder(function)  # allocating is not its work where it is not its rival's
+    return _make_tensor_binder(function, returns=code_spec["returns"])
 
 
-def _module(what: dict[str, Any], target: str) -> Bind:
+def _load_torch_module(code_spec: dict[str, Any], target: str) -> Binder:
     """``{"file", "entry", "task", "seed", "compile"}``: a ``torch.nn.Module`` of a task.
 
     The seed makes the weights those of the reference, as long as both draw them in one order.
     """
-    module = module_of(what["file"], what["entry"], what["task"], what["seed"]).to(target)
-    return _of_tensors(torch.compile(module) if what.get("compile") else module, returns=True)
+    module = create_module(
+        code_spec["file"], code_spec["entry"], code_spec["task"], code_spec["seed"]
+    ).to(target)
+    return _make_tensor_binder(
+        torch.compile(module) if code_spec.get("compile") else module, returns=True
+    )
 
 
-def module_of(file: str, entry: str, task: str, seed: int) -> Any:
+def create_module(file: str, entry: str, task_file: str, seed: int) -> Any:
     """Return a task's ``torch.nn.Module``, in the mode that it is made in.
 
     Args:
         file: Where the class is.
         entry: Its name.
-        task: The file whose ``get_init_inputs`` gives its arguments.
+        task_file: The file whose ``get_init_inputs`` gives its arguments.
         seed: Draws its weights.
     """
-    arguments = python_module(task).get_init_inputs()
+    arguments = import_python_file(task_file).get_init_inputs()
     named: dict[str, Any] = {}
     if len(arguments) == 2 and isinstance(arguments[0], list) and isinstance(arguments[1], dict):
         arguments, named = arguments
     torch.manual_seed(seed)
-    return getattr(python_module(file), entry)(*arguments, **named)
+    return getattr(import_python_file(file), entry)(*arguments, **named)
 
 
 @cache
-def python_module(path: str) -> ModuleType:
+def import_python_file(path: str) -> ModuleType:
     """Run a Python file and return its module; its folder's other files can be imported.
 
     Triton needs to find the source again later, so the module is a registered one.
@@ -130,10 +140,10 @@ def python_module(path: str) -> ModuleType:
     if folder not in sys.path:
         sys.path.append(folder)
     spec = importlib.util.spec_from_file_location(f"kernel_{Path(path).stem}", path)
-    return _loaded(spec)
+    return _import_from_spec(spec)
 
 
-def _loaded(spec: Any) -> ModuleType:
+def _import_from_spec(spec: Any) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError("no such module")
     sys.dont_write_bytecode = True  # nothing is left in somebody's folder, to be stale later
@@ -143,15 +153,17 @@ def _loaded(spec: Any) -> ModuleType:
     return module
 
 
-def _parameters(function: Any) -> Sequence[str]:
+def _parameter_names(function: Any) -> Sequence[str]:
     try:
         return tuple(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         return ()
 
 
-def _with_out(function: Any) -> Bind:
-    def bind(inputs: Sequence[Any], outputs: Sequence[torch.Tensor], _axes: Sequence[int]) -> Call:
+def _make_out_binder(function: Any) -> Binder:
+    def bind(
+        inputs: Sequence[Any], outputs: Sequence[torch.Tensor], _axes: Sequence[int]
+    ) -> BoundCall:
         out = outputs[0] if len(outputs) == 1 else tuple(outputs)
 
         def call(_stream: int) -> None:
@@ -162,8 +174,10 @@ def _with_out(function: Any) -> Bind:
     return bind
 
 
-def _of_tensors(function: Any, *, returns: bool) -> Bind:
-    def bind(inputs: Sequence[Any], outputs: Sequence[torch.Tensor], _axes: Sequence[int]) -> Call:
+def _make_tensor_binder(function: Any, *, returns: bool) -> Binder:
+    def bind(
+        inputs: Sequence[Any], outputs: Sequence[torch.Tensor], _axes: Sequence[int]
+    ) -> BoundCall:
         given = tuple(inputs) if returns else (*inputs, *outputs)
 
         def call(_stream: int) -> Any:
@@ -175,7 +189,7 @@ def _of_tensors(function: Any, *, returns: bool) -> Bind:
     return bind
 
 
-def plain(result: Any, outputs: Sequence[torch.Tensor]) -> Tensors:
+def validate_outputs(result: Any, outputs: Sequence[torch.Tensor]) -> TensorTuple:
     """Return what was returned as a tuple of ordinary tensors.
 
     Raises:
@@ -189,10 +203,11 @@ def plain(result: Any, outputs: Sequence[torch.Tensor]) -> Tensors:
             raise KernelError(f"it returned a {type(one).__name__}, not a torch.Tensor")
         for what in ("shape", "dtype", "device"):
             if getattr(one, what) != getattr(want, what):
-                found, wanted = getattr(one, what), getattr(want, what)
-                raise KernelError(f"it returned {what} {_short(found)}, not {_short(wanted)}")
+                found = _format_attribute(getattr(one, what))
+                wanted = _format_attribute(getattr(want, what))
+                raise KernelError(f"it returned {what} {found}, not {wanted}")
     return made
 
 
-def _short(value: Any) -> str:
+def _format_attribute(value: Any) -> str:
     return str(tuple(value)) if isinstance(value, torch.Size) else str(value).removeprefix("torch.")

@@ -11,7 +11,7 @@ from typing import Any
 
 Message = dict[str, Any]
 
-LARGEST = 160_000
+MAX_PACKET_BYTES = 160_000
 """Bytes of a packet; Linux takes packets up to its socket buffer, 212,992 by default."""
 
 
@@ -22,8 +22,8 @@ class ProtocolError(Exception):
 def send(channel: socket.socket, message: Message, *descriptors: int) -> None:
     """Send one message, with open files where the other side needs them."""
     data = json.dumps(message, separators=(",", ":")).encode()
-    if len(data) > LARGEST:
-        raise ProtocolError(f"a message of {len(data)} bytes is larger than {LARGEST}")
+    if len(data) > MAX_PACKET_BYTES:
+        raise ProtocolError(f"a message of {len(data)} bytes is larger than {MAX_PACKET_BYTES}")
     if descriptors:
         socket.send_fds(channel, [data], descriptors)
     else:
@@ -37,16 +37,16 @@ def receive(channel: socket.socket) -> Message:
         EOFError: The other side has gone.
         ProtocolError: It is not a JSON object.
     """
-    return _parsed(channel.recv(LARGEST))
+    return _parse_message(channel.recv(MAX_PACKET_BYTES))
 
 
 def receive_with_files(channel: socket.socket) -> tuple[Message, list[int]]:
     """Return the next message and the files that came with it. Raises like ``receive``."""
-    data, descriptors, _, _ = socket.recv_fds(channel, LARGEST, 4)
-    return _parsed(data), descriptors
+    data, descriptors, _, _ = socket.recv_fds(channel, MAX_PACKET_BYTES, 4)
+    return _parse_message(data), descriptors
 
 
-def _parsed(data: bytes) -> Message:
+def _parse_message(data: bytes) -> Message:
     if not data:
         raise EOFError
     try:

@@ -17,23 +17,23 @@ from typing import Any
 
 import torch
 
-from kernelkb.measure.worker.shared.failures import Unfit
+from kernelkb.measure.worker.shared.failures import UnsupportedHost
 
-Spec = dict[str, Any]
+ArraySpec = dict[str, Any]
 """An array: ``{"name", "shape": [int, …], "dtype"}``."""
 
-_ALIGN = 512
-_GAP_STEPS = 8
-_LARGE_PAGE = 2**21
-_KEPT_BYTES = 2**32
+_ALIGN_BYTES = 512
+_MAX_GUARD_STEPS = 8
+_LARGE_PAGE_BYTES = 2**21
+_TORCH_CACHE_LIMIT_BYTES = 2**32
 _CANARY = 0xA5
-_SMALLER = "name a smaller --workload, or end who else is on the GPU"
+_LESS_MEMORY_HINT = "name a smaller --workload, or end who else is on the GPU"
 
 
-class Cuda:
+class CudaMemory:
     """The driver calls that torch does not offer: an allocation of one's own, and sharing it."""
 
-    class Handle(ctypes.Structure):
+    class IpcHandle(ctypes.Structure):
         """``CUipcMemHandle``."""
 
         _fields_ = (("reserved", ctypes.c_char * 64),)
@@ -52,7 +52,9 @@ class Cuda:
         pointer = ctypes.c_uint64()
         if self._driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size)):
             gib = size / 2**30
-            raise Unfit(f"the GPU has no {gib:.1f} GiB left for the arrays; {_SMALLER}")
+            raise UnsupportedHost(
+                f"the GPU has no {gib:.1f} GiB left for the arrays; {_LESS_MEMORY_HINT}"
+            )
         return pointer.value
 
     def release(self, pointer: int) -> None:
@@ -65,17 +67,17 @@ class Cuda:
         Raises:
             Unfit: CUDA has no such handles here.
         """
-        handle = self.Handle()
+        handle = self.IpcHandle()
         code = self._driver.cuIpcGetMemHandle(ctypes.byref(handle), ctypes.c_uint64(pointer))
         if code:
             gap = f"processes cannot share GPU memory here (cuIpcGetMemHandle: CUDA error {code})"
-            raise Unfit(f"{gap}; measure on Linux itself, not in WSL or behind a vGPU")
+            raise UnsupportedHost(f"{gap}; measure on Linux itself, not in WSL or behind a vGPU")
         return bytes(handle).hex()
 
     def open(self, handle: str) -> int:
         """Return the address of an allocation of another process."""
         pointer = ctypes.c_uint64()
-        what = self.Handle.from_buffer_copy(bytes.fromhex(handle))
+        what = self.IpcHandle.from_buffer_copy(bytes.fromhex(handle))
         code = self._driver.cuIpcOpenMemHandle_v2(ctypes.byref(pointer), what, ctypes.c_uint(1))
         if code:
             raise OSError(f"the judge's GPU memory cannot be opened (CUDA error {code})")
@@ -85,12 +87,12 @@ class Cuda:
         """Give back what ``open`` gave."""
         self._driver.cuIpcCloseMemHandle(ctypes.c_uint64(pointer))
 
-    def forget_persisting_lines(self) -> None:
+    def reset_persisting_l2(self) -> None:
         """Let no cache line outlive the others in L2 because somebody asked for it."""
         self._driver.cuCtxResetPersistingL2Cache()
 
 
-class _Device:
+class _CudaArrayInterface:
     """Device memory in the form that torch takes without a copy."""
 
     def __init__(self, pointer: int, size: int) -> None:
@@ -105,43 +107,45 @@ class _Device:
 class Arena:
     """Shared bytes. The judge makes one; each runner opens it."""
 
-    def __init__(self, size: int, target: str, *, opened: int | str | None = None) -> None:
+    def __init__(self, size: int, target: str, *, owner_handle: int | str | None = None) -> None:
         """Allocate, or open what another process allocated.
 
         Args:
             size: Bytes.
             target: ``cpu`` or ``cuda``.
-            opened: The file descriptor or the handle that the owner sent.
+            owner_handle: The file descriptor or the handle that the owner sent.
         """
         self.size = size
-        self._owner = opened is None
-        self.cuda = Cuda() if target == "cuda" else None
+        self._is_owner = owner_handle is None
+        self.cuda = CudaMemory() if target == "cuda" else None
         self.descriptor: int | None = None
         self.handle: str | None = None
         if self.cuda is not None:
-            self._pointer = self._map_device(self.cuda, opened)
-            self.bytes = torch.as_tensor(_Device(self._pointer, size), device="cuda")
+            self._pointer = self._map_device(self.cuda, owner_handle)
+            self.bytes = torch.as_tensor(_CudaArrayInterface(self._pointer, size), device="cuda")
         else:
-            self.descriptor = _sealed(size) if opened is None else int(opened)
+            self.descriptor = (
+                _create_sealed_file(size) if owner_handle is None else int(owner_handle)
+            )
             # Populated, or the first call on each slot would be timed with its page faults.
             flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
             self._map = mmap.mmap(self.descriptor, size, flags=flags)
             self.bytes = torch.frombuffer(self._map, dtype=torch.uint8)
 
-    def _map_device(self, cuda: Cuda, opened: int | str | None) -> int:
-        if opened is not None:
-            return cuda.open(str(opened))
+    def _map_device(self, cuda: CudaMemory, owner_handle: int | str | None) -> int:
+        if owner_handle is not None:
+            return cuda.open(str(owner_handle))
         pointer = cuda.allocate(self.size)
         self.handle = cuda.export(pointer)
         return pointer
 
-    def view(self, offset: int, spec: Spec) -> torch.Tensor:
+    def view(self, offset: int, spec: ArraySpec) -> torch.Tensor:
         """Return the array at an offset."""
         dtype: torch.dtype = getattr(torch, spec["dtype"])
         size = math.prod(spec["shape"]) * dtype.itemsize
         return self.bytes[offset : offset + size].view(dtype).view(tuple(spec["shape"]))
 
-    def places(self, offset: int) -> memoryview:
+    def pointer_table(self, offset: int) -> memoryview:
         """Return the table at an offset as 64-bit numbers; a GPU's memory has none."""
         if self.descriptor is None:
             return memoryview(b"")
@@ -152,12 +156,12 @@ class Arena:
         self.bytes = torch.empty(0, dtype=torch.uint8)
         if self.cuda is not None:
             torch.cuda.synchronize()
-            (self.cuda.release if self._owner else self.cuda.close)(self._pointer)
+            (self.cuda.release if self._is_owner else self.cuda.close)(self._pointer)
         elif self.descriptor is not None:
             os.close(self.descriptor)
 
 
-def _sealed(size: int) -> int:
+def _create_sealed_file(size: int) -> int:
     """Return a file in memory whose size nobody can change any more."""
     file = os.memfd_create("kernelkb", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(file, size)
@@ -167,13 +171,13 @@ def _sealed(size: int) -> int:
     return file
 
 
-def give_back() -> None:
+def release_torch_cache() -> None:
     """Let the other processes have what torch keeps for later, where that is much."""
-    if torch.cuda.is_initialized() and torch.cuda.memory_reserved() > _KEPT_BYTES:
+    if torch.cuda.is_initialized() and torch.cuda.memory_reserved() > _TORCH_CACHE_LIMIT_BYTES:
         torch.cuda.empty_cache()
 
 
-def spec_bytes(spec: Spec) -> int:
+def array_bytes(spec: ArraySpec) -> int:
     """Return the bytes of an array."""
     dtype: torch.dtype = getattr(torch, spec["dtype"])
     return math.prod(spec["shape"]) * int(dtype.itemsize)
@@ -182,24 +186,24 @@ def spec_bytes(spec: Spec) -> int:
 class Layout:
     """Where each array of each slot lies."""
 
-    def __init__(self, specs: list[Spec], slots: int, draw: random.Random) -> None:
-        """Place ``slots`` copies of all arrays, each at a distance drawn by chance."""
+    def __init__(self, specs: list[ArraySpec], slot_count: int, rng: random.Random) -> None:
+        """Place ``slot_count`` copies of all arrays, each at a distance drawn by chance."""
         self.specs = specs
         self.offsets: list[list[int]] = []
-        at = _ALIGN
-        for _ in range(slots):
+        at = _ALIGN_BYTES
+        for _ in range(slot_count):
             row = []
             for spec in specs:
                 row.append(at)
-                end = at + spec_bytes(spec)
-                at = -(-end // _ALIGN + -draw.randint(1, _GAP_STEPS)) * _ALIGN
+                end = at + array_bytes(spec)
+                at = -(-end // _ALIGN_BYTES + -rng.randint(1, _MAX_GUARD_STEPS)) * _ALIGN_BYTES
             self.offsets.append(row)
-        self.places = at
+        self.pointer_table_offset = at
         """Where a table begins of the addresses of what is returned, a row for each slot."""
-        at += 8 * slots * len(specs)
+        at += 8 * slot_count * len(specs)
         # A size that is no multiple of a large page is mapped in small ones by the process that
         # opens it: the same softmax over 1 GB took 571 us there and 377 us here (H100, CUDA 13.0).
-        self.size = -(-at // _LARGE_PAGE) * _LARGE_PAGE
+        self.size = -(-at // _LARGE_PAGE_BYTES) * _LARGE_PAGE_BYTES
 
     def arrays(self, arena: Arena, slot: int) -> list[torch.Tensor]:
         """Return the arrays of a slot."""
@@ -208,21 +212,21 @@ class Layout:
             for offset, spec in zip(self.offsets[slot], self.specs, strict=True)
         ]
 
-    def gaps(self, arena: Arena, slot: int) -> list[torch.Tensor]:
+    def guard_regions(self, arena: Arena, slot: int) -> list[torch.Tensor]:
         """Return the bytes before and behind each array of a slot."""
-        starts = [offset for row in self.offsets for offset in row] + [self.places]
+        starts = [offset for row in self.offsets for offset in row] + [self.pointer_table_offset]
         index = {offset: at for at, offset in enumerate(starts)}
         found = []
         for offset, spec in zip(self.offsets[slot], self.specs, strict=True):
-            end = offset + spec_bytes(spec)
-            found.append(arena.bytes[offset - _ALIGN : offset])
+            end = offset + array_bytes(spec)
+            found.append(arena.bytes[offset - _ALIGN_BYTES : offset])
             found.append(arena.bytes[end : starts[index[offset] + 1]])
         return found
 
-    def guard(self, arena: Arena) -> None:
+    def write_canaries(self, arena: Arena) -> None:
         """Write the pattern into every gap. Arrays must be filled afterwards."""
         arena.bytes.fill_(_CANARY)
 
-    def trespassed(self, arena: Arena, slot: int) -> bool:
+    def is_guard_damaged(self, arena: Arena, slot: int) -> bool:
         """Return whether anything beside the arrays of a slot was written."""
-        return any(bool((gap != _CANARY).any()) for gap in self.gaps(arena, slot))
+        return any(bool((gap != _CANARY).any()) for gap in self.guard_regions(arena, slot))
