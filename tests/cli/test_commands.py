@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from broken import make_broken_kernel
+from broken_kernels import make_broken_kernel
 
 from kernelkb.cli import COMMANDS, main
 from kernelkb.cli.session import VERBS

@@ -33,7 +33,7 @@ def make_step(name, found=""):
 
 
 @pytest.fixture
-def recorded(project):
+def project_with_sessions(project):
     """Two sessions with one kernel and one with another, a day apart."""
     for day, (kernel, speedup) in enumerate([("gemm", 0.5), ("gemm", 1.0), ("softmax", 0.1)]):
         opening = [
@@ -56,7 +56,7 @@ def recorded(project):
     return project
 
 
-def test_metrics_of_the_last_session(recorded, capsys):
+def test_metrics_of_the_last_session(project_with_sessions, capsys):
     assert main(["session", "metrics"]) == 0
 
     out = capsys.readouterr().out
@@ -66,7 +66,7 @@ def test_metrics_of_the_last_session(recorded, capsys):
     assert "0.1x [0.09, 0.11] of torch, softmax naive, large, on M" in out
 
 
-def test_unknown_session_metrics_are_null_in_json(recorded, capsys):
+def test_unknown_session_metrics_are_null_in_json(project_with_sessions, capsys):
     main(["session", "metrics", "2026-11-21-gemm", "--json"])
 
     found = json.loads(capsys.readouterr().out)
@@ -74,20 +74,20 @@ def test_unknown_session_metrics_are_null_in_json(recorded, capsys):
     assert (found["changes"], found["wrong_changes"]) == (0, 0)
 
 
-def test_two_sessions_of_one_kernel_have_a_ratio(recorded, capsys):
+def test_two_sessions_of_one_kernel_have_a_ratio(project_with_sessions, capsys):
     assert main(["session", "compare", "2026-11-21-gemm", "2026-11-22-gemm"]) == 0
 
     assert "speedups: 2x [1.64, 2.44], the second is faster" in capsys.readouterr().out
 
 
-def test_sessions_of_two_kernels_have_no_ratio_but_a_reason(recorded, capsys):
+def test_sessions_of_two_kernels_have_no_ratio_but_a_reason(project_with_sessions, capsys):
     main(["session", "compare", "2026-11-21-gemm", "2026-11-23-softmax"])
 
     out = capsys.readouterr().out
     assert "no ratio of the speedups: not the same kernel: gemm and softmax" in out
 
 
-def test_the_trend_is_in_time_order_and_adds_up(recorded, capsys):
+def test_the_trend_is_in_time_order_and_adds_up(project_with_sessions, capsys):
     assert main(["session", "trend"]) == 0
 
     lines = capsys.readouterr().out.splitlines()
@@ -100,7 +100,7 @@ def test_the_trend_is_in_time_order_and_adds_up(recorded, capsys):
     assert "cost: 1.00 USD in the 2 of 3 sessions that say" in lines
 
 
-def test_the_trend_of_one_kernel_leaves_out_the_others(recorded, capsys):
+def test_the_trend_of_one_kernel_leaves_out_the_others(project_with_sessions, capsys):
     main(["session", "trend", "--kernel", "softmax", "--json"])
 
     found = json.loads(capsys.readouterr().out)
@@ -108,27 +108,27 @@ def test_the_trend_of_one_kernel_leaves_out_the_others(recorded, capsys):
     assert found["minutes"] == 2.0
 
 
-def test_an_unknown_kernel_suggests_the_nearest_name(recorded, capsys):
+def test_an_unknown_kernel_suggests_the_nearest_name(project_with_sessions, capsys):
     assert main(["session", "trend", "--kernel", "sofmax"]) == 2
 
     assert "did you mean 'softmax'" in capsys.readouterr().err
 
 
-def test_the_plot_is_written_where_it_was_wanted(recorded, capsys):
+def test_the_plot_is_written_where_it_was_wanted(project_with_sessions, capsys):
     assert main(["session", "trend", "--plot", "trend.svg"]) == 0
 
-    assert (recorded / "trend.svg").read_text().startswith("<svg ")
+    assert (project_with_sessions / "trend.svg").read_text().startswith("<svg ")
     assert capsys.readouterr().out.endswith("drawn into trend.svg\n")
 
 
-def test_another_format_is_refused_before_anything_is_written(recorded, capsys):
+def test_another_format_is_refused_before_anything_is_written(project_with_sessions, capsys):
     assert main(["session", "trend", "--plot", "trend.png"]) == 2
 
     assert "ends in .svg" in capsys.readouterr().err
-    assert not (recorded / "trend.png").exists()
+    assert not (project_with_sessions / "trend.png").exists()
 
 
-def test_an_unwritable_plot_path_is_reported(recorded, capsys):
+def test_an_unwritable_plot_path_is_reported(project_with_sessions, capsys):
     assert main(["session", "trend", "--plot", "nowhere/trend.svg"]) == 2
 
     assert capsys.readouterr().err.startswith("kb: cannot write nowhere/trend.svg: ")

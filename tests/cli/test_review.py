@@ -47,7 +47,7 @@ WIDEN_LIMIT = (
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def review_template(tmp_path_factory):
     """A project that kb init made, with a session and its blank form."""
     root = tmp_path_factory.mktemp("finished")
     (root / "src").mkdir()
@@ -63,9 +63,9 @@ def finished(tmp_path_factory):
 
 
 @pytest.fixture
-def begun(finished, tmp_path, monkeypatch):
+def review_project(review_template, tmp_path, monkeypatch):
     """A copy of that project, entered."""
-    root = shutil.copytree(finished, tmp_path / "mine")
+    root = shutil.copytree(review_template, tmp_path / "mine")
     monkeypatch.chdir(root)
     return root
 
@@ -115,8 +115,8 @@ def read_review_entries(root):
     return reviewed.read_session_entries(SESSION, root / "sessions")[1]
 
 
-def test_a_form_shows_predictions_measurements_and_questions(begun):
-    text = form_path(begun).read_text()
+def test_a_form_shows_predictions_measurements_and_questions(review_project):
+    text = form_path(review_project).read_text()
 
     assert "## 1. uncoalesced-global-access -> remap-threads-coalesced" in text
     assert "Applied as rows; predicted 2x [1.2, 3]; measured 1.8x" in text
@@ -126,33 +126,33 @@ def test_a_form_shows_predictions_measurements_and_questions(begun):
     assert "Pattern candidate: print the strides first" in text
 
 
-def test_a_partly_filled_form_is_not_overwritten(begun, capsys):
-    replace_in_form(begun, "verdict: null", "verdict: right")
-    before = form_path(begun).read_bytes()
+def test_a_partly_filled_form_is_not_overwritten(review_project, capsys):
+    replace_in_form(review_project, "verdict: null", "verdict: right")
+    before = form_path(review_project).read_bytes()
 
     assert main(["session", "submit", SESSION]) == 2
-    assert form_path(begun).read_bytes() == before
+    assert form_path(review_project).read_bytes() == before
     assert "was filled in" in capsys.readouterr().err
 
 
-def test_a_blank_form_is_written_anew_when_the_session_has_gone_on(begun):
+def test_a_blank_form_is_written_anew_when_the_session_has_gone_on(review_project):
     log_retrospective(
         {**SESSION_OPTIONS, "decisions": [{"bottleneck": "small-grid", "fix": "more-blocks"}]}
     )
 
     assert main(["session", "submit", SESSION]) == 0
-    assert "## 3. small-grid -> more-blocks" in form_path(begun).read_text()
+    assert "## 3. small-grid -> more-blocks" in form_path(review_project).read_text()
 
 
-def test_a_review_is_submitted_accepted_and_undone(begun, capsys):
-    replace_in_form(begun, "verdict: null", "verdict: right")
-    replace_in_form(begun, "verdict: null", "verdict: wrong")
-    replace_in_form(begun,
+def test_a_review_is_submitted_accepted_and_undone(review_project, capsys):
+    replace_in_form(review_project, "verdict: null", "verdict: right")
+    replace_in_form(review_project, "verdict: null", "verdict: wrong")
+    replace_in_form(review_project,
          "should_have_been: null\nwhy: null\ncorrections: []\ncomment: null\n```\n\n## The",
          "should_have_been: small-grid/split-k\nwhy: 3 blocks ran\ncorrections: []\n"
          "comment: null\n```\n\n## The")  # fmt: skip
-    add_corrections(begun, WIDEN_LIMIT)
-    before = read_tree(begun)
+    add_corrections(review_project, WIDEN_LIMIT)
+    before = read_tree(review_project)
     capsys.readouterr()
     looked = main(["session", "review", SESSION])
     said = capsys.readouterr().out
@@ -161,22 +161,22 @@ def test_a_review_is_submitted_accepted_and_undone(begun, capsys):
     assert "threshold widest-coalesced-load, value: 17 -> 18" in said
     assert "wrong  dram-bandwidth-bound/tile-into-smem, should have been small-grid/split-k" in said
     assert "the knowledge would still pass in kb check" in said
-    assert read_tree(begun) == before
+    assert read_tree(review_project) == before
 
     assert accept_review() == 0
     assert main(["recommend", "--metric", "sectors_per_load=20", "--json"]) in (0, 1)
     assert "reviewed by Ada in 2026-11-21-add, shipped 17" in capsys.readouterr().out
     assert load_project_knowledge().thresholds.thresholds  # loads
-    last = read_review_entries(begun)[-1]
+    last = read_review_entries(review_project)[-1]
     assert (last.by, [r.verdict for r in last.reviews]) == ("review", ["right", "wrong"])
     assert last.reviews[1].should_have_been == "small-grid/split-k"
 
     assert undo_review() == 0
-    assert read_tree(begun) == before
+    assert read_tree(review_project) == before
 
 
-def test_a_changed_threshold_shows_its_old_value_and_reviewer(begun, capsys):
-    add_corrections(begun, WIDEN_LIMIT)
+def test_a_changed_threshold_shows_its_old_value_and_reviewer(review_project, capsys):
+    add_corrections(review_project, WIDEN_LIMIT)
     accept_review()
     found = show_entry(capsys, "widest-coalesced-load")
 
@@ -188,8 +188,8 @@ def test_a_changed_threshold_shows_its_old_value_and_reviewer(begun, capsys):
     assert show_entry(capsys, f"review-{SESSION}")["title"] == f"Review of session {SESSION} by Ada"
 
 
-def test_a_threshold_can_be_another_on_one_device(begun, capsys):
-    add_corrections(begun, WIDEN_LIMIT.replace("value", "device: l4, value"))
+def test_a_threshold_can_be_another_on_one_device(review_project, capsys):
+    add_corrections(review_project, WIDEN_LIMIT.replace("value", "device: l4, value"))
     accept_review()
     found = show_entry(capsys, "widest-coalesced-load")
     main(["recommend", "--gpu", "l4", "--metric", "sectors_per_load=20", "--json"])
@@ -201,14 +201,14 @@ def test_a_threshold_can_be_another_on_one_device(begun, capsys):
 @pytest.mark.parametrize(
     ("way", "value", "matches"), [("only_if", 0.3, False), ("also_if", 0.95, True)]
 )
-def test_a_condition_becomes_narrower_or_wider(begun, capsys, way, value, matches):
+def test_a_condition_becomes_narrower_or_wider(review_project, capsys, way, value, matches):
     op = ">" if way == "only_if" else ">="
     limit = "{metric: l2_utilization, op: '" + op + "', value: 0.9}"
     add_corrections(
-        begun,
+        review_project,
         "{change: condition, bottleneck: uncoalesced-global-access, "
         f"{way}: {limit}, why: idle elsewhere}}",
-        breaks=list_broken_cases(begun, capsys, way, limit),
+        breaks=list_broken_cases(review_project, capsys, way, limit),
     )
     accepted = accept_review()
     found = show_entry(capsys, "uncoalesced-global-access")
@@ -250,9 +250,9 @@ def list_broken_cases(root, capsys, way, limit):
         ("up", "remap-threads-coalesced", ["remap-threads-coalesced", "aos-to-soa"]),
     ],
 )
-def test_a_fix_moves_in_the_order_of_its_bottleneck(begun, capsys, move, fix, order):
+def test_a_fix_moves_in_the_order_of_its_bottleneck(review_project, capsys, move, fix, order):
     add_corrections(
-        begun,
+        review_project,
         "{change: fix, bottleneck: uncoalesced-global-access, "
         f"fix: {fix}, move: {move}, why: it took a day}}",
     )
@@ -265,7 +265,7 @@ def test_a_fix_moves_in_the_order_of_its_bottleneck(begun, capsys, move, fix, or
     assert found["reviewed"][0]["reviewer"] == "Ada"
 
 
-def test_a_fix_that_is_withdrawn_from_its_only_bottleneck_does_not_fail_the_check(begun):
+def test_a_fix_that_is_withdrawn_from_its_only_bottleneck_does_not_fail_the_check(review_project):
     only = next(
         (b.id, b.fixes[0])
         for b in load_project_knowledge().bottlenecks
@@ -273,7 +273,7 @@ def test_a_fix_that_is_withdrawn_from_its_only_bottleneck_does_not_fail_the_chec
         and sum(b.fixes[0] in other.fixes for other in load_project_knowledge().bottlenecks) == 1
     )
     add_corrections(
-        begun,
+        review_project,
         "{{change: fix, bottleneck: {}, fix: {}, move: withdraw, why: never}}".format(*only),
     )
 
@@ -281,9 +281,10 @@ def test_a_fix_that_is_withdrawn_from_its_only_bottleneck_does_not_fail_the_chec
     assert not any(only[1] in b.fixes for b in load_project_knowledge().bottlenecks)
 
 
-def test_a_fix_gets_one_more_situation_in_which_it_is_wrong(begun, capsys):
+def test_a_fix_gets_one_more_situation_in_which_it_is_wrong(review_project, capsys):
     add_corrections(
-        begun, "{change: when-not, fix: unroll-ilp, when_not: the loop has 2 turns, why: seen}"
+        review_project,
+        "{change: when-not, fix: unroll-ilp, when_not: the loop has 2 turns, why: seen}",
     )
     accept_review()
     found = show_entry(capsys, "unroll-ilp")
@@ -304,8 +305,8 @@ change: pattern
   why: it cost us a day"""
 
 
-def test_a_candidate_becomes_a_pattern(begun, capsys):
-    add_corrections(begun, PATTERN)
+def test_a_candidate_becomes_a_pattern(review_project, capsys):
+    add_corrections(review_project, PATTERN)
     code = accept_review()
     found = show_entry(capsys, "print-strides")
     checked = main(["check"])
@@ -354,14 +355,16 @@ def test_a_candidate_becomes_a_pattern(begun, capsys):
         (PATTERN.replace("id: print-strides", "id: baseline-first"), "pattern 'baseline-first' is"),
     ],
 )
-def test_a_correction_that_cannot_be_is_refused_at_its_place(begun, capsys, correction, says):
+def test_a_correction_that_cannot_be_is_refused_at_its_place(
+    review_project, capsys, correction, says
+):
     first = next(
         b for b in load_project_knowledge().bottlenecks if b.id == "partial-warp-block"
     ).fixes[0]
-    add_corrections(begun, correction.replace("FIRST", first))
-    before = read_tree(begun)
+    add_corrections(review_project, correction.replace("FIRST", first))
+    before = read_tree(review_project)
     first_line = f"- {correction.splitlines()[0]}".replace("FIRST", first)
-    (line,) = [n for n, row in enumerate(form_path(begun).read_text().split("\n"), 1)
+    (line,) = [n for n, row in enumerate(form_path(review_project).read_text().split("\n"), 1)
                if row == first_line][-1:]  # fmt: skip
     capsys.readouterr()
     looked = main(["session", "review", SESSION])
@@ -375,13 +378,13 @@ def test_a_correction_that_cannot_be_is_refused_at_its_place(begun, capsys, corr
     place = next(row for row in out.split("\n") if says in row).split(":")
     assert place[0] == f"sessions/reviews/{SESSION}.md"
     assert line <= int(place[1]) <= line + correction.count("\n")
-    assert read_tree(begun) == before
+    assert read_tree(review_project) == before
 
 
-def test_a_choice_that_there_is_not_and_a_decision_too_many_are_refused(begun, capsys):
-    replace_in_form(begun, "verdict: null\nshould_have_been: null",
+def test_a_choice_that_there_is_not_and_a_decision_too_many_are_refused(review_project, capsys):
+    replace_in_form(review_project, "verdict: null\nshould_have_been: null",
          "verdict: unsure\nshould_have_been: small-gird/split-k")  # fmt: skip
-    replace_in_form(begun, "decision: 2", "decision: 7")
+    replace_in_form(review_project, "decision: 2", "decision: 7")
     capsys.readouterr()
 
     assert main(["session", "review", SESSION]) == 1
@@ -390,16 +393,16 @@ def test_a_choice_that_there_is_not_and_a_decision_too_many_are_refused(begun, c
     assert "the session has 2 decisions" in out
 
 
-def test_a_blank_form_is_not_accepted(begun, capsys):
-    before = read_tree(begun)
+def test_a_blank_form_is_not_accepted(review_project, capsys):
+    before = read_tree(review_project)
 
     assert accept_review() == 2
     assert "nothing is filled in" in capsys.readouterr().err
-    assert read_tree(begun) == before
+    assert read_tree(review_project) == before
 
 
-def test_without_a_form_the_next_step_is_named(begun, capsys):
-    form_path(begun).unlink()
+def test_without_a_form_the_next_step_is_named(review_project, capsys):
+    form_path(review_project).unlink()
 
     assert main(["session", "review", SESSION]) == 2
     assert f"kb session submit {SESSION} writes it" in capsys.readouterr().err
@@ -411,17 +414,17 @@ LOWER_LIMIT = (
 BROKEN_CASE = "performance-gate: speedup 0.49"
 
 
-def test_a_correction_that_breaks_a_case_is_rejected_with_its_name(begun, capsys):
-    add_corrections(begun, LOWER_LIMIT)
-    before = read_tree(begun)
+def test_a_correction_that_breaks_a_case_is_rejected_with_its_name(review_project, capsys):
+    add_corrections(review_project, LOWER_LIMIT)
+    before = read_tree(review_project)
 
     assert accept_review() == 2
     assert f"if that is meant, put '{BROKEN_CASE}' under breaks" in capsys.readouterr().err
-    assert read_tree(begun) == before
+    assert read_tree(review_project) == before
 
 
-def test_a_case_may_break_when_the_form_says_so(begun, capsys):
-    add_corrections(begun, LOWER_LIMIT, breaks=[BROKEN_CASE])
+def test_a_case_may_break_when_the_form_says_so(review_project, capsys):
+    add_corrections(review_project, LOWER_LIMIT, breaks=[BROKEN_CASE])
     code = accept_review()
     capsys.readouterr()
     main(["recommend", "--speedup", "0.3", "--json"])
@@ -432,8 +435,8 @@ def test_a_case_may_break_when_the_form_says_so(begun, capsys):
     assert "performance-gate" not in capsys.readouterr().out
 
 
-def test_the_gate_names_the_review_of_its_limit(begun, capsys):
-    add_corrections(begun, LOWER_LIMIT, breaks=[BROKEN_CASE])
+def test_the_gate_names_the_review_of_its_limit(review_project, capsys):
+    add_corrections(review_project, LOWER_LIMIT, breaks=[BROKEN_CASE])
     accept_review()
     capsys.readouterr()
     main(["recommend", "--speedup", "0.2"])
@@ -443,63 +446,63 @@ def test_the_gate_names_the_review_of_its_limit(begun, capsys):
     )
 
 
-def test_listing_a_case_that_does_not_break_is_an_error(begun, capsys):
-    add_corrections(begun, WIDEN_LIMIT, breaks=[BROKEN_CASE.replace("gate", "gaet")])
+def test_listing_a_case_that_does_not_break_is_an_error(review_project, capsys):
+    add_corrections(review_project, WIDEN_LIMIT, breaks=[BROKEN_CASE.replace("gate", "gaet")])
 
     assert main(["session", "review", SESSION]) == 1
     assert "is no case that would break" in capsys.readouterr().out
 
 
-def test_accepting_again_changes_nothing(begun):
-    add_corrections(begun, WIDEN_LIMIT)
+def test_accepting_again_changes_nothing(review_project):
+    add_corrections(review_project, WIDEN_LIMIT)
     accept_review()
-    once = read_tree(begun)
+    once = read_tree(review_project)
 
     assert accept_review() == 0
-    assert read_tree(begun) == once
+    assert read_tree(review_project) == once
 
 
-def test_an_edited_form_replaces_what_was_accepted_before(begun, capsys):
-    add_corrections(begun, WIDEN_LIMIT)
-    replace_in_form(begun, "verdict: null", "verdict: right")
-    before = read_tree(begun)
+def test_an_edited_form_replaces_what_was_accepted_before(review_project, capsys):
+    add_corrections(review_project, WIDEN_LIMIT)
+    replace_in_form(review_project, "verdict: null", "verdict: right")
+    before = read_tree(review_project)
     accept_review()
-    replace_in_form(begun, "value: 18", "value: 19")
-    replace_in_form(begun, "verdict: right", "verdict: unsure")
+    replace_in_form(review_project, "value: 18", "value: 19")
+    replace_in_form(review_project, "verdict: right", "verdict: unsure")
     code = accept_review()
 
     assert code == 0
     assert show_entry(capsys, "widest-coalesced-load")["value"] == 19
-    assert [r.verdict for e in read_review_entries(begun) for r in e.reviews] == ["unsure"]
+    assert [r.verdict for e in read_review_entries(review_project) for r in e.reviews] == ["unsure"]
     undo_review()
-    replace_in_form(begun, "value: 19", "value: 18")
-    replace_in_form(begun, "verdict: unsure", "verdict: right")
-    assert read_tree(begun) == before
+    replace_in_form(review_project, "value: 19", "value: 18")
+    replace_in_form(review_project, "verdict: unsure", "verdict: right")
+    assert read_tree(review_project) == before
 
 
-def test_there_is_nothing_to_take_back_before_it_was_accepted(begun, capsys):
+def test_there_is_nothing_to_take_back_before_it_was_accepted(review_project, capsys):
     assert undo_review() == 2
     assert "nothing to take back" in capsys.readouterr().err
 
 
-def test_a_review_is_taken_back_even_when_its_session_is_gone(begun):
-    add_corrections(begun, WIDEN_LIMIT)
+def test_a_review_is_taken_back_even_when_its_session_is_gone(review_project):
+    add_corrections(review_project, WIDEN_LIMIT)
     accept_review()
-    for path in (begun / "sessions").glob(f"{SESSION}.*"):
+    for path in (review_project / "sessions").glob(f"{SESSION}.*"):
         path.unlink()
 
     assert undo_review() == 0
-    assert not (begun / "knowledge" / "reviews").exists()
+    assert not (review_project / "knowledge" / "reviews").exists()
 
 
 @pytest.mark.parametrize("name", ["../x", "2026-11-21-ad"])
-def test_an_unknown_session_is_reported(begun, capsys, name):
+def test_an_unknown_session_is_reported(review_project, capsys, name):
     assert main(["session", "accept", name, "--undo"]) == 2
     assert "unknown session" in capsys.readouterr().err
 
 
-def test_every_verb_speaks_json(begun, capsys):
-    add_corrections(begun, WIDEN_LIMIT)
+def test_every_verb_speaks_json(review_project, capsys):
+    add_corrections(review_project, WIDEN_LIMIT)
     answers = []
     for words in (["review"], ["accept", "--reviewer", "Ada"], ["accept", "--undo"]):
         capsys.readouterr()
@@ -512,14 +515,14 @@ def test_every_verb_speaks_json(begun, capsys):
     assert answers[2]["removed"].endswith(f"{SESSION}.yaml")
 
 
-def test_the_later_of_two_reviews_holds_and_both_are_seen(begun, capsys):
+def test_the_later_of_two_reviews_holds_and_both_are_seen(review_project, capsys):
     log_retrospective({**SESSION_OPTIONS, "session": "2026-11-20-add"})
     main(["session", "submit", "2026-11-20-add"])
-    add_corrections(begun, WIDEN_LIMIT)
-    other = form_path(begun).with_name("2026-11-20-add.md")
+    add_corrections(review_project, WIDEN_LIMIT)
+    other = form_path(review_project).with_name("2026-11-20-add.md")
     blank = other.read_text()
     other.write_text(
-        form_path(begun).read_text().replace(SESSION, "2026-11-20-add").replace("18", "19")
+        form_path(review_project).read_text().replace(SESSION, "2026-11-20-add").replace("18", "19")
     )
     accept_review()
     main(["session", "accept", "2026-11-20-add", "--reviewer", "Bob"])
@@ -533,28 +536,28 @@ def test_the_later_of_two_reviews_holds_and_both_are_seen(begun, capsys):
     ]
 
 
-def test_undo_refuses_to_remove_knowledge_that_is_referenced(begun, capsys):
-    add_corrections(begun, PATTERN)
+def test_undo_refuses_to_remove_knowledge_that_is_referenced(review_project, capsys):
+    add_corrections(review_project, PATTERN)
     accept_review()
-    (begun / "knowledge" / "patterns").mkdir()
-    (begun / "knowledge" / "patterns" / "ours.yaml").write_text(
+    (review_project / "knowledge" / "patterns").mkdir()
+    (review_project / "knowledge" / "patterns" / "ours.yaml").write_text(
         "id: ours\ntitle: t\nproblem: p\npractice: q\ntriggers: [t]\nsteps: [s]\n"
         "refines: print-strides\nsources: [kernelkb-judgement]\n"
     )
-    before = read_tree(begun)
+    before = read_tree(review_project)
 
     assert undo_review() == 2
     assert "unknown pattern 'print-strides'" in capsys.readouterr().err
-    assert read_tree(begun) == before
+    assert read_tree(review_project) == before
 
 
-def test_a_hand_written_override_stays_as_it_is_and_comes_back(begun, capsys):
-    by_hand = begun / "knowledge" / "thresholds.yaml"
+def test_a_hand_written_override_stays_as_it_is_and_comes_back(review_project, capsys):
+    by_hand = review_project / "knowledge" / "thresholds.yaml"
     by_hand.write_text(
         "thresholds:\n  # ours\n  - id: widest-coalesced-load\n    metric: sectors_per_load\n"
         "    value: 17.5\n    evidence: judgement\n    why: w\n    sources: [kernelkb-judgement]\n"
     )
-    add_corrections(begun, WIDEN_LIMIT)
+    add_corrections(review_project, WIDEN_LIMIT)
     before = by_hand.read_bytes()
     accept_review()
     found = show_entry(capsys, "widest-coalesced-load")
@@ -565,30 +568,30 @@ def test_a_hand_written_override_stays_as_it_is_and_comes_back(begun, capsys):
     assert show_entry(capsys, "widest-coalesced-load")["value"] == 17.5
 
 
-def test_undo_keeps_entries_logged_after_the_review(begun):
-    add_corrections(begun, WIDEN_LIMIT)
+def test_undo_keeps_entries_logged_after_the_review(review_project):
+    add_corrections(review_project, WIDEN_LIMIT)
     accept_review()
     log_retrospective({**SESSION_OPTIONS, "goal": "later"})
     undo_review()
 
-    assert [entry.goal for entry in read_review_entries(begun)] == ["faster add", "later"]
+    assert [entry.goal for entry in read_review_entries(review_project)] == ["faster add", "later"]
 
 
-def test_a_name_of_two_lines_is_refused(begun, capsys):
-    add_corrections(begun, WIDEN_LIMIT)
+def test_a_name_of_two_lines_is_refused(review_project, capsys):
+    add_corrections(review_project, WIDEN_LIMIT)
 
     assert accept_review("Ada\nLovelace") == 2
     assert "is no name" in capsys.readouterr().err
 
 
-def test_an_unwritable_folder_is_reported_and_nothing_changes(begun, capsys):
-    add_corrections(begun, WIDEN_LIMIT)
-    (begun / "knowledge" / "reviews").write_text("a file")
-    before = read_tree(begun)
+def test_an_unwritable_folder_is_reported_and_nothing_changes(review_project, capsys):
+    add_corrections(review_project, WIDEN_LIMIT)
+    (review_project / "knowledge" / "reviews").write_text("a file")
+    before = read_tree(review_project)
 
     assert accept_review() == 2
     assert "cannot write" in capsys.readouterr().err
-    assert read_tree(begun) == before
+    assert read_tree(review_project) == before
 
 
 REVIEW_ENTRY = SessionEntry(
@@ -609,34 +612,34 @@ def write_and_remove_forever(root):
         write_and_remove_review(root)
 
 
-def test_killed_writers_leave_a_review_whole_or_absent(begun):
-    add_corrections(begun, WIDEN_LIMIT)
-    before = read_tree(begun)
+def test_killed_writers_leave_a_review_whole_or_absent(review_project):
+    add_corrections(review_project, WIDEN_LIMIT)
+    before = read_tree(review_project)
     name = f"knowledge/reviews/{SESSION}.yaml"
-    reviewed.write_review(ACCEPTED_REVIEW, begun / "knowledge")
-    whole = (begun / name).read_bytes()
+    reviewed.write_review(ACCEPTED_REVIEW, review_project / "knowledge")
+    whole = (review_project / name).read_bytes()
     chosen = random.Random(7)
     for _ in range(6):
         child = multiprocessing.get_context("fork").Process(
-            target=write_and_remove_forever, args=(begun,)
+            target=write_and_remove_forever, args=(review_project,)
         )
         child.start()
         time.sleep(chosen.uniform(0.02, 0.2))
         os.kill(child.pid, signal.SIGKILL)
         child.join()
-        with reviewed.lock_reviews(begun / "knowledge"):
-            found = read_tree(begun)
+        with reviewed.lock_reviews(review_project / "knowledge"):
+            found = read_tree(review_project)
 
         assert found.get(name, whole) == whole
         assert found.keys() - {name} == before.keys()
         assert len(load_project_knowledge().reviews) == (name in found)
-        assert [e.goal for e in read_review_entries(begun)][:1] == ["faster add"]
-        assert len(read_review_entries(begun)) <= 2
+        assert [e.goal for e in read_review_entries(review_project)][:1] == ["faster add"]
+        assert len(read_review_entries(review_project)) <= 2
 
     assert accept_review() == 0
-    assert [e.by for e in read_review_entries(begun)] == [None, "review"]
+    assert [e.by for e in read_review_entries(review_project)] == [None, "review"]
     assert undo_review() == 0
-    assert read_tree(begun) == before
+    assert read_tree(review_project) == before
 
 
 def write_and_remove_review(root):
@@ -667,34 +670,36 @@ def kill_at_line(root, line):
     os._exit(0)
 
 
-def test_a_kill_at_any_line_leaves_a_review_whole_or_absent(begun):
-    before = read_tree(begun)
+def test_a_kill_at_any_line_leaves_a_review_whole_or_absent(review_project):
+    before = read_tree(review_project)
     name = f"knowledge/reviews/{SESSION}.yaml"
-    path = reviewed.write_review(ACCEPTED_REVIEW, begun / "knowledge")
+    path = reviewed.write_review(ACCEPTED_REVIEW, review_project / "knowledge")
     whole = {**before, name: path.read_bytes()}
-    append_entry(REVIEW_ENTRY, begun / "sessions")
-    noted = read_tree(begun)
-    write_and_remove_review(begun)
+    append_entry(REVIEW_ENTRY, review_project / "sessions")
+    noted = read_tree(review_project)
+    write_and_remove_review(review_project)
     seen = []
     for line in range(1000):
-        child = multiprocessing.get_context("fork").Process(target=kill_at_line, args=(begun, line))
+        child = multiprocessing.get_context("fork").Process(
+            target=kill_at_line, args=(review_project, line)
+        )
         child.start()
         child.join()
         if child.exitcode == 0:
             break
-        with reviewed.lock_reviews(begun / "knowledge"):  # whoever comes next
-            seen.append(read_tree(begun))
+        with reviewed.lock_reviews(review_project / "knowledge"):  # whoever comes next
+            seen.append(read_tree(review_project))
             assert seen[-1] in (before, whole, noted)
-        write_and_remove_review(begun)
-        assert read_tree(begun) == before
+        write_and_remove_review(review_project)
+        assert read_tree(review_project) == before
 
     assert child.exitcode == 0
     assert [one in seen for one in (before, whole, noted)] == [True] * 3
 
 
-def test_a_killed_accept_leaves_the_knowledge_as_it_was_or_as_it_should_be(begun):
-    add_corrections(begun, WIDEN_LIMIT)
-    before = read_tree(begun)
+def test_a_killed_accept_leaves_the_knowledge_as_it_was_or_as_it_should_be(review_project):
+    add_corrections(review_project, WIDEN_LIMIT)
+    before = read_tree(review_project)
     for delay in (0.2, 0.5, 0.8, 1.1, 1.4):
         child = multiprocessing.get_context("fork").Process(target=accept_review)
         child.start()
@@ -708,7 +713,7 @@ def test_a_killed_accept_leaves_the_knowledge_as_it_was_or_as_it_should_be(begun
         assert value == (18 if load_project_knowledge().reviews else 17)
     accept_review()
     undo_review()
-    assert read_tree(begun) == before
+    assert read_tree(review_project) == before
 
 
 def append_entries(root, count):
@@ -718,12 +723,17 @@ def append_entries(root, count):
         )
 
 
-def test_nothing_that_others_log_is_lost_while_a_review_comes_and_goes(begun):
-    child = multiprocessing.get_context("fork").Process(target=append_entries, args=(begun, 60))
+def test_nothing_that_others_log_is_lost_while_a_review_comes_and_goes(review_project):
+    child = multiprocessing.get_context("fork").Process(
+        target=append_entries, args=(review_project, 60)
+    )
     child.start()
     while child.is_alive():
-        reviewed.append_review_entry(REVIEW_ENTRY, begun / "sessions")
-        reviewed.remove_review_entry(SESSION, begun / "sessions")
+        reviewed.append_review_entry(REVIEW_ENTRY, review_project / "sessions")
+        reviewed.remove_review_entry(SESSION, review_project / "sessions")
     child.join()
 
-    assert [e.goal for e in read_review_entries(begun)] == ["faster add", *map(str, range(60))]
+    assert [e.goal for e in read_review_entries(review_project)] == [
+        "faster add",
+        *map(str, range(60)),
+    ]

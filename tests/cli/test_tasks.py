@@ -140,7 +140,7 @@ def make_solution(body, **spec):
 
 
 @pytest.fixture
-def trace(project, tmp_path):
+def definition_path(project, tmp_path):
     """A folder laid out as the project's own."""
     (tmp_path / "definitions" / "rmsnorm").mkdir(parents=True)
     (tmp_path / "workloads" / "rmsnorm").mkdir(parents=True)
@@ -167,9 +167,11 @@ INCORRECT_CANDIDATE = "def run(x, weight, eps):\n    return norm(x, weight, 0.5)
         (make_solution(INCORRECT_CANDIDATE), ("incorrect",)),
     ],
 )
-def test_a_solution_of_flashinfer_bench_gets_its_verdict(trace, tmp_path, made, verdicts):
+def test_a_solution_of_flashinfer_bench_gets_its_verdict(definition_path, tmp_path, made, verdicts):
     (tmp_path / "mine.json").write_text(json.dumps(made))
-    found = bench_task(str(trace), str(tmp_path / "mine.json"), target="cpu", budget_s=1.0)
+    found = bench_task(
+        str(definition_path), str(tmp_path / "mine.json"), target="cpu", budget_s=1.0
+    )
 
     assert found.verdict in verdicts, found
     assert found.workload == "b7"
@@ -182,13 +184,13 @@ def test_a_solution_of_flashinfer_bench_gets_its_verdict(trace, tmp_path, made, 
         ({"spec": {"language": "python"}}, "is no solution: spec.entry_point"),
     ],
 )
-def test_an_unsuitable_solution_file_is_rejected(trace, tmp_path, change, complaint):
+def test_an_unsuitable_solution_file_is_rejected(definition_path, tmp_path, change, complaint):
     (tmp_path / "mine.json").write_text(
         json.dumps({**make_solution(RETURNING_CANDIDATE), **change})
     )
 
     with pytest.raises(BadValueError, match=complaint):
-        bench_task(str(trace), str(tmp_path / "mine.json"), target="cpu")
+        bench_task(str(definition_path), str(tmp_path / "mine.json"), target="cpu")
 
 
 def test_a_kernel_and_a_task_at_once_are_refused(project, capsys):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from broken import WORKLOADS, make_broken_kernel
+from broken_kernels import WORKLOADS, make_broken_kernel
 
 from kernelkb.actions import kernels
 from kernelkb.cli import main
@@ -24,7 +24,7 @@ from kernelkb.safety.paths import shipped_folder
 
 
 @pytest.fixture
-def softmax(project):
+def softmax_project(project):
     """row_softmax as it is shipped, on workloads of milliseconds."""
     folder = project / "kernels" / "row_softmax"
     shutil.copytree(Path(shipped_folder("kernels")) / "row_softmax", folder)
@@ -42,7 +42,7 @@ def read_entries(project):
     return read_session(name, project / "sessions").entries
 
 
-def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax, capsys):
+def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax_project, capsys):
     code = main(["triage", "row_softmax", "--target", "cpu", "--json"])
     found = Triage.model_validate_json(capsys.readouterr().out)
     assert [seen.variant for seen in found.examined] == ["naive", "vectorized"]
@@ -55,7 +55,7 @@ def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax, ca
     assert found.followed.predicted.point > 1
     assert "held: scalar_loop_count 0 == 0" in {d.falsifier for d in found.decisions}
     assert code == {"done": 0, "stopped": 1}[found.outcome]
-    (entry,) = read_entries(softmax)
+    (entry,) = read_entries(softmax_project)
     assert (entry.by, entry.cc, entry.device) == ("triage", None, None)
     assert {"compiler", "torch", "os"} <= set(entry.environment)
     assert entry.steps == found.steps
@@ -66,7 +66,7 @@ def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax, ca
     assert named[0] == found.examined[0].answer.diagnoses[0].bottleneck
 
 
-def test_cpu_contention_is_a_warning_and_confirms_nothing(softmax, capsys, monkeypatch):
+def test_cpu_contention_is_a_warning_and_confirms_nothing(softmax_project, capsys, monkeypatch):
     pairs = [None] * 10
     (warning,) = _contention_warnings(FilteredPairs(pairs, pairs, []), Speedup(1, 1, 1))
     told = {"verdict": "inconclusive", "warnings": (warning,)}
@@ -80,23 +80,23 @@ def test_cpu_contention_is_a_warning_and_confirms_nothing(softmax, capsys, monke
     assert [seen.answer.gate.id for seen in found.examined] == ["no-baseline"] * 2
     assert (found.followed.measured, found.followed.confirmed) == (None, None)
     assert {d.measured for d in found.decisions} == {None}
-    (entry,) = read_entries(softmax)
+    (entry,) = read_entries(softmax_project)
     assert "speedup" not in entry.metrics
     assert entry.went_wrong == (f"the change was not measured: naive: {warning}",)
 
 
-def test_a_pipe_gets_plain_lines_and_the_session_one_more_entry(softmax, capsys):
+def test_a_pipe_gets_plain_lines_and_the_session_one_more_entry(softmax_project, capsys):
     assert main(["triage", "row_softmax", "--target", "cpu", "--variant", "vectorized"]) in (0, 1)
 
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert [line.split()[1] for line in out.splitlines()[:3]] == ["environment", "build", "check"]
-    assert len(read_entries(softmax)) == 1
+    assert len(read_entries(softmax_project)) == 1
     assert main(["session", "show"]) == 0
     assert "triage row_softmax on cpu" in capsys.readouterr().out
 
 
-def test_a_terminal_gets_progress(softmax):
+def test_a_terminal_gets_progress(softmax_project):
     body = "import sys; from kernelkb.cli import main; sys.exit(main())"
     words = ["triage", "row_softmax", "--target", "cpu", "--variant", "vectorized"]
     leader, follower = pty.openpty()

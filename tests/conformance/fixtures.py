@@ -11,7 +11,8 @@ import json
 from typing import Annotated, Any
 
 import anyio
-from asking import ELICITATION_TOOLS
+from elicitation_tools import ELICITATION_TOOLS
+from long_running_tools import LONG_RUNNING_TOOLS, TASKS
 from mcp import MCPError
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -26,8 +27,7 @@ from mcp.types import (
     TextResourceContents,
     ToolAnnotations,
 )
-from outlasting import LONG_RUNNING_TOOLS, TASKS
-from prompting import add_prompts
+from prompt_fixtures import add_prompts
 from pydantic import Field
 
 from kernelkb_mcp.tasks import TasksExtension

@@ -16,9 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import official
-import outsiders
-from installing import SuiteNotInstallableError, install_node
+from install_suite import SuiteNotInstallableError, install_node
 
 EXIT_NOT_RUNNABLE = 2
 
@@ -37,7 +35,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder)
         (project / "sessions").mkdir()
-        for part in (official, outsiders):
+        for part in (official_suite, external_clients):
             for row in part.rows(node, project):
                 failed = len(row.failures)
                 print(f"{row.what:42}{row.passed:8}{failed:8}{row.left_out:10}", flush=True)

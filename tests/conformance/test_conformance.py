@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from installing import SuiteNotInstallableError, install_node
-from official import ScenarioChecks, summarize_checks
+from install_suite import SuiteNotInstallableError, install_node
+from official_suite import ScenarioChecks, summarize_checks
 
 HERE = Path(__file__).parent
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from programs import knowledge, program
 from session_histories import PRIORS, find_gain_kind
+from shipped_rules import knowledge, program
 
 from kernelkb.decide.recommend import recommend
 from kernelkb.graph.calibration import build_calibration_rows

@@ -8,7 +8,7 @@ wrong to say.
 from pathlib import Path
 
 import pytest
-from programs import program
+from shipped_rules import program
 
 from kernelkb.decide.recommend import recommend
 from kernelkb.profiles.launch import list_raw_names

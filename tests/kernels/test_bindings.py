@@ -13,7 +13,7 @@ SCALE = Path(__file__).parents[2] / "benchmarks" / "bindings" / "scale"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def bindings_project(tmp_path_factory):
     """A project with the kernel; what is built in it serves all tests of this file."""
     root = tmp_path_factory.mktemp("bindings")
     shutil.copytree(SCALE, root / "kernels" / "scale")
@@ -22,16 +22,16 @@ def made(tmp_path_factory):
 
 
 @pytest.mark.parametrize("variant", ["packed", "extension", "script"])
-def test_every_binding_is_checked_and_timed_on_a_cpu(made, monkeypatch, variant):
-    monkeypatch.chdir(made)
+def test_every_binding_is_checked_and_timed_on_a_cpu(bindings_project, monkeypatch, variant):
+    monkeypatch.chdir(bindings_project)
     found = bench_variant("scale", variant, "cpu", budget_s=0.3)
 
     assert found.verdict not in ("incorrect", "invalid"), found.detail
     assert found.candidate_us
 
 
-def test_a_binding_is_not_rebuilt(made, monkeypatch):
-    monkeypatch.chdir(made)
+def test_a_binding_is_not_rebuilt(bindings_project, monkeypatch):
+    monkeypatch.chdir(bindings_project)
     build_variant("scale", "packed", "cpu")
 
     assert build_variant("scale", "packed", "cpu").status == "cached"
@@ -39,8 +39,8 @@ def test_a_binding_is_not_rebuilt(made, monkeypatch):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("variant", ["packed", "extension", "triton"])
-def test_every_binding_is_checked_and_timed_on_a_gpu(made, monkeypatch, variant):
-    monkeypatch.chdir(made)
+def test_every_binding_is_checked_and_timed_on_a_gpu(bindings_project, monkeypatch, variant):
+    monkeypatch.chdir(bindings_project)
     if validate_machine("cuda").machine is None:
         pytest.skip("no GPU that torch sees, or no nvcc")
     found = bench_variant("scale", variant, "cuda", budget_s=0.5)

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 import yaml
-from broken import make_broken_kernel
+from broken_kernels import make_broken_kernel
 
 from kernelkb.actions.bench_target import validate_machine
 from kernelkb.actions.building import build_configurations, build_variant
@@ -157,7 +157,7 @@ def test_a_path_with_spaces_is_no_obstacle(project, monkeypatch):
 
 
 @pytest.fixture
-def for_a_gpu(project):
+def gpu_kernel_project(project):
     """A kernel without a CPU variant, called ``vadd``."""
     path = make_broken_kernel(project, "right", "vadd") / "kernel.yaml"
     found = yaml.safe_load(path.read_text())
@@ -171,7 +171,7 @@ needs_nvcc = pytest.mark.skipif(find_nvcc() is None, reason="no nvcc")
 
 @needs_nvcc
 @pytest.mark.parametrize("arch", ["8.9", "sm_90"])
-def test_an_architecture_and_nvcc_are_enough_to_compile_for_a_gpu(for_a_gpu, arch):
+def test_an_architecture_and_nvcc_are_enough_to_compile_for_a_gpu(gpu_kernel_project, arch):
     found = build_variant("vadd", arch=arch)
 
     assert (found.status, found.target) == ("built", "cuda"), found.error
@@ -180,14 +180,14 @@ def test_an_architecture_and_nvcc_are_enough_to_compile_for_a_gpu(for_a_gpu, arc
 
 
 @needs_nvcc
-def test_configurations_can_be_compiled_for_an_architecture(for_a_gpu):
+def test_configurations_can_be_compiled_for_an_architecture(gpu_kernel_project):
     builds = build_configurations("vadd", {"BLOCK": ["1", "2"]}, arch="8.9")
 
     assert [one.status for one in builds] == ["built", "built"]
 
 
 @needs_nvcc
-def test_without_a_gpu_the_cure_names_a_command_that_works(for_a_gpu, capsys):
+def test_without_a_gpu_the_cure_names_a_command_that_works(gpu_kernel_project, capsys):
     if validate_machine("cuda").machine is not None:
         pytest.skip("there is a GPU")
     code = main(["build", "vadd"])
@@ -211,7 +211,7 @@ def test_the_cpu_is_offered_where_there_is_a_variant_for_it(project, monkeypatch
     assert "--target cpu" not in str(caught.value)
 
 
-def test_an_architecture_without_nvcc_says_how_to_get_one(for_a_gpu, monkeypatch):
+def test_an_architecture_without_nvcc_says_how_to_get_one(gpu_kernel_project, monkeypatch):
     monkeypatch.setenv("CUDA_HOME", "/nonexistent")
 
     with pytest.raises(EnvironmentGapError, match="nvcc: not found at /nonexistent; install"):

@@ -5,7 +5,7 @@ from statistics import median
 
 import pytest
 from attacks import write_attack
-from broken import make_broken_kernel
+from broken_kernels import make_broken_kernel
 
 from kernelkb.actions.bench_target import prepare
 from kernelkb.actions.building import build_prepared

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from broken import make_broken_kernel
+from broken_kernels import make_broken_kernel
 
 from kernelkb.actions.bench_target import validate_machine
 from kernelkb.actions.building import build_variant

@@ -1,6 +1,6 @@
 """What the machine can do at best, measured once and kept."""
 
-from broken import make_broken_kernel
+from broken_kernels import make_broken_kernel
 
 from kernelkb.actions.bench_target import validate_machine
 from kernelkb.actions.kernels import bench_variant

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from programs import bottleneck_rows, compare_metrics, guards, knowledge, program
+from shipped_rules import bottleneck_rows, compare_metrics, guards, knowledge, program
 
 from kernelkb.decide.conditions import judge_condition
 from kernelkb.decide.diagnose import judge_bottleneck

@@ -5,7 +5,7 @@ import os
 import tempfile
 
 import pytest
-from broken import make_broken_kernel
+from broken_kernels import make_broken_kernel
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def scratch(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def stalled(project):
+def stalled_source(project):
     """The source of a kernel whose compiler waits for a pipe that nobody writes to."""
     folder = make_broken_kernel(project, "right")
     pipe = folder / "wait.txt"

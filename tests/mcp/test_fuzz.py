@@ -9,11 +9,19 @@ import threading
 from pathlib import Path
 
 import anyio
-import hostile
+import hostile_arguments
 import pytest
 from anyio.from_thread import start_blocking_portal
-from broken import make_broken_kernel
-from hostile import INJECTION, SECRET, anything, arguments_for_tool, format_json, nest_list, texts
+from broken_kernels import make_broken_kernel
+from hostile_arguments import (
+    INJECTION,
+    SECRET,
+    anything,
+    arguments_for_tool,
+    format_json,
+    nest_list,
+    texts,
+)
 from http_server import SERVER_COMMAND
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -77,7 +85,7 @@ def read_tree(folder, *, apart=()):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def trapped_project(tmp_path_factory):
     """A project with traps; what stands beside it, and in it, is the same afterwards."""
     folder = tmp_path_factory.mktemp("fuzz")
     project, outside = make_project_with_traps(folder)
@@ -92,7 +100,7 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def client(place):
+def client(trapped_project):
     """A client of a server in this process, for the bulk."""
     enter_workspace(ServerConfig())
     with (
@@ -125,7 +133,7 @@ def test_every_call_has_an_answer_or_one_clear_line(client, call):
 
 
 @pytest.mark.parametrize("name", ["kernel", "profile", "gpu", "\ud800"])
-def test_a_lone_surrogate_is_one_clear_error(place, client, name):
+def test_a_lone_surrogate_is_one_clear_error(trapped_project, client, name):
     """No client of ours can send one, and the SDK drops a line that holds one."""
     with pytest.raises(ToolError) as refused:
         anyio.run(build_server().call_tool, "recommend_fix", {name: "\ud800", "occupancy": 40})
@@ -185,8 +193,8 @@ class PipeServer:
 
 
 @pytest.fixture(scope="module")
-def pipes(place):
-    opened = PipeServer(place)
+def pipe_server(trapped_project):
+    opened = PipeServer(trapped_project)
     yield opened
     opened.child.stdin.close()
     assert opened.child.wait(20) == 0
@@ -196,10 +204,10 @@ def pipes(place):
 
 @settings(max_examples=OVER_PIPES, **fuzz_settings)
 @given(call=CALLS)
-def test_every_call_over_pipes_is_answered(pipes, call):
+def test_every_call_over_pipes_is_answered(pipe_server, call):
     name, arguments = call
     params = f'{{"name": {format_json(name)}, "arguments": {format_json(arguments)}}}'
-    answer = pipes.ask("tools/call", params)
+    answer = pipe_server.ask("tools/call", params)
 
     assert ("result" in answer) != ("error" in answer)
     if "result" in answer:
@@ -208,11 +216,13 @@ def test_every_call_over_pipes_is_answered(pipes, call):
 
 @settings(max_examples=60, **fuzz_settings)
 @given(value=anything, method=texts)
-def test_invalid_messages_do_not_end_the_server(pipes, value, method):
-    pipes.write(format_json(value))
-    pipes.write(format_json({"jsonrpc": "2.0", "id": value, "method": method, "params": value}))
+def test_invalid_messages_do_not_end_the_server(pipe_server, value, method):
+    pipe_server.write(format_json(value))
+    pipe_server.write(
+        format_json({"jsonrpc": "2.0", "id": value, "method": method, "params": value})
+    )
 
-    assert pipes.is_well()
+    assert pipe_server.is_well()
 
 
 @pytest.mark.parametrize(
@@ -221,19 +231,19 @@ def test_invalid_messages_do_not_end_the_server(pipes, value, method):
      "[" * 100_000, '{"a":' * 50_000, '"' + "x" * 3_000_000 + '"', '{"id": "\\ud800"}', "\ufeff{}"],
     ids=range(12),
 )  # fmt: skip
-def test_lines_that_are_no_messages_do_not_end_it(pipes, line):
-    pipes.write(line)
+def test_lines_that_are_no_messages_do_not_end_it(pipe_server, line):
+    pipe_server.write(line)
 
-    assert pipes.is_well()
+    assert pipe_server.is_well()
 
 
 @pytest.mark.parametrize("depth", [100, 900, 5000])
-def test_deep_arguments_do_not_end_it(pipes, depth):
+def test_deep_arguments_do_not_end_it(pipe_server, depth):
     inside = "[" * depth + "]" * depth
     params = f'{{"name": "recommend_fix", "arguments": {{"metrics": {inside}}}}}'
-    pipes.write(f'{{"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": {params}}}')
+    pipe_server.write(f'{{"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": {params}}}')
 
-    assert pipes.is_well()
+    assert pipe_server.is_well()
 
 
 def test_deep_arguments_in_process_are_one_line(client):
@@ -257,8 +267,8 @@ def test_an_unknown_tool_is_one_error_line(client, name):
      f"int {'x' * 3000} = {{}} // {INJECTION}"],
     ids=range(5),
 )  # fmt: skip
-def test_instructions_in_an_error_arrive_as_a_short_quotation(client, place, line):
-    folder = make_broken_kernel(place, "right", "hostile")
+def test_instructions_in_an_error_arrive_as_a_short_quotation(client, trapped_project, line):
+    folder = make_broken_kernel(trapped_project, "right", "hostile")
     source = folder / "naive.cpp"
     source.write_text(f"{line}\n{source.read_text()}")
     result = client("build_kernel", {"kernel": "hostile", "target": "cpu"})
@@ -275,8 +285,8 @@ def test_instructions_in_an_error_arrive_as_a_short_quotation(client, place, lin
     assert len(said) < 300
 
 
-def test_nothing_was_made_by_a_name_with_a_command_in_it(client, place):
+def test_nothing_was_made_by_a_name_with_a_command_in_it(client, trapped_project):
     client("recommend_fix", {"profile": "$(touch owned)"})
 
-    assert not (place / "owned").exists()
-    assert hostile.PATHS
+    assert not (trapped_project / "owned").exists()
+    assert hostile_arguments.PATHS

@@ -11,7 +11,7 @@ import time
 import anyio
 import httpx2
 import pytest
-from broken import make_broken_kernel
+from broken_kernels import make_broken_kernel
 from http_server import SERVER_COMMAND, TOKEN, serve_http
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -43,7 +43,7 @@ def first_message(era):
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory):
+def http_server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("served")
     (folder / "sessions").mkdir()
     with serve_http(folder, "--allowed-origin", "http://localhost:6274") as server:
@@ -87,15 +87,15 @@ REQUESTS = {
 
 @pytest.mark.parametrize("era", ERA_HEADERS)
 @pytest.mark.parametrize(("headers", "status"), REQUESTS.values(), ids=REQUESTS)
-def test_only_authorised_requests_are_accepted(here, era, headers, status):
-    port = str(here.port)
+def test_only_authorised_requests_are_accepted(http_server, era, headers, status):
+    port = str(http_server.port)
     ready = {k: v.replace("{port}", port) if isinstance(v, str) else v for k, v in headers.items()}
 
-    assert post_message(here, era, ready).status_code == status
+    assert post_message(http_server, era, ready).status_code == status
 
 
-def test_a_refusal_says_how_to_come_in(here):
-    refusal = post_message(here, MODERN, {})
+def test_a_refusal_says_how_to_come_in(http_server):
+    refusal = post_message(http_server, MODERN, {})
 
     assert refusal.headers["WWW-Authenticate"].startswith("Bearer ")
     assert TOKEN not in refusal.text
@@ -104,32 +104,32 @@ def test_a_refusal_says_how_to_come_in(here):
 @pytest.mark.parametrize(
     "path", ["/", "/nowhere", "/mcp/", "/.well-known/oauth-protected-resource"]
 )
-def test_no_path_answers_without_the_token(here, path):
-    assert post_message(here, MODERN, {}, path=path).status_code == 401
+def test_no_path_answers_without_the_token(http_server, path):
+    assert post_message(http_server, MODERN, {}, path=path).status_code == 401
 
 
 @pytest.mark.parametrize("era", ERA_HEADERS)
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_body_of_five_megabytes_is_refused(here, era, chunked):
+def test_a_body_of_five_megabytes_is_refused(http_server, era, chunked):
     body = b" " * (5 * 2**20)
     content = (body[at : at + 2**16] for at in range(0, len(body), 2**16)) if chunked else body
     try:
-        status = post_message(here, era, BEARER, content=content).status_code
+        status = post_message(http_server, era, BEARER, content=content).status_code
     except httpx2.TransportError:  # it answered and hung up while we were still sending
         status = 413
 
     assert status == 413
-    assert post_message(here, era, BEARER).status_code == 200
+    assert post_message(http_server, era, BEARER).status_code == 200
 
 
-def test_cors_preflight_allows_only_listed_origins(here):
+def test_cors_preflight_allows_only_listed_origins(http_server):
     asks = {
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "authorization",
     }
     with httpx2.Client() as client:
         told = [
-            client.options(here.url, headers={**asks, "Origin": origin})
+            client.options(http_server.url, headers={**asks, "Origin": origin})
             for origin in ("http://localhost:6274", "https://evil.example")
         ]
 
@@ -138,10 +138,10 @@ def test_cors_preflight_allows_only_listed_origins(here):
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_a_client_of_either_era_gets_an_answer(here, mode):
+def test_a_client_of_either_era_gets_an_answer(http_server, mode):
     async def run():
         async with httpx2.AsyncClient(headers=BEARER, timeout=20) as web:
-            transport = streamable_http_client(here.url, http_client=web)
+            transport = streamable_http_client(http_server.url, http_client=web)
             async with Client(transport, mode=mode) as client:
                 return await client.call_tool("recommend_fix", {"speedup": 0.3, "occupancy": 0.4})
 
@@ -160,8 +160,8 @@ def test_a_new_token_is_printed_once_with_client_commands(project):
     assert status == 200
 
 
-def test_a_token_that_is_known_is_not_printed(here):
-    assert TOKEN not in here.said
+def test_a_token_that_is_known_is_not_printed(http_server):
+    assert TOKEN not in http_server.said
 
 
 def test_the_token_of_a_file_counts(project, tmp_path):

@@ -7,12 +7,12 @@ import sys
 
 import anyio
 import pytest
-from broken import make_broken_kernel
+from broken_kernels import make_broken_kernel
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent
 from processes import find_processes, read_cmdline, wait_for_count
-from stalling import release_compiler, wait_for_process
+from stalled_compiler import release_compiler, wait_for_process
 
 from kernelkb_mcp.jobs import JobRegistry, make_tool_call
 from kernelkb_mcp.server import build_server
@@ -52,7 +52,7 @@ def test_work_that_is_over_soon_is_answered_plainly(project):
     assert found["build"]["status"] == "built"
 
 
-def test_work_that_takes_long_comes_back_as_a_handle(project, stalled):
+def test_work_that_takes_long_comes_back_as_a_handle(project, stalled_source):
     async def work(client):
         return (await client.call_tool("build_kernel", BROKEN)).structured_content
 
@@ -95,7 +95,7 @@ def test_a_failed_job_reports_the_error_of_its_tool(project):
 
 
 @pytest.mark.parametrize("action", ["status", "wait", "cancel"])
-def test_an_unknown_handle_names_the_cure_and_the_running_jobs(project, stalled, action):
+def test_an_unknown_handle_names_the_cure_and_the_running_jobs(project, stalled_source, action):
     async def work(client):
         live = (await client.call_tool("build_kernel", BROKEN)).structured_content["job"]["id"]
         return live, await client.call_tool("job", {"id": "bench-0", "action": action})
@@ -107,7 +107,7 @@ def test_an_unknown_handle_names_the_cure_and_the_running_jobs(project, stalled,
         assert word in answer.content[0].text
 
 
-def test_without_a_handle_the_jobs_are_listed_newest_first(project, stalled):
+def test_without_a_handle_the_jobs_are_listed_newest_first(project, stalled_source):
     async def work(client):
         first = (await client.call_tool("build_kernel", BROKEN)).structured_content["job"]["id"]
         second = (await client.call_tool("bench_kernel", BROKEN)).structured_content["job"]["id"]
@@ -134,12 +134,12 @@ def test_an_action_without_a_handle_is_refused(project):
     assert "cancel needs an id; job() lists" in run_client(work).content[0].text
 
 
-def test_a_cancelled_job_leaves_no_compiler(project, stalled):
+def test_a_cancelled_job_leaves_no_compiler(project, stalled_source):
     async def work(client):
         first = (await client.call_tool("build_kernel", BROKEN)).structured_content
-        await wait_for_process(stalled)
+        await wait_for_process(stalled_source)
         job = await get_job(client, id=first["job"]["id"], action="cancel")
-        return job, find_processes(stalled)
+        return job, find_processes(stalled_source)
 
     job, left = run_client(work)
 
@@ -163,15 +163,15 @@ def test_a_cancelled_job_leaves_no_kernel(project, scratch):
     assert left == []
 
 
-def test_cancelling_a_wait_does_not_cancel_the_job(project, stalled):
+def test_cancelling_a_wait_does_not_cancel_the_job(project, stalled_source):
     async def work(client):
         first = (await client.call_tool("build_kernel", BROKEN)).structured_content
         handle = first["job"]["id"]
-        await wait_for_process(stalled)
+        await wait_for_process(stalled_source)
         with anyio.move_on_after(0.3):
             await get_job(client, id=handle, action="wait")
         after = await get_job(client, id=handle)
-        release_compiler(stalled)
+        release_compiler(stalled_source)
         return after, await get_job(client, id=handle, action="wait")
 
     after, done = run_client(work)
@@ -180,7 +180,7 @@ def test_cancelling_a_wait_does_not_cancel_the_job(project, stalled):
     assert done["result"]["build"]["status"] == "built"
 
 
-def test_a_client_that_timed_out_finds_the_result_by_its_handle(project, stalled):
+def test_a_client_that_timed_out_finds_the_result_by_its_handle(project, stalled_source):
     served = StdioServerParameters(
         command=sys.executable, args=["-c", SERVER_PROGRAM], cwd=project, env=dict(os.environ)
     )
@@ -189,11 +189,11 @@ def test_a_client_that_timed_out_finds_the_result_by_its_handle(project, stalled
         async with Client(served) as client:
             first = (await client.call_tool("build_kernel", BROKEN)).structured_content
             handle = first["job"]["id"]
-            await wait_for_process(stalled)
+            await wait_for_process(stalled_source)
             wait = {"id": handle, "action": "wait"}
             with pytest.raises(MCPError, match=r"(?i)timed out"):
                 await client.call_tool("job", wait, read_timeout_seconds=0.3)
-            release_compiler(stalled)
+            release_compiler(stalled_source)
             return await get_job(client, **wait)
 
     done = anyio.run(run)
@@ -202,7 +202,7 @@ def test_a_client_that_timed_out_finds_the_result_by_its_handle(project, stalled
     assert done["result"]["build"]["status"] == "built"
 
 
-def test_the_end_of_the_server_is_the_end_of_its_jobs(project, stalled):
+def test_the_end_of_the_server_is_the_end_of_its_jobs(project, stalled_source):
     served = StdioServerParameters(
         command=sys.executable, args=["-c", SERVER_PROGRAM], cwd=project, env=dict(os.environ)
     )
@@ -210,13 +210,13 @@ def test_the_end_of_the_server_is_the_end_of_its_jobs(project, stalled):
     async def run():
         async with Client(served) as client:
             first = (await client.call_tool("build_kernel", BROKEN)).structured_content
-            await wait_for_process(stalled)
+            await wait_for_process(stalled_source)
             return first
 
     first = anyio.run(run)
 
     assert first["job"]["status"] == "running"
-    assert wait_for_count(stalled, 0)
+    assert wait_for_count(stalled_source, 0)
 
 
 def test_an_error_of_the_engine_itself_is_on_stderr(project):

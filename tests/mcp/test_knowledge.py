@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from broken import make_broken_kernel
+from broken_kernels import make_broken_kernel
 from measurements import make_bench, make_build
 from tool_calls import call_tool, run_client
 

@@ -10,11 +10,11 @@ from typing import Annotated
 
 import anyio
 import pytest
-from broken import make_broken_kernel
+from broken_kernels import make_broken_kernel
 from mcp import Client
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
-from stalling import release_compiler, wait_for_process
+from stalled_compiler import release_compiler, wait_for_process
 
 from kernelkb.measure.process.progress import report_progress
 from kernelkb_mcp import progress
@@ -73,40 +73,40 @@ def call_with_progress(server, name, arguments, meanwhile=None):
 
 
 @pytest.fixture
-def counted(project):
+def counted_call(project):
     return call_with_progress(make_counting_server(45), "count", {})
 
 
-def test_a_new_tool_that_may_take_long_is_a_few_lines(counted):
-    result, _ = counted
+def test_a_new_tool_that_may_take_long_is_a_few_lines(counted_call):
+    result, _ = counted_call
 
     assert result["count"] == len(WORDS)
     assert result["job"] is None
 
 
-def test_progress_always_grows(counted):
-    _, heard = counted
+def test_progress_always_grows(counted_call):
+    _, heard = counted_call
 
     assert len(heard) > 2
     assert all(a < b for (a, *_), (b, *_) in pairwise(heard))
 
 
-def test_a_client_is_notified_at_most_twice_a_second(counted):
-    _, heard = counted
+def test_a_client_is_notified_at_most_twice_a_second(counted_call):
+    _, heard = counted_call
 
     assert all(b - a >= progress.MIN_MESSAGE_GAP_S for (a, *_), (b, *_) in pairwise(heard))
 
 
-def test_a_message_names_the_activity_and_the_elapsed_time(counted):
-    _, heard = counted
+def test_a_message_names_the_activity_and_the_elapsed_time(counted_call):
+    _, heard = counted_call
     said = [message for *_, message in heard]
 
     assert all(re.fullmatch(r"[a-z]+, \d+ s", message) for message in said)
     assert {message.partition(",")[0] for message in said[1:]} < set(WORDS)
 
 
-def test_nothing_is_forecast_before_it_was_ever_seen(counted):
-    _, heard = counted
+def test_nothing_is_forecast_before_it_was_ever_seen(counted_call):
+    _, heard = counted_call
 
     assert {total for _, total, _ in heard} == {None}
 
@@ -147,13 +147,13 @@ def test_waiting_for_a_job_reports_the_same_progress(project):
     assert all(a < b for (a, *_), (b, *_) in pairwise(heard))
 
 
-def test_a_silent_compiler_still_sends_progress(project, stalled, monkeypatch):
+def test_a_silent_compiler_still_sends_progress(project, stalled_source, monkeypatch):
     monkeypatch.setattr(progress, "MAX_SILENCE_S", 0.6)
 
     async def wait():
-        await wait_for_process(stalled)
+        await wait_for_process(stalled_source)
         await anyio.sleep(2)
-        release_compiler(stalled)
+        release_compiler(stalled_source)
 
     _, heard = call_with_progress(build_server(), "build_kernel", BROKEN, wait)
     said = [message.partition(",")[0] for *_, message in heard]

@@ -6,7 +6,7 @@ import sys
 
 import anyio
 import pytest
-from broken import make_broken_kernel
+from broken_kernels import make_broken_kernel
 from http_server import SERVER_COMMAND, serve_http
 from mcp import Client, StdioServerParameters
 

@@ -8,7 +8,7 @@ import sys
 
 import anyio
 import pytest
-from broken import make_broken_kernel
+from broken_kernels import make_broken_kernel
 from client_calls import call_and_wait
 from mcp import Client, StdioServerParameters
 

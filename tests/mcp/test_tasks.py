@@ -5,13 +5,13 @@ import asyncio
 import anyio
 import pytest
 import task_client
-from broken import make_broken_kernel
+from broken_kernels import make_broken_kernel
 from mcp import Client, MCPError
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import InputRequiredResult
 from processes import find_processes
-from stalling import release_compiler, wait_for_process
+from stalled_compiler import release_compiler, wait_for_process
 from task_client import (
     cancel_task,
     get_task,
@@ -96,12 +96,12 @@ def run_client(work, server=None, extensions=None, **how):
     return anyio.run(run)
 
 
-def test_a_long_build_is_a_task_that_ends_with_the_plain_result(project, stalled):
+def test_a_long_build_is_a_task_that_ends_with_the_plain_result(project, stalled_source):
     async def work(client):
         task = await start_task(client, "build_kernel", BROKEN)
         at_first = await get_task(client, task)
-        await wait_for_process(stalled)
-        release_compiler(stalled)
+        await wait_for_process(stalled_source)
+        release_compiler(stalled_source)
         return at_first, await wait_until_ended(client, task)
 
     at_first, done = run_client(work, build_server())
@@ -112,7 +112,7 @@ def test_a_long_build_is_a_task_that_ends_with_the_plain_result(project, stalled
     assert done.result["structuredContent"]["build"]["status"] == "built"
 
 
-def test_a_task_is_a_job(project, stalled):
+def test_a_task_is_a_job(project, stalled_source):
     async def work(client):
         task = await start_task(client, "build_kernel", BROKEN)
         return task, (await client.call_tool("job", {"id": task})).structured_content
@@ -123,12 +123,12 @@ def test_a_task_is_a_job(project, stalled):
     assert job["job"]["status"] == "running"
 
 
-def test_a_cancelled_task_leaves_no_compiler(project, stalled):
+def test_a_cancelled_task_leaves_no_compiler(project, stalled_source):
     async def work(client):
         task = await start_task(client, "build_kernel", BROKEN)
-        await wait_for_process(stalled)
+        await wait_for_process(stalled_source)
         await cancel_task(client, task)
-        return await wait_until_ended(client, task), find_processes(stalled)
+        return await wait_until_ended(client, task), find_processes(stalled_source)
 
     task, left = run_client(work, build_server())
 

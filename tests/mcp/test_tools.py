@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from broken import make_broken_kernel
+from broken_kernels import make_broken_kernel
 from mcp import Client
 from mcp.server.mcpserver.exceptions import ToolError
 from processes import find_processes, read_cmdline, wait_for_count
@@ -221,21 +221,21 @@ def test_a_cancelled_call_leaves_no_child(project, scratch):
     assert wait_for_count(scratch, 0)
 
 
-def test_a_cancelled_build_leaves_no_compiler(project, stalled):
+def test_a_cancelled_build_leaves_no_compiler(project, stalled_source):
     async def run():
         async with Client(build_server()) as client:
             with anyio.move_on_after(60) as scope:
                 async with anyio.create_task_group() as group:
                     arguments = {"kernel": "broken", "target": "cpu"}
                     group.start_soon(client.call_tool, "build_kernel", arguments)
-                    while not find_processes(stalled):
+                    while not find_processes(stalled_source):
                         await anyio.sleep(0.05)
                     group.cancel_scope.cancel()
             assert not scope.cancelled_caught
 
     anyio.run(run)
 
-    assert wait_for_count(stalled, 0)
+    assert wait_for_count(stalled_source, 0)
 
 
 def test_a_report_gives_an_answer_for_each_of_its_kernels():

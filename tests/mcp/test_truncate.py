@@ -4,7 +4,7 @@ import json
 
 import anyio
 import pytest
-from broken import HEAD, make_broken_kernel
+from broken_kernels import HEAD, make_broken_kernel
 from mcp import Client
 
 from kernelkb.errors import BadValueError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from broken import make_broken_kernel
+from broken_kernels import make_broken_kernel
 from http_server import SERVER_COMMAND
 from mcp import Client, StdioServerParameters
 
@@ -37,7 +37,7 @@ def outside(tmp_path):
 
 
 @pytest.fixture
-def bounded(project):
+def confined_project(project):
     """The project, with this process kept to it as a server is."""
     enter_workspace(ServerConfig())
     yield project
@@ -64,16 +64,16 @@ def is_workspace_error(result, text="--workspace DIR"):
     return is_error and text in said and "\n" not in said
 
 
-def test_a_report_of_the_project_is_read(bounded):
+def test_a_report_of_the_project_is_read(confined_project):
     report = next(DATA.rglob("*raw*.csv"))
-    shutil.copy(report, bounded / "report.csv")
+    shutil.copy(report, confined_project / "report.csv")
     is_error, said = call_without_secret("recommend_fix", profile="report.csv")
 
     assert not is_error, said
 
 
-def test_a_pattern_that_never_ends_is_ended(bounded):
-    shutil.copy(next(DATA.rglob("*raw*.csv")), bounded / "report.csv")
+def test_a_pattern_that_never_ends_is_ended(confined_project):
+    shutil.copy(next(DATA.rglob("*raw*.csv")), confined_project / "report.csv")
     result = call_without_secret(
         "recommend_fix", profile="report.csv", kernel=r"(\w*\W*)*\d\d\d\d\d\d$"
     )
@@ -87,18 +87,18 @@ def test_a_pattern_that_never_ends_is_ended(bounded):
      "/proc/self/environ", "/dev/zero", "/dev/stdin", "~/../../etc/passwd", "link.csv", "chain.csv",
      "folder/report.csv", "folder", "/proc/self/fd/0", "/proc/self/root/etc/passwd"],
 )  # fmt: skip
-def test_a_report_outside_is_not_opened(bounded, outside, path):
-    (bounded / "link.csv").symlink_to(outside / "report.csv")
-    (bounded / "chain.csv").symlink_to("link.csv")
-    (bounded / "folder").symlink_to(outside)
+def test_a_report_outside_is_not_opened(confined_project, outside, path):
+    (confined_project / "link.csv").symlink_to(outside / "report.csv")
+    (confined_project / "chain.csv").symlink_to("link.csv")
+    (confined_project / "folder").symlink_to(outside)
     result = call_without_secret("recommend_fix", profile=path)
 
     assert is_workspace_error(result) or is_workspace_error(result, "cannot read")
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
-def test_a_pipe_device_or_folder_is_not_read_as_a_report(bounded, kind):
-    path = bounded / "report.csv"
+def test_a_pipe_device_or_folder_is_not_read_as_a_report(confined_project, kind):
+    path = confined_project / "report.csv"
     {
         "pipe": lambda: os.mkfifo(path),
         "device": lambda: path.symlink_to("/dev/zero"),
@@ -109,8 +109,8 @@ def test_a_pipe_device_or_folder_is_not_read_as_a_report(bounded, kind):
     assert is_workspace_error(result, "outside" if kind == "device" else "no regular file")
 
 
-def test_a_huge_report_is_not_read(bounded):
-    with (bounded / "report.csv").open("wb") as file:
+def test_a_huge_report_is_not_read(confined_project):
+    with (confined_project / "report.csv").open("wb") as file:
         file.truncate(2**40)
 
     assert is_workspace_error(
@@ -119,7 +119,7 @@ def test_a_huge_report_is_not_read(bounded):
 
 
 @pytest.mark.parametrize("path", ["\0", "a\0b", "\udcff", "x" * 5000, "", "."])
-def test_a_name_that_no_file_has_is_a_plain_error(bounded, path):
+def test_a_name_that_no_file_has_is_a_plain_error(confined_project, path):
     is_error, said = call_without_secret("recommend_fix", profile=path)
 
     assert is_error
@@ -127,25 +127,25 @@ def test_a_name_that_no_file_has_is_a_plain_error(bounded, path):
     assert said != "Error executing tool recommend_fix"
 
 
-def test_a_kernel_folder_that_is_a_link_is_not_followed(bounded, outside):
-    make_broken_kernel(bounded, "right").rename(outside / "broken")
-    (bounded / "kernels" / "broken").symlink_to(outside / "broken")
+def test_a_kernel_folder_that_is_a_link_is_not_followed(confined_project, outside):
+    make_broken_kernel(confined_project, "right").rename(outside / "broken")
+    (confined_project / "kernels" / "broken").symlink_to(outside / "broken")
 
     assert is_workspace_error(call_without_secret("build_kernel", **BROKEN_ON_CPU))
 
 
-def test_kernels_that_is_a_link_is_not_followed(bounded, outside):
-    make_broken_kernel(bounded, "right")
-    (bounded / "kernels").rename(outside / "kernels")
-    (bounded / "kernels").symlink_to(outside / "kernels")
+def test_kernels_that_is_a_link_is_not_followed(confined_project, outside):
+    make_broken_kernel(confined_project, "right")
+    (confined_project / "kernels").rename(outside / "kernels")
+    (confined_project / "kernels").symlink_to(outside / "kernels")
 
     assert is_workspace_error(call_without_secret("build_kernel", **BROKEN_ON_CPU))
 
 
 @pytest.mark.parametrize("name", ["naive.cpp", "reference.py", "kernel.yaml"])
 @pytest.mark.parametrize("kind", ["link", "pipe", "/proc/self/environ", "huge"])
-def test_a_file_of_a_kernel_stays_inside(bounded, outside, name, kind):
-    file = make_broken_kernel(bounded, "right") / name
+def test_a_file_of_a_kernel_stays_inside(confined_project, outside, name, kind):
+    file = make_broken_kernel(confined_project, "right") / name
     file.unlink()
     if kind == "pipe":
         os.mkfifo(file)
@@ -162,17 +162,17 @@ def test_a_file_of_a_kernel_stays_inside(bounded, outside, name, kind):
 
 
 @pytest.mark.parametrize("source", ["../outside/x.cpp", "/etc/passwd", "..", "a/b.cpp"])
-def test_a_source_is_a_name_and_no_path(bounded, source):
-    file = make_broken_kernel(bounded, "right") / "kernel.yaml"
+def test_a_source_is_a_name_and_no_path(confined_project, source):
+    file = make_broken_kernel(confined_project, "right") / "kernel.yaml"
     file.write_text(file.read_text().replace("source: naive.cpp", f"source: {source}"))
 
     assert is_workspace_error(call_without_secret("build_kernel", **BROKEN_ON_CPU), "source")
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_knowledge_of_the_project_stays_inside(bounded, outside, kind):
-    (bounded / "knowledge" / "patterns").mkdir(parents=True)
-    file = bounded / "knowledge" / "patterns" / "own.yaml"
+def test_knowledge_of_the_project_stays_inside(confined_project, outside, kind):
+    (confined_project / "knowledge" / "patterns").mkdir(parents=True)
+    file = confined_project / "knowledge" / "patterns" / "own.yaml"
     os.mkfifo(file) if kind == "pipe" else file.symlink_to(outside / "header.h")
     words = {"pipe": "no regular file", "link": "--workspace DIR"}
 
@@ -180,9 +180,11 @@ def test_knowledge_of_the_project_stays_inside(bounded, outside, kind):
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_session_that_is_a_link_is_not_written_to(bounded, outside, there):
+def test_a_session_that_is_a_link_is_not_written_to(confined_project, outside, there):
     before = read_tree(outside)
-    (bounded / "sessions" / "mine.md").symlink_to(outside / ("session.md" if there else "new.md"))
+    (confined_project / "sessions" / "mine.md").symlink_to(
+        outside / ("session.md" if there else "new.md")
+    )
     result = call_without_secret("log_session", goal="x", session="mine")
 
     assert is_workspace_error(result)
@@ -190,10 +192,10 @@ def test_a_session_that_is_a_link_is_not_written_to(bounded, outside, there):
 
 
 @pytest.mark.parametrize("name", ["sessions", ".kb"])
-def test_a_sessions_or_kb_folder_that_is_a_link_is_not_written_to(bounded, outside, name):
-    make_broken_kernel(bounded, "right")
-    shutil.rmtree(bounded / name, ignore_errors=True)
-    (bounded / name).symlink_to(outside)
+def test_a_sessions_or_kb_folder_that_is_a_link_is_not_written_to(confined_project, outside, name):
+    make_broken_kernel(confined_project, "right")
+    shutil.rmtree(confined_project / name, ignore_errors=True)
+    (confined_project / name).symlink_to(outside)
     before = read_tree(outside)
     tool = ("log_session", {"goal": "x"}) if name == "sessions" else ("build_kernel", BROKEN_ON_CPU)
 
@@ -201,8 +203,10 @@ def test_a_sessions_or_kb_folder_that_is_a_link_is_not_written_to(bounded, outsi
     assert read_tree(outside) == before
 
 
-def test_an_include_of_a_file_outside_is_refused_before_anything_compiles(bounded, outside):
-    source = make_broken_kernel(bounded, "right") / "naive.cpp"
+def test_an_include_of_a_file_outside_is_refused_before_anything_compiles(
+    confined_project, outside
+):
+    source = make_broken_kernel(confined_project, "right") / "naive.cpp"
     source.write_text(f'#include "{outside}/header.h"\n' + source.read_text())
 
     assert is_workspace_error(call_without_secret("build_kernel", **BROKEN_ON_CPU))
@@ -222,11 +226,13 @@ ESCAPING_INCLUDES = {
 @needs_landlock
 @pytest.mark.parametrize("target", ["cpu", "cuda"])
 @pytest.mark.parametrize("how", ESCAPING_INCLUDES)
-def test_a_compiler_reads_nothing_outside(bounded, outside, monkeypatch, target, how):
+def test_a_compiler_reads_nothing_outside(confined_project, outside, monkeypatch, target, how):
     if target == "cuda" and find_nvcc() is None:
         pytest.skip("no nvcc")
     monkeypatch.setenv("SOME_SECRET", SECRET)
-    source = make_broken_kernel(bounded, "right") / ("naive.cpp" if target == "cpu" else "naive.cu")
+    source = make_broken_kernel(confined_project, "right") / (
+        "naive.cpp" if target == "cpu" else "naive.cu"
+    )
     text = source.read_text()
     source.write_text(ESCAPING_INCLUDES[how].format(outside / "header.h") + text)
     built = build_variant("broken", "naive", target, arch="9.0" if target == "cuda" else None)
@@ -237,10 +243,10 @@ def test_a_compiler_reads_nothing_outside(bounded, outside, monkeypatch, target,
 
 
 @needs_landlock
-def test_a_compiler_reads_headers_of_the_project(bounded):
-    source = make_broken_kernel(bounded, "right") / "naive.cpp"
-    (bounded / "headers").mkdir()
-    (bounded / "headers" / "own.h").write_text("#define OWN 1\n")
+def test_a_compiler_reads_headers_of_the_project(confined_project):
+    source = make_broken_kernel(confined_project, "right") / "naive.cpp"
+    (confined_project / "headers").mkdir()
+    (confined_project / "headers" / "own.h").write_text("#define OWN 1\n")
     source.write_text('#define X "../../headers/own.h"\n#include X\n' + source.read_text())
 
     assert build_variant("broken", "naive", "cpu").error is None
@@ -290,10 +296,10 @@ def test_a_project_that_is_the_whole_file_system_is_no_workspace(monkeypatch):
     assert is_workspace_error(result)
 
 
-def test_a_database_that_is_a_link_is_neither_read_nor_written(bounded, outside):
-    make_broken_kernel(bounded, "right")
-    (bounded / ".kb").mkdir(exist_ok=True)
-    (bounded / ".kb" / "measurements.db").symlink_to(outside / "other.db")
+def test_a_database_that_is_a_link_is_neither_read_nor_written(confined_project, outside):
+    make_broken_kernel(confined_project, "right")
+    (confined_project / ".kb").mkdir(exist_ok=True)
+    (confined_project / ".kb" / "measurements.db").symlink_to(outside / "other.db")
     _, said = call_without_secret("bench_kernel", **BROKEN_ON_CPU, workload="tiny")
 
     assert not (outside / "other.db").exists()

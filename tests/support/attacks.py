@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from broken import CORRECT_BODY
+from broken_kernels import CORRECT_BODY
 
 from kernelkb.measure.bench_verdict import CPU_CONTENTION_WARNING
 from kernelkb.model.measurement import Bench

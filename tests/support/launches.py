@@ -1,7 +1,7 @@
 """Launches on real architectures, and strategies that draw them."""
 
 from hypothesis import strategies as st
-from programs import program
+from shipped_rules import program
 
 from kernelkb.actions.hardware import build_limits
 from kernelkb.device_math.limits import Launch

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from broken import HEAD, make_broken_kernel
+from broken_kernels import HEAD, make_broken_kernel
 
 END_TIMEOUT_S = 30
 START_TIMEOUT_S = 120

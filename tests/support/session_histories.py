@@ -3,7 +3,7 @@
 import random
 from datetime import UTC, datetime
 
-from programs import knowledge
+from shipped_rules import knowledge
 
 from kernelkb.model.session import Decision, Session, SessionEntry, Step
 

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from programs import knowledge, program
 from session_histories import PRIORS, find_gain_kind, make_decision, make_session
+from shipped_rules import knowledge, program
 
 from kernelkb.checks.lint import lint
 from kernelkb.decide.recommend import recommend

@@ -1,7 +1,7 @@
 """Compiler flags that a server takes from a kernel.yaml, and those that it does not."""
 
 import pytest
-from broken import make_broken_kernel
+from broken_kernels import make_broken_kernel
 
 from kernelkb.actions.bench_target import prepare
 from kernelkb.errors import BadValueError, KnowledgeError

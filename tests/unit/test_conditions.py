@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from programs import (
+from shipped_rules import (
     bottleneck_rows,
     compare_metrics,
     evaluate_condition,

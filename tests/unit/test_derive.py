@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import metrics, program
+from shipped_rules import metrics, program
 
 from kernelkb.decide.derive import complete_metrics
 

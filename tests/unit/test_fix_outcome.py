@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from programs import knowledge, program
 from session_histories import PRIORS, find_gain_kind, make_decision, make_session
+from shipped_rules import knowledge, program
 
 from kernelkb.actions import fix_outcome
 from kernelkb.actions.evaluate_variant import drop_noisy_speedup

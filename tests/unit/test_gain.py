@@ -6,7 +6,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import bottleneck_rows, metrics, program
+from shipped_rules import bottleneck_rows, metrics, program
 
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.estimators import ESTIMATORS

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import compare_metrics, metrics, program
+from shipped_rules import compare_metrics, metrics, program
 
 from kernelkb.decide.gates import walk_gate_tree
 

@@ -1,7 +1,7 @@
 """Each check of the knowledge fires on the smallest thing it is for."""
 
 import pytest
-from programs import knowledge
+from shipped_rules import knowledge
 
 from kernelkb.checks import lint as lint_module
 from kernelkb.checks.lint import lint

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from programs import program
+from shipped_rules import program
 
 from kernelkb.decide.recommend import recommend
 from kernelkb.errors import KbError

@@ -5,7 +5,7 @@ from operator import and_, or_
 
 import pytest
 from hypothesis import given, settings
-from programs import compare_metrics, metrics, program
+from shipped_rules import compare_metrics, metrics, program
 
 from kernelkb.decide.conditions import evaluate_comparisons
 from kernelkb.decide.diagnose import diagnose, rank_open_bottlenecks

@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from programs import program
+from shipped_rules import program
 
 from kernelkb.decide.parse_metric import (
     HEADLINE_FLAGS,

@@ -1,8 +1,8 @@
 """Times of phases, and whether predictions of them held."""
 
 import pytest
-from programs import knowledge
 from session_histories import make_session
+from shipped_rules import knowledge
 
 from kernelkb.model.learned import LearnedCatalogue, LearnedPhase
 from kernelkb.model.session import PlannedPhase

@@ -6,7 +6,7 @@ from typing import get_type_hints
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import compare_metrics, metrics, program
+from shipped_rules import compare_metrics, metrics, program
 
 from kernelkb.decide import answer as plain
 from kernelkb.decide.rank import rank_matches

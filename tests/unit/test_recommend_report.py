@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from programs import program
+from shipped_rules import program
 
 from kernelkb.actions.recommend_report import recommend_from_report
 from kernelkb.errors import BadValueError, KbError

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from programs import program
+from shipped_rules import program
 
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.residency import derive_residency_metrics, describe_next_step

@@ -9,7 +9,15 @@ from typing import get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import bottleneck_rows, compare_metrics, graph, guards, knowledge, metrics, program
+from shipped_rules import (
+    bottleneck_rows,
+    compare_metrics,
+    graph,
+    guards,
+    knowledge,
+    metrics,
+    program,
+)
 
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide import rules as program_module

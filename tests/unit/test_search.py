@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from programs import graph, knowledge
+from shipped_rules import graph, knowledge
 
 from kernelkb.graph.search import build_search_index, search
 

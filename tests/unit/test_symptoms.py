@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from programs import knowledge, program
+from shipped_rules import knowledge, program
 
 from kernelkb.decide.symptoms import find_symptoms
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import anyio
-from asking import Answer, build_form_request, read_form_answer, text_result
+from elicitation_tools import Answer, build_form_request, read_form_answer, text_result
 from mcp import MCPError
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError

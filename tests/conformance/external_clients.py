@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from installing import NODE_MODULES, SUITE_FOLDER, build_environment
+from install_suite import NODE_MODULES, SUITE_FOLDER, build_environment
 from mcp import Client, StdioServerParameters
-from official import ResultRow
-from started import SERVER_COMMAND, build_server_environment, serve_with_token
+from official_suite import ResultRow
+from server_processes import SERVER_COMMAND, build_server_environment, serve_with_token
 
 HERE = Path(__file__).parent
 GOOD_ARGUMENTS = {"speedup": 0.3, "occupancy": 0.4}

@@ -98,7 +98,7 @@ async def call_and_wait(client, name, arguments):
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory):
+def client_view(tmp_path_factory):
     """One real server: its instructions, its tools, and a good and a bad call of each."""
     project = tmp_path_factory.mktemp("shown")
     (project / "sessions").mkdir()
@@ -136,15 +136,15 @@ def iter_limits(schema):
         yield f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
-def test_tool_names_are_short_verb_noun_pairs(seen):
-    names = [tool.name for tool in seen[1]]
+def test_tool_names_are_short_verb_noun_pairs(client_view):
+    names = [tool.name for tool in client_view[1]]
 
     assert [name for name in names if not re.fullmatch(r"[a-z]+_[a-z]+|job", name)] == []
     assert max(len(f"mcp__kernelkb__{name}") for name in names) < 60
 
 
-def test_the_instructions_survive_being_cut_and_begin_with_the_workflow(seen):
-    instructions = seen[0]
+def test_the_instructions_survive_being_cut_and_begin_with_the_workflow(client_view):
+    instructions = client_view[0]
     workflow = ["bench_kernel", "profile_kernel", "recommend_fix", "log_session"]
     at = [instructions[:MAX_CLIENT_INSTRUCTIONS].find(name) for name in workflow]
 
@@ -154,7 +154,7 @@ def test_the_instructions_survive_being_cut_and_begin_with_the_workflow(seen):
     assert at[0] < 400
 
 
-def test_the_list_of_tools_is_short(seen):
+def test_the_list_of_tools_is_short(client_view):
     sizes = {
         tool.name: len(
             json.dumps(
@@ -167,17 +167,17 @@ def test_the_list_of_tools_is_short(seen):
             )
         )
         / 4
-        for tool in seen[1]
+        for tool in client_view[1]
     }
 
     assert sum(sizes.values()) <= MAX_LIST_TOKENS, sizes
     assert max(sizes.values()) <= MAX_TOOL_TOKENS, sizes
 
 
-def test_every_limit_and_default_stands_in_the_text_too(seen):
+def test_every_limit_and_default_stands_in_the_text_too(client_view):
     silent = [
         f"{where}: {limit}"
-        for where, schema in iter_arguments(seen[1])
+        for where, schema in iter_arguments(client_view[1])
         for limit in iter_limits(schema)
         if limit not in strip_hidden_keys(schema).get("description", "")
     ]
@@ -185,18 +185,18 @@ def test_every_limit_and_default_stands_in_the_text_too(seen):
     assert silent == []
 
 
-def test_every_argument_is_described_without_its_schema(seen):
+def test_every_argument_is_described_without_its_schema(client_view):
     assert [
         at
-        for at, schema in iter_arguments(seen[1])
+        for at, schema in iter_arguments(client_view[1])
         if not strip_hidden_keys(schema).get("description")
     ] == []
 
 
 @pytest.mark.parametrize(("ending", "unit"), [("_us", r"microseconds"), ("_s", r"\d s\b")])
-def test_the_unit_of_a_name_stands_in_its_text(seen, ending, unit):
+def test_the_unit_of_a_name_stands_in_its_text(client_view, ending, unit):
     dimensional = [
-        (at, s) for at, s in iter_arguments(seen[1]) if re.search(rf"[a-z]{ending}$", at)
+        (at, s) for at, s in iter_arguments(client_view[1]) if re.search(rf"[a-z]{ending}$", at)
     ]
 
     assert dimensional
@@ -204,8 +204,8 @@ def test_the_unit_of_a_name_stands_in_its_text(seen, ending, unit):
 
 
 @pytest.mark.parametrize("name", GOOD_CALLS)
-def test_the_visible_result_of_a_good_call_is_self_contained(seen, name):
-    _, tools, good, _ = seen
+def test_the_visible_result_of_a_good_call_is_self_contained(client_view, name):
+    _, tools, good, _ = client_view
     if name not in [tool.name for tool in tools]:
         pytest.skip(f"{name} is not served yet")
     text = client_text(good[name])
@@ -216,8 +216,8 @@ def test_the_visible_result_of_a_good_call_is_self_contained(seen, name):
 
 
 @pytest.mark.parametrize("name", GOOD_CALLS)
-def test_text_and_structure_of_a_good_call_say_the_same(seen, name):
-    result = seen[2].get(name)
+def test_text_and_structure_of_a_good_call_say_the_same(client_view, name):
+    result = client_view[2].get(name)
     if result is None:
         pytest.skip(f"{name} is not served yet")
 
@@ -225,8 +225,8 @@ def test_text_and_structure_of_a_good_call_say_the_same(seen, name):
 
 
 @pytest.mark.parametrize("name", BAD_CALLS)
-def test_the_visible_error_of_a_bad_call_names_the_value_and_the_cure(seen, name):
-    result = seen[3].get(name)
+def test_the_visible_error_of_a_bad_call_names_the_value_and_the_cure(client_view, name):
+    result = client_view[3].get(name)
     if result is None:
         pytest.skip(f"{name} is not served yet")
     text = client_text(result)
@@ -237,7 +237,7 @@ def test_the_visible_error_of_a_bad_call_names_the_value_and_the_cure(seen, name
     assert [wanted for wanted in BAD_CALLS[name][1] if wanted not in text] == [], text
 
 
-def test_every_tool_has_a_good_and_a_bad_call(seen):
+def test_every_tool_has_a_good_and_a_bad_call(client_view):
     assert {
-        tool.name for tool in seen[1]
+        tool.name for tool in client_view[1]
     } <= GOOD_CALLS.keys() & BAD_CALLS.keys() & GOOD_WORDS.keys()

@@ -6,7 +6,7 @@ import sys
 import time
 
 import pytest
-from broken import make_broken_kernel
+from broken_kernels import make_broken_kernel
 from server_shutdowns import (
     HOLDER_PROGRAM,
     SERVE_AS_JOBS,

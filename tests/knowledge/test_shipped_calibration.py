@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from programs import knowledge
 from session_histories import PRIORS
+from shipped_rules import knowledge
 
 from kernelkb.actions.learn import HEADER, format_learned_yaml, make_gain_kind_lookup, read_sessions
 from kernelkb.loading.knowledge import load_knowledge

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from broken import make_broken_kernel
+from broken_kernels import make_broken_kernel
 from server_shutdowns import EXIT_CODES, ServerActivity, is_candidate_running, shut_down_server
 
 from kernelkb.actions.bench_target import validate_machine
@@ -42,7 +42,7 @@ COMPUTING = ServerActivity(
 
 
 @pytest.fixture
-def gpu():
+def gpu_usage():
     """What NVML says of the first GPU: its compute processes, and the bytes that are used."""
     import pynvml as nvml
 
@@ -72,18 +72,18 @@ def wait_for_idle_gpu(gpu, users, used):
 
 
 @pytest.mark.parametrize("how", EXIT_CODES)
-def test_the_gpu_is_free_again(project, gpu, how):
-    users, used = gpu()
+def test_the_gpu_is_free_again(project, gpu_usage, how):
+    users, used = gpu_usage()
     busy = []
 
     def computing(folder):
         begun = is_candidate_running(folder)
         if begun:
-            busy.append(gpu()[1] > used + SPARE_BYTES)
+            busy.append(gpu_usage()[1] > used + SPARE_BYTES)
         return begun
 
     ending = shut_down_server(replace(COMPUTING, under_way=computing), how)
-    left, kept = wait_for_idle_gpu(gpu, users, used)
+    left, kept = wait_for_idle_gpu(gpu_usage, users, used)
 
     assert busy == [True]
     assert ending.left == []

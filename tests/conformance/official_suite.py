@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import yaml
-from installing import NODE_MODULES, build_environment
-from started import serve_with_added_token
+from install_suite import NODE_MODULES, build_environment
+from server_processes import serve_with_added_token
 
 SUITE_PROGRAM = NODE_MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
 REVISIONS = ("2025-11-25", "2026-07-28")

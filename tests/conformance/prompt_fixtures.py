@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asking import build_form_request, read_form_answer
+from elicitation_tools import build_form_request, read_form_answer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.prompts.base import UserMessage
 from mcp.types import (

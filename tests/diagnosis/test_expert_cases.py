@@ -4,7 +4,7 @@ Gains are worked out by hand from the formulas of the estimators, as shares of t
 """
 
 import pytest
-from programs import program
+from shipped_rules import program
 
 from kernelkb.decide.recommend import recommend
 

@@ -7,7 +7,7 @@ cause are true companions of the fault that a reader of the profile would grant.
 from pathlib import Path
 
 import pytest
-from programs import program
+from shipped_rules import program
 
 from kernelkb.decide.recommend import recommend
 from kernelkb.profiles.launch import list_raw_names

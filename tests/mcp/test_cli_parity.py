@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 
 import pytest
-from broken import make_broken_kernel
+from broken_kernels import make_broken_kernel
 from tool_calls import call_tool
 
 from kernelkb.cli import main
@@ -36,7 +36,7 @@ BENCH_WORDS = ["broken", "--target", "cpu", "--workload", "tiny"]
 
 
 @pytest.fixture
-def shell(capsys):
+def run_kb_json(capsys):
     """Run ``kb … --json`` and return what it printed."""
 
     def run(*words):
@@ -63,8 +63,8 @@ def test_every_matching_cli_command_has_json_output(words, capsys):
 @pytest.mark.parametrize(
     ("query", "kind"), [("coalesing", None), ("undefined symbol", None), ("bandwidth", "metric")]
 )
-def test_search_matches_the_cli(shell, query, kind):
-    hits = shell("search", *query.split(), *(["--kind", kind] if kind else []))
+def test_search_matches_the_cli(run_kb_json, query, kind):
+    hits = run_kb_json("search", *query.split(), *(["--kind", kind] if kind else []))
     asked = {"query": query, **({"kind": kind} if kind else {})}
 
     assert call_tool("search_knowledge", **asked).structured_content["hits"] == hits
@@ -105,14 +105,14 @@ def read_whole_entry(name):
         "9.0",
     ],
 )
-def test_read_entry_matches_kb_show(shell, name):
-    assert read_whole_entry(name) == shell("show", name)
+def test_read_entry_matches_kb_show(run_kb_json, name):
+    assert read_whole_entry(name) == run_kb_json("show", name)
 
 
 @pytest.mark.parametrize("kind", ["bottlenecks", "trees", "patterns", "workflow", "symptoms"])
-def test_show_of_every_entry(shell, kind):
-    for row in shell("show", kind):
-        assert read_whole_entry(row["id"]) == shell("show", row["id"])
+def test_show_of_every_entry(run_kb_json, kind):
+    for row in run_kb_json("show", kind):
+        assert read_whole_entry(row["id"]) == run_kb_json("show", row["id"])
 
 
 RECOMMEND = [
@@ -135,15 +135,17 @@ RECOMMEND = [
 
 
 @pytest.mark.parametrize(("arguments", "words"), RECOMMEND)
-def test_recommend_fix_matches_the_cli(shell, arguments, words):
-    assert_same_answer(call_tool("recommend_fix", **arguments), shell("recommend", *words))
+def test_recommend_fix_matches_the_cli(run_kb_json, arguments, words):
+    assert_same_answer(call_tool("recommend_fix", **arguments), run_kb_json("recommend", *words))
 
 
-def test_recommend_for_a_record(project, shell):
+def test_recommend_for_a_record(project, run_kb_json):
     make_broken_kernel(project, "right")
-    run = shell("bench", *BENCH_WORDS)["measurement"]
+    run = run_kb_json("bench", *BENCH_WORDS)["measurement"]
 
-    assert_same_answer(call_tool("recommend_fix", run=run[:8]), shell("recommend", "--run", run))
+    assert_same_answer(
+        call_tool("recommend_fix", run=run[:8]), run_kb_json("recommend", "--run", run)
+    )
 
 
 def test_two_sources_of_metrics_are_refused_by_both(project, capsys):
@@ -190,9 +192,9 @@ def is_truncation_of(part, all_of_it):
     return part == all_of_it
 
 
-def test_check_environment_matches_the_cli(shell):
+def test_check_environment_matches_the_cli(run_kb_json):
     found = call_tool("check_environment", target="cpu").structured_content["environment"]
-    told = shell("env", "--target", "cpu")
+    told = run_kb_json("env", "--target", "cpu")
 
     assert [line["name"] for line in found["lines"]] == [line["name"] for line in told["lines"]]
     assert found["machine"] == told["machine"]
@@ -202,28 +204,28 @@ def drop_times(record):
     return {name: value for name, value in record.items() if name not in TIMED}
 
 
-def test_build_kernel_matches_the_cli(project, shell):
+def test_build_kernel_matches_the_cli(project, run_kb_json):
     make_broken_kernel(project, "right")
-    shell("build", *BENCH_WORDS[:3])
-    told = shell("build", *BENCH_WORDS[:3])
+    run_kb_json("build", *BENCH_WORDS[:3])
+    told = run_kb_json("build", *BENCH_WORDS[:3])
     made = call_tool("build_kernel", kernel="broken", target="cpu").structured_content["build"]
 
     assert told["status"] == "cached"
     assert drop_times(made) == drop_times(told)
 
 
-def test_bench_kernel_matches_the_cli(project, shell):
+def test_bench_kernel_matches_the_cli(project, run_kb_json):
     make_broken_kernel(project, "zeros")
-    told = shell("bench", *BENCH_WORDS)
+    told = run_kb_json("bench", *BENCH_WORDS)
     made = call_tool("bench_kernel", **BENCH_ARGUMENTS).structured_content["bench"]
 
     assert made["verdict"] == told["verdict"] == "incorrect"
     assert drop_times(made) == drop_times(told)
 
 
-def test_a_bench_that_was_timed_has_the_same_shape(project, shell):
+def test_a_bench_that_was_timed_has_the_same_shape(project, run_kb_json):
     make_broken_kernel(project, "right")
-    told = shell("bench", *BENCH_WORDS)
+    told = run_kb_json("bench", *BENCH_WORDS)
     made = call_tool("bench_kernel", **BENCH_ARGUMENTS).structured_content["bench"]
 
     assert list(made) == list(told)
@@ -232,9 +234,9 @@ def test_a_bench_that_was_timed_has_the_same_shape(project, shell):
     assert [made[name] for name in names] == [told[name] for name in names]
 
 
-def test_profile_kernel_matches_the_cli(project, shell):
+def test_profile_kernel_matches_the_cli(project, run_kb_json):
     make_broken_kernel(project, "right")
-    told = shell("profile", *BENCH_WORDS)
+    told = run_kb_json("profile", *BENCH_WORDS)
     made = call_tool("profile_kernel", **BENCH_ARGUMENTS).structured_content["profile"]
 
     assert list(made) == list(told)
@@ -243,8 +245,8 @@ def test_profile_kernel_matches_the_cli(project, shell):
     assert [made[name] for name in names] == [told[name] for name in names]
 
 
-def test_log_session_matches_the_cli(project, shell):
-    told = shell("session", "log", "--goal", "faster", "--went-wrong", "guessed")
+def test_log_session_matches_the_cli(project, run_kb_json):
+    told = run_kb_json("session", "log", "--goal", "faster", "--went-wrong", "guessed")
     made = call_tool("log_session", goal="faster", went_wrong=["guessed"]).structured_content
     text = Path(made["file"]).read_text()
 
