@@ -16,6 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import external_clients
+import official_suite
 from install_suite import SuiteNotInstallableError, install_node
 
 EXIT_NOT_RUNNABLE = 2
