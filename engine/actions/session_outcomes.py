@@ -88,19 +88,21 @@ def _summarize_trend(found: Sequence[SessionOutcome]) -> SessionTrend:
 
 
 def plot_trend(trend: SessionTrend, file: str) -> Path:
-    """Draw a trend into an SVG file and return its path.
+    """Write a trend as Mermaid charts into a Markdown file and return its path.
 
     Raises:
-        BadValueError: The name of the file does not end in ``.svg``.
+        BadValueError: The name of the file does not end in ``.md``.
         SessionError: The file cannot be written.
     """
     path = Path(file)
-    if path.suffix.lower() != ".svg":
-        raise BadValueError(f"--plot {file!r} is no SVG; name a file that ends in .svg")
-    from kernelkb.render.trend import render_trend_svg
+    if path.suffix.lower() != ".md":
+        raise BadValueError(
+            f"--plot {file!r}: plots are Mermaid charts in Markdown; name a file that ends in .md"
+        )
+    from kernelkb.render.trend import render_trend_charts
 
     try:
-        path.write_text(render_trend_svg(trend.sessions), encoding="utf-8")
+        path.write_text(render_trend_charts(trend.sessions), encoding="utf-8")
     except OSError as error:
         raise SessionError(f"cannot write {path}: {error.strerror}; name another file") from error
     return path

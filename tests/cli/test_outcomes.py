@@ -115,23 +115,23 @@ def test_an_unknown_kernel_suggests_the_nearest_name(project_with_sessions, caps
 
 
 def test_the_plot_is_written_where_it_was_wanted(project_with_sessions, capsys):
-    assert main(["session", "trend", "--plot", "trend.svg"]) == 0
+    assert main(["session", "trend", "--plot", "trend.md"]) == 0
 
-    assert (project_with_sessions / "trend.svg").read_text().startswith("<svg ")
-    assert capsys.readouterr().out.endswith("drawn into trend.svg\n")
+    assert (project_with_sessions / "trend.md").read_text().startswith("# Sessions over time")
+    assert capsys.readouterr().out.endswith("charts written to trend.md\n")
 
 
 def test_another_format_is_refused_before_anything_is_written(project_with_sessions, capsys):
-    assert main(["session", "trend", "--plot", "trend.png"]) == 2
+    assert main(["session", "trend", "--plot", "trend.svg"]) == 2
 
-    assert "ends in .svg" in capsys.readouterr().err
-    assert not (project_with_sessions / "trend.png").exists()
+    assert "ends in .md" in capsys.readouterr().err
+    assert not (project_with_sessions / "trend.svg").exists()
 
 
 def test_an_unwritable_plot_path_is_reported(project_with_sessions, capsys):
-    assert main(["session", "trend", "--plot", "nowhere/trend.svg"]) == 2
+    assert main(["session", "trend", "--plot", "nowhere/trend.md"]) == 2
 
-    assert capsys.readouterr().err.startswith("kb: cannot write nowhere/trend.svg: ")
+    assert capsys.readouterr().err.startswith("kb: cannot write nowhere/trend.md: ")
 
 
 @pytest.mark.parametrize("words", [["metrics"], ["trend"], ["compare", "a", "b"]])

@@ -18,7 +18,7 @@ VERBS = {
     "show": "print a session's plan and entries",
     "metrics": "say how a session went: time, changes, speedup, cost",
     "compare": "set two sessions side by side",
-    "trend": "say how sessions went, one after the other, as a table or a plot",
+    "trend": "print the outcomes of all sessions in time order, as a table or as charts",
     "submit": "write the form in which an expert reviews a session",
     "review": "check that form and print what accepting it would change",
     "accept": "make it part of the project's knowledge, or take it back",
