@@ -88,21 +88,6 @@ def smallest_carveout(limits: Limits, asked: int, blocks: int) -> int | None:
     return next(enough, None) if asked <= limits.shared_opt_in else None
 
 
-def tile_bytes(
-    rows: int, columns: int, element_bytes: int, *, stages: int = 1, padding: int = 0
-) -> int:
-    """Return the bytes of a tile that is staged in shared memory.
-
-    Args:
-        rows: Rows of the tile.
-        columns: Elements of a row.
-        element_bytes: Bytes of an element.
-        stages: Copies in flight: 2 for a double buffer.
-        padding: Elements added to each row so that columns fall into different banks.
-    """
-    return rows * (columns + padding) * element_bytes * stages
-
-
 def _choose_carveout(limits: Limits, preferred: int | None, needed: int) -> int:
     """Return the size that the SM is set to: what is preferred, or more if a block needs it."""
     least = max(limits.shared if preferred is None else preferred, needed)

@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from kernelkb.model.outcome import SessionOutcome
 
 _CHARTS: tuple[tuple[str, Callable[[SessionOutcome], float | None]], ...] = (
-    ("Final speedup over the baseline", lambda session: session.final and session.final.speedup),
+    (
+        "Final speedup over the baseline",
+        lambda session: session.final.speedup if session.final else None,
+    ),
     ("Minutes", lambda session: session.minutes),
     ("Wrong changes: slower or incorrect", lambda session: session.wrong_changes),
     ("Cost in USD", lambda session: session.cost_usd),

@@ -49,12 +49,6 @@ def set_workspace(folders: Iterable[StrPath], *, can_write: bool = True) -> None
     _bounds = _Bounds(tuple(one for one in own if one != os.path.dirname(one)), ours, can_write)
 
 
-def clear_workspace() -> None:
-    """Keep this process to nothing, as it was before."""
-    global _bounds
-    _bounds = None
-
-
 def list_readable_folders() -> tuple[str, ...] | None:
     """Return every folder that may be read, or None where there are no bounds."""
     return None if _bounds is None else (*_bounds.user_folders, *_bounds.shipped_folders)

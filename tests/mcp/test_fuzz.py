@@ -27,8 +27,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from mcp import Client
 from mcp.server.mcpserver.exceptions import ToolError
+from tool_calls import leave_workspace
 
-from kernelkb.safety.workspace import clear_workspace
 from kernelkb_mcp.server import build_server
 from kernelkb_mcp.server_config import TOOLSETS, ServerConfig, enter_workspace
 
@@ -108,7 +108,7 @@ def client(trapped_project):
         portal.wrap_async_context_manager(Client(build_server())) as opened,
     ):
         yield lambda name, arguments: portal.call(opened.call_tool, name, arguments)
-    clear_workspace()
+    leave_workspace()
 
 
 def assert_harmless(text, is_error):

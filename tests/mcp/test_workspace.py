@@ -12,11 +12,11 @@ import pytest
 from broken_kernels import make_broken_kernel
 from http_server import SERVER_COMMAND
 from mcp import Client, StdioServerParameters
+from tool_calls import leave_workspace
 
 from kernelkb.actions.building import build_variant
 from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.measure.process import sandbox_layers
-from kernelkb.safety.workspace import clear_workspace
 from kernelkb_mcp.server import build_server
 from kernelkb_mcp.server_config import ServerConfig, enter_workspace
 
@@ -41,7 +41,7 @@ def confined_project(project):
     """The project, with this process kept to it as a server is."""
     enter_workspace(ServerConfig())
     yield project
-    clear_workspace()
+    leave_workspace()
 
 
 def call_without_secret(name, **arguments):
@@ -291,7 +291,7 @@ def test_a_project_that_is_the_whole_file_system_is_no_workspace(monkeypatch):
     try:
         result = call_without_secret("recommend_fix", profile="/etc/passwd")
     finally:
-        clear_workspace()
+        leave_workspace()
 
     assert is_workspace_error(result)
 

@@ -3,6 +3,7 @@
 import anyio
 from mcp import Client
 
+from kernelkb.safety import workspace
 from kernelkb_mcp.server import build_server
 
 
@@ -23,3 +24,8 @@ def call_tool(name, config=None, **arguments):
         return await client.call_tool(name, arguments)
 
     return run_client(config, work)
+
+
+def leave_workspace():
+    """Lift the bounds of this process, which a server sets for good when it starts."""
+    workspace._bounds = None

@@ -2,13 +2,14 @@
 
 import pytest
 from broken_kernels import make_broken_kernel
+from tool_calls import leave_workspace
 
 from kernelkb.actions.bench_target import prepare
 from kernelkb.errors import BadValueError, KnowledgeError
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.measure.build.build import build_all
 from kernelkb.safety.compiler_flags import find_disallowed_flag
-from kernelkb.safety.workspace import clear_workspace, set_workspace
+from kernelkb.safety.workspace import set_workspace
 
 ALLOWED_FLAGS = [
     "-O3", "-Ofast", "-std=c++20", "-std=gnu++17", "-DTILE=64", "-DNAME", '-DTEXT="a b"',
@@ -48,7 +49,7 @@ def confine_to_project(project):
     (project / "include").mkdir()
     set_workspace([project])
     yield
-    clear_workspace()
+    leave_workspace()
 
 
 @pytest.mark.parametrize("define", ["BLOCK=1\nrule evil", "1BAD", "X=\x1b[0m", "", "X\0"])
@@ -100,7 +101,7 @@ def test_a_kernel_with_such_a_flag_is_refused_at_its_line(project):
 
 
 def test_the_cli_allows_every_flag(project):
-    clear_workspace()
+    leave_workspace()
     make_kernel_with_plugin_flag(project)
 
     assert load_kernel("broken", project).kernel.variants[0].flags == ("-O2", "-fplugin=x.so")

@@ -10,7 +10,6 @@ from kernelkb.device_math.shared_memory import (
     largest_shared_bytes,
     shared_memory_budget,
     smallest_carveout,
-    tile_bytes,
 )
 
 
@@ -96,23 +95,10 @@ def test_the_smallest_carveout_matches_hand_computed_values():
     assert smallest_carveout(H100, 200000, 2) is None
 
 
-@pytest.mark.parametrize(
-    ("tile", "size"),
-    [
-        ({"rows": 128, "columns": 64, "element_bytes": 2}, 16384),
-        ({"rows": 128, "columns": 64, "element_bytes": 2, "stages": 3}, 49152),
-        ({"rows": 32, "columns": 32, "element_bytes": 4, "padding": 1}, 4224),
-        ({"rows": 192, "columns": 64, "element_bytes": 2}, 24576),
-    ],
-)
-def test_tile_bytes_match_hand_computed_values(tile, size):
-    assert tile_bytes(**tile) == size
-
-
 def test_attention_tiles_that_once_were_thought_to_fit_an_l4_need_the_opt_in():
     """Queries 192 x 64, three stages of keys and values of 96 x 64, all fp16."""
-    stages = 2 * tile_bytes(96, 64, 2, stages=3)
-    found = shared_memory_budget(L4, Launch(256, 128, 0, tile_bytes(192, 64, 2) + stages))
+    queries, keys_and_values = 192 * 64 * 2, 2 * 3 * 96 * 64 * 2
+    found = shared_memory_budget(L4, Launch(256, 128, 0, queries + keys_and_values))
 
     assert found.asked == 98304
     assert (found.blocks, found.opt_in_bytes) == (1, 98304)
