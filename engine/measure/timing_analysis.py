@@ -221,7 +221,7 @@ def compute_speedups(
     """
     sides = list(zip(*pairs, strict=True))
     outer = [[_net_judge_ns(one, overhead) / one.calls for one in side] for side in sides]
-    inner = [[one.inner_ns / one.calls for one in side] for side in sides]
+    inner = [[one.runner_ns / one.calls for one in side] for side in sides]
     room = 1 + max(_timing_uncertainty(side, overhead) for side in sides)
     point, low, high = paired_speedup(*outer)
     judge = Speedup(point, low / room, high * room)

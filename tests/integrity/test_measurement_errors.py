@@ -108,7 +108,7 @@ def test_a_product_of_shorter_numbers_is_measured_against_their_rate():
     inputs = tuple(x.model_copy(update={"dtype": "bfloat16"}) for x in kernel.inputs)
     cost = kernel.cost.model_copy(update={"flops": "10000 * rows * cols"})
     short = kernel.model_copy(update={"inputs": inputs, "cost": cost})
-    one = one._replace(source=one.kernel_folder._replace(kernel=short))
+    one = one._replace(kernel_folder=one.kernel_folder._replace(kernel=short))
     both = PEAKS._replace(gemm_gflops={"float32": 4e5, "bfloat16": 8e5})
 
     assert compute_time_floor(one, "xlarge", PEAKS, 4)[1] == "the measured copy bandwidth"

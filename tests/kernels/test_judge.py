@@ -120,7 +120,7 @@ def test_quantised_outputs_may_differ_only_by_rounding(expected):
     assert judge.compare([other])["correct"]
     assert not judge.compare([truncated])["correct"]
     assert not judge.compare([own + 2 * (own == own[0, 0])])["correct"]
-    assert not judge.fooled_by()[0]
+    assert not judge.run_selftest()[0]
 
 
 def test_a_tolerance_for_whole_numbers_is_kept(expected):
@@ -167,7 +167,7 @@ def test_inputs_of_a_task_are_the_same_for_one_seed_or_it_says_so(tmp_path, draw
 
 def test_a_discontinuous_output_is_not_accepted_blindly(expected):
     a, b = (torch.full((1,), random.uniform(-1, 1)) for _ in range(2))
-    fooled, _ = expected(a, b, "count", [1]).fooled_by()
+    fooled, _ = expected(a, b, "count", [1]).run_selftest()
 
     assert "NaN everywhere" not in fooled
     assert not expected(a, b, "count", [1]).compare([torch.tensor([0.3])])["correct"]
@@ -273,7 +273,7 @@ def loss(tmp_path):
 
 
 def test_a_reference_output_owns_only_its_visible_memory(loss):
-    (number,) = loss(4096, "cpu").right([torch.rand(4096), torch.rand(4096)], None)
+    (number,) = loss(4096, "cpu").run_reference([torch.rand(4096), torch.rand(4096)], None)
     assert number.untyped_storage().nbytes() == number.nbytes
 
 

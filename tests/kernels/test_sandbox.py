@@ -134,7 +134,7 @@ SIGNALLING_BODY = """
 import os, runpy, signal, subprocess, sys
 confine = runpy.run_path(sys.argv[1])
 other = subprocess.Popen(["sleep", "20"])
-confine["_close_calls"]({"fork": True, "families": []})
+confine["_apply_seccomp"]({"fork": True, "families": []})
 os.kill(os.getpid(), 0)
 for how in (os.kill, lambda pid, s: signal.pidfd_send_signal(os.pidfd_open(pid), s)):
     try:
@@ -164,7 +164,7 @@ import os, pathlib, runpy, sys
 confine, own, other = runpy.run_path(sys.argv[1]), *map(pathlib.Path, sys.argv[2:])
 (own / "below").mkdir()
 (own / "below" / "made").write_text("x")
-confine["_close_files"]({"folder": str(own), "writable": []})
+confine["_apply_landlock"]({"folder": str(own), "writable": []})
 os.replace(own / "below" / "made", own / "kept")
 print("renamed", flush=True)
 for source, target in ((own / "kept", other / "kept"), (other / "alien", own / "alien")):
