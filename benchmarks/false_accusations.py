@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=0.3, help="seconds of taking times")
     options = parser.parse_args()
     if options.workers > 1:
-        os.environ["KB_TURNS"] = "off"  # side by side is what is asked here
+        os.environ["KB_DEVICE_QUEUE"] = "off"  # side by side is what is asked here
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as pool:
         try:
             places = list(

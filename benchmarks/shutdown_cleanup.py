@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SHUTDOWN_PROGRAM = ROOT / "tests" / "support" / "endings.py"
+SHUTDOWN_PROGRAM = ROOT / "tests" / "support" / "server_shutdowns.py"
 ACTIVITIES = ("compiling", "running", "waiting", "job")
 END_METHODS = ("cancel", "end of input", "SIGTERM", "SIGINT", "SIGHUP", "SIGKILL", "client SIGKILL")
 
@@ -30,7 +30,7 @@ def measure_cell(work: str, end_method: str, times: int) -> str:
         done = subprocess.run(
             [sys.executable, str(SHUTDOWN_PROGRAM), work, end_method],
             capture_output=True, text=True, check=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         )  # fmt: skip
         ending = json.loads(done.stdout)
         if ending["left"] or (ending["files"] and end_method != "SIGKILL"):

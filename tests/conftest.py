@@ -28,7 +28,7 @@ def isolate_cache(tmp_path_factory, monkeypatch):
     """
     base = tmp_path_factory.getbasetemp()
     monkeypatch.setenv("XDG_CACHE_HOME", str(base / "cache"))
-    monkeypatch.setenv("KB_TURNS", str(base / "turns"))
+    monkeypatch.setenv("KB_DEVICE_QUEUE", str(base / "queue"))
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Who measures on a device is alone with it, and the others wait in order."""
+"""The device queue: one measurement at a time on a device, in order of arrival."""
 
 import contextlib
 import os
@@ -20,10 +20,10 @@ from kernelkb.measure.process.subprocesses import OperationCancelled, cancel_on
 
 @pytest.fixture
 def queue(tmp_path, monkeypatch):
-    """A queue of this test's own."""
-    folder = tmp_path / "turns"
+    """A queue folder that only this test uses."""
+    folder = tmp_path / "queue"
     folder.mkdir()
-    monkeypatch.setenv("KB_TURNS", str(folder))
+    monkeypatch.setenv("KB_DEVICE_QUEUE", str(folder))
     return folder
 
 
@@ -36,53 +36,53 @@ STARTED_PROCESSES = []
 
 @pytest.fixture(autouse=True)
 def kill_started_processes():
-    """End what a test started."""
+    """Kill the processes that a test started."""
     yield
     while STARTED_PROCESSES:
-        one = STARTED_PROCESSES.pop()
-        kill_process(one)
-        one.stdout.close()
+        process = STARTED_PROCESSES.pop()
+        kill_process(process)
+        process.stdout.close()
 
 
 def start_process(body, *words):
-    """Start a Python process that may take turns."""
+    """Start a Python process that can lock devices."""
     head = (
         "import os, sys, time\nfrom kernelkb.measure.process.device_queue import exclusive_device\n"
     )
     argv = [sys.executable, "-c", head + textwrap.dedent(body), *map(str, words)]
-    one = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
-    STARTED_PROCESSES.append(one)
-    return one
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    STARTED_PROCESSES.append(process)
+    return process
 
 
 def start_holder(device="it"):
-    """Start a process that has the turn."""
-    one = start_process(HOLDER_PROGRAM, device)
-    one.stdout.readline()
-    return one
+    """Start a process that holds the device."""
+    process = start_process(HOLDER_PROGRAM, device)
+    process.stdout.readline()
+    return process
 
 
-def kill_process(one):
-    one.kill()
-    one.wait()
+def kill_process(process):
+    process.kill()
+    process.wait()
 
 
 def list_tickets(queue):
-    return sorted(int(one.name) for one in queue.glob("*/*"))
+    return sorted(int(ticket.name) for ticket in queue.glob("*/*"))
 
 
-def wait_until(true, seconds=30):
+def wait_until(condition, seconds=120):
     end = time.monotonic() + seconds
-    while not true():
+    while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
 
 
-MANY_PROGRAM = """
+CONTENDER_PROGRAM = """
 marker, log = sys.argv[1:3]
 for _ in range(20):
-    with exclusive_device("it", str) as why:
-        assert why is None, why
+    with exclusive_device("it", str) as warning:
+        assert warning is None, warning
         os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
         time.sleep(0.002)
         os.unlink(marker)
@@ -91,16 +91,18 @@ with open(log, "a") as file:
 """
 
 
-def test_of_eight_processes_never_two_have_the_same_device(queue, tmp_path):
-    crowd = [start_process(MANY_PROGRAM, tmp_path / "marker", tmp_path / "log") for _ in range(8)]
-    codes = [one.wait(120) for one in crowd]
+def test_eight_processes_never_hold_the_same_device_at_once(queue, tmp_path):
+    processes = [
+        start_process(CONTENDER_PROGRAM, tmp_path / "marker", tmp_path / "log") for _ in range(8)
+    ]
+    codes = [process.wait(120) for process in processes]
 
     assert codes == [0] * 8
     assert (tmp_path / "log").read_text() == "done\n" * 8
     assert list_tickets(queue) == []
 
 
-IN_ORDER_PROGRAM = """
+ORDER_PROGRAM = """
 with exclusive_device("it", str):
     with open(sys.argv[2], "a") as file:
         file.write(sys.argv[1])
@@ -109,38 +111,38 @@ with exclusive_device("it", str):
 
 def test_waiters_are_served_in_arrival_order(queue, tmp_path):
     log = tmp_path / "log"
-    crowd = []
+    processes = []
     with exclusive_device("it", device_title):
         for letter in "abcdef":
-            crowd.append(start_process(IN_ORDER_PROGRAM, letter, log))
-            wait_until(lambda: len(list_tickets(queue)) == len(crowd) + 1)
-    for one in crowd:
-        one.wait(30)
+            processes.append(start_process(ORDER_PROGRAM, letter, log))
+            wait_until(lambda: len(list_tickets(queue)) == len(processes) + 1)
+    for process in processes:
+        process.wait(120)
 
     assert log.read_text() == "abcdef"
 
 
 def test_another_device_does_not_wait(queue):
-    with exclusive_device("one", device_title), exclusive_device("other", device_title) as why:
-        assert why is None
+    with exclusive_device("one", device_title), exclusive_device("other", device_title) as warning:
+        assert warning is None
     assert queue_wait_s() == 0
 
 
 HOLDER_PROGRAM = """
 with exclusive_device(sys.argv[1] if sys.argv[1:] else "it", str):
     print("holds", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 
-def test_a_holder_that_is_killed_holds_nothing(queue):
+def test_a_killed_holder_releases_the_device(queue):
     holder = start_holder()
     kill_process(holder)
-    heard = []
-    with progress_listener(heard.append), exclusive_device("it", device_title) as why:
-        assert why is None
+    messages = []
+    with progress_listener(messages.append), exclusive_device("it", device_title) as warning:
+        assert warning is None
 
-    assert heard == []
+    assert messages == []
     assert list_tickets(queue) == []
 
 
@@ -148,19 +150,19 @@ def test_a_killed_waiter_leaves_the_queue(queue):
     holder = start_holder()
     waiter = start_process(HOLDER_PROGRAM)
     wait_until(lambda: len(list_tickets(queue)) == 2)
-    heard = []
+    messages = []
 
     def listen(now):
-        heard.append(now)
-        if len(heard) == 1:
+        messages.append(now)
+        if len(messages) == 1:
             waiter.kill()
-        if len(heard) == 2:
+        if len(messages) == 2:
             holder.kill()
 
     with progress_listener(listen), exclusive_device("it", device_title):
         pass
 
-    assert heard == [
+    assert messages == [
         "waiting for the device: 2 before us",
         "waiting for the device: 1 before us",
         "the device is free",
@@ -171,7 +173,7 @@ SURVIVOR_PROGRAM = """
 import fcntl
 marker = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
 while True:
-    with exclusive_device("it", str) as why:
+    with exclusive_device("it", str) as warning:
         fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with open(sys.argv[2], "a") as file:
             file.write("x")
@@ -180,32 +182,32 @@ while True:
 """
 
 
-def test_processes_that_are_killed_at_random_never_let_two_in(queue, tmp_path):
-    """The marker is a lock as well: a process that is killed cannot leave it behind."""
+def test_random_kills_never_let_two_processes_in(queue, tmp_path):
+    """The marker is a flock too, so a killed process cannot leave it behind."""
     draw, log = random.Random(7), tmp_path / "log"
     log.touch()
-    crowd = [start_process(SURVIVOR_PROGRAM, tmp_path / "marker", log) for _ in range(4)]
+    processes = [start_process(SURVIVOR_PROGRAM, tmp_path / "marker", log) for _ in range(4)]
     failed = 0
     for _ in range(20):
         before = log.stat().st_size
         wait_until(lambda before=before: log.stat().st_size > before)
         at = draw.randrange(4)
-        failed += crowd[at].poll() is not None
-        kill_process(crowd[at])
-        crowd[at] = start_process(SURVIVOR_PROGRAM, tmp_path / "marker", log)
-    failed += sum(one.poll() is not None for one in crowd)
-    for one in crowd:
-        one.kill()
-        one.wait()
-    with exclusive_device("it", device_title) as why:
+        failed += processes[at].poll() is not None
+        kill_process(processes[at])
+        processes[at] = start_process(SURVIVOR_PROGRAM, tmp_path / "marker", log)
+    failed += sum(process.poll() is not None for process in processes)
+    for process in processes:
+        process.kill()
+        process.wait()
+    with exclusive_device("it", device_title) as warning:
         pass
 
     assert failed == 0
-    assert why is None
+    assert warning is None
     assert list_tickets(queue) == []
 
 
-def test_a_call_that_is_cancelled_waits_no_longer(queue):
+def test_a_cancelled_call_stops_waiting(queue):
     holder = start_holder()
     stop = threading.Event()
     with (
@@ -214,7 +216,7 @@ def test_a_call_that_is_cancelled_waits_no_longer(queue):
         pytest.raises(OperationCancelled),
         exclusive_device("it", device_title),
     ):
-        pytest.fail("there was somebody before it")
+        pytest.fail("it did not wait for the holder")
     left = list_tickets(queue)
     kill_process(holder)
 
@@ -232,20 +234,20 @@ def test_two_threads_of_a_process_are_serialised(queue):
                 time.sleep(0.001)
                 inside.pop()
 
-    crowd = [threading.Thread(target=work) for _ in range(3)]
-    for one in crowd:
-        one.start()
-    for one in crowd:
-        one.join()
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
     assert most == [1] * 30
 
 
 def test_a_nested_device_lock_is_the_same_lock(queue):
     with exclusive_device("it", device_title), exclusive_device("it", device_title):
-        held = len(list_tickets(queue))
+        tickets = len(list_tickets(queue))
 
-    assert held == 1
+    assert tickets == 1
     assert list_tickets(queue) == []
 
 
@@ -253,33 +255,33 @@ def test_leaving_a_nested_lock_keeps_the_outer_one(queue):
     with exclusive_device("it", device_title):
         with exclusive_device("it", device_title):
             pass
-        held = len(list_tickets(queue))
+        tickets = len(list_tickets(queue))
 
-    assert held == 1
+    assert tickets == 1
 
 
 def test_a_forked_child_does_not_hold_the_device_lock(queue):
     forks = """
     with exclusive_device("it", str):
         if os.fork() == 0:
-            print("forked", flush=True)
+            os.write(1, b"forked\\n")  # one write: the parent writes to the same pipe
             time.sleep(60)
-        print("holds", flush=True)
+        os.write(1, b"holds\\n")
         time.sleep(60)
     """
     holder = start_process(forks)
-    said = {holder.stdout.readline(), holder.stdout.readline()}
+    lines = {holder.stdout.readline(), holder.stdout.readline()}
     kill_process(holder)
-    heard = []
-    with progress_listener(heard.append), exclusive_device("it", device_title):
+    messages = []
+    with progress_listener(messages.append), exclusive_device("it", device_title):
         pass
     child = [p for p in Path("/proc").glob("[0-9]*") if is_running_body(p, forks)]
-    for one in child:
-        os.kill(int(one.name), 9)
+    for process in child:
+        os.kill(int(process.name), 9)
 
-    assert said == {"forked\n", "holds\n"}
+    assert lines == {"forked\n", "holds\n"}
     assert len(child) == 1
-    assert heard == []
+    assert messages == []
 
 
 def is_running_body(process, body):
@@ -288,34 +290,55 @@ def is_running_body(process, body):
     return False
 
 
-def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path, monkeypatch):
+def test_an_unusable_queue_folder_gives_a_warning_and_no_error(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
-    monkeypatch.setenv("KB_TURNS", str(tmp_path / "file"))
-    heard = []
-    with progress_listener(heard.append), exclusive_device("it", device_title) as why:
+    monkeypatch.setenv("KB_DEVICE_QUEUE", str(tmp_path / "file"))
+    messages = []
+    with progress_listener(messages.append), exclusive_device("it", device_title) as warning:
         pass
 
-    assert "others may have measured at the same time" in why
-    assert why.endswith("set KB_TURNS to a folder that can be written")
-    assert heard == [why]
+    assert "others may have measured at the same time" in warning
+    assert warning.endswith("set KB_DEVICE_QUEUE to a folder that can be written")
+    assert messages == [warning]
 
 
 def test_a_bench_without_the_device_lock_gives_a_warning(project, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
-    monkeypatch.setenv("KB_TURNS", str(tmp_path / "file"))
+    monkeypatch.setenv("KB_DEVICE_QUEUE", str(tmp_path / "file"))
     timed = bench_variant("row_softmax", "vectorized", "cpu", "tiny", budget_s=0.2)
 
     assert timed.speedup
-    assert any("KB_TURNS" in warning for warning in timed.warnings)
+    assert any("KB_DEVICE_QUEUE" in warning for warning in timed.warnings)
 
 
-def test_queueing_can_be_switched_off(queue, monkeypatch):
-    monkeypatch.setenv("KB_TURNS", "off")
-    with exclusive_device("it", device_title) as why:
-        held = list_tickets(queue)
+@pytest.mark.parametrize("variable", ["KB_DEVICE_QUEUE", "KB_TURNS"])
+def test_queueing_can_be_switched_off(queue, monkeypatch, variable):
+    monkeypatch.delenv("KB_DEVICE_QUEUE")
+    monkeypatch.setenv(variable, "off")
+    with exclusive_device("it", device_title) as warning:
+        tickets = list_tickets(queue)
 
-    assert why is None
-    assert held == []
+    assert warning is None
+    assert tickets == []
+
+
+def test_the_old_variable_still_names_the_queue_folder(tmp_path, monkeypatch):
+    """``KB_TURNS`` is read for one release; the folder keeps its older name."""
+    monkeypatch.delenv("KB_DEVICE_QUEUE")
+    monkeypatch.setenv("KB_TURNS", str(tmp_path))
+    with exclusive_device("it", device_title):
+        tickets = list(tmp_path.glob("kernelkb-turns-it/*"))
+
+    assert len(tickets) == 1
+
+
+def test_the_new_variable_wins_over_the_old_one(queue, tmp_path, monkeypatch):
+    monkeypatch.setenv("KB_TURNS", str(tmp_path / "other"))
+    with exclusive_device("it", device_title):
+        tickets = list_tickets(queue)
+
+    assert len(tickets) == 1
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
@@ -327,26 +350,26 @@ def test_tickets_of_another_user_count_like_our_own(queue):
         above.chmod(above.stat().st_mode | 0o011)
     other = "os.setuid(65534)\n"
     with exclusive_device("it", device_title):
-        pass  # the folder is root's from now on
+        pass  # root creates the folder
     holder = start_process(other + HOLDER_PROGRAM.lstrip())
     holder.stdout.readline()
     waiter = start_process(other + HOLDER_PROGRAM.lstrip())
     wait_until(lambda: len(list_tickets(queue)) == 2)
     kill_process(holder)
-    heard = []
+    messages = []
 
     def listen(now):
-        heard.append(now)
+        messages.append(now)
         waiter.kill()
 
-    with progress_listener(listen), exclusive_device("it", device_title) as why:
+    with progress_listener(listen), exclusive_device("it", device_title) as warning:
         pass
 
-    assert why is None
-    assert heard[0] == "waiting for the device: 1 before us"
+    assert warning is None
+    assert messages[0] == "waiting for the device: 1 before us"
 
 
-def test_to_wait_is_no_part_of_the_time_that_a_step_took(queue, project):
+def test_queue_wait_is_not_counted_in_a_steps_time(queue, project):
     from kernelkb.actions.steps import StepOutcome, StepRunner
 
     holder = start_holder()
@@ -370,9 +393,9 @@ def test_a_command_reports_its_place_in_the_device_queue(queue, project, command
     child = subprocess.Popen(
         [*argv, "--target", "cpu"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     )
-    said = child.stderr.readline()
+    line = child.stderr.readline()
     kill_process(child)
     child.stderr.close()
 
     assert holder.poll() is None
-    assert said == "kb: waiting for the CPU: 1 before us\n"
+    assert line == "kb: waiting for the CPU: 1 before us\n"

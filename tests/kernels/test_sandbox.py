@@ -5,13 +5,12 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 from processes import find_processes, wait_for_count
 
 from kernelkb.actions.kernels import check_variant
-from kernelkb.measure.process import sandbox_layers
+from kernelkb.measure.process import candidate_sandbox
 from kernelkb.measure.process.subprocesses import OperationCancelled, cancel_on, run_supervised
 from kernelkb.measure.process.worker_jobs import run_job, scratch_folder
 
@@ -127,14 +126,14 @@ def test_nothing_in_the_working_directory_is_imported(tmp_path, monkeypatch):
 def test_the_reported_sandbox_layers_are_those_of_a_check(project):
     found = check_variant("row_softmax", "naive", "cpu")
 
-    assert sandbox_layers.detect_layers()[0] == list(found.layers)
+    assert candidate_sandbox.detect_layers()[0] == list(found.layers)
 
 
 SIGNALLING_BODY = """
 import os, runpy, signal, subprocess, sys
-confine = runpy.run_path(sys.argv[1])
+sandbox = runpy.run_path(sys.argv[1])
 other = subprocess.Popen(["sleep", "20"])
-confine["_apply_seccomp"]({"fork": True, "families": []})
+sandbox["_apply_seccomp"]({"fork": True, "families": []})
 os.kill(os.getpid(), 0)
 for how in (os.kill, lambda pid, s: signal.pidfd_send_signal(os.pidfd_open(pid), s)):
     try:
@@ -151,7 +150,7 @@ def test_a_runner_may_send_signals_to_itself_alone():
         sys.executable,
         "-c",
         SIGNALLING_BODY,
-        str(Path(sandbox_layers.__file__).with_name("candidate_sandbox.py")),
+        candidate_sandbox.__file__,
     ]
     end = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
 
@@ -161,10 +160,10 @@ def test_a_runner_may_send_signals_to_itself_alone():
 
 RENAMING_BODY = """
 import os, pathlib, runpy, sys
-confine, own, other = runpy.run_path(sys.argv[1]), *map(pathlib.Path, sys.argv[2:])
+sandbox, own, other = runpy.run_path(sys.argv[1]), *map(pathlib.Path, sys.argv[2:])
 (own / "below").mkdir()
 (own / "below" / "made").write_text("x")
-confine["_apply_landlock"]({"folder": str(own), "writable": []})
+sandbox["_apply_landlock"]({"folder": str(own), "writable": []})
 os.replace(own / "below" / "made", own / "kept")
 print("renamed", flush=True)
 for source, target in ((own / "kept", other / "kept"), (other / "alien", own / "alien")):
@@ -177,13 +176,13 @@ for source, target in ((own / "kept", other / "kept"), (other / "alien", own / "
 
 def test_a_runner_renames_between_its_own_folders_and_no_others(tmp_path):
     """Triton's cache builds in one folder and renames into another."""
-    if "landlock" not in sandbox_layers.detect_layers()[0]:
+    if "landlock" not in candidate_sandbox.detect_layers()[0]:
         pytest.skip("this kernel has no Landlock")
     own, other = tmp_path / "own", tmp_path / "other"
     own.mkdir()
     other.mkdir()
     (other / "alien").write_text("x")
-    file = str(Path(sandbox_layers.__file__).with_name("candidate_sandbox.py"))
+    file = candidate_sandbox.__file__
     argv = [sys.executable, "-c", RENAMING_BODY, file, str(own), str(other)]
     end = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
 

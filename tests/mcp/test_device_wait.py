@@ -34,8 +34,8 @@ def wait_until(true):
 
 def read_job_activity(server, handle):
     """What a job does now."""
-    server.ask(3, "tools/call", name="job", arguments={"id": handle})
-    return server.answer(3)["result"]["structuredContent"]["job"]["now"]
+    server.send_request(3, "tools/call", name="job", arguments={"id": handle})
+    return server.read_answer(3)["result"]["structuredContent"]["job"]["now"]
 
 
 def test_a_job_says_how_many_are_before_it(folder):

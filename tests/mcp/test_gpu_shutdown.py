@@ -82,7 +82,7 @@ def test_the_gpu_is_free_again(project, gpu_usage, how):
             busy.append(gpu_usage()[1] > used + SPARE_BYTES)
         return begun
 
-    ending = shut_down_server(replace(COMPUTING, under_way=computing), how)
+    ending = shut_down_server(replace(COMPUTING, has_started=computing), how)
     left, kept = wait_for_idle_gpu(gpu_usage, users, used)
 
     assert busy == [True]

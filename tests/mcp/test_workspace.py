@@ -16,7 +16,7 @@ from tool_calls import leave_workspace
 
 from kernelkb.actions.building import build_variant
 from kernelkb.measure.machine.tools import find_nvcc
-from kernelkb.measure.process import sandbox_layers
+from kernelkb.measure.process.candidate_sandbox import detect_layers
 from kernelkb_mcp.server import build_server
 from kernelkb_mcp.server_config import ServerConfig, enter_workspace
 
@@ -213,7 +213,7 @@ def test_an_include_of_a_file_outside_is_refused_before_anything_compiles(
 
 
 needs_landlock = pytest.mark.skipif(
-    "landlock" not in sandbox_layers.detect_layers()[0], reason="this kernel has no Landlock"
+    "landlock" not in detect_layers()[0], reason="this kernel has no Landlock"
 )
 ESCAPING_INCLUDES = {
     "macro": '#define X "{}"\n#include X\n',

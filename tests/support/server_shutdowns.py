@@ -1,6 +1,6 @@
 """A server in the middle of some work, ended in some way: what is left of it, and for how long.
 
-As a program, ``endings.py WORK HOW`` prints one ending as JSON.
+As a program, ``server_shutdowns.py ACTIVITY END_METHOD`` prints one ending as JSON.
 """
 
 import fcntl
@@ -84,8 +84,8 @@ def shut_down_server(activity, end_method):
         folder = Path(name)
         for each in ("project/sessions", "scratch"):
             (folder / each).mkdir(parents=True)
-        activity.prepare(folder / "project")
-        with _hold_device(folder, activity.queued) as holder:
+        activity.make_kernel(folder / "project")
+        with _hold_device(folder, activity.is_device_locked) as holder:
             return _start_and_end(folder, activity, end_method, holder)
 
 
@@ -126,8 +126,8 @@ server.main()
 
 
 def cancel_job(server):
-    handle = server.answer(2)["result"]["structuredContent"]["job"]["id"]
-    server.ask(4, "tools/call", name="job", arguments={"id": handle, "action": "cancel"})
+    handle = server.read_answer(2)["result"]["structuredContent"]["job"]["id"]
+    server.send_request(4, "tools/call", name="job", arguments={"id": handle, "action": "cancel"})
 
 
 ACTIVITIES = {
@@ -210,18 +210,18 @@ class StdioServer:
 
 def build_environment(folder):
     """What names the folder is of this ending: processes are found by it."""
-    own = {"TMPDIR": str(folder / "scratch"), "KB_TURNS": str(folder / "turns")}
+    own = {"TMPDIR": str(folder / "scratch"), "KB_DEVICE_QUEUE": str(folder / "queue")}
     return {**os.environ, **own}
 
 
 def _start_and_end(folder, work, how, holder):
     if how == "client SIGKILL":
         return _kill_client(folder, work, holder)
-    server = StdioServer(folder, work.serve)
+    server = StdioServer(folder, work.server_program)
     try:
         server.send_request(2, "tools/call", name=work.tool,
                    arguments={"kernel": "broken", "target": work.target})  # fmt: skip
-        _wait_until(lambda: work.under_way(folder))
+        _wait_until(lambda: work.has_started(folder))
         started, code = time.monotonic(), None
         if how == "cancel":
             work.cancel(server)
@@ -249,10 +249,10 @@ def _start_and_end(folder, work, how, holder):
 
 
 def _kill_client(folder, work, holder):
-    argv = [sys.executable, "-c", CLIENT_PROGRAM, work.serve, work.tool, work.target]
+    argv = [sys.executable, "-c", CLIENT_PROGRAM, work.server_program, work.tool, work.target]
     client = subprocess.Popen(argv, cwd=folder / "project", env=build_environment(folder))
     try:
-        _wait_until(lambda: work.under_way(folder))
+        _wait_until(lambda: work.has_started(folder))
     finally:
         started = time.monotonic()
         client.kill()
@@ -281,7 +281,7 @@ def _list_leftovers(folder, holder):
 
 
 def _list_tickets(folder):
-    return list((folder / "turns").glob("*/[0-9]*"))
+    return list((folder / "queue").glob("*/[0-9]*"))
 
 
 def _is_locked(ticket):

@@ -1,4 +1,8 @@
-"""The turn of a machine's device: which queue it stands in, and what people call it."""
+"""Locks the device that a machine measures on: its key in the device queue and its title.
+
+Apart from ``process/device_queue.py`` because it asks the driver and torch, which the queue does
+not need.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,11 @@ from kernelkb.model.measurement import Machine
 
 
 def lock_device(machine: Machine) -> AbstractContextManager[str | None]:
-    """Wait for the machine's device, and keep it inside this block. See ``turns.turn``.
+    """Wait for the machine's device and hold it inside this block; see ``exclusive_device``.
 
-    A GPU is known by its UUID, whatever its number is in this process; where torch does not tell
-    it, all GPUs of that name share a queue. A CPU is one device, however many cores we may use.
+    The key of a GPU is its UUID, since its index differs from process to process
+    (``CUDA_VISIBLE_DEVICES``); where torch reports no UUID, all GPUs of one name share a queue. The
+    CPU is one device, however many of its cores we may use.
     """
     if machine.target == "cpu":
         return exclusive_device("cpu", lambda: "the CPU")
@@ -27,16 +32,15 @@ def lock_device(machine: Machine) -> AbstractContextManager[str | None]:
 
 @cache
 def _find_gpu_uuid() -> str:
+    """Return the UUID that torch reports, without the prefix ``GPU-``; empty where unknown."""
     facts = query_torch_info().facts
     gpu = facts["gpu"] if facts else None
     return str(gpu["uuid"]) if gpu else ""
 
 
 def _format_gpu_index(uuid: str) -> str:
-    found = query_driver()
-    at = (
-        [gpu.device_index for gpu in found.gpus if gpu.uuid.endswith(uuid)]
-        if found and uuid
-        else []
-    )
-    return f" (GPU {at[0]})" if at else ""
+    driver = query_driver()
+    if driver is None or not uuid:
+        return ""
+    indices = [gpu.device_index for gpu in driver.gpus if gpu.uuid.endswith(uuid)]
+    return f" (GPU {indices[0]})" if indices else ""

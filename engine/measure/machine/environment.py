@@ -24,7 +24,7 @@ from kernelkb.measure.machine.tools import (
     query_version,
 )
 from kernelkb.measure.machine.torch_info import TorchInfo, query_torch_info
-from kernelkb.measure.process import sandbox_layers
+from kernelkb.measure.process.candidate_sandbox import detect_layers
 from kernelkb.measure.process.worker_jobs import worker_python
 from kernelkb.model.base import Target
 from kernelkb.model.measurement import Environment, EnvironmentLine, Machine, Status
@@ -223,7 +223,7 @@ def _check_gpu_state(gpu: NvidiaGpu) -> list[EnvironmentLine]:
 
 
 def _check_sandbox() -> EnvironmentLine:
-    active, absent = sandbox_layers.detect_layers()
+    active, absent = detect_layers()
     if absent:
         lacks = ", ".join(absent)
         cure = f"trust the author of what is compiled and run, or enable {lacks} in the kernel"

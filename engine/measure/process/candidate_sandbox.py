@@ -1,10 +1,11 @@
-"""Give up rights, then become another program: the launcher of whatever runs a candidate's code.
+"""Restrict this process (network, files, system calls), then exec a candidate's runner in it.
 
-Run as a file, by our own interpreter: ``candidate_sandbox.py POLICY.json PROGRAM
-ARGUMENT…``. The policy is ``{"folder", "writable", "fork", "file_bytes", "families"}``; which
-layers the kernel allowed is written to ``layers.json`` in the folder before the program begins.
-Every layer is optional for the kernel and none for us: what is missing is said in the result, not
-passed over.
+Run as a file, by our own interpreter, once for each candidate:
+``candidate_sandbox.py POLICY.json PROGRAM ARGUMENT…``. The names of the layers that this kernel of
+Linux applied are written to ``layers.json`` in the candidate's folder before the program starts. A
+layer that the kernel lacks does not stop the run: the result and ``kb env`` name it as absent.
+
+Start-up time counts here: the module level imports no ``subprocess`` and no ``tempfile``.
 """
 
 from __future__ import annotations
@@ -17,15 +18,19 @@ import resource
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
-SandboxPolicy = dict[str, Any]
+LAYERS = ("limits", "network namespace", "landlock", "seccomp")
+"""Every layer, in the order in which ``apply_sandbox`` applies them."""
 
-_DEVICES = ("null", "zero", "full", "random", "urandom", "dxg")
-_NETWORK_FAMILIES = (2, 10, 17, 21, 40)  # IPv4, IPv6, raw packets, RDS, virtual machine sockets
-# Where the argument of that number is not 0 they change somebody else: the judge, or a rival. A
-# thread is bound to its core in the same way by OpenMP; the judge looks after that itself.
-_SELF_ONLY_CALLS = {
+_DETECTION_TIMEOUT_S = 20.0
+"""For starting Python and ``/bin/true``; a machine under full load took about 1 s."""
+_DETECTION_FILE_BYTES = 2**20
+_SYSTEM_DEVICES = ("null", "zero", "full", "random", "urandom", "dxg")
+"""Below /dev; dxg is the GPU of WSL."""
+_NETWORK_FAMILIES = (2, 10, 17, 21, 40)
+"""AF_INET, AF_INET6, AF_PACKET, AF_RDS, AF_VSOCK of linux/socket.h."""
+_TARGET_ARGUMENTS = {
     "setpriority": 1,
     "ioprio_set": 1,
     "sched_setscheduler": 0,
@@ -33,9 +38,15 @@ _SELF_ONLY_CALLS = {
     "sched_setattr": 0,
     "prlimit64": 0,
 }
-# Where it is another process than this one: a signal stops a judge or a rival as well.
+"""System call → index of the argument that names its target; any but 0 (ourselves) is refused.
+
+Another target is the judge or a rival. ``sched_setaffinity`` is not here: OpenMP binds its threads
+with it, by their thread ids; the judge restores affinities itself.
+"""
 _SIGNAL_CALLS = ("kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
+"""Allowed for our own process id only: a signal can stop the judge or a rival."""
 _CLONE_NEWUSER, _CLONE_NEWNET, _CLONE_THREAD = 0x10000000, 0x40000000, 0x00010000
+"""Flags of clone(2), from linux/sched.h."""
 _DENIED_CALLS = (
     *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp"),
     *("setsid", "unshare", "setns", "mount", "umount2", "pivot_root", "chroot"),
@@ -43,16 +54,34 @@ _DENIED_CALLS = (
     *("kexec_load", "reboot", "swapon", "swapoff", "settimeofday", "clock_settime"),
     *("io_uring_setup", "migrate_pages", "move_pages", "tkill", "pidfd_send_signal"),
 )  # fmt: skip
-# Owners, modes and times of any file, which Landlock leaves open. Compilers set those of theirs.
 _METADATA_CALLS = (
     *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"),
     *("utime", "utimes", "utimensat", "futimesat", "setxattr", "lsetxattr", "fsetxattr"),
     *("removexattr", "lremovexattr", "fremovexattr"),
 )  # fmt: skip
+"""Change a file's owner, mode or times, which Landlock does not restrict.
+
+Allowed where the candidate may fork, since the compilers that it then runs (Triton) use them.
+"""
+
+
+class SandboxPolicy(TypedDict):
+    """What a candidate's process may do; passed as JSON on the command line."""
+
+    folder: str
+    """Its own folder, which it may write."""
+    writable: list[str]
+    """Other folders that it may write, such as Triton's cache."""
+    fork: bool
+    """Whether it may start processes."""
+    file_bytes: int
+    """Largest file that it may write (RLIMIT_FSIZE), bytes."""
+    families: list[int]
+    """Socket families (AF_*) refused besides those of the network."""
 
 
 def apply_sandbox(policy: SandboxPolicy) -> list[str]:
-    """Apply every layer that this kernel allows; return their names."""
+    """Apply every layer that this kernel supports to this process; return their names."""
     _set_resource_limits(policy)
     layers = ["limits"]
     for name, apply in (
@@ -72,7 +101,7 @@ def _set_resource_limits(policy: SandboxPolicy) -> None:
 
 
 def _enter_network_namespace(_policy: SandboxPolicy) -> None:
-    """Enter a network of its own, without a single interface that is up."""
+    """Enter a new network namespace, in which no interface is up."""
     user, group = os.getuid(), os.getgid()
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET):
@@ -83,29 +112,29 @@ def _enter_network_namespace(_policy: SandboxPolicy) -> None:
 
 
 def _apply_landlock(policy: SandboxPolicy) -> None:
-    """Let it read and execute everything, and write only in its folder and on harmless devices."""
+    """Allow reading and executing everything, writing only its own folders and devices."""
     from py_landlock import AccessFs, Landlock, LandlockError
 
-    devices = [Path("/dev") / name for name in _DEVICES]
+    devices = [Path("/dev") / name for name in _SYSTEM_DEVICES]
     devices += sorted(Path("/dev").glob("nvidia*"))
-    use = AccessFs.READ_FILE | AccessFs.WRITE_FILE | AccessFs.IOCTL_DEV
+    device_access = AccessFs.READ_FILE | AccessFs.WRITE_FILE | AccessFs.IOCTL_DEV
     try:
         rules = Landlock(strict=False).allow_read("/").allow_execute("/")
-        own = (policy["folder"], *policy["writable"])
-        rules = rules.allow_read_write(*own)
-        # Triton builds in a folder beside the one that it then renames its file into.
-        rules = rules.add_path_rule(*own, access=AccessFs.REFER)
-        rules = rules.add_path_rule(*(d for d in devices if d.exists()), access=use)
-        # The CUDA driver names its threads there, and does not start when it cannot.
-        naming = AccessFs.WRITE_FILE | AccessFs.TRUNCATE
-        rules = rules.add_path_rule(f"/proc/{os.getpid()}", access=naming)
+        folders = (policy["folder"], *policy["writable"])
+        rules = rules.allow_read_write(*folders)
+        # Triton builds in one folder and renames its file into another (REFER).
+        rules = rules.add_path_rule(*folders, access=AccessFs.REFER)
+        rules = rules.add_path_rule(*(d for d in devices if d.exists()), access=device_access)
+        # The CUDA driver writes the names of its threads here, and fails to start if it cannot.
+        write = AccessFs.WRITE_FILE | AccessFs.TRUNCATE
+        rules = rules.add_path_rule(f"/proc/{os.getpid()}", access=write)
         rules.apply()
     except LandlockError as error:
         raise OSError(errno.EOPNOTSUPP, str(error)) from error
 
 
 def _apply_seccomp(policy: SandboxPolicy) -> None:
-    """Refuse the system calls that reach into other processes, the network or the kernel."""
+    """Refuse system calls that reach other processes, the network or kernel interfaces."""
     import pyseccomp as seccomp
 
     rules = seccomp.SyscallFilter(seccomp.ALLOW)
@@ -115,9 +144,9 @@ def _apply_seccomp(policy: SandboxPolicy) -> None:
             rules.add_rule(refuse, name)
     for family in (*_NETWORK_FAMILIES, *policy["families"]):
         rules.add_rule(refuse, "socket", seccomp.Arg(0, seccomp.EQ, family))
-    for name, at in _SELF_ONLY_CALLS.items():
+    for name, index in _TARGET_ARGUMENTS.items():
         with suppress(OSError, ValueError):
-            rules.add_rule(refuse, name, seccomp.Arg(at, seccomp.NE, 0))
+            rules.add_rule(refuse, name, seccomp.Arg(index, seccomp.NE, 0))
     for name in _SIGNAL_CALLS:
         with suppress(OSError, ValueError):
             rules.add_rule(refuse, name, seccomp.Arg(0, seccomp.NE, os.getpid()))
@@ -125,18 +154,36 @@ def _apply_seccomp(policy: SandboxPolicy) -> None:
         rules.add_rule(refuse, "fork")
         rules.add_rule(refuse, "vfork")
         rules.add_rule(refuse, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, _CLONE_THREAD, 0))
-        # Its flags lie in memory, where no filter can look; libc falls back to clone.
+        # A filter cannot read clone3's flags, which are passed in memory; libc falls back to clone.
         rules.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")
     rules.load()
 
 
+def detect_layers() -> tuple[list[str], list[str]]:
+    """Run ``/bin/true`` in the sandbox; return the layers that were applied, and those absent."""
+    import subprocess
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="kernelkb-") as folder:
+        policy = SandboxPolicy(
+            folder=folder, writable=[], fork=False, file_bytes=_DETECTION_FILE_BYTES, families=[]
+        )
+        argv = [sys.executable, "-P", __file__, json.dumps(policy), "/bin/true"]
+        try:
+            subprocess.run(argv, capture_output=True, check=False, timeout=_DETECTION_TIMEOUT_S)
+            active = json.loads((Path(folder) / "layers.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            active = []
+    return active, [layer for layer in LAYERS if layer not in active]
+
+
 def main(argv: list[str]) -> None:
-    """Confine this process and become the program."""
+    """Apply the policy ``argv[1]`` to this process, then exec the program ``argv[2:]``."""
     policy: SandboxPolicy = json.loads(argv[1])
-    note = os.open(f"{policy['folder']}/layers.json", os.O_WRONLY | os.O_CREAT, 0o644)
+    report = os.open(f"{policy['folder']}/layers.json", os.O_WRONLY | os.O_CREAT, 0o644)
     layers = apply_sandbox(policy)
-    os.write(note, json.dumps(layers).encode())
-    os.close(note)
+    os.write(report, json.dumps(layers).encode())
+    os.close(report)
     os.execv(argv[2], argv[2:])  # noqa: S606 there is no shell, and the program is ours
 
 

@@ -1,21 +1,24 @@
-"""One measurement at a time on each device: a queue of all processes of this machine, in order.
+"""First-come, first-served lock for each device, across all processes of this machine.
 
-Whoever measures holds a ticket, a file whose name is its number, in a folder that belongs to the
-device. The ticket is locked (flock) for as long as its holder lives: Linux lets go of the lock
-however a process ends, so a ticket that can be locked is a dead one's, and nothing is ever stale.
-The lowest living number has its turn.
+Each waiting or measuring process holds a ticket: a file whose name is its number, in the folder of
+the device. It holds an exclusive lock (flock) on the ticket until it is done. The kernel releases
+that lock however a process ends, so a ticket that can be locked belongs to a dead process, and no
+lock is ever stale. The lowest locked ticket owns the device.
 
-What holds, and what does not:
+Limits:
 
-- Processes, threads of one process, and users are all the same to the queue. Only their files are
-  not: a dead ticket of another user stays, counts for nothing, and is removed by that user's next
-  turn or by root's.
-- A child never holds the ticket of its parent: it is closed when a program is executed, and in the
-  child of a plain fork.
-- When the holder is killed its ticket is free at once, and what it had started is killed by Linux
-  in the same moment (see ``keeper``). To take apart a process on a GPU takes a moment more. Whoever
-  is next spends longer than that on starting its own, and its bench looks for strangers.
-- Who does not see the same folder, in another container for instance, does not queue with us.
+- Processes, threads of one process, and users queue alike. Only the files differ: a dead ticket of
+  another user is ignored, and is removed by the next measurement of that user or of root.
+- A child process never holds its parent's ticket: the file is closed by exec, and after a plain
+  fork in the child.
+- When the owner is killed, its ticket is free at once and its children are killed in the same
+  moment (see ``supervisor.py``), but a process on a GPU takes longer to exit. The next owner needs
+  longer than that to start its own worker, and a bench detects work of other processes.
+- Processes that do not see the same folder, in another container for instance, do not queue with
+  ours.
+
+Standard library only, so that it imports in milliseconds; ``machine/device_lock.py`` chooses the
+device's name.
 """
 
 from __future__ import annotations
@@ -34,103 +37,115 @@ from kernelkb.measure.process.progress import report_progress
 from kernelkb.measure.process.subprocesses import sleep_cancellable
 
 WAITING_PREFIX = "waiting for "
-"""How it begins what a watcher is told while others are before us."""
+"""Start of the progress message while others are before us in the queue."""
 
-_SHARED_FOLDER = "/tmp"  # noqa: S108 not TMPDIR, which differs from user to user; nothing is written in it
+_SHARED_FOLDER = "/tmp"  # noqa: S108 not TMPDIR, which differs from user to user; files stay empty
+# The older name on disk: a version from before KB_DEVICE_QUEUE may run beside us, and both must
+# queue in the same folder.
+_FOLDER_PREFIX = "kernelkb-turns-"
 _POLL_S = 0.05
+_FOLDER_POLL_S = _POLL_S / 10
+"""A ticket's number is drawn in well under a millisecond."""
 _OPEN_TICKETS: set[int] = set()
-_HELD_DEVICES: ContextVar[frozenset[str]] = ContextVar("turns", default=frozenset())
-_QUEUE_WAIT_S: ContextVar[float] = ContextVar("waited", default=0.0)
+_HELD_DEVICES: ContextVar[frozenset[str]] = ContextVar("held_devices", default=frozenset())
+_QUEUE_WAIT_S: ContextVar[float] = ContextVar("queue_wait_s", default=0.0)
 
 
 @contextmanager
 def exclusive_device(device: str, get_title: Callable[[], str]) -> Iterator[str | None]:
-    """Wait until nobody else measures on a device, and keep it to ourselves inside this block.
+    """Wait until this process may measure on a device, and hold the device inside this block.
 
-    Inside a turn another one of the same device is the same turn. Where no turn can be had, work
-    goes on without: a folder that cannot be written must not stop a measurement.
+    Reentrant: a nested block for the same device shares the outer lock. Where the queue's folder
+    cannot be used, the block runs without a lock: that must not stop a measurement.
 
     Args:
-        device: Its name in the queue: letters, digits, dashes.
-        get_title: Its name for a person; asked for only if there is somebody before us.
+        device: Its key in the queue: letters, digits, dashes.
+        get_title: Returns its title for people; called only if others are before us.
 
     Yields:
-        Why others may measure at the same time; None where they do not, or where ``KB_TURNS=off``
-        says that they are to.
+        A warning, when the device could not be locked; None when it is locked, or when
+        ``KB_DEVICE_QUEUE=off`` asks for no lock.
 
     Raises:
-        Cancelled: While it waited; see ``isolation.cancelled_by``.
+        OperationCancelled: While it waited; see ``subprocesses.cancel_on``.
     """
-    base = os.environ.get("KB_TURNS") or _SHARED_FOLDER
+    base = _read_queue_setting()
     if base == "off" or device in _HELD_DEVICES.get():
         yield None
         return
     token = _HELD_DEVICES.set(_HELD_DEVICES.get() | {device})
     try:
-        with _hold_ticket(Path(base) / f"kernelkb-turns-{device}", get_title) as why:
-            yield why
+        with _hold_ticket(Path(base) / f"{_FOLDER_PREFIX}{device}", get_title) as warning:
+            yield warning
     finally:
         _HELD_DEVICES.reset(token)
 
 
 def queue_wait_s() -> float:
-    """Return how long this piece of work has waited for its turns, seconds."""
+    """Return how long this thread's current work has waited for devices, seconds in total."""
     return _QUEUE_WAIT_S.get()
+
+
+def _read_queue_setting() -> str:
+    """Return the base folder of all queues, or ``off``; ``KB_TURNS`` is the variable's old name."""
+    environ = os.environ
+    return environ.get("KB_DEVICE_QUEUE") or environ.get("KB_TURNS") or _SHARED_FOLDER
 
 
 @contextmanager
 def _hold_ticket(folder: Path, get_title: Callable[[], str]) -> Iterator[str | None]:
-    ticket, why = None, None
+    ticket, warning = None, None
     try:
         try:
             ticket = _QueueTicket(folder)
             _wait_for_device(ticket, get_title)
         except OSError as error:
-            why = (
-                f"others may have measured at the same time, because {error.filename or folder} "
-                f"cannot be used ({error.strerror}); set KB_TURNS to a folder that can be written"
+            warning = (
+                "others may have measured at the same time, because "
+                f"{error.filename or folder} cannot be used ({error.strerror}); "
+                "set KB_DEVICE_QUEUE to a folder that can be written"
             )
-            report_progress(why)
-        yield why
+            report_progress(warning)
+        yield warning
     finally:
         if ticket:
             ticket.release()
 
 
 def _wait_for_device(ticket: _QueueTicket, get_title: Callable[[], str]) -> None:
-    before = ticket.count_earlier()
-    if not before:
+    earlier = ticket.count_earlier()
+    if not earlier:
         return
-    started, told, name = time.monotonic(), 0, get_title()
+    started, reported, title = time.monotonic(), 0, get_title()
     try:
-        while before:
-            if before != told:
-                report_progress(f"{WAITING_PREFIX}{name}: {before} before us")
-                told = before
+        while earlier:
+            if earlier != reported:
+                report_progress(f"{WAITING_PREFIX}{title}: {earlier} before us")
+                reported = earlier
             sleep_cancellable(_POLL_S)
-            before = ticket.count_earlier()
+            earlier = ticket.count_earlier()
     finally:
         _QUEUE_WAIT_S.set(_QUEUE_WAIT_S.get() + time.monotonic() - started)
-    report_progress(f"{name} is free")
+    report_progress(f"{title} is free")
 
 
 class _QueueTicket:
-    """A place in the queue of a device."""
+    """This process's place in the queue of a device."""
 
     def __init__(self, folder: Path) -> None:
-        """Take the next number, and clear away what the dead have left.
+        """Draw the next number and remove the tickets of dead processes.
 
         Raises:
             OSError: The folder cannot be used.
         """
         self._folder = folder
-        gate = _open_queue_folder(folder)
+        directory = _open_queue_folder(folder)
         try:
-            _lock_folder(gate)
+            _lock_folder(directory)
             numbers = _list_ticket_numbers(folder)
             for number in numbers:
                 if not _is_held(folder / _format_ticket_name(number)):
-                    with suppress(OSError):  # another user's
+                    with suppress(OSError):  # it belongs to another user
                         (folder / _format_ticket_name(number)).unlink()
             self._number = max(numbers, default=0) + 1
             self._path = folder / _format_ticket_name(self._number)
@@ -139,18 +154,18 @@ class _QueueTicket:
             _OPEN_TICKETS.add(self._file)
             self._lock()
         finally:
-            os.close(gate)
+            os.close(directory)
 
     def _lock(self) -> None:
         try:
-            os.fchmod(self._file, 0o644)  # whatever the umask: others must be able to look
+            os.fchmod(self._file, 0o644)  # despite the umask: other users must be able to read
             fcntl.flock(self._file, fcntl.LOCK_EX)
         except OSError:
             self.release()
             raise
 
     def count_earlier(self) -> int:
-        """Return how many living tickets have a lower number.
+        """Return how many live tickets have a lower number.
 
         Raises:
             OSError: The folder is gone.
@@ -159,17 +174,17 @@ class _QueueTicket:
         return sum(_is_held(self._folder / _format_ticket_name(number)) for number in earlier)
 
     def release(self) -> None:
-        """Let the next one have its turn."""
+        """Leave the queue; the next ticket owns the device."""
         with suppress(OSError):
             self._path.unlink()
         _OPEN_TICKETS.discard(self._file)
         with suppress(OSError):
-            fcntl.flock(self._file, fcntl.LOCK_UN)  # also of a copy that a fork has made
+            fcntl.flock(self._file, fcntl.LOCK_UN)  # also the copy of a forked child
         os.close(self._file)
 
 
 def _open_queue_folder(folder: Path) -> int:
-    """Open a folder in which every user may put files, and nobody remove another's."""
+    """Open a device's folder; mode 1777 as of /tmp, so that users cannot remove others' files."""
     with suppress(FileExistsError):
         folder.mkdir(parents=True)
         folder.chmod(stat.S_ISVTX | 0o777)
@@ -177,12 +192,12 @@ def _open_queue_folder(folder: Path) -> int:
 
 
 def _lock_folder(descriptor: int) -> None:
-    """Take numbers one after another; whoever is stopped in between must not hold us for ever."""
+    """Lock the folder while a number is drawn; cancellable, as its owner may be stopped."""
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            sleep_cancellable(_POLL_S / 10)
+            sleep_cancellable(_FOLDER_POLL_S)
         else:
             return
 
@@ -197,22 +212,22 @@ def _list_ticket_numbers(folder: Path) -> list[int]:
 
 
 def _is_held(ticket: Path) -> bool:
-    """Return whether somebody holds a ticket.
+    """Return whether a live process holds a ticket.
 
-    A number is given out and locked while the folder is locked, so every lower one was locked
-    before: one that is not any more never will be.
+    A number is drawn and locked while the folder is locked, so every lower ticket was locked
+    before: one that no longer is never will be again.
 
     Raises:
-        OSError: Too many files are open to look at one more.
+        OSError: Too many files are open to check one more.
     """
-    try:  # anybody may have put anything there: a link, or a pipe that would never open
+    try:  # any user can create files here: a link, or a pipe whose open would block
         file = os.open(ticket, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             raise
         return False
     try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # those who look do not hinder each other
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: checks do not block each other
     except BlockingIOError:
         return True
     else:
