@@ -106,6 +106,28 @@ def softmax(x):
 }
 
 
+LIST_LOADED_MODULES = """
+import sys
+import torch
+
+def softmax(x):
+    ours = sorted(name for name in sys.modules if name.startswith("kernelkb"))
+    judge = [name for name in ours if ".worker.judge" in name]
+    if judge or "kernelkb.measure.worker.runner.serve" not in ours:
+        raise RuntimeError(f"loaded: {judge or ours}")
+    return torch.softmax(x, dim=-1)
+"""
+
+
+def test_the_runner_process_loads_no_module_of_the_judge(project):
+    name = write_attack(project, LIST_LOADED_MODULES, python=True, returns=True)
+    checked = check_variant(name, target="cpu")
+    timed = bench_variant(name, target="cpu", budget_s=0.5)
+
+    assert checked.status == "correct", checked.detail
+    assert timed.verdict not in ("incorrect", "invalid"), timed.detail
+
+
 def test_garbage_after_an_answer_is_a_candidate_error(project):
     body = (
         TAKEOVER_HEAD

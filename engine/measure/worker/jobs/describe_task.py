@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from kernelkb.measure.worker.judge.inputs import seed_all
-from kernelkb.measure.worker.runner.load_candidate import create_module, import_python_file
+from kernelkb.measure.worker.shared.python_files import create_module, import_python_file
 
 Job = dict[str, Any]
 

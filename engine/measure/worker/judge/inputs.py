@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from kernelkb.measure.worker.runner.load_candidate import create_module, import_python_file
+from kernelkb.measure.worker.shared.python_files import create_module, import_python_file
 
 Job = dict[str, Any]
 Tensors = list[torch.Tensor]

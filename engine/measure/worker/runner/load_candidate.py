@@ -8,14 +8,16 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import inspect
-import sys
 from collections.abc import Callable, Sequence
-from functools import cache
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
+
+from kernelkb.measure.worker.shared.python_files import (
+    create_module,
+    import_from_spec,
+    import_python_file,
+)
 
 TensorTuple = tuple[torch.Tensor, ...]
 BoundCall = Callable[[int], Any]
@@ -86,7 +88,8 @@ def _load_torch_extension(code_spec: dict[str, Any], _target: str) -> Binder:
     """``{"library", "module", "entry", "returns"}``: a Python extension module."""
     spec = importlib.util.spec_from_file_location(code_spec["module"], code_spec["library"])
     return _make_tensor_binder(
-        getattr(_import_from_spec(spec), code_spec["entry"]), returns=code_spec["returns"]
+        getattr(import_from_spec(spec, code_spec["library"]), code_spec["entry"]),
+        returns=code_spec["returns"],
     )
 
 
@@ -111,46 +114,6 @@ def _load_torch_module(code_spec: dict[str, Any], target: str) -> Binder:
     return _make_tensor_binder(
         torch.compile(module) if code_spec.get("compile") else module, returns=True
     )
-
-
-def create_module(file: str, entry: str, task_file: str, seed: int) -> Any:
-    """Return a task's ``torch.nn.Module``, in the mode that it is made in.
-
-    Args:
-        file: Where the class is.
-        entry: Its name.
-        task_file: The file whose ``get_init_inputs`` gives its arguments.
-        seed: Draws its weights.
-    """
-    arguments = import_python_file(task_file).get_init_inputs()
-    named: dict[str, Any] = {}
-    if len(arguments) == 2 and isinstance(arguments[0], list) and isinstance(arguments[1], dict):
-        arguments, named = arguments
-    torch.manual_seed(seed)
-    return getattr(import_python_file(file), entry)(*arguments, **named)
-
-
-@cache
-def import_python_file(path: str) -> ModuleType:
-    """Run a Python file and return its module; its folder's other files can be imported.
-
-    Triton needs to find the source again later, so the module is a registered one.
-    """
-    folder = str(Path(path).parent)
-    if folder not in sys.path:
-        sys.path.append(folder)
-    spec = importlib.util.spec_from_file_location(f"kernel_{Path(path).stem}", path)
-    return _import_from_spec(spec)
-
-
-def _import_from_spec(spec: Any) -> ModuleType:
-    if spec is None or spec.loader is None:
-        raise ImportError("no such module")
-    sys.dont_write_bytecode = True  # nothing is left in somebody's folder, to be stale later
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _parameter_names(function: Any) -> Sequence[str]:
