@@ -1,7 +1,8 @@
-"""The guide for assistants, and the files that are made of it."""
+"""Pages of ``kb guide``, and the files generated from knowledge and command line."""
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from pathlib import Path
 
 from kernelkb.actions.knowledge import load_project_knowledge
@@ -9,6 +10,7 @@ from kernelkb.errors import BadValueError, UnknownNameError
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.render import guide, skill
+from kernelkb.render.commands import format_commands_page
 from kernelkb.render.guide import PAGES, Spelling
 from kernelkb.safety.paths import shipped_folder
 
@@ -47,34 +49,38 @@ def generate_guide_page(
     raise UnknownNameError("page", name, PAGES, "kb guide --help")
 
 
-def find_stale_files() -> list[Path]:
-    """Return the files that are not what the shipped knowledge gives now."""
+def find_stale_files(parser: ArgumentParser) -> list[Path]:
+    """Return the files that differ from what knowledge and parser of ``kb`` give now."""
     return [
         file
-        for file, text in _generate_files(load_knowledge()).items()
+        for file, text in _generate_files(load_knowledge(), parser).items()
         if not file.is_file() or file.read_text(encoding="utf-8") != text
     ]
 
 
-def write_guide_files() -> list[Path]:
-    """Write the skill and AGENTS.md, and return their files.
+def write_guide_files(parser: ArgumentParser) -> list[Path]:
+    """Write the skill, AGENTS.md and docs/commands.md, and return their paths.
+
+    Args:
+        parser: That of ``kb``, with all commands; this layer cannot import it.
 
     Raises:
         BadValueError: This KernelKB is installed and has no repository around it.
     """
-    files = _generate_files(load_knowledge())
+    files = _generate_files(load_knowledge(), parser)
     for file, text in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     return list(files)
 
 
-def _generate_files(knowledge: Knowledge) -> dict[Path, str]:
+def _generate_files(knowledge: Knowledge, parser: ArgumentParser) -> dict[Path, str]:
     root = Path(shipped_folder("knowledge")).parent
     if not (root / "pyproject.toml").is_file():
         raise BadValueError("the files lie in KernelKB's repository; kb guide skill prints one")
-    made = {
-        root / _SKILL_FOLDER / name: text
-        for name, text in skill.format_skill_files(knowledge).items()
+    skill_files = skill.format_skill_files(knowledge).items()
+    return {
+        **{root / _SKILL_FOLDER / name: text for name, text in skill_files},
+        root / "AGENTS.md": skill.format_agents_page(knowledge),
+        root / "docs" / "commands.md": format_commands_page(parser),
     }
-    return {**made, root / "AGENTS.md": skill.format_agents_page(knowledge)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 
 from kernelkb.errors import KbError
@@ -62,23 +62,28 @@ def start() -> int:
     return status
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``kb``. Exit 0 done, 1 problems found or a gate says stop, 2 it could not run."""
-    words = list(sys.argv[1:] if argv is None else argv)
+def build_parser(names: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
+    """Return the parser of ``kb`` with these commands; each costs the import of its module."""
     parser = argparse.ArgumentParser(
         prog="kb",
         description="Turn kernel measurements into the next fix to try.",
         epilog="exit status: 0 done, 1 problems found or a gate says stop, 2 could not run",
     )
     commands = parser.add_subparsers(prog="kb", dest="command", required=True, metavar="COMMAND")
+    for name in names:
+        module = import_module(f"kernelkb.cli.{_MODULE_NAMES.get(name, name)}")
+        command = commands.add_parser(name, help=COMMANDS[name], description=module.__doc__)
+        command.formatter_class = argparse.RawDescriptionHelpFormatter
+        module.arguments(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``kb``. Exit 0 done, 1 problems found or a gate says stop, 2 it could not run."""
+    words = list(sys.argv[1:] if argv is None else argv)
     chosen = [word for word in words[:1] if word in COMMANDS]
-    for name, summary in COMMANDS.items():
-        if not chosen or name in chosen:
-            module = import_module(f"kernelkb.cli.{_MODULE_NAMES.get(name, name)}")
-            one = commands.add_parser(name, help=summary, description=module.__doc__)
-            one.formatter_class = argparse.RawDescriptionHelpFormatter
-            module.arguments(one)
-            one.set_defaults(run=module.run)
+    parser = build_parser(chosen or COMMANDS)
     options = parser.parse_args(words)
     try:
         return int(options.run(options))

@@ -1,8 +1,8 @@
 """How to work with KernelKB, for an assistant, generated from the knowledge.
 
 kb guide session-start --kernel row_softmax
-kb guide skill         what an Agent Skill says; it names commands of the shell
-kb guide --write       write skills/kernelkb and AGENTS.md of this repository
+kb guide skill         the Agent Skill, which names commands of the shell
+kb guide --write       write skills/kernelkb, AGENTS.md and docs/commands.md of this repository
 kb guide --check       are those files fresh?
 """
 
@@ -22,8 +22,8 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--kernel", metavar="NAME", help="the kernel that it is about")
     parser.add_argument("--metrics", metavar="TEXT", help="what was measured, for diagnose")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--write", action="store_true", help="write skills/kernelkb and AGENTS.md")
-    how.add_argument("--check", action="store_true", help="return 1 when these are not fresh")
+    how.add_argument("--write", action="store_true", help="write the generated files")
+    how.add_argument("--check", action="store_true", help="return 1 when one of them is stale")
     add_json_argument(parser)
 
 
@@ -51,9 +51,11 @@ def run(options: Namespace) -> int:
 
 def _write_or_check_files(options: Namespace) -> int:
     from kernelkb.actions.guide import find_stale_files, write_guide_files
+    from kernelkb.cli import build_parser
     from kernelkb.cli.output import print_json, print_lines
 
-    files = [str(file) for file in (write_guide_files() if options.write else find_stale_files())]
+    generate = write_guide_files if options.write else find_stale_files
+    files = [str(file) for file in generate(build_parser())]
     if options.json:
         print_json({"written" if options.write else "stale": files})
     elif options.write:

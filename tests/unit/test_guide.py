@@ -8,7 +8,7 @@ import yaml
 
 from kernelkb.actions import guide
 from kernelkb.actions.guide import find_stale_files, generate_guide_page
-from kernelkb.cli import COMMANDS, main
+from kernelkb.cli import COMMANDS, build_parser, main
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.render.guide import LOOP, PAGES
 from kernelkb_mcp.server_config import TOOLSETS
@@ -18,7 +18,7 @@ SKILL = ROOT / "skills" / "kernelkb"
 
 
 def test_the_generated_files_match_the_knowledge():
-    assert find_stale_files() == []
+    assert find_stale_files(build_parser()) == []
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -65,7 +65,7 @@ def test_given_metrics_are_shown_as_data():
 
 
 def test_a_projects_own_workflow_is_not_in_the_shipped_files(project):
-    assert find_stale_files() == []
+    assert find_stale_files(build_parser()) == []
 
 
 def test_the_skill_follows_the_format():
