@@ -1,4 +1,4 @@
-"""Children end when they must, and take theirs with them."""
+"""Supervised children: killed with their descendants, and sandboxed."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import sys
 import threading
 
 import pytest
-from processes import find_processes, wait_for_count
+from processes import find_processes, ignore_signals, wait_for_count
 
 from kernelkb.actions.kernels import check_variant
 from kernelkb.measure.process import candidate_sandbox
@@ -53,7 +53,9 @@ def test_the_worker_dies_with_its_parent(tmp_path):
     )
     parent = subprocess.Popen([sys.executable, "-c", body])
     job = str(tmp_path / "judge.json")
-    started = wait_for_count(f"start.py {job}", 2)  # and its keeper, which names it too
+    started = wait_for_count(
+        f"start.py {job}", 2
+    )  # and its supervisor, whose command line names it too
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
 
@@ -96,7 +98,7 @@ def test_descendants_of_a_child_die_with_its_parent(tmp_path):
         f"run_supervised(argv, log=pathlib.Path({str(tmp_path / 'log')!r}), timeout_s=60)\n"
     )
     starter = subprocess.Popen([sys.executable, "-c", body])
-    started = wait_for_count(word, 4)  # the starter, the keeper, the child and its own
+    started = wait_for_count(word, 4)  # the starter, the supervisor, the child and its own child
     os.kill(starter.pid, signal.SIGKILL)
     starter.wait()
 
@@ -111,6 +113,24 @@ def test_a_child_ends_as_its_program_ended(tmp_path, script, code):
     end = run_supervised([sys.executable, "-c", script], log=tmp_path / "log", timeout_s=60)
 
     assert end.returncode == code
+
+
+def test_a_supervised_program_starts_with_default_signals(tmp_path):
+    """Whether a candidate survives a signal must not depend on how we were started."""
+    names = ("SIGINT", "SIGQUIT", "SIGHUP", "SIGPIPE", "SIGXFSZ")
+    body = (
+        "import pathlib\n"
+        "from kernelkb.measure.process.subprocesses import run_supervised\n"
+        f"log = pathlib.Path({str(tmp_path / 'log')!r})\n"
+        "argv = ['sed', '-n', 's/^SigIgn:.//p', '/proc/self/status']\n"
+        "end = run_supervised(argv, log=log, timeout_s=60)\n"
+        "print(end.output)\n"
+    )
+    argv = [sys.executable, "-c", body]
+    done = subprocess.run(argv, capture_output=True, text=True, preexec_fn=ignore_signals)
+    ignored = int(done.stdout, 16)
+
+    assert [name for name in names if ignored >> (signal.Signals[name] - 1) & 1] == []
 
 
 def test_nothing_in_the_working_directory_is_imported(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""A call that has to wait for its device says so, and ends when it is told to."""
+"""A call that waits for its device reports its place, and ends when it is told to."""
 
 import signal
 import subprocess
@@ -7,6 +7,7 @@ import time
 
 import pytest
 from broken_kernels import make_broken_kernel
+from processes import ignore_signals, reset_signals
 from server_shutdowns import (
     HOLDER_PROGRAM,
     SERVE_AS_JOBS,
@@ -25,20 +26,20 @@ def folder(tmp_path):
     return tmp_path
 
 
-def wait_until(true):
-    end = time.monotonic() + 60
-    while not true():
+def wait_until(condition):
+    end = time.monotonic() + 120
+    while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
 
 
 def read_job_activity(server, handle):
-    """What a job does now."""
+    """Return the current activity of a job."""
     server.send_request(3, "tools/call", name="job", arguments={"id": handle})
     return server.read_answer(3)["result"]["structuredContent"]["job"]["now"]
 
 
-def test_a_job_says_how_many_are_before_it(folder):
+def test_a_job_reports_its_place_in_the_device_queue(folder):
     make_broken_kernel(folder / "project", "right")
     argv = [sys.executable, "-c", HOLDER_PROGRAM]
     holder = subprocess.Popen(
@@ -64,8 +65,8 @@ def test_a_job_says_how_many_are_before_it(folder):
     assert going_on in ("the CPU is free", "check naive", "bench naive", "done")
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_command_that_is_ended_leaves_nothing(folder, how):
+def start_bench(folder, preexec_fn):
+    """Start ``kb bench`` of an endless kernel; return it once its candidate runs."""
     make_endless_kernel(folder / "project")
     argv = [sys.executable, "-c", "from kernelkb.cli import main; raise SystemExit(main())"]
     command = subprocess.Popen(
@@ -73,10 +74,30 @@ def test_a_command_that_is_ended_leaves_nothing(folder, how):
         cwd=folder / "project",
         env=build_environment(folder),
         stderr=subprocess.DEVNULL,
+        preexec_fn=preexec_fn,
     )
     wait_until(lambda: is_candidate_running(folder))
-    command.send_signal(how)
-    code = command.wait(30)
+    return command
 
-    assert code == 128 + how
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_command_that_a_signal_ends_leaves_nothing(folder, number):
+    command = start_bench(folder, reset_signals)
+    command.send_signal(number)
+    code = command.wait(60)
+
+    assert code == 128 + number
+    assert list((folder / "scratch").iterdir()) == []
+
+
+def test_a_command_under_nohup_survives_a_hangup_and_is_ended_by_sigterm(folder):
+    command = start_bench(folder, ignore_signals)
+    for number in (signal.SIGHUP, signal.SIGINT):
+        command.send_signal(number)
+    with pytest.raises(subprocess.TimeoutExpired):
+        command.wait(1)
+    command.terminate()
+    code = command.wait(60)
+
+    assert code == 128 + signal.SIGTERM
     assert list((folder / "scratch").iterdir()) == []

@@ -11,6 +11,7 @@ import pytest
 from broken_kernels import make_broken_kernel
 from client_calls import call_and_wait
 from mcp import Client, StdioServerParameters
+from processes import reset_signals
 
 SERVER_ARGS = ["-c", "from kernelkb_mcp.start import main; main()"]
 
@@ -85,6 +86,7 @@ def start_server(project):
         stderr=subprocess.PIPE,
         text=True,
         bufsize=1,
+        preexec_fn=reset_signals,
     )
     send_message(server, 1, "initialize", protocolVersion="2025-06-18", capabilities={},
          clientInfo={"name": "test", "version": "0"})  # fmt: skip

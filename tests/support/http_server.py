@@ -7,6 +7,8 @@ import sys
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from processes import reset_signals
+
 SERVER_COMMAND = [sys.executable, "-c", "from kernelkb_mcp.start import main; main()"]
 TOKEN = "a-token-that-nobody-has-to-guess-0123456789"  # noqa: S105 it guards nothing
 
@@ -36,6 +38,7 @@ def serve_http(folder, *words, token=TOKEN, **more):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=reset_signals,
     )
     try:
         said = ""

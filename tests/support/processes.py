@@ -1,5 +1,6 @@
-"""Which processes are alive."""
+"""Finds processes by their command line, and starts them with default signals."""
 
+import signal
 import time
 from pathlib import Path
 
@@ -32,3 +33,18 @@ def wait_for_count(word, count):
             return True
         time.sleep(0.05)
     return False
+
+
+def reset_signals():
+    """Restore the default dispositions: a ``preexec_fn`` for children that a test sends signals to.
+
+    A child inherits ignored signals, and ``nohup`` and background jobs ignore SIGHUP and SIGINT.
+    """
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def ignore_signals():
+    """Ignore what ``nohup`` and a shell's background job ignore: a ``preexec_fn``."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from broken_kernels import HEAD, make_broken_kernel
+from processes import reset_signals
 
 END_TIMEOUT_S = 30
 START_TIMEOUT_S = 120
@@ -174,6 +175,7 @@ class StdioServer:
             stderr=subprocess.DEVNULL,
             text=True,
             bufsize=1,
+            preexec_fn=reset_signals,
         )
         who = {"name": "test", "version": "0"}
         self.send_request(

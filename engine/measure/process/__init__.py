@@ -1,1 +1,1 @@
-"""Child processes: supervisor, subprocesses, device queue, sandboxes, jobs for the worker."""
+"""Child processes: supervisor, sandboxes, device queue, progress, worker jobs."""

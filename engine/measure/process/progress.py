@@ -1,4 +1,4 @@
-"""Who watches a piece of work, and is told what it does now."""
+"""Progress messages of long work, to the listener of the thread that does it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LISTENER: ContextVar[ProgressListener | None] = ContextVar("listener", default=
 
 @contextmanager
 def progress_listener(listener: ProgressListener) -> Iterator[None]:
-    """Let ``listener`` hear what is done inside this block, in this thread."""
+    """Send the progress messages of this thread to ``listener`` inside this block."""
     token = _LISTENER.set(listener)
     try:
         yield
@@ -22,7 +22,7 @@ def progress_listener(listener: ProgressListener) -> Iterator[None]:
 
 
 def report_progress(message: str) -> None:
-    """Say what is being done now, in a few words: ``bench naive``; nobody need listen."""
+    """Report the current activity in a few words (``bench naive``); ignored without a listener."""
     listener = _LISTENER.get()
     if listener is not None:
         listener(message)

@@ -1,4 +1,4 @@
-"""Run a child process that can be timed out, cancelled and cleaned up after."""
+"""Runs child processes under a supervisor, with a timeout, cancellation and clean-up."""
 
 from __future__ import annotations
 
@@ -19,30 +19,33 @@ _SUPERVISOR_COMMAND = (sys.executable, "-I", "-S", str(Path(__file__).with_name(
 _LIVE_SUPERVISORS: set[int] = set()
 _SHUTTING_DOWN = threading.Event()
 _TAIL_BYTES = 20_000
+"""Of a log, in a ProcessResult: some 200 lines."""
 _POLL_S = 0.02
 _SUPERVISOR_TIMEOUT_S = 30.0
-"""A keeper's own, and some more."""
+"""Longer than the 20 s that ``supervisor.py`` gives its own children."""
 _SHUTDOWN_TIMEOUT_S = 5.0
+"""For the supervisors; then their sessions are killed from here."""
 
 
 class OperationCancelled(BaseException):
-    """Whoever asked no longer wants the answer. Not an Exception, so that nothing handles it."""
+    """The caller cancelled the work. Not an Exception, so that no handler swallows it."""
 
 
 class ProcessResult(NamedTuple):
-    """How a child ended."""
+    """The end of a child process."""
 
     returncode: int
-    """Negative: the signal that killed it."""
+    """Exit status; negative: the signal that killed it."""
     timed_out: bool
     seconds: float
+    """Wall-clock time."""
     output: str
-    """The last of what it printed to stdout and stderr."""
+    """The end of its stdout and stderr, at most 20,000 bytes."""
 
 
 @contextmanager
 def cancel_on(event: threading.Event) -> Iterator[None]:
-    """Let ``event`` end every child that is started inside this block."""
+    """Kill every child started inside this block as soon as ``event`` is set."""
     token = _CANCEL_EVENT.set(event)
     try:
         yield
@@ -51,10 +54,10 @@ def cancel_on(event: threading.Event) -> Iterator[None]:
 
 
 def sleep_cancellable(seconds: float) -> None:
-    """Wait for somebody else.
+    """Sleep, or raise at once when the work is cancelled.
 
     Raises:
-        Cancelled: The event given to ``cancelled_by`` was set; at once, not when the time is over.
+        OperationCancelled: The event given to ``cancel_on`` is set, or this process is ending.
     """
     cancel = _CANCEL_EVENT.get()
     if cancel is None:
@@ -78,19 +81,20 @@ def run_supervised(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> ProcessResult:
-    """Run a program in a session of its own, under a ``keeper``, and wait for it.
+    """Run a program in a new session, under ``supervisor.py``, and wait for it.
 
-    Whatever happens (time-out, cancellation, an error, SIGKILL to us) nothing of it survives.
+    Its whole process tree is killed at the end, however that comes: the program's exit, the
+    timeout, cancellation, an error, or SIGKILL to this process.
 
     Args:
         argv: Program and arguments; no shell is involved.
         log: File that receives stdout and stderr.
         timeout_s: Wall-clock limit.
-        env: Variables on top of this process's own.
-        cwd: Working directory.
+        env: Variables in addition to this process's own.
+        cwd: Working directory; None for this process's own.
 
     Raises:
-        Cancelled: The event given to ``cancelled_by`` was set.
+        OperationCancelled: The event given to ``cancel_on`` was set.
     """
     started = time.monotonic()
     _raise_if_cancelled()
@@ -113,7 +117,7 @@ def run_supervised(
 
 
 def _kill_session(leader: int) -> None:
-    """Kill every process of a session: ninja gives each compiler a process group of its own."""
+    """Kill every process of a session; ninja gives each compiler its own process group."""
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
             fields = (entry / "stat").read_text(encoding="ascii", errors="replace")
@@ -133,27 +137,27 @@ def _wait_until(child: subprocess.Popen[bytes], deadline: float) -> bool:
 
 
 def read_tail(log: Path) -> str:
-    """Return the last of a log as text; bytes that are not UTF-8 are replaced."""
+    """Return the end of a log as text; bytes that are not UTF-8 are replaced."""
     with log.open("rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
         return file.read().decode("utf-8", "replace")
 
 
 def kill_all() -> None:
-    """End every child that is running now: for whoever is about to end this process.
+    """Kill every running child; call it only right before this process exits.
 
-    From here on nothing else is started: whoever waits for a child, or wants one, is cancelled.
+    From here on no child starts, and threads that wait for one raise ``OperationCancelled``.
     """
     _SHUTTING_DOWN.set()
-    asked = tuple(_LIVE_SUPERVISORS)
-    for keeper in asked:
+    supervisors = tuple(_LIVE_SUPERVISORS)
+    for pid in supervisors:
         with suppress(OSError):
-            os.kill(keeper, signal.SIGTERM)
-    end = time.monotonic() + _SHUTDOWN_TIMEOUT_S
-    while time.monotonic() < end and any(map(_is_running, asked)):
+            os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + _SHUTDOWN_TIMEOUT_S
+    while time.monotonic() < deadline and any(map(_is_running, supervisors)):
         time.sleep(_POLL_S / 4)
-    for keeper in asked:
-        _kill_session(keeper)
+    for pid in supervisors:
+        _kill_session(pid)
 
 
 def _is_running(pid: int) -> bool:
@@ -165,7 +169,7 @@ def _is_running(pid: int) -> bool:
 
 
 def _stop_supervisor(child: subprocess.Popen[bytes]) -> None:
-    child.terminate()  # the keeper ends all that it keeps, and then itself
+    child.terminate()  # the supervisor kills its process tree, then itself
     with suppress(subprocess.TimeoutExpired):
         child.wait(_SUPERVISOR_TIMEOUT_S)
     _kill_session(child.pid)

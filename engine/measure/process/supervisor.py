@@ -1,13 +1,14 @@
-"""Run a program, and end whatever it has started: when it ends, when asked to, when we are alone.
+"""Child subreaper: kill the whole process tree on exit, on SIGTERM, or when the parent dies.
 
-Run as a file, by our own interpreter: ``supervisor.py PARENT PROGRAM ARGUMENT…``. What loses its
-parent
-becomes this process's child, so nothing gets away by a group, a session or a number of its own:
-neither what ninja runs, nor what ncu runs, nor what forks and ends over and over. Linux asks it to
-end (SIGTERM) when whoever started it has gone, by SIGKILL too.
+Run as a file, by our own interpreter: ``supervisor.py PARENT_PID PROGRAM ARGUMENT…``. Every orphan
+below it becomes its child (PR_SET_CHILD_SUBREAPER), so no process escapes by a process group, a
+session or repeated forks: neither the compilers of ninja nor the targets of ncu. The kernel sends
+it SIGTERM when its parent ends (PR_SET_PDEATHSIG), by SIGKILL too.
 
-It ends as the program ended, by the same signal or with the same status; once it was asked to end,
-by SIGKILL.
+It exits with the program's status, or dies of the same signal; after SIGTERM it dies of SIGKILL.
+The program starts with default signal dispositions, also under ``nohup`` or in the background.
+
+Start-up time counts here: only modules that Python has loaded anyway, and ctypes.
 """
 
 from __future__ import annotations
@@ -20,19 +21,29 @@ import sys
 import time
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+"""Options of prctl(2), from linux/prctl.h."""
 _KILL_TIMEOUT_S = 20.0
-"""A process that computes on a GPU takes a while to be taken apart."""
+"""A process with work on a GPU takes seconds to exit after SIGKILL."""
+_SIGNALS_TO_RESET = (
+    *(signal.SIGPIPE, signal.SIGXFSZ),
+    *(signal.SIGINT, signal.SIGQUIT, signal.SIGHUP),
+)
+"""Set to their defaults for the program: exec inherits ignored signals.
+
+Python ignores the first two; ``nohup`` and the shell's background jobs ignore the others, which
+would let a candidate survive a signal in one run that ends it in another.
+"""
 
 
 class _TerminationRequest(BaseException):
-    """To end, by a signal."""
+    """SIGTERM arrived, or the parent is gone."""
 
 
-def main(parent: int, argv: list[str]) -> None:
-    """Keep a program until its end."""
+def main(parent_pid: int, argv: list[str]) -> None:
+    """Run a program, kill what it leaves behind, and exit as it did."""
     signal.signal(signal.SIGTERM, _raise_termination)
     try:
-        _become_subreaper(parent)
+        _become_subreaper(parent_pid)
         code = _wait_and_reap(
             os.posix_spawnp(argv[0], argv, os.environ, setsigdef=_SIGNALS_TO_RESET)
         )
@@ -46,34 +57,30 @@ def main(parent: int, argv: list[str]) -> None:
     _exit_like(code)
 
 
-_SIGNALS_TO_RESET = (signal.SIGPIPE, signal.SIGXFSZ)
-"""Python ignores them; a program must not inherit that."""
-
-
 def _raise_termination(_number: int, _frame: object) -> None:
     raise _TerminationRequest
 
 
-def _become_subreaper(parent: int) -> None:
+def _become_subreaper(parent_pid: int) -> None:
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it was gone before Linux knew what to do then
+    if os.getppid() != parent_pid:  # it ended before the prctl above
         raise _TerminationRequest
 
 
 def _wait_and_reap(pid: int) -> int:
-    """Wait for the program, and bury others that end meanwhile; return its code, as Popen does."""
+    """Wait for the program, reaping orphans meanwhile; return its code as ``Popen`` does."""
     while True:
-        ended, status = os.waitpid(-1, 0)
-        if ended == pid:
+        ended_pid, status = os.waitpid(-1, 0)
+        if ended_pid == pid:
             return os.waitstatus_to_exitcode(status)
 
 
 def _kill_descendants() -> None:
-    """Kill children until there are none: what they leave behind become ours, and is next."""
-    end = time.monotonic() + _KILL_TIMEOUT_S
-    while time.monotonic() < end:
+    """Kill our children until there are none; the orphans of each become our next children."""
+    deadline = time.monotonic() + _KILL_TIMEOUT_S
+    while time.monotonic() < deadline:
         for child in _list_children():
             _kill(child)
         try:
@@ -84,23 +91,24 @@ def _kill_descendants() -> None:
 
 
 def _kill(child: int) -> None:
-    try:  # no contextlib: it would be a third of the time that a keeper takes to start
+    try:  # no contextlib: its import takes a third of this program's start-up time
         os.kill(child, signal.SIGKILL)
     except OSError:
         return
 
 
 def _list_children() -> list[int]:
-    me = os.getpid()
+    own_pid = os.getpid()
     try:
-        with open(f"/proc/{me}/task/{me}/children", "rb") as file:
+        with open(f"/proc/{own_pid}/task/{own_pid}/children", "rb") as file:
             return list(map(int, file.read().split()))
-    except OSError:  # a kernel that keeps no such list
-        everybody = map(int, filter(str.isdecimal, os.listdir("/proc")))
-        return [one for one in everybody if _read_parent_pid(one) == me]
+    except OSError:  # a kernel without CONFIG_PROC_CHILDREN
+        pids = map(int, filter(str.isdecimal, os.listdir("/proc")))
+        return [pid for pid in pids if _read_parent_pid(pid) == own_pid]
 
 
 def _read_parent_pid(pid: int) -> int:
+    """Return the parent of a process; 0 when it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return int(file.read().rpartition(b")")[2].split()[1])
@@ -109,6 +117,7 @@ def _read_parent_pid(pid: int) -> int:
 
 
 def _exit_like(code: int) -> None:
+    """End with an exit status, or by the signal of a negative code, without a core file."""
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if code != -signal.SIGKILL:
