@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import GetJsonSchemaHandler, TypeAdapter
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from kernelkb.model.base import Record
 from kernelkb.model.measurement import Bench, Build, Environment, Profile
@@ -89,19 +93,35 @@ class EntryResult(Record):
 
 
 class ShownKernel(KernelAnswer):
-    """What there is to say about one kernel, as much as fits."""
+    """The answer for one kernel, as much as fits."""
 
-    also_matches: tuple[str, ...]
+    also_matches: list[str]
     """Bottlenecks that match and stand in no diagnosis here; read_entry prints each."""
-    also_possible: tuple[str, ...]
+    also_possible: list[str]
     """Those that stay unknown, likewise."""
+
+
+class _DescribeInheritedKeys:
+    """Adds the docstrings of ``KernelAnswer``: pydantic reads a TypedDict's own, not its base's."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        reference = handler(core_schema)
+        shown = handler.resolve_ref_schema(reference)["properties"]
+        base = TypeAdapter(list[KernelAnswer], config=Record.model_config).json_schema()
+        for name, field in base["$defs"]["KernelAnswer"]["properties"].items():
+            if "description" in field:
+                shown[name]["description"] = field["description"]
+        return reference
 
 
 class RecommendResult(Record):
     """An answer for each kernel of the report, the longest first."""
 
     summary: str
-    kernels: tuple[ShownKernel, ...]
+    kernels: tuple[Annotated[ShownKernel, _DescribeInheritedKeys], ...]
     more: tuple[str, ...]
     """What was left out to keep this short, and how to ask for it."""
     next: tuple[str, ...]

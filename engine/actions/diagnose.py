@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.parse_metric import resolve_device
-from kernelkb.decide.rules import KnowledgeStampDict
 from kernelkb.decide.symptoms import SymptomMatch, find_symptoms
+
+if TYPE_CHECKING:
+    from kernelkb.model.recommendation import KnowledgeStamp
 
 _MAX_END_CHARS = 4_000_000
 """Characters read from each end of a log; what lies between repeats itself."""
@@ -17,7 +19,7 @@ class LogDiagnosis(TypedDict):
     """What a log shows, in the order in which it says so."""
 
     symptoms: list[SymptomMatch]
-    knowledge: KnowledgeStampDict
+    knowledge: KnowledgeStamp
 
 
 def diagnose_log(log: str, gpu: str | None = None) -> LogDiagnosis:

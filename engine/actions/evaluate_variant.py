@@ -66,14 +66,13 @@ def evaluate_variant(place: BenchTarget, workload: str, steps: StepRunner) -> Va
 def decide_from_metrics(place: BenchTarget, metrics: dict[str, float]) -> KernelAnswer:
     """Decide on metrics that were measured here."""
     machine = place.subject.machine
-    answer = recommend(
+    return recommend(
         load_compiled_rules(),
         metrics,
         target=machine.target,
         device=machine.device,
         kernel=place.subject.kernel_folder.kernel.id,
     )
-    return KernelAnswer.model_validate(answer)
 
 
 def drop_noisy_speedup(timed: Bench) -> Bench:

@@ -35,12 +35,12 @@ class FixVariant(NamedTuple):
 
 def choose_fix_variant(kernel: Kernel, current: Variant, answer: KernelAnswer) -> FixVariant | None:
     """Return the variant that applies the best-ranked fix that any variant applies."""
-    matches = [d for d in answer.diagnoses if d.verdict == "matches"]
+    matches = [d for d in answer["diagnoses"] if d["verdict"] == "matches"]
     others = [v for v in kernel.variants if v.target == current.target and v.id != current.id]
     for diagnosis in matches:
-        for fix in diagnosis.fixes:
+        for fix in diagnosis["fixes"]:
             for variant in others:
-                if fix.id in variant.applies and fix.id not in current.applies:
+                if fix["id"] in variant.applies and fix["id"] not in current.applies:
                     changes = tuple(f for f in variant.applies if f not in current.applies)
                     return FixVariant(
                         variant, _pair_diagnoses_with_fixes(matches, variant), changes
@@ -53,7 +53,7 @@ def _pair_diagnoses_with_fixes(
 ) -> tuple[tuple[Diagnosis, str], ...]:
     found: list[tuple[Diagnosis, str]] = []
     for diagnosis in matches:
-        fix = next((f.id for f in diagnosis.fixes if f.id in variant.applies), None)
+        fix = next((f["id"] for f in diagnosis["fixes"] if f["id"] in variant.applies), None)
         if fix is not None:
             found.append((diagnosis, fix))
     return tuple(found)
@@ -155,16 +155,17 @@ def predict_combined_speedup(
     """Combine the predictions of everything that the variant applies, below the roofline."""
     groups: dict[str, tuple[float, float, float]] = {}
     for diagnosis, _ in choice.diagnosis_fixes:
-        gain = diagnosis.predicted_speedup
+        gain = diagnosis["predicted_speedup"]
         if gain is not None:
-            removed = (1 - 1 / gain.low, 1 - 1 / gain.point, 1 - 1 / gain.high)
-            groups[diagnosis.group] = max(groups.get(diagnosis.group, (0.0, 0.0, 0.0)), removed)
+            removed = (1 - 1 / gain["low"], 1 - 1 / gain["point"], 1 - 1 / gain["high"])
+            group = diagnosis["group"]
+            groups[group] = max(groups.get(group, (0.0, 0.0, 0.0)), removed)
     if not groups:
         return None
-    headroom = answer.headroom if answer else None
-    cap = 1 - 1 / headroom.attainable_speedup if headroom else 1.0
+    headroom = answer["headroom"] if answer else None
+    cap = 1 - 1 / headroom["attainable_speedup"] if headroom else 1.0
     low, point, high = (min(share, cap) for share in combine_removed_shares(groups))
-    return PredictedSpeedup(**as_speedup((low, point, high)))
+    return as_speedup((low, point, high))
 
 
 def make_decisions(
@@ -173,13 +174,13 @@ def make_decisions(
     """Return what the session should remember: predicted, measured, and the falsifier's word."""
     made: list[Decision] = []
     for diagnosis, fix in choice.diagnosis_fixes:
-        gain = diagnosis.predicted_speedup
+        gain = diagnosis["predicted_speedup"]
         made.append(
             Decision(
-                bottleneck=diagnosis.bottleneck,
+                bottleneck=diagnosis["bottleneck"],
                 fix=fix,
                 applied_as=choice.variant.id,
-                predicted=(gain.low, gain.point, gain.high) if gain else None,
+                predicted=(gain["low"], gain["point"], gain["high"]) if gain else None,
                 calibration=_find_calibration(diagnosis) if gain else None,
                 measured=followed.measured if followed else None,
                 interval=followed.interval if followed else None,
@@ -192,15 +193,15 @@ def make_decisions(
 
 def make_unapplied_decisions(answer: KernelAnswer) -> tuple[Decision, ...]:
     """Return what was recommended, for a session to remember although nobody tried it."""
-    best = next((d for d in answer.diagnoses if d.verdict == "matches"), None)
-    if best is None or not best.fixes:
+    best = next((d for d in answer["diagnoses"] if d["verdict"] == "matches"), None)
+    if best is None or not best["fixes"]:
         return ()
-    gain = best.predicted_speedup
-    predicted = (gain.low, gain.point, gain.high) if gain else None
+    gain = best["predicted_speedup"]
+    predicted = (gain["low"], gain["point"], gain["high"]) if gain else None
     return (
         Decision(
-            bottleneck=best.bottleneck,
-            fix=best.fixes[0].id,
+            bottleneck=best["bottleneck"],
+            fix=best["fixes"][0]["id"],
             predicted=predicted,
             calibration=_find_calibration(best) if gain else None,
         ),
@@ -209,11 +210,11 @@ def make_unapplied_decisions(answer: KernelAnswer) -> tuple[Decision, ...]:
 
 def _find_calibration(diagnosis: Diagnosis) -> float | None:
     """Return the share of its estimate that the prediction took for granted."""
-    if diagnosis.learned:
-        return diagnosis.learned.calibration
+    if diagnosis["learned"]:
+        return diagnosis["learned"]["calibration"]
     program = load_compiled_rules()
     rows = (row for found in program["bottlenecks"].values() for row in found)
-    gain = next(row for row in rows if row["id"] == diagnosis.bottleneck)["gain"]
+    gain = next(row for row in rows if row["id"] == diagnosis["bottleneck"])["gain"]
     return program["realised"][gain["kind"]][0] if gain else None
 
 
@@ -226,7 +227,7 @@ def evaluate_falsifier(
     """
     program = load_compiled_rules()
     rows = (row for found in program["bottlenecks"].values() for row in found)
-    row = next(r for r in rows if r["id"] == diagnosis.bottleneck)["falsifier"]
+    row = next(r for r in rows if r["id"] == diagnosis["bottleneck"])["falsifier"]
     if row is None or before.profile is None or after.profile is None:
         return None
     known = complete_metrics(program, after.profile.metrics, None)

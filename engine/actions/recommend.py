@@ -12,8 +12,8 @@ from kernelkb.decide.recommend import recommend as decide
 from kernelkb.errors import UnknownNameError
 
 if TYPE_CHECKING:
-    from kernelkb.decide.answer import RecommendationDict
     from kernelkb.decide.rules import CompiledRules
+    from kernelkb.model.recommendation import Recommendation
 
 
 TARGETS = ("cuda", "cpu")
@@ -26,7 +26,7 @@ def recommend_from_metrics(
     target: str = "cuda",
     gpu: str | None = None,
     kernel: str = "",
-) -> RecommendationDict:
+) -> Recommendation:
     """Answer for one kernel.
 
     Args:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from kernelkb.actions.recommend import parse_given_metrics
 from kernelkb.actions.rules_cache import load_compiled_rules
-from kernelkb.decide.answer import KernelAnswerDict, RecommendationDict, RuleSaidDict
 from kernelkb.decide.parse_metric import resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.decide.rules import CompiledRules
 from kernelkb.errors import BadValueError, KbError, UnknownNameError
 from kernelkb.measure.machine.tools import find_cuda_tool
+from kernelkb.model.recommendation import KernelAnswer, NcuRuleEstimate, Recommendation
 from kernelkb.profiles.launch import NcuRule, ProfiledLaunch, list_raw_names
 from kernelkb.profiles.report import read_report
 
@@ -38,7 +38,7 @@ def recommend_from_report(
     headlines: Mapping[str, str | float] | None = None,
     gpu: str | None = None,
     max_kernels: int | None = MAX_KERNELS,
-) -> RecommendationDict:
+) -> Recommendation:
     """Answer for the kernels of a report, the longest first.
 
     Launches of one kernel with the same grid and block differ in nothing but time, so the longest
@@ -132,7 +132,7 @@ def _answer_launch(
     number: int,
     given: Mapping[str, float],
     gpu: str | None,
-) -> KernelAnswerDict:
+) -> KernelAnswer:
     notes: list[str] = []
     device = resolve_device(program, gpu) if gpu else _find_launch_device(program, launch, notes)
     sound = dict(_iter_plausible_metrics(program, launch, notes))
@@ -169,7 +169,7 @@ def _iter_plausible_metrics(
             yield name, value
 
 
-def _rule_to_dict(rule: NcuRule) -> RuleSaidDict:
+def _rule_to_dict(rule: NcuRule) -> NcuRuleEstimate:
     whole = rule.removes is not None and rule.scope == "kernel"
     return {
         "rule": rule.rule,

@@ -8,11 +8,11 @@ from kernelkb.actions.bench_target import get_project_path
 from kernelkb.actions.fix_outcome import find_noise_reason
 from kernelkb.actions.recommend import parse_given_metrics
 from kernelkb.actions.rules_cache import load_compiled_rules
-from kernelkb.decide.answer import RecommendationDict
 from kernelkb.decide.parse_metric import find_device, resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.errors import BadValueError
 from kernelkb.model.history import Measurement
+from kernelkb.model.recommendation import Recommendation
 from kernelkb.record.measurements.store import open_read_only
 
 _DECIDABLE_KINDS = ("bench", "profile")
@@ -26,7 +26,7 @@ def recommend_from_run(
     headlines: Mapping[str, str | float] | None = None,
     gpu: str | None = None,
     kernel: str = "",
-) -> RecommendationDict:
+) -> Recommendation:
     """Answer for the kernel that a recorded bench or profile was of.
 
     Args:

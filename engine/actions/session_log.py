@@ -59,16 +59,12 @@ def should_log_to_session() -> bool:
     return may_have_open_session(get_project_path())
 
 
-def log_recommendation(answer_fields: Mapping[str, Any]) -> str | None:
-    """Append advice that was given to the open session, if there is one that wants it.
-
-    Args:
-        answer_fields: The fields of a ``KernelAnswer``.
-    """
-    answer = KernelAnswer.model_validate(answer_fields)
+def log_recommendation(answer: KernelAnswer) -> str | None:
+    """Append advice that was given to the open session, if there is one that wants it."""
     steps = StepRunner()
     steps.run("recommend", None, lambda: answer, summarize_recommendation)
-    kernel = answer.kernel if re.fullmatch(r"[a-z][a-z0-9_]{0,59}", answer.kernel) else None
+    name = answer["kernel"]
+    kernel = name if re.fullmatch(r"[a-z][a-z0-9_]{0,59}", name) else None
     goal = f"recommend for {kernel}" if kernel else "recommend"
     fields = {
         "kernel": kernel,

@@ -138,11 +138,12 @@ def summarize_profile(result: Profile) -> StepOutcome:
 
 def summarize_gate(answer: KernelAnswer) -> StepOutcome:
     """Say what the gate decided."""
-    calm = answer.gate.verdict in ("continue", "done")
-    return StepOutcome("ok" if calm else "warning", f"{answer.gate.verdict}: {answer.gate.because}")
+    gate = answer["gate"]
+    passed = gate["verdict"] in ("continue", "done")
+    return StepOutcome("ok" if passed else "warning", f"{gate['verdict']}: {gate['because']}")
 
 
 def summarize_recommendation(answer: KernelAnswer) -> StepOutcome:
     """Say what is recommended."""
-    best = next((d.bottleneck for d in answer.diagnoses if d.verdict == "matches"), None)
-    return StepOutcome("ok", describe_advice(answer.model_dump()), bottleneck=best)
+    best = next((d["bottleneck"] for d in answer["diagnoses"] if d["verdict"] == "matches"), None)
+    return StepOutcome("ok", describe_advice(answer), bottleneck=best)

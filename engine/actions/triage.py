@@ -157,7 +157,7 @@ def _classify_outcome(
     if not examined:
         return "could-not-run"
     answer = examined[-1].answer
-    return "stopped" if answer is None or answer.gate.verdict == "stop" else "done"
+    return "stopped" if answer is None or answer["gate"]["verdict"] == "stop" else "done"
 
 
 def _make_advice_decisions(examined: tuple[VariantResult, ...]) -> tuple[Decision, ...]:

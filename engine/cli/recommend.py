@@ -19,7 +19,7 @@ from kernelkb.errors import BadValueError
 from kernelkb.render.answers import format_answer_lines
 
 if TYPE_CHECKING:
-    from kernelkb.decide.answer import RecommendationDict
+    from kernelkb.model.recommendation import Recommendation
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -71,7 +71,7 @@ def run(options: Namespace) -> int:
 
 def _recommend_report(
     options: Namespace, metrics: dict[str, str], headlines: dict[str, str]
-) -> RecommendationDict:
+) -> Recommendation:
     from kernelkb.actions.recommend_report import (  # reads files, so it imports more
         MAX_KERNELS,
         recommend_from_report,
@@ -91,7 +91,7 @@ def _recommend_report(
 
 def _recommend_run(
     options: Namespace, metrics: dict[str, str], headlines: dict[str, str]
-) -> RecommendationDict:
+) -> Recommendation:
     from kernelkb.actions.recommend_run import (
         recommend_from_run,
     )  # opens a database, so it imports more

@@ -14,7 +14,7 @@ from kernelkb.measure.process.progress import progress_listener
 from kernelkb.model.measurement import Environment
 from kernelkb.model.session import Step
 from kernelkb.model.triage import FixOutcome, Triage
-from kernelkb.render.answers import format_answer_lines
+from kernelkb.render.answers import format_answer_lines, format_speedup
 from kernelkb.render.units import format_duration
 
 _STATUS_MARKS = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "failure": ("NO", "bold red")}
@@ -64,7 +64,7 @@ def print_triage(result: Triage) -> None:
         if seen.profile:
             print_lines(["", "Evidence", *(f"  {line}" for line in seen.profile.evidence)])
         if seen.answer:
-            print_lines(["", *format_answer_lines(seen.answer.model_dump())])
+            print_lines(["", *format_answer_lines(seen.answer)])
     print_lines(["", *_iter_result_lines(result)])
 
 
@@ -87,8 +87,9 @@ def _format_fix_outcome(result: Triage) -> Iterator[str]:
     if done is None:
         return
     gain = done.predicted
-    price = f"predicted {gain.point:.3g}x [{gain.low:.3g}, {gain.high:.3g}], " if gain else ""
-    yield f"{', '.join(done.fixes)} applied as {done.after}: {price}{_format_measured_gain(done)}"
+    predicted = f"predicted {format_speedup(gain)}, " if gain else ""
+    measured = _format_measured_gain(done)
+    yield f"{', '.join(done.fixes)} applied as {done.after}: {predicted}{measured}"
     for decision in result.decisions:
         if decision.falsifier:
             yield f"  {decision.bottleneck}: falsifier {decision.falsifier}"

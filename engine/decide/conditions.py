@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from kernelkb.decide.answer import ReasonDict
     from kernelkb.decide.rules import FlatCondition, LeafTable
+    from kernelkb.model.recommendation import Reason
 
 
 _OPS: dict[str, Callable[[float, float], bool]] = {
@@ -78,9 +78,7 @@ def judge_condition(condition: FlatCondition, truth: list[bool | None]) -> bool 
     return verdict
 
 
-def find_reasons(
-    condition: FlatCondition, facts: Facts, outcome: bool = True
-) -> Iterator[ReasonDict]:
+def find_reasons(condition: FlatCondition, facts: Facts, outcome: bool = True) -> Iterator[Reason]:
     """Yield the comparisons that make a condition ``outcome``, in its own order.
 
     For an unknown condition these are the parts that hold so far.

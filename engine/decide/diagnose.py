@@ -8,14 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from kernelkb.decide.conditions import Facts, find_reasons, format_reason, judge_condition
 
 if TYPE_CHECKING:
-    from kernelkb.decide.answer import (
-        AdviceDict,
-        DiagnosisDict,
-        ExpectationDict,
-        ReasonDict,
-        RuledOutDict,
-        SuppressedDict,
-    )
     from kernelkb.decide.rules import (
         BottleneckRow,
         CalibrationRow,
@@ -23,6 +15,14 @@ if TYPE_CHECKING:
         FalsifierRow,
         FlatCondition,
         GuardRow,
+    )
+    from kernelkb.model.recommendation import (
+        Advice,
+        Diagnosis,
+        Expectation,
+        Reason,
+        RuledOut,
+        Suppressed,
     )
 
 
@@ -34,7 +34,7 @@ class BottleneckMatch(NamedTuple):
     """A bottleneck that matches, with what ranking and asking further need."""
 
     row: BottleneckRow
-    diagnosis: DiagnosisDict
+    diagnosis: Diagnosis
     removed_share: tuple[float, float, float] | None
     open_conditions: list[FlatCondition]
     """Unknown conditions that would rule a look-alike out."""
@@ -60,7 +60,7 @@ class DiagnosisResult(NamedTuple):
     matches: list[BottleneckMatch]
     open_rows: list[BottleneckRow]
     """Those that stay unknown, in evaluation order."""
-    suppressed: list[SuppressedDict]
+    suppressed: list[Suppressed]
     """Matches, and fixes of matches, that a guard forbids."""
 
 
@@ -103,7 +103,7 @@ def rank_open_bottlenecks(
     return found[:max_count]
 
 
-def build_unknown_diagnosis(bottleneck: OpenBottleneck, facts: Facts) -> DiagnosisDict:
+def build_unknown_diagnosis(bottleneck: OpenBottleneck, facts: Facts) -> Diagnosis:
     """Return what an answer says of an unknown bottleneck."""
     row, held = bottleneck
     return {
@@ -125,7 +125,7 @@ def _build_match(
     row: BottleneckRow,
     facts: Facts,
     guards: list[GuardRow],
-    suppressed: list[SuppressedDict],
+    suppressed: list[Suppressed],
 ) -> BottleneckMatch:
     from kernelkb.decide.gain import (
         as_speedup,
@@ -138,7 +138,7 @@ def _build_match(
     share = lesson["share"] if lesson else None
     removed = predict_removed_share(row["gain"], facts.values, rules["realised"], widen, share)
     doubts = [o["when"] for o in row["unless"] if judge_condition(o["when"], facts.truth) is None]
-    diagnosis: DiagnosisDict = {
+    diagnosis: Diagnosis = {
         "bottleneck": row["id"],
         "group": row["group"],
         "verdict": "matches",
@@ -148,13 +148,13 @@ def _build_match(
         "ruled_out": _list_ruled_out(row, facts),
         "falsifier": _describe_falsifier(row["falsifier"], facts.values),
         "fixes": fixes,
-        "learned": lesson["said"] if lesson and removed else None,  # type: ignore[typeddict-item]
+        "learned": lesson["learned"] if lesson and removed else None,
     }
     return BottleneckMatch(row, diagnosis, removed, doubts)
 
 
 def _find_calibration(
-    rules: CompiledRules, row: BottleneckRow, fixes: list[AdviceDict], known: Mapping[str, float]
+    rules: CompiledRules, row: BottleneckRow, fixes: list[Advice], known: Mapping[str, float]
 ) -> CalibrationRow | None:
     """Return what was learned about the fix to try first, where it would be tried.
 
@@ -172,20 +172,22 @@ def _find_calibration(
     return rules["learned"].get(f"{where}/{row['id']}/{fixes[0]['id']}")
 
 
-def _build_suppressed(bottleneck: str, guard: GuardRow, facts: Facts) -> SuppressedDict:
+def _build_suppressed(
+    bottleneck: str, guard: GuardRow, facts: Facts, fix: str | None = None
+) -> Suppressed:
     grounds = ", ".join(
         format_reason(r, facts.table["notes"]) for r in find_reasons(guard["when"], facts)
     )
     because = f"{grounds}: {guard['because']}"
-    return {"bottleneck": bottleneck, "guard": guard["id"], "because": because}
+    return {"bottleneck": bottleneck, "guard": guard["id"], "because": because, "fix": fix}
 
 
-def _drop_duplicates(found: list[ReasonDict]) -> list[ReasonDict]:
+def _drop_duplicates(found: list[Reason]) -> list[Reason]:
     return [reason for at, reason in enumerate(found) if reason not in found[:at]]
 
 
-def _list_ruled_out(row: BottleneckRow, facts: Facts) -> list[RuledOutDict]:
-    out: list[RuledOutDict] = []
+def _list_ruled_out(row: BottleneckRow, facts: Facts) -> list[RuledOut]:
+    out: list[RuledOut] = []
     for other in row["unless"]:
         if judge_condition(other["when"], facts.truth) is False:
             reasons_not = find_reasons(other["when"], facts, outcome=False)
@@ -194,9 +196,7 @@ def _list_ruled_out(row: BottleneckRow, facts: Facts) -> list[RuledOutDict]:
     return out
 
 
-def _describe_falsifier(
-    row: FalsifierRow | None, known: Mapping[str, float]
-) -> ExpectationDict | None:
+def _describe_falsifier(row: FalsifierRow | None, known: Mapping[str, float]) -> Expectation | None:
     if row is None:
         return None
     value = row["value"]
@@ -212,15 +212,15 @@ def _select_fixes(
     row: BottleneckRow,
     facts: Facts,
     guards: list[GuardRow],
-    suppressed: list[SuppressedDict],
-) -> list[AdviceDict]:
+    suppressed: list[Suppressed],
+) -> list[Advice]:
     """Return the fixes that fit this kernel and GPU, in the order to try them."""
-    offered: list[AdviceDict] = []
+    offered: list[Advice] = []
     for name in row["fixes"]:
         fix = rules["fixes"][name]
         guard = next((g for g in guards if name in g["fixes"]), None)
         if guard:
-            suppressed.append({**_build_suppressed(row["id"], guard, facts), "fix": name})
+            suppressed.append(_build_suppressed(row["id"], guard, facts, name))
         elif "applies" not in fix or judge_condition(fix["applies"], facts.truth) is not False:
-            offered.append({"id": name, **fix["advice"]})  # type: ignore[typeddict-item]  # JSON
+            offered.append(fix["advice"])
     return offered

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from kernelkb.decide.estimators import ESTIMATORS
 
 if TYPE_CHECKING:
-    from kernelkb.decide.answer import PredictedSpeedupDict
     from kernelkb.decide.rules import EstimateRow, GainRow
+    from kernelkb.model.recommendation import PredictedSpeedup
 
 
 _WORK_CHANGING_KINDS = frozenset({"traffic", "launch"})
@@ -89,7 +89,7 @@ def _max_removable_share(kind: str, known: Mapping[str, float]) -> float:
     return _MAX_SHARE
 
 
-def as_speedup(removed: tuple[float, float, float]) -> PredictedSpeedupDict:
+def as_speedup(removed: tuple[float, float, float]) -> PredictedSpeedup:
     """Turn fractions of time removed into speedups: s = 1 / (1 - p)."""
     low, point, high = (round(1 / (1 - p), 3) for p in removed)
     return {"low": low, "point": point, "high": high}

@@ -13,8 +13,8 @@ from kernelkb.decide.conditions import Facts, find_missing_quantities
 from kernelkb.decide.diagnose import BottleneckMatch, OpenBottleneck
 
 if TYPE_CHECKING:
-    from kernelkb.decide.answer import MeasureDict
     from kernelkb.decide.rules import CompiledRules, FlatCondition
+    from kernelkb.model.recommendation import Measure
 
 
 _MAX_ROWS = 10
@@ -52,7 +52,7 @@ def choose_next_measurements(
     kernel: str,
     target: str,
     gate_metrics: Iterable[str],
-) -> list[MeasureDict]:
+) -> list[Measure]:
     """Return metrics to collect, those of the most valuable recipe first.
 
     Args:
@@ -246,7 +246,7 @@ def _build_row(
     kernel: str,
     target: str,
     recipe: str | None = None,
-) -> MeasureDict:
+) -> Measure:
     row = rules["recipes"][recipe or rules["metrics"][name]["recipe"] or ""]
     command = row["command"].replace("{kernel}", _strip_kernel_signature(kernel) or "<kernel>")
     return {

@@ -22,19 +22,20 @@ from kernelkb.decide.rank import rank_matches
 from kernelkb.decide.residency import describe_next_step
 
 if TYPE_CHECKING:
-    from kernelkb.decide.answer import (
-        CombinedSpeedupDict,
-        ConclusionsDict,
-        DiagnosisDict,
-        HeadroomDict,
-        KernelAnswerDict,
-        MeasureDict,
-        RecommendationDict,
-    )
     from kernelkb.decide.rules import CompiledRules
+    from kernelkb.model.recommendation import (
+        CombinedSpeedup,
+        Conclusions,
+        Diagnosis,
+        Headroom,
+        KernelAnswer,
+        Level,
+        Measure,
+        Recommendation,
+    )
 
 
-EVIDENCE_LEVELS = ("L0", "L1", "L2", "L3", "L4")
+EVIDENCE_LEVELS: tuple[Level, ...] = ("L0", "L1", "L2", "L3", "L4")
 
 _MAX_OPEN_CONSIDERED = 100
 """Unknown diagnoses that asking further considers, the best supported first."""
@@ -50,7 +51,7 @@ def recommend(
     target: str = "cuda",
     device: str | None = None,
     kernel: str = "",
-) -> KernelAnswerDict:
+) -> KernelAnswer:
     """Say whether to go on, what limits the kernel, what to change, or what to measure.
 
     Args:
@@ -95,7 +96,7 @@ def _diagnose_and_rank(
 
 def _list_diagnoses(
     matches: list[BottleneckMatch], open_: list[OpenBottleneck], facts: Facts
-) -> list[DiagnosisDict]:
+) -> list[Diagnosis]:
     """Return every match, and the unknown ones to which most points."""
     return [
         *(finding.diagnosis for finding in matches),
@@ -115,23 +116,19 @@ def _list_notes(
     return [f"next step of the launch: {step}"] if step else []
 
 
-def build_recommendation(
-    rules: CompiledRules, answers: Iterable[KernelAnswerDict]
-) -> RecommendationDict:
+def build_recommendation(rules: CompiledRules, answers: Iterable[KernelAnswer]) -> Recommendation:
     """Wrap the answers of one call."""
     return {"kernels": list(answers), "knowledge": rules["knowledge"]}
 
 
-def evidence_level(rules: CompiledRules, metrics: Mapping[str, float]) -> str:
-    """Return the highest level that one of the metrics belongs to."""
+def evidence_level(rules: CompiledRules, metrics: Mapping[str, float]) -> Level:
+    """Return the highest level that one of the metrics belongs to, L0 if none does."""
     rows = rules["metrics"]
-    levels = [rows[n]["level"] for n, value in metrics.items() if n in rows and isfinite(value)]
-    return max((level for level in levels if level in EVIDENCE_LEVELS), default="L0")
+    present = {rows[n]["level"] for n, value in metrics.items() if n in rows and isfinite(value)}
+    return max((level for level in EVIDENCE_LEVELS if level in present), default="L0")
 
 
-def _build_conclusions(
-    rules: CompiledRules, level: str, known: Mapping[str, float]
-) -> ConclusionsDict:
+def _build_conclusions(rules: CompiledRules, level: str, known: Mapping[str, float]) -> Conclusions:
     """Sort what the level allows by whether what it takes was measured."""
     can: list[str] = []
     cannot: list[str] = []
@@ -145,7 +142,7 @@ def _build_conclusions(
     return {"can": can, "cannot": [*cannot, *limits["cannot"]]}
 
 
-def _build_headroom(known: Mapping[str, float]) -> HeadroomDict | None:
+def _build_headroom(known: Mapping[str, float]) -> Headroom | None:
     if not {"floor_us", "kernel_us", "attainable_speedup"} <= known.keys():
         return None
     roof = binding_roof(known)
@@ -160,7 +157,7 @@ def _build_headroom(known: Mapping[str, float]) -> HeadroomDict | None:
 
 def _combine_best_matches(
     matches: list[BottleneckMatch], known: Mapping[str, float]
-) -> CombinedSpeedupDict | None:
+) -> CombinedSpeedup | None:
     """Combine the best match of each group: within a group mechanisms remove the same cycles."""
     best: dict[str, tuple[float, float, float]] = {}
     for finding in matches:
@@ -186,7 +183,7 @@ def _list_gate_metrics(known: Mapping[str, float], gate: GateWalk) -> list[str]:
 
 
 def _list_next_steps(
-    matches: list[BottleneckMatch], gate: GateWalk, ask: list[MeasureDict]
+    matches: list[BottleneckMatch], gate: GateWalk, ask: list[Measure]
 ) -> list[str]:
     """The one change to make if there is one, else the one command to type."""
     best = matches[0] if matches else None

@@ -6,7 +6,10 @@ A condition is the number of a leaf in the table of comparisons, or a list: ``["
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+
+if TYPE_CHECKING:
+    from kernelkb.model.recommendation import Advice, KnowledgeStamp, LearnedFrom
 
 FlatCondition = Any
 
@@ -126,7 +129,7 @@ class GuardRow(TypedDict):
 class FixRow(TypedDict):
     """One change: how an answer says it, and when it is offered at all."""
 
-    advice: dict[str, Any]
+    advice: Advice
     applies: NotRequired[FlatCondition]
 
 
@@ -180,14 +183,6 @@ class SymptomRow(TypedDict):
     weighs: str | None
 
 
-class KnowledgeStampDict(TypedDict):
-    """Which knowledge this is."""
-
-    version: str
-    sha256: str
-    overlay: str | None
-
-
 class HardwareTables(TypedDict):
     """What the calculators know about GPUs: the fields of ``kernelkb.model.device`` as they are."""
 
@@ -203,15 +198,15 @@ class CalibrationRow(TypedDict):
 
     share: list[float]
     """Of an estimated saving that is realised: usually, at worst, and at best."""
-    said: dict[str, Any]
-    """How an answer says it; see ``kernelkb.model.recommendation.LearnedFrom``."""
+    learned: LearnedFrom
+    """The cases behind it, as an answer shows them."""
 
 
 class CompiledRules(TypedDict):
     """Everything that deciding needs."""
 
     schema: int
-    knowledge: KnowledgeStampDict
+    knowledge: KnowledgeStamp
     metrics: dict[str, MetricRow]
     derived: list[list[Any]]
     """``[metric, op, [operand, …], [operands that are quantities]]`` in an order in which each

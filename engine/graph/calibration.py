@@ -37,7 +37,7 @@ def _build_calibration_row(fix: LearnedFix, worst: float) -> CalibrationRow:
     usual = max(fix.calibration, MIN_CALIBRATION)
     return {
         "share": [usual, min(max(low, 0.0), usual), max(high, usual)],
-        "said": {
+        "learned": {
             "fix": fix.fix,
             "architecture": fix.architecture,
             "prior": fix.prior,

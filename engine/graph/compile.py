@@ -13,7 +13,6 @@ from kernelkb.decide.rules import (
     CompiledRules,
     FixRow,
     GuardRow,
-    KnowledgeStampDict,
     LevelRow,
     LookAlikeRow,
     MetricRow,
@@ -32,6 +31,7 @@ from kernelkb.model.bottleneck import Bottleneck, Group, Guard
 from kernelkb.model.fix import Fix
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.metric import Metric
+from kernelkb.model.recommendation import Advice, KnowledgeStamp
 from kernelkb.model.tree import Tree
 
 _GROUPS: tuple[str, ...] = get_args(Group)
@@ -78,7 +78,7 @@ def compile_rules(knowledge: Knowledge) -> CompiledRules:
     }
 
 
-def _build_stamp(knowledge: Knowledge) -> KnowledgeStampDict:
+def _build_stamp(knowledge: Knowledge) -> KnowledgeStamp:
     return {
         "version": __version__,
         "sha256": knowledge.sha256,
@@ -160,8 +160,16 @@ def _build_metric_row(metric: Metric) -> MetricRow:
 
 
 def _build_fix_row(fix: Fix, leaves: ComparisonTableBuilder) -> FixRow:
-    said = {"do", "before", "after", "when_not", "cost_min", "risk"}
-    row: FixRow = {"advice": fix.model_dump(include=said)}
+    advice: Advice = {
+        "id": fix.id,
+        "do": fix.do,
+        "before": fix.before,
+        "after": fix.after,
+        "when_not": fix.when_not,
+        "cost_min": fix.cost_min,
+        "risk": fix.risk,
+    }
+    row: FixRow = {"advice": advice}
     if fix.applies is not None:
         row["applies"] = leaves.flatten_condition(fix.applies, ", ".join(fix.sources))
     return row

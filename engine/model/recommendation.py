@@ -1,35 +1,39 @@
-"""The object that ``kb recommend --json`` prints and ``recommend_fix`` returns.
+"""The JSON object that ``kb recommend --json`` prints and ``recommend_fix`` returns.
 
-The engine answers in plain dictionaries, because building these classes costs more than deciding.
-These are the contract: the tests hold every answer against them, and MCP publishes their schema.
+Plain dictionaries, because building checked records costs more than deciding: mypy checks every
+place that builds or reads one, and the MCP server and the tests validate answers against the
+schema that pydantic derives from these classes and their docstrings.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-from kernelkb.model.base import Record
+from typing_extensions import TypedDict  # pydantic takes no typing.TypedDict before Python 3.12
+
+GateVerdict = Literal["stop", "caution", "continue", "done"]
+Level = Literal["L0", "L1", "L2", "L3", "L4"]
 
 
-class Gate(Record):
+class Gate(TypedDict):
     """Should work on this kernel go on?"""
 
     id: str
-    verdict: Literal["stop", "caution", "continue", "done"]
+    verdict: GateVerdict
     because: str
 
 
-class Headroom(Record):
+class Headroom(TypedDict):
     """How far the kernel is from the fastest that this machine could do the same work."""
 
     bound: Literal["memory", "compute", "launch"] | None
-    """The roof that is reached first; null when the floor was given, not worked out."""
+    """The roof that is reached first; null when the floor was given, not computed."""
     floor_us: float
     measured_us: float
     attainable_speedup: float
 
 
-class Reason(Record):
+class Reason(TypedDict):
     """One comparison that was made."""
 
     metric: str
@@ -39,14 +43,14 @@ class Reason(Record):
     source: str
 
 
-class RuledOut(Record):
+class RuledOut(TypedDict):
     """A look-alike, and the measurement that excluded it."""
 
     bottleneck: str
     because: str
 
 
-class PredictedSpeedup(Record):
+class PredictedSpeedup(TypedDict):
     """Of the kernel's time, after calibration; never beyond the roofline floor."""
 
     low: float
@@ -61,17 +65,17 @@ class CombinedSpeedup(PredictedSpeedup):
     removed combine as 1 - (1 - a)(1 - b).
     """
 
-    groups: tuple[str, ...]
+    groups: list[str]
 
 
-class Expectation(Record):
+class Expectation(TypedDict):
     """If the metric does not move like this after the fix, the diagnosis was wrong: revert."""
 
     metric: str
     expect: str
 
 
-class Advice(Record):
+class Advice(TypedDict):
     """One change to try."""
 
     id: str
@@ -83,25 +87,25 @@ class Advice(Record):
     risk: str
 
 
-class LearnedFrom(Record):
-    """What a prediction rests on where sessions taught something; the first fix decides."""
+class LearnedFrom(TypedDict):
+    """The measured cases behind a prediction; the first fix decides."""
 
     fix: str
     architecture: str
     """``sm_90``, or ``cpu``."""
     prior: float
-    """Share of an estimated saving that was taken for granted before."""
+    """Share of an estimated saving that was assumed before any case."""
     calibration: float
-    """The share that is now."""
+    """The share that is assumed now."""
     count: float
     """Measured cases; of several fixes applied together each counts as a part."""
     session_count: int
-    sessions: tuple[str, ...]
+    sessions: list[str]
     """The latest of them; `kb show FIX` names all."""
 
 
-class Diagnosis(Record):
-    """What one bottleneck says about the metrics."""
+class Diagnosis(TypedDict):
+    """One bottleneck, judged against the metrics."""
 
     bottleneck: str
     group: str
@@ -109,36 +113,36 @@ class Diagnosis(Record):
     confidence: float
     """0 to 1; 0 while the verdict is unknown."""
     predicted_speedup: PredictedSpeedup | None
-    because: tuple[Reason, ...]
-    ruled_out: tuple[RuledOut, ...]
+    because: list[Reason]
+    ruled_out: list[RuledOut]
     falsifier: Expectation | None
-    fixes: tuple[Advice, ...]
+    fixes: list[Advice]
     """Empty while the verdict is unknown: an unconfirmed cause gets no cure."""
-    learned: LearnedFrom | None = None
+    learned: LearnedFrom | None
     """Null where the prediction rests on calibration.yaml alone."""
 
 
-class Suppressed(Record):
+class Suppressed(TypedDict):
     """Advice that the numbers suggest and the situation forbids."""
 
     bottleneck: str
     guard: str
     because: str
-    fix: str | None = None
-    """The one fix that is withheld; null when the whole diagnosis is."""
+    fix: str | None
+    """The one fix that is suppressed; null when the whole diagnosis is."""
 
 
-class Measure(Record):
+class Measure(TypedDict):
     """What to measure next, and how."""
 
     metric: str
-    separates: tuple[str, ...]
+    separates: list[str]
     cost: float
     command: str
 
 
-class RuleSaid(Record):
-    """What one of Nsight Compute's own rules says about the launch: evidence, not our verdict."""
+class NcuRuleEstimate(TypedDict):
+    """What a rule of Nsight Compute reports about the launch: evidence, not our verdict."""
 
     rule: str
     says: str
@@ -150,39 +154,39 @@ class RuleSaid(Record):
     """1 / (1 - removes). Null for a local one, which needs a weight that the rule does not give."""
 
 
-class Conclusions(Record):
-    """What the evidence at hand allows somebody to say, and what it does not."""
+class Conclusions(TypedDict):
+    """What the evidence at hand allows to conclude, and what it does not."""
 
-    can: tuple[str, ...]
-    cannot: tuple[str, ...]
+    can: list[str]
+    cannot: list[str]
 
 
-class KernelAnswer(Record):
-    """Everything there is to say about one kernel."""
+class KernelAnswer(TypedDict):
+    """The whole answer for one kernel."""
 
     kernel: str
     launch: int
     device: str | None
     gate: Gate
-    evidence_level: Literal["L0", "L1", "L2", "L3", "L4"]
+    evidence_level: Level
     conclusions: Conclusions
     headroom: Headroom | None
     combined_speedup: CombinedSpeedup | None
-    """Null unless changes of at least two groups can be priced."""
-    diagnoses: tuple[Diagnosis, ...]
-    """Every match, then the unknown ones to which most points."""
+    """Null unless changes of at least two groups have an estimate."""
+    diagnoses: list[Diagnosis]
+    """Every match, then the best supported of the unknown ones."""
     open_count: int
     """Bottlenecks that stay unknown, those not listed included."""
-    suppressed: tuple[Suppressed, ...]
-    measure_next: tuple[Measure, ...]
-    ncu_rules: tuple[RuleSaid, ...]
+    suppressed: list[Suppressed]
+    measure_next: list[Measure]
+    ncu_rules: list[NcuRuleEstimate]
     """Empty unless a report was read that holds them."""
-    notes: tuple[str, ...]
+    notes: list[str]
     """What was odd about the numbers, and what was left out because of it."""
-    next: tuple[str, ...]
+    next: list[str]
 
 
-class KnowledgeStamp(Record):
+class KnowledgeStamp(TypedDict):
     """Which knowledge gave the answer."""
 
     version: str
@@ -190,8 +194,8 @@ class KnowledgeStamp(Record):
     overlay: str | None
 
 
-class Recommendation(Record):
+class Recommendation(TypedDict):
     """One object for one call, one entry for each kernel in the report."""
 
-    kernels: tuple[KernelAnswer, ...]
+    kernels: list[KernelAnswer]
     knowledge: KnowledgeStamp

@@ -1,14 +1,25 @@
-"""A recommendation → text. Works on the plain answer, so that ``kb recommend`` starts fast."""
+"""Formats a recommendation as text, from the plain dictionary: no slow imports."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from kernelkb.render.units import format_duration
 
-AnswerDict = Mapping[str, Any]
-"""One entry of ``kernels``: see ``kernelkb.model.recommendation.KernelAnswer``."""
+if TYPE_CHECKING:
+    from kernelkb.model.recommendation import (
+        Advice,
+        Diagnosis,
+        Headroom,
+        KernelAnswer,
+        LearnedFrom,
+        Measure,
+        NcuRuleEstimate,
+        PredictedSpeedup,
+        Reason,
+        Suppressed,
+    )
 
 _MAX_UNKNOWN_SHOWN = 4
 
@@ -16,8 +27,8 @@ _MAX_HYPOTHESES = 6
 """Hypotheses that one line of what to measure names."""
 
 
-def describe_advice(answer: AnswerDict) -> str:
-    """Say the best diagnosis and its first fix in one sentence, or what is lacking."""
+def describe_advice(answer: KernelAnswer) -> str:
+    """Return the best diagnosis and its first fix in one sentence, or what to measure."""
     matches = _select_matches(answer)
     if not matches:
         ask = ", ".join(row["metric"] for row in answer["measure_next"][:3])
@@ -29,7 +40,7 @@ def describe_advice(answer: AnswerDict) -> str:
     return f"{best['bottleneck']} (confidence {best['confidence']:.2f}) -> {fix}{gain}{also}"
 
 
-def format_answer_lines(answer: AnswerDict) -> Iterator[str]:
+def format_answer_lines(answer: KernelAnswer) -> Iterator[str]:
     """Yield the whole answer, a line at a time, the verdict first."""
     gate = answer["gate"]
     name = f"{answer['kernel']}: " if answer["kernel"] else ""
@@ -45,49 +56,48 @@ def format_answer_lines(answer: AnswerDict) -> Iterator[str]:
     yield from _format_numbered("Next", answer["next"])
 
 
-def _format_ncu_rules(rules: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _format_ncu_rules(rules: Sequence[NcuRuleEstimate]) -> Iterator[str]:
     """Yield what Nsight Compute itself estimates, the largest of the whole kernel first."""
-    priced = [rule for rule in rules if rule["removes"]]
-    if priced:
+    estimated = [(share, rule) for rule in rules if (share := rule["removes"])]
+    if estimated:
         yield ""
         yield "Nsight Compute says"
-    for rule in sorted(priced, key=lambda one: (one["scope"] != "kernel", -one["removes"])):
-        share = f"{100 * rule['removes']:.3g} %"
+    for share, rule in sorted(estimated, key=lambda row: (row[1]["scope"] != "kernel", -row[0])):
+        percent = f"{100 * share:.3g} %"
         if rule["speedup"]:
-            price = f"{share} of the time, {rule['speedup']:.3g}x"
+            estimate = f"{percent} of the time, {rule['speedup']:.3g}x"
         else:
-            price = f"{share} of one unit's time"
-        said = rule["says"].partition(". ")[0]
-        yield f"  {rule['rule']}: {price}: {said}"
+            estimate = f"{percent} of one unit's time"
+        first_sentence = rule["says"].partition(". ")[0]
+        yield f"  {rule['rule']}: {estimate}: {first_sentence}"
 
 
-def _select_matches(answer: AnswerDict) -> list[Mapping[str, Any]]:
+def _select_matches(answer: KernelAnswer) -> list[Diagnosis]:
     return [d for d in answer["diagnoses"] if d["verdict"] == "matches"]
 
 
-def _format_gain(diagnosis: Mapping[str, Any]) -> str:
+def _format_gain(diagnosis: Diagnosis) -> str:
     gain = diagnosis["predicted_speedup"]
-    if not gain:
-        return ""
-    return f", predicted {gain['point']:.3g}x [{gain['low']:.3g}, {gain['high']:.3g}]"
+    return f", predicted {format_speedup(gain)}" if gain else ""
 
 
-def _format_calibration(lesson: Mapping[str, Any] | None) -> Iterator[str]:
-    if lesson:
+def format_speedup(gain: PredictedSpeedup) -> str:
+    """Return a speedup with its interval: ``1.4x [1.2, 1.5]``."""
+    return f"{gain['point']:.3g}x [{gain['low']:.3g}, {gain['high']:.3g}]"
+
+
+def _format_calibration(learned: LearnedFrom | None) -> Iterator[str]:
+    if learned:
+        left = learned["session_count"] - len(learned["sessions"])
+        more = f" and {left} more" if left else ""
         yield (
-            f"     learned on {lesson['architecture']}: {lesson['fix']} gives "
-            f"{lesson['calibration']:.3g} of its estimate, {lesson['prior']:.3g} before any case "
-            f"({lesson['count']:.3g} measured: "
-            f"{', '.join(lesson['sessions'])}{_format_more_sessions(lesson)})"
+            f"     learned on {learned['architecture']}: {learned['fix']} gives "
+            f"{learned['calibration']:.3g} of its estimate, {learned['prior']:.3g} before any case "
+            f"({learned['count']:.3g} measured: {', '.join(learned['sessions'])}{more})"
         )
 
 
-def _format_more_sessions(lesson: Mapping[str, Any]) -> str:
-    left = lesson["session_count"] - len(lesson["sessions"])
-    return f" and {left} more" if left else ""
-
-
-def _format_headroom(room: Mapping[str, Any] | None) -> Iterator[str]:
+def _format_headroom(room: Headroom | None) -> Iterator[str]:
     if room:
         bound = f" by {room['bound']}" if room["bound"] else ""
         floor, measured = format_duration(room["floor_us"]), format_duration(room["measured_us"])
@@ -97,25 +107,25 @@ def _format_headroom(room: Mapping[str, Any] | None) -> Iterator[str]:
         )
 
 
-def _format_conclusions(answer: AnswerDict) -> Iterator[str]:
-    said = answer["conclusions"]
-    if said["can"] or said["cannot"]:
+def _format_conclusions(answer: KernelAnswer) -> Iterator[str]:
+    conclusions = answer["conclusions"]
+    if conclusions["can"] or conclusions["cannot"]:
         yield ""
         yield f"Evidence {answer['evidence_level']}"
-        yield from (f"  can say: {text}" for text in said["can"])
-        yield from (f"  cannot say: {text}" for text in said["cannot"])
+        yield from (f"  can say: {text}" for text in conclusions["can"])
+        yield from (f"  cannot say: {text}" for text in conclusions["cannot"])
 
 
-def _format_diagnoses(answer: AnswerDict) -> Iterator[str]:
+def _format_diagnoses(answer: KernelAnswer) -> Iterator[str]:
     matches = _select_matches(answer)
     unknown = [d["bottleneck"] for d in answer["diagnoses"] if d["verdict"] == "unknown"]
     yield ""
     if not matches:
         yield "No cause can be named from these numbers."
     for number, diagnosis in enumerate(matches, 1):
-        sure = f"confidence {diagnosis['confidence']:.2f}"
-        yield f"{number}. {diagnosis['bottleneck']}, {sure}{_format_gain(diagnosis)}"
-        yield from _format_calibration(diagnosis.get("learned"))
+        confidence = f"confidence {diagnosis['confidence']:.2f}"
+        yield f"{number}. {diagnosis['bottleneck']}, {confidence}{_format_gain(diagnosis)}"
+        yield from _format_calibration(diagnosis["learned"])
         yield from (f"     because {_format_reason(r)}" for r in diagnosis["because"])
         yield from (f"     not {r['bottleneck']}: {r['because']}" for r in diagnosis["ruled_out"])
         yield from _format_fixes(diagnosis["fixes"])
@@ -127,14 +137,14 @@ def _format_diagnoses(answer: AnswerDict) -> Iterator[str]:
         yield f"Still possible: {', '.join(unknown[:_MAX_UNKNOWN_SHOWN])}{more}"
 
 
-def _format_reason(reason: Mapping[str, Any]) -> str:
+def _format_reason(reason: Reason) -> str:
     return (
         f"{reason['metric']} {reason['value']:.4g} {reason['op']} {reason['limit']:.4g} "
         f"({reason['source']})"
     )
 
 
-def _format_fixes(fixes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _format_fixes(fixes: Sequence[Advice]) -> Iterator[str]:
     for fix in fixes[:1]:
         yield f"     fix {fix['id']}: {fix['do']}"
         yield f"         before {fix['before']}   after {fix['after']}"
@@ -144,35 +154,35 @@ def _format_fixes(fixes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"     then {', '.join(fix['id'] for fix in fixes[1:])}"
 
 
-def _format_suppressed(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """Yield what was withheld, one line for each guard."""
+def _format_suppressed(rows: Sequence[Suppressed]) -> Iterator[str]:
+    """Yield the suppressed advice, one line for each guard."""
     guards: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         guards.setdefault((row["guard"], row["because"]), []).append(row["bottleneck"])
     if guards:
         yield ""
-        yield "Withheld"
+        yield "Suppressed"
     for (guard, because), names in guards.items():
         yield f"  {', '.join(names)} ({guard}): {because}"
 
 
-def _format_measure_next(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what to collect, one command for all that it collects."""
-    commands: dict[str, list[Mapping[str, Any]]] = {}
+def _format_measure_next(rows: Sequence[Measure]) -> Iterator[str]:
+    """Yield the metrics to collect, each command once."""
+    commands: dict[str, list[Measure]] = {}
     for row in rows:
         commands.setdefault(row["command"], []).append(row)
     if commands:
         yield ""
         yield "Measure next"
-    for command, found in commands.items():
-        separates = list(dict.fromkeys(name for row in found for name in row["separates"]))
+    for command, metrics in commands.items():
+        separates = list(dict.fromkeys(name for row in metrics for name in row["separates"]))
         more = (
             f" and {len(separates) - _MAX_HYPOTHESES} more"
             if len(separates) > _MAX_HYPOTHESES
             else ""
         )
         about = f": settles {', '.join(separates[:_MAX_HYPOTHESES])}{more}" if separates else ""
-        yield f"  {', '.join(row['metric'] for row in found)}{about}"
+        yield f"  {', '.join(row['metric'] for row in metrics)}{about}"
         yield f"    $ {command}"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from broken_kernels import make_broken_kernel
+from shipped_rules import validate_answer
 
 from kernelkb.cli import COMMANDS, main
 from kernelkb.cli.session import VERBS
@@ -41,7 +42,7 @@ def test_json_output_has_the_contract_keys(capsys):
     main(["recommend", "--speedup", "0.3", "--json"])
     found = json.loads(capsys.readouterr().out)
 
-    Recommendation.model_validate(found)
+    validate_answer(found, Recommendation)
     assert set(found) == {"kernels", "knowledge"}
 
 

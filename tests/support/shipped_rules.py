@@ -3,12 +3,14 @@
 from functools import cache
 
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from kernelkb.decide.conditions import evaluate_comparisons, judge_condition
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.graph.build import build_graph
 from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.knowledge import load_knowledge
+from kernelkb.model.base import Record
 
 
 @cache
@@ -39,6 +41,11 @@ def compare_metrics(measured, device=None, rules=None):
     """What a program makes of metrics."""
     rules = rules or program()
     return evaluate_comparisons(rules["comparisons"], complete_metrics(rules, measured, device))
+
+
+def validate_answer(answer, kind):
+    """Hold an answer against a TypedDict: all its keys, no others, each of its type."""
+    TypeAdapter(list[kind], config=Record.model_config).validate_python([answer], strict=True)
 
 
 def flatten_condition(condition, known):

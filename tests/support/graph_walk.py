@@ -1,7 +1,6 @@
-"""Decide by walking the graph itself.
+"""Judges every bottleneck, guard and gate by walking the graph itself, in topological order.
 
-This is the slow, plain twin of the flat program: values flow along the edges in topological order.
-The tests hold the program against it.
+Slow and plain: the second implementation that the compiled rules are compared with.
 """
 
 from __future__ import annotations
