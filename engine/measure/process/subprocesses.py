@@ -83,8 +83,7 @@ def run_supervised(
 ) -> ProcessResult:
     """Run a program in a new session, under ``supervisor.py``, and wait for it.
 
-    Its whole process tree is killed at the end, however that comes: the program's exit, the
-    timeout, cancellation, an error, or SIGKILL to this process.
+    Its whole process tree is killed at the end, even if that is SIGKILL to this process.
 
     Args:
         argv: Program and arguments; no shell is involved.
