@@ -1,0 +1,118 @@
+"""The glossary holds one line for each word that the metrics and records are named with.
+
+The rule: the id of a metric, the name of a public class of ``kernelkb.model`` and the name of its
+field are split into words. Each word, in singular or plural, has a line in docs/glossary.md, or is
+plain English (or plain programming) and stands in PLAIN_WORDS. The formats of other projects
+(``kernelkb.model.foreign``) have names of their own.
+"""
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections import Counter
+from pathlib import Path
+
+from pydantic import BaseModel
+
+import kernelkb.model
+from kernelkb.loading.knowledge import load_knowledge
+
+PAGE = Path(__file__).parents[2] / "docs" / "glossary.md"
+IRREGULAR_PLURALS = {"axes": "axis", "diagnoses": "diagnosis", "leaves": "leaf"}
+PLAIN_TEXT = """
+abs accepted achievable after aliases all also answer any applied applies arithmetic array ask
+at atol average axes b because been before behind below best beyond bibliography blocked branch
+breaks budget busiest by call can cannot captures cause cc75 changed checked closes coarse
+combined comes command comment common compared compiled compiler conclusions confirm confirmed
+corrections date debug default defines derive derived detail difference direct direction
+directory do dropped dynamic elapsed error estimate estimates examined example except expect
+expectation failed false fewest field file fill final first flag flags followed forgotten found
+from full function goal have held high id if includes init input inputs inside judged judgement
+judgements kept knowledge language latest launched leads learned left library limit limits
+loaded long low matched matches measure measured minutes module move name needs negated next no
+not note notes now number observed only op open opened other otherwise output outputs overridden
+own pairwise parallel passes per place planned power practice predicted preview previous priced
+problem problems process profiled promoted python range raw read realised reason recommendation
+refined refines rejected remainder remarks removes required resembles reserved resolve resolved
+resolving resources result returns reviewer right risk root rows rtol said sanitized say says
+scale scaling seconds section separates sha256 shape short should size specialised starts state
+static succeeded success summary sync take temperature then theoretical throttled tightest timed
+timing title to together tool torch tried unequal unit unknown unless unmeasured unrecorded url
+useful usual value variation vectorized version wait warnings was weighs went when why widen
+worked worst write written wrong zero
+"""
+"""Words that mean here what they mean anywhere. A term of the field goes into the glossary."""
+PLAIN_WORDS = frozenset(PLAIN_TEXT.split())
+
+
+def split_words(name):
+    """Return the words of a name in lower case; a word of digits alone is none."""
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)
+    return [word.lower() for word in words if not word.isdigit()]
+
+
+def iter_model_names():
+    for module_info in pkgutil.iter_modules(kernelkb.model.__path__):
+        if module_info.name == "foreign":
+            continue
+        module = importlib.import_module(f"kernelkb.model.{module_info.name}")
+        for name, member in inspect.getmembers(module, inspect.isclass):
+            if member.__module__ == module.__name__ and not name.startswith("_"):
+                yield name
+                if issubclass(member, BaseModel):
+                    yield from member.model_fields
+
+
+def iter_names():
+    yield from iter_model_names()
+    yield from (metric.id for metric in load_knowledge().catalogue.metrics)
+
+
+def read_terms():
+    """Return the first cell of every row."""
+    cells = re.findall(r"^\| (.+?) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return [cell for cell in cells if cell != "word"]
+
+
+def iter_forms(word):
+    """Yield a word and what it may be a plural or singular of."""
+    yield from (word, IRREGULAR_PLURALS.get(word, word), f"{word}s")
+    if word.endswith("ies"):
+        yield f"{word[:-3]}y"
+    if word.endswith("s"):
+        yield from (word[:-1], word.removesuffix("es"))
+
+
+def test_every_word_of_a_public_name_is_explained_or_plain():
+    explained = {word for term in read_terms() for word in split_words(term)} | PLAIN_WORDS
+    names = sorted(set(iter_names()))
+    missing = {
+        word: name
+        for name in names
+        for word in split_words(name)
+        if explained.isdisjoint(iter_forms(word))
+    }
+
+    assert len(names) > 500
+    assert missing == {}
+
+
+def test_a_word_has_one_line():
+    terms = Counter(part for term in read_terms() for part in term.lower().split(", "))
+
+    assert [term for term, count in terms.items() if count > 1] == []
+
+
+def test_no_plain_word_is_explained_as_well():
+    explained = {term.lower() for term in read_terms()}
+
+    assert explained & PLAIN_WORDS == set()
+
+
+def test_the_words_of_a_table_are_sorted():
+    tables = re.split(r"^## .+$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+
+    for table in tables:
+        terms = re.findall(r"^\| (.+?) \|", table, re.MULTILINE)[1:]
+        assert terms == sorted(terms, key=str.lower)
