@@ -1,111 +1,150 @@
-"""The functions that C text defines and declares, with what stands around their names."""
+"""Parses C++ and CUDA text with tree-sitter; lists the functions that it declares and defines."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.scaffold.brackets import find_bracket_end, split_at_commas
+from kernelkb.loading.kernel_files import FILL_IN_MARK
 
-_HEAD_END = re.compile(r"[;{}]")
-_TOKEN = re.compile(r'\s*("\w+"|\w+|\S)')
-_ATTRIBUTE_WORDS = re.compile(r"__\w+__|alignas|noexcept|decltype|requires|throw")
-_NOT_A_FUNCTION = re.compile(r"=|\btypedef\b|\busing\b")
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+_REWRITES = [
+    # The #else branch of a split statement or parameter list; whole statements are kept.
+    (r"^[ \t]*#[ \t]*(?:else|elif)\b[^\n]*\n[^;}#]*(?=^[ \t]*#[ \t]*(?:elif|else|endif)\b)", ""),
+    # Directives: the grammar takes them only between statements. Comments and strings stay.
+    (
+        r'(?P<keep>R"(?P<mark>\w*)\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/)'
+        r"|^[ \t]*#(?:\\\n|//[^\n]*|/\*.*?\*/|[^\n])*",
+        r"\g<keep> ",
+    ),
+    # Attributes that the grammar does not know, by call and by macro.
+    (r"\b(?!__launch_bounds__)(?:__\w+__|alignas)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)", " "),
+    (r"\b\w*GRID_CONSTANT\b|\b__grid_constant__\b", " "),
+    (r"\b[A-Z0-9_]+_LAUNCH_BOUNDS\w*(?=\s*\()", "__launch_bounds__"),
+    (r"(__global__[^(){};]*?)\b[A-Z][A-Z0-9_]+\b(?=\s+\w)", r"\1"),
+    # Templates as launch bounds, which the grammar does not know.
+    (r"(__launch_bounds__\s*)\([^()]*<[^()]*\)", rf"\1({FILL_IN_MARK})"),
+    # One spelling of casts.
+    (r"\b(?:reinterpret|static|const)_cast\s*<((?:[^<>]|<[^<>]*>)*)>(?=\s*\()", r"(\1)"),
+]
+_DEFAULT = re.compile(r"(?<![<>=!])=(?!=)")
 
 
 class Declaration(NamedTuple):
     """One function."""
 
     name: str
-    parameters: str
-    body: str
-    """Empty where it is only declared."""
+    parameters: tuple[Node, ...]
+    body: Node | None
+    """None where it is only declared."""
     returns: str
     scope: str
+    """Its namespaces, as in ``a::b::``."""
     template: tuple[str, ...]
+    """Names of its template's parameters."""
     max_threads: str | None
+    """First argument of ``__launch_bounds__``."""
     is_extern: bool
     """``extern "C"``, and no kernel."""
     is_global: bool
 
 
-def iter_declarations(text: str, scope: str = "", *, extern: bool = False) -> Iterator[Declaration]:
-    """Yield the functions of bare C text, outside and inside of namespaces, not of classes."""
-    start = 0
-    while (end := _HEAD_END.search(text, start)) is not None:
-        head, start = text[start : end.start()].strip(), end.end()
-        if end[0] == "}":
-            continue
-        after = find_bracket_end(text, end.start()) if end[0] == "{" else start
-        inside = text[end.end() : after - 1]
-        space = re.fullmatch(r"(?:inline\s+)?namespace(?:\s+([\w:]+))?", head)
-        if end[0] == "{" and (space or re.fullmatch(r'extern\s+"C"', head)):
-            inner = f"{scope}{space[1]}::" if space and space[1] else scope
-            yield from iter_declarations(inside, inner, extern=extern or space is None)
-        else:
-            found = _parse_declaration(
-                head, text[end.start() : after] if end[0] == "{" else "", scope, extern
-            )
-            yield from [found] if found else []
-        start = after
+def parse_c(text: str) -> Node:
+    """Return the syntax tree of C++ or CUDA text, without its preprocessor lines."""
+    for pattern, replacement in _REWRITES:
+        text = re.sub(pattern, replacement, text, flags=re.DOTALL | re.MULTILINE)
+    return _load_parser().parse(text.encode()).root_node
 
 
-def _parse_declaration(head: str, body: str, scope: str, extern: bool) -> Declaration | None:
-    template, head = _split_template(head)
-    if _NOT_A_FUNCTION.search(re.sub(r"\(.*", "", head, flags=re.DOTALL)):
+@cache
+def _load_parser() -> Parser:
+    import tree_sitter_cuda
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_cuda.language()))
+
+
+def get_text(node: Node | None) -> str:
+    """Return a node's source text; empty for None."""
+    return node.text.decode() if node is not None and node.text is not None else ""
+
+
+def has_const(node: Node | None) -> bool:
+    """Whether ``const`` stands directly in a declaration or a type, not behind its ``*``."""
+    return node is not None and any(get_text(child) == "const" for child in node.children)
+
+
+def iter_nodes(root: Node) -> Iterator[Node]:
+    """Yield a node and all that are below it, in the order of the text."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(node.children))
+
+
+def iter_declarations(
+    node: Node, scope: str = "", template: tuple[str, ...] = (), *, extern: bool = False
+) -> Iterator[Declaration]:
+    """Yield the functions below a node: those of namespaces, not those of classes."""
+    for child in node.named_children:
+        if child.type == "namespace_definition":
+            name = get_text(child.child_by_field_name("name"))
+            inner = f"{scope}{name}::" if name else scope
+            yield from iter_declarations(child, inner, extern=extern)
+        elif child.type == "linkage_specification":
+            yield from iter_declarations(child, scope, extern=True)
+        elif child.type == "template_declaration":
+            yield from iter_declarations(child, scope, _list_template_names(child), extern=extern)
+        elif child.type in ("declaration_list", "ERROR"):
+            yield from iter_declarations(child, scope, extern=extern)
+        elif child.type in ("function_definition", "declaration"):
+            declaration = _parse_declaration(child, scope, template, extern)
+            yield from [declaration] if declaration else []
+
+
+def _parse_declaration(
+    node: Node, scope: str, template: tuple[str, ...], extern: bool
+) -> Declaration | None:
+    chain = list(iter_declarators(node))
+    depth = next((n for n, each in enumerate(chain) if each.type == "function_declarator"), None)
+    if depth is None:
         return None
-    words, groups = _tokenize_head(head)
-    bounds = [text for name, text in groups if name == "__launch_bounds__"]
-    named = [one for one in groups if not _ATTRIBUTE_WORDS.fullmatch(one[0])]
-    if not named:
-        return None
-    name, parameters = named[-1]
-    if not words and name != "PYBIND11_MODULE":
-        return None
-    is_global = "__global__" in words
-    returns = words[-1] if words else ""
+    name, parameters = chain[depth + 1], chain[depth].child_by_field_name("parameters")
+    while (inner := name.child_by_field_name("name")) is not None:
+        name = inner
+    attributes = {child.type: child for child in node.children}
+    bounds = attributes["launch_bounds"].named_children if "launch_bounds" in attributes else []
     return Declaration(
-        name,
-        parameters,
-        body,
-        returns,
+        get_text(name),
+        tuple(n for n in parameters.named_children if n.type != "comment") if parameters else (),
+        node.child_by_field_name("body"),
+        get_text(node.child_by_field_name("type")).removeprefix("std::") + "*" * depth,
         scope,
         template,
-        next(iter(split_at_commas(bounds[0])), None) if bounds else None,
-        is_extern=(extern or '"C"' in words) and not is_global,
-        is_global=is_global,
+        get_text(bounds[0]) if bounds else None,
+        is_extern=extern and "__global__" not in attributes,
+        is_global="__global__" in attributes,
     )
 
 
-def _split_template(head: str) -> tuple[tuple[str, ...], str]:
-    """Take ``template <...>`` off; return the names of its parameters, and the rest."""
-    found = re.match(r"template\s*(?=<)", head)
-    if found is None:
-        return (), head
-    end = find_bracket_end(head, found.end())
-    inside = head[found.end() + 1 : end - 1]
-    names = [re.findall(r"\w+", one.partition("=")[0])[-1:] for one in split_at_commas(inside)]
-    return tuple(name for each in names for name in each), head[end:].strip()
+def iter_declarators(node: Node) -> Iterator[Node]:
+    """Yield what stands around a declared name, outermost first, then the name if it has one."""
+    inner = node.child_by_field_name("declarator")
+    while inner is not None:
+        yield inner
+        named = [child for child in inner.named_children if child.type != "type_qualifier"]
+        wraps = inner.type.endswith("declarator") and inner.type != "function_declarator"
+        node, inner = inner, inner.child_by_field_name("declarator")
+        inner = inner or (named[0] if wraps and named else None)
 
 
-def _tokenize_head(head: str) -> tuple[list[str], list[tuple[str, str]]]:
-    """Return a head's words before its last parentheses, and each name with its parentheses."""
-    words: list[str] = []
-    groups: list[tuple[str, str]] = []
-    place, trailing = 0, 0
-    while (found := _TOKEN.match(head, place)) is not None:
-        word, place = found[1], found.end()
-        if word == "(":
-            place = find_bracket_end(head, found.start(1))
-            continue
-        opening = re.compile(r"\s*\(").match(head, place)
-        if opening is None or not re.fullmatch(r"\w+", word):
-            words.append(word)
-            continue
-        after = find_bracket_end(head, opening.end() - 1)
-        groups.append((word, head[opening.end() : after - 1]))
-        place = after
-        if not _ATTRIBUTE_WORDS.fullmatch(word):
-            trailing = len(words)
-    return words[:trailing], groups
+def _list_template_names(template: Node) -> tuple[str, ...]:
+    parameters = template.child_by_field_name("parameters")
+    nodes = parameters.named_children if parameters else []
+    heads = [_DEFAULT.split(get_text(node))[0] for node in nodes if node.type != "comment"]
+    return tuple(re.findall(r"\w+", head)[-1] for head in heads)

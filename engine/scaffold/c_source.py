@@ -1,19 +1,30 @@
-"""What the text of a kernel says of how it is called. Reads, never compiles; guesses are told."""
+"""Kernels, launchers and their parameters in C++ and CUDA text; uncertain roles are flagged."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kernelkb.model.base import Target
 from kernelkb.scaffold import python_source
-from kernelkb.scaffold.array_usage import analyze_array_usage
-from kernelkb.scaffold.brackets import split_at_commas, strip_comments
-from kernelkb.scaffold.c_declarations import Declaration, iter_declarations
-from kernelkb.scaffold.call_signature import Function, Parameter, SourceSummary
+from kernelkb.scaffold.array_usage import classify_array
+from kernelkb.scaffold.c_declarations import (
+    Declaration,
+    get_text,
+    has_const,
+    iter_declarations,
+    iter_declarators,
+    iter_nodes,
+    parse_c,
+)
+from kernelkb.scaffold.call_signature import Function, Parameter, ParameterRole, SourceSummary
 
-_BINDING = re.compile(r'\b\w+\.def\(\s*"(\w+)"\s*,?\s*&?\s*(?:(\w+)\s*[,)])?')
-_CUDA_MARKER = re.compile(r"cuda|<<<|__global__", re.IGNORECASE)
-_CUDA_REJECTION = re.compile(r"!\s*[\w.]*\bis_cuda\b")
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_CUDA_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[^\n]*cuda", re.MULTILINE | re.IGNORECASE)
 _DTYPES = {
     **dict.fromkeys(("float", "float32_t"), "float32"),
     "double": "float64",
@@ -28,152 +39,152 @@ _DTYPES = {
     **dict.fromkeys(("int8_t", "char", "signed char"), "int8"),
     "bool": "bool",
 }
-_INTEGER_WORDS = (
-    "int",
-    "long",
-    "unsigned",
-    "short",
-    "char",
-    "signed",
-    "size_t",
-    "ssize_t",
-    "ptrdiff_t",
-)
 _SIZE_TYPE = re.compile(
     r"(?:unsigned\s+|signed\s+)?(?:int|long|long int|long long|long long int)|unsigned|s?size_t"
     r"|u?int(?:32|64)_t|ptrdiff_t"
 )
-_FLAT_INDEX = re.compile(
-    r"(?:blockIdx\.x\s*\*\s*blockDim\.x|blockDim\.x\s*\*\s*blockIdx\.x)\s*\+\s*threadIdx\.x"
-    r"|threadIdx\.x\s*\+\s*\(?\s*(?:blockIdx\.x\s*\*\s*blockDim\.x|blockDim\.x\s*\*\s*blockIdx\.x)"
-)
-_CAST_INDEX = re.compile(
-    r"static_cast\s*<[^<>]*>\s*\(\s*((?:block|thread)(?:Idx|Dim)\.x)\s*\)"
-    r"|\(\s*[\w:]+(?:\s+\w+)*\s*\)\s*((?:block|thread)(?:Idx|Dim)\.x)"
-)
-_MULTI_DIMENSION_INDEX = re.compile(r"\b(?:thread|block|grid)(?:Idx|Dim)\.[yz]\b")
-_DYNAMIC_SHARED = re.compile(r"\bextern\s+(?:\w+\s+)*__shared__")
+_OTHER_DIMENSION = re.compile(r"(?:thread|block|grid)(?:Idx|Dim)\.[yz]")
 _DEFAULT_NAMES = {"input": "x", "output": "y", "size": "n", "number": "a", "stream": "stream"}
+_KERNEL_WORDS = ("__global__", 'extern "C"', "PYBIND11_MODULE")
+_MODULE = "PYBIND11_MODULE"
 
 
 def summarize_source(name: str, text: str) -> SourceSummary | None:
-    """Return what a file holds, None when there is no kernel in it."""
+    """Return the kernels and launchers of a source file, None where it holds neither.
+
+    Args:
+        name: The file's name; its suffix decides how it is read.
+        text: What the file holds.
+    """
     if name.endswith(".py"):
         return python_source.summarize_python(text)
-    code = strip_comments(text)
-    is_cuda = name.endswith(".cu") or _CUDA_MARKER.search(
-        _CUDA_REJECTION.sub("", f"{code}{_extract_includes(text)}")
-    )
+    if not any(word in text for word in _KERNEL_WORDS):  # most files; spares the parsing
+        return None
+    root = parse_c(text)
+    declarations = list(iter_declarations(root))
+    defined = {each.name: each for each in declarations if each.body is not None}
+    is_cuda = name.endswith(".cu") or _CUDA_INCLUDE.search(text) or _names_cuda(root)
     target: Target = "cuda" if is_cuda else "cpu"
-    found = list(iter_declarations(code))
-    defined = {one.name: one for one in found if one.body}
-    if "PYBIND11_MODULE" in defined:
-        bound = _BINDING.findall(defined["PYBIND11_MODULE"].body)
-        missing = [n for n in _list_used_functions(code, found, bound) if n not in defined]
-        names = tuple(Function(n) for n, _ in bound)
-        return SourceSummary(
-            "torch-extension", names, target, missing_functions=tuple(dict.fromkeys(missing))
-        )
-    launchers = [
-        _build_function(one, is_kernel=False) for one in found if one.body and one.is_extern
-    ]
-    kernels = [_build_function(one, is_kernel=True) for one in found if one.body and one.is_global]
+    if _MODULE in defined:
+        bindings = list(_iter_bindings(defined[_MODULE]))
+        used = [*_list_used_declarations(root, declarations), *(b for _, b in bindings if b)]
+        missing = dict.fromkeys(name for name in used if name not in defined)
+        functions = tuple(Function(name) for name, _ in bindings)
+        return SourceSummary("torch-extension", functions, target, missing_functions=tuple(missing))
+    bodies = [each for each in declarations if each.body is not None]
+    launchers = [_build_function(each) for each in bodies if each.is_extern]
+    kernels = [_build_function(each) for each in bodies if each.is_global]
     if not launchers and not kernels:
         return None
     return SourceSummary("cuda", (*launchers, *kernels), target, has_main="main" in defined)
 
 
 def defines_any(text: str, names: tuple[str, ...]) -> bool:
-    """Say whether C text defines one of some functions."""
-    return any(one.body and one.name in names for one in iter_declarations(strip_comments(text)))
+    """Whether C++ or CUDA text defines one of some functions."""
+    if not any(name in text for name in names):
+        return False
+    declarations = iter_declarations(parse_c(text))
+    return any(each.body is not None and each.name in names for each in declarations)
 
 
-def _extract_includes(text: str) -> str:
-    return " ".join(re.findall(r"^[ \t]*#[ \t]*include[^\n]*", text, re.MULTILINE))
+def _names_cuda(root: Node) -> bool:
+    """Whether code names anything of CUDA, other than to refuse its tensors: ``!x.is_cuda()``."""
+    for node in iter_nodes(root):
+        if node.type in ("kernel_call_syntax", "__global__"):
+            return True
+        if node.type.endswith("identifier") and "cuda" in get_text(node).lower():
+            call = node.parent and node.parent.parent
+            refusal = call and call.parent
+            if refusal is None or not get_text(refusal).startswith("!"):
+                return True
+    return False
 
 
-def _list_used_functions(
-    code: str, found: list[Declaration], bound: list[tuple[str, str]]
-) -> list[str]:
-    """List the functions that an extension binds, or declares and uses."""
-    used = [one.name for one in found if not one.body]
-    used = [name for name in used if len(re.findall(rf"\b{name}\b", code)) > 1]
-    return [*used, *(called for _, called in bound if called)]
+def _iter_bindings(module: Declaration) -> Iterator[tuple[str, str]]:
+    """Yield the Python and the C name of each ``m.def``; the latter empty for a lambda."""
+    for node in iter_nodes(module.body) if module.body else ():
+        called = node.child_by_field_name("function") if node.type == "call_expression" else None
+        arguments = node.child_by_field_name("arguments")
+        if called is None or arguments is None or not get_text(called).endswith(".def"):
+            continue
+        name, *rest = [get_text(each) for each in arguments.named_children]
+        bound = rest[0].lstrip("& ").rpartition("::")[2] if rest else ""
+        yield name.strip('"'), bound if bound.isidentifier() else ""
 
 
-def _build_function(one: Declaration, *, is_kernel: bool) -> Function:
-    """Return a function, with what its body says of arrays that are not const."""
-    taken = _parse_parameters(one.parameters, is_kernel=is_kernel)
-    parameters = [_classify_array(each, one.body) if is_kernel else each for each in taken]
-    body, shared = one.body, _DYNAMIC_SHARED.search(one.body) is not None
-    places = _CAST_INDEX.sub(lambda cast: cast[1] or cast[2], body)
-    flat = (
-        _FLAT_INDEX.search(places) is not None
-        and _MULTI_DIMENSION_INDEX.search(body) is None
-        and not shared
-    )
+def _list_used_declarations(root: Node, declarations: list[Declaration]) -> list[str]:
+    """List the functions that a file declares, does not define, and uses."""
+    counts = Counter(get_text(node) for node in iter_nodes(root) if node.type == "identifier")
+    return [each.name for each in declarations if each.body is None and counts[each.name] > 1]
+
+
+def _build_function(declaration: Declaration) -> Function:
+    """Return a function; for a kernel, its body tells the roles of arrays that are not const."""
+    nodes = list(iter_nodes(declaration.body)) if declaration.body else []
+    uses: dict[str, list[Node]] = {}
+    for node in nodes:
+        if node.type in ("identifier", "type_identifier"):  # View v(x); reads as a declaration
+            uses.setdefault(get_text(node), []).append(node)
+    parameters = _parse_parameters(declaration)
+    if declaration.is_global:
+        parameters = [
+            classify_array(each, uses) if each.role in ("input", "output") else each
+            for each in parameters
+        ]
+    is_shared = any(_is_dynamic_shared_memory(node) for node in nodes)
+    is_multi_dimensional = any(_OTHER_DIMENSION.fullmatch(get_text(node)) for node in nodes)
     return Function(
-        one.name,
+        declaration.name,
         tuple(parameters),
-        is_kernel,
-        one.scope,
-        one.returns,
-        one.template,
-        one.max_threads,
-        is_flat=flat,
-        takes_shared_memory=shared,
+        declaration.is_global,
+        declaration.scope,
+        declaration.returns,
+        declaration.template,
+        declaration.max_threads,
+        is_flat=any(map(_is_flat_index, nodes)) and not is_multi_dimensional and not is_shared,
+        takes_shared_memory=is_shared,
     )
 
 
-def _classify_array(one: Parameter, body: str) -> Parameter:
-    """Tell an array that is only read from one that is written, and one that is both."""
-    if one.role not in ("input", "output"):
-        return one
-    seen = analyze_array_usage(one.name, body)
-    one = one._replace(is_index=seen.is_index)
-    if one.role == "input":
-        return one
-    if not seen.is_written and not seen.is_passed_on:
-        return one._replace(role="input")
-    return one._replace(is_read=seen.is_read, is_certain=seen.is_written and not seen.is_passed_on)
+def _is_dynamic_shared_memory(node: Node) -> bool:
+    words = {get_text(child) for child in node.children} if node.type == "declaration" else set()
+    return {"extern", "__shared__"} <= words
 
 
-def _parse_parameters(text: str, *, is_kernel: bool) -> list[Parameter]:
-    found = [_parse_parameter(part) for part in split_at_commas(text) if part != "void"]
-    last = found[-1] if found and not is_kernel else None
+def _is_flat_index(node: Node) -> bool:
+    """Whether an expression is ``blockIdx.x * blockDim.x + threadIdx.x``, casts or not."""
+    if get_text(node.child_by_field_name("operator")) != "+":
+        return False
+    fields = [get_text(each) for each in iter_nodes(node) if each.type == "field_expression"]
+    return sorted(fields) == ["blockDim.x", "blockIdx.x", "threadIdx.x"]
+
+
+def _parse_parameters(declaration: Declaration) -> list[Parameter]:
+    """Return a function's parameters, with names for those that have none."""
+    nodes = [node for node in declaration.parameters if get_text(node) != "void"]
+    parameters = [_parse_parameter(node) for node in nodes]
+    last = parameters[-1] if parameters and not declaration.is_global else None
     if last and last.type == "void" and last.role == "output":
-        found[-1] = last._replace(role="stream")
-    names = [one.name for one in found]
-    for at, one in enumerate(found):
-        letter = _DEFAULT_NAMES[one.role]
-        numbered = (f"{letter}{number}" for number in range(len(found)))
-        free = [letter] if letter == "stream" else [n for n in numbered if n not in names]
-        names[at] = one.name or free[0]
-    return [one._replace(name=name) for one, name in zip(found, names, strict=True)]
+        parameters[-1] = last._replace(role="stream")
+    names = [parameter.name for parameter in parameters]
+    for index, parameter in enumerate(parameters):
+        letter = _DEFAULT_NAMES[parameter.role]
+        numbered = (f"{letter}{number}" for number in range(len(parameters)))
+        free = [letter] if letter == "stream" else [name for name in numbered if name not in names]
+        names[index] = parameter.name or free[0]
+    return [each._replace(name=name) for each, name in zip(parameters, names, strict=True)]
 
 
-def _parse_parameter(text: str) -> Parameter:
-    bare_text = re.sub(r"\b(?:__restrict__|__restrict|restrict|__grid_constant__)\b", " ", text)
-    bare_text = re.sub(r"=.*$", "", bare_text, flags=re.DOTALL).strip()
-    bare_text, dimensions = re.subn(r"\[[^\]]*\]\s*$", "", bare_text)
-    pointed, star, after = bare_text.rpartition("*")
-    if not star:
-        pointed, after = _split_type_and_name(bare_text)
-    name = re.sub(r"\bconst\b", "", after).strip()
-    constant = re.search(r"\bconst\b", pointed) is not None
-    kind = " ".join(re.sub(r"\b(?:const|volatile)\b|\bstd::", " ", pointed).split())
-    if kind == "cudaStream_t" or (kind == "void" and "stream" in name and not constant):
-        return Parameter(name, kind, "stream")
-    if "*" in kind or kind.endswith("&"):
-        return Parameter(name, kind, "number")
-    if star or dimensions:
-        return Parameter(name, kind, "input" if constant else "output", _DTYPES.get(kind))
-    return Parameter(name, kind, "size" if _SIZE_TYPE.fullmatch(kind) else "number")
-
-
-def _split_type_and_name(text: str) -> tuple[str, str]:
-    """Take a parameter's type from its name, which may be absent."""
-    found = re.fullmatch(r"(.*[\s&>])(\w+)", text, re.DOTALL)
-    if found is None or found[2] in _INTEGER_WORDS or found[1].strip() in ("const", "volatile"):
-        return text, ""
-    return found[1], found[2]
+def _parse_parameter(node: Node) -> Parameter:
+    chain = list(iter_declarators(node))
+    name = get_text(chain[-1]) if chain and chain[-1].type == "identifier" else ""
+    depth = sum("pointer" in each.type or "array" in each.type for each in chain)
+    type_name = get_text(node.child_by_field_name("type")).replace("std::", "")
+    is_const = has_const(node)
+    if type_name == "cudaStream_t" or (type_name == "void" and "stream" in name and not is_const):
+        return Parameter(name, type_name, "stream")
+    if depth == 1 and not any("reference" in each.type for each in chain):
+        role: ParameterRole = "input" if is_const else "output"
+        return Parameter(name, type_name, role, _DTYPES.get(type_name))
+    is_size = not chain[:-1] and _SIZE_TYPE.fullmatch(type_name)
+    return Parameter(name, type_name, "size" if is_size else "number")

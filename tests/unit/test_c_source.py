@@ -180,6 +180,107 @@ def test_only_the_functions_of_an_extern_c_block_are_listed():
     assert [one.name for one in seen.functions] == ["a"]
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "C10_LAUNCH_BOUNDS_1(256) __global__ void k",
+        "__global__ void MY_LAUNCH_BOUNDS(256, 4) k",
+        "EXPORT __global__ static\n__launch_bounds__(256)\nvoid k",
+        "__global__\n#ifdef BOUND\nvoid __launch_bounds__(256)\n#else\nvoid\n#endif\nk",
+    ],
+)
+def test_macros_around_the_head_hide_neither_the_kernel_nor_its_bound(head):
+    function = parse_single_function(head + "(const float* x, float* y, int n) { y[0] = x[0]; }")
+
+    assert (function.name, function.max_threads) == ("k", "256")
+
+
+def test_a_bound_that_is_an_expression_of_types_does_not_hide_the_kernel():
+    decltype = "__global__ __launch_bounds__(decltype(size(L{}))::value) void k(float* y) {}"
+    template = "__global__ __launch_bounds__(Most<A, B>::value) void k(float* y) {}"
+
+    assert parse_single_function(decltype).max_threads == "decltype(size(L{}))::value"
+    assert parse_single_function(template).max_threads == "FILL_IN"
+
+
+def test_parameters_between_preprocessor_lines_are_listed():
+    function = parse_single_function(
+        "__global__ void k(const float* x,\n#if SCALED  // see config.h\nfloat scale,\n#endif\n"
+        "float* y) {\n#if FAST\ny[0] = x[0];\n#else\ny[1] = x[1];\n#endif\n}"
+    )
+
+    assert list(parameter_roles(function)) == ["x", "scale", "y"]
+
+
+def test_branches_that_split_a_condition_do_not_hide_the_rest_of_the_file():
+    text = """
+    __global__ void a(float* y, int n) {
+    #ifdef EXACT
+      if (n == 4) {
+    #else
+      if (n <= 4) {
+    #endif
+        y[0] = 1; } }
+    __global__ void b(float* y) { y[0] = 1; }
+    """
+
+    assert [one.name for one in summarize_source("k.cu", text).functions] == ["a", "b"]
+
+
+def test_comments_and_strings_that_look_like_code_are_ignored():
+    text = """
+    // __global__ void no(float* y) { y[0] = 1; }
+    const char* source = R"(__global__ void neither(float* y) { y[0] = 1; })";
+    const char* mark = "/* no comment";
+    /*
+     # not a directive */
+    __global__ void k(float* y /* the result; } */, int n) { y[0] = '}'; printf("y[0] = %d;", n); }
+    """
+
+    assert [one.name for one in summarize_source("k.cu", text).functions] == ["k"]
+
+
+def test_nested_templates_are_parsed():
+    function = parse_single_function("""
+    template <typename T, template <typename, int> class Tile, int N = (4 >> 1), typename... Rest>
+    __global__ void k(const Tile<std::pair<T, int>, N>* x, typename Tile<T, N>::type* y) {
+      reinterpret_cast<Vec<T, 4>*>(y)[0] = *reinterpret_cast<const Vec<T, 4>*>(x);
+    }""")
+
+    assert function.template == ("T", "Tile", "N", "Rest")
+    assert parameter_roles(function) == {"x": "input", "y": "output"}
+
+
+def test_a_comment_between_template_parameters_is_no_parameter():
+    text = "template <int N,  // of a block\ntypename T>\n__global__ void k(T* y) { y[0] = 1; }"
+
+    assert parse_single_function(text).template == ("N", "T")
+
+
+@pytest.mark.parametrize(
+    ("body", "role", "read", "certain"),
+    [
+        ("float* row = x + i * 4; row[0] = 1;", "output", False, True),
+        ("float* row; row = &x[i]; row[0] += 1;", "output", True, True),
+        ("auto row = x + i; y[i] = row[0];", "input", False, True),
+        ("if (x != nullptr) y[i] = 1;", "input", False, True),
+        ("y[i] = x ? x[i] : 0.f;", "input", False, True),
+        ("x += i; y[i] = *x;", "input", False, True),
+        ("*x++ = 1;", "output", False, True),
+        ("__stcs(x + i, 1.f);", "output", False, True),
+        ("y[i] = (T)(x[i]) + T(1);", "input", False, True),
+        ("View view(x, 4); view.set(1);", "output", False, False),
+        ("auto& element = x[i]; element = 1;", "output", False, False),
+        ("swap(x[i], y[i]);", "output", False, False),
+    ],
+)
+def test_local_pointers_tests_and_calls_show_how_an_array_is_used(body, role, read, certain):
+    function = parse_single_function(f"__global__ void k(float* x, float* y, int i) {{ {body} }}")
+    x = function.parameters[0]
+
+    assert (x.role, x.is_read, x.is_certain) == (role, read, certain)
+
+
 def test_where_the_grid_cannot_be_one_dimensional_it_is_not_plain():
     flat = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 1;"
     text = "__global__ void k(float* y, int n) {{ {} }}"
