@@ -14,8 +14,7 @@ from kernelkb.actions.project_files import write_project
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernel_files import FILL_IN_MARK
 from kernelkb.measure.machine.environment import TargetChoice
-from kernelkb.model.base import Target
-from kernelkb.model.project import InitResult
+from kernelkb.model.base import Name, Record, Target
 from kernelkb.safety.paths import project_root, shipped_folder
 from kernelkb.scaffold.c_source import defines_any, summarize_source
 from kernelkb.scaffold.call_signature import SourceSummary
@@ -40,6 +39,21 @@ _SKIPPED_FOLDERS = (
     "__pycache__",
 )
 _MAX_FILES = 5000
+
+
+class InitResult(Record):
+    """What ``kb init`` did."""
+
+    kernel: Name
+    root: str
+    written: tuple[str, ...]
+    kept: tuple[str, ...]
+    """Were there already, and stay as they are."""
+    warnings: tuple[str, ...] = ()
+    """What a person should know: a name that hides another, an entry that was not added."""
+    to_fill: tuple[str, ...]
+    """What could not be inferred: file, line, text."""
+    next: str
 
 
 class _KernelSource(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 
-from kernelkb.checks.cases import every_case_holds, every_leaf_has_a_case
-from kernelkb.checks.learned import every_learned_share_follows
-from kernelkb.checks.symptoms import (
+from kernelkb.checks.cases import (
+    every_case_holds,
     every_example_shows_its_symptom,
+    every_leaf_has_a_case,
     no_look_alike_shows_its_symptom,
 )
 from kernelkb.decide.estimators import ESTIMATORS
@@ -18,10 +18,14 @@ from kernelkb.graph.structure import find_cycles, find_unreachable_nodes
 from kernelkb.model.bottleneck import Bottleneck
 from kernelkb.model.condition import iter_comparisons
 from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.learned import LearnedFix
 from kernelkb.model.review import FixChange
 
 Complaint = tuple[str, str]
 """What is wrong: the id it concerns, and a sentence."""
+_ROUNDING_TOLERANCE = 0.0002
+"""The file holds four digits."""
+_PRIOR_CASES = 5
 
 
 def lint(knowledge: Knowledge) -> list[Complaint]:
@@ -121,6 +125,32 @@ def every_kind_of_gain_is_calibrated(knowledge: Knowledge) -> Iterator[Complaint
             yield row.kind, "is calibrated twice; keep one row"
         if row.worst > row.usual:
             yield row.kind, f"worst {row.worst:g} exceeds usual {row.usual:g}; exchange them"
+
+
+def every_learned_share_follows(knowledge: Knowledge) -> Iterator[tuple[str, str]]:
+    """Every learned share is what its count, its mean and its prior make of it."""
+    priors = {row.kind: row.usual for row in knowledge.calibration.realised}
+    kinds = {b.id: b.gain.kind for b in knowledge.bottlenecks if b.gain}
+    for row in knowledge.learned.fixes:
+        where = f"learned.yaml: {row.fix} for {row.bottleneck} on {row.architecture}"
+        if kinds.get(row.bottleneck) != row.kind:
+            yield where, f"the gain of {row.bottleneck} is not of kind {row.kind}; run kb learn"
+        elif priors.get(row.kind) != row.prior:
+            yield where, f"calibration.yaml grants {priors.get(row.kind)} by now; run kb learn"
+        elif wrong := _find_contradiction(row):
+            yield where, wrong
+
+
+def _find_contradiction(row: LearnedFix) -> str | None:
+    mean = row.prior if row.observed is None else row.observed
+    share = (row.count * mean + _PRIOR_CASES * row.prior) / (row.count + _PRIOR_CASES)
+    if abs(share - row.calibration) > _ROUNDING_TOLERANCE:
+        return f"calibration {row.calibration:g} is not {share:.4f}, which follows; run kb learn"
+    if not row.interval[0] <= row.calibration <= row.interval[1]:
+        return "the calibration lies outside its interval; run kb learn"
+    if not row.succeeded <= row.measured <= row.tried:
+        return "more succeeded than were measured, or tried; run kb learn"
+    return None
 
 
 def every_threshold_limits_its_own_metric(graph: Graph) -> Iterator[Complaint]:

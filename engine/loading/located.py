@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from kernelkb.errors import KnowledgeError, Problem, did_you_mean
+from kernelkb.model.base import list_boolean_keys, list_known_keys
 from kernelkb.safety.workspace import read_text
 
 M = TypeVar("M", bound=BaseModel)
@@ -209,8 +210,6 @@ def _explain_unknown_tag(context: Any, where: Loc, marks: Marks) -> tuple[Loc, s
 
 
 def _suggest_key(word: str, siblings: set[str]) -> str:
-    from kernelkb.loading.keys import list_known_keys  # walks every record class: only when asked
-
     return did_you_mean(word, list_known_keys() - siblings)
 
 
@@ -257,8 +256,6 @@ def _find_misplaced_boolean(loc: Loc, read_as: str) -> str | None:
     """Say that a truth value stands where a number or text belongs, which pydantic would take."""
     if read_as != "bool":
         return None
-    from kernelkb.loading.keys import list_boolean_keys  # walks every record class: only when asked
-
     key = next((part for part in reversed(loc) if isinstance(part, str)), "")
     if key in list_boolean_keys():
         return None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.fields import FieldInfo
 
 Slug = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=60)]
 """Kebab-case words. Never a number: numbers clash between documents and say nothing."""
@@ -44,3 +46,25 @@ class Record(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
     )
+
+
+def list_known_keys() -> frozenset[str]:
+    """Return every field name and alias of every record class that is loaded."""
+    return frozenset(field.alias or name for name, field in _iter_record_fields())
+
+
+def list_boolean_keys() -> frozenset[str]:
+    """Return the keys whose value may be true or false."""
+    return frozenset(
+        field.alias or name
+        for name, field in _iter_record_fields()
+        if field.annotation is bool or bool in get_args(field.annotation)
+    )
+
+
+def _iter_record_fields() -> Iterator[tuple[str, FieldInfo]]:
+    todo: list[type[Record]] = [Record]
+    while todo:
+        model = todo.pop()
+        todo.extend(model.__subclasses__())
+        yield from model.model_fields.items()

@@ -3,9 +3,8 @@
 import pytest
 
 from kernelkb.errors import KnowledgeError
-from kernelkb.loading.keys import list_boolean_keys
 from kernelkb.loading.located import load_yaml, parse_yaml
-from kernelkb.model.base import Record
+from kernelkb.model.base import Record, list_boolean_keys
 from kernelkb.model.threshold import ThresholdCatalogue
 
 GOOD = """\
