@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from pathspec import GitIgnoreSpec
 
 ROOT = Path(__file__).parents[2]
+_PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 HOSTILE = 'raise SystemExit("hostile {name} imported")\n'
 
 
@@ -75,7 +75,7 @@ def installed(wheel, tmp_path_factory):
     # Dependencies come from the running environment, after the wheel's own files. The .pth of our
     # editable install lies in that folder, but Python does not read it from there.
     (site_packages,) = environment.glob("lib/python*/site-packages")
-    behind = sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
+    behind = [entry for entry in sys.path if Path(entry).name in _PACKAGE_FOLDERS]
     (site_packages / "zz_dependencies.pth").write_text("\n".join(behind) + "\n", "utf-8")
     return environment / "bin"
 
