@@ -27,7 +27,7 @@ def address(request, tmp_path):
     """The address of an empty database, of each kind in turn."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'measurements.db'}"
-    return request.getfixturevalue("server").fresh()
+    return request.getfixturevalue("server").create_database()
 
 
 @pytest.fixture

@@ -161,7 +161,7 @@ def test_a_new_token_is_printed_once_with_client_commands(project):
 
 
 def test_a_token_that_is_known_is_not_printed(http_server):
-    assert TOKEN not in http_server.said
+    assert TOKEN not in http_server.startup_output
 
 
 def test_the_token_of_a_file_counts(project, tmp_path):

@@ -93,10 +93,10 @@ def test_instructions_fit_what_clients_show():
     "launch", [ServerConfig(), ServerConfig(read_only=True), ServerConfig(("sessions",))]
 )
 def test_instructions_name_the_tools_on_offer_and_no_others(launch):
-    text = build_instructions(launch.tools)
+    text = build_instructions(launch.tool_names)
     known = {tool for tools in TOOLSETS.values() for tool in tools} - {"job"}
 
-    assert {tool for tool in known if tool in text} == set(launch.tools) - {"job"}
+    assert {tool for tool in known if tool in text} == set(launch.tool_names) - {"job"}
 
 
 def test_instructions_begin_with_the_workflow():
