@@ -5,7 +5,6 @@ from __future__ import annotations
 from kernelkb.actions import kernels
 from kernelkb.actions.bench_target import BenchTarget
 from kernelkb.actions.building import build_prepared
-from kernelkb.actions.fix_outcome import find_noise_reason
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.actions.steps import (
     StepRunner,
@@ -20,6 +19,7 @@ from kernelkb.decide.recommend import recommend
 from kernelkb.model.measurement import Bench
 from kernelkb.model.recommendation import KernelAnswer
 from kernelkb.model.triage import VariantResult
+from kernelkb.record.measurements.compare import find_noise_reason
 
 
 def evaluate_variant(place: BenchTarget, workload: str, steps: StepRunner) -> VariantResult:

@@ -9,18 +9,13 @@ from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.conditions import format_reason, satisfies
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.gain import as_speedup, combine_removed_shares
-from kernelkb.measure.bench_verdict import (
-    CPU_CONTENTION_WARNING,
-    GPU_CONTENTION_WARNING,
-    THROTTLING_WARNING,
-)
 from kernelkb.measure.statistics import Speedup
-from kernelkb.model.history import Measurement
 from kernelkb.model.kernel import Kernel, Variant
 from kernelkb.model.measurement import Bench
 from kernelkb.model.recommendation import Diagnosis, KernelAnswer, PredictedSpeedup
 from kernelkb.model.session import Decision
 from kernelkb.model.triage import FixOutcome, VariantResult
+from kernelkb.record.measurements.compare import find_noise_reason
 
 
 class FixVariant(NamedTuple):
@@ -105,20 +100,6 @@ def are_comparable(before: VariantResult, after: VariantResult) -> bool:
     return _explain_incomparable(old, new) is None
 
 
-def find_noise_reason(timed: Bench | Measurement) -> str | None:
-    """Return the warning of a bench that tells nothing because of others, or of heat."""
-    if timed.verdict != "inconclusive":
-        return None
-    return next(
-        (
-            said
-            for said in timed.warnings
-            if said.startswith((CPU_CONTENTION_WARNING, THROTTLING_WARNING, GPU_CONTENTION_WARNING))
-        ),
-        None,
-    )
-
-
 def _get_valid_speedup(timed: Bench | None) -> Speedup | None:
     """Return a valid speedup with its interval; an inconclusive one reaches to 1."""
     if timed is None or timed.speedup is None or timed.interval is None:
@@ -172,10 +153,11 @@ def make_decisions(
     choice: FixVariant, followed: FixOutcome | None, before: VariantResult, after: VariantResult
 ) -> tuple[Decision, ...]:
     """Return what the session should remember: predicted, measured, and the falsifier's word."""
-    made: list[Decision] = []
+    decisions: list[Decision] = []
     for diagnosis, fix in choice.diagnosis_fixes:
         gain = diagnosis["predicted_speedup"]
-        made.append(
+        falsifier, held = evaluate_falsifier(diagnosis, before, after)
+        decisions.append(
             Decision(
                 bottleneck=diagnosis["bottleneck"],
                 fix=fix,
@@ -184,11 +166,12 @@ def make_decisions(
                 calibration=_find_calibration(diagnosis) if gain else None,
                 measured=followed.measured if followed else None,
                 interval=followed.interval if followed else None,
-                falsifier=evaluate_falsifier(diagnosis, before, after),
+                falsifier=falsifier,
+                falsifier_held=held,
                 together=tuple(name for name in choice.added_fixes if name != fix),
             )
         )
-    return tuple(made)
+    return tuple(decisions)
 
 
 def make_unapplied_decisions(answer: KernelAnswer) -> tuple[Decision, ...]:
@@ -220,16 +203,20 @@ def _find_calibration(diagnosis: Diagnosis) -> float | None:
 
 def evaluate_falsifier(
     diagnosis: Diagnosis, before: VariantResult, after: VariantResult
-) -> str | None:
-    """Say whether the metric that had to move did, with its value after the change.
+) -> tuple[str | None, bool | None]:
+    """Return the falsifier's comparison after the change, and whether it is true.
 
     A falsifier that compares a metric with itself means its value before the change.
+
+    Returns:
+        The text is None where the bottleneck has no falsifier or a profile is missing; the boolean
+        is None there, too, and where the metric was not measured.
     """
     program = load_compiled_rules()
     rows = (row for found in program["bottlenecks"].values() for row in found)
     row = next(r for r in rows if r["id"] == diagnosis["bottleneck"])["falsifier"]
     if row is None or before.profile is None or after.profile is None:
-        return None
+        return None, None
     known = complete_metrics(program, after.profile.metrics, None)
     earlier = complete_metrics(program, before.profile.metrics, None)
     limit = row["value"]
@@ -237,8 +224,8 @@ def evaluate_falsifier(
         limit = (earlier if limit == row["metric"] else known).get(limit, math.nan)
     value = known.get(row["metric"])
     if value is None or math.isnan(limit):
-        return f"{row['metric']} was not measured after the change"
+        return f"{row['metric']} was not measured after the change", None
     fact = format_reason({"metric": row["metric"], "value": value, "op": row["op"], "limit": limit})
     if satisfies(value, row["op"], limit):
-        return f"held: {fact}"
-    return f"failed: {fact} is false; revert"
+        return fact, True
+    return f"{fact} is false; revert", False

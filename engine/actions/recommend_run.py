@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kernelkb.actions.bench_target import get_project_path
-from kernelkb.actions.fix_outcome import find_noise_reason
 from kernelkb.actions.recommend import parse_given_metrics
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.parse_metric import find_device, resolve_device
@@ -13,6 +12,7 @@ from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.errors import BadValueError
 from kernelkb.model.history import Measurement
 from kernelkb.model.recommendation import Recommendation
+from kernelkb.record.measurements.compare import find_noise_reason
 from kernelkb.record.measurements.store import open_read_only
 
 _DECIDABLE_KINDS = ("bench", "profile")
@@ -80,7 +80,7 @@ def _select_known_metrics(
     metrics = {name: value for name, value in found.metrics.items() if name in known}
     if strange := sorted(found.metrics.keys() - metrics.keys()):
         notes.append(f"not in the knowledge any more, so left out: {', '.join(strange)}")
-    if warning := find_noise_reason(found):
+    if noise := find_noise_reason(found):
         metrics.pop("speedup", None)
-        notes.append(f"its speedup is left out, for it was disturbed: {warning}")
+        notes.append(f"its speedup is left out, for it was disturbed: {noise}")
     return metrics, notes

@@ -124,7 +124,7 @@ def _digest_file(path: Path) -> str:
 
 def _bench_fields(place: BenchTarget, made: Bench, rival: Variant | None) -> Mapping[str, Any]:
     same = ("verdict", "candidate_us", "baseline", "baseline_us", "speedup", "interval", "timing")
-    kept = ("detail", "metrics", "warnings", "samples", "seconds")
+    kept = ("detail", "metrics", "disturbed_by", "warnings", "samples", "seconds")
     fields = {name: getattr(made, name) for name in (*same, *kept)}
     if rival is not None and made.baseline == f"variant {rival.id}":
         fields["baseline_sources"] = _digest_sources(place.with_variant(rival))

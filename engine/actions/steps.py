@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import NamedTuple, Protocol, TypeVar
 
 from kernelkb.actions.bench_target import BenchTarget
-from kernelkb.actions.fix_outcome import find_noise_reason
 from kernelkb.actions.recording import sources_digest
 from kernelkb.measure.process.device_queue import queue_wait_s
 from kernelkb.measure.process.progress import report_progress
@@ -16,6 +15,7 @@ from kernelkb.model.base import Slug
 from kernelkb.model.measurement import Bench, Build, Check, Environment, Profile, Status, Verdict
 from kernelkb.model.recommendation import KernelAnswer
 from kernelkb.model.session import Step
+from kernelkb.record.measurements.compare import find_noise_reason
 from kernelkb.render.answers import describe_advice
 from kernelkb.render.measurements import (
     describe_bench,
@@ -112,13 +112,12 @@ def summarize_check(result: Check) -> StepOutcome:
 
 def summarize_bench(timed: Bench) -> StepOutcome:
     """Say how a bench went."""
-    warned = find_noise_reason(timed)
-    notes = [warning for warning in timed.warnings if warning != warned]
+    noise = find_noise_reason(timed)
     bad = timed.verdict in ("incorrect", "invalid")
     return StepOutcome(
-        status="failure" if bad else "warning" if warned else "ok",
-        found="; ".join([describe_bench(timed), *notes]),
-        cure=timed.cure if bad else timed.cure or warned,
+        status="failure" if bad else "warning" if noise else "ok",
+        found="; ".join([describe_bench(timed), *timed.warnings]),
+        cure=timed.cure if bad else timed.cure or noise,
         measurement=timed.measurement,
         verdict=timed.verdict,
         speedup=timed.speedup,

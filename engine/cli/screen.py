@@ -15,6 +15,7 @@ from kernelkb.model.measurement import Environment
 from kernelkb.model.session import Step
 from kernelkb.model.triage import FixOutcome, Triage
 from kernelkb.render.answers import format_answer_lines, format_speedup
+from kernelkb.render.decisions import describe_falsifier
 from kernelkb.render.units import format_duration
 
 _STATUS_MARKS = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "failure": ("NO", "bold red")}
@@ -92,7 +93,7 @@ def _format_fix_outcome(result: Triage) -> Iterator[str]:
     yield f"{', '.join(done.fixes)} applied as {done.after}: {predicted}{measured}"
     for decision in result.decisions:
         if decision.falsifier:
-            yield f"  {decision.bottleneck}: falsifier {decision.falsifier}"
+            yield f"  {decision.bottleneck}: {describe_falsifier(decision)}"
 
 
 def _format_measured_gain(done: FixOutcome) -> str:

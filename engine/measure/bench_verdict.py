@@ -25,14 +25,9 @@ from kernelkb.measure.timing_analysis import (
     overhead_ns,
 )
 from kernelkb.model.kernel import Kernel
-from kernelkb.model.measurement import Clocks, Rival
+from kernelkb.model.measurement import Clocks, Disturbance, Rival
 
 RawBenchResult = dict[str, Any]
-
-CPU_CONTENTION_WARNING = "threads waited for cores"
-GPU_CONTENTION_WARNING = "the GPU had other work while all processes stood still"
-THROTTLING_WARNING = "the GPU slowed down in nearly all pairs"
-"""How the warnings begin of a machine that was not the candidate's alone, or was too warm."""
 
 _FLOOR_MARGIN = 1.2  # above the measured peak by more than its own noise
 _LAUNCH_BOUND_US = 10.0
@@ -74,7 +69,12 @@ def compute_bench_fields(
         "floor_us": floor_us,
         "attainable_speedup": max(1.0, kernel_us / floor_us) if floor_us else None,
         "clocks": seen,
-        "warnings": (*_machine_warnings(sift, speedup, seen), *_launch_warnings(raw, kernel_us)),
+        "disturbed_by": find_disturbance(sift, speedup, seen),
+        "warnings": (
+            *_contention_warnings(sift, speedup),
+            *_throttling_warnings(sift, seen),
+            *_launch_warnings(raw, kernel_us),
+        ),
         "metrics": _compute_metrics(subject, workload, raw, peaks, kernel_us, speedup),
         "samples": tuple((candidate / 1e3, rival / 1e3) for candidate, rival in times),
         **_copy_reported_fields(raw),
@@ -206,25 +206,38 @@ def _make_rivals(raw: RawBenchResult) -> tuple[Rival, ...]:
     return (*timed, *(Rival(name=n, rejected=why) for n, why in raw["rejected"].items()))
 
 
-def _machine_warnings(
-    sift: FilteredPairs, speedup: Speedup, gpu_clocks: Clocks | None
-) -> Iterator[str]:
-    yield from _contention_warnings(sift, speedup)
-    yield from _throttling_warnings(sift, gpu_clocks)
+def find_disturbance(
+    filtered_pairs: FilteredPairs, speedup: Speedup, gpu_clocks: Clocks | None
+) -> Disturbance | None:
+    """Return what slowed the machine down in most pairs; heat before contention."""
+    if filtered_pairs.is_throttled and gpu_clocks is not None:
+        return "thermal"
+    return _find_contention(filtered_pairs, speedup)
+
+
+def _find_contention(filtered_pairs: FilteredPairs, speedup: Speedup) -> Disturbance | None:
+    waited = len(filtered_pairs.unthrottled) - len(filtered_pairs.clean)
+    if filtered_pairs.is_contended and 2 * filtered_pairs.gpu_contended_count > waited:
+        return "gpu-contention"
+    if filtered_pairs.is_contended or speedup.high > _MAX_INTERVAL_RATIO * speedup.low:
+        return "cpu-contention"
+    return None
 
 
 def _contention_warnings(filtered_pairs: FilteredPairs, speedup: Speedup) -> Iterator[str]:
     count = len(filtered_pairs.unthrottled)
     waited = count - len(filtered_pairs.clean)
-    if filtered_pairs.is_contended and 2 * filtered_pairs.gpu_contended_count > waited:
+    contention = _find_contention(filtered_pairs, speedup)
+    if contention == "gpu-contention":
         yield (
-            f"{GPU_CONTENTION_WARNING}, in {filtered_pairs.gpu_contended_count} of {count} pairs: "
+            f"the GPU had other work while all processes stood still, in "
+            f"{filtered_pairs.gpu_contended_count} of {count} pairs: "
             f"something else uses it, or the candidate left work behind; "
             f"measure again when nothing does"
         )
-    elif filtered_pairs.is_contended or speedup.high > _MAX_INTERVAL_RATIO * speedup.low:
+    elif contention == "cpu-contention":
         yield (
-            f"{CPU_CONTENTION_WARNING} in {waited} of {count} pairs: something else uses this "
+            f"threads waited for cores in {waited} of {count} pairs: something else uses this "
             f"machine, or they are more than its cores; measure again when it is idle"
         )
 
@@ -234,7 +247,7 @@ def _throttling_warnings(filtered_pairs: FilteredPairs, gpu_clocks: Clocks | Non
         return
     why = ", ".join(gpu_clocks.throttled)
     if filtered_pairs.is_throttled:
-        yield f"{THROTTLING_WARNING} ({why}); measure again when it is cool"
+        yield f"the GPU slowed down in nearly all pairs ({why}); measure again when it is cool"
     elif gpu_clocks.dropped_count:
         yield f"{gpu_clocks.dropped_count} pairs were dropped: {why}"
 

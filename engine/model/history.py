@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from kernelkb.model.base import Name, Record, Slug, Target
-from kernelkb.model.measurement import Verdict
+from kernelkb.model.measurement import Disturbance, Verdict
 from kernelkb.model.session import MeasurementId, SessionId
 
 MeasurementKind = Literal["build", "check", "bench", "profile", "tune"]
@@ -59,6 +59,8 @@ class Measurement(Record):
     """Of a build, a check or a profile."""
     detail: str | None = None
     metrics: dict[Name, float] = Field(default_factory=dict)
+    disturbed_by: Disturbance | None = None
+    """As in ``Bench``. None adds nothing to the hash, so records without it keep their ids."""
     warnings: tuple[str, ...] = ()
     samples: tuple[tuple[float, float], ...] = ()
     """Microseconds of a call of candidate and baseline, pair by pair."""

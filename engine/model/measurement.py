@@ -12,6 +12,17 @@ Status = Literal["ok", "warning", "failure"]
 Verdict = Literal["faster", "slower", "inconclusive", "incorrect", "invalid"]
 
 
+Disturbance = Literal["cpu-contention", "gpu-contention", "thermal"]
+"""What else happened on the machine during a bench."""
+
+DISTURBANCE_TEXT: dict[Disturbance, str] = {
+    "cpu-contention": "its threads waited for CPU cores; measure again when the machine is idle",
+    "gpu-contention": "the GPU had other work; measure again when nothing else uses it",
+    "thermal": "the GPU lowered its clocks; measure again when it is cool",
+}
+"""What happened and the cure; the warnings of the bench hold the counts."""
+
+
 class EnvironmentLine(Record):
     """One thing this machine has or lacks."""
 
@@ -206,6 +217,9 @@ class Bench(Record):
     """Timed calls whose outputs were compared with the reference."""
     clocks: Clocks | None = None
     layers: tuple[str, ...] = ()
+    disturbed_by: Disturbance | None = None
+    """What slowed the machine down meanwhile. An ``inconclusive`` verdict with it says nothing of
+    the candidate."""
     warnings: tuple[str, ...] = ()
     metrics: dict[Name, float] = Field(default_factory=dict)
     samples: tuple[tuple[float, float], ...] = Field(default=(), exclude=True)

@@ -63,7 +63,9 @@ class Decision(Record):
     measured: float | None = None
     interval: tuple[float, float] | None = None
     falsifier: str | None = None
-    """Which metric had to move, and whether it did: begins with ``held:`` or ``failed:``."""
+    """The comparison that had to become true, with the value after the change."""
+    falsifier_held: bool | None = None
+    """Whether it became true; None where the metric was not measured after the change."""
     together: tuple[Slug, ...] = ()
     """Other fixes that the same variant applied: ``measured`` is of all of them."""
 

@@ -6,8 +6,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kernelkb.model.session import Step
-from kernelkb.record.legacy_steps import BenchTiming, extract_timing
-from kernelkb.record.timeline import CodeState, StepContext, TimedStep
+from kernelkb.record.timeline import (
+    BenchTiming,
+    CodeState,
+    StepContext,
+    TimedStep,
+    get_valid_timing,
+)
 
 
 class ChangeCounts(NamedTuple):
@@ -38,7 +43,7 @@ class _CodeResults:
         """Take one step's result."""
         if step.name == "check" and step.status == "failure":
             self.failed.add(code)
-        timing = extract_timing(step)
+        timing = get_valid_timing(step)
         if step.name == "bench" and timing:
             self.timings[code] = timing
         if step.name == "compare" and timing and timing.interval:

@@ -104,12 +104,11 @@ def _add_measurement(
     if speedup is None or speedup <= 0 or decision.interval is None:
         return case
     fixes = {one for other in made for one in (other.fix, *other.together)}
-    said = (decision.falsifier or "").partition(":")[0]
     return case._replace(
         share=_realized_share(decision, made, 1 - 1 / speedup, prior),
         weight=1 / len(fixes),
         succeeded=decision.interval[0] > 1,
-        falsifier_held={"held": True, "failed": False}.get(said),
+        falsifier_held=decision.falsifier_held,
     )
 
 

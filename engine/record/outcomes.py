@@ -8,9 +8,14 @@ from typing import Any
 from kernelkb.model.outcome import AchievedSpeedup, PhaseOutcome, SessionOutcome
 from kernelkb.model.session import Decision, Session
 from kernelkb.record.code_changes import count_changes
-from kernelkb.record.legacy_steps import extract_bottleneck, extract_timing
 from kernelkb.record.phases import planned_minutes, score_phases, sum_minutes_by_workflow_phase
-from kernelkb.record.timeline import CodeState, TimedStep, build_timeline, ensure_time_zone
+from kernelkb.record.timeline import (
+    CodeState,
+    TimedStep,
+    build_timeline,
+    ensure_time_zone,
+    get_valid_timing,
+)
 
 
 def compute_session_outcomes(session: Session) -> SessionOutcome:
@@ -67,8 +72,8 @@ def _find_first_build(moments: Sequence[TimedStep]) -> dict[str, Any]:
 
 def _find_first_bottleneck(moments: Sequence[TimedStep]) -> dict[str, Any]:
     for step, _, _, minutes in moments:
-        if step.name == "recommend" and (named := extract_bottleneck(step)):
-            return {"bottleneck": named, "minutes_to_bottleneck": minutes}
+        if step.name == "recommend" and step.bottleneck:
+            return {"bottleneck": step.bottleneck, "minutes_to_bottleneck": minutes}
     return {}
 
 
@@ -100,7 +105,7 @@ def comparison_key(one: AchievedSpeedup) -> tuple[str | None, ...]:
 
 
 def _read_speedup(moment: TimedStep, *, checked: bool) -> AchievedSpeedup | None:
-    timing = extract_timing(moment.step)
+    timing = get_valid_timing(moment.step)
     if timing is None:
         return None
     return AchievedSpeedup(
@@ -118,13 +123,12 @@ def _read_speedup(moment: TimedStep, *, checked: bool) -> AchievedSpeedup | None
 
 def _count_decisions(decisions: Sequence[Decision]) -> dict[str, Any]:
     pairs = [(d.predicted, d.measured) for d in decisions if d.predicted and d.measured is not None]
-    words = [decision.falsifier or "" for decision in decisions]
     return {
         "decisions": len(decisions),
         "predicted": sum(decision.predicted is not None for decision in decisions),
         "measured": sum(decision.measured is not None for decision in decisions),
         "compared": len(pairs),
         "inside": sum(low <= measured <= high for (low, _, high), measured in pairs),
-        "falsifiers_held": sum(word.startswith("held:") for word in words),
-        "falsifiers_failed": sum(word.startswith("failed:") for word in words),
+        "falsifiers_held": sum(decision.falsifier_held is True for decision in decisions),
+        "falsifiers_failed": sum(decision.falsifier_held is False for decision in decisions),
     }

@@ -12,6 +12,9 @@ MIN_SESSIONS = 3
 """In how many sessions something has to happen to be more than a coincidence."""
 
 
+_FALSIFIER_TEXT = {True: ", falsifier held", False: ", falsifier failed", None: ""}
+
+
 class PatternCandidate(NamedTuple):
     """Something that happened again and again. It becomes a pattern only by somebody's hand."""
 
@@ -49,9 +52,8 @@ def _iter_fix_outcomes(entry: SessionEntry) -> Iterator[tuple[str, str]]:
             continue
         low, high = decision.interval
         outcome = "faster" if low > 1 else "slower" if high < 1 else "no difference"
-        moved = (decision.falsifier or "").partition(":")[0]
-        also = f", falsifier {moved}" if moved in ("held", "failed") else ""
-        yield "cure", f"{decision.bottleneck} -> {decision.fix} -> {outcome}{also}"
+        falsifier = _FALSIFIER_TEXT[decision.falsifier_held]
+        yield "cure", f"{decision.bottleneck} -> {decision.fix} -> {outcome}{falsifier}"
 
 
 def _iter_failures(entry: SessionEntry) -> Iterator[tuple[str, str]]:

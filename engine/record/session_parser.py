@@ -9,10 +9,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kernelkb.errors import Problem, SessionError
-from kernelkb.loading.located import Loc, Marks, locate_problem
-from kernelkb.loading.located import parse_yaml as parsed_yaml
+from kernelkb.loading.located import Loc, Marks, locate_problem, parse_yaml
 from kernelkb.model.base import Record
 from kernelkb.model.session import Session, SessionEntry
+from kernelkb.record.legacy_text import fill_entry
 from kernelkb.record.session_text import ENTRY_BEGIN, ENTRY_END
 
 _CLOSING_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*")
@@ -92,7 +92,7 @@ def _parse_front_matter(
         said = "the front matter has no end; write --- in a line of its own below it"
         return None, len(lines), [Problem(shown, 1, 1, "file", said)]
     text = "\n".join(lines[1:last]) + "\n"
-    session, marks, problems = parsed_yaml(text, Session, shown, 1, {"entries": ()})
+    session, marks, problems = parse_yaml(text, Session, shown, 1, {"entries": ()})
     if session is None:
         return None, last + 1, problems
     problems = list(_check_time_zones(session, marks, shown))
@@ -147,9 +147,10 @@ def _parse_entry(
         said = f"this block of YAML is not closed above line {line + torn + 1}; write ``` there"
         return None, [Problem(shown, line, 1, "entry", said)]
     text = "\n".join(block.lines) + "\n"
-    entry, marks, problems = parsed_yaml(text, SessionEntry, shown, line, {"session": session})
+    entry, marks, problems = parse_yaml(text, SessionEntry, shown, line, {"session": session})
     if entry is not None:
         problems += _check_time_zones(entry, marks, shown)
+        entry = fill_entry(entry)
     return entry, problems
 
 

@@ -12,6 +12,9 @@ from kernelkb.model.session import Session, SessionEntry, Step
 _MAX_PAUSE = timedelta(hours=1)
 """A longer pause between two steps is time off."""
 
+_VALID_VERDICTS = (None, "faster", "slower", "inconclusive")
+"""None: sessions of the first release recorded no verdict."""
+
 _CODE_STEPS = ("build", "check", "bench", "profile", "tune", "compare")
 """Steps that run the code of a variant."""
 
@@ -43,11 +46,27 @@ class TimedStep(NamedTuple):
     """None where the record does not say."""
 
 
+class BenchTiming(NamedTuple):
+    """A valid speedup: baseline time over candidate time, with its 95 % interval."""
+
+    speedup: float
+    interval: tuple[float, float] | None
+    baseline: str | None
+    workload: str | None
+
+
 class Timeline(NamedTuple):
     """A session's steps, and how long all of it took."""
 
     steps: tuple[TimedStep, ...]
     minutes: float | None
+
+
+def get_valid_timing(step: Step) -> BenchTiming | None:
+    """Return the speedup that a step measured; None where it measured none that is valid."""
+    if step.status == "failure" or step.speedup is None or step.verdict not in _VALID_VERDICTS:
+        return None
+    return BenchTiming(step.speedup, step.interval, step.baseline, step.workload)
 
 
 def build_timeline(session: Session) -> Timeline:

@@ -19,4 +19,10 @@ def format_decision_outcome(decision: Decision) -> Iterator[str]:
             measured += f" [{low:.3g}, {high:.3g}]"
         yield measured
     if decision.falsifier:
-        yield f"falsifier {decision.falsifier}"
+        yield describe_falsifier(decision)
+
+
+def describe_falsifier(decision: Decision) -> str:
+    """Return ``falsifier held: occupancy 0.6 >= 0.5``, or that it failed or was not measured."""
+    word = {True: " held:", False: " failed:", None: ""}[decision.falsifier_held]
+    return f"falsifier{word} {decision.falsifier}"

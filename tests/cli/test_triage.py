@@ -13,9 +13,7 @@ from broken_kernels import WORKLOADS, make_broken_kernel
 
 from kernelkb.actions import kernels
 from kernelkb.cli import main
-from kernelkb.measure.bench_verdict import _contention_warnings
-from kernelkb.measure.statistics import Speedup
-from kernelkb.measure.timing_analysis import FilteredPairs
+from kernelkb.model.measurement import DISTURBANCE_TEXT
 from kernelkb.model.session import Session
 from kernelkb.model.triage import Triage
 from kernelkb.record.open_session import set_open_session
@@ -53,7 +51,9 @@ def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax_pro
     else:
         assert "inconclusive" in {b.verdict for b in benches}  # the machine may be busy
     assert found.followed.predicted.point > 1
-    assert "held: scalar_loop_count 0 == 0" in {d.falsifier for d in found.decisions}
+    assert ("scalar_loop_count 0 == 0", True) in {
+        (d.falsifier, d.falsifier_held) for d in found.decisions
+    }
     assert code == {"done": 0, "stopped": 1}[found.outcome]
     (entry,) = read_entries(softmax_project)
     assert (entry.by, entry.cc, entry.device) == ("triage", None, None)
@@ -67,22 +67,21 @@ def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax_pro
 
 
 def test_cpu_contention_is_a_warning_and_confirms_nothing(softmax_project, capsys, monkeypatch):
-    pairs = [None] * 10
-    (warning,) = _contention_warnings(FilteredPairs(pairs, pairs, []), Speedup(1, 1, 1))
-    told = {"verdict": "inconclusive", "warnings": (warning,)}
+    disturbed = {"verdict": "inconclusive", "disturbed_by": "cpu-contention"}
+    reason = DISTURBANCE_TEXT["cpu-contention"]
     bench = kernels.bench_built
-    monkeypatch.setattr(kernels, "bench_built", lambda *a: bench(*a).model_copy(update=told))
+    monkeypatch.setattr(kernels, "bench_built", lambda *a: bench(*a).model_copy(update=disturbed))
     main(["triage", "row_softmax", "--target", "cpu", "--json"])
     found = Triage.model_validate_json(capsys.readouterr().out)
 
     benches = [step for step in found.steps if step.name == "bench"]
-    assert [(s.status, s.cure) for s in benches] == [("warning", warning)] * 2
+    assert [(s.status, s.cure) for s in benches] == [("warning", reason)] * 2
     assert [seen.answer.gate.id for seen in found.examined] == ["no-baseline"] * 2
     assert (found.followed.measured, found.followed.confirmed) == (None, None)
     assert {d.measured for d in found.decisions} == {None}
     (entry,) = read_entries(softmax_project)
     assert "speedup" not in entry.metrics
-    assert entry.went_wrong == (f"the change was not measured: naive: {warning}",)
+    assert entry.went_wrong == (f"the change was not measured: naive: {reason}",)
 
 
 def test_a_pipe_gets_plain_lines_and_the_session_one_more_entry(softmax_project, capsys):

@@ -5,7 +5,6 @@ from itertools import pairwise
 import pytest
 from measurements import make_bench
 
-from kernelkb.measure.bench_verdict import CPU_CONTENTION_WARNING
 from kernelkb.record.measurements.regression_gate import apply_regression_gate
 
 
@@ -18,13 +17,13 @@ def test_the_first_valid_bench_is_promoted_by_itself(store):
     store.add([make_bench(verdict="incorrect", candidate_us=None, hours=-1), one])
 
     assert list_verdicts(store) == [("naive", "promoted")]
-    (promotion,) = store.promoted()
+    (promotion,) = store.list_promotions()
     assert (promotion.measurement, promotion.number, promotion.previous) == (one.id, 1, None)
     assert list_verdicts(store) == []
 
 
 def test_a_bench_of_a_busy_machine_is_nothing_to_start_from(store):
-    busy = {"verdict": "inconclusive", "warnings": (f"{CPU_CONTENTION_WARNING} in 14 of 15 pairs",)}
+    busy = {"verdict": "inconclusive", "disturbed_by": "cpu-contention"}
     store.add([make_bench(us=20.0, hours=0, **busy)])
     assert list_verdicts(store) == [("naive", "incomparable")]
     store.add([make_bench(us=10.0, hours=1)])
@@ -38,7 +37,7 @@ def test_noise_is_steady_and_promotes_nothing(store):
     store.add([make_bench(us=10.02, hours=1, seed=1)])
 
     assert list_verdicts(store) == [("naive", "steady")]
-    assert len(store.promoted(in_force=False)) == 1
+    assert len(store.list_promotions(in_force=False)) == 1
 
 
 def test_a_confirmed_regression_is_reported_until_it_is_fixed(store):
@@ -70,12 +69,12 @@ def test_a_confirmed_improvement_is_promoted_with_when_and_why(store):
     store.add([new])
 
     assert list_verdicts(store) == [("naive", "promoted")]
-    first, second = store.promoted(in_force=False)
+    first, second = store.list_promotions(in_force=False)
     assert (second.number, second.measurement, second.previous) == (2, new.id, old.id)
     assert second.interval[0] > 1
     assert "confirmed faster: both timed in turn with torch" in second.because
     assert first.at <= second.at
-    assert store.promoted() == [second]
+    assert store.list_promotions() == [second]
 
 
 def test_another_variant_that_is_slower_is_no_regression(store):
@@ -130,7 +129,7 @@ def test_after_a_judge_upgrade_the_gate_is_renewed_only_on_request(store):
 
     assert list_verdicts(store) == [("naive", "incomparable")]
     assert list_verdicts(store, renew=True) == [("naive", "promoted")]
-    assert store.promoted()[0].because == "renewed: their judge differs: 1.0 and 2.0"
+    assert store.list_promotions()[0].because == "renewed: their judge differs: 1.0 and 2.0"
 
 
 def test_devices_are_compared_separately(store):
@@ -147,7 +146,7 @@ def test_promotions_on_one_device_form_a_chain(store, count):
     for hour in range(count):
         store.add([make_bench(us=10.0 * 0.9**hour, hours=hour)])
         apply_regression_gate(store)
-    chain = store.promoted(in_force=False)
+    chain = store.list_promotions(in_force=False)
 
     assert [one.number for one in chain] == list(range(1, count + 1))
     assert all(b.previous == a.measurement for a, b in pairwise(chain))

@@ -4,7 +4,7 @@ The numbers are those of the table of reward hacks that this suite answers (H1 t
 """
 
 import pytest
-from attacks import has_contention_warning, write_attack
+from attacks import is_cpu_contended, write_attack
 
 from kernelkb.actions.kernels import bench_variant, check_variant
 
@@ -226,7 +226,7 @@ def softmax(x, y):
 """
     found = bench_variant(write_attack(project, body, python=True), target="cpu", budget_s=1.0)
 
-    if not has_contention_warning(found):
+    if not is_cpu_contended(found):
         assert found.verdict == "invalid", found
         assert "the judge's clock" in found.detail
 
@@ -256,7 +256,7 @@ def test_a_slow_first_call_gains_nothing(project):
     found = bench_variant(write_attack(project, body), target="cpu", budget_s=1.0)
 
     assert found.verdict == "slower" or (
-        found.verdict == "inconclusive" and has_contention_warning(found)
+        found.verdict == "inconclusive" and is_cpu_contended(found)
     )
 
 

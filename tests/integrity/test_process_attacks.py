@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from attacks import has_contention_warning, write_attack
+from attacks import is_cpu_contended, write_attack
 from processes import find_processes
 
 from kernelkb.actions.kernels import bench_variant, check_variant
@@ -48,8 +48,8 @@ def test_batching_all_calls_is_detected_by_single_calls(project):
     name = add_headers(project, write_attack(project, BATCHING_BODY), "algorithm", "ctime")
     found = bench_variant(name, target="cpu", budget_s=1.0)
 
-    assert found.verdict == "invalid" or has_contention_warning(found), found
-    assert "calls that are yet to come" in (found.detail or "") or has_contention_warning(found)
+    assert found.verdict == "invalid" or is_cpu_contended(found), found
+    assert "calls that are yet to come" in (found.detail or "") or is_cpu_contended(found)
 
 
 SELF_WAKING_BODY = """

@@ -12,7 +12,7 @@ from kernelkb.actions.knowledge import ENTRY_KINDS
 from kernelkb.actions.recommend import recommend_from_metrics
 from kernelkb.actions.sessions import start_session
 from kernelkb.cli import main
-from kernelkb.measure.bench_verdict import GPU_CONTENTION_WARNING
+from kernelkb.model.measurement import DISTURBANCE_TEXT
 from kernelkb.record.measurements.store import open_store
 from kernelkb_mcp.paginate import MAX_ANSWER_BYTES, json_size, paginate
 from kernelkb_mcp.recommend_view import build_recommend_fields
@@ -190,15 +190,15 @@ def test_nothing_is_decided_on_a_build(project):
 
 
 def test_the_speedup_of_a_disturbed_bench_decides_nothing(project):
-    warning = f"{GPU_CONTENTION_WARNING} in 9 of 31 pairs"
+    disturbed = {"verdict": "inconclusive", "disturbed_by": "gpu-contention"}
     metrics = {"speedup": 0.3, "core_count": 4.0}
     with open_store(project) as store:
-        made = make_bench(verdict="inconclusive", warnings=(warning,), metrics=metrics)
+        made = make_bench(**disturbed, metrics=metrics)
         store.add([made])
     (kernel,) = call_tool("recommend_fix", run=made.id).structured_content["kernels"]
 
     assert kernel["gate"]["id"] == "no-baseline"
-    assert warning in kernel["notes"][1]
+    assert DISTURBANCE_TEXT["gpu-contention"] in kernel["notes"][1]
 
 
 def test_read_only_offers_the_knowledge_alone():

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from broken_kernels import CORRECT_BODY
 
-from kernelkb.measure.bench_verdict import CPU_CONTENTION_WARNING
 from kernelkb.model.measurement import Bench
 
 CPU_HEAD = """\
@@ -149,6 +148,6 @@ def write_attack(
     return "attacked"
 
 
-def has_contention_warning(found: Bench) -> bool:
-    """Say whether others used the machine, so that nothing could be decided."""
-    return any(text.startswith(CPU_CONTENTION_WARNING) for text in found.warnings)
+def is_cpu_contended(found: Bench) -> bool:
+    """Return whether the threads waited for CPU cores, so that nothing could be decided."""
+    return found.disturbed_by == "cpu-contention"

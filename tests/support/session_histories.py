@@ -35,7 +35,8 @@ def make_decision(share=0.5, estimate=0.5, assumed=0.8, **more):
         "calibration": assumed,
         "measured": measured,
         "interval": (measured * 0.99, measured * 1.01),
-        "falsifier": "held: x 1 > 0",
+        "falsifier": "x 1 > 0",
+        "falsifier_held": True,
     }
     return Decision(**{**fields, **more})
 

@@ -13,33 +13,29 @@ from kernelkb.actions.fix_outcome import (
     are_comparable,
     choose_fix_variant,
     compare_to_prediction,
-    find_noise_reason,
     make_decisions,
 )
 from kernelkb.cli.screen import print_triage
 from kernelkb.decide.recommend import recommend
 from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.kernels import load_kernel
-from kernelkb.measure.bench_verdict import _contention_warnings, _throttling_warnings
+from kernelkb.measure.bench_verdict import find_disturbance
 from kernelkb.measure.statistics import Speedup
 from kernelkb.measure.timing_analysis import FilteredPairs
 from kernelkb.model.kernel import Variant
 from kernelkb.model.learned import LearnedCatalogue
-from kernelkb.model.measurement import Bench, Clocks
+from kernelkb.model.measurement import DISTURBANCE_TEXT, Bench, Clocks
 from kernelkb.model.triage import Triage, VariantResult
 from kernelkb.record.learn import learn_from_sessions
+from kernelkb.record.measurements.compare import find_noise_reason
 
 ROOT = Path(__file__).parents[2]
 
-PAIRS = [None] * 10  # only how many they are is said
-(CPU_CONTENTION,) = _contention_warnings(FilteredPairs(PAIRS, PAIRS, PAIRS[:1]), Speedup(1, 1, 1))
-(GPU_CONTENTION,) = _contention_warnings(
-    FilteredPairs(PAIRS, PAIRS, PAIRS[:1], 9), Speedup(1, 1, 1)
-)
+PAIRS = [None] * 10  # only their number counts
 CLOCKS = Clocks(
     sm_mhz=(600, 700), sm_max_mhz=1980, temperature_c=90, power_w=600, throttled=("heat",)
 )
-(THROTTLING,) = _throttling_warnings(FilteredPairs(PAIRS, [], []), CLOCKS)
+EXACT, WIDE = Speedup(1, 1, 1), Speedup(1, 0.4, 2)
 FAST_VARIANT = Variant(id="fast", target="cpu", language="c++", source="fast.cpp", summary="fast")
 CHOICE = FixVariant(FAST_VARIANT, ())
 
@@ -106,7 +102,10 @@ def test_a_direct_comparison_replaces_incomparable_benches():
     ("change", "words"),
     [
         ({"verdict": "invalid"}, "slow was timed next to torch, fast next to torch.compile"),
-        ({"verdict": "inconclusive", "warnings": (CPU_CONTENTION,)}, CPU_CONTENTION),
+        (
+            {"verdict": "inconclusive", "disturbed_by": "cpu-contention"},
+            DISTURBANCE_TEXT["cpu-contention"],
+        ),
     ],
 )
 def test_an_unusable_direct_comparison_leaves_the_fix_unmeasured(change, words):
@@ -119,23 +118,39 @@ def test_an_unusable_direct_comparison_leaves_the_fix_unmeasured(change, words):
 
 
 def test_a_disturbed_bench_gets_no_direct_comparison():
-    told = {"verdict": "inconclusive", "warnings": (CPU_CONTENTION,), "baseline": "torch.compile"}
-    bench = SLOW_RESULT.bench.model_copy(update=told)
+    change = {"verdict": "inconclusive", "disturbed_by": "cpu-contention"}
+    change["baseline"] = "torch.compile"
+    bench = SLOW_RESULT.bench.model_copy(update=change)
 
     assert are_comparable(SLOW_RESULT.model_copy(update={"bench": bench}), SLOW_RESULT)
 
 
-@pytest.mark.parametrize("warning", [CPU_CONTENTION, THROTTLING, GPU_CONTENTION])
+@pytest.mark.parametrize("disturbance", DISTURBANCE_TEXT)
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_bench_that_was_disturbed_measures_nothing(which, warning):
+def test_a_bench_that_was_disturbed_measures_nothing(which, disturbance):
     benches = [SLOW_RESULT, make_result("fast", 2.0, (1.8, 2.4), "faster")]
-    told = {"verdict": "inconclusive", "warnings": (warning,)}
-    bench = benches[which].bench.model_copy(update=told)
+    change = {"verdict": "inconclusive", "disturbed_by": disturbance}
+    bench = benches[which].bench.model_copy(update=change)
     benches[which] = benches[which].model_copy(update={"bench": bench})
     found = compare_to_prediction(*benches, CHOICE)
 
     assert (found.measured, found.confirmed) == (None, None)
-    assert found.unmeasured == f"{benches[which].variant}: {warning}"
+    assert found.unmeasured == f"{benches[which].variant}: {DISTURBANCE_TEXT[disturbance]}"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "speedup", "clocks", "disturbance"),
+    [
+        (FilteredPairs(PAIRS, PAIRS, PAIRS), EXACT, CLOCKS, None),
+        (FilteredPairs(PAIRS, PAIRS, PAIRS[:1]), EXACT, None, "cpu-contention"),
+        (FilteredPairs(PAIRS, PAIRS, PAIRS), WIDE, None, "cpu-contention"),
+        (FilteredPairs(PAIRS, PAIRS, PAIRS[:1], 9), EXACT, CLOCKS, "gpu-contention"),
+        (FilteredPairs(PAIRS, [], []), EXACT, CLOCKS, "thermal"),
+        (FilteredPairs(PAIRS, [], []), WIDE, CLOCKS, "thermal"),
+    ],
+)
+def test_what_disturbed_a_bench_follows_from_its_pairs(pairs, speedup, clocks, disturbance):
+    assert find_disturbance(pairs, speedup, clocks) == disturbance
 
 
 def test_an_inconclusive_bench_still_gives_a_ratio():
@@ -168,14 +183,16 @@ def test_an_invalid_bench_is_not_compared_although_it_has_numbers():
 
 
 def test_a_disturbed_bench_gives_the_gate_no_speedup():
-    timed = make_result("fast", 0.3, (0.1, 0.9), "inconclusive", warnings=(CPU_CONTENTION,)).bench
+    timed = make_result(
+        "fast", 0.3, (0.1, 0.9), "inconclusive", disturbed_by="cpu-contention"
+    ).bench
 
     assert drop_noisy_speedup(timed).metrics == {"correct": 1.0}
     assert drop_noisy_speedup(SLOW_RESULT.bench) is SLOW_RESULT.bench
 
 
 def test_a_warning_about_few_pairs_does_not_undo_a_verdict():
-    timed = make_result("fast", 3.0, (1.5, 4.0), "faster", warnings=(CPU_CONTENTION,)).bench
+    timed = make_result("fast", 3.0, (1.5, 4.0), "faster", disturbed_by="cpu-contention").bench
 
     assert find_noise_reason(timed) is None
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelkb.measure.bench_verdict import CPU_CONTENTION_WARNING
 from kernelkb.measure.statistics import paired_speedup
 from kernelkb.model.history import SubjectRecord
 from kernelkb.record.measurements.compare import compute_comparison
@@ -93,8 +92,12 @@ def test_a_baseline_that_was_changed_since_is_not_the_same_thing():
         ({"torch": "2.8"}, "different releases of torch: 2.9 and 2.8"),
         ({"verdict": "incorrect", "candidate_us": None}, "is incorrect"),
         (
-            {"verdict": "inconclusive", "warnings": (f"{CPU_CONTENTION_WARNING} in 9 of 9 pairs",)},
-            "is no fair sample: threads waited for cores",
+            {"verdict": "inconclusive", "disturbed_by": "cpu-contention"},
+            "is no fair sample: its threads waited for CPU cores",
+        ),
+        (
+            {"verdict": "inconclusive", "warnings": ("threads waited for cores in 9 of 9 pairs",)},
+            "is no fair sample: its threads waited for CPU cores",
         ),
     ],
 )

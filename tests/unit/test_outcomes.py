@@ -133,15 +133,10 @@ def test_a_time_without_a_zone_is_utc():
     assert compute_outcomes(make_step("build", at=bare)).minutes == 1.0
 
 
-def test_a_bottleneck_is_named_by_the_field_or_by_the_sentence_of_an_older_record():
-    said = "small-grid (confidence 1.00) -> parallelize-outer-dim, predicted 1.39x [1.27, 1.54]"
-    old = compute_outcomes(
-        make_step("recommend", found="nothing known limits it"), make_step("recommend", found=said)
-    )
-    new = compute_outcomes(make_step("recommend", bottleneck="small-grid"))
+def test_the_first_step_that_names_a_bottleneck_gives_it_and_its_time():
+    one = compute_outcomes(make_step("recommend"), make_step("recommend", bottleneck="small-grid"))
 
-    assert (old.bottleneck, old.minutes_to_bottleneck) == ("small-grid", 2.0)
-    assert (new.bottleneck, new.minutes_to_bottleneck) == ("small-grid", 1.0)
+    assert (one.bottleneck, one.minutes_to_bottleneck) == ("small-grid", 2.0)
 
 
 def test_no_bottleneck_has_no_time():
@@ -273,16 +268,6 @@ def test_the_best_is_not_taken_from_another_workload():
     assert one.best == one.final
 
 
-def test_an_older_record_is_read_by_its_sentence():
-    said = (
-        "tiled 3.32 ms, torch.compile 2.66 ms on xlarge: 0.801x [0.8, 0.801] of 129 pairs, slower"
-    )
-    final = compute_outcomes(make_step("bench", found=said)).final
-
-    assert (final.speedup, final.interval) == (0.801, (0.8, 0.801))
-    assert (final.baseline, final.workload) == ("torch.compile", "xlarge")
-
-
 # --- decisions ------------------------------------------------------------------------------
 
 
@@ -295,8 +280,8 @@ def test_decisions_are_counted_by_state():
             make_entry(
                 decisions=(
                     made(),
-                    made(predicted=(1.1, 1.5, 2), falsifier="failed: x < 1 is false; revert"),
-                    made(predicted=(1.1, 1.5, 2), measured=1.4, falsifier="held: y > 2"),
+                    made(predicted=(1.1, 1.5, 2), falsifier_held=False),
+                    made(predicted=(1.1, 1.5, 2), measured=1.4, falsifier_held=True),
                     made(predicted=(1.1, 1.5, 2), measured=28),
                     made(measured=2, falsifier="x was not measured after the change"),
                 )

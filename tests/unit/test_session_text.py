@@ -51,6 +51,7 @@ DECISION = st.builds(
     Decision, bottleneck=SLUG, fix=SLUG, applied_as=st.none() | TEXT,
     predicted=st.none() | THREE, calibration=st.none() | NUMBER, measured=st.none() | NUMBER,
     interval=st.none() | PAIR, falsifier=st.none() | TEXT,
+    falsifier_held=st.sampled_from([True, False, None]),
     together=st.lists(SLUG, max_size=2).map(tuple),
 )  # fmt: skip
 CLAIM = st.builds(SessionClaim, said=TEXT, held=st.sampled_from([True, False, None]), why=TEXT)

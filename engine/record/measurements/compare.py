@@ -9,19 +9,15 @@ from functools import cache, lru_cache
 from math import exp, log
 from typing import NamedTuple
 
-from kernelkb.measure.bench_verdict import (
-    CPU_CONTENTION_WARNING,
-    GPU_CONTENTION_WARNING,
-    THROTTLING_WARNING,
-)
 from kernelkb.model.comparison import PairwiseComparison
 from kernelkb.model.history import Measurement
+from kernelkb.model.measurement import DISTURBANCE_TEXT, Bench
+from kernelkb.record.legacy_text import find_disturbance
 
 _RESAMPLES = 2000
 _LOW_INDEX, _HIGH_INDEX = int(0.025 * _RESAMPLES), int(0.975 * _RESAMPLES) - 1
 _MIN_PAIRS = 5
 _VALID_VERDICTS = ("faster", "slower", "inconclusive")
-_NOISE_WARNINGS = (CPU_CONTENTION_WARNING, GPU_CONTENTION_WARNING, THROTTLING_WARNING)
 _VARIANT_PREFIX = "variant "
 """How a bench names a baseline that is another variant."""
 
@@ -54,10 +50,19 @@ def no_timing_reason(one: Measurement) -> str | None:
         return f"{one.id[:8]} is a {one.kind}, which times nothing"
     if one.verdict not in _VALID_VERDICTS or one.candidate_us is None:
         return f"{one.id[:8]} is {one.verdict or 'not judged'}"
-    disturbed = [warning for warning in one.warnings if warning.startswith(_NOISE_WARNINGS)]
-    if disturbed and one.verdict == "inconclusive":
-        return f"{one.id[:8]} is no fair sample: {disturbed[0]}"
-    return None
+    disturbance = find_noise_reason(one)
+    return f"{one.id[:8]} is no fair sample: {disturbance}" if disturbance else None
+
+
+def find_noise_reason(timed: Bench | Measurement) -> str | None:
+    """Return why a bench measured other work or heat rather than its candidate, with the cure.
+
+    Only an inconclusive bench can be one: a verdict that was reached in spite of it stands.
+    """
+    if timed.verdict != "inconclusive":
+        return None
+    disturbance = timed.disturbed_by or find_disturbance(timed.warnings)
+    return DISTURBANCE_TEXT[disturbance] if disturbance else None
 
 
 def _unusable_samples_reason(one: Measurement) -> str | None:
