@@ -2,12 +2,15 @@
 
 * KbError                       its text is fit to show to an agent: what happened, then the cure
     + KnowledgeError            a YAML file is wrong; carries one Problem per complaint
-    + UnknownNameError          the caller named something that no file defines
+    + UnknownNameError          the caller named something that does not exist
     + BadValueError             the caller gave a value that its metric cannot have
     + EnvironmentGapError       this machine lacks something: a compiler, torch, a GPU, ncu
     + SessionError              a session file cannot be read or written; may carry Problems
     + DatabaseError             the measurement database cannot be read or written
-    + OutsideError              a server keeps out of a path; an OSError, too
+    + ForbiddenPathError        a path outside the workspace; also a PermissionError
+
+An error may carry a ``NextStep``: a command that helps. The CLI prints it as ``kb show metrics``,
+the MCP server as ``read_entry(id='metrics')``.
 
 A kernel that fails to compile, crashes, hangs or is wrong is a result with a status, not an error.
 """
@@ -15,7 +18,7 @@ A kernel that fails to compile, crashes, hangs or is wrong is a result with a st
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 
@@ -32,8 +35,47 @@ class Problem(NamedTuple):
         return f"{self.path}:{self.line}:{self.column}: {self.field}: {self.message}"
 
 
+_POSITIONAL_ARGUMENTS = ("id", "kind", "kernel")
+
+
+class NextStep(NamedTuple):
+    """A command that helps after an error; each front end writes it in its own way."""
+
+    verb: str
+    """A command of ``kb``, such as ``show`` or ``session list``."""
+    arguments: Mapping[str, str | None]
+    """By name; None stands for a value that only the caller knows."""
+    effect: str
+    """What the command does, such as ``lists them``."""
+
+    def as_command(self) -> str:
+        """Return the shell command in backticks, then its effect."""
+        words = ["kb", self.verb]
+        for name, value in self.arguments.items():
+            option = [] if name in _POSITIONAL_ARGUMENTS else [f"--{name}"]
+            words += [*option, name.upper() if value is None else value]
+        return f"`{' '.join(words)}` {self.effect}"
+
+
 class KbError(Exception):
-    """Base of every error raised on purpose."""
+    """Base of every error raised on purpose.
+
+    ``str`` gives the text with the next step as a shell command.
+    """
+
+    next_step: NextStep | None = None
+
+    def __init__(self, message: str = "", next_step: NextStep | None = None) -> None:
+        super().__init__(message)
+        self.next_step = next_step
+
+    def __str__(self) -> str:
+        return self.format_text(NextStep.as_command)
+
+    def format_text(self, format_step: Callable[[NextStep], str]) -> str:
+        """Return what happened and the cure, with the next step in a front end's own notation."""
+        text = super().__str__()
+        return f"{text}; {format_step(self.next_step)}" if self.next_step else text
 
 
 class KnowledgeError(KbError):
@@ -45,35 +87,54 @@ class KnowledgeError(KbError):
 
 
 class UnknownNameError(KbError):
-    """The caller named a metric, kernel, variant, device or entry that does not exist."""
+    """The caller named a metric, kernel, variant, device or entry that does not exist.
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], listed_by: str) -> None:
+    Args:
+        kind: What was named, such as ``metric``.
+        name: The name that does not exist.
+        known: The names that do.
+        verb: The command that lists them.
+        **arguments: Of that command; None stands for a value that only the caller knows.
+    """
+
+    def __init__(
+        self, kind: str, name: str, known: Iterable[str], verb: str, /, **arguments: str | None
+    ) -> None:
         names = sorted(known)
         self.suggestion = offer = did_you_mean(name, names)
         if not offer and names and len(names) <= 8:
             offer = f"; known: {', '.join(names)}"
         self.complaint = f"unknown {kind} {name!r}{offer}"
-        super().__init__(f"{self.complaint}; `{listed_by}` lists them")
+        super().__init__(self.complaint, NextStep(verb, arguments, "lists them"))
 
 
 class BadValueError(KbError):
     """A value is outside what its metric can be, or is not a number at all."""
 
 
-class EnvironmentGapError(KbError):
-    """This machine lacks something that the command needs; the text ends with the cure."""
+_INSPECT_MACHINE = NextStep("env", {}, "lists what this machine lacks")
 
-    def __init__(self, gap: str, cure: str) -> None:
+
+class EnvironmentGapError(KbError):
+    """This machine lacks something that the command needs; the text ends with the cure.
+
+    Without a cure of its own it names ``kb env``, which lists what the machine lacks.
+    """
+
+    def __init__(self, gap: str, cure: str | None, next_step: NextStep | None = None) -> None:
         self.gap, self.cure = gap, cure
-        super().__init__(f"{gap}; {cure}")
+        text = f"{gap}; {cure}" if cure else gap
+        super().__init__(text, next_step if next_step or cure else _INSPECT_MACHINE)
 
 
 class SessionError(KbError):
     """A session file cannot be read or written. ``problems`` lists what is wrong inside of it."""
 
-    def __init__(self, message: str, problems: Iterable[Problem] = ()) -> None:
+    def __init__(
+        self, message: str, problems: Iterable[Problem] = (), next_step: NextStep | None = None
+    ) -> None:
         self.problems = tuple(sorted(problems))
-        super().__init__(message)
+        super().__init__(message, next_step)
 
 
 class DatabaseError(KbError):
@@ -81,12 +142,13 @@ class DatabaseError(KbError):
 
 
 class ForbiddenPathError(KbError, PermissionError):
-    """A server does not open a path, as if it could not: it leads elsewhere, or is no file."""
+    """The path is outside the workspace of this server, or is not a regular file."""
 
     def __init__(self, path: str, reason: str, cure: str) -> None:
         PermissionError.__init__(self, errno.EACCES, f"{reason}; {cure}", path)
 
-    def __str__(self) -> str:
+    def format_text(self, format_step: Callable[[NextStep], str]) -> str:  # noqa: ARG002 none
+        """Return the path and why it is not opened; it has no next step."""
         return f"{self.filename!r} is {self.strerror}"
 
 

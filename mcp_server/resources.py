@@ -137,7 +137,7 @@ def _read_page(uri: str) -> str:
     kind, _, name = uri.removeprefix(SCHEME).partition("/")
     try:
         if not uri.startswith(SCHEME):
-            raise UnknownNameError("resource", uri, (), "")
+            raise UnknownNameError("resource", uri, (), "show", kind=None)
         return generate_entry_page(kind, name) if name else generate_single_page(kind)
     except UnknownNameError as error:
         said = f"unknown resource {uri[:200]!r}{error.suggestion}; {SCHEME}index names all"

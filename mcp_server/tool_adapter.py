@@ -16,7 +16,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from kernelkb.errors import KbError
+from kernelkb.errors import KbError, NextStep
 from kernelkb.safety.untrusted_text import sanitize_text, to_one_line
 from kernelkb_mcp.jobs import JobRegistry
 from kernelkb_mcp.resources import ResourceServer
@@ -28,12 +28,16 @@ _ESCAPED_CONTROL = re.compile(r"\\[bfrtu]")
 """Controls as JSON writes them; what merely looks like one costs a look at each text."""
 _CANCEL_TIMEOUT_S = 40.0
 """Longest wait for a cancelled thread, which ends its children first."""
-_CALL_FOR_COMMAND = (
-    (r"`?\bkb show ([a-z0-9][\w.-]*\w)`?", r"read_entry(id='\1')"),
-    (r"`?\bkb env\b`?", "check_environment()"),
-    (r"`kb history KERNEL` lists them", "bench_kernel(kernel=...) records one"),
-    (r"\bkb bench makes it", "bench_kernel(kernel=...) makes it"),
-)
+_TOOL_FOR_VERB = {
+    "bench": "bench_kernel",
+    "build": "build_kernel",
+    "env": "check_environment",
+    "history": "bench_kernel",
+    "show": "read_entry",
+}
+"""The tool that does what a command of ``kb`` does; ``history`` has none, so a new record helps."""
+_TOOL_ARGUMENTS = {"id", "kind", "kernel", "variant", "target", "workload"}
+_EFFECT_FOR_VERB = {"history": "records one"}
 
 
 class KernelServer(ResourceServer):
@@ -126,7 +130,7 @@ def run_inline(work: Callable[[], T]) -> T:
     try:
         return work()
     except KbError as error:
-        raise ToolError(_replace_commands_with_calls(str(error))) from error
+        raise ToolError(error.format_text(format_next_call)) from error
 
 
 async def run_in_thread(work: Callable[[], T]) -> T:
@@ -150,7 +154,7 @@ async def run_in_thread(work: Callable[[], T]) -> T:
     try:
         return await anyio.to_thread.run_sync(run_work, abandon_on_cancel=True)
     except KbError as error:
-        raise ToolError(_replace_commands_with_calls(str(error))) from error
+        raise ToolError(error.format_text(format_next_call)) from error
     except anyio.get_cancelled_exc_class():
         stop.set()
         if begun.is_set():  # it kills its child within a few hundredths of a second
@@ -159,11 +163,19 @@ async def run_in_thread(work: Callable[[], T]) -> T:
         raise
 
 
-def _replace_commands_with_calls(message: str) -> str:
-    """Name calls where an error of the engine names commands that have a twin here."""
-    for command, tool in _CALL_FOR_COMMAND:
-        message = re.sub(command, tool, message)
-    return message
+def format_next_call(step: NextStep) -> str:
+    """Return a tool call and its effect; the shell command where no tool does the same.
+
+    An argument that only the caller knows is written as ``...``.
+    """
+    tool = _TOOL_FOR_VERB.get(step.verb)
+    if tool is None or not step.arguments.keys() <= _TOOL_ARGUMENTS:
+        return step.as_command()
+    arguments = ", ".join(
+        f"{'id' if name == 'kind' else name}={'...' if value is None else repr(value)}"
+        for name, value in step.arguments.items()
+    )
+    return f"{tool}({arguments}) {_EFFECT_FOR_VERB.get(step.verb, step.effect)}"
 
 
 def _drop_null_types(schema: dict[str, Any]) -> dict[str, Any]:

@@ -137,7 +137,7 @@ def require_machine(found: Environment) -> Machine:
     """
     if found.machine is None:
         line = next(line for line in found.lines if line.status == "failure")
-        raise EnvironmentGapError(f"{line.name}: {line.found}", line.cure or "see kb env")
+        raise EnvironmentGapError(f"{line.name}: {line.found}", line.cure)
     return found.machine
 
 
@@ -151,7 +151,7 @@ def resolve_workload(kernel: Kernel, target: Target, name: str | None) -> str:
         return kernel.default_workload[target]
     if name not in kernel.workloads:
         kind = f"workload of {kernel.id}"
-        raise UnknownNameError(kind, name, kernel.workloads, f"kb show {kernel.id}")
+        raise UnknownNameError(kind, name, kernel.workloads, "show", id=kernel.id)
     return name
 
 
@@ -165,7 +165,7 @@ def narrow_target(kernel: Kernel, variant: str | None, target: TargetChoice) -> 
         names = {v.id for v in kernel.variants}
         kind = f"variant of {kernel.id}"
         raise UnknownNameError(
-            kind, "any" if variant is None else variant, names, f"kb show {kernel.id}"
+            kind, "any" if variant is None else variant, names, "show", id=kernel.id
         )
     return "auto" if len(possible) > 1 else next(iter(possible))
 

@@ -17,7 +17,7 @@ from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.actions.session_log import log_result
 from kernelkb.actions.steps import StepRunner, summarize_build
 from kernelkb.decide.symptoms import find_symptoms
-from kernelkb.errors import EnvironmentGapError
+from kernelkb.errors import EnvironmentGapError, NextStep
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.measure.build.build import build as compile_variant
 from kernelkb.measure.build.build import build_all as compile_all
@@ -72,9 +72,9 @@ def _prepare_build(
         wanted = narrow_target(load_kernel(kernel, get_project_path()).kernel, variant, target)
         if wanted != "cuda" or find_nvcc() is None:
             raise
-        which = f"{kernel} --variant {variant}" if variant else kernel
-        cure = f"{gap.cure}; or kb build {which} --arch 9.0 compiles without a GPU"
-        raise EnvironmentGapError(gap.gap, cure) from gap
+        which = {"kernel": kernel, **({"variant": variant} if variant else {}), "arch": "9.0"}
+        cross_build = NextStep("build", which, "compiles without a GPU")
+        raise EnvironmentGapError(gap.gap, gap.cure, cross_build) from gap
 
 
 def build_prepared(place: BenchTarget) -> Build:

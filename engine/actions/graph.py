@@ -56,4 +56,4 @@ def draw_picture(
             judged = judge_bottleneck(rows[name], facts.truth)
             return build_bottleneck_picture(bottleneck, knowledge, shown, judged)
     names = [tree.id for tree in knowledge.trees] + list(rows)
-    raise UnknownNameError("tree or bottleneck", name, names, "kb show trees")
+    raise UnknownNameError("tree or bottleneck", name, names, "show", id="trees")

@@ -46,7 +46,7 @@ def generate_guide_page(
         return skill.format_skill_files(knowledge)["SKILL.md"]
     if name == "agents":
         return skill.format_agents_page(knowledge)
-    raise UnknownNameError("page", name, PAGES, "kb guide --help")
+    raise UnknownNameError("page", name, PAGES, "guide --help")
 
 
 def find_stale_files(parser: ArgumentParser) -> list[Path]:

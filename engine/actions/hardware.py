@@ -57,7 +57,7 @@ def find_architecture_spec(name: str) -> GpuSpec:
     cc = f"{found[1]}.{found[2]}" if found else name
     if cc not in hardware["architectures"]:
         known = hardware["architectures"]
-        raise UnknownNameError("architecture", cc, known, "kb show architectures")
+        raise UnknownNameError("architecture", cc, known, "show", id="architectures")
     return _make_gpu_spec(hardware, cc, None, {})
 
 

@@ -199,7 +199,7 @@ def add_sanitizer_findings(place: BenchTarget, built: Build, checked: Check) -> 
     with lock_device(place.subject.machine):
         seen = look_closer(place.subject, built)
     if seen.reason is not None:
-        raise EnvironmentGapError(seen.reason, seen.cure or "see kb env")
+        raise EnvironmentGapError(seen.reason, seen.cure)
     if not seen.findings:
         return checked.model_copy(update={"sanitized": seen.finished_tools})
     worst = seen.findings[0]

@@ -121,7 +121,7 @@ def look_up_entries(kind_or_id: str) -> list[dict[str, Any]] | dict[str, Any]:
             lessons = _find_lessons(knowledge.learned, record)
             return {**said, **lessons, **_collect_entry_changes(kind, kind_or_id, knowledge)}
     names = [name for entries in kinds.values() for name in entries]
-    raise UnknownNameError("entry", kind_or_id, (*ENTRY_KINDS, *names), "kb show KIND")
+    raise UnknownNameError("entry", kind_or_id, (*ENTRY_KINDS, *names), "show", kind=None)
 
 
 def _collect_entry_changes(kind: str, name: str, knowledge: Knowledge) -> dict[str, Any]:

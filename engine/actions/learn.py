@@ -160,11 +160,11 @@ def _resolve_forgotten(
     out = set(before.forgotten)
     if forget is not None and forget not in out:
         if forget not in known:
-            raise UnknownNameError("session", forget, known, "kb session list")
+            raise UnknownNameError("session", forget, known, "session list")
         out.add(forget)
     if unforget is not None:
         if unforget not in out:
-            raise UnknownNameError("forgotten session", unforget, out, "kb learn --dry-run --json")
+            raise UnknownNameError("forgotten session", unforget, out, "learn --dry-run --json")
         out.remove(unforget)
     return out
 

@@ -115,7 +115,7 @@ def select_and_compare(
             found[word] = found[word] or _find_by_name(store, word, place)
         first, second = found[a], found[b]
     if first is None or second is None:  # each was found, or it was said why not
-        raise UnknownNameError("measurement", b, (), "kb history KERNEL")
+        raise UnknownNameError("measurement", b, (), "history", kernel=None)
     return MeasurementComparison(
         first,
         second,
@@ -200,7 +200,7 @@ def _require_measured_kernel(store: Store, kernel: str | None) -> None:
     if kernel is not None:
         known = store.distinct_values("kernel")
         if kernel not in known:
-            raise UnknownNameError("measured kernel", kernel, known, "kb best")
+            raise UnknownNameError("measured kernel", kernel, known, "best")
 
 
 def _resolve_device(store: Store, device: str | None) -> str | None:
@@ -213,7 +213,7 @@ def _resolve_device(store: Store, device: str | None) -> str | None:
         return device if device in known else near[0]
     if near:
         raise BadValueError(f"{device!r} could be each of {', '.join(near)}; write more of it")
-    raise UnknownNameError("measured device", device, known, "kb best")
+    raise UnknownNameError("measured device", device, known, "best")
 
 
 def _find_by_id(store: Store, word: str) -> Measurement | None:
@@ -242,7 +242,7 @@ def _find_by_name(store: Store, word: str, where: _MeasurementFilter) -> Measure
         raise BadValueError(f"several kernels have a variant {word!r}; name one with --kernel")
     if not found:
         known = [BEST, *store.distinct_values("variant", kernel)]
-        raise UnknownNameError("measurement or variant", word, known, "kb history KERNEL")
+        raise UnknownNameError("measurement or variant", word, known, "history", kernel=None)
     return max(found, key=lambda one: (one.at, one.id))
 
 

@@ -51,7 +51,7 @@ def generate_entry_page(kind: str, name: str) -> str:
     knowledge = load_project_knowledge()
     found = group_entries_by_kind(knowledge).get(kind, {}) if kind in PAGE_KINDS else {}
     if name not in found:
-        raise UnknownNameError(f"page of {kind}", name, found or PAGE_KINDS, "kb show KIND")
+        raise UnknownNameError(f"page of {kind}", name, found or PAGE_KINDS, "show", kind=None)
     return format_entry_page(found[name], knowledge)
 
 
@@ -73,7 +73,7 @@ def generate_single_page(name: str) -> str:
 
         lines = [f"    {line}" for line in format_session_lines(list_sessions())]
         return "\n".join([f"# {SINGLE_PAGES[name]}", "", *(lines or ["None yet."])]) + "\n"
-    raise UnknownNameError("page", name, SINGLE_PAGES, "kb show KIND")
+    raise UnknownNameError("page", name, SINGLE_PAGES, "show", kind=None)
 
 
 def _generate_index() -> list[str]:

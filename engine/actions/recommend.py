@@ -42,7 +42,7 @@ def recommend_from_metrics(
         KnowledgeError: The knowledge itself is wrong.
     """
     if target not in TARGETS:
-        raise UnknownNameError("target", target, TARGETS, "kb recommend --help")
+        raise UnknownNameError("target", target, TARGETS, "recommend --help")
     program = load_compiled_rules()
     device = resolve_device(program, gpu) if gpu else None
     values = parse_given_metrics(program, metrics, headlines or {}, target)

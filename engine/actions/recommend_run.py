@@ -9,7 +9,7 @@ from kernelkb.actions.recommend import parse_given_metrics
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.parse_metric import find_device, resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
-from kernelkb.errors import BadValueError
+from kernelkb.errors import BadValueError, NextStep
 from kernelkb.model.history import Measurement
 from kernelkb.model.recommendation import Recommendation
 from kernelkb.record.measurements.compare import find_noise_reason
@@ -59,15 +59,18 @@ def recommend_from_run(
 
 
 def _require_decidable(found: Measurement) -> None:
-    again = f"kb bench {found.subject.kernel} --variant {found.subject.variant}"
+    subject = found.subject
+    which = {"kernel": subject.kernel, "variant": subject.variant}
+    measure_again = NextStep("bench", which, "measures it again")
     name = found.id[:_ID_DIGITS]
     if found.kind not in _DECIDABLE_KINDS:
-        raise BadValueError(f"record {name} is of a {found.kind}, not a bench or profile; {again}")
+        problem = f"record {name} is of a {found.kind}, not a bench or profile"
+        raise BadValueError(problem, NextStep("bench", which, "records a bench"))
     if found.verdict in ("incorrect", "invalid"):
         why = f": {found.detail}" if found.detail else ""
-        raise BadValueError(f"bench {name} is {found.verdict}{why}; mend it, then {again}")
+        raise BadValueError(f"bench {name} is {found.verdict}{why}; fix it", measure_again)
     if not found.metrics:
-        raise BadValueError(f"{found.kind} {name} holds no metrics; {again}")
+        raise BadValueError(f"{found.kind} {name} holds no metrics", measure_again)
 
 
 def _select_known_metrics(

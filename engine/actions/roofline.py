@@ -13,7 +13,7 @@ from kernelkb.device_math.roofline import (
     ridge_flop_per_byte,
     roofs,
 )
-from kernelkb.errors import BadValueError, UnknownNameError
+from kernelkb.errors import BadValueError, NextStep, UnknownNameError
 
 PIPES = {
     "fp64": "fp64_tflops",
@@ -127,11 +127,12 @@ def _select_pipe(gpu: GpuSpec, dtype: str | None) -> tuple[str, float]:
         fastest = max(set(PIPES.values()), key=lambda field: (facts[field] or 0.0, field))
         return fastest, facts[fastest]
     if dtype not in PIPES:
-        raise UnknownNameError("type", dtype, PIPES, "kb roofline --help")
+        raise UnknownNameError("type", dtype, PIPES, "roofline --help")
     peak = facts[PIPES[dtype]]
     too_old = dtype == "bf16" and int(gpu.cc.partition(".")[0]) < _FIRST_BF16_MAJOR
     if not peak or too_old:
-        raise BadValueError(f"{gpu.id} has no unit for {dtype}; kb show {gpu.id} lists its peaks")
+        lists_peaks = NextStep("show", {"id": gpu.id}, "lists its peaks")
+        raise BadValueError(f"{gpu.id} has no unit for {dtype}", lists_peaks)
     return PIPES[dtype], peak
 
 

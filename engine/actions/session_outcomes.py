@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelkb.actions.sessions import list_sessions, load_session
-from kernelkb.errors import BadValueError, SessionError, UnknownNameError
+from kernelkb.errors import BadValueError, NextStep, SessionError, UnknownNameError
 from kernelkb.model.outcome import SessionComparison, SessionOutcome, SessionTrend
 from kernelkb.model.session import Session
 from kernelkb.record.compare_sessions import compare_outcomes
@@ -55,11 +55,12 @@ def compute_session_trend(kernel: str | None = None) -> SessionTrend:
     """
     every = [get_session(line.session) for line in list_sessions()]
     if not every:
-        raise SessionError("no session was recorded here; kb triage KERNEL records one")
+        records_one = NextStep("triage", {"kernel": None}, "records one")
+        raise SessionError("no session was recorded here", next_step=records_one)
     if kernel is not None:
         known = sorted(set().union(*map(_list_kernels, every)))
         if kernel not in known:
-            raise UnknownNameError("kernel of a session", kernel, known, "kb session trend")
+            raise UnknownNameError("kernel of a session", kernel, known, "session trend")
         every = [_keep_kernel_entries(one, kernel) for one in every if kernel in _list_kernels(one)]
     return _summarize_trend([compute_session_outcomes(one) for one in every])
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from pydantic import ValidationError
 
 from kernelkb.actions.bench_target import get_project_path
-from kernelkb.errors import BadValueError, KbError, SessionError
+from kernelkb.errors import BadValueError, KbError, NextStep, SessionError
 from kernelkb.model.base import Record
 from kernelkb.model.session import PlanKind, Session, SessionEntry, SessionId, SessionSummary
 from kernelkb.record import sessions as files
@@ -171,7 +171,8 @@ def load_session(name: str = "last") -> Session:
     """
     folder = get_project_path() / "sessions"
     if not files.list_session_ids(folder):
-        raise SessionError(f"no session was recorded in {folder}; kb triage KERNEL records one")
+        records_one = NextStep("triage", {"kernel": None}, "records one")
+        raise SessionError(f"no session was recorded in {folder}", next_step=records_one)
     return files.read_session(name, folder)
 
 

@@ -27,7 +27,7 @@ def find_metric_for_flag(rules: CompiledRules, flag: str, target: str) -> str:
     for name, row in rules["metrics"].items():
         if row["flag"] == flag and target in row["targets"]:
             return name
-    raise UnknownNameError("flag", flag, HEADLINE_FLAGS, "kb recommend --help")
+    raise UnknownNameError("flag", flag, HEADLINE_FLAGS, "recommend --help")
 
 
 def parse_metric_value(rules: CompiledRules, name: str, text: str | float) -> float:
@@ -44,7 +44,7 @@ def parse_metric_value(rules: CompiledRules, name: str, text: str | float) -> fl
     """
     row = rules["metrics"].get(name)
     if row is None:
-        raise UnknownNameError("metric", name, rules["metrics"], "kb show metrics")
+        raise UnknownNameError("metric", name, rules["metrics"], "show", id="metrics")
     value = _parse_number(name, text, row)
     _check_range(name, value, row)
     return value
@@ -85,7 +85,7 @@ def resolve_device(rules: CompiledRules, name: str) -> str:
     """
     found = find_device(rules["device_names"], name)
     if found is None:
-        raise UnknownNameError("GPU", name.lower(), rules["device_names"], "kb show devices")
+        raise UnknownNameError("GPU", name.lower(), rules["device_names"], "show", id="devices")
     return found
 
 

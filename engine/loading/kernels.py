@@ -56,7 +56,7 @@ def load_kernel(name: str, project: Path | None = None) -> KernelFolder:
     """
     found = find_kernel_folders(project)
     if name not in found:
-        raise UnknownNameError("kernel", name, found, "kb show kernels")
+        raise UnknownNameError("kernel", name, found, "show", id="kernels")
     return load_kernel_folder(found[name])
 
 
@@ -97,7 +97,7 @@ def select_variant(kernel: Kernel, target: Target, name: str | None = None) -> V
         if name in (None, variant.id):
             return variant
     kind = f"{target} variant of {kernel.id}"
-    raise UnknownNameError(kind, name or "", (v.id for v in choices), f"kb show {kernel.id}")
+    raise UnknownNameError(kind, name or "", (v.id for v in choices), "show", id=kernel.id)
 
 
 def evaluate_axis_expression(expression: str, sizes: Mapping[str, int]) -> float:

@@ -156,7 +156,7 @@ def _read_text(name: str, folder: Path) -> tuple[Path, str]:
     if name == "last" and known:
         name = max(known, key=lambda one: session_path(one, folder).stat().st_mtime_ns)
     if name not in known:
-        raise UnknownNameError("session", name, known, "kb session list")
+        raise UnknownNameError("session", name, known, "session list")
     path = session_path(name, folder)
     try:
         body = read_without_torn_tail(path, find_torn_tail)

@@ -138,4 +138,4 @@ def test_an_unwritable_plot_path_is_reported(project_with_sessions, capsys):
 def test_without_sessions_the_error_names_kb_triage(project, capsys, words):
     assert main(["session", *words]) == 2
 
-    assert "kb triage KERNEL records one" in capsys.readouterr().err
+    assert "`kb triage KERNEL` records one" in capsys.readouterr().err

@@ -195,7 +195,7 @@ def test_without_a_gpu_the_cure_names_a_command_that_works(gpu_kernel_project, c
     said = capsys.readouterr().err
     assert code == 2
     assert "--target cpu" not in said
-    assert "kb build vadd --arch 9.0 compiles without a GPU" in said
+    assert "`kb build vadd --arch 9.0` compiles without a GPU" in said
     assert main(["build", "vadd", "--variant", "warp"]) == 2
     assert "kb build vadd --variant warp --arch 9.0 compiles" in capsys.readouterr().err
 

@@ -157,7 +157,7 @@ def _find_package_layout() -> dict[str, str | None]:
         asked = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
         if asked.returncode:
             last = (asked.stderr.strip().splitlines() or ["no output"])[-1]
-            raise EnvironmentGapError(f"{python} does not run: {last}", "see kb env")
+            raise EnvironmentGapError(f"{python} does not run: {last}", None)
         found = json.loads(asked.stdout)
         write_cache("layout", python, found)
     return found or {}

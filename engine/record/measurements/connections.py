@@ -16,7 +16,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from kernelkb.errors import BadValueError, DatabaseError, EnvironmentGapError
+from kernelkb.errors import BadValueError, DatabaseError, EnvironmentGapError, NextStep
 from kernelkb.safety.workspace import resolve_inside
 
 _WAIT_S = 60.0
@@ -112,7 +112,8 @@ def make_read_only_engine(url: URL) -> Engine:
         return make_engine(url)
     file = Path(url.database or "").absolute()
     if not file.is_file():
-        raise DatabaseError(f"nothing was measured here: there is no {file}; kb bench makes it")
+        makes_it = NextStep("bench", {"kernel": None}, "makes it")
+        raise DatabaseError(f"nothing was measured here: there is no {file}", makes_it)
     # Without a log nobody has it open; SQLite would make a log and its index, were it not told so.
     still = "" if file.with_name(f"{file.name}-wal").exists() else "&immutable=1"
     address = f"file:{quote(str(file))}?mode=ro{still}"

@@ -137,7 +137,7 @@ class Store:
                 row["id"] for row in self._fetch_rows(queries.select_ids_by_prefix(measurement))
             ]
         if not found:
-            raise UnknownNameError("measurement", measurement, (), "kb history KERNEL")
+            raise UnknownNameError("measurement", measurement, (), "history", kernel=None)
         if len(found) > 1:
             several = ", ".join(found[:4])
             raise BadValueError(
