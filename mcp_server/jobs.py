@@ -17,6 +17,7 @@ from mcp import MCPError
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
+from kernelkb.measure.process.progress import ProgressEvent
 from kernelkb.measure.process.subprocesses import OperationCancelled
 from kernelkb_mcp.results import JobState, JobStatus
 
@@ -144,11 +145,11 @@ class Job:
             raise ToolError(f"{self.call.tool} was cancelled; run {self.call} again")
         return self.outcome
 
-    def report_activity(self, activity: str) -> None:
-        """Take note of what is done now, from whichever thread does it."""
+    def report_activity(self, event: ProgressEvent) -> None:
+        """Record what the work does now. May be called in any thread."""
 
         def set_activity() -> None:
-            self.activity = activity[:_MAX_ACTIVITY_CHARS]
+            self.activity = event.text[:_MAX_ACTIVITY_CHARS]
             self.notify_change()
 
         try:

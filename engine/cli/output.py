@@ -28,13 +28,12 @@ def print_result(line: str | None, cure: str | None) -> None:
 
 @contextmanager
 def interruptible_measurement() -> Iterator[None]:
-    """Say on stderr how many others are before us; let signals that end us clean up first."""
-    from kernelkb.measure.process.device_queue import WAITING_PREFIX
-    from kernelkb.measure.process.progress import progress_listener
+    """Print to stderr how many wait before us for the device; clean up on SIGTERM and SIGHUP."""
+    from kernelkb.measure.process.progress import ProgressEvent, progress_listener
 
-    def print_waiting(now: str) -> None:
-        if now.startswith(WAITING_PREFIX):
-            sys.stderr.write(f"kb: {now}\n")
+    def print_waiting(event: ProgressEvent) -> None:
+        if event.kind == "waiting":
+            sys.stderr.write(f"kb: {event.text}\n")
 
     with progress_listener(print_waiting), _raise_on_signals():
         yield
@@ -42,25 +41,27 @@ def interruptible_measurement() -> Iterator[None]:
 
 @contextmanager
 def _raise_on_signals() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP exceptions, as SIGINT is one: children and files go then."""
+    """Raise SystemExit on SIGTERM and SIGHUP, so that children are killed and files removed."""
     import signal
     import threading
 
     def raise_exit(number: int, _frame: object) -> None:
         raise SystemExit(128 + number)
 
-    if threading.current_thread() is not threading.main_thread():  # only that one gets signals
+    if (
+        threading.current_thread() is not threading.main_thread()
+    ):  # signals arrive in the main thread
         yield
         return
-    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)}
-    for one, handler in before.items():
+    previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number, handler in previous.items():
         if handler != signal.SIG_IGN:  # nohup
-            signal.signal(one, raise_exit)
+            signal.signal(number, raise_exit)
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _to_plain(value: Any) -> Any:

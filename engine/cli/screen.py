@@ -10,7 +10,7 @@ from rich.text import Text
 
 from kernelkb.actions.steps import StepListener
 from kernelkb.cli.output import interruptible_measurement, print_lines
-from kernelkb.measure.process.progress import progress_listener
+from kernelkb.measure.process.progress import ProgressEvent, progress_listener
 from kernelkb.model.measurement import Environment
 from kernelkb.model.session import Step
 from kernelkb.model.triage import FixOutcome, Triage
@@ -47,9 +47,9 @@ def watch_steps(*, quiet: bool) -> Iterator[StepListener]:
         if step.cure:
             console.print(Text(f"     cure: {step.cure}"))
 
-    def show_progress(now: str) -> None:
+    def show_progress(event: ProgressEvent) -> None:
         if live:
-            live.update(f"{now} ...")
+            live.update(f"{event.text} ...")
 
     with interruptible_measurement():
         if live is None:

@@ -14,7 +14,7 @@ import pytest
 
 from kernelkb.actions.kernels import bench_variant
 from kernelkb.measure.process.device_queue import exclusive_device, queue_wait_s
-from kernelkb.measure.process.progress import progress_listener
+from kernelkb.measure.process.progress import ProgressEvent, progress_listener
 from kernelkb.measure.process.subprocesses import OperationCancelled, cancel_on
 
 
@@ -150,22 +150,22 @@ def test_a_killed_waiter_leaves_the_queue(queue):
     holder = start_holder()
     waiter = start_process(HOLDER_PROGRAM)
     wait_until(lambda: len(list_tickets(queue)) == 2)
-    messages = []
+    events = []
 
-    def listen(now):
-        messages.append(now)
-        if len(messages) == 1:
+    def listen(event):
+        events.append(event)
+        if len(events) == 1:
             waiter.kill()
-        if len(messages) == 2:
+        if len(events) == 2:
             holder.kill()
 
     with progress_listener(listen), exclusive_device("it", device_title):
         pass
 
-    assert messages == [
-        "waiting for the device: 2 before us",
-        "waiting for the device: 1 before us",
-        "the device is free",
+    assert events == [
+        ProgressEvent("waiting for the device: 2 before us", "waiting"),
+        ProgressEvent("waiting for the device: 1 before us", "waiting"),
+        ProgressEvent("the device is free"),
     ]
 
 
@@ -299,7 +299,7 @@ def test_an_unusable_queue_folder_gives_a_warning_and_no_error(tmp_path, monkeyp
 
     assert "others may have measured at the same time" in warning
     assert warning.endswith("set KB_DEVICE_QUEUE to a folder that can be written")
-    assert messages == [warning]
+    assert messages == [ProgressEvent(warning, "notice")]
 
 
 def test_a_bench_without_the_device_lock_gives_a_warning(project, tmp_path, monkeypatch):
@@ -358,8 +358,8 @@ def test_tickets_of_another_user_count_like_our_own(queue):
     kill_process(holder)
     messages = []
 
-    def listen(now):
-        messages.append(now)
+    def listen(event):
+        messages.append(event.text)
         waiter.kill()
 
     with progress_listener(listen), exclusive_device("it", device_title) as warning:

@@ -36,9 +36,6 @@ from pathlib import Path
 from kernelkb.measure.process.progress import report_progress
 from kernelkb.measure.process.subprocesses import sleep_cancellable
 
-WAITING_PREFIX = "waiting for "
-"""Start of the progress message while others are before us in the queue."""
-
 _SHARED_FOLDER = "/tmp"  # noqa: S108 not TMPDIR, which differs from user to user; files stay empty
 # The older name on disk: a version from before KB_DEVICE_QUEUE may run beside us, and both must
 # queue in the same folder.
@@ -105,7 +102,7 @@ def _hold_ticket(folder: Path, get_title: Callable[[], str]) -> Iterator[str | N
                 f"{error.filename or folder} cannot be used ({error.strerror}); "
                 "set KB_DEVICE_QUEUE to a folder that can be written"
             )
-            report_progress(warning)
+            report_progress(warning, "notice")
         yield warning
     finally:
         if ticket:
@@ -120,7 +117,7 @@ def _wait_for_device(ticket: _QueueTicket, get_title: Callable[[], str]) -> None
     try:
         while earlier:
             if earlier != reported:
-                report_progress(f"{WAITING_PREFIX}{title}: {earlier} before us")
+                report_progress(f"waiting for {title}: {earlier} before us", "waiting")
                 reported = earlier
             sleep_cancellable(_POLL_S)
             earlier = ticket.count_earlier()
