@@ -33,7 +33,7 @@ from kernelkb.actions.bench_target import (
     validate_machine,
 )
 from kernelkb.actions.building import build_prepared
-from kernelkb.actions.kernels import bench_built, profile_built
+from kernelkb.actions.built_variant import bench_built, profile_built
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import recommend
 from kernelkb.errors import EnvironmentGapError, KbError

@@ -1,20 +1,11 @@
-"""One variant through build, check, bench, gate, profile and recommend; a failure ends it."""
+"""Takes one variant through build, check, bench, gate, profile and recommend, for ``kb triage``."""
 
 from __future__ import annotations
 
-from kernelkb.actions import kernels
 from kernelkb.actions.bench_target import BenchTarget
-from kernelkb.actions.building import build_prepared
+from kernelkb.actions.kernels import BenchOptions, build_check_bench, run_profile
 from kernelkb.actions.rules_cache import load_compiled_rules
-from kernelkb.actions.steps import (
-    StepRunner,
-    summarize_bench,
-    summarize_build,
-    summarize_check,
-    summarize_gate,
-    summarize_profile,
-    summarize_recommendation,
-)
+from kernelkb.actions.steps import StepRunner, summarize_gate, summarize_recommendation
 from kernelkb.decide.recommend import recommend
 from kernelkb.model.measurement import Bench
 from kernelkb.model.recommendation import KernelAnswer
@@ -23,48 +14,35 @@ from kernelkb.record.measurements.compare import find_noise_reason
 
 
 def evaluate_variant(place: BenchTarget, workload: str, steps: StepRunner) -> VariantResult:
-    """Take one variant as far as it goes.
+    """Run all steps of one variant; the first that fails ends it.
 
     Args:
         place: The kernel, the variant, the machine.
-        workload: What to time.
-        steps: Where each step is run and reported.
+        workload: Name of the workload to time.
+        steps: Runs and records each step.
+
+    Returns:
+        The result of each step; None for the steps that were not reached.
     """
     name = place.subject.variant.id
-    seen = VariantResult(variant=name)
-    built = steps.run(
-        "build", name, lambda: build_prepared(place), lambda made: summarize_build(place, made)
-    )
-    seen = seen.model_copy(update={"build": built})
-    if steps.has_failed:
-        return seen
-    right = steps.run(
-        "check", name, lambda: kernels.check_built(place, built, workload), summarize_check
-    )
-    seen = seen.model_copy(update={"check": right})
-    if steps.has_failed:
-        return seen
-    timed = steps.run(
-        "bench",
-        name,
-        lambda: drop_noisy_speedup(kernels.bench_built(place, built, workload)),
-        summarize_bench,
-    )
-    seen = seen.model_copy(update={"bench": timed})
-    if steps.has_failed:
-        return seen
+    results = build_check_bench(steps, place, workload, BenchOptions())
+    timed = drop_noisy_speedup(results.bench) if results.bench else None
+    evaluated = VariantResult(variant=name, build=results.build, check=results.check, bench=timed)
+    if timed is None or steps.has_failed:
+        return evaluated
     steps.run("gate", name, lambda: decide_from_metrics(place, timed.metrics), summarize_gate)
-    why = steps.run(
-        "profile", name, lambda: kernels.profile_built(place, built, timed), summarize_profile
+    profile = run_profile(steps, place, results.build, timed)
+    answer = steps.run(
+        "recommend",
+        name,
+        lambda: decide_from_metrics(place, profile.metrics),
+        summarize_recommendation,
     )
-    advice = steps.run(
-        "recommend", name, lambda: decide_from_metrics(place, why.metrics), summarize_recommendation
-    )
-    return seen.model_copy(update={"profile": why, "answer": advice})
+    return evaluated.model_copy(update={"profile": profile, "answer": answer})
 
 
 def decide_from_metrics(place: BenchTarget, metrics: dict[str, float]) -> KernelAnswer:
-    """Decide on metrics that were measured here."""
+    """Return the recommendation for metrics that were measured on this machine."""
     machine = place.subject.machine
     return recommend(
         load_compiled_rules(),
@@ -76,9 +54,9 @@ def decide_from_metrics(place: BenchTarget, metrics: dict[str, float]) -> Kernel
 
 
 def drop_noisy_speedup(timed: Bench) -> Bench:
-    """Leave the speedup out of the metrics of a bench that was disturbed: nothing decides on it.
+    """Remove the speedup from the metrics of a disturbed bench, so that nothing is decided on it.
 
-    Its times stay. They are too long rather than too short, so no roof is reached by them.
+    The times stay: a disturbance makes them longer, so they never claim that a roof is reached.
     """
     if find_noise_reason(timed) is None:
         return timed

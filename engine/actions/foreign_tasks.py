@@ -13,7 +13,8 @@ from kernelkb.actions.bench_target import (
     validate_machine,
 )
 from kernelkb.actions.building import build_prepared
-from kernelkb.actions.kernels import bench_prepared, make_untimed_bench
+from kernelkb.actions.built_variant import make_untimed_bench
+from kernelkb.actions.kernels import bench_prepared
 from kernelkb.errors import BadValueError
 from kernelkb.loading.flashinfer import convert_flashinfer
 from kernelkb.loading.kernel_files import KernelFiles

@@ -1,14 +1,19 @@
-"""Check, bench and profile one variant of one kernel."""
+"""Checks, benchmarks and profiles one variant of one kernel."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import NamedTuple
 
 from kernelkb.actions.bench_target import BenchTarget, prepare, resolve_workload
 from kernelkb.actions.building import build_prepared
-from kernelkb.actions.profile_stages import make_next_counters
-from kernelkb.actions.recording import record_result
-from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.actions.built_variant import (
+    FailureVerdict,
+    add_sanitizer_findings,
+    bench_built,
+    check_built,
+    make_untimed_bench,
+    profile_built,
+)
 from kernelkb.actions.session_log import log_result, log_steps
 from kernelkb.actions.steps import (
     StepRunner,
@@ -17,21 +22,34 @@ from kernelkb.actions.steps import (
     summarize_check,
     summarize_profile,
 )
-from kernelkb.decide.symptoms import find_symptoms
-from kernelkb.errors import BadValueError, EnvironmentGapError, KbError
+from kernelkb.errors import BadValueError, KbError
 from kernelkb.loading.kernels import select_variant
 from kernelkb.measure.bench import BUDGET_S, RivalVariant
 from kernelkb.measure.bench import TIMEOUT_S as BENCH_TIMEOUT_S
-from kernelkb.measure.bench import bench as time_variant
 from kernelkb.measure.check import TIMEOUT_S as CHECK_TIMEOUT_S
-from kernelkb.measure.check import check as judge_variant
-from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.machine.environment import TargetChoice
-from kernelkb.measure.profile import profile as explain_variant
-from kernelkb.measure.sanitize import sanitize as look_closer
 from kernelkb.model.measurement import Bench, Build, Check, Profile
 
-FailureVerdict = Literal["incorrect", "invalid"]
+
+class BenchOptions(NamedTuple):
+    """How the steps build, check and bench are run."""
+
+    check_timeout_s: float = CHECK_TIMEOUT_S
+    bench_timeout_s: float = BENCH_TIMEOUT_S
+    budget_s: float = BUDGET_S
+    """Time for the timed batches, without compiling, checking and warming up."""
+    with_sanitizer: bool = False
+    """Also run compute-sanitizer, and count its findings as wrong answers."""
+    incumbent: RivalVariant | None = None
+    """Another variant, built and checked: one more baseline."""
+
+
+class StepResults(NamedTuple):
+    """What the steps gave; None after the step that failed."""
+
+    build: Build
+    check: Check | None = None
+    bench: Bench | None = None
 
 
 def check_variant(
@@ -41,18 +59,14 @@ def check_variant(
     timeout_s: float = CHECK_TIMEOUT_S,
     with_sanitizer: bool = False,
 ) -> Build | Check:
-    """Judge a variant; returns the failed build where there is nothing to judge."""
+    """Compare the outputs of a variant with the reference; return the Build if that failed."""
     place = prepare(kernel, variant, target)
     built = build_prepared(place)
     if built.error:
         return built
-    steps, name = StepRunner(), place.subject.variant.id
-
-    def run_check() -> Check:
-        checked = check_built(place, built, None, timeout_s)
-        return add_sanitizer_findings(place, built, checked) if with_sanitizer else checked
-
-    checked = steps.run("check", name, run_check, summarize_check)
+    steps = StepRunner()
+    options = BenchOptions(check_timeout_s=timeout_s, with_sanitizer=with_sanitizer)
+    checked = _run_check(steps, place, built, None, options)
     return log_result(place, "check", steps, checked)
 
 
@@ -66,9 +80,9 @@ def bench_variant(
     with_sanitizer: bool = False,
     against: str | None = None,
 ) -> Bench:
-    """Build, check and time a variant; only a right one is timed.
+    """Build, check and time a variant; only a correct one is timed.
 
-    ``against`` names another variant, one more of what could be run instead.
+    ``against`` names another variant to use as one more baseline.
     """
     place = prepare(kernel, variant, target)
     return bench_prepared(
@@ -85,75 +99,13 @@ def bench_prepared(
     with_sanitizer: bool = False,
     against: str | None = None,
 ) -> Bench:
-    """Build, check and time in a place that was prepared."""
+    """Build, check and time a prepared variant, and log the steps to the open session."""
     name = resolve_workload(
         place.subject.kernel_folder.kernel, place.subject.variant.target, workload
     )
     incumbent = _prepare_incumbent(place, against, name) if against else None
-    steps = StepRunner()
-    try:
-        timed = _build_check_and_bench(
-            steps, place, name, timeout_s, budget_s, incumbent, with_sanitizer=with_sanitizer
-        )
-    except KbError:
-        log_steps(place, "bench", steps)
-        raise
-    return log_result(place, "bench", steps, timed)
-
-
-def _build_check_and_bench(
-    steps: StepRunner,
-    place: BenchTarget,
-    workload: str,
-    timeout_s: float,
-    budget_s: float,
-    incumbent: RivalVariant | None,
-    *,
-    with_sanitizer: bool,
-) -> Bench:
-    """Build, check and time, one step after the other; the first that fails ends it."""
-    name = place.subject.variant.id
-
-    def run_check() -> Check:
-        checked = check_built(place, built, workload, timeout_s)
-        return add_sanitizer_findings(place, built, checked) if with_sanitizer else checked
-
-    built = steps.run(
-        "build", name, lambda: build_prepared(place), lambda made: summarize_build(place, made)
-    )
-    if built.error:
-        return make_untimed_bench(
-            place, workload, "invalid", built.error, built.cure, built.seconds
-        )
-    checked = steps.run("check", name, run_check, summarize_check)
-    if checked.status != "correct":
-        return make_failed_check_bench(place, workload, checked)
-    return steps.run(
-        "bench",
-        name,
-        lambda: bench_built(place, built, workload, timeout_s, budget_s, incumbent),
-        summarize_bench,
-    )
-
-
-def _prepare_incumbent(place: BenchTarget, variant: str, workload: str) -> RivalVariant:
-    """Build and check a variant that another one is compared with.
-
-    Raises:
-        BadValueError: It cannot be built, or is wrong: nothing can be compared with it.
-    """
-    found = select_variant(
-        place.subject.kernel_folder.kernel, place.subject.variant.target, variant
-    )
-    other = place.with_variant(found)
-    built = build_prepared(other)
-    why = built.error
-    if why is None:
-        checked = check_built(other, built, workload)
-        why = None if checked.status == "correct" else checked.detail or checked.status
-    if why is not None:
-        raise BadValueError(f"nothing can be compared with {variant}: {why}")
-    return other.subject, built
+    options = BenchOptions(timeout_s, timeout_s, budget_s, with_sanitizer, incumbent)
+    return _bench_and_log(place, name, options)[0]
 
 
 def profile_variant(
@@ -162,118 +114,106 @@ def profile_variant(
     target: TargetChoice = "auto",
     workload: str | None = None,
 ) -> Bench | Profile:
-    """Build, check, time and explain a variant; returns the Bench that stopped it, if one did."""
+    """Build, check, time and profile a variant; return the Bench if it has no valid time."""
     place = prepare(kernel, variant, target)
-    timed = bench_variant(kernel, place.subject.variant.id, place.subject.variant.target, workload)
+    name = resolve_workload(
+        place.subject.kernel_folder.kernel, place.subject.variant.target, workload
+    )
+    timed, built = _bench_and_log(place, name, BenchOptions(check_timeout_s=BENCH_TIMEOUT_S))
     if timed.candidate_us is None or timed.verdict == "incorrect":
         return timed
-    steps, name = StepRunner(), place.subject.variant.id
-    built = build_prepared(place)
-    seen = steps.run("profile", name, lambda: profile_built(place, built, timed), summarize_profile)
-    return log_result(place, "profile", steps, seen)
+    steps = StepRunner()
+    profiled = run_profile(steps, place, built, timed)
+    return log_result(place, "profile", steps, profiled)
 
 
-def check_built(
+def _bench_and_log(place: BenchTarget, workload: str, options: BenchOptions) -> tuple[Bench, Build]:
+    """Run the steps and log them, also those before an error."""
+    steps = StepRunner()
+    try:
+        results = build_check_bench(steps, place, workload, options)
+    except KbError:
+        log_steps(place, "bench", steps)
+        raise
+    timed = log_result(place, "bench", steps, _get_or_make_bench(place, workload, results))
+    return timed, results.build
+
+
+def build_check_bench(
+    steps: StepRunner, place: BenchTarget, workload: str, options: BenchOptions
+) -> StepResults:
+    """Build, check and time a variant, one step after the other; the first failure ends it."""
+    name = place.subject.variant.id
+    built = steps.run(
+        "build", name, lambda: build_prepared(place), lambda build: summarize_build(place, build)
+    )
+    if steps.has_failed:
+        return StepResults(built)
+    checked = _run_check(steps, place, built, workload, options)
+    if steps.has_failed:
+        return StepResults(built, checked)
+    timed = steps.run(
+        "bench",
+        name,
+        lambda: bench_built(
+            place, built, workload, options.bench_timeout_s, options.budget_s, options.incumbent
+        ),
+        summarize_bench,
+    )
+    return StepResults(built, checked, timed)
+
+
+def _run_check(
+    steps: StepRunner,
     place: BenchTarget,
     built: Build,
-    workload: str | None = None,
-    timeout_s: float = CHECK_TIMEOUT_S,
+    workload: str | None,
+    options: BenchOptions,
 ) -> Check:
-    """Judge in a place that was prepared, on the small workloads and the one to be timed."""
-    kernel, variant = place.subject.kernel_folder.kernel, place.subject.variant
-    small = list(kernel.workloads)[:2]
-    names = (*small, resolve_workload(kernel, variant.target, workload))
-    with lock_device(place.subject.machine):
-        return judge_variant(place.subject, built, workloads=names, timeout_s=timeout_s)
+    def check_and_sanitize() -> Check:
+        checked = check_built(place, built, workload, options.check_timeout_s)
+        return add_sanitizer_findings(place, built, checked) if options.with_sanitizer else checked
+
+    return steps.run("check", place.subject.variant.id, check_and_sanitize, summarize_check)
 
 
-def add_sanitizer_findings(place: BenchTarget, built: Build, checked: Check) -> Check:
-    """Let compute-sanitizer look too; what it finds makes a right answer a lucky one.
+def run_profile(steps: StepRunner, place: BenchTarget, built: Build, timed: Bench) -> Profile:
+    """Profile a variant that was timed, as a step."""
+    name = place.subject.variant.id
+    return steps.run("profile", name, lambda: profile_built(place, built, timed), summarize_profile)
+
+
+def _get_or_make_bench(place: BenchTarget, workload: str, results: StepResults) -> Bench:
+    """Return the Bench, or one that holds why the variant was not timed."""
+    if results.bench:
+        return results.bench
+    build, check = results.build, results.check
+    if check is None:
+        return make_untimed_bench(
+            place, workload, "invalid", build.error, build.cure, build.seconds
+        )
+    verdict: FailureVerdict = (
+        "incorrect" if check.status in ("incorrect", "kernel-error") else "invalid"
+    )
+    detail = check.detail or check.status
+    return make_untimed_bench(place, workload, verdict, detail, check.cure, check.seconds)
+
+
+def _prepare_incumbent(place: BenchTarget, variant: str, workload: str) -> RivalVariant:
+    """Build and check the variant to compare with.
 
     Raises:
-        EnvironmentGapError: There is no GPU, or no compute-sanitizer.
+        BadValueError: It does not compile, or its outputs are wrong.
     """
-    if place.subject.machine.target != "cuda":
-        gap = "compute-sanitizer looks at GPU code"
-        raise EnvironmentGapError(gap, "add -fsanitize=address to the flags of a CPU variant")
-    with lock_device(place.subject.machine):
-        seen = look_closer(place.subject, built)
-    if seen.reason is not None:
-        raise EnvironmentGapError(seen.reason, seen.cure)
-    if not seen.findings:
-        return checked.model_copy(update={"sanitized": seen.finished_tools})
-    worst = seen.findings[0]
-    found = find_symptoms(load_compiled_rules(), worst.message)
-    cure = f"{found[0]['symptom']}: {found[0]['cure']}" if found else "see the kernel it names"
-    detail = f"{worst.tool} found {worst.error_count}: {worst.message}"
-    clean = tuple(
-        tool for tool in seen.finished_tools if tool not in {f.tool for f in seen.findings}
+    incumbent = select_variant(
+        place.subject.kernel_folder.kernel, place.subject.variant.target, variant
     )
-    return checked.model_copy(
-        update={"status": "incorrect", "detail": detail, "cure": cure, "sanitized": clean}
-    )
-
-
-def bench_built(
-    place: BenchTarget,
-    built: Build,
-    workload: str,
-    timeout_s: float = BENCH_TIMEOUT_S,
-    budget_s: float = BUDGET_S,
-    incumbent: RivalVariant | None = None,
-    *,
-    alone: bool = False,
-) -> Bench:
-    """Time in a place that was prepared, if asked next to the incumbent alone."""
-    with lock_device(place.subject.machine) as unqueued:
-        timed = time_variant(
-            place.subject,
-            built,
-            workload=workload,
-            timeout_s=timeout_s,
-            budget_s=budget_s,
-            rival_variant=incumbent,
-            skip_other_rivals=alone,
-        )
-    if unqueued:
-        timed = timed.model_copy(update={"warnings": (*timed.warnings, unqueued)})
-    rival = incumbent[0].variant if incumbent else None
-    return timed.model_copy(update=record_result(place, built, timed, rival))
-
-
-def profile_built(place: BenchTarget, built: Build, timed: Bench) -> Profile:
-    """Explain in a place that was prepared."""
-    records = place.project / ".kb" / "profiles"
-    deeper = make_next_counters(place.subject.machine)
-    with lock_device(place.subject.machine) as unqueued:
-        seen = explain_variant(place.subject, built, timed, deeper, records)
-    if unqueued:
-        seen = seen.model_copy(update={"evidence": (*seen.evidence, unqueued)})
-    return seen.model_copy(update=record_result(place, built, seen))
-
-
-def make_failed_check_bench(place: BenchTarget, workload: str, checked: Check) -> Bench:
-    """Return the Bench of a variant that is not right, and so was not timed."""
-    wrong = checked.status in ("incorrect", "kernel-error")
-    verdict: FailureVerdict = "incorrect" if wrong else "invalid"
-    detail = checked.detail or checked.status
-    return make_untimed_bench(place, workload, verdict, detail, checked.cure, checked.seconds)
-
-
-def make_untimed_bench(
-    place: BenchTarget,
-    workload: str,
-    verdict: FailureVerdict,
-    detail: str | None,
-    cure: str | None,
-    seconds: float,
-) -> Bench:
-    """Return the Bench of a variant that was not timed."""
-    return Bench(
-        **place.subject.identity_fields,
-        workload=workload,
-        verdict=verdict,
-        detail=detail,
-        cure=cure,
-        seconds=seconds,
-    )
+    other = place.with_variant(incumbent)
+    built = build_prepared(other)
+    problem = built.error
+    if problem is None:
+        checked = check_built(other, built, workload)
+        problem = None if checked.status == "correct" else checked.detail or checked.status
+    if problem is not None:
+        raise BadValueError(f"nothing can be compared with {variant}: {problem}")
+    return other.subject, built

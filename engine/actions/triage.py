@@ -13,6 +13,7 @@ from kernelkb.actions.bench_target import (
     resolve_workload,
     validate_machine_for_kernel,
 )
+from kernelkb.actions.built_variant import bench_built, make_untimed_bench
 from kernelkb.actions.evaluate_variant import evaluate_variant
 from kernelkb.actions.fix_outcome import (
     FixVariant,
@@ -22,7 +23,6 @@ from kernelkb.actions.fix_outcome import (
     make_decisions,
     make_unapplied_decisions,
 )
-from kernelkb.actions.kernels import bench_built, make_untimed_bench
 from kernelkb.actions.session_log import machine_fields, round_metrics
 from kernelkb.actions.sessions import choose_session
 from kernelkb.actions.steps import (

@@ -252,16 +252,14 @@ def _throttling_warnings(filtered_pairs: FilteredPairs, gpu_clocks: Clocks | Non
         yield f"{gpu_clocks.dropped_count} pairs were dropped: {why}"
 
 
-def _launch_warnings(raw: RawBenchResult, kernel_us: float) -> tuple[str, ...]:
-    found = []
+def _launch_warnings(raw: RawBenchResult, kernel_us: float) -> Iterator[str]:
     if raw["graph_why"]:
-        found.append(f"it cannot be captured in a CUDA graph: {raw['graph_why']}")
+        yield f"it cannot be captured in a CUDA graph: {raw['graph_why']}"
     if kernel_us < _LAUNCH_BOUND_US:
-        found.append(
+        yield (
             f"{kernel_us:.2g} us is mostly launch for whoever calls it once: "
             f"{raw['eager_ns'] / 1e3:.2g} us with the launch"
         )
-    return tuple(found)
 
 
 def _compute_metrics(

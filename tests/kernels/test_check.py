@@ -9,7 +9,8 @@ from broken_kernels import make_broken_kernel
 
 from kernelkb.actions.bench_target import prepare
 from kernelkb.actions.building import build_prepared
-from kernelkb.actions.kernels import bench_built, bench_variant, check_variant
+from kernelkb.actions.built_variant import bench_built
+from kernelkb.actions.kernels import bench_variant, check_variant
 from kernelkb.actions.triage import triage
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.measure.statistics import paired_speedup

@@ -5,7 +5,8 @@ from attacks import write_attack
 
 from kernelkb.actions.bench_target import prepare
 from kernelkb.actions.building import build_prepared
-from kernelkb.actions.kernels import bench_built, bench_variant, profile_variant
+from kernelkb.actions.built_variant import bench_built
+from kernelkb.actions.kernels import bench_variant, profile_variant
 from kernelkb.actions.recording import make_record_subject
 from kernelkb.record.measurements.store import open_store
 

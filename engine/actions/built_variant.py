@@ -1,0 +1,128 @@
+"""Runs one step on a variant that is built: check, sanitize, bench or profile.
+
+Each waits for the device, and a bench or a profile becomes a record in the database.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from kernelkb.actions.bench_target import BenchTarget, resolve_workload
+from kernelkb.actions.profile_stages import make_next_counters
+from kernelkb.actions.recording import record_result
+from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.decide.symptoms import find_symptoms
+from kernelkb.errors import EnvironmentGapError
+from kernelkb.measure.bench import BUDGET_S, RivalVariant, bench
+from kernelkb.measure.bench import TIMEOUT_S as BENCH_TIMEOUT_S
+from kernelkb.measure.check import TIMEOUT_S as CHECK_TIMEOUT_S
+from kernelkb.measure.check import check
+from kernelkb.measure.machine.device_lock import lock_device
+from kernelkb.measure.profile import profile
+from kernelkb.measure.sanitize import sanitize
+from kernelkb.model.measurement import Bench, Build, Check, Profile
+
+FailureVerdict = Literal["incorrect", "invalid"]
+
+_SMALL_WORKLOADS_COUNT = 2
+"""A kernel names its smallest workloads first; these are checked besides the one to be timed."""
+
+
+def check_built(
+    place: BenchTarget,
+    built: Build,
+    workload: str | None = None,
+    timeout_s: float = CHECK_TIMEOUT_S,
+) -> Check:
+    """Check a built variant on the two smallest workloads and the one to be timed."""
+    kernel, variant = place.subject.kernel_folder.kernel, place.subject.variant
+    small = list(kernel.workloads)[:_SMALL_WORKLOADS_COUNT]
+    names = (*small, resolve_workload(kernel, variant.target, workload))
+    with lock_device(place.subject.machine):
+        return check(place.subject, built, workloads=names, timeout_s=timeout_s)
+
+
+def add_sanitizer_findings(place: BenchTarget, built: Build, checked: Check) -> Check:
+    """Run compute-sanitizer; a finding turns ``correct`` into ``incorrect``.
+
+    Raises:
+        EnvironmentGapError: There is no GPU, or no compute-sanitizer.
+    """
+    if place.subject.machine.target != "cuda":
+        gap = "compute-sanitizer checks GPU code"
+        raise EnvironmentGapError(gap, "add -fsanitize=address to the flags of a CPU variant")
+    with lock_device(place.subject.machine):
+        report = sanitize(place.subject, built)
+    if report.reason is not None:
+        raise EnvironmentGapError(report.reason, report.cure)
+    if not report.findings:
+        return checked.model_copy(update={"sanitized": report.finished_tools})
+    worst = report.findings[0]
+    symptoms = find_symptoms(load_compiled_rules(), worst.message)
+    cure = f"{symptoms[0]['symptom']}: {symptoms[0]['cure']}" if symptoms else None
+    tools_with_findings = {finding.tool for finding in report.findings}
+    return checked.model_copy(
+        update={
+            "status": "incorrect",
+            "detail": f"{worst.tool} found {worst.error_count}: {worst.message}",
+            "cure": cure or "see the kernel it names",
+            "sanitized": tuple(t for t in report.finished_tools if t not in tools_with_findings),
+        }
+    )
+
+
+def bench_built(
+    place: BenchTarget,
+    built: Build,
+    workload: str,
+    timeout_s: float = BENCH_TIMEOUT_S,
+    budget_s: float = BUDGET_S,
+    incumbent: RivalVariant | None = None,
+    *,
+    alone: bool = False,
+) -> Bench:
+    """Time a built variant and record it; ``alone`` leaves the incumbent as the only baseline."""
+    with lock_device(place.subject.machine) as queue_warning:
+        timed = bench(
+            place.subject,
+            built,
+            workload=workload,
+            timeout_s=timeout_s,
+            budget_s=budget_s,
+            rival_variant=incumbent,
+            skip_other_rivals=alone,
+        )
+    if queue_warning:
+        timed = timed.model_copy(update={"warnings": (*timed.warnings, queue_warning)})
+    rival = incumbent[0].variant if incumbent else None
+    return timed.model_copy(update=record_result(place, built, timed, rival))
+
+
+def profile_built(place: BenchTarget, built: Build, timed: Bench) -> Profile:
+    """Profile a built variant that was timed, and record it."""
+    raw_folder = place.project / ".kb" / "profiles"
+    next_counters = make_next_counters(place.subject.machine)
+    with lock_device(place.subject.machine) as queue_warning:
+        profiled = profile(place.subject, built, timed, next_counters, raw_folder)
+    if queue_warning:
+        profiled = profiled.model_copy(update={"evidence": (*profiled.evidence, queue_warning)})
+    return profiled.model_copy(update=record_result(place, built, profiled))
+
+
+def make_untimed_bench(
+    place: BenchTarget,
+    workload: str,
+    verdict: FailureVerdict,
+    detail: str | None,
+    cure: str | None,
+    seconds: float,
+) -> Bench:
+    """Return the Bench of a variant that was not timed, with the reason."""
+    return Bench(
+        **place.subject.identity_fields,
+        workload=workload,
+        verdict=verdict,
+        detail=detail,
+        cure=cure,
+        seconds=seconds,
+    )
