@@ -42,14 +42,14 @@ def compute_bench_fields(
     peaks: Peaks,
     sampler: GpuSampler,
 ) -> dict[str, Any]:
-    """Return the fields of a Bench that follow from raw windows.
+    """Return the fields of a Bench that follow from raw batches.
 
     Args:
         subject: What was timed.
-        workload: On what.
-        raw: What ``kernelkb.measure.worker.judge.paired_bench.run_paired_bench`` returned.
-        peaks: What the machine can do.
-        sampler: What its GPU said of itself meanwhile.
+        workload: Its name.
+        raw: As ``run_paired_bench`` returned it.
+        peaks: Of the machine.
+        sampler: Clocks and temperature of the GPU meanwhile.
     """
     sift = _filter_raw_pairs(raw, sampler)
     kept = sift.selected_pairs
@@ -58,10 +58,10 @@ def compute_bench_fields(
     kernel_us = statistics.median(candidate for candidate, _ in times) / 1e3
     floor_us, roof = compute_time_floor(subject, workload, peaks, kept[0][0].calls)
     doubt = _find_cheat(raw, kept, gap) or _describe_floor_violation(kernel_us, floor_us, roof)
-    said = _decide_verdict(sift, speedup, by_judge)
     seen = _summarize_pair_clocks(sift, sampler)
+    disturbance = find_disturbance(sift, speedup, seen)
     return {
-        "verdict": "invalid" if doubt else said,
+        "verdict": "invalid" if doubt else _decide_verdict(sift, speedup, by_judge),
         "detail": doubt,
         "cure": _INVALID_CURE if doubt else None,
         **_make_speedup_fields(kernel_us, speedup),
@@ -69,12 +69,8 @@ def compute_bench_fields(
         "floor_us": floor_us,
         "attainable_speedup": max(1.0, kernel_us / floor_us) if floor_us else None,
         "clocks": seen,
-        "disturbed_by": find_disturbance(sift, speedup, seen),
-        "warnings": (
-            *_contention_warnings(sift, speedup),
-            *_throttling_warnings(sift, seen),
-            *_launch_warnings(raw, kernel_us),
-        ),
+        "disturbed_by": disturbance,
+        "warnings": tuple(_iter_warnings(sift, disturbance, seen, raw, kernel_us)),
         "metrics": _compute_metrics(subject, workload, raw, peaks, kernel_us, speedup),
         "samples": tuple((candidate / 1e3, rival / 1e3) for candidate, rival in times),
         **_copy_reported_fields(raw),
@@ -212,10 +208,6 @@ def find_disturbance(
     """Return what slowed the machine down in most pairs; heat before contention."""
     if filtered_pairs.is_throttled and gpu_clocks is not None:
         return "thermal"
-    return _find_contention(filtered_pairs, speedup)
-
-
-def _find_contention(filtered_pairs: FilteredPairs, speedup: Speedup) -> Disturbance | None:
     waited = len(filtered_pairs.unthrottled) - len(filtered_pairs.clean)
     if filtered_pairs.is_contended and 2 * filtered_pairs.gpu_contended_count > waited:
         return "gpu-contention"
@@ -224,32 +216,38 @@ def _find_contention(filtered_pairs: FilteredPairs, speedup: Speedup) -> Disturb
     return None
 
 
-def _contention_warnings(filtered_pairs: FilteredPairs, speedup: Speedup) -> Iterator[str]:
+def _iter_warnings(
+    sift: FilteredPairs,
+    disturbance: Disturbance | None,
+    gpu_clocks: Clocks | None,
+    raw: RawBenchResult,
+    kernel_us: float,
+) -> Iterator[str]:
+    yield from _disturbance_warnings(sift, disturbance, gpu_clocks)
+    yield from _launch_warnings(raw, kernel_us)
+
+
+def _disturbance_warnings(
+    filtered_pairs: FilteredPairs, disturbance: Disturbance | None, gpu_clocks: Clocks | None
+) -> Iterator[str]:
     count = len(filtered_pairs.unthrottled)
-    waited = count - len(filtered_pairs.clean)
-    contention = _find_contention(filtered_pairs, speedup)
-    if contention == "gpu-contention":
+    reasons = ", ".join(gpu_clocks.throttled) if gpu_clocks else ""
+    if disturbance == "gpu-contention":
         yield (
             f"the GPU had other work while all processes stood still, in "
-            f"{filtered_pairs.gpu_contended_count} of {count} pairs: "
-            f"something else uses it, or the candidate left work behind; "
-            f"measure again when nothing does"
+            f"{filtered_pairs.gpu_contended_count} of {count} pairs: something else uses it, or "
+            f"the candidate left work behind; measure again when nothing does"
         )
-    elif contention == "cpu-contention":
+    elif disturbance == "cpu-contention":
         yield (
-            f"threads waited for cores in {waited} of {count} pairs: something else uses this "
-            f"machine, or they are more than its cores; measure again when it is idle"
+            f"threads waited for cores in {count - len(filtered_pairs.clean)} of {count} pairs: "
+            f"something else uses this machine, or they are more than its cores; measure again "
+            f"when it is idle"
         )
-
-
-def _throttling_warnings(filtered_pairs: FilteredPairs, gpu_clocks: Clocks | None) -> Iterator[str]:
-    if gpu_clocks is None:
-        return
-    why = ", ".join(gpu_clocks.throttled)
-    if filtered_pairs.is_throttled:
-        yield f"the GPU slowed down in nearly all pairs ({why}); measure again when it is cool"
-    elif gpu_clocks.dropped_count:
-        yield f"{gpu_clocks.dropped_count} pairs were dropped: {why}"
+    elif disturbance == "thermal":
+        yield f"the GPU slowed down in nearly all pairs ({reasons}); measure again when it is cool"
+    if disturbance != "thermal" and gpu_clocks and gpu_clocks.dropped_count:
+        yield f"{gpu_clocks.dropped_count} pairs were dropped: {reasons}"
 
 
 def _launch_warnings(raw: RawBenchResult, kernel_us: float) -> Iterator[str]:
