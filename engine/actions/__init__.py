@@ -1,1 +1,1 @@
-"""Every verb once. The command line and the MCP server are two spellings of these."""
+"""What a user can do: one function per command, called by the command line and the MCP server."""

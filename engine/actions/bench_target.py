@@ -1,4 +1,4 @@
-"""What every verb on a real kernel needs first: the kernel, the variant, the machine."""
+"""Finds the kernel, the variant and the machine of a command, and validates the machine."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from kernelkb.safety.workspace import resolve_inside
 
 
 class BenchTarget(NamedTuple):
-    """What to measure, and the project that it is measured in."""
+    """The variant to measure on this machine, and the project."""
 
     subject: MeasurementSubject
     project: Path
 
     @property
     def build_root(self) -> Path:
-        """Where this project's builds go."""
+        """Folder of this project's builds."""
         return self.project / ".kb" / "build"
 
     def with_variant(self, variant: Variant) -> BenchTarget:
-        """Return the same place for another variant of the kernel."""
+        """Return the same target with another variant of the kernel."""
         return self._replace(subject=self.subject._replace(variant=variant))
 
 
@@ -50,46 +50,48 @@ def validate_machine(target: TargetChoice = "auto", *, fresh: bool = False) -> E
 def validate_machine_for_kernel(
     kernel: Kernel, variant: str | None = None, target: TargetChoice = "auto"
 ) -> Environment:
-    """Validate this machine for a kernel; a cure names the CPU only where that would help.
+    """Validate this machine for a kernel; a cure names the CPU only if the kernel runs there.
 
     Raises:
         UnknownNameError: The kernel has no such variant.
         BadValueError: It has none for this target.
     """
-    found = validate_machine(narrow_target(kernel, variant, target))
-    if found.machine is not None or found.target == "cpu":
-        return found
+    environment = validate_machine(narrow_target(kernel, variant, target))
+    if environment.machine is not None or environment.target == "cpu":
+        return environment
     on_cpu = any(v.target == "cpu" and variant in (None, v.id) for v in kernel.variants)
     if not on_cpu or validate_machine("cpu").machine is None:
-        return found
+        return environment
     lines = [
         line.model_copy(update={"cure": f"{line.cure}; or use --target cpu"})
         if line.status == "failure"
         else line
-        for line in found.lines
+        for line in environment.lines
     ]
-    return found.model_copy(update={"lines": tuple(lines)})
+    return environment.model_copy(update={"lines": tuple(lines)})
 
 
 def prepare_for_architecture(
     kernel: str, variant: str | None, target: TargetChoice, cc: str
 ) -> BenchTarget:
-    """Find a variant for a GPU that is not here: it can be compiled, and nothing else.
+    """Find a variant for a GPU that this machine lacks; it can only be compiled.
 
     Args:
         kernel: The kernel's name.
         variant: The variant's id; the first of CUDA by default.
-        target: Anything but the CPU.
-        cc: Compute capability of that GPU.
+        target: ``auto`` or ``cuda``.
+        cc: Compute capability of that GPU, such as ``9.0``.
 
     Raises:
         UnknownNameError: No such kernel, or no such variant.
         KnowledgeError: The kernel.yaml is wrong.
         BadValueError: The target is the CPU, or the kernel has no CUDA variant.
-        EnvironmentGapError: The machine lacks something; names the first thing and its cure.
+        EnvironmentGapError: The machine lacks something; names the first gap and its cure.
     """
     if target == "cpu":
-        raise BadValueError("--arch names a GPU's architecture; leave it or --target cpu out")
+        raise BadValueError(
+            "--arch names a GPU architecture, and --target is cpu; leave one of them out"
+        )
     source = load_kernel(kernel, get_project_path())
     chosen = select_variant(source.kernel, "cuda", variant)
     machine = require_machine(inspect_compiler(cc, get_project_path() / ".kb"))
@@ -101,13 +103,13 @@ def prepare(kernel: str, variant: str | None = None, target: TargetChoice = "aut
 
     Args:
         kernel: The kernel's name.
-        variant: The variant's id; the first of the target, which is the plain one, by default.
-        target: ``auto`` takes CUDA where there is a GPU, a compiler and a variant for it.
+        variant: The variant's id; by default the first of the target, which is the plain one.
+        target: ``auto`` selects CUDA if there is a GPU, a compiler and a CUDA variant.
 
     Raises:
         UnknownNameError: No such kernel, or no such variant.
         KnowledgeError: The kernel.yaml is wrong.
-        EnvironmentGapError: The machine lacks something; names the first thing and its cure.
+        EnvironmentGapError: The machine lacks something; names the first gap and its cure.
     """
     return prepare_loaded(load_kernel(kernel, get_project_path()), variant, target)
 
@@ -122,23 +124,23 @@ def prepare_loaded(
         EnvironmentGapError: The machine lacks something.
     """
     resolve_inside(get_project_path() / ".kb", to_write=True)
-    found = validate_machine_for_kernel(source.kernel, variant, target)
-    chosen = select_variant(source.kernel, found.target, variant)
+    environment = validate_machine_for_kernel(source.kernel, variant, target)
+    chosen = select_variant(source.kernel, environment.target, variant)
     return BenchTarget(
-        MeasurementSubject(source, chosen, require_machine(found)), get_project_path()
+        MeasurementSubject(source, chosen, require_machine(environment)), get_project_path()
     )
 
 
-def require_machine(found: Environment) -> Machine:
+def require_machine(environment: Environment) -> Machine:
     """Return the machine.
 
     Raises:
         EnvironmentGapError: It lacks something.
     """
-    if found.machine is None:
-        line = next(line for line in found.lines if line.status == "failure")
+    if environment.machine is None:
+        line = next(line for line in environment.lines if line.status == "failure")
         raise EnvironmentGapError(f"{line.name}: {line.found}", line.cure)
-    return found.machine
+    return environment.machine
 
 
 def resolve_workload(kernel: Kernel, target: Target, name: str | None) -> str:
@@ -156,23 +158,29 @@ def resolve_workload(kernel: Kernel, target: Target, name: str | None) -> str:
 
 
 def narrow_target(kernel: Kernel, variant: str | None, target: TargetChoice) -> TargetChoice:
-    """Resolve ``auto`` as far as the kernel's variants decide it; refuse what they cannot give."""
-    possible = {v.target for v in kernel.variants if variant in (None, v.id)}
+    """Resolve ``auto`` if the kernel's variants have one target only.
+
+    Raises:
+        UnknownNameError: The kernel has no such variant, or none for the target.
+    """
+    targets = {v.target for v in kernel.variants if variant in (None, v.id)}
     if target != "auto":
         select_variant(kernel, target, variant)
         return target
-    if not possible:
+    if not targets:
         names = {v.id for v in kernel.variants}
         kind = f"variant of {kernel.id}"
         raise UnknownNameError(
             kind, "any" if variant is None else variant, names, "show", id=kernel.id
         )
-    return "auto" if len(possible) > 1 else next(iter(possible))
+    return "auto" if len(targets) > 1 else next(iter(targets))
 
 
-def _add_device_id(found: Environment, program: CompiledRules) -> Environment:
-    """Add our own id of the GPU, when it is one that the knowledge has."""
-    if found.machine is None or found.target == "cpu":
-        return found
-    device = find_device(program["device_names"], found.machine.title)
-    return found.model_copy(update={"machine": found.machine.model_copy(update={"device": device})})
+def _add_device_id(environment: Environment, program: CompiledRules) -> Environment:
+    """Add the id of the GPU, if the knowledge has this GPU."""
+    if environment.machine is None or environment.target == "cpu":
+        return environment
+    device = find_device(program["device_names"], environment.machine.title)
+    return environment.model_copy(
+        update={"machine": environment.machine.model_copy(update={"device": device})}
+    )

@@ -29,30 +29,30 @@ _SMALL_WORKLOADS_COUNT = 2
 
 
 def check_built(
-    place: BenchTarget,
+    bench_target: BenchTarget,
     built: Build,
     workload: str | None = None,
     timeout_s: float = CHECK_TIMEOUT_S,
 ) -> Check:
     """Check a built variant on the two smallest workloads and the one to be timed."""
-    kernel, variant = place.subject.kernel_folder.kernel, place.subject.variant
+    kernel, variant = bench_target.subject.kernel_folder.kernel, bench_target.subject.variant
     small = list(kernel.workloads)[:_SMALL_WORKLOADS_COUNT]
     names = (*small, resolve_workload(kernel, variant.target, workload))
-    with lock_device(place.subject.machine):
-        return check(place.subject, built, workloads=names, timeout_s=timeout_s)
+    with lock_device(bench_target.subject.machine):
+        return check(bench_target.subject, built, workloads=names, timeout_s=timeout_s)
 
 
-def add_sanitizer_findings(place: BenchTarget, built: Build, checked: Check) -> Check:
+def add_sanitizer_findings(bench_target: BenchTarget, built: Build, checked: Check) -> Check:
     """Run compute-sanitizer; a finding turns ``correct`` into ``incorrect``.
 
     Raises:
         EnvironmentGapError: There is no GPU, or no compute-sanitizer.
     """
-    if place.subject.machine.target != "cuda":
+    if bench_target.subject.machine.target != "cuda":
         gap = "compute-sanitizer checks GPU code"
         raise EnvironmentGapError(gap, "add -fsanitize=address to the flags of a CPU variant")
-    with lock_device(place.subject.machine):
-        report = sanitize(place.subject, built)
+    with lock_device(bench_target.subject.machine):
+        report = sanitize(bench_target.subject, built)
     if report.reason is not None:
         raise EnvironmentGapError(report.reason, report.cure)
     if not report.findings:
@@ -72,7 +72,7 @@ def add_sanitizer_findings(place: BenchTarget, built: Build, checked: Check) -> 
 
 
 def bench_built(
-    place: BenchTarget,
+    bench_target: BenchTarget,
     built: Build,
     workload: str,
     timeout_s: float = BENCH_TIMEOUT_S,
@@ -82,9 +82,9 @@ def bench_built(
     alone: bool = False,
 ) -> Bench:
     """Time a built variant and record it; ``alone`` leaves the incumbent as the only baseline."""
-    with lock_device(place.subject.machine) as queue_warning:
+    with lock_device(bench_target.subject.machine) as queue_warning:
         timed = bench(
-            place.subject,
+            bench_target.subject,
             built,
             workload=workload,
             timeout_s=timeout_s,
@@ -95,22 +95,22 @@ def bench_built(
     if queue_warning:
         timed = timed.model_copy(update={"warnings": (*timed.warnings, queue_warning)})
     rival = incumbent[0].variant if incumbent else None
-    return timed.model_copy(update=record_result(place, built, timed, rival))
+    return timed.model_copy(update=record_result(bench_target, built, timed, rival))
 
 
-def profile_built(place: BenchTarget, built: Build, timed: Bench) -> Profile:
+def profile_built(bench_target: BenchTarget, built: Build, timed: Bench) -> Profile:
     """Profile a built variant that was timed, and record it."""
-    raw_folder = place.project / ".kb" / "profiles"
-    next_counters = make_next_counters(place.subject.machine)
-    with lock_device(place.subject.machine) as queue_warning:
-        profiled = profile(place.subject, built, timed, next_counters, raw_folder)
+    raw_folder = bench_target.project / ".kb" / "profiles"
+    next_counters = make_next_counters(bench_target.subject.machine)
+    with lock_device(bench_target.subject.machine) as queue_warning:
+        profiled = profile(bench_target.subject, built, timed, next_counters, raw_folder)
     if queue_warning:
         profiled = profiled.model_copy(update={"evidence": (*profiled.evidence, queue_warning)})
-    return profiled.model_copy(update=record_result(place, built, profiled))
+    return profiled.model_copy(update=record_result(bench_target, built, profiled))
 
 
 def make_untimed_bench(
-    place: BenchTarget,
+    bench_target: BenchTarget,
     workload: str,
     verdict: FailureVerdict,
     detail: str | None,
@@ -119,7 +119,7 @@ def make_untimed_bench(
 ) -> Bench:
     """Return the Bench of a variant that was not timed, with the reason."""
     return Bench(
-        **place.subject.identity_fields,
+        **bench_target.subject.identity_fields,
         workload=workload,
         verdict=verdict,
         detail=detail,

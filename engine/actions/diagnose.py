@@ -1,4 +1,4 @@
-"""A log → what went wrong. Imports nothing that is slow to import."""
+"""Finds known failures in a log. Imports only modules that start fast."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from kernelkb.model.recommendation import KnowledgeStamp
 
 _MAX_END_CHARS = 4_000_000
-"""Characters read from each end of a log; what lies between repeats itself."""
+"""Characters read from each end of a longer log; compilers repeat the same errors in between."""
 
 
 class LogDiagnosis(TypedDict):
-    """What a log shows, in the order in which it says so."""
+    """The symptoms in a log, in the order of its lines."""
 
     symptoms: list[SymptomMatch]
     knowledge: KnowledgeStamp
 
 
 def diagnose_log(log: str, gpu: str | None = None) -> LogDiagnosis:
-    """Name the failures in a log.
+    """Return the symptoms that match a log.
 
     Args:
         log: Output of a compiler, a loader, a sanitizer or a run.
-        gpu: Any name of the GPU that it was for, or None.
+        gpu: Any name of the GPU that the program was built for, or None.
 
     Raises:
         UnknownNameError: No such GPU.
@@ -40,5 +40,4 @@ def diagnose_log(log: str, gpu: str | None = None) -> LogDiagnosis:
         if len(log) <= 2 * _MAX_END_CHARS
         else f"{log[:_MAX_END_CHARS]}\n{log[-_MAX_END_CHARS:]}"
     )
-    found = find_symptoms(program, text, arch)
-    return {"symptoms": found, "knowledge": program["knowledge"]}
+    return {"symptoms": find_symptoms(program, text, arch), "knowledge": program["knowledge"]}

@@ -13,43 +13,45 @@ from kernelkb.model.triage import VariantResult
 from kernelkb.record.measurements.compare import find_noise_reason
 
 
-def evaluate_variant(place: BenchTarget, workload: str, steps: StepRunner) -> VariantResult:
+def evaluate_variant(bench_target: BenchTarget, workload: str, steps: StepRunner) -> VariantResult:
     """Run all steps of one variant; the first that fails ends it.
 
     Args:
-        place: The kernel, the variant, the machine.
+        bench_target: The kernel, the variant, the machine.
         workload: Name of the workload to time.
         steps: Runs and records each step.
 
     Returns:
         The result of each step; None for the steps that were not reached.
     """
-    name = place.subject.variant.id
-    results = build_check_bench(steps, place, workload, BenchOptions())
+    name = bench_target.subject.variant.id
+    results = build_check_bench(steps, bench_target, workload, BenchOptions())
     timed = drop_noisy_speedup(results.bench) if results.bench else None
     evaluated = VariantResult(variant=name, build=results.build, check=results.check, bench=timed)
     if timed is None or steps.has_failed:
         return evaluated
-    steps.run("gate", name, lambda: decide_from_metrics(place, timed.metrics), summarize_gate)
-    profile = run_profile(steps, place, results.build, timed)
+    steps.run(
+        "gate", name, lambda: decide_from_metrics(bench_target, timed.metrics), summarize_gate
+    )
+    profile = run_profile(steps, bench_target, results.build, timed)
     answer = steps.run(
         "recommend",
         name,
-        lambda: decide_from_metrics(place, profile.metrics),
+        lambda: decide_from_metrics(bench_target, profile.metrics),
         summarize_recommendation,
     )
     return evaluated.model_copy(update={"profile": profile, "answer": answer})
 
 
-def decide_from_metrics(place: BenchTarget, metrics: dict[str, float]) -> KernelAnswer:
+def decide_from_metrics(bench_target: BenchTarget, metrics: dict[str, float]) -> KernelAnswer:
     """Return the recommendation for metrics that were measured on this machine."""
-    machine = place.subject.machine
+    machine = bench_target.subject.machine
     return recommend(
         load_compiled_rules(),
         metrics,
         target=machine.target,
         device=machine.device,
-        kernel=place.subject.kernel_folder.kernel.id,
+        kernel=bench_target.subject.kernel_folder.kernel.id,
     )
 
 

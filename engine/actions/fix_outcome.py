@@ -1,4 +1,4 @@
-"""Follow a recommendation: which variant applies it, and did it do what was predicted?"""
+"""Chooses the variant that applies a recommended fix, and compares its gain with the prediction."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from kernelkb.record.measurements.compare import find_noise_reason
 
 
 class FixVariant(NamedTuple):
-    """A variant that applies what was recommended."""
+    """A variant that applies a recommended fix."""
 
     variant: Variant
     diagnosis_fixes: tuple[tuple[Diagnosis, str], ...]
-    """Diagnoses that it answers, each with the fix it applies for it."""
+    """Diagnoses that the variant addresses, each with the fix that it applies."""
     added_fixes: tuple[str, ...] = ()
-    """All fixes that it applies and the variant before it does not."""
+    """All fixes that the variant applies and the current variant does not."""
 
 
 def choose_fix_variant(kernel: Kernel, current: Variant, answer: KernelAnswer) -> FixVariant | None:
@@ -46,12 +46,12 @@ def choose_fix_variant(kernel: Kernel, current: Variant, answer: KernelAnswer) -
 def _pair_diagnoses_with_fixes(
     matches: list[Diagnosis], variant: Variant
 ) -> tuple[tuple[Diagnosis, str], ...]:
-    found: list[tuple[Diagnosis, str]] = []
+    pairs: list[tuple[Diagnosis, str]] = []
     for diagnosis in matches:
         fix = next((f["id"] for f in diagnosis["fixes"] if f["id"] in variant.applies), None)
         if fix is not None:
-            found.append((diagnosis, fix))
-    return tuple(found)
+            pairs.append((diagnosis, fix))
+    return tuple(pairs)
 
 
 def compare_to_prediction(
@@ -60,12 +60,15 @@ def compare_to_prediction(
     choice: FixVariant,
     direct_bench: Bench | None = None,
 ) -> FixOutcome | None:
-    """Return what the change was predicted to give, and what it gave.
+    """Return the predicted and the measured speedup of a change.
 
-    The ratio of two speedups next to the same baseline is free of what changed on the machine in
-    between; its interval is the widest that both intervals allow. Next to two baselines it would
-    be the ratio of nothing, so there is none without a ``direct_bench``, in which the one was timed
-    next to the other. None for a variant that got no valid time.
+    The ratio of two speedups against the same baseline does not depend on the load of the machine
+    in between; its interval is the widest that both intervals allow. Speedups against different
+    baselines cannot be divided; then a ``direct_bench`` is needed, which times the new variant
+    against the old one.
+
+    Returns:
+        None if one of the variants has no valid time.
     """
     old, new = _get_valid_speedup(before.bench), _get_valid_speedup(after.bench)
     if not (old and new and before.bench and after.bench):
@@ -89,7 +92,7 @@ def compare_to_prediction(
 
 
 def are_comparable(before: VariantResult, after: VariantResult) -> bool:
-    """Return whether two benches that tell something were taken in the same way."""
+    """Return whether two benches have the same baseline and timing, or one of them is unusable."""
     old, new = before.bench, after.bench
     if (
         not (old and new and _get_valid_speedup(old) and _get_valid_speedup(new))
@@ -101,7 +104,7 @@ def are_comparable(before: VariantResult, after: VariantResult) -> bool:
 
 
 def _get_valid_speedup(timed: Bench | None) -> Speedup | None:
-    """Return a valid speedup with its interval; an inconclusive one reaches to 1."""
+    """Return a valid speedup; the interval of an inconclusive one is extended to contain 1."""
     if timed is None or timed.speedup is None or timed.interval is None:
         return None
     low, high = timed.interval
@@ -112,13 +115,13 @@ def _get_valid_speedup(timed: Bench | None) -> Speedup | None:
 
 
 def _explain_incomparable(old: Bench, new: Bench) -> str | None:
-    """Say why the speedups of two benches cannot be divided."""
-    for one in (old, new):
-        if warning := find_noise_reason(one):
-            return f"{one.variant}: {warning}"
+    """Return why the speedups of two benches cannot be divided; None if they can."""
+    for timed in (old, new):
+        if noise := find_noise_reason(timed):
+            return f"{timed.variant}: {noise}"
     if old.baseline != new.baseline:
         return (
-            f"{old.variant} was timed next to {old.baseline}, {new.variant} next to {new.baseline}"
+            f"{old.variant} was timed against {old.baseline}, {new.variant} against {new.baseline}"
         )
     if old.timing != new.timing:
         was, now = _describe_timing(old), _describe_timing(new)
@@ -133,7 +136,7 @@ def _describe_timing(timed: Bench) -> str:
 def predict_combined_speedup(
     choice: FixVariant, answer: KernelAnswer | None
 ) -> PredictedSpeedup | None:
-    """Combine the predictions of everything that the variant applies, below the roofline."""
+    """Combine the predictions of all fixes of the variant; the roofline caps the result."""
     groups: dict[str, tuple[float, float, float]] = {}
     for diagnosis, _ in choice.diagnosis_fixes:
         gain = diagnosis["predicted_speedup"]
@@ -150,9 +153,9 @@ def predict_combined_speedup(
 
 
 def make_decisions(
-    choice: FixVariant, followed: FixOutcome | None, before: VariantResult, after: VariantResult
+    choice: FixVariant, outcome: FixOutcome | None, before: VariantResult, after: VariantResult
 ) -> tuple[Decision, ...]:
-    """Return what the session should remember: predicted, measured, and the falsifier's word."""
+    """Return the decisions for the session: prediction, measurement and falsifier of each fix."""
     decisions: list[Decision] = []
     for diagnosis, fix in choice.diagnosis_fixes:
         gain = diagnosis["predicted_speedup"]
@@ -164,8 +167,8 @@ def make_decisions(
                 applied_as=choice.variant.id,
                 predicted=(gain["low"], gain["point"], gain["high"]) if gain else None,
                 calibration=_find_calibration(diagnosis) if gain else None,
-                measured=followed.measured if followed else None,
-                interval=followed.interval if followed else None,
+                measured=outcome.measured if outcome else None,
+                interval=outcome.interval if outcome else None,
                 falsifier=falsifier,
                 falsifier_held=held,
                 together=tuple(name for name in choice.added_fixes if name != fix),
@@ -175,7 +178,7 @@ def make_decisions(
 
 
 def make_unapplied_decisions(answer: KernelAnswer) -> tuple[Decision, ...]:
-    """Return what was recommended, for a session to remember although nobody tried it."""
+    """Return the decision for a recommendation that was not applied."""
     best = next((d for d in answer["diagnoses"] if d["verdict"] == "matches"), None)
     if best is None or not best["fixes"]:
         return ()
@@ -192,11 +195,11 @@ def make_unapplied_decisions(answer: KernelAnswer) -> tuple[Decision, ...]:
 
 
 def _find_calibration(diagnosis: Diagnosis) -> float | None:
-    """Return the share of its estimate that the prediction took for granted."""
+    """Return the factor on the estimated saving that the prediction used."""
     if diagnosis["learned"]:
         return diagnosis["learned"]["calibration"]
     program = load_compiled_rules()
-    rows = (row for found in program["bottlenecks"].values() for row in found)
+    rows = (row for group in program["bottlenecks"].values() for row in group)
     gain = next(row for row in rows if row["id"] == diagnosis["bottleneck"])["gain"]
     return program["realised"][gain["kind"]][0] if gain else None
 
@@ -213,7 +216,7 @@ def evaluate_falsifier(
         is None there, too, and where the metric was not measured.
     """
     program = load_compiled_rules()
-    rows = (row for found in program["bottlenecks"].values() for row in found)
+    rows = (row for group in program["bottlenecks"].values() for row in group)
     row = next(r for r in rows if r["id"] == diagnosis["bottleneck"])["falsifier"]
     if row is None or before.profile is None or after.profile is None:
         return None, None

@@ -1,4 +1,4 @@
-"""Pictures of trees and bottlenecks, with the path that metrics take."""
+"""Draws a decision tree or a bottleneck, with the path that some metrics take through it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def draw_picture(
 
     Args:
         name: Id of a tree or of a bottleneck.
-        metrics: Values by metric id; without any nothing is highlighted.
+        metrics: Values by metric id; with none, no path is highlighted.
         headlines: Values by headline flag.
-        target: Which hardware the headlines are from.
+        target: ``cuda`` or ``cpu``: the hardware of the headline values.
         gpu: Any name of the GPU, or None.
 
     Raises:

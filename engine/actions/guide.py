@@ -23,13 +23,13 @@ def generate_guide_page(
     kernel: str | None = None,
     metrics: str | None = None,
 ) -> str:
-    """Return a page as this project's knowledge gives it now.
+    """Return a page of the guide, generated from this project's knowledge.
 
     Args:
         name: One of ``PAGES``.
-        spelling: Whether it names commands or tools.
-        kernel: The one it is about; None for any.
-        metrics: What was measured, in anybody's words.
+        spelling: Whether the page names shell commands or MCP tools.
+        kernel: The kernel that the page is about; None for any.
+        metrics: Free text of measured values, copied into the page.
 
     Raises:
         UnknownNameError: There is no such page.
@@ -65,7 +65,7 @@ def write_guide_files(parser: ArgumentParser) -> list[Path]:
         parser: That of ``kb``, with all commands; this layer cannot import it.
 
     Raises:
-        BadValueError: This KernelKB is installed and has no repository around it.
+        BadValueError: This KernelKB is an installed package, not a checkout.
     """
     files = _generate_files(load_knowledge(), parser)
     for file, text in files.items():

@@ -1,4 +1,4 @@
-"""A GPU or an architecture by any of its names, with the limits that calculators need."""
+"""Finds a GPU or an architecture by any of its names, with the limits for the calculators."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ _ARCHITECTURE = re.compile(r"(?:sm|compute)?_?(\d{1,2})\.?(\d)[af]?")
 
 
 class GpuSpec(NamedTuple):
-    """What to calculate for."""
+    """A GPU product, or an architecture, with its limits."""
 
     id: str | None
     """None: an architecture, not a product."""
     title: str
     cc: str
+    """Compute capability, such as ``9.0``."""
+    """Compute capability, such as ``9.0``."""
     limits: Limits
     facts: Mapping[str, Any]
     """The fields of ``kernelkb.model.device.Device``; empty for an architecture."""
@@ -35,7 +37,7 @@ class GpuSpec(NamedTuple):
 
 
 def find_gpu_spec(name: str) -> GpuSpec:
-    """Return a GPU by our id or any name that drivers and people use for it.
+    """Return a GPU by its id or by any name that drivers and people use for it.
 
     Raises:
         UnknownNameError: No such GPU.
@@ -53,8 +55,8 @@ def find_architecture_spec(name: str) -> GpuSpec:
         UnknownNameError: No such architecture.
     """
     hardware = load_compiled_rules()["hardware"]
-    found = _ARCHITECTURE.fullmatch(name.strip().lower())
-    cc = f"{found[1]}.{found[2]}" if found else name
+    match = _ARCHITECTURE.fullmatch(name.strip().lower())
+    cc = f"{match[1]}.{match[2]}" if match else name
     if cc not in hardware["architectures"]:
         known = hardware["architectures"]
         raise UnknownNameError("architecture", cc, known, "show", id="architectures")
@@ -62,7 +64,7 @@ def find_architecture_spec(name: str) -> GpuSpec:
 
 
 def find_requested_spec(gpu: str | None, architecture: str | None) -> GpuSpec:
-    """Return what one of the two names.
+    """Return the GPU or the architecture, whichever is named.
 
     Raises:
         UnknownNameError: It does not exist.

@@ -60,14 +60,14 @@ def check_variant(
     with_sanitizer: bool = False,
 ) -> Build | Check:
     """Compare the outputs of a variant with the reference; return the Build if that failed."""
-    place = prepare(kernel, variant, target)
-    built = build_prepared(place)
+    bench_target = prepare(kernel, variant, target)
+    built = build_prepared(bench_target)
     if built.error:
         return built
     steps = StepRunner()
     options = BenchOptions(check_timeout_s=timeout_s, with_sanitizer=with_sanitizer)
-    checked = _run_check(steps, place, built, None, options)
-    return log_result(place, "check", steps, checked)
+    checked = _run_check(steps, bench_target, built, None, options)
+    return log_result(bench_target, "check", steps, checked)
 
 
 def bench_variant(
@@ -84,14 +84,14 @@ def bench_variant(
 
     ``against`` names another variant to use as one more baseline.
     """
-    place = prepare(kernel, variant, target)
+    bench_target = prepare(kernel, variant, target)
     return bench_prepared(
-        place, workload, timeout_s, budget_s, with_sanitizer=with_sanitizer, against=against
+        bench_target, workload, timeout_s, budget_s, with_sanitizer=with_sanitizer, against=against
     )
 
 
 def bench_prepared(
-    place: BenchTarget,
+    bench_target: BenchTarget,
     workload: str | None,
     timeout_s: float,
     budget_s: float,
@@ -101,11 +101,11 @@ def bench_prepared(
 ) -> Bench:
     """Build, check and time a prepared variant, and log the steps to the open session."""
     name = resolve_workload(
-        place.subject.kernel_folder.kernel, place.subject.variant.target, workload
+        bench_target.subject.kernel_folder.kernel, bench_target.subject.variant.target, workload
     )
-    incumbent = _prepare_incumbent(place, against, name) if against else None
+    incumbent = _prepare_incumbent(bench_target, against, name) if against else None
     options = BenchOptions(timeout_s, timeout_s, budget_s, with_sanitizer, incumbent)
-    return _bench_and_log(place, name, options)[0]
+    return _bench_and_log(bench_target, name, options)[0]
 
 
 def profile_variant(
@@ -115,48 +115,60 @@ def profile_variant(
     workload: str | None = None,
 ) -> Bench | Profile:
     """Build, check, time and profile a variant; return the Bench if it has no valid time."""
-    place = prepare(kernel, variant, target)
+    bench_target = prepare(kernel, variant, target)
     name = resolve_workload(
-        place.subject.kernel_folder.kernel, place.subject.variant.target, workload
+        bench_target.subject.kernel_folder.kernel, bench_target.subject.variant.target, workload
     )
-    timed, built = _bench_and_log(place, name, BenchOptions(check_timeout_s=BENCH_TIMEOUT_S))
+    timed, built = _bench_and_log(bench_target, name, BenchOptions(check_timeout_s=BENCH_TIMEOUT_S))
     if timed.candidate_us is None or timed.verdict == "incorrect":
         return timed
     steps = StepRunner()
-    profiled = run_profile(steps, place, built, timed)
-    return log_result(place, "profile", steps, profiled)
+    profiled = run_profile(steps, bench_target, built, timed)
+    return log_result(bench_target, "profile", steps, profiled)
 
 
-def _bench_and_log(place: BenchTarget, workload: str, options: BenchOptions) -> tuple[Bench, Build]:
+def _bench_and_log(
+    bench_target: BenchTarget, workload: str, options: BenchOptions
+) -> tuple[Bench, Build]:
     """Run the steps and log them, also those before an error."""
     steps = StepRunner()
     try:
-        results = build_check_bench(steps, place, workload, options)
+        results = build_check_bench(steps, bench_target, workload, options)
     except KbError:
-        log_steps(place, "bench", steps)
+        log_steps(bench_target, "bench", steps)
         raise
-    timed = log_result(place, "bench", steps, _get_or_make_bench(place, workload, results))
+    timed = log_result(
+        bench_target, "bench", steps, _get_or_make_bench(bench_target, workload, results)
+    )
     return timed, results.build
 
 
 def build_check_bench(
-    steps: StepRunner, place: BenchTarget, workload: str, options: BenchOptions
+    steps: StepRunner, bench_target: BenchTarget, workload: str, options: BenchOptions
 ) -> StepResults:
     """Build, check and time a variant, one step after the other; the first failure ends it."""
-    name = place.subject.variant.id
+    name = bench_target.subject.variant.id
     built = steps.run(
-        "build", name, lambda: build_prepared(place), lambda build: summarize_build(place, build)
+        "build",
+        name,
+        lambda: build_prepared(bench_target),
+        lambda build: summarize_build(bench_target, build),
     )
     if steps.has_failed:
         return StepResults(built)
-    checked = _run_check(steps, place, built, workload, options)
+    checked = _run_check(steps, bench_target, built, workload, options)
     if steps.has_failed:
         return StepResults(built, checked)
     timed = steps.run(
         "bench",
         name,
         lambda: bench_built(
-            place, built, workload, options.bench_timeout_s, options.budget_s, options.incumbent
+            bench_target,
+            built,
+            workload,
+            options.bench_timeout_s,
+            options.budget_s,
+            options.incumbent,
         ),
         summarize_bench,
     )
@@ -165,50 +177,58 @@ def build_check_bench(
 
 def _run_check(
     steps: StepRunner,
-    place: BenchTarget,
+    bench_target: BenchTarget,
     built: Build,
     workload: str | None,
     options: BenchOptions,
 ) -> Check:
     def check_and_sanitize() -> Check:
-        checked = check_built(place, built, workload, options.check_timeout_s)
-        return add_sanitizer_findings(place, built, checked) if options.with_sanitizer else checked
+        checked = check_built(bench_target, built, workload, options.check_timeout_s)
+        return (
+            add_sanitizer_findings(bench_target, built, checked)
+            if options.with_sanitizer
+            else checked
+        )
 
-    return steps.run("check", place.subject.variant.id, check_and_sanitize, summarize_check)
+    return steps.run("check", bench_target.subject.variant.id, check_and_sanitize, summarize_check)
 
 
-def run_profile(steps: StepRunner, place: BenchTarget, built: Build, timed: Bench) -> Profile:
+def run_profile(
+    steps: StepRunner, bench_target: BenchTarget, built: Build, timed: Bench
+) -> Profile:
     """Profile a variant that was timed, as a step."""
-    name = place.subject.variant.id
-    return steps.run("profile", name, lambda: profile_built(place, built, timed), summarize_profile)
+    name = bench_target.subject.variant.id
+    return steps.run(
+        "profile", name, lambda: profile_built(bench_target, built, timed), summarize_profile
+    )
 
 
-def _get_or_make_bench(place: BenchTarget, workload: str, results: StepResults) -> Bench:
+def _get_or_make_bench(bench_target: BenchTarget, workload: str, results: StepResults) -> Bench:
     """Return the Bench, or one that holds why the variant was not timed."""
     if results.bench:
         return results.bench
     build, check = results.build, results.check
     if check is None:
         return make_untimed_bench(
-            place, workload, "invalid", build.error, build.cure, build.seconds
+            bench_target, workload, "invalid", build.error, build.cure, build.seconds
         )
     verdict: FailureVerdict = (
         "incorrect" if check.status in ("incorrect", "kernel-error") else "invalid"
     )
     detail = check.detail or check.status
-    return make_untimed_bench(place, workload, verdict, detail, check.cure, check.seconds)
+    return make_untimed_bench(bench_target, workload, verdict, detail, check.cure, check.seconds)
 
 
-def _prepare_incumbent(place: BenchTarget, variant: str, workload: str) -> RivalVariant:
+def _prepare_incumbent(bench_target: BenchTarget, variant: str, workload: str) -> RivalVariant:
     """Build and check the variant to compare with.
 
     Raises:
         BadValueError: It does not compile, or its outputs are wrong.
     """
     incumbent = select_variant(
-        place.subject.kernel_folder.kernel, place.subject.variant.target, variant
+        bench_target.subject.kernel_folder.kernel, bench_target.subject.variant.target, variant
     )
-    other = place.with_variant(incumbent)
+    other = bench_target.with_variant(incumbent)
     built = build_prepared(other)
     problem = built.error
     if problem is None:

@@ -1,4 +1,4 @@
-"""Check, list and print what the knowledge base holds."""
+"""Checks, lists and prints the entries of the knowledge base."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from kernelkb.model.bottleneck import Bottleneck
 from kernelkb.model.fix import Fix
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.learned import LearnedCatalogue
-from kernelkb.record.sessions import list_session_ids
-from kernelkb.record.sessions import read_session as read_session
+from kernelkb.record.sessions import list_session_ids, read_session
 from kernelkb.render.learned import list_learned_titles
 from kernelkb.safety.paths import overlay_folder, shipped_folder
 
@@ -61,12 +60,12 @@ def check_knowledge(root: Path | None = None) -> tuple[list[Problem], str]:
         Every complaint, and a sentence that counts what was checked.
     """
     problems: list[Problem] = []
-    found = ""
+    counts = ""
     try:
         knowledge = load_knowledge(root) if root else load_project_knowledge()
         folder = str(root or shipped_folder("knowledge"))
         problems += [Problem(folder, 1, 1, where, text) for where, text in lint(knowledge)]
-        found = ", ".join(
+        counts = ", ".join(
             f"{len(ids)} {kind}" for kind, ids in group_entries_by_kind(knowledge).items()
         )
     except KnowledgeError as error:
@@ -79,7 +78,7 @@ def check_knowledge(root: Path | None = None) -> tuple[list[Problem], str]:
             problems += error.problems
     if root is None:
         problems += _find_session_problems(get_project_path() / "sessions")
-    return problems, f"{found}, {len(kernels)} kernels" if kernels else found
+    return problems, f"{counts}, {len(kernels)} kernels" if kernels else counts
 
 
 def _find_session_problems(folder: Path) -> Iterator[Problem]:
@@ -87,8 +86,8 @@ def _find_session_problems(folder: Path) -> Iterator[Problem]:
         try:
             read_session(name, folder)
         except SessionError as error:
-            said = Problem(str(folder / f"{name}.md"), 1, 1, "file", str(error))
-            yield from error.problems or (said,)
+            unlocated = Problem(str(folder / f"{name}.md"), 1, 1, "file", str(error))
+            yield from error.problems or (unlocated,)
 
 
 def look_up_entries(kind_or_id: str) -> list[dict[str, Any]] | dict[str, Any]:
@@ -99,11 +98,10 @@ def look_up_entries(kind_or_id: str) -> list[dict[str, Any]] | dict[str, Any]:
         KnowledgeError: The knowledge is wrong.
     """
     if kind_or_id == "kernels":
-        rows = (
-            (n, load_kernel(n, get_project_path()).kernel.title)
-            for n in find_kernel_folders(get_project_path())
-        )
-        return [{"id": name, "title": title} for name, title in rows]
+        return [
+            {"id": name, "title": load_kernel(name, get_project_path()).kernel.title}
+            for name in find_kernel_folders(get_project_path())
+        ]
     if kind_or_id in find_kernel_folders(get_project_path()):
         return load_kernel(kind_or_id, get_project_path()).kernel.model_dump(
             mode="json", by_alias=True
@@ -117,54 +115,52 @@ def look_up_entries(kind_or_id: str) -> list[dict[str, Any]] | dict[str, Any]:
     for kind, entries in kinds.items():
         if kind_or_id in entries:
             record = entries[kind_or_id]
-            said = record.model_dump(mode="json", by_alias=True, exclude_none=True)
-            lessons = _find_lessons(knowledge.learned, record)
-            return {**said, **lessons, **_collect_entry_changes(kind, kind_or_id, knowledge)}
+            fields = record.model_dump(mode="json", by_alias=True, exclude_none=True)
+            learned = _find_learned(knowledge.learned, record)
+            return {**fields, **learned, **_collect_entry_changes(kind, kind_or_id, knowledge)}
     names = [name for entries in kinds.values() for name in entries]
     raise UnknownNameError("entry", kind_or_id, (*ENTRY_KINDS, *names), "show", kind=None)
 
 
 def _collect_entry_changes(kind: str, name: str, knowledge: Knowledge) -> dict[str, Any]:
-    """Return what an entry was before the project and its reviews changed it, and who did."""
-    found: dict[str, Any] = {}
+    """Return the shipped value of an overridden threshold, and the accepted review changes."""
+    fields: dict[str, Any] = {}
     if kind == "thresholds" and name in knowledge.overridden:
-        found["shipped"] = knowledge.overridden[name]
+        fields["shipped"] = knowledge.overridden[name]
     changes = [c for c in knowledge.changed if (_PLURAL[c.kind], c.id) == (kind, name)]
     if changes:
-        leave = {"kind", "id"}
-        found["reviewed"] = [
-            c.model_dump(mode="json", by_alias=True, exclude=leave, exclude_none=True)
+        fields["reviewed"] = [
+            c.model_dump(mode="json", by_alias=True, exclude={"kind", "id"}, exclude_none=True)
             for c in changes
         ]
-    return found
+    return fields
 
 
 def load_project_knowledge() -> Knowledge:
-    """Return the shipped knowledge with the project's own on top of it.
+    """Return the shipped knowledge with the project's overlay applied.
 
     Raises:
         KnowledgeError: A file is wrong.
     """
-    own = find_project_overlay()
-    return _load_cached(knowledge_digest(), own)
+    return _load_cached(knowledge_digest(), find_project_overlay())
 
 
 def knowledge_digest() -> str:
-    """Return a digest of what ``here`` returns; two equal ones are the same knowledge."""
-    own = find_project_overlay()
-    return compute_cache_key(shipped_folder("knowledge"), str(own) if own else None)
+    """Return a digest of the files that ``load_project_knowledge`` reads."""
+    overlay = find_project_overlay()
+    return compute_cache_key(shipped_folder("knowledge"), str(overlay) if overlay else None)
 
 
 @lru_cache(maxsize=2)
-def _load_cached(_content: str, own: Path | None) -> Knowledge:
-    """Load the knowledge once for each content: that takes half a second, asking takes 5 ms."""
-    return load_knowledge(overlay=own)
+def _load_cached(_digest: str, overlay: Path | None) -> Knowledge:
+    """Load the knowledge once per content: loading takes 0.5 s, the digest 5 ms."""
+    return load_knowledge(overlay=overlay)
 
 
 def find_project_overlay() -> Path | None:
-    """Return the project's own knowledge folder, None where it has none."""
-    own = overlay_folder(str(get_project_path()))
-    return Path(own) if own else None
+    """Return the project's own knowledge folder; None when it has none."""
+    folder = overlay_folder(str(get_project_path()))
+    return Path(folder) if folder else None
 
 
 def group_entries_by_kind(knowledge: Knowledge) -> dict[str, dict[str, Record]]:
@@ -185,18 +181,18 @@ def group_entries_by_kind(knowledge: Knowledge) -> dict[str, dict[str, Record]]:
         "stop-rules": knowledge.workflow.stop_rules,
         "preflight": knowledge.workflow.preflight,
     }
-    return {kind: {entry.id: entry for entry in found} for kind, found in entries.items()}
+    return {kind: {record.id: record for record in group} for kind, group in entries.items()}
 
 
-def _find_lessons(learned: LearnedCatalogue, entry: BaseModel) -> dict[str, Any]:
-    """Return what was learned about a fix or a bottleneck, nothing for anything else."""
+def _find_learned(learned: LearnedCatalogue, entry: BaseModel) -> dict[str, Any]:
+    """Return what sessions taught about a fix or a bottleneck; empty for other entries."""
     field = {Bottleneck: "bottleneck", Fix: "fix"}.get(type(entry))
     rows = [f for f in learned.fixes if field and getattr(f, field) == getattr(entry, "id", None)]
     return {"learned": [row.model_dump(mode="json") for row in rows]} if rows else {}
 
 
 def get_entry_title(record: BaseModel) -> str:
-    """Return the sentence that says most about an entry."""
+    """Return an entry's title, or the field that describes it best."""
     for field in ("title", "check", "do", "why"):
         if hasattr(record, field):
             return str(getattr(record, field))

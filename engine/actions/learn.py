@@ -1,4 +1,4 @@
-"""Sessions → the file ``learned.yaml``, and back again."""
+"""Writes ``learned.yaml`` from the recorded sessions, and undoes the last write."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ from kernelkb.errors import KbError, KnowledgeError, SessionError, UnknownNameEr
 from kernelkb.graph.device_facts import index_device_names
 from kernelkb.loading.kernels import find_kernel_folders, load_kernel
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.loading.located import read_yaml as read_record
+from kernelkb.loading.located import read_yaml
 from kernelkb.model.base import GainKind
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.learned import LearnedCatalogue
 from kernelkb.model.session import Decision, Session, SessionEntry
 from kernelkb.model.threshold import Realization
-from kernelkb.record import sessions as files
 from kernelkb.record.learn import learn_from_sessions
 from kernelkb.record.learned_diff import LearnedChange, diff_learned
 from kernelkb.record.learning_cases import GainKindLookup
 from kernelkb.record.pattern_candidates import PatternCandidate, find_pattern_candidates
+from kernelkb.record.sessions import list_session_ids, read_session
 from kernelkb.safety.paths import overlay_folder, shipped_folder
 
 HEADER = "# Written by kb learn from the sessions, which it names; edit those, not this file.\n"
+"""First line of the file."""
+"""First line of the file."""
 
 
 class LearnResult(NamedTuple):
-    """What the sessions teach, next to what the file said before."""
+    """What the sessions teach, and how it differs from the file of before."""
 
     file: Path
     learned: LearnedCatalogue
@@ -44,54 +46,54 @@ class LearnResult(NamedTuple):
 def update_learned_file(
     *, forget: str | None = None, unforget: str | None = None, write: bool = True
 ) -> LearnResult:
-    """Learn from all sessions of the project again, and write the file if anything is new.
+    """Learn from all sessions of the project, and write the file if it changed.
 
     Args:
-        forget: A session to leave out from now on.
-        unforget: A session that counts again.
-        write: Whether to write at all.
+        forget: Id of a session to leave out from now on.
+        unforget: Id of a forgotten session that counts again.
+        write: False computes the result and writes nothing.
 
     Raises:
         UnknownNameError: There is no such session, or it was not forgotten.
         SessionError: A session is damaged, or the file cannot be written.
-        KnowledgeError: The knowledge is wrong, or the file is no record of what was learned.
+        KnowledgeError: The knowledge or ``learned.yaml`` is invalid.
     """
-    own = overlay_folder(str(get_project_path()))
+    overlay = overlay_folder(str(get_project_path()))
     knowledge = load_knowledge(
-        overlay=Path(own) if own else None, replacements={"learned.yaml": None}
+        overlay=Path(overlay) if overlay else None, replacements={"learned.yaml": None}
     )
     path = _locate_learned_file()
     before = _read_learned(path)
-    everything = read_sessions(get_project_path() / "sessions", knowledge)
-    out = _resolve_forgotten(before, [one.session for one in everything], forget, unforget)
-    found = learn_from_sessions(
-        everything, _get_priors(knowledge), make_gain_kind_lookup(knowledge), out
+    sessions = read_sessions(get_project_path() / "sessions", knowledge)
+    forgotten = _resolve_forgotten(before, [s.session for s in sessions], forget, unforget)
+    learned = learn_from_sessions(
+        sessions, _get_priors(knowledge), make_gain_kind_lookup(knowledge), forgotten
     )
-    text = format_learned_yaml(found)
-    same = text == (
+    text = format_learned_yaml(learned)
+    is_same = text == (
         path.read_text(encoding="utf-8")
         if path.is_file()
         else format_learned_yaml(LearnedCatalogue())
     )
-    if write and not same:
+    if write and not is_same:
         _write_learned(path, text)
-    counted = [one for one in everything if one.session not in out]
-    changes, patterns = diff_learned(before, found), find_pattern_candidates(counted)
-    return LearnResult(path, found, changes, patterns, write and not same)
+    counted = [session for session in sessions if session.session not in forgotten]
+    changes, patterns = diff_learned(before, learned), find_pattern_candidates(counted)
+    return LearnResult(path, learned, changes, patterns, write and not is_same)
 
 
 def undo_learn() -> Path:
-    """Put back the file as it was before it was last written; once more puts this one back.
+    """Restore the file as it was before the last write; a second call undoes the undo.
 
     Raises:
-        SessionError: Nothing was written yet, or the project cannot be written.
+        SessionError: Nothing was written yet, or the project is not writable.
     """
-    path, kept = _locate_learned_file(), _backup_path()
-    if not kept.is_file():
+    path, backup = _locate_learned_file(), _backup_path()
+    if not backup.is_file():
         raise SessionError(f"nothing to undo: kb learn has not written {path} here yet")
-    earlier = kept.read_bytes()
+    earlier = backup.read_bytes()
     try:
-        _back_up(path, kept)
+        _back_up(path, backup)
         if earlier:
             _replace_file(path, earlier)
         else:
@@ -102,32 +104,34 @@ def undo_learn() -> Path:
 
 
 def make_gain_kind_lookup(knowledge: Knowledge) -> GainKindLookup:
-    """Return what says of which kind the gain of a bottleneck and a fix is."""
+    """Return a function that gives the kind of gain of a bottleneck and a fix."""
     gains: dict[str, GainKind] = {b.id: b.gain.kind for b in knowledge.bottlenecks if b.gain}
     fixes = {fix.id for family in knowledge.families for fix in family.fixes}
     return lambda bottleneck, fix: gains.get(bottleneck) if fix in fixes else None
 
 
 def format_learned_yaml(record: LearnedCatalogue) -> str:
-    """Return the text of the file; the same for the same lessons."""
+    """Return the text of ``learned.yaml``; equal records give equal text."""
     plain = record.model_dump(mode="json", exclude_defaults=True)
     return HEADER + yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100)
 
 
 def read_sessions(folder: Path, knowledge: Knowledge) -> list[Session]:
-    """Return all sessions of a folder, with what entries of earlier versions left unsaid."""
-    found = [files.read_session(name, folder) for name in files.list_session_ids(folder)]
+    """Return all sessions of a folder, with the fields that older versions did not record."""
+    sessions = (read_session(name, folder) for name in list_session_ids(folder))
     return [
-        one.model_copy(update={"entries": tuple(complete_entry(e, knowledge) for e in one.entries)})
-        for one in found
+        session.model_copy(
+            update={"entries": tuple(complete_entry(e, knowledge) for e in session.entries)}
+        )
+        for session in sessions
     ]
 
 
 def complete_entry(entry: SessionEntry, knowledge: Knowledge) -> SessionEntry:
     """Return an entry with its compute capability, where it only names its GPU.
 
-    One that does not say either what its predictions took for granted is older than the field
-    for what was changed together: then the variant's own list of fixes says it.
+    Decisions without a calibration are older than the field ``together``: it is filled from the
+    fixes that kernel.yaml lists for the variant.
     """
     applied = {d.applied_as for d in entry.decisions if d.applied_as and d.calibration is None}
     if applied and entry.kernel in find_kernel_folders(get_project_path()):
@@ -139,8 +143,8 @@ def complete_entry(entry: SessionEntry, knowledge: Knowledge) -> SessionEntry:
     if entry.cc or entry.target != "cuda":
         return entry
     device = entry.device or find_device(index_device_names(knowledge), entry.machine or "")
-    found = next((d.cc for d in knowledge.devices.devices if d.id == device), None)
-    return entry.model_copy(update={"cc": found}) if found else entry
+    cc = next((d.cc for d in knowledge.devices.devices if d.id == device), None)
+    return entry.model_copy(update={"cc": cc}) if cc else entry
 
 
 def _complete_decision(decision: Decision, fixes: Mapping[str, tuple[str, ...]]) -> Decision:
@@ -157,32 +161,34 @@ def _get_priors(knowledge: Knowledge) -> dict[GainKind, Realization]:
 def _resolve_forgotten(
     before: LearnedCatalogue, known: list[str], forget: str | None, unforget: str | None
 ) -> set[str]:
-    out = set(before.forgotten)
-    if forget is not None and forget not in out:
+    forgotten = set(before.forgotten)
+    if forget is not None and forget not in forgotten:
         if forget not in known:
             raise UnknownNameError("session", forget, known, "session list")
-        out.add(forget)
+        forgotten.add(forget)
     if unforget is not None:
-        if unforget not in out:
-            raise UnknownNameError("forgotten session", unforget, out, "learn --dry-run --json")
-        out.remove(unforget)
-    return out
+        if unforget not in forgotten:
+            raise UnknownNameError(
+                "forgotten session", unforget, forgotten, "learn --dry-run --json"
+            )
+        forgotten.remove(unforget)
+    return forgotten
 
 
 def _locate_learned_file() -> Path:
-    """Return the project's file; in a checkout of KernelKB that is the shipped one.
+    """Return the path of ``learned.yaml``; in a checkout of KernelKB that is the shipped file.
 
     Raises:
-        KbError: The project's folder ``knowledge`` is somebody else's.
+        KbError: The project's folder ``knowledge`` holds YAML files of another program.
     """
     folder = get_project_path() / "knowledge"
-    ours = overlay_folder(str(get_project_path())) or folder.resolve() == Path(
+    is_ours = overlay_folder(str(get_project_path())) or folder.resolve() == Path(
         shipped_folder("knowledge")
     )
-    if not ours and any(folder.rglob("*.yaml")):
+    if not is_ours and any(folder.rglob("*.yaml")):
         raise KbError(
-            f"{folder} holds YAML files that are no knowledge; move them, so that learned.yaml "
-            "can stand there"
+            f"{folder} holds YAML files that are not KernelKB knowledge; move them elsewhere, "
+            "because learned.yaml is written there"
         )
     return folder / "learned.yaml"
 
@@ -194,7 +200,7 @@ def _backup_path() -> Path:
 def _read_learned(path: Path) -> LearnedCatalogue:
     if not path.is_file():
         return LearnedCatalogue()
-    record, _, problems = read_record(path, LearnedCatalogue, str(path))
+    record, _, problems = read_yaml(path, LearnedCatalogue, str(path))
     if record is None:
         raise KnowledgeError(problems)
     return record
@@ -210,7 +216,7 @@ def _write_learned(path: Path, text: str) -> None:
 
 
 def _back_up(path: Path, backup: Path) -> None:
-    """Keep the file as it is; nothing where there is none."""
+    """Copy the file to the backup; write an empty backup when there is no file."""
     backup.parent.mkdir(parents=True, exist_ok=True)
     _replace_file(backup, path.read_bytes() if path.is_file() else b"")
 
@@ -223,4 +229,4 @@ def _replace_file(path: Path, body: bytes) -> None:
 
 
 def _make_write_error(path: Path, error: OSError) -> SessionError:
-    return SessionError(f"cannot write {path}: {error.strerror}; run where you may write")
+    return SessionError(f"cannot write {path}: {error.strerror}; run in a project that is writable")

@@ -1,4 +1,4 @@
-"""What was measured: find it, compare it, guard it, and carry it elsewhere."""
+"""Measurement history: list, compare, check for regressions, export and import."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ from kernelkb.record.measurements.regression_gate import FAIL_UNDER, apply_regre
 from kernelkb.record.measurements.store import DEFAULT_LIMIT, Store, open_store
 
 BEST = "best"
+"""The word that selects the fastest valid measurement."""
+
 _MIN_ID_DIGITS = 4
+"""Shortest beginning of an id that selects a measurement; shorter words are variants."""
 
 
 class MeasurementComparison(NamedTuple):
-    """Two measurements, how each was chosen, and what can be said of them."""
+    """Two measurements, how each was selected, and their comparison."""
 
     a: Measurement
     b: Measurement
@@ -37,7 +40,7 @@ class MeasurementComparison(NamedTuple):
 
 
 class _MeasurementFilter(NamedTuple):
-    """What narrows a choice down; None leaves it open."""
+    """The kernel, workload, device and target to select from; None stands for any."""
 
     kernel: str | None = None
     workload: str | None = None
@@ -56,13 +59,13 @@ def list_measurements(
 
     Args:
         kernel: Its name.
-        variant: Only of this one, and so on.
+        variant: Only of this variant.
         workload: A workload's name.
         device: A device as measurements name it, or a part of that.
-        limit: At most so many.
+        limit: Maximum number of measurements.
 
     Raises:
-        UnknownNameError: Nothing of that kernel or device was measured.
+        UnknownNameError: No measurement of that kernel or device.
         DatabaseError: The database cannot be read.
     """
     with open_store(get_project_path()) as store:
@@ -76,7 +79,7 @@ def find_best_measurements(
     """Return the fastest valid measurement of each kernel, workload, device and target.
 
     Raises:
-        UnknownNameError: Nothing of that kernel or device was measured.
+        UnknownNameError: No measurement of that kernel or device.
         DatabaseError: The database cannot be read.
     """
     with open_store(get_project_path()) as store:
@@ -94,28 +97,26 @@ def select_and_compare(
     """Return how many times as fast ``b`` is as ``a``.
 
     Args:
-        a: An id, the beginning of one, a variant (its newest bench), or ``best``.
-        b: The same; chosen from the place of ``a`` where it is no id, and the other way round.
-        kernel: Whose variants are meant, and so on.
+        a: An id or its beginning, a variant (its newest bench), or ``best``.
+        b: The same. If only one of the two is an id, the other is selected from the same kernel,
+            workload, device and target.
+        kernel: The kernel of the variants.
         workload: A workload's name.
         device: A device as measurements name it, or a part of that.
 
     Raises:
         UnknownNameError: There is no such measurement.
-        BadValueError: It could be several.
+        BadValueError: The word selects several measurements.
         DatabaseError: The database cannot be read.
     """
     with open_store(get_project_path()) as store:
         _require_measured_kernel(store, kernel)
         where = _MeasurementFilter(kernel, workload, _resolve_device(store, device))
-        found = {word: _find_by_id(store, word) for word in (a, b)}
-        for word in (a, b):
-            known = next((one for one in found.values() if one), None)
-            place = _make_filter_from(known) if known else where
-            found[word] = found[word] or _find_by_name(store, word, place)
-        first, second = found[a], found[b]
-    if first is None or second is None:  # each was found, or it was said why not
-        raise UnknownNameError("measurement", b, (), "history", kernel=None)
+        first, second = _find_by_id(store, a), _find_by_id(store, b)
+        if first is None:
+            first = _find_by_name(store, a, _make_filter_from(second) if second else where)
+        if second is None:
+            second = _find_by_name(store, b, _make_filter_from(first))
     return MeasurementComparison(
         first,
         second,
@@ -132,24 +133,24 @@ def check_project_regressions(
     *,
     renew: bool = False,
 ) -> list[RegressionResult]:
-    """Hold the newest benches against the promoted ones, and promote what is confirmed faster.
+    """Compare the newest benches with the promoted ones; promote those confirmed faster.
 
     See ``kernelkb.record.measurements.regression_gate.apply_regression_gate``.
 
     Raises:
-        UnknownNameError: Nothing of that kernel or device was measured.
+        UnknownNameError: No measurement of that kernel or device.
         DatabaseError: The database cannot be read or written.
     """
     with open_store(get_project_path()) as store:
         _require_measured_kernel(store, kernel)
-        where = _resolve_device(store, device)
+        name = _resolve_device(store, device)
         return apply_regression_gate(
-            store, kernel, workload, where, fail_under=fail_under, renew=renew
+            store, kernel, workload, name, fail_under=fail_under, renew=renew
         )
 
 
 def export_to_file(form: Format, path: Path) -> TransferCounts:
-    """Write all measurements to a file, which is there whole or not at all.
+    """Write all measurements to a file, atomically.
 
     Raises:
         BadValueError: The file cannot be written.
@@ -172,7 +173,10 @@ def stream_export(form: Format, left_out: Counter[str]) -> Iterator[str]:
 
 
 def import_file(path: Path, given: Mapping[str, str]) -> TransferCounts:
-    """Add what a file holds. See ``kernelkb.record.measurements.import_export.import_records``."""
+    """Add the measurements of a file.
+
+    See ``kernelkb.record.measurements.import_export.import_records``.
+    """
     with open_store(get_project_path()) as store:
         return import_records(store, path, given)
 
@@ -204,15 +208,16 @@ def _require_measured_kernel(store: Store, kernel: str | None) -> None:
 
 
 def _resolve_device(store: Store, device: str | None) -> str | None:
-    """Return the one device whose name holds what was given."""
+    """Return the one device whose name contains the given text."""
     if device is None:
         return None
     known = store.distinct_values("device")
-    near = [one for one in known if device.lower() in one.lower()]
-    if device in known or len(near) == 1:
-        return device if device in known else near[0]
-    if near:
-        raise BadValueError(f"{device!r} could be each of {', '.join(near)}; write more of it")
+    matches = [name for name in known if device.lower() in name.lower()]
+    if device in known or len(matches) == 1:
+        return device if device in known else matches[0]
+    if matches:
+        names = ", ".join(matches)
+        raise BadValueError(f"{device!r} matches several devices: {names}; write more of the name")
     raise UnknownNameError("measured device", device, known, "best")
 
 
@@ -225,28 +230,31 @@ def _find_by_id(store: Store, word: str) -> Measurement | None:
         return None
 
 
-def _make_filter_from(known: Measurement) -> _MeasurementFilter:
-    subject = known.subject
+def _make_filter_from(measurement: Measurement) -> _MeasurementFilter:
+    subject = measurement.subject
     return _MeasurementFilter(subject.kernel, subject.workload, subject.device, subject.target)
 
 
 def _find_by_name(store: Store, word: str, where: _MeasurementFilter) -> Measurement:
     kernel, workload, device, target = where
     if word == BEST:
-        found = store.best(kernel, workload, device, target=target)
-        if len(found) > 1:
-            raise BadValueError("best of what? name it with --kernel, --workload and --device")
+        candidates = store.best(kernel, workload, device, target=target)
+        if len(candidates) > 1:
+            raise BadValueError(
+                "best matches several kernels, workloads or devices; "
+                "name one with --kernel, --workload and --device"
+            )
     else:
-        found = store.latest(kernel, word, workload, device, target=target)
-    if len({one.subject.kernel for one in found}) > 1:
+        candidates = store.latest(kernel, word, workload, device, target=target)
+    if len({candidate.subject.kernel for candidate in candidates}) > 1:
         raise BadValueError(f"several kernels have a variant {word!r}; name one with --kernel")
-    if not found:
+    if not candidates:
         known = [BEST, *store.distinct_values("variant", kernel)]
         raise UnknownNameError("measurement or variant", word, known, "history", kernel=None)
-    return max(found, key=lambda one: (one.at, one.id))
+    return max(candidates, key=lambda candidate: (candidate.at, candidate.id))
 
 
-def _describe_selection(word: str, found: Measurement) -> str:
+def _describe_selection(word: str, measurement: Measurement) -> str:
     if word == BEST:
         return "the best known"
-    return "by its id" if found.id.startswith(word) else f"the newest of {word}"
+    return "by its id" if measurement.id.startswith(word) else f"the newest of {word}"

@@ -1,4 +1,4 @@
-"""How much of a GPU a launch fills, what limits it, and the smallest change that helps."""
+"""The occupancy calculator: blocks per SM, the limiting resource, the smallest useful change."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ from kernelkb.device_math.waves import waves
 from kernelkb.errors import BadValueError
 
 _MAX_GRID_BLOCKS = 2**31 - 1
+"""Largest x dimension of a grid; CUDA C++ Programming Guide, table of technical specifications."""
+"""Largest x dimension of a grid; CUDA C++ Programming Guide, table of technical specifications."""
 
 
 class OccupancyQuery(NamedTuple):
-    """A launch as somebody typed it."""
+    """A launch, its numbers as typed by the user."""
 
     threads: str | int
     """Per block."""
@@ -38,23 +40,23 @@ class OccupancyQuery(NamedTuple):
     static_smem: str | int = 0
     """Bytes of a block, or text such as ``48KiB``."""
     dynamic_smem: str | int = 0
-    """The same, for what the launch adds."""
+    """Dynamic shared memory of a block, in the same notation."""
     carveout: str | int | None = None
-    """Preferred shared memory per SM, as a size or as a percentage. None: the most."""
+    """Preferred shared memory per SM, as a size or a percentage. None: the maximum."""
     barriers: str | int = 0
-    """Named barriers of a block, where they matter."""
+    """Named barriers of a block."""
     grid: str | int | None = None
-    """Blocks of the whole launch. Needs a GPU, because an architecture has no number of SMs."""
+    """Blocks of the whole launch. Needs a GPU: an architecture has no number of SMs."""
     blocks: str | int | None = None
-    """Blocks per SM that are wanted: asks for the registers and bytes that allow them."""
+    """Wanted blocks per SM: the answer holds the registers and bytes that allow them."""
 
 
 def analyze_occupancy(query: OccupancyQuery) -> dict[str, Any]:
-    """Return everything about one launch, as plain data.
+    """Return the occupancy of one launch, its limits and possible changes, as plain data.
 
     Raises:
         UnknownNameError: No such GPU or architecture.
-        BadValueError: A number that no launch can have.
+        BadValueError: A number outside what a launch can have.
     """
     target = find_requested_spec(query.gpu, query.architecture)
     limits = target.limits
@@ -62,19 +64,19 @@ def analyze_occupancy(query: OccupancyQuery) -> dict[str, Any]:
     grid = (
         None if query.grid is None else parse_whole_number("grid", query.grid, 1, _MAX_GRID_BLOCKS)
     )
-    found = occupancy(limits, launch)
+    result = occupancy(limits, launch)
     return {
         "gpu": target.id,
         "title": target.title,
         "architecture": target.cc,
         "launch": {**launch._asdict(), "grid_blocks": grid},
-        **_result_to_dict(limits, launch, found),
+        **_result_to_dict(limits, launch, result),
         "next_step": _step_to_dict(one_more_block(limits, launch)),
         "better_block_size": _step_to_dict(better_block_size(limits, launch)),
         "wanted": _compute_block_goal(limits, launch, query.blocks),
         "register_cap": register_cap(limits, launch.threads),
         "register_steps": [row._asdict() for row in register_steps(limits, launch)],
-        "waves": _compute_waves(target, found, grid) if grid else None,
+        "waves": _compute_waves(target, result, grid) if grid else None,
     }
 
 
@@ -91,19 +93,19 @@ def _parse_launch(limits: Limits, query: OccupancyQuery) -> Launch:
     )
 
 
-def _result_to_dict(limits: Limits, launch: Launch, found: Occupancy) -> dict[str, Any]:
-    shared = found.shared
+def _result_to_dict(limits: Limits, launch: Launch, result: Occupancy) -> dict[str, Any]:
+    shared = result.shared
     return {
-        "possible": not found.obstacles,
-        "obstacles": list(found.obstacles),
-        "blocks_per_sm": found.blocks,
-        "warps_per_sm": found.warps,
+        "possible": not result.obstacles,
+        "obstacles": list(result.obstacles),
+        "blocks_per_sm": result.blocks,
+        "warps_per_sm": result.warps,
         "warps_max": limits.warps,
-        "occupancy": found.share,
-        "limits": found.limits._asdict(),
-        "limited_by": list(found.limiters),
+        "occupancy": result.share,
+        "limits": result.limits._asdict(),
+        "limited_by": list(result.limiters),
         "registers": {
-            "block": found.registers_block,
+            "block": result.registers_block,
             "sm": limits.registers,
             "spare_per_thread": spare_registers(limits, launch),
         },
@@ -161,10 +163,10 @@ def _compute_block_goal(
     }
 
 
-def _compute_waves(target: GpuSpec, found: Occupancy, grid: int) -> dict[str, Any] | None:
+def _compute_waves(target: GpuSpec, result: Occupancy, grid: int) -> dict[str, Any] | None:
     if target.id is None:
         raise BadValueError(
-            "a grid fills SMs, and an architecture has no number of them; name the GPU with --gpu"
+            "waves need a number of SMs, which an architecture does not have; name a GPU with --gpu"
         )
-    result = waves(grid, found.blocks, target.facts["sm_count"])
-    return {"sm_count": target.facts["sm_count"], **result._asdict()} if result else None
+    counts = waves(grid, result.blocks, target.facts["sm_count"])
+    return {"sm_count": target.facts["sm_count"], **counts._asdict()} if counts else None

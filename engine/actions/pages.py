@@ -1,4 +1,4 @@
-"""The knowledge as pages: which there are, and each of them as Markdown."""
+"""Knowledge entries as Markdown pages, and their index; MCP resources serve them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from kernelkb.actions.knowledge import (
 from kernelkb.errors import UnknownNameError
 
 PAGE_KINDS = ("trees", "patterns", "bottlenecks", "devices", "fixes")
-"""Kinds whose entries have a page each, those that somebody reads first at the beginning."""
+"""Kinds whose entries have a page each, in the order of the index."""
 
 SINGLE_PAGES = {
     "index": "What there is, by kind",
     "quickref": "Quick reference: gates, causes and first fixes",
     "sessions": "Sessions of this project",
 }
-"""Pages of which there is one, and their titles."""
+"""Titles of the pages that are no entries."""
 
 
 class Page(NamedTuple):
-    """What a list says of one page."""
+    """One row of the list of pages."""
 
     kind: str
     id: str
@@ -31,12 +31,12 @@ class Page(NamedTuple):
 
 
 def list_pages() -> list[Page]:
-    """Return every entry that has a page, always in the same order."""
-    known = group_entries_by_kind(load_project_knowledge())
+    """Return every entry that has a page, in the order of kinds and files."""
+    entries = group_entries_by_kind(load_project_knowledge())
     return [
-        Page(kind, name, get_entry_title(one))
+        Page(kind, name, get_entry_title(record))
         for kind in PAGE_KINDS
-        for name, one in known[kind].items()
+        for name, record in entries[kind].items()
     ]
 
 
@@ -49,10 +49,10 @@ def generate_entry_page(kind: str, name: str) -> str:
     from kernelkb.render.entries import format_entry_page
 
     knowledge = load_project_knowledge()
-    found = group_entries_by_kind(knowledge).get(kind, {}) if kind in PAGE_KINDS else {}
-    if name not in found:
-        raise UnknownNameError(f"page of {kind}", name, found or PAGE_KINDS, "show", kind=None)
-    return format_entry_page(found[name], knowledge)
+    entries = group_entries_by_kind(knowledge).get(kind, {}) if kind in PAGE_KINDS else {}
+    if name not in entries:
+        raise UnknownNameError(f"page of {kind}", name, entries or PAGE_KINDS, "show", kind=None)
+    return format_entry_page(entries[name], knowledge)
 
 
 def generate_single_page(name: str) -> str:
@@ -82,9 +82,9 @@ def _generate_index() -> list[str]:
         f"- [{title}](kb://{name})" for name, title in SINGLE_PAGES.items() if name != "index"
     ]
     kind = ""
-    for one in list_pages():
-        if one.kind != kind:
-            kind = one.kind
+    for page in list_pages():
+        if page.kind != kind:
+            kind = page.kind
             lines += ["", f"## {kind.capitalize()}", ""]
-        lines.append(f"- [{one.id}](kb://{kind}/{one.id}): {one.title}")
+        lines.append(f"- [{page.id}](kb://{kind}/{page.id}): {page.title}")
     return lines

@@ -1,4 +1,4 @@
-"""The plan of a session: phases of the workflow, with their gates and what they may take."""
+"""The plan of a session: phases of the workflow, with their gates and time budgets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kernelkb.model.session import PlanKind, PlannedPhase
 from kernelkb.model.workflow import Workflow
 
 _LAST_PHASE: dict[PlanKind, str | None] = {"baseline": "baseline", "optimize": None}
-"""The phase that a plan ends with; None for all of them."""
+"""Last phase of a plan; None for all phases."""
 
 
 def plan_phases(
@@ -19,9 +19,9 @@ def plan_phases(
     """Return the phases of a plan, in their order.
 
     Args:
-        workflow: The phase tree.
-        plan: ``baseline`` ends with a number that can be trusted; ``optimize`` goes all the way.
-        predicted: Minutes that earlier sessions let expect, low, point and high, by phase.
+        workflow: All phases.
+        plan: ``baseline`` ends with the trusted baseline measurement; ``optimize`` has all phases.
+        predicted: Minutes by phase (low, point, high), learned from earlier sessions.
     """
     names = [phase.id for phase in workflow.phases]
     last = _LAST_PHASE[plan]

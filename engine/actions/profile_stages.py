@@ -1,4 +1,4 @@
-"""Which counters are worth collecting next: the engine decides, the profiler obeys."""
+"""Chooses the counters for the next pass of Nsight Compute."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _LAST_RECIPE = "ncu-source"
 
 
 def make_next_counters(machine: Machine) -> NextCounters:
-    """Return what decides the stages of a profile on a machine.
+    """Return a function from the metrics known so far to the counters of the next pass.
 
     The first stage takes every counter of the quick and the mechanism recipe that a hypothesis
-    could use, by name. Quick counters alone would take 2.0 s of the 2.6 s (H100, a row softmax):
-    1.9 s are ncu's own start, so asking twice costs more than asking for more. What is counted for
-    each source line comes last, and only where the best diagnosis still wants it.
+    could use, by name. On an H100 with a row softmax the quick counters alone take 2.0 s and both
+    recipes 2.6 s, of which 1.9 s are the start of ncu: two passes cost more than one large pass.
+    Counters per source line come last, and only if the best diagnosis needs them.
     """
     program = load_compiled_rules()
-    raw = {one.metric: one for one in list_raw_names(program)}
+    raw = {name.metric: name for name in list_raw_names(program)}
 
     def next_counters(known: Mapping[str, float]) -> Sequence[RawName]:
         recipes = {name: row["recipe"] for name, row in program["metrics"].items() if name in raw}
         first = [raw[name] for name, recipe in recipes.items() if recipe in _FIRST_RECIPES]
-        if not any(one.metric in known for one in first):
+        if not any(name.metric in known for name in first):
             return first
         answer = recommend(program, known, target=machine.target, device=machine.device)
         wanted = {row["metric"] for row in answer["measure_next"]}

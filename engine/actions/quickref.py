@@ -1,4 +1,4 @@
-"""The quick reference and its file."""
+"""Generates knowledge/QUICKREF.md from the shipped knowledge, and checks that it is current."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kernelkb.safety.paths import shipped_folder
 
 
 def generate_quickref() -> str:
-    """Return the page as the knowledge gives it now."""
+    """Return the text of the quick reference."""
     return format_quickref(load_knowledge())
 
 
 def is_quickref_fresh() -> bool:
-    """Whether the file holds exactly that page."""
+    """Return whether the file equals the generated text."""
     file = _quickref_path()
     return file.is_file() and file.read_text(encoding="utf-8") == generate_quickref()
 

@@ -1,4 +1,4 @@
-"""Metrics → the next fix, or what to measure. Imports nothing that is slow to import."""
+"""Recommends the next fix or measurement from given metrics. Imports only fast modules."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.parse_metric import find_metric_for_flag, parse_metric_value, resolve_device
-from kernelkb.decide.recommend import build_recommendation
-from kernelkb.decide.recommend import recommend as decide
+from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -27,26 +26,26 @@ def recommend_from_metrics(
     gpu: str | None = None,
     kernel: str = "",
 ) -> Recommendation:
-    """Answer for one kernel.
+    """Return the recommendation for one kernel.
 
     Args:
-        metrics: Values by metric id, as numbers or as somebody typed them.
+        metrics: Values by metric id, as numbers or as typed text such as ``40%``.
         headlines: Values by headline flag: speedup, bandwidth, occupancy, kernel-us.
-        target: ``cuda`` or ``cpu``: which hardware the numbers come from.
+        target: ``cuda`` or ``cpu``: the hardware that the numbers come from.
         gpu: Any name of the GPU, or None.
         kernel: The kernel's name, for the answer.
 
     Raises:
         UnknownNameError: A metric, GPU or target that does not exist.
         BadValueError: A value that its metric cannot have.
-        KnowledgeError: The knowledge itself is wrong.
+        KnowledgeError: A knowledge file is invalid.
     """
     if target not in TARGETS:
         raise UnknownNameError("target", target, TARGETS, "recommend --help")
     program = load_compiled_rules()
     device = resolve_device(program, gpu) if gpu else None
     values = parse_given_metrics(program, metrics, headlines or {}, target)
-    answer = decide(program, values, target=target, device=device, kernel=kernel)
+    answer = recommend(program, values, target=target, device=device, kernel=kernel)
     return build_recommendation(program, [answer])
 
 
@@ -56,7 +55,7 @@ def parse_given_metrics(
     headlines: Mapping[str, str | float],
     target: str,
 ) -> dict[str, float]:
-    """Return what somebody gave, by metric id and in the metrics' units.
+    """Return given values by metric id, in the metrics' units.
 
     Raises:
         UnknownNameError: A metric that does not exist.

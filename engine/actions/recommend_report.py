@@ -1,4 +1,4 @@
-"""A report of Nsight Compute → an answer for each kernel in it."""
+"""Recommends for each kernel of an Nsight Compute report."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ pattern, names = json.load(sys.stdin)
 json.dump([name for name in names if re.search(pattern, name)], sys.stdout)
 """
 _SEARCH_TIMEOUT_S = 2.0
+"""A pattern that backtracks exponentially is stopped; other patterns take milliseconds."""
+"""A pattern that backtracks exponentially is stopped; other patterns take milliseconds."""
 MAX_KERNELS = 20
-"""Kernels in one answer that people read, those that take the most time first."""
+"""Most kernels in one answer, those that take the most time first."""
 
 
 def recommend_from_report(
@@ -41,21 +43,21 @@ def recommend_from_report(
 ) -> Recommendation:
     """Answer for the kernels of a report, the longest first.
 
-    Launches of one kernel with the same grid and block differ in nothing but time, so the longest
-    of them speaks for all; what is given beside the report holds for every kernel.
+    Of several launches of one kernel with the same grid and block, the longest is used. Metrics
+    given beside the report hold for every kernel.
 
     Args:
         path: A ``.ncu-rep`` file, a raw CSV page or a details CSV page.
-        kernel_pattern: A regular expression; kernels whose name it is not found in are left out.
-        metrics: Further values by metric id; they count before those of the report.
+        kernel_pattern: A regular expression; kernels whose name does not match are left out.
+        metrics: Further values by metric id; they override those of the report.
         headlines: Further values by headline flag.
-        gpu: Any name of the GPU; by default what the report says.
+        gpu: Any name of the GPU; by default the one in the report.
         max_kernels: Kernels in the answer; None for all.
 
     Raises:
-        KbError: The file is no report, or no kernel is left.
+        KbError: The file is not a report, or no kernel matches.
         UnknownNameError: A metric or GPU that does not exist.
-        BadValueError: A value that its metric cannot have, or no regular expression.
+        BadValueError: A value that its metric cannot have, or an invalid regular expression.
     """
     program = load_compiled_rules()
     given = parse_given_metrics(program, metrics or {}, headlines or {}, "cuda")
@@ -73,13 +75,13 @@ def _compile_pattern(only: str | None) -> re.Pattern[str]:
     try:
         return re.compile(only or "")
     except re.error as error:
-        raise BadValueError(f"--kernel {only!r} is no regular expression: {error}") from error
+        raise BadValueError(f"--kernel {only!r} is not a regular expression: {error}") from error
 
 
 def _pick_representatives(
     launches: list[ProfiledLaunch], name: re.Pattern[str], path: str
 ) -> list[tuple[int, ProfiledLaunch]]:
-    """Return the longest launch of each kernel and shape, with its number among the kernel's."""
+    """Return the longest launch of each kernel and shape, with its index among its launches."""
     wanted = _match_names(name, {launch.kernel for launch in launches})
     longest: dict[tuple[str, tuple[str, str]], tuple[int, ProfiledLaunch]] = {}
     seen: dict[str, int] = {}
@@ -94,16 +96,17 @@ def _pick_representatives(
     if not longest:
         known = ", ".join(list(seen)[:8])
         raise KbError(f"no kernel in {path} matches {name.pattern!r}; it holds {known}")
-    return sorted(longest.values(), key=lambda one: -_duration_us(one[1]))
+    return sorted(longest.values(), key=lambda pair: -_duration_us(pair[1]))
 
 
 def _match_names(pattern: re.Pattern[str], names: Collection[str]) -> set[str]:
-    """Return the names that a pattern is found in.
+    """Return the names that match a pattern.
 
-    One that repeats may take for ever, and nothing but its process could be ended then.
+    A pattern with repetitions can take exponential time, and a running match cannot be stopped, so
+    it runs in a process of its own.
 
     Raises:
-        BadValueError: It took too long.
+        BadValueError: The match took too long.
     """
     if not re.search(r"[*+?{]", pattern.pattern):
         return {name for name in names if pattern.search(name)}
@@ -117,8 +120,10 @@ def _match_names(pattern: re.Pattern[str], names: Collection[str]) -> set[str]:
             timeout=_SEARCH_TIMEOUT_S,
         )
     except subprocess.TimeoutExpired as error:
-        said = f"--kernel {pattern.pattern!r} looks for longer than {_SEARCH_TIMEOUT_S:g} s"
-        raise BadValueError(f"{said}; leave out a repetition inside of another") from error
+        raise BadValueError(
+            f"--kernel {pattern.pattern!r} takes longer than {_SEARCH_TIMEOUT_S:g} s to match; "
+            f"remove nested repetitions"
+        ) from error
     return set(json.loads(done.stdout))
 
 
@@ -151,20 +156,20 @@ def _find_launch_device(
     try:
         return resolve_device(program, launch.device)
     except UnknownNameError:
-        notes.append(f"{launch.device} is not in the catalogue, so nothing about it is known")
+        notes.append(f"{launch.device} is not in the catalogue, so its limits are unknown")
         return None
 
 
 def _iter_plausible_metrics(
     program: CompiledRules, launch: ProfiledLaunch, notes: list[str]
 ) -> Iterator[tuple[str, float]]:
-    """Yield what can be true, and note what cannot."""
+    """Yield the values inside their metric's range, and add a note for each other one."""
     for name, value in launch.metrics.items():
         row = program["metrics"][name]
         low, high = row["low"], row["high"]
         if value < low or (high is not None and value > high):
             span = f"{low:g} to {high:g}" if high is not None else f"at least {low:g}"
-            notes.append(f"{name} is {value:g} in the report, outside what it can be ({span})")
+            notes.append(f"{name} is {value:g} in the report, outside its range ({span})")
         else:
             yield name, value
 

@@ -1,4 +1,4 @@
-"""A recorded bench or profile → an answer for its kernel."""
+"""Recommends for the kernel of a recorded bench or profile."""
 
 from __future__ import annotations
 
@@ -27,63 +27,64 @@ def recommend_from_run(
     gpu: str | None = None,
     kernel: str = "",
 ) -> Recommendation:
-    """Answer for the kernel that a recorded bench or profile was of.
+    """Return the recommendation for the kernel of a recorded bench or profile.
 
     Args:
         run: Id of the record, or the beginning of it.
-        metrics: Further values by metric id; they count before those of the record.
+        metrics: Further values by metric id; they override those of the record.
         headlines: Further values by headline flag.
-        gpu: Any name of the GPU; by default the one that the record is from.
+        gpu: Any name of the GPU; by default the one of the record.
         kernel: Name for the answer; by default the record's.
 
     Raises:
         UnknownNameError: No such record, metric or GPU.
-        BadValueError: Several records, or one that holds nothing to decide on.
+        BadValueError: The id is ambiguous, or the record holds no valid metrics.
         DatabaseError: The database cannot be read.
     """
     with open_read_only(get_project_path()) as store:
-        found = store.get(run)
-    _require_decidable(found)
-    subject, program = found.subject, load_compiled_rules()
+        measurement = store.get(run)
+    _require_decidable(measurement)
+    subject, program = measurement.subject, load_compiled_rules()
     device = (
         resolve_device(program, gpu)
         if gpu
         else find_device(program["device_names"], subject.device)
     )
     given = parse_given_metrics(program, metrics or {}, headlines or {}, subject.target)
-    known, notes = _select_known_metrics(found, program["metrics"])
+    known, notes = _select_known_metrics(measurement, program["metrics"])
     values, name = {**known, **given}, kernel or subject.kernel
     answer = recommend(program, values, target=subject.target, device=device, kernel=name)
     answer["notes"] = [*notes, *answer["notes"]]
     return build_recommendation(program, [answer])
 
 
-def _require_decidable(found: Measurement) -> None:
-    subject = found.subject
+def _require_decidable(measurement: Measurement) -> None:
+    subject = measurement.subject
     which = {"kernel": subject.kernel, "variant": subject.variant}
     measure_again = NextStep("bench", which, "measures it again")
-    name = found.id[:_ID_DIGITS]
-    if found.kind not in _DECIDABLE_KINDS:
-        problem = f"record {name} is of a {found.kind}, not a bench or profile"
+    name = measurement.id[:_ID_DIGITS]
+    if measurement.kind not in _DECIDABLE_KINDS:
+        problem = f"record {name} is of a {measurement.kind}, not a bench or profile"
         raise BadValueError(problem, NextStep("bench", which, "records a bench"))
-    if found.verdict in ("incorrect", "invalid"):
-        why = f": {found.detail}" if found.detail else ""
-        raise BadValueError(f"bench {name} is {found.verdict}{why}; fix it", measure_again)
-    if not found.metrics:
-        raise BadValueError(f"{found.kind} {name} holds no metrics", measure_again)
+    if measurement.verdict in ("incorrect", "invalid"):
+        why = f": {measurement.detail}" if measurement.detail else ""
+        raise BadValueError(f"bench {name} is {measurement.verdict}{why}; fix it", measure_again)
+    if not measurement.metrics:
+        raise BadValueError(f"{measurement.kind} {name} holds no metrics", measure_again)
 
 
 def _select_known_metrics(
-    found: Measurement, known: Mapping[str, object]
+    measurement: Measurement, known: Mapping[str, object]
 ) -> tuple[dict[str, float], list[str]]:
-    """Return the metrics that can be decided on, and say where they are from."""
-    subject = found.subject
+    """Return the metrics that the knowledge has, and notes on where they are from."""
+    subject = measurement.subject
     where = f"{subject.kernel} {subject.variant}, {subject.workload}, on {subject.device}"
-    notes = [f"metrics of {found.kind} {found.id[:_ID_DIGITS]}: {where}, {found.at:%Y-%m-%d %H:%M}"]
-    metrics = {name: value for name, value in found.metrics.items() if name in known}
-    if strange := sorted(found.metrics.keys() - metrics.keys()):
-        notes.append(f"not in the knowledge any more, so left out: {', '.join(strange)}")
-    if noise := find_noise_reason(found):
+    run = f"{measurement.kind} {measurement.id[:_ID_DIGITS]}"
+    notes = [f"metrics of {run}: {where}, {measurement.at:%Y-%m-%d %H:%M}"]
+    metrics = {name: value for name, value in measurement.metrics.items() if name in known}
+    if unknown := sorted(measurement.metrics.keys() - metrics.keys()):
+        notes.append(f"left out, because the knowledge has no such metric: {', '.join(unknown)}")
+    if noise := find_noise_reason(measurement):
         metrics.pop("speedup", None)
-        notes.append(f"its speedup is left out, for it was disturbed: {noise}")
+        notes.append(f"its speedup is left out, because the bench was disturbed: {noise}")
     return metrics, notes

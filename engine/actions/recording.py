@@ -1,4 +1,4 @@
-"""Keep what was measured: each result becomes a record in the project's database."""
+"""Writes each bench and profile to the project's measurement database."""
 
 from __future__ import annotations
 
@@ -20,58 +20,63 @@ from kernelkb.model.measurement import Bench, Build, Machine, Profile
 
 
 def record_result(
-    place: BenchTarget, built: Build, result: Bench | Profile, rival: Variant | None = None
+    bench_target: BenchTarget, built: Build, result: Bench | Profile, rival: Variant | None = None
 ) -> dict[str, str]:
-    """Write a result to the database; return its record's id, or why it has none, as its fields.
+    """Write a result to the database.
 
-    What was measured is worth more than the record of it: a full disk costs nobody the answer.
+    A failed write does not fail the measurement: the result is returned without a record.
 
     Args:
-        place: Where it was measured.
-        built: What was.
-        result: What came of it.
-        rival: Another variant that it was timed next to.
+        bench_target: The variant, the machine and the project.
+        built: The build that was measured.
+        result: The bench or profile.
+        rival: Another variant that was one of the baselines.
+
+    Returns:
+        ``measurement``, the id of the record, or ``unrecorded``, the reason why there is none.
     """
     from kernelkb.record.measurements.identity import create_measurement
     from kernelkb.record.measurements.store import open_store
 
     kind: MeasurementKind = "bench" if isinstance(result, Bench) else "profile"
-    subject = make_record_subject(place, built, result.workload)
+    subject = make_record_subject(bench_target, built, result.workload)
     try:
-        made = create_measurement(
+        measurement = create_measurement(
             kind,
             datetime.now(UTC),
             subject,
-            session=_find_session(place),
+            session=_find_session(bench_target),
             **(
-                _bench_fields(place, result, rival)
+                _bench_fields(bench_target, result, rival)
                 if isinstance(result, Bench)
                 else _profile_fields(result)
             ),
         )
-        with open_store(place.project) as store:
-            store.add([made])
+        with open_store(bench_target.project) as store:
+            store.add([measurement])
     except KbError as error:
         return {"unrecorded": str(error)}
-    return {"measurement": made.id}
+    return {"measurement": measurement.id}
 
 
-def _find_session(place: BenchTarget) -> str | None:
+def _find_session(bench_target: BenchTarget) -> str | None:
     from kernelkb.record.open_session import find_open_session_for
 
     try:
-        return find_open_session_for(place.subject.kernel_folder.kernel.id, place.project)
-    except KbError:  # whoever writes into that session will say so
+        return find_open_session_for(
+            bench_target.subject.kernel_folder.kernel.id, bench_target.project
+        )
+    except KbError:  # the step that writes to that session reports it
         return None
 
 
-def make_record_subject(place: BenchTarget, built: Build, workload: str) -> SubjectRecord:
-    """Return all that a number of this variant depends on, on this machine."""
-    source, variant, machine = place.subject
+def make_record_subject(bench_target: BenchTarget, built: Build, workload: str) -> SubjectRecord:
+    """Return everything that a measurement of this variant on this machine depends on."""
+    source, variant, machine = bench_target.subject
     return SubjectRecord(
-        **place.subject.identity_fields,
+        **bench_target.subject.identity_fields,
         workload=workload,
-        sources=_digest_sources(place),
+        sources=_digest_sources(bench_target),
         flags=(*variant.flags, *(f"-D{define}" for define in built.defines)),
         inputs=source.kernel.workloads[workload],
         device=machine.title,
@@ -80,37 +85,40 @@ def make_record_subject(place: BenchTarget, built: Build, workload: str) -> Subj
     )
 
 
-def sources_digest(place: BenchTarget) -> str:
-    """Return one digest of all files that a variant is made of: what changed shows."""
+def sources_digest(bench_target: BenchTarget) -> str:
+    """Return one digest of all source files of a variant; it shows whether the code changed."""
     running = hashlib.sha256()
-    for path in sorted(_list_source_files(place)):
+    for path in sorted(_list_source_files(bench_target)):
         running.update(path.name.encode() + path.read_bytes())
     return running.hexdigest()[:16]
 
 
 def collect_versions(machine: Machine) -> dict[str, str]:
     """Return the versions that numbers depend on."""
-    found = {
+    versions = {
         "compiler": machine.compiler_version,
         "torch": machine.torch,
         "os": platform.platform(),
     }
-    seen = query_driver() if machine.target == "cuda" else None
-    return {**found, "driver": seen.version} if seen else found
+    driver = query_driver() if machine.target == "cuda" else None
+    return {**versions, "driver": driver.version} if driver else versions
 
 
-def _digest_sources(place: BenchTarget) -> dict[str, str]:
-    folder = place.subject.kernel_folder.folder
-    return {_relative_name(path, folder): _digest_file(path) for path in _list_source_files(place)}
+def _digest_sources(bench_target: BenchTarget) -> dict[str, str]:
+    folder = bench_target.subject.kernel_folder.folder
+    return {
+        _relative_name(path, folder): _digest_file(path)
+        for path in _list_source_files(bench_target)
+    }
 
 
-def _list_source_files(place: BenchTarget) -> list[Path]:
-    source, variant, _ = place.subject
+def _list_source_files(bench_target: BenchTarget) -> list[Path]:
+    source, variant, _ = bench_target.subject
     folders = parse_include_folders(variant.flags, source.folder)
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for name in (variant.source, *variant.also):
-        found |= dict.fromkeys(find_source_files((source.folder / name).resolve(), folders))
-    return [*found, (source.folder / source.kernel.reference.file).resolve()]
+        files |= dict.fromkeys(find_source_files((source.folder / name).resolve(), folders))
+    return [*files, (source.folder / source.kernel.reference.file).resolve()]
 
 
 def _relative_name(path: Path, folder: Path) -> str:
@@ -122,19 +130,21 @@ def _digest_file(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
-def _bench_fields(place: BenchTarget, made: Bench, rival: Variant | None) -> Mapping[str, Any]:
-    same = ("verdict", "candidate_us", "baseline", "baseline_us", "speedup", "interval", "timing")
-    kept = ("detail", "metrics", "disturbed_by", "warnings", "samples", "seconds")
-    fields = {name: getattr(made, name) for name in (*same, *kept)}
-    if rival is not None and made.baseline == f"variant {rival.id}":
-        fields["baseline_sources"] = _digest_sources(place.with_variant(rival))
+def _bench_fields(
+    bench_target: BenchTarget, result: Bench, rival: Variant | None
+) -> Mapping[str, Any]:
+    timing = ("verdict", "candidate_us", "baseline", "baseline_us", "speedup", "interval", "timing")
+    details = ("detail", "metrics", "disturbed_by", "warnings", "samples", "seconds")
+    fields = {name: getattr(result, name) for name in (*timing, *details)}
+    if rival is not None and result.baseline == f"variant {rival.id}":
+        fields["baseline_sources"] = _digest_sources(bench_target.with_variant(rival))
     return fields
 
 
-def _profile_fields(made: Profile) -> Mapping[str, Any]:
+def _profile_fields(result: Profile) -> Mapping[str, Any]:
     return {
-        "status": made.tool,
-        "detail": made.detail,
-        "metrics": made.metrics,
-        "seconds": made.seconds,
+        "status": result.tool,
+        "detail": result.detail,
+        "metrics": result.metrics,
+        "seconds": result.seconds,
     }

@@ -1,4 +1,4 @@
-"""The fastest that a GPU could do some work, and which roof it would reach first."""
+"""The roofline calculator: lower bounds of the time of some work on a GPU, and which one binds."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _FIRST_BF16_MAJOR = 8
 
 
 class RooflineQuery(NamedTuple):
-    """What a kernel has to do, as somebody typed it."""
+    """The work of a kernel, its numbers as typed by the user."""
 
     gpu: str
     """Any name of a GPU."""
     bytes: str | int | None = None
-    """Through device memory, by any correct kernel: ``1GiB``."""
+    """Bytes that every correct kernel moves through device memory, such as ``1GiB``."""
     flop: str | float | None = None
-    """By any correct kernel: ``2.5e9``."""
+    """Operations that every correct kernel executes, such as ``2.5e9``."""
     dtype: str | None = None
-    """A key of ``PIPES``. None: whatever unit of this GPU is fastest."""
+    """A key of ``PIPES``. None: the fastest unit of this GPU."""
     us: str | float | None = None
-    """What the kernel takes now."""
+    """Measured time of the kernel."""
     cold: bool = False
-    """The data is in no cache, however small it is."""
+    """Count the bytes also when they fit in L2."""
     copy_gbps: str | float | None = None
     """Copy bandwidth as measured on this machine, instead of the data sheet's share."""
     launch_us: str | float | None = None
@@ -51,7 +51,7 @@ class RooflineQuery(NamedTuple):
 
 
 class _ParsedQuery(NamedTuple):
-    """The same, parsed."""
+    """The parsed numbers of a query."""
 
     bytes: int | None
     flop: float | None
@@ -61,11 +61,11 @@ class _ParsedQuery(NamedTuple):
 
 
 def analyze_roofline(query: RooflineQuery) -> dict[str, Any]:
-    """Return the floor of each roof, which one binds, and what is left to gain, as plain data.
+    """Return the floor of each roof, which one binds, and the attainable speedup, as plain data.
 
     Raises:
         UnknownNameError: No such GPU or type.
-        BadValueError: A size or time that cannot be, no work at all, or a type without a unit.
+        BadValueError: An impossible size or time, no work at all, or a type without a unit.
     """
     gpu = find_gpu_spec(query.gpu)
     pipe, peak = _select_pipe(gpu, query.dtype)
@@ -105,7 +105,7 @@ def _parse_query(gpu: GpuSpec, query: RooflineQuery) -> _ParsedQuery:
     size = parse_byte_count("bytes", query.bytes) if query.bytes is not None else None
     flop = parse_positive_number("flop", query.flop) if query.flop is not None else None
     if not size and not flop:
-        raise BadValueError("there is no work to price; give --bytes, --flop or both")
+        raise BadValueError("there is no work to estimate; give --bytes, --flop or both")
     streamed = gpu.facts["dram_gbps"] * gpu.facts["achievable_dram_share"]
     return _ParsedQuery(
         bytes=size,
@@ -147,9 +147,9 @@ def _l2_bytes(gpu: GpuSpec) -> float:
 def _list_roofs(
     gpu: GpuSpec, given: _ParsedQuery, query: RooflineQuery, peak: float, pipe: str
 ) -> list[dict[str, Any]]:
-    """Return every roof, also one that does not count, with what it was computed from.
+    """Return every roof, also one that does not count, with the rate it was computed from.
 
-    ``sustained_us`` is what libraries reach on the same unit, where that is known.
+    ``sustained_us`` is the time at the rate that libraries reach on the same unit, if known.
     """
     known = roofs(
         algorithmic_bytes=given.bytes,

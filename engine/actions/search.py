@@ -1,4 +1,4 @@
-"""Search the knowledge by words."""
+"""Searches the knowledge entries by words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernelkb.graph.search import Hit, SearchIndex, build_search_index, search
 
 
 def find_entries(query: str, *, kind: str | None = None, limit: int = 10) -> list[Hit]:
-    """Return the entries that fit a query, the best first; see ``kernelkb.graph.search.search``.
+    """Return the entries that match a query, the best first; see ``kernelkb.graph.search.search``.
 
     Raises:
         KnowledgeError: The knowledge is wrong.
@@ -19,6 +19,6 @@ def find_entries(query: str, *, kind: str | None = None, limit: int = 10) -> lis
 
 
 @lru_cache(maxsize=2)
-def _load_index(_content: str) -> SearchIndex:
-    """Return the index of the knowledge of that content; a server asks it many times."""
+def _load_index(_digest: str) -> SearchIndex:
+    """Return the search index, cached by the digest of the knowledge."""
     return build_search_index(build_graph(load_project_knowledge()))

@@ -1,4 +1,4 @@
-"""What verbs did, written into the session that is open."""
+"""Appends the results of commands to the open session."""
 
 from __future__ import annotations
 
@@ -16,51 +16,57 @@ from kernelkb.errors import KbError
 from kernelkb.model.measurement import Bench, Build, Check, Environment, Machine, Profile
 from kernelkb.model.recommendation import KernelAnswer
 from kernelkb.model.session import SessionEntry
-from kernelkb.record import sessions as files
 from kernelkb.record.open_session import find_open_session_for, may_have_open_session
+from kernelkb.record.sessions import append_entry
 from kernelkb.safety.workspace import may_write
 
 T = TypeVar("T", Bench, Build, Check, Profile)
 
 
-def log_result(place: BenchTarget, by: str, steps: StepRunner, result: T) -> T:
-    """Note a result in the open session, if there is one; say with it where that failed."""
-    metrics = getattr(result, "metrics", {})
-    trouble = log_steps(place, by, steps, metrics)
-    if trouble is None:
+def log_result(bench_target: BenchTarget, by: str, steps: StepRunner, result: T) -> T:
+    """Append a result to the open session, if there is one.
+
+    Returns:
+        The result; its ``unrecorded`` says why the session does not hold it, if that failed.
+    """
+    failure = log_steps(bench_target, by, steps, getattr(result, "metrics", {}))
+    if failure is None:
         return result
-    said = "; ".join(filter(None, (result.unrecorded, trouble)))
-    return result.model_copy(update={"unrecorded": said})
+    reasons = "; ".join(filter(None, (result.unrecorded, failure)))
+    return result.model_copy(update={"unrecorded": reasons})
 
 
 def log_steps(
-    place: BenchTarget, by: str, steps: StepRunner, metrics: Mapping[str, float] | None = None
+    bench_target: BenchTarget,
+    by: str,
+    steps: StepRunner,
+    metrics: Mapping[str, float] | None = None,
 ) -> str | None:
-    """Append what a verb did to the open session, if there is one, and it is about this kernel.
+    """Append the steps of a command to the open session, if one is open for this kernel.
 
     Returns:
-        Why it could not be written; None when it was, or when no session wants it.
+        Why the entry could not be written; None if it was, or if no such session is open.
     """
-    kernel, variant = place.subject.kernel_folder.kernel.id, place.subject.variant
+    kernel, variant = bench_target.subject.kernel_folder.kernel.id, bench_target.subject.variant
     fields = {
         "kernel": kernel,
         "variant": variant.id,
         "target": variant.target,
-        **machine_fields(place.subject.machine),
+        **machine_fields(bench_target.subject.machine),
         "steps": tuple(steps.records),
         "metrics": round_metrics(metrics or {}),
         "went_wrong": tuple(step.found for step in steps.records if step.status == "failure"),
     }
-    return log_entry(place.project, by, f"{by} {kernel} on {variant.target}", kernel, fields)
+    return log_entry(bench_target.project, by, f"{by} {kernel} on {variant.target}", kernel, fields)
 
 
 def should_log_to_session() -> bool:
-    """Say, at the cost of one look, whether a session may be open."""
+    """Return whether a session may be open; costs one look at the file system."""
     return may_have_open_session(get_project_path())
 
 
 def log_recommendation(answer: KernelAnswer) -> str | None:
-    """Append advice that was given to the open session, if there is one that wants it."""
+    """Append a recommendation to the open session, if one is open for its kernel."""
     steps = StepRunner()
     steps.run("recommend", None, lambda: answer, summarize_recommendation)
     name = answer["kernel"]
@@ -75,7 +81,7 @@ def log_recommendation(answer: KernelAnswer) -> str | None:
 
 
 def log_environment(environment: Environment) -> str | None:
-    """Append what a machine was found to be to the open session, if there is one."""
+    """Append an inspection of the machine to the open session, if there is one."""
     steps = StepRunner()
     steps.run("environment", None, lambda: environment, summarize_environment)
     step = steps.records[0].model_copy(update={"seconds": environment.seconds})
@@ -96,14 +102,14 @@ def log_entry(
         name = find_open_session_for(kernel, project_root)
         if name is not None:
             entry = SessionEntry(session=name, at=datetime.now(UTC), goal=goal, by=by, **fields)
-            files.append_entry(entry, project_root / "sessions")
+            append_entry(entry, project_root / "sessions")
     except KbError as error:
         return str(error)
     return None
 
 
 def machine_fields(machine: Machine) -> dict[str, Any]:
-    """Return the fields of an entry that say where its numbers are from."""
+    """Return the fields of a session entry that describe the machine."""
     return {
         "machine": machine.title,
         "device": machine.device,
@@ -113,5 +119,5 @@ def machine_fields(machine: Machine) -> dict[str, Any]:
 
 
 def round_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Return metrics as people read them."""
+    """Return metrics rounded to six significant digits."""
     return {name: float(f"{value:.6g}") for name, value in metrics.items()}

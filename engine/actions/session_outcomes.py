@@ -1,4 +1,4 @@
-"""How sessions went: one, two side by side, or all of them in time."""
+"""Success metrics of recorded sessions: one session, two compared, or the trend of all."""
 
 from __future__ import annotations
 
@@ -18,51 +18,55 @@ def get_session(name: str = "last") -> Session:
 
     Raises:
         UnknownNameError: There is no such session.
-        SessionError: Its file holds something else or nothing.
+        SessionError: Its file is invalid.
     """
     return load_session(name)
 
 
 def compute_session_metrics(name: str = "last") -> SessionOutcome:
-    """Return how one session went.
+    """Return the success metrics of one session.
 
     Raises:
         UnknownNameError: There is no such session.
-        SessionError: Its file holds something else or nothing.
+        SessionError: Its file is invalid.
     """
     return compute_session_outcomes(get_session(name))
 
 
 def compare_sessions(before: str, after: str) -> SessionComparison:
-    """Return two sessions side by side.
+    """Compare the success metrics of two sessions.
 
     Raises:
         UnknownNameError: There is no such session.
-        SessionError: A file holds something else or nothing.
+        SessionError: A file is invalid.
     """
     return compare_outcomes(compute_session_metrics(before), compute_session_metrics(after))
 
 
 def compute_session_trend(kernel: str | None = None) -> SessionTrend:
-    """Return how all sessions went, oldest first.
+    """Return the success metrics of all sessions, oldest first.
 
     Args:
-        kernel: Only sessions with this kernel, and of these only what concerns it.
+        kernel: Only sessions with this kernel, and only their entries about it.
 
     Raises:
         UnknownNameError: No session has that kernel.
-        SessionError: There is no session, or a file holds something else or nothing.
+        SessionError: There is no session, or a file is invalid.
     """
-    every = [get_session(line.session) for line in list_sessions()]
-    if not every:
+    sessions = [get_session(summary.session) for summary in list_sessions()]
+    if not sessions:
         records_one = NextStep("triage", {"kernel": None}, "records one")
         raise SessionError("no session was recorded here", next_step=records_one)
     if kernel is not None:
-        known = sorted(set().union(*map(_list_kernels, every)))
+        known = sorted(set().union(*map(_list_kernels, sessions)))
         if kernel not in known:
             raise UnknownNameError("kernel of a session", kernel, known, "session trend")
-        every = [_keep_kernel_entries(one, kernel) for one in every if kernel in _list_kernels(one)]
-    return _summarize_trend([compute_session_outcomes(one) for one in every])
+        sessions = [
+            _keep_kernel_entries(session, kernel)
+            for session in sessions
+            if kernel in _list_kernels(session)
+        ]
+    return _summarize_trend([compute_session_outcomes(session) for session in sessions])
 
 
 def _list_kernels(session: Session) -> set[str]:
@@ -71,16 +75,16 @@ def _list_kernels(session: Session) -> set[str]:
 
 
 def _keep_kernel_entries(session: Session, kernel: str) -> Session:
-    """Leave out the entries of other kernels; notes that name none stay."""
+    """Remove the entries of other kernels; keep those that name none."""
     kept = tuple(entry for entry in session.entries if entry.kernel in (kernel, None))
     return session.model_copy(update={"entries": kept, "kernel": kernel})
 
 
-def _summarize_trend(found: Sequence[SessionOutcome]) -> SessionTrend:
-    minutes = [one.minutes for one in found if one.minutes is not None]
-    costs = [one.cost_usd for one in found if one.cost_usd is not None]
+def _summarize_trend(outcomes: Sequence[SessionOutcome]) -> SessionTrend:
+    minutes = [one.minutes for one in outcomes if one.minutes is not None]
+    costs = [one.cost_usd for one in outcomes if one.cost_usd is not None]
     return SessionTrend(
-        sessions=tuple(sorted(found, key=lambda one: (one.opened, one.session))),
+        sessions=tuple(sorted(outcomes, key=lambda one: (one.opened, one.session))),
         minutes=sum(minutes) if minutes else None,
         timed=len(minutes),
         cost_usd=sum(costs) if costs else None,

@@ -1,4 +1,4 @@
-"""Open, log, close and show sessions: what was done, and what was learnt."""
+"""Opens, logs, closes and lists the sessions of a project."""
 
 from __future__ import annotations
 
@@ -13,12 +13,18 @@ from kernelkb.actions.bench_target import get_project_path
 from kernelkb.errors import BadValueError, KbError, NextStep, SessionError
 from kernelkb.model.base import Record
 from kernelkb.model.session import PlanKind, Session, SessionEntry, SessionId, SessionSummary
-from kernelkb.record import sessions as files
 from kernelkb.record.open_session import (
     clear_open_session,
     find_open_session,
     find_open_session_for,
     set_open_session,
+)
+from kernelkb.record.sessions import (
+    append_entry,
+    create_session,
+    list_session_ids,
+    make_session_id,
+    read_session,
 )
 
 R = TypeVar("R", bound=Record)
@@ -40,38 +46,37 @@ _CLOSING_FIELDS = ("went_wrong", "went_right", "pattern_candidates", "cost_usd")
 
 
 class OpenedSession(NamedTuple):
-    """A new session."""
+    """A new session, and the one that it replaces as the open session."""
 
     session: Session
     path: Path
     previous: SessionId | None
-    """The session that was open until now; it is not closed."""
+    """Id of the session that was open before; it stays unclosed."""
 
 
 def start_session(
     name: str, goal: str, plan: PlanKind | None = None, kernel: str | None = None
 ) -> OpenedSession:
-    """Write a session's file with its plan, and open it: from now on verbs log into it.
+    """Write a session's file with its plan, and open it: from now on commands log to it.
 
     Args:
         name: Its id, such as a date and the kernel.
-        goal: What it is for.
-        plan: Which plan to write down, with gates and time budgets; None for none.
-        kernel: The one it is about; None for any.
+        goal: One sentence for people.
+        plan: Plan to write into the file, with gates and time budgets; None for no plan.
+        kernel: The kernel of the session; None for any.
 
     Raises:
-        BadValueError: The id or the kernel cannot be one.
-        SessionError: There is such a session, or the project cannot be written.
-        KnowledgeError: The project's own workflow is wrong.
+        BadValueError: The id or the kernel is not a valid name.
+        SessionError: The session exists, or the project is not writable.
+        KnowledgeError: The project's workflow is invalid.
     """
     given = {"session": name, "goal": goal, "plan": plan, "kernel": kernel}
     _refuse_last(name)
     session = _validate(Session, {**given, "opened": datetime.now(UTC)})
     gates: dict[str, str] = {}
     if plan:
-        from kernelkb.actions.knowledge import (
-            load_project_knowledge,
-        )  # reads all the knowledge: only for a plan
+        # These read all of the knowledge, which takes half a second.
+        from kernelkb.actions.knowledge import load_project_knowledge
         from kernelkb.actions.plan import gate_questions, plan_phases
         from kernelkb.record.phases import predict_phase_minutes
 
@@ -79,23 +84,23 @@ def start_session(
         gates = gate_questions(knowledge.workflow)
         phases = plan_phases(knowledge.workflow, plan, predict_phase_minutes(knowledge.learned))
         session = session.model_copy(update={"phases": phases})
-    place = get_project_path()
-    before = find_open_session(place)
-    path = files.create_session(session, place / "sessions", gates)
-    set_open_session(place, session.session)
-    return OpenedSession(session, path, before)
+    project = get_project_path()
+    previous = find_open_session(project)
+    path = create_session(session, project / "sessions", gates)
+    set_open_session(project, session.session)
+    return OpenedSession(session, path, previous)
 
 
 def choose_session(kernel: str | None) -> SessionId:
-    """Return the session that work on a kernel belongs to now.
+    """Return the id of the session that work on a kernel belongs to.
 
-    That is the open one, unless it is about another kernel, else today's with that kernel.
+    That is the open session, unless it is about another kernel; else today's with this kernel.
     """
     try:
-        found = find_open_session_for(kernel, get_project_path())
-    except KbError:  # a mistake in it is no reason to lose what was measured
-        found = None
-    return found or files.make_session_id(kernel)
+        session = find_open_session_for(kernel, get_project_path())
+    except KbError:  # a damaged open session must not lose a measurement
+        session = None
+    return session or make_session_id(kernel)
 
 
 def log_retrospective(fields: Mapping[str, Any]) -> tuple[SessionEntry, Path]:
@@ -103,16 +108,16 @@ def log_retrospective(fields: Mapping[str, Any]) -> tuple[SessionEntry, Path]:
 
     Args:
         fields: Fields of ``kernelkb.model.session.SessionEntry``; ``goal`` is required, ``at`` is
-            now, and ``session`` is that of ``session_for`` unless it names another.
+            now, and ``session`` is by default that of ``choose_session``.
 
     Raises:
-        BadValueError: A field is missing, unknown, or holds something else.
-        SessionError: The project cannot be written.
+        BadValueError: A field is missing, unknown or invalid.
+        SessionError: The project is not writable.
     """
-    strange = sorted(set(fields) - set(_RETROSPECTIVE_FIELDS))
-    if strange:
+    unknown = sorted(set(fields) - set(_RETROSPECTIVE_FIELDS))
+    if unknown:
         known = ", ".join(_RETROSPECTIVE_FIELDS)
-        raise BadValueError(f"a session has no field {strange[0]!r}; it has {known}")
+        raise BadValueError(f"a session has no field {unknown[0]!r}; it has {known}")
     given = {key: value for key, value in fields.items() if value is not None}
     named = given.pop("session", None)
     now = datetime.now(UTC)
@@ -120,37 +125,38 @@ def log_retrospective(fields: Mapping[str, Any]) -> tuple[SessionEntry, Path]:
     entry = _validate(SessionEntry, {**given, "session": named or "unnamed", "at": now})
     if named is None:
         entry = entry.model_copy(update={"session": choose_session(entry.kernel)})
-    return entry, files.append_entry(entry, get_project_path() / "sessions")
+    return entry, append_entry(entry, get_project_path() / "sessions")
 
 
 def close_session(
     name: str | None = None, fields: Mapping[str, Any] | None = None
 ) -> tuple[SessionEntry, Path]:
-    """Append the entry that ends a session, and leave it open no longer.
+    """Append the entry that ends a session, and unset the open session if it is that one.
 
     Args:
         name: Its id; the open one by default.
-        fields: Lessons and cost; see ``log_session``.
+        fields: Lessons and cost; see ``log_retrospective``.
 
     Raises:
-        BadValueError: A field holds something else.
+        BadValueError: A field is invalid.
         UnknownNameError: There is no such session.
-        SessionError: None is open, or it is closed already, or its file is wrong or cannot be
-            written.
+        SessionError: No session is open, or it is closed already, or its file is invalid or not
+            writable.
     """
-    place = get_project_path()
-    opened = find_open_session(place)
+    project = get_project_path()
+    opened = find_open_session(project)
     chosen = name or opened
     if chosen is None:
-        raise SessionError("no session is open; name one: kb session close ID")
-    session = files.read_session(chosen, place / "sessions")
+        close_named = NextStep("session close", {"id": None}, "closes a named one")
+        raise SessionError("no session is open", next_step=close_named)
+    session = read_session(chosen, project / "sessions")
     if session.is_closed:
-        said = f"session {session.session} is closed already"
-        raise SessionError(f"{said}; kb session show {session.session} prints it")
+        prints_it = NextStep("session show", {"id": session.session}, "prints it")
+        raise SessionError(f"session {session.session} is closed already", next_step=prints_it)
     entry = _make_closing_entry(session, fields or {})
-    path = files.append_entry(entry, place / "sessions")
+    path = append_entry(entry, project / "sessions")
     if opened == session.session:
-        clear_open_session(place)
+        clear_open_session(project)
     return entry, path
 
 
@@ -167,34 +173,38 @@ def load_session(name: str = "last") -> Session:
 
     Raises:
         UnknownNameError: There is no such session.
-        SessionError: Something in its file is wrong, or there is no session at all.
+        SessionError: Its file is invalid, or there is no session at all.
     """
     folder = get_project_path() / "sessions"
-    if not files.list_session_ids(folder):
+    if not list_session_ids(folder):
         records_one = NextStep("triage", {"kernel": None}, "records one")
         raise SessionError(f"no session was recorded in {folder}", next_step=records_one)
-    return files.read_session(name, folder)
+    return read_session(name, folder)
 
 
 def list_sessions() -> list[SessionSummary]:
-    """Return the project's sessions, oldest first; one with a mistake in it too."""
-    return list(_iter_lines(get_project_path()))
+    """Return the project's sessions, oldest first; an invalid file is listed as unreadable."""
+    return list(_iter_summaries(get_project_path()))
 
 
-def _iter_lines(place: Path) -> Iterator[SessionSummary]:
-    folder = place / "sessions"
-    now = find_open_session(place)
-    for name in files.list_session_ids(folder):
+def _iter_summaries(project: Path) -> Iterator[SessionSummary]:
+    folder = project / "sessions"
+    open_session = find_open_session(project)
+    for name in list_session_ids(folder):
         try:
-            found = files.read_session(name, folder)
+            session = read_session(name, folder)
         except KbError:
             yield SessionSummary(session=name, state="unreadable")
             continue
-        state: Literal["current", "open", "closed"] = "closed" if found.is_closed else "open"
-        if name == now:
+        state: Literal["current", "open", "closed"] = "closed" if session.is_closed else "open"
+        if name == open_session:
             state = "current"
         yield SessionSummary(
-            session=name, state=state, kernel=found.kernel, opened=found.opened, goal=found.goal
+            session=name,
+            state=state,
+            kernel=session.kernel,
+            opened=session.opened,
+            goal=session.goal,
         )
 
 

@@ -1,4 +1,4 @@
-"""Steps of the loop: run, timed, and put into words for whoever watches and for the session."""
+"""Runs and times the steps of a command, and summarizes each for the listener and the session."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ T = TypeVar("T")
 
 
 class StepListener(Protocol):
-    """Who wants to see each step, as it starts (None) and as it ends."""
+    """Called for each step: as it starts, with None, and as it ends."""
 
     def __call__(self, name: str, variant: str | None, step: Step | None) -> None:
-        """Take one step's start or end."""
+        """Receive the start or the end of one step."""
 
 
 def ignore_step(name: str, variant: str | None, step: Step | None) -> None:
-    """Report to nobody."""
+    """Discard a step."""
 
 
 class StepOutcome(NamedTuple):
-    """A step's outcome in words, with the numbers that a session keeps."""
+    """The summary of a step, with the numbers that a session keeps."""
 
     status: Status
     found: str
@@ -56,7 +56,7 @@ class StepOutcome(NamedTuple):
 
 
 class StepRunner:
-    """Runs steps, times them, and tells whoever watches."""
+    """Runs steps, times them, and reports them to a listener."""
 
     def __init__(self, listener: StepListener = ignore_step) -> None:
         self._listener = listener
@@ -69,14 +69,14 @@ class StepRunner:
         work: Callable[[], T],
         summarize: Callable[[T], StepOutcome],
     ) -> T:
-        """Do one step and return what it gave; to wait for the device is no part of its time."""
+        """Run one step and return its result; its time excludes waiting for the device."""
         self._listener(name, variant, None)
         report_progress(f"{name} {variant}" if variant else name)
-        at, started, before = datetime.now(UTC), time.monotonic(), queue_wait_s()
+        at, started, waited_s = datetime.now(UTC), time.monotonic(), queue_wait_s()
         result = work()
-        said = summarize(result)._asdict()
-        seconds = round(time.monotonic() - started - (queue_wait_s() - before), 3)
-        step = Step(name=name, variant=variant, at=at, seconds=seconds, **said)
+        outcome = summarize(result)._asdict()
+        seconds = round(time.monotonic() - started - (queue_wait_s() - waited_s), 3)
+        step = Step(name=name, variant=variant, at=at, seconds=seconds, **outcome)
         self.records.append(step)
         self._listener(name, variant, step)
         return result
@@ -87,31 +87,33 @@ class StepRunner:
         return bool(self.records) and self.records[-1].status == "failure"
 
 
-def summarize_environment(found: Environment) -> StepOutcome:
-    """Say what this machine is, or lacks."""
-    failure = next((line for line in found.lines if line.status == "failure"), None)
+def summarize_environment(environment: Environment) -> StepOutcome:
+    """Summarize this machine, or the first thing that it lacks."""
+    failure = next((line for line in environment.lines if line.status == "failure"), None)
     return StepOutcome(
         "failure" if failure else "ok",
-        describe_environment(found),
+        describe_environment(environment),
         failure.cure if failure else None,
     )
 
 
-def summarize_build(place: BenchTarget, built: Build) -> StepOutcome:
-    """Say how a build went, and of which sources."""
+def summarize_build(bench_target: BenchTarget, built: Build) -> StepOutcome:
+    """Summarize a build, with the digest of its sources."""
     status: Status = "ok" if built.error is None else "failure"
-    return StepOutcome(status, describe_build(built), built.cure, sources=sources_digest(place))
+    return StepOutcome(
+        status, describe_build(built), built.cure, sources=sources_digest(bench_target)
+    )
 
 
 def summarize_check(result: Check) -> StepOutcome:
-    """Say whether a variant is right."""
+    """Summarize a check."""
     return StepOutcome(
         "ok" if result.status == "correct" else "failure", describe_check(result), result.cure
     )
 
 
 def summarize_bench(timed: Bench) -> StepOutcome:
-    """Say how a bench went."""
+    """Summarize a bench; a disturbed one is a warning."""
     noise = find_noise_reason(timed)
     bad = timed.verdict in ("incorrect", "invalid")
     return StepOutcome(
@@ -128,7 +130,7 @@ def summarize_bench(timed: Bench) -> StepOutcome:
 
 
 def summarize_profile(result: Profile) -> StepOutcome:
-    """Say what a profile collected."""
+    """Summarize a profile."""
     status: Status = "warning" if result.detail else "ok"
     return StepOutcome(
         status, describe_profile(result), result.cure, measurement=result.measurement
@@ -136,13 +138,13 @@ def summarize_profile(result: Profile) -> StepOutcome:
 
 
 def summarize_gate(answer: KernelAnswer) -> StepOutcome:
-    """Say what the gate decided."""
+    """Summarize the verdict of the gate."""
     gate = answer["gate"]
     passed = gate["verdict"] in ("continue", "done")
     return StepOutcome("ok" if passed else "warning", f"{gate['verdict']}: {gate['because']}")
 
 
 def summarize_recommendation(answer: KernelAnswer) -> StepOutcome:
-    """Say what is recommended."""
+    """Summarize a recommendation."""
     best = next((d["bottleneck"] for d in answer["diagnoses"] if d["verdict"] == "matches"), None)
     return StepOutcome("ok", describe_advice(answer), bottleneck=best)

@@ -1,4 +1,4 @@
-"""The main job: a kernel through the whole loop, then the fix that was recommended, measured."""
+"""``kb triage``: takes a kernel through the whole loop, then measures the recommended fix."""
 
 from __future__ import annotations
 
@@ -51,70 +51,77 @@ def triage(
 ) -> Triage:
     """Take a kernel through environment, build, check, bench, gate, profile and recommend.
 
-    Where a variant applies the recommended fix, it goes through the same, and the report says what
-    was predicted and what came of it. All is appended to the project's sessions.
+    A variant that applies the recommended fix goes through the same steps, and its gain is compared
+    with the prediction. All of it is appended to the project's sessions.
 
     Args:
         kernel: The kernel's name.
-        variant: Where to start; the plain variant by default.
-        target: See ``workplace.prepare``.
-        workload: What to time; the target's default when None.
-        listener: Told of each step as it starts and as it ends.
+        variant: The variant to start with; by default the first of the target.
+        target: See ``bench_target.prepare``.
+        workload: The workload to time; None for the target's default.
+        listener: Called for each step as it starts and as it ends.
 
     Raises:
         UnknownNameError: No such kernel, variant or workload.
         KnowledgeError: The kernel.yaml is wrong.
-        KbError: The kernel's reference or tolerance is at fault.
+        KbError: The kernel's reference fails, or its tolerances accept wrong outputs.
     """
     started = time.monotonic()
     source = load_kernel(kernel, get_project_path())
     resolve_workload(source.kernel, "cpu", workload)
     steps = StepRunner(listener)
     check = partial(validate_machine_for_kernel, source.kernel, variant, target)
-    found = steps.run("environment", None, check, summarize_environment)
-    if found.machine is None:
-        return _finish_triage(kernel, found, steps, started)
-    chosen = select_variant(source.kernel, found.target, variant)
-    place = BenchTarget(MeasurementSubject(source, chosen, found.machine), get_project_path())
-    name = resolve_workload(source.kernel, found.target, workload)
-    examined, choice = _evaluate_variants(place, name, steps)
-    followed = _measure_fix(place, examined, choice, name, steps) if choice else None
-    return _finish_triage(kernel, found, steps, started, examined, followed, choice)
+    environment = steps.run("environment", None, check, summarize_environment)
+    if environment.machine is None:
+        return _finish_triage(kernel, environment, steps, started)
+    chosen = select_variant(source.kernel, environment.target, variant)
+    bench_target = BenchTarget(
+        MeasurementSubject(source, chosen, environment.machine), get_project_path()
+    )
+    name = resolve_workload(source.kernel, environment.target, workload)
+    results, choice = _evaluate_variants(bench_target, name, steps)
+    outcome = _measure_fix(bench_target, results, choice, name, steps) if choice else None
+    return _finish_triage(kernel, environment, steps, started, results, outcome, choice)
 
 
 def _evaluate_variants(
-    place: BenchTarget, workload: str, steps: StepRunner
+    bench_target: BenchTarget, workload: str, steps: StepRunner
 ) -> tuple[tuple[VariantResult, ...], FixVariant | None]:
-    """Examine a variant, then the one that applies what was recommended, if there is one."""
-    first = evaluate_variant(place, workload, steps)
-    subject = place.subject
+    """Evaluate a variant, then the one that applies the recommended fix, if there is one."""
+    first = evaluate_variant(bench_target, workload, steps)
+    subject = bench_target.subject
     if first.answer is None:
         return (first,), None
     choice = choose_fix_variant(subject.kernel_folder.kernel, subject.variant, first.answer)
     if choice is None:
         return (first,), None
-    return (first, evaluate_variant(place.with_variant(choice.variant), workload, steps)), choice
+    return (
+        first,
+        evaluate_variant(bench_target.with_variant(choice.variant), workload, steps),
+    ), choice
 
 
 def _measure_fix(
-    place: BenchTarget,
-    examined: tuple[VariantResult, ...],
+    bench_target: BenchTarget,
+    results: tuple[VariantResult, ...],
     choice: FixVariant,
     workload: str,
     steps: StepRunner,
 ) -> FixOutcome | None:
-    """Say what the change gave, if need be by timing the one next to the other."""
-    before, after = examined[0], examined[-1]
+    """Return the gain of the fix, timing the two variants directly if their benches differ."""
+    before, after = results[0], results[-1]
     old, new = before.build, after.build
     if are_comparable(before, after) or old is None or new is None:
         return compare_to_prediction(before, after, choice)
-    mine = place.with_variant(choice.variant)
+    fixed = bench_target.with_variant(choice.variant)
 
     def bench_directly() -> Bench:
         try:
-            return bench_built(mine, new, workload, incumbent=(place.subject, old), alone=True)
-        except KbError as error:  # what was found before is still to be recorded
-            return make_untimed_bench(mine, workload, "invalid", str(error), None, 0.0)
+            return bench_built(
+                fixed, new, workload, incumbent=(bench_target.subject, old), alone=True
+            )
+        except KbError as error:  # the earlier results are still to be recorded
+            return make_untimed_bench(fixed, workload, "invalid", str(error), None, 0.0)
 
     timed = steps.run("compare", choice.variant.id, bench_directly, summarize_bench)
     return compare_to_prediction(before, after, choice, timed)
@@ -122,54 +129,54 @@ def _measure_fix(
 
 def _finish_triage(
     kernel: str,
-    found: Environment,
+    environment: Environment,
     steps: StepRunner,
     started: float,
-    examined: tuple[VariantResult, ...] = (),
-    followed: FixOutcome | None = None,
+    results: tuple[VariantResult, ...] = (),
+    outcome: FixOutcome | None = None,
     choice: FixVariant | None = None,
 ) -> Triage:
-    made = (
-        make_decisions(choice, followed, examined[0], examined[-1])
+    decisions = (
+        make_decisions(choice, outcome, results[0], results[-1])
         if choice
-        else _make_advice_decisions(examined)
+        else _make_advice_decisions(results)
     )
     result = Triage(
         kernel=kernel,
-        target=found.target,
-        machine=found.machine,
+        target=environment.target,
+        machine=environment.machine,
         steps=tuple(steps.records),
-        examined=examined,
-        followed=followed,
-        decisions=made,
-        outcome=_classify_outcome(examined),
+        examined=results,
+        followed=outcome,
+        decisions=decisions,
+        outcome=_classify_outcome(results),
         seconds=time.monotonic() - started,
     )
-    if not examined:
+    if not results:
         return result
-    path = append_entry(_make_session_entry(result, examined), get_project_path() / "sessions")
+    path = append_entry(_make_session_entry(result, results), get_project_path() / "sessions")
     return result.model_copy(update={"session": str(path)})
 
 
 def _classify_outcome(
-    examined: tuple[VariantResult, ...],
+    results: tuple[VariantResult, ...],
 ) -> Literal["done", "stopped", "could-not-run"]:
-    if not examined:
+    if not results:
         return "could-not-run"
-    answer = examined[-1].answer
+    answer = results[-1].answer
     return "stopped" if answer is None or answer["gate"]["verdict"] == "stop" else "done"
 
 
-def _make_advice_decisions(examined: tuple[VariantResult, ...]) -> tuple[Decision, ...]:
-    answer = examined[-1].answer if examined else None
+def _make_advice_decisions(results: tuple[VariantResult, ...]) -> tuple[Decision, ...]:
+    answer = results[-1].answer if results else None
     return make_unapplied_decisions(answer) if answer else ()
 
 
-def _make_session_entry(result: Triage, examined: tuple[VariantResult, ...]) -> SessionEntry:
-    last, machine = examined[-1], result.machine
+def _make_session_entry(result: Triage, results: tuple[VariantResult, ...]) -> SessionEntry:
+    last, machine = results[-1], result.machine
     metrics = last.profile.metrics if last.profile else last.bench.metrics if last.bench else {}
-    why = result.followed.unmeasured if result.followed else None
-    apart = (f"the change was not measured: {why}",) if why else ()
+    reason = result.followed.unmeasured if result.followed else None
+    unmeasured = (f"the change was not measured: {reason}",) if reason else ()
     return SessionEntry(
         session=choose_session(result.kernel),
         at=datetime.now(UTC),
@@ -182,5 +189,5 @@ def _make_session_entry(result: Triage, examined: tuple[VariantResult, ...]) -> 
         steps=result.steps,
         metrics=round_metrics(metrics),
         decisions=result.decisions,
-        went_wrong=(*(s.found for s in result.steps if s.status == "failure"), *apart),
+        went_wrong=(*(s.found for s in result.steps if s.status == "failure"), *unmeasured),
     )

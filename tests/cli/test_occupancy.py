@@ -196,7 +196,7 @@ def test_a_roof_that_does_not_count_says_why(capsys):
     ("words", "text"),
     [
         (["--gpu", "h1000", "--flop", "1e9"], "did you mean 'h100'?"),
-        (["--gpu", "t4"], "there is no work to price"),
+        (["--gpu", "t4"], "there is no work to estimate"),
         (["--gpu", "t4", "--flop", "-1"], "flop is -1"),
         (["--gpu", "t4", "--flop", "nan"], "leave it out when it is not known"),
         (["--gpu", "t4", "--bytes", "1GB"], "write 1GiB or 1000000000"),

@@ -95,7 +95,7 @@ def test_closing_another_one_leaves_the_open_one_open(project, capsys):
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["close"], "no session is open; name one"),
+        (["close"], "no session is open; `kb session close ID` closes a named one"),
         (["close", "nobody"], "unknown session 'nobody'"),
         (["new", "../x", "goal"], "session field session"),
         (["new", "last", "goal"], "last means the latest"),

@@ -74,7 +74,7 @@ def test_benches_next_to_the_same_baseline_are_divided():
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"baseline": "torch.compile"}, "slow was timed next to torch, fast next to torch.compile"),
+        ({"baseline": "torch.compile"}, "slow was timed against torch, fast against torch.compile"),
         ({"timing": "graph"}, "slow was timed call by call, fast in a CUDA graph"),
     ],
 )
@@ -101,7 +101,7 @@ def test_a_direct_comparison_replaces_incomparable_benches():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"verdict": "invalid"}, "slow was timed next to torch, fast next to torch.compile"),
+        ({"verdict": "invalid"}, "slow was timed against torch, fast against torch.compile"),
         (
             {"verdict": "inconclusive", "disturbed_by": "cpu-contention"},
             DISTURBANCE_TEXT["cpu-contention"],
@@ -220,7 +220,7 @@ def test_the_end_names_the_baseline_that_each_was_timed_next_to(capsys):
     out = capsys.readouterr().out
     assert "0.5x of torch [0.4, 0.6]" in out
     assert "2x of sdpa-flash [1.8, 2.4]" in out
-    assert "not measured: slow was timed next to torch, fast next to sdpa-flash" in out
+    assert "not measured: slow was timed against torch, fast against sdpa-flash" in out
     assert "confirmed" not in out
 
 

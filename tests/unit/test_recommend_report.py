@@ -115,7 +115,7 @@ def test_no_kernel_left_says_which_there_are():
 
 
 def test_a_broken_regular_expression_is_named():
-    with pytest.raises(BadValueError, match=r"--kernel '\(' is no regular expression"):
+    with pytest.raises(BadValueError, match=r"--kernel '\(' is not a regular expression"):
         recommend_kernels(BINARY, kernel_pattern="(")
 
 
@@ -248,7 +248,7 @@ def test_an_occupancy_of_170_percent_is_dropped_with_a_note(tmp_path):
     raw = "sm__warps_active.avg.pct_of_peak_sustained_active"
     (answer,) = recommend_kernels(write_altered_page(tmp_path, "latency_stream", **{raw: "170.0"}))
 
-    assert answer["notes"][0] == "occupancy is 1.7 in the report, outside what it can be (0 to 1)"
+    assert answer["notes"][0] == "occupancy is 1.7 in the report, outside its range (0 to 1)"
 
 
 def test_a_zero_duration_is_dropped_with_a_note(tmp_path):
@@ -257,7 +257,7 @@ def test_a_zero_duration_is_dropped_with_a_note(tmp_path):
     )
 
     assert answer["notes"][0] == (
-        "profiled_us is 0 in the report, outside what it can be (at least 0.001)"
+        "profiled_us is 0 in the report, outside its range (at least 0.001)"
     )
 
 
