@@ -166,7 +166,7 @@ def _compute_block_goal(
 def _compute_waves(target: GpuSpec, result: Occupancy, grid: int) -> dict[str, Any] | None:
     if target.id is None:
         raise BadValueError(
-            "waves need a number of SMs, which an architecture does not have; name the GPU with --gpu"
+            "waves need a number of SMs, which an architecture has not; name the GPU with --gpu"
         )
     counts = waves(grid, result.blocks, target.facts["sm_count"])
     return {"sm_count": target.facts["sm_count"], **counts._asdict()} if counts else None
