@@ -1,6 +1,6 @@
 """Every error that KernelKB raises on purpose.
 
-* KbError                       its text is fit to show to an agent: what happened, then the cure
+* KbError                       its text is shown as it is: what happened, then the cure
     + KnowledgeError            a YAML file is wrong; carries one Problem per complaint
     + UnknownNameError          the caller named something that does not exist
     + BadValueError             the caller gave a value that its metric cannot have
@@ -12,7 +12,7 @@
 An error may carry a ``NextStep``: a command that helps. The CLI prints it as ``kb show metrics``,
 the MCP server as ``read_entry(id='metrics')``.
 
-A kernel that fails to compile, crashes, hangs or is wrong is a result with a status, not an error.
+A kernel that fails to compile, crashes, hangs or gives wrong outputs is a result with a status.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class KbError(Exception):
 
 
 class KnowledgeError(KbError):
-    """One or more YAML files are wrong. ``problems`` lists every complaint, in file order."""
+    """One or more YAML files are invalid. ``problems`` lists every complaint, in file order."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(problems))
@@ -109,7 +109,7 @@ class UnknownNameError(KbError):
 
 
 class BadValueError(KbError):
-    """A value is outside what its metric can be, or is not a number at all."""
+    """A value is outside its range, not a number, or not what the argument accepts."""
 
 
 _INSPECT_MACHINE = NextStep("env", {}, "lists what this machine lacks")
@@ -128,7 +128,7 @@ class EnvironmentGapError(KbError):
 
 
 class SessionError(KbError):
-    """A session file cannot be read or written. ``problems`` lists what is wrong inside of it."""
+    """A session file cannot be read or written. ``problems`` lists the mistakes in it."""
 
     def __init__(
         self, message: str, problems: Iterable[Problem] = (), next_step: NextStep | None = None
@@ -138,7 +138,7 @@ class SessionError(KbError):
 
 
 class DatabaseError(KbError):
-    """The measurement database cannot be read or written; what was being added is not in it."""
+    """The measurement database cannot be read or written; a failed write adds nothing."""
 
 
 class ForbiddenPathError(KbError, PermissionError):
@@ -154,7 +154,7 @@ class ForbiddenPathError(KbError, PermissionError):
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``" (did you mean 'x'?)"`` for a near miss, else ``""``."""
-    from difflib import get_close_matches  # only wanted when something is already wrong
+    from difflib import get_close_matches  # slow to import, and only needed for an error
 
     close = get_close_matches(word, list(known), n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,4 +1,4 @@
-"""Two measurements next to each other, and what is promoted because of it."""
+"""The comparison of two measurements, promotions, and results of the regression gate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernelkb.model.session import MeasurementId
 
 
 class PromotionScope(Record):
-    """Where a number counts: nothing is promoted for one place because of another."""
+    """Kernel, workload, device and target: measurements are promoted and compared within them."""
 
     kernel: Name
     workload: str
@@ -19,24 +19,24 @@ class PromotionScope(Record):
 
 
 class PairwiseComparison(Record):
-    """How many times as fast the second measurement is as the first, or why nobody can say."""
+    """The speedup of the second measurement over the first, or why there is none."""
 
     a: MeasurementId
     b: MeasurementId
     ratio: float | None = None
-    """Time of ``a`` over time of ``b``: above 1, ``b`` is faster. None where it cannot be said."""
+    """Time of ``a`` over time of ``b``: above 1, ``b`` is faster. None if not comparable."""
     interval: tuple[float, float] | None = None
-    """95 %; there whenever ``ratio`` is."""
+    """95 % bootstrap interval; set whenever ``ratio`` is."""
     by: Literal["direct", "same-baseline"] | None = None
-    """direct: they were timed in turn. same-baseline: each in turn with the same other thing."""
+    """direct: timed against each other. same-baseline: each timed against the same baseline."""
     because: str
-    """How the ratio came about, or why there is none."""
+    """How the ratio was computed, or why there is none."""
     command: str | None = None
-    """What would give a ratio, where there is none."""
+    """The command that measures a ratio, where there is none."""
 
 
 class Promotion(Record):
-    """From ``at`` on, a measurement is what others of its place are held against."""
+    """From ``at`` on, the measurement that others of its place are compared with."""
 
     place: PromotionScope
     number: int
@@ -51,14 +51,14 @@ class Promotion(Record):
 
 
 class RegressionResult(Record):
-    """What the ratchet says of one variant in one place."""
+    """The verdict of the regression gate on one variant in one place."""
 
     place: PromotionScope
     variant: Slug
     verdict: Literal["regressed", "promoted", "steady", "incomparable"]
-    """steady: the interval does not say that anything changed."""
+    """steady: the interval shows no change."""
     latest: MeasurementId
     promoted: MeasurementId | None
-    """What it was held against; None where it is the first."""
+    """The promoted measurement that it was compared with; None for the first."""
     comparison: PairwiseComparison | None = None
     because: str

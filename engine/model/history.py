@@ -1,4 +1,4 @@
-"""What was measured, as the database keeps it."""
+"""Measurement records of the database: immutable, addressed by a hash of their content."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MeasurementKind = Literal["build", "check", "bench", "profile", "tune"]
 
 
 class SubjectRecord(Record):
-    """All that a number depends on. The same subject measured again may differ by noise alone."""
+    """Everything a measurement depends on: two measurements of one subject differ only by noise."""
 
     kernel: Name
     variant: Slug
@@ -28,15 +28,15 @@ class SubjectRecord(Record):
     inputs: dict[str, int] = Field(default_factory=dict)
     """Axes of the workload."""
     device: str
-    """GPU or CPU, as the system reports it."""
+    """Name of the GPU or CPU, as the system reports it."""
     environment: dict[str, str] = Field(default_factory=dict)
     """Driver, compiler, torch, operating system."""
     judge: str
-    """Version of KernelKB, whose way to measure it was."""
+    """Version of KernelKB that measured it."""
 
 
 class Measurement(Record):
-    """One result. Immutable: nobody changes what was measured."""
+    """One result; never changed after it was recorded."""
 
     id: MeasurementId
     """Hash of everything below."""

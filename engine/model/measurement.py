@@ -1,4 +1,4 @@
-"""What the harness found: every failure of a kernel is a result with a status and a cure."""
+"""Results of the harness: environment, build, check, bench and profile of one variant."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DISTURBANCE_TEXT: dict[Disturbance, str] = {
 
 
 class EnvironmentLine(Record):
-    """One thing this machine has or lacks."""
+    """One requirement, and what this machine has of it."""
 
     name: str
     status: Status
@@ -33,13 +33,13 @@ class EnvironmentLine(Record):
 
 
 class Machine(Record):
-    """The machine that the numbers come from."""
+    """The machine, the compiler and the interpreter that measurements depend on."""
 
     target: Target
     title: str
     """CPU model or GPU name, as the system reports it."""
     device: Slug | None = None
-    """Our id of the GPU, when it is one that we know."""
+    """Id of the GPU in the knowledge; None if it is not there."""
     core_count: int
     """CPU cores that this process may use."""
     cache_bytes: int
@@ -47,6 +47,7 @@ class Machine(Record):
     simd_lanes_count: int = 1
     """fp32 lanes of the widest vector unit of the CPU."""
     cc: str | None = None
+    """Compute capability, such as ``9.0``; None on a CPU."""
     compiler: str
     compiler_version: str
     python: str
@@ -55,17 +56,17 @@ class Machine(Record):
 
 
 class Environment(Record):
-    """The five-minute validation, in seconds."""
+    """The result of validating this machine."""
 
     target: Target
     lines: tuple[EnvironmentLine, ...]
     machine: Machine | None
-    """None when something needed is missing; then one of the lines is a failure."""
+    """None when something required is missing; then one of the lines is a failure."""
     seconds: float
 
 
 class Loop(Record):
-    """What the compiler said about one loop."""
+    """The compiler's report on one loop."""
 
     line: int
     vectorized: bool
@@ -73,7 +74,7 @@ class Loop(Record):
 
 
 class KernelResources(Record):
-    """What ptxas said about one ``__global__`` function."""
+    """The resources that ptxas reports for one ``__global__`` function."""
 
     kernel: str
     registers: int
@@ -84,7 +85,7 @@ class KernelResources(Record):
 
 
 class Build(Record):
-    """A compiled variant, or the compiler's first complaint."""
+    """A compiled variant, or the compiler's first error."""
 
     kernel: Name
     variant: Slug
@@ -104,26 +105,27 @@ class Build(Record):
     """The compiler's own first error."""
     cure: str | None = None
     loops: tuple[Loop, ...] = ()
-    """Innermost loops, with the compiler's verdict on each (CPU variants)."""
+    """Innermost loops, and whether each was vectorized (CPU variants)."""
     resources: tuple[KernelResources, ...] = ()
     """Per ``__global__`` function (CUDA variants)."""
     unrecorded: str | None = None
-    """Why the open session does not hold it."""
+    """Why the open session has no entry of it."""
 
 
 class CheckedCase(Record):
-    """One workload, on inputs that were drawn for it and are not kept."""
+    """The check of one workload on fresh random inputs."""
 
     workload: str
     status: Literal["correct", "incorrect"]
     max_abs_error: float | None
-    """Against the fp64 reference; None when the output holds NaN or was not written."""
+    """Against the fp64 reference; None when the output has NaN or was not written."""
     reference_error: float
-    """The reference's own error in the kernel's dtype: what an honest kernel may show."""
+    """Maximum absolute error of the reference itself in the kernel's dtype."""
     matched_ratio: float
+    """Share of the elements within tolerance, 0 to 1."""
     nan_count: int
     steady: bool = True
-    """The same inputs gave the same bits again."""
+    """Whether a second call with the same inputs gave the same bits."""
     why: str | None = None
 
 
@@ -140,7 +142,7 @@ RunStatus = Literal[
 
 
 class Check(Record):
-    """Is the variant right? Judged in a process that the variant never ran in."""
+    """Whether the outputs of a variant match the reference, compared in the judge process."""
 
     kernel: Name
     variant: Slug
@@ -148,31 +150,31 @@ class Check(Record):
     status: RunStatus
     cases: tuple[CheckedCase, ...] = ()
     selftest: tuple[str, ...] = ()
-    """Wrong outputs that the judge was shown first, all of which it refused."""
+    """Kinds of deliberately wrong outputs that the comparison rejected first."""
     layers: tuple[str, ...] = ()
-    """What confined the candidate, as far as this kernel of Linux allows it."""
+    """Sandbox layers that were active on this Linux kernel."""
     sanitized: tuple[str, ...] = ()
-    """Tools of compute-sanitizer that looked and found nothing."""
+    """Tools of compute-sanitizer that finished without a finding."""
     detail: str | None = None
     cure: str | None = None
     seconds: float
     unrecorded: str | None = None
-    """Why the open session does not hold it."""
+    """Why the open session has no entry of it."""
 
 
 class Rival(Record):
-    """One thing that a user could run instead."""
+    """A baseline: one implementation that a user could run instead."""
 
     name: str
     eager_us: float | None = None
     graph_us: float | None = None
-    """In a CUDA graph, free of the time to launch; None on a CPU or where it cannot be captured."""
+    """In a CUDA graph, without launch time; None on a CPU or if it cannot be captured."""
     rejected: str | None = None
     """Why it could not be timed."""
 
 
 class Clocks(Record):
-    """What the GPU said of itself while it was timed."""
+    """GPU clocks, temperature and throttle reasons (NVML) during the timing."""
 
     sm_mhz: tuple[float, float]
     """Lowest and highest."""
@@ -180,12 +182,13 @@ class Clocks(Record):
     temperature_c: float
     power_w: float
     throttled: tuple[str, ...] = ()
-    """Reasons for which the clock was lowered; windows under heat or power alarm are dropped."""
+    """NVML's reasons for lowered clocks; batches under thermal or power throttling are dropped."""
     dropped_count: int = 0
+    """Pairs of batches that were dropped for that."""
 
 
 class Bench(Record):
-    """Candidate against the fastest baseline, in turn, on one workload, by the judge's clock."""
+    """Candidate timed against the fastest baseline, in alternating batches, on one workload."""
 
     kernel: Name
     variant: Slug
@@ -203,13 +206,13 @@ class Bench(Record):
     """95 % bootstrap interval of the paired speedup."""
     pair_count: int = 0
     timing: Literal["graph", "eager"] | None = None
-    """graph: all calls of a window in one CUDA graph, free of the time to launch."""
+    """graph: all calls of a batch in one CUDA graph, without launch time. eager: call by call."""
     eager_us: float | None = None
-    """With the time that the CPU needs to launch; by the runner's own clock."""
+    """Time of a call with its launch by the CPU; by the runner's own clock."""
     warm_us: float | None = None
-    """With its data in the cache; by the runner's own clock, so it explains and decides nothing."""
+    """With data in the cache; by the runner's own clock, so it decides nothing."""
     floor_us: float | None = None
-    """No right kernel is faster on this machine, by its measured peaks."""
+    """Lower bound of a correct kernel's time on this machine, by its measured peaks."""
     attainable_speedup: float | None = None
     """Candidate time over the floor."""
     rivals: tuple[Rival, ...] = ()
@@ -223,17 +226,17 @@ class Bench(Record):
     warnings: tuple[str, ...] = ()
     metrics: dict[Name, float] = Field(default_factory=dict)
     samples: tuple[tuple[float, float], ...] = Field(default=(), exclude=True)
-    """Microseconds of a call of candidate and baseline, one pair for each pair of windows that the
-    speedup rests on. For the database; no front end prints them."""
+    """Microseconds of a call of candidate and baseline, one pair per pair of batches that the
+    speedup is computed from. For the database; no front end prints them."""
     measurement: str | None = None
     """Id of its record in the measurement database; ``kb compare`` takes it."""
     unrecorded: str | None = None
-    """Why it has no record, although it was measured."""
+    """Why the database has no record of it."""
     seconds: float
 
 
 class Profile(Record):
-    """Metrics that explain; they never time."""
+    """Metrics of one variant by a profiler, which decide on causes and never on times."""
 
     kernel: Name
     variant: Slug
@@ -242,13 +245,13 @@ class Profile(Record):
     tool: str
     metrics: dict[Name, float]
     evidence: tuple[str, ...] = ()
-    """Sentences from the tool itself: the compiler's report, ptxas, torch's profiler."""
+    """Lines of the tools' own output: compiler report, ptxas, torch profiler."""
     records: tuple[str, ...] = ()
-    """Raw pages of Nsight Compute, one for each stage; ``kb recommend --profile`` reads them."""
+    """Raw CSV pages of Nsight Compute, one per pass; ``kb recommend --profile`` reads them."""
     detail: str | None = None
     cure: str | None = None
     measurement: str | None = None
     """Id of its record in the measurement database; ``kb compare`` takes it."""
     unrecorded: str | None = None
-    """Why it has no record, although it was measured."""
+    """Why the database has no record of it."""
     seconds: float

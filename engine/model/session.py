@@ -1,4 +1,4 @@
-"""A session: one sitting at one kernel, as people review it."""
+"""A session: the record of one optimisation sitting, with its steps, decisions and lessons."""
 
 from __future__ import annotations
 
@@ -15,51 +15,52 @@ SessionId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]*$", 
 """Names the file: a date and the kernel, so that ids sort by day."""
 
 MeasurementId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
-"""Of a record in the measurement database: a hash of all that it says."""
+"""Id of a record in the measurement database: a hash of its content."""
 
 PlanKind = Literal["baseline", "optimize"]
 
 
 class Step(Record):
-    """One gate of the loop, as it went."""
+    """One step of the loop and its result."""
 
     name: str
-    """What was done: ``environment``, ``build``, ``check``, ``bench``, ``gate``, ``profile``,
+    """``environment``, ``build``, ``check``, ``bench``, ``gate``, ``profile``,
     ``recommend``, ``compare``, ``tune``."""
     variant: Slug | None = None
     status: Literal["ok", "warning", "failure"]
     found: str
+    """One sentence for people."""
     seconds: float
-    """Of work. 0 in a reported session: the account does not say."""
+    """Duration without waiting for the device. 0 in a reported session, where it is unknown."""
     cure: str | None = None
     at: datetime | None = None
-    """When it began."""
+    """When the step began."""
     sources: str | None = None
-    """Digest of the files that the variant is made of: what changed between two steps shows."""
+    """Digest of the variant's source files; it shows whether the code changed between two steps."""
     measurement: MeasurementId | None = None
     verdict: Verdict | None = None
-    """Of a bench, with the numbers that it rests on."""
+    """Verdict of a bench; the next four fields are its numbers."""
     speedup: float | None = None
     interval: tuple[float, float] | None = None
     baseline: str | None = None
-    """What a bench timed it next to."""
+    """Name of the baseline of a bench."""
     workload: str | None = None
     """Name of the workload that a bench timed."""
     bottleneck: Slug | None = None
-    """Which one a recommendation names first."""
+    """The first bottleneck that a recommendation names."""
 
 
 class Decision(Record):
-    """What was recommended, what was tried, and what came of it."""
+    """A recommended fix, whether it was applied, and its predicted and measured gain."""
 
     bottleneck: Slug
     fix: Slug
     applied_as: str | None = None
-    """The variant that applied it; None when nobody tried."""
+    """The variant that applied it; None when it was not applied."""
     predicted: tuple[float, float, float] | None = None
     """Speedup low, point, high."""
     calibration: float | None = None
-    """The share of the estimated saving that ``predicted`` took for granted; see ``Learned``."""
+    """Factor on the estimated saving that ``predicted`` used; see ``LearnedFix``."""
     measured: float | None = None
     interval: tuple[float, float] | None = None
     falsifier: str | None = None
@@ -67,37 +68,37 @@ class Decision(Record):
     falsifier_held: bool | None = None
     """Whether it became true; None where the metric was not measured after the change."""
     together: tuple[Slug, ...] = ()
-    """Other fixes that the same variant applied: ``measured`` is of all of them."""
+    """Other fixes that the same variant applied; ``measured`` is the gain of all of them."""
 
 
 class SessionClaim(Record):
-    """Something that a session said of itself, and whether it holds up."""
+    """A statement of a session about itself, and whether it is true."""
 
     said: str
     held: bool | None
-    """None where nobody can say."""
+    """None where it cannot be decided."""
     why: str
     source: str | None = None
 
 
 class SessionEntry(Record):
-    """One appended record: what a tool did, or what somebody learnt."""
+    """One appended record: the steps of a command, or a retrospective."""
 
     session: SessionId
     at: datetime
     goal: str
     by: str | None = None
-    """The verb that logged it, such as ``triage``; None for a person."""
+    """The command that logged it, such as ``triage``; None for a person."""
     kernel: Name | None = None
     variant: Slug | None = None
     target: Target | None = None
     machine: str | None = None
     device: Slug | None = None
-    """Our id of the GPU."""
+    """Id of the GPU in the knowledge."""
     cc: str | None = None
     """Compute capability of the GPU, such as ``9.0``; None on a CPU."""
     environment: dict[str, str] = Field(default_factory=dict)
-    """What the numbers depend on: driver, compiler, torch, operating system."""
+    """Versions of driver, compiler, torch and operating system."""
     steps: tuple[Step, ...] = ()
     metrics: dict[Name, float] = Field(default_factory=dict)
     decisions: tuple[Decision, ...] = ()
@@ -106,37 +107,37 @@ class SessionEntry(Record):
     pattern_candidates: tuple[str, ...] = ()
     claims: tuple[SessionClaim, ...] = ()
     reviews: tuple[Review, ...] = ()
-    """What an expert said of the session's decisions; its ``by`` is ``review``."""
+    """An expert's judgements of the session's decisions; ``by`` is then ``review``."""
     cost_usd: float | None = Field(default=None, ge=0)
     minutes: float | None = Field(default=None, ge=0)
-    """How long it took, where the steps do not say."""
+    """Duration, where the steps do not give it."""
     closes: bool = False
-    """It ends the session."""
+    """Whether this entry ends the session."""
 
 
 class PlannedPhase(Record):
-    """One phase of a plan, with what it may take."""
+    """One phase of a plan, with its time budget."""
 
     phase: Slug
     gates: tuple[Slug, ...]
     budget_min: float
     predicted_min: tuple[float, float, float] | None = None
-    """Low, point, high, by what earlier sessions took; None before there are any."""
+    """Minutes (low, point, high) learned from earlier sessions; None before there are any."""
 
 
 class Session(Record):
-    """A file of ``sessions/``: what it was for, and all its entries in their order."""
+    """A file of ``sessions/``: its goal, its plan, and all entries in order."""
 
     session: SessionId
     opened: datetime
     goal: str
     kernel: Name | None = None
     kind: Literal["recorded", "reported"] = "recorded"
-    """reported: written down afterwards from somebody's account; it is no evidence."""
+    """reported: written afterwards from an account; it does not count as evidence."""
     plan: PlanKind | None = None
     phases: tuple[PlannedPhase, ...] = ()
     source: str | None = None
-    """Where a reported session is from."""
+    """Source of a reported session."""
     entries: tuple[SessionEntry, ...] = ()
 
     @property
@@ -146,11 +147,11 @@ class Session(Record):
 
 
 class SessionSummary(Record):
-    """A session of a project, in a line."""
+    """One row of the list of sessions."""
 
     session: SessionId
     state: Literal["current", "open", "closed", "unreadable"]
-    """current: what is measured now is logged there; unreadable: there is a mistake in its file."""
+    """current: commands log to it. unreadable: its file is invalid."""
     kernel: Name | None = None
     opened: datetime | None = None
     goal: str | None = None

@@ -1,4 +1,4 @@
-"""Session → what came of it. Computed from the record, never typed in."""
+"""Computes the success metrics of a session from its record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kernelkb.record.timeline import (
 
 
 def compute_session_outcomes(session: Session) -> SessionOutcome:
-    """Return the success metrics of a session; the same record always gives the same."""
+    """Return the success metrics of a session."""
     moments, minutes = build_timeline(session)
     entries = session.entries
     kernels = {entry.kernel for entry in entries if entry.kernel}
@@ -58,7 +58,7 @@ def _build_phase_times(session: Session) -> tuple[PhaseOutcome, ...]:
 
 
 def _find_first_build(moments: Sequence[TimedStep]) -> dict[str, Any]:
-    """Return when some code had been built and then checked right."""
+    """Return the minutes until the first code that was built and then checked as correct."""
     built: set[CodeState] = set()
     for step, _, code, minutes in moments:
         if code is None or step.status == "failure":
@@ -78,29 +78,29 @@ def _find_first_bottleneck(moments: Sequence[TimedStep]) -> dict[str, Any]:
 
 
 def _find_speedups(moments: Sequence[TimedStep]) -> dict[str, Any]:
-    """Return the last valid speedup, and the best of those that it can be compared with."""
+    """Return the last valid speedup, and the best of those comparable with it."""
     checks = [(m.code, m.step.status) for m in moments if m.step.name == "check"]
     wrong = {code for code, status in checks if status == "failure"}
-    right = {code for code, status in checks if status != "failure"} - wrong
+    correct = {code for code, status in checks if status != "failure"} - wrong
     reached = [
-        found
+        speedup
         for moment in moments
         if moment.step.name == "bench" and moment.code not in wrong
-        if (found := _read_speedup(moment, checked=moment.code in right))
+        if (speedup := _read_speedup(moment, checked=moment.code in correct))
     ]
     if not reached:
         return {}
     final = reached[-1]
-    alike = [
+    comparable = [
         one
         for one in reached
         if None not in comparison_key(one) and comparison_key(one) == comparison_key(final)
     ]
-    return {"final": final, "best": max(alike or [final], key=lambda one: one.speedup)}
+    return {"final": final, "best": max(comparable or [final], key=lambda one: one.speedup)}
 
 
 def comparison_key(one: AchievedSpeedup) -> tuple[str | None, ...]:
-    """Return what must be the same for two speedups to be compared."""
+    """Return the fields that two comparable speedups have in common."""
     return (one.kernel, one.target, one.machine, one.baseline, one.workload)
 
 

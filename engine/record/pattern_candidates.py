@@ -1,4 +1,4 @@
-"""What keeps happening in sessions: candidates for patterns, which wait for a person."""
+"""Finds sequences that repeat across sessions, as candidates for patterns that a person accepts."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import NamedTuple
 from kernelkb.model.session import Session, SessionEntry
 
 MIN_SESSIONS = 3
-"""In how many sessions something has to happen to be more than a coincidence."""
+"""Least number of sessions in which a sequence has to occur."""
 
 
 _FALSIFIER_TEXT = {True: ", falsifier held", False: ", falsifier failed", None: ""}
 
 
 class PatternCandidate(NamedTuple):
-    """Something that happened again and again. It becomes a pattern only by somebody's hand."""
+    """A sequence that occurred in several sessions."""
 
     kind: str
     """``cure``: a diagnosis, its fix and the outcome; ``failure``: a step that failed, with what
@@ -28,7 +28,7 @@ class PatternCandidate(NamedTuple):
 def find_pattern_candidates(
     sessions: Sequence[Session], min_sessions: int = MIN_SESSIONS
 ) -> tuple[PatternCandidate, ...]:
-    """Return what happened in at least ``min_sessions`` recorded sessions, the most frequent first.
+    """Return the sequences of at least ``min_sessions`` recorded sessions, the most frequent first.
 
     A sequence counts once for a session, however often it happened there.
     """
@@ -38,12 +38,12 @@ def find_pattern_candidates(
             for entry in session.entries:
                 for key in (*_iter_fix_outcomes(entry), *_iter_failures(entry)):
                     seen.setdefault(key, set()).add(session.session)
-    found = [
+    candidates = [
         PatternCandidate(kind, says, tuple(sorted(names)))
         for (kind, says), names in seen.items()
         if len(names) >= min_sessions
     ]
-    return tuple(sorted(found, key=lambda one: (-len(one.sessions), one.kind, one.says)))
+    return tuple(sorted(candidates, key=lambda one: (-len(one.sessions), one.kind, one.says)))
 
 
 def _iter_fix_outcomes(entry: SessionEntry) -> Iterator[tuple[str, str]]:
@@ -68,7 +68,7 @@ def _iter_failures(entry: SessionEntry) -> Iterator[tuple[str, str]]:
 
 
 def _normalize_message(text: str) -> str:
-    """Return a message without the numbers and places that differ from case to case."""
+    """Return the first line without numbers and paths, so that equal failures count together."""
     first = text.splitlines()[0] if text else ""
     placeless = re.sub(r"\S*/\S+", "…", first)
     return re.sub(r"\d+(\.\d+)?(e[-+]?\d+)?", "N", placeless)[:160]

@@ -64,7 +64,7 @@ def test_compare_names_its_choice_and_prints_an_interval(project, capsys):
     out = capsys.readouterr().out
     assert f"a: {one.id[:8]} (by its id), naive of row_softmax on medium" in out
     assert "(the newest of vectorized)" in out
-    assert "b is 1.99x [1.98, 2.01] as fast as a; both timed in turn with torch" in out
+    assert "b is 1.99x [1.98, 2.01] as fast as a; both timed against torch" in out
 
 
 def test_compare_looks_for_a_variant_in_the_place_of_the_other(project, capsys):
@@ -81,7 +81,7 @@ def test_compare_without_common_ground_names_the_command(project, capsys):
 
     assert main(["compare", "naive", "vectorized"]) == 1
     out = capsys.readouterr().out
-    assert "no ratio: they were timed next to different things" in out
+    assert "no ratio: they were timed against different baselines" in out
     assert "$ kb bench row_softmax --variant vectorized" in out
 
 

@@ -72,7 +72,7 @@ def test_a_confirmed_improvement_is_promoted_with_when_and_why(store):
     first, second = store.list_promotions(in_force=False)
     assert (second.number, second.measurement, second.previous) == (2, new.id, old.id)
     assert second.interval[0] > 1
-    assert "confirmed faster: both timed in turn with torch" in second.because
+    assert "confirmed faster: both timed against torch" in second.because
     assert first.at <= second.at
     assert store.list_promotions() == [second]
 

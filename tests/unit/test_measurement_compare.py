@@ -85,11 +85,11 @@ def test_a_baseline_that_was_changed_since_is_not_the_same_thing():
 @pytest.mark.parametrize(
     ("other", "why"),
     [
-        ({"baseline": "torch.compile"}, "next to different things: torch and torch.compile"),
+        ({"baseline": "torch.compile"}, "against different baselines: torch and torch.compile"),
         ({"judge": "0.9"}, "their judge differs: 1.0 and 0.9"),
         ({"device": "A GPU"}, "their device differs: A CPU and A GPU"),
         ({"timing": "graph"}, "timed in different ways: eager and graph"),
-        ({"torch": "2.8"}, "different releases of torch: 2.9 and 2.8"),
+        ({"torch": "2.8"}, "different torch versions: 2.9 and 2.8"),
         ({"verdict": "incorrect", "candidate_us": None}, "is incorrect"),
         (
             {"verdict": "inconclusive", "disturbed_by": "cpu-contention"},
@@ -134,7 +134,7 @@ def test_few_pairs_make_no_interval():
 def test_a_measurement_is_not_compared_with_itself():
     one = make_bench("naive", make_pairs(2.0))
 
-    assert compute_comparison(one, one).because == "they are one measurement"
+    assert compute_comparison(one, one).because == "they are the same measurement"
 
 
 def test_the_judge_uncertainty_widens_the_interval():

@@ -1,4 +1,4 @@
-"""How much faster is one measurement than another? Pure: two records in, one comparison out."""
+"""Computes the speedup of one measurement over another with its interval. Pure, no I/O."""
 
 from __future__ import annotations
 
@@ -15,39 +15,41 @@ from kernelkb.model.measurement import DISTURBANCE_TEXT, Bench
 from kernelkb.record.legacy_text import find_disturbance
 
 _RESAMPLES = 2000
+"""Bootstrap resamples; the 2.5th and 97.5th percentile bound the interval."""
 _LOW_INDEX, _HIGH_INDEX = int(0.025 * _RESAMPLES), int(0.975 * _RESAMPLES) - 1
 _MIN_PAIRS = 5
+"""Fewer pairs give no interval."""
 _VALID_VERDICTS = ("faster", "slower", "inconclusive")
 _VARIANT_PREFIX = "variant "
-"""How a bench names a baseline that is another variant."""
+"""Start of a baseline's name where the baseline is another variant."""
 
 
 def compute_comparison(a: Measurement, b: Measurement) -> PairwiseComparison:
-    """Return how many times as fast ``b`` is as ``a``, with a 95 % interval, or why not.
+    """Return the speedup of ``b`` over ``a`` with a 95 % interval, or why there is none.
 
     Times of two runs are never divided by each other: another hour is another machine. Either one
-    was timed in turn with the other, or both with the same third thing, on the same machine and by
-    the same judge; then the two paired speedups are divided, and the interval is a bootstrap over
-    both sets of samples.
+    was timed against the other, or both against the same baseline on the same machine and by the
+    same judge; then the two paired speedups are divided, and the interval is a bootstrap over both
+    sets of samples.
     """
-    why = no_timing_reason(a) or no_timing_reason(b) or _different_setup_reason(a, b)
-    if why is not None:
-        return _build_incomparable(a, b, why)
+    reason = no_timing_reason(a) or no_timing_reason(b) or _different_setup_reason(a, b)
+    if reason is not None:
+        return _build_incomparable(a, b, reason)
     direct = _compare_directly(a, b)
     if direct is not None:
         return direct
-    why = (
+    reason = (
         _different_baseline_reason(a, b)
         or _unusable_samples_reason(a)
         or _unusable_samples_reason(b)
     )
-    return _build_incomparable(a, b, why) if why else _compare_by_baseline(a, b)
+    return _build_incomparable(a, b, reason) if reason else _compare_by_baseline(a, b)
 
 
 def no_timing_reason(one: Measurement) -> str | None:
-    """Say why a measurement has no time that can be compared with others."""
+    """Return why a measurement has no time to compare; None if it has one."""
     if one.kind not in ("bench", "tune"):
-        return f"{one.id[:8]} is a {one.kind}, which times nothing"
+        return f"{one.id[:8]} is a {one.kind}, which measures no time"
     if one.verdict not in _VALID_VERDICTS or one.candidate_us is None:
         return f"{one.id[:8]} is {one.verdict or 'not judged'}"
     disturbance = find_noise_reason(one)
@@ -71,14 +73,14 @@ def _unusable_samples_reason(one: Measurement) -> str | None:
     if len(one.samples) < _MIN_PAIRS:
         return f"{one.id[:8]} has {len(one.samples)} pairs, too few for an interval"
     if min(map(min, one.samples)) <= 0:
-        return f"{one.id[:8]} has samples that took no time"
+        return f"{one.id[:8]} has samples of zero time"
     return None
 
 
 def _different_setup_reason(a: Measurement, b: Measurement) -> str | None:
-    """Say what differs that a ratio would be blamed for."""
+    """Return which part of the setup differs between two measurements; None if none does."""
     if a.id == b.id:
-        return "they are one measurement"
+        return "they are the same measurement"
     for name in ("kernel", "target", "workload", "inputs", "device", "judge"):
         one, other = getattr(a.subject, name), getattr(b.subject, name)
         if one != other:
@@ -90,15 +92,15 @@ def _different_setup_reason(a: Measurement, b: Measurement) -> str | None:
 
 def _different_baseline_reason(a: Measurement, b: Measurement) -> str | None:
     if a.baseline is None or a.baseline != b.baseline:
-        return f"they were timed next to different things: {a.baseline} and {b.baseline}"
+        return f"they were timed against different baselines: {a.baseline} and {b.baseline}"
     one, other = a.subject.environment.get("torch"), b.subject.environment.get("torch")
     if one != other and not a.baseline.startswith(_VARIANT_PREFIX):
-        return f"their baseline {a.baseline} is of different releases of torch: {one} and {other}"
+        return f"their baseline {a.baseline} has different torch versions: {one} and {other}"
     return None
 
 
 def _compare_directly(a: Measurement, b: Measurement) -> PairwiseComparison | None:
-    """Return the comparison of a pair that was timed in turn."""
+    """Return the comparison of a pair that was timed against each other; else None."""
     for one, other in ((a, b), (b, a)):
         if other.baseline != _VARIANT_PREFIX + one.subject.variant or not (
             other.speedup and other.interval
@@ -117,9 +119,9 @@ def _compare_directly(a: Measurement, b: Measurement) -> PairwiseComparison | No
 def _build_direct(
     a: Measurement, b: Measurement, ratio: float, interval: tuple[float, float]
 ) -> PairwiseComparison:
-    told = "timed in turn, in one run"
+    because = "timed against each other, in one run"
     return PairwiseComparison(
-        a=a.id, b=b.id, ratio=ratio, interval=interval, by="direct", because=told
+        a=a.id, b=b.id, ratio=ratio, interval=interval, by="direct", because=because
     )
 
 
@@ -133,14 +135,14 @@ def _build_incomparable(a: Measurement, b: Measurement, because: str) -> Pairwis
 
 
 class _Bootstrap(NamedTuple):
-    """Logarithms of paired speedups."""
+    """The median log speedup of one measurement, and medians of resamples."""
 
     point: float
     medians: list[float]
-    """Of resamples, in the order they were drawn."""
+    """Of the resamples, in the order they were drawn."""
     extra_below: float
-    """How much further down than its samples the reported interval reaches: the judge's clock
-    cannot know everything, and that does not go away by dividing."""
+    """How much further down the reported interval reaches than its samples: the uncertainty of the
+    judge's clock, which dividing does not remove."""
     extra_above: float
 
 
@@ -158,11 +160,11 @@ def _compare_by_baseline(a: Measurement, b: Measurement) -> PairwiseComparison:
         ratio=exp(other.point - one.point),
         interval=(exp(low), exp(high)),
         by="same-baseline",
-        because=f"both timed in turn with {a.baseline}; {counts}",
+        because=f"both timed against {a.baseline}; {counts}",
     )
 
 
-@lru_cache(maxsize=32)  # the ratchet holds many against one
+@lru_cache(maxsize=32)  # the regression gate compares many with one
 def _bootstrap_medians(
     samples: tuple[tuple[float, float], ...],
     reported_interval: tuple[float, float] | None,
@@ -171,8 +173,8 @@ def _bootstrap_medians(
     logs = sorted(log(baseline / candidate) for candidate, baseline in samples)
     medians = [(logs[i] + logs[j]) / 2 for i, j in _draw_median_indices(len(logs), seed)]
     low, high = _percentile_interval(medians)
-    told_low, told_high = reported_interval or (exp(low), exp(high))
-    below, above = max(0.0, low - log(told_low)), max(0.0, log(told_high) - high)
+    reported_low, reported_high = reported_interval or (exp(low), exp(high))
+    below, above = max(0.0, low - log(reported_low)), max(0.0, log(reported_high) - high)
     return _Bootstrap(statistics.median(logs), medians, below, above)
 
 
@@ -183,18 +185,18 @@ def _percentile_interval(values: Sequence[float]) -> tuple[float, float]:
 
 @cache
 def _draw_median_indices(count: int, seed: int) -> tuple[tuple[int, int], ...]:
-    """Return, for each resample of ``count`` sorted values, the places of the two in its middle.
+    """Return, for each resample of ``count`` sorted values, the indices of its two middle values.
 
-    A resample's median needs only those two. Uniform numbers sorted by size have known
+    A resample's median needs only these. Uniform numbers sorted by size have known
     distributions (beta), so the middle ones are drawn outright: the same bootstrap as
     ``kernelkb.measure.statistics``, a hundred times as fast, which ``kb regress`` needs.
     """
-    draw = random.Random(seed)  # the interval of the same two is always the same
+    draw = random.Random(seed)  # the same two measurements always give the same interval
     lower = (count + 1) // 2
-    found = []
+    indices = []
     for _ in range(_RESAMPLES):
         first = second = draw.betavariate(lower, count + 1 - lower)
         if count % 2 == 0:
             second = 1 - (1 - first) * (1 - draw.random()) ** (1 / (count - lower))
-        found.append((int(count * first), min(count - 1, int(count * second))))
-    return tuple(found)
+        indices.append((int(count * first), min(count - 1, int(count * second))))
+    return tuple(indices)
