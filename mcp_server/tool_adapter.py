@@ -1,4 +1,4 @@
-"""Between the SDK and the engine: strict arguments, readable errors, results, clean ends."""
+"""Adapts engine calls to MCP tools: strict arguments, errors, results, cancellation."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from kernelkb_mcp.server_config import ServerConfig
 T = TypeVar("T")
 
 _ESCAPED_CONTROL = re.compile(r"\\[bfrtu]")
-"""Controls as JSON writes them; what merely looks like one costs a look at each text."""
+"""A control character in JSON text. A false match only costs a scan of each string."""
 _CANCEL_TIMEOUT_S = 40.0
-"""Longest wait for a cancelled thread, which ends its children first."""
+"""Longest wait for a cancelled thread, which kills its child processes first."""
 _TOOL_FOR_VERB = {
     "bench": "bench_kernel",
     "build": "build_kernel",
@@ -73,14 +73,14 @@ class KernelServer(ResourceServer):
 
 
 def get_server_config(context: Context[Any, Any]) -> ServerConfig:
-    """Return what the server was started with that a call came to."""
+    """Return the configuration of the server that received a call."""
     return cast("KernelServer", context.mcp_server).server_config
 
 
 def build_strict_tool(
     function: Callable[..., Any], title: str, annotations: ToolAnnotations
 ) -> Tool:
-    """Return a tool that refuses arguments it does not know; its docstring is its description."""
+    """Return a tool that rejects unknown arguments; its docstring is its description."""
     text = inspect.getdoc(function)  # without the indentation that Python 3.12 still keeps
     tool = Tool.from_function(function, title=title, description=text, annotations=annotations)
     model = tool.fn_metadata.arg_model
@@ -102,7 +102,7 @@ def result_from_fields(structure: dict[str, Any]) -> CallToolResult:
     text = _format_compact_json(structure)
     if not text.isprintable() or _ESCAPED_CONTROL.search(
         text
-    ):  # else there is nothing to take away
+    ):  # only then there is something to remove
         structure = strip_control_characters(structure)
         text = _format_compact_json(structure)
     return CallToolResult(content=[TextContent(text=text)], structured_content=structure)
@@ -113,7 +113,7 @@ def _format_compact_json(structure: dict[str, Any]) -> str:
 
 
 def strip_control_characters(value: Any) -> Any:
-    """Return what a tool answers without control characters: compilers and kernels wrote parts."""
+    """Return a result without control characters; compilers and kernels wrote parts of its text."""
     if isinstance(value, str):
         return sanitize_text(value)
     if isinstance(value, dict):
@@ -122,10 +122,10 @@ def strip_control_characters(value: Any) -> Any:
 
 
 def run_inline(work: Callable[[], T]) -> T:
-    """Do work that takes no time here and now.
+    """Run short work in the event loop.
 
     Raises:
-        ToolError: As ``in_thread`` does.
+        ToolError: As ``run_in_thread`` does.
     """
     try:
         return work()
@@ -137,7 +137,7 @@ async def run_in_thread(work: Callable[[], T]) -> T:
     """Run blocking work beside the event loop; a cancelled call leaves no child process behind.
 
     Raises:
-        ToolError: The engine refused; the text says what happened and the cure.
+        ToolError: The engine raised a ``KbError``; the text has its cause and cure.
     """
     from kernelkb.measure.process.subprocesses import cancel_on
 
@@ -157,7 +157,7 @@ async def run_in_thread(work: Callable[[], T]) -> T:
         raise ToolError(error.format_text(format_next_call)) from error
     except anyio.get_cancelled_exc_class():
         stop.set()
-        if begun.is_set():  # it kills its child within a few hundredths of a second
+        if begun.is_set():  # killing the children takes some 10 ms
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(ended.wait, _CANCEL_TIMEOUT_S)
         raise
@@ -179,9 +179,9 @@ def format_next_call(step: NextStep) -> str:
 
 
 def _drop_null_types(schema: dict[str, Any]) -> dict[str, Any]:
-    """Drop null from what may be left out: null is taken all the same, and no model needs to ask.
+    """Remove null from the types of optional arguments; null is accepted all the same.
 
-    Its default says what the description does, to clients that drop it.
+    Clients show a type such as ``string`` better than ``string or null``.
     """
     for argument in schema["properties"].values():
         others = [one for one in argument.get("anyOf", ()) if one != {"type": "null"}]
@@ -196,7 +196,7 @@ def _drop_null_types(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _drop_titles(schema: Any) -> Any:
-    """Drop the titles that pydantic makes up: a fifth of the bytes and no information."""
+    """Remove the titles that pydantic generates: a fifth of the bytes without information."""
     if isinstance(schema, list):
         return [_drop_titles(item) for item in schema]
     if not isinstance(schema, dict):

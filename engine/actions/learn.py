@@ -229,4 +229,6 @@ def _replace_file(path: Path, body: bytes) -> None:
 
 
 def _make_write_error(path: Path, error: OSError) -> SessionError:
-    return SessionError(f"cannot write {path}: {error.strerror}; run in a project that is writable")
+    return SessionError(
+        f"cannot write {path}: {error.strerror}; run in a project that you may write to"
+    )

@@ -1,4 +1,4 @@
-"""The text of a session's file → the session, or every complaint at its own line."""
+"""Parses the text of a session's file; reports every mistake at its line and column."""
 
 from __future__ import annotations
 
@@ -22,31 +22,33 @@ class _YamlBlock(NamedTuple):
     """A fenced block of YAML at the top level of the file."""
 
     opening_line: int
-    """Its opening line, from 0."""
+    """Line number of its opening fence, from 0."""
     lines: list[str]
     heading_line: int | None
-    """The line of the heading that it stands under, from 0; None under none."""
+    """Line number of the heading above it, from 0; None without a heading."""
     is_closed: bool
 
 
 def parse_session(text: str, display_path: str, name: str | None = None) -> Session:
-    """Read the text of a session's file.
+    """Parse the text of a session's file.
 
     Args:
         text: The whole file.
-        display_path: The path to print in complaints.
-        name: What the file is called; any by default.
+        display_path: The path to print in problems.
+        name: The file's name without ``.md``, which has to be the session's id; None for any.
 
     Raises:
-        SessionError: Something in it is wrong. Carries every complaint, in the file's order.
+        SessionError: The file is invalid. Carries every problem, in the file's order.
     """
     lines = _split_lines(text)
     session, ends, problems = _parse_front_matter(lines, display_path, name)
     entries: list[SessionEntry] = []
     blocks = list(_iter_blocks(lines, ends))
     for block in blocks:
-        entry, wrong = _parse_entry(block, display_path, session.session if session else "unknown")
-        problems += wrong
+        entry, entry_problems = _parse_entry(
+            block, display_path, session.session if session else "unknown"
+        )
+        problems += entry_problems
         if entry is not None:
             entries.append(entry)
     problems += [
@@ -59,10 +61,10 @@ def parse_session(text: str, display_path: str, name: str | None = None) -> Sess
 
 
 def parse_header(text: str, display_path: str, name: str | None = None) -> Session:
-    """Read only the front matter; the session has no entries.
+    """Parse only the front matter; the session has no entries.
 
     Raises:
-        SessionError: The front matter is wrong. Carries every complaint.
+        SessionError: The front matter is invalid. Carries every problem.
     """
     session, _ends, problems = _parse_front_matter(_split_lines(text), display_path, name)
     if problems or session is None:
@@ -71,7 +73,7 @@ def parse_header(text: str, display_path: str, name: str | None = None) -> Sessi
 
 
 def make_session_error(problems: list[Problem]) -> SessionError:
-    """Return the error that says what is wrong in a file."""
+    """Return the error that lists the problems of a file."""
     ordered = sorted(problems)
     return SessionError("\n".join(map(str, ordered)), ordered)
 
@@ -83,30 +85,31 @@ def _split_lines(text: str) -> list[str]:
 def _parse_front_matter(
     lines: list[str], shown: str, name: str | None
 ) -> tuple[Session | None, int, list[Problem]]:
-    """Return the session without entries, the number of lines it takes, what is wrong."""
+    """Return the session without entries, the number of lines of its header, and the problems."""
     if lines[0].rstrip() != "---":
-        said = "begins with no front matter; write --- in the first line, then session: and so on"
-        return None, 0, [Problem(shown, 1, 1, "file", said)]
+        message = (
+            "begins with no front matter; write --- in the first line, then session: and so on"
+        )
+        return None, 0, [Problem(shown, 1, 1, "file", message)]
     last = next((n for n, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), None)
     if last is None:
-        said = "the front matter has no end; write --- in a line of its own below it"
-        return None, len(lines), [Problem(shown, 1, 1, "file", said)]
+        message = "the front matter has no end; write --- in a line of its own below it"
+        return None, len(lines), [Problem(shown, 1, 1, "file", message)]
     text = "\n".join(lines[1:last]) + "\n"
     session, marks, problems = parse_yaml(text, Session, shown, 1, {"entries": ()})
     if session is None:
         return None, last + 1, problems
     problems = list(_check_time_zones(session, marks, shown))
     if name is not None and session.session != name:
-        said = f"the file is called {name}.md, so this is {name}"
-        problems.append(locate_problem(shown, marks, ("session",), said))
+        message = f"the file is called {name}.md, so this is {name}"
+        problems.append(locate_problem(shown, marks, ("session",), message))
     return session, last + 1, problems
 
 
 def _iter_blocks(lines: list[str], start: int) -> Iterator[_YamlBlock]:
-    """Yield the blocks of YAML below the front matter.
+    """Yield the YAML blocks below the front matter.
 
-    A written entry is read apart from what stands above it, where somebody may have forgotten to
-    close a block.
+    Each written entry is parsed separately, so that an unclosed block above does not swallow it.
     """
     for first, end in pairwise([start, *_find_entry_starts(lines, start), len(lines)]):
         yield from _iter_fenced_blocks(lines[first:end], first)
@@ -117,7 +120,7 @@ def _find_entry_starts(lines: list[str], start: int) -> list[int]:
 
 
 def _iter_fenced_blocks(lines: list[str], above: int) -> Iterator[_YamlBlock]:
-    from markdown_it import MarkdownIt  # only wanted where a session is read
+    from markdown_it import MarkdownIt  # slow to import
 
     section = None
     for token in MarkdownIt("commonmark").disable("inline").parse("\n".join(lines)):
@@ -138,14 +141,14 @@ def _parse_entry(
 ) -> tuple[SessionEntry | None, list[Problem]]:
     line = block.opening_line + 1
     if not block.is_closed:
-        said = "this block of YAML is never closed; write ``` in a line of its own below it"
-        return None, [Problem(shown, line, 1, "entry", said)]
+        message = "this block of YAML is never closed; write ``` in a line of its own below it"
+        return None, [Problem(shown, line, 1, "entry", message)]
     torn = next(
         (n for n, text in enumerate(block.lines) if text.startswith(("```", ENTRY_END))), None
     )
     if torn is not None:
-        said = f"this block of YAML is not closed above line {line + torn + 1}; write ``` there"
-        return None, [Problem(shown, line, 1, "entry", said)]
+        message = f"this block of YAML is not closed above line {line + torn + 1}; write ``` there"
+        return None, [Problem(shown, line, 1, "entry", message)]
     text = "\n".join(block.lines) + "\n"
     entry, marks, problems = parse_yaml(text, SessionEntry, shown, line, {"session": session})
     if entry is not None:
@@ -155,38 +158,38 @@ def _parse_entry(
 
 
 def _check_one_block_per_heading(blocks: list[_YamlBlock], shown: str) -> Iterator[Problem]:
-    """Complain about blocks that are not alone under a heading."""
+    """Yield a problem for each block that is not the only one under a heading."""
     seen: set[int] = set()
     for block in blocks:
         if block.heading_line is None:
-            said = "stands under no heading; write ## and what was done above it"
+            message = "stands under no heading; write ## and what was done above it"
         elif block.heading_line in seen:
-            said = (
+            message = (
                 f"is the second block of YAML under the heading of line {block.heading_line + 1}; "
                 "give it a heading of its own, or call it ```yml if it is no entry"
             )
         else:
             seen.add(block.heading_line)
             continue
-        yield Problem(shown, block.opening_line + 1, 1, "entry", said)
+        yield Problem(shown, block.opening_line + 1, 1, "entry", message)
 
 
 def _check_entries_have_block(
     lines: list[str], start: int, blocks: list[_YamlBlock], shown: str
 ) -> Iterator[Problem]:
-    """Complain about written entries that have no block any more."""
+    """Yield a problem for each written entry without a YAML block."""
     for mark, end in pairwise([*_find_entry_starts(lines, start), len(lines)]):
         if not any(mark < block.opening_line < end for block in blocks):
-            said = "this entry has no block of YAML; write ```yaml above its record"
-            yield Problem(shown, mark + 1, 1, "entry", said)
+            message = "this entry has no block of YAML; write ```yaml above its record"
+            yield Problem(shown, mark + 1, 1, "entry", message)
 
 
 def _check_time_zones(record: Record, marks: Marks, shown: str) -> Iterator[Problem]:
-    """Complain about times without a time zone: nobody could sort them."""
+    """Yield a problem for each time without a time zone, which cannot be sorted."""
     for loc, value in _iter_times(record, ()):
         if value.tzinfo is None:
-            said = "has no time zone; end it with Z for UTC"
-            yield locate_problem(shown, marks, loc, said)
+            message = "has no time zone; end it with Z for UTC"
+            yield locate_problem(shown, marks, loc, message)
 
 
 def _iter_times(value: Any, loc: Loc) -> Iterator[tuple[Loc, datetime]]:

@@ -1,7 +1,7 @@
-"""Session records ⇄ the text of their Markdown file. Nothing here touches a file.
+"""Formats a session as the text of its Markdown file. No I/O.
 
-The file is YAML front matter, then one section for each entry: a heading, a few lines for people,
-and the record in a fenced block. All else is prose, which loading passes over.
+The file has YAML front matter, then one section per entry: a heading, a few lines for people, and
+the record in a fenced YAML block. Loading ignores everything else.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from kernelkb.render.session_page import (
 )
 
 ENTRY_BEGIN = "<!-- entry -->"
-"""The line that a written entry begins with."""
+"""First line of a written entry."""
 ENTRY_END = "<!-- end of entry -->"
-"""The line that it ends with. Neither can stand inside of one: what is not YAML there has its
-``<`` escaped, and YAML is dumped with every continued line indented."""
+"""Last line of a written entry. Neither marker can occur inside an entry: its prose has ``<``
+escaped, and its YAML is dumped with every continued line indented."""
 
 _BEGIN_LINE = f"\n{ENTRY_BEGIN}\n".encode()
 _END_LINE = f"\n{ENTRY_END}".encode()
@@ -35,9 +35,9 @@ _UNICODE_BREAKS = "\x85\u2028\u2029"
 
 
 class _SessionDumper(yaml.SafeDumper):
-    """Writes what ``kernelkb.loading.located`` takes without a complaint."""
+    """Writes YAML that ``kernelkb.loading.located`` accepts."""
 
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - an alias is what it refuses
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the loader rejects aliases
         return True
 
 
@@ -50,10 +50,10 @@ _SessionDumper.add_representer(str, _represent_str)
 
 
 def format_session(session: Session, gates: Mapping[str, str] | None = None) -> str:
-    """Return the file of a session, which ``parsed`` reads back as the same session.
+    """Return the file of a session; ``parse_session`` reads it back as the same session.
 
     Args:
-        session: Its entries are all of this session.
+        session: With all its entries.
         gates: The question that each gate of the plan asks, by its id; for people.
     """
     header = session.model_dump(mode="json", exclude_defaults=True, exclude={"entries"})
@@ -64,7 +64,7 @@ def format_session(session: Session, gates: Mapping[str, str] | None = None) -> 
 
 
 def format_entry(entry: SessionEntry) -> str:
-    """Return what appending an entry adds to its session's file."""
+    """Return the text that an entry adds to its session's file."""
     block = _format_yaml(entry.model_dump(mode="json", exclude_defaults=True, exclude={"session"}))
     fence = "```"
     while fence in block:
@@ -76,11 +76,11 @@ def format_entry(entry: SessionEntry) -> str:
 
 
 def find_torn_tail(body: bytes) -> int:
-    """Return where the tail of a file begins that a writer could not finish; else its length.
+    """Return the offset of an entry that was cut off while it was written; else the file's length.
 
-    It begins with a written entry's first line, neither the record in it nor the entry is closed,
-    and every line of it but the last is one that a writer writes. So what a person wrote at the end
-    is no such tail, and neither is an entry that lost one of its two ends by hand.
+    Such a tail begins with the first line of an entry, neither its YAML block nor the entry is
+    closed, and all its lines but the last have the form of generated lines. So text of a person at
+    the end of the file is kept, and so is an entry whose markers were edited by hand.
     """
     start = body.rfind(_BEGIN_LINE)
     if start >= 0:
@@ -102,7 +102,7 @@ def _has_closing_fence(rest: bytes, fence: bytes) -> bool:
 
 
 def _format_yaml(plain: dict[str, Any]) -> str:
-    """Return YAML that reads back as it was, whatever its texts hold."""
+    """Return YAML that is read back unchanged, whatever characters its texts have."""
     # The dumper writes these line breaks as they are, and the loader folds them into spaces.
     text = _dump_yaml(plain, allow_unicode=True)
     return (

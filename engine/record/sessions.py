@@ -1,4 +1,4 @@
-"""Session files: Markdown that people read, with records in it that are appended whole."""
+"""Creates, appends to and reads session files: Markdown with YAML records, appended atomically."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SESSION_ID_ADAPTER = TypeAdapter(SessionId)
 
 
 def make_session_id(kernel: str | None, day: date | None = None) -> str:
-    """Return the id of a day's session with a kernel; sorts by day."""
+    """Return the id of a day's session with a kernel; ids sort by day."""
     return f"{day or datetime.now(UTC).date()}-{kernel or 'notes'}"
 
 
@@ -50,15 +50,15 @@ def session_path(name: str, folder: Path) -> Path:
 
 
 def create_session(session: Session, folder: Path, gates: Mapping[str, str] | None = None) -> Path:
-    """Write the file of a new session and return it.
+    """Write the file of a new session and return its path.
 
     Args:
-        session: What it is for, its plan, and entries if there are any.
-        folder: The project's ``sessions/``; made where it lacks.
+        session: Its goal, its plan, and entries if there are any.
+        folder: The project's ``sessions/``; created if missing.
         gates: The question that each gate of the plan asks, by its id; for people.
 
     Raises:
-        SessionError: There is such a session, or the folder cannot be written.
+        SessionError: The session exists, or the folder is not writable.
     """
     path = session_path(session.session, folder)
     try:
@@ -68,21 +68,22 @@ def create_session(session: Session, folder: Path, gates: Mapping[str, str] | No
     except FileExistsError as error:
         if not path.is_file():
             raise _make_write_error(path, error) from error
-        said = f"there is a session {session.session} already; choose another id"
-        raise SessionError(said) from error
+        raise SessionError(
+            f"there is a session {session.session} already; choose another id"
+        ) from error
     except OSError as error:
         raise _make_write_error(path, error) from error
     return path
 
 
 def append_entry(entry: SessionEntry, folder: Path) -> Path:
-    """Append one entry to its session's file and return the file, made if it is not there.
+    """Append one entry to its session's file and return its path; create the file if missing.
 
     When this returns, the entry is on the disk. A process that is killed meanwhile leaves either
-    all of the entry or nothing that is ever read; several processes may append at once.
+    the whole entry or a torn tail that is never read; several processes may append at once.
 
     Raises:
-        SessionError: The folder cannot be written, or the disk is full. The file is as it was.
+        SessionError: The folder is not writable, or the disk is full. The file is unchanged.
     """
     path = session_path(entry.session, folder)
     body = format_entry(entry).encode()
@@ -97,7 +98,7 @@ def append_entry(entry: SessionEntry, folder: Path) -> Path:
 
 
 def _format_default_header(entry: SessionEntry) -> bytes:
-    """Return what stands above a session's first entry where nobody opened the session."""
+    """Return the header of a session that its first entry creates."""
     session = Session(session=entry.session, opened=entry.at, goal=entry.goal, kernel=entry.kernel)
     return format_session(session).encode()
 
@@ -106,7 +107,11 @@ def _make_write_error(path: Path, error: OSError) -> SessionError:
     if isinstance(error, ForbiddenPathError):
         return SessionError(f"cannot write: {error}")
     full = error.errno in _DISK_FULL_ERRNOS
-    cure = "free some space; it is as it was" if full else "run in a project that you may write to"
+    cure = (
+        "free some space; the file is unchanged"
+        if full
+        else "run in a project that you may write to"
+    )
     return SessionError(f"cannot write {path}: {(error.strerror or str(error)).lower()}; {cure}")
 
 
@@ -118,7 +123,7 @@ def list_session_ids(folder: Path) -> list[str]:
 
 
 def _is_session_id(stem: str) -> bool:
-    """Tell a session from a README."""
+    """Return whether a file name is a session id; README is not."""
     try:
         return bool(_SESSION_ID_ADAPTER.validate_python(stem))
     except ValueError:
@@ -129,12 +134,12 @@ def read_session(name: str, folder: Path) -> Session:
     """Return one session, its entries in the order they were appended.
 
     Args:
-        name: A session's id, or ``last``: the one that was written last.
+        name: A session's id, or ``last`` for the one written last.
         folder: The project's ``sessions/``.
 
     Raises:
         UnknownNameError: There is no such session.
-        SessionError: Its file cannot be read, or something in it is wrong; says each place.
+        SessionError: Its file cannot be read, or is invalid; lists each problem.
     """
     path, text = _read_text(name, folder)
     return parse_session(text, _display_path(path), path.stem)
@@ -145,7 +150,7 @@ def read_header(name: str, folder: Path) -> Session:
 
     Raises:
         UnknownNameError: There is no such session.
-        SessionError: Its file cannot be read, or its front matter is wrong.
+        SessionError: Its file cannot be read, or its front matter is invalid.
     """
     path, text = _read_text(name, folder)
     return session_parser.parse_header(text, _display_path(path), path.stem)
