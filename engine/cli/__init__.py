@@ -1,4 +1,4 @@
-"""The ``kb`` command: one module for each subcommand, imported when it is asked for."""
+"""The ``kb`` command: dispatch to subcommands, whose modules are imported on demand."""
 
 from __future__ import annotations
 
@@ -11,47 +11,71 @@ from importlib import import_module
 from kernelkb.errors import KbError
 
 COMMANDS = {
-    "recommend": "what to fix, or what to measure, from a few numbers",
+    "recommend": "the next fix, or the next measurement, from a few numbers",
     "triage": "take a kernel through the whole loop: build, check, bench, profile, recommend",
     "build": "compile a variant of a kernel",
     "bench": "check and time a variant against the reference",
     "profile": "collect the metrics that explain a variant",
     "init": "set up KernelKB in your own project, for your own kernel",
-    "env": "what this machine can build and measure, and how to mend it",
+    "env": "what this machine can build and measure, with a cure for every gap",
     "occupancy": "how many blocks fit on an SM, what limits them, and the next step",
-    "roofline": "the fastest that a GPU could do some work, and which roof binds",
-    "diagnose": "name what went wrong in the log of a build, a load or a run",
+    "roofline": "the shortest possible time of some work on a GPU, and which roof binds",
+    "diagnose": "name known failures in the log of a build, a load or a run",
     "check": "validate every knowledge file, kernel and session",
-    "search": "find entries of the knowledge by words, misspelt ones too",
-    "graph": "draw a tree or the surroundings of an entry, with the path that metrics take",
-    "show": "list and print what the knowledge base holds",
+    "search": "find knowledge entries by words, misspelt ones too",
+    "graph": "draw a decision tree or an entry's neighbours, with the path taken",
+    "show": "list and print knowledge entries",
     "quickref": "the quick reference, generated from the knowledge",
-    "guide": "how to work with all this, for an assistant; writes the Agent Skill",
-    "learn": "turn sessions into calibrated predictions, or take one session out again",
-    "session": "plan, log and show what was done and learnt",
-    "history": "what was measured of a kernel, newest first",
-    "compare": "how many times as fast is one measurement as another, with its interval",
+    "guide": "how an assistant works with KernelKB; writes the Agent Skill",
+    "learn": "calibrate predictions from sessions; leave one out again",
+    "session": "plan, log, show and review work sessions",
+    "history": "recorded measurements of a kernel, newest first",
+    "compare": "ratio of two measurements, with its interval",
     "best": "the fastest valid measurement of each kernel, workload and device",
     "regress": "fail on a confirmed regression, promote a confirmed improvement",
     "export": "write all measurements to a file, also for other tools",
     "import": "add the measurements of a file, also from other tools",
 }
 
-_MODULE_NAMES = {"import": "import_"}
-"""Where a command's name is a word of Python's."""
+_MODULES = {
+    "build": "kernels",
+    "bench": "kernels",
+    "profile": "kernels",
+    "triage": "kernels",
+    "init": "project",
+    "env": "project",
+    "occupancy": "calculators",
+    "roofline": "calculators",
+    "check": "knowledge",
+    "show": "knowledge",
+    "search": "knowledge",
+    "graph": "knowledge",
+    "quickref": "generated",
+    "guide": "generated",
+    "best": "history",
+    "compare": "history",
+    "regress": "history",
+    "export": "history",
+    "import": "history",
+}
+"""The module of each command that shares one; every other command has a module of its name.
 
-_SIGPIPE = 13  # by POSIX; the module signal costs half a millisecond
+A module defines ``add_NAME_arguments(parser)`` and ``run_NAME(options)`` for each of its commands;
+the docstring of ``run_NAME`` is the description that ``--help`` prints.
+"""
+
+_SIGPIPE = 13  # POSIX; importing the module signal would cost half a millisecond
 
 
 QUICK_COMMANDS = ("recommend", "diagnose", "occupancy", "roofline")
-"""Commands that end within milliseconds."""
+"""Commands that take milliseconds."""
 
 
 def start() -> int:
     """Run ``kb`` as a process of its own.
 
-    What a quick command makes lives until its end, so looking for garbage, which Python does once
-    more while it exits, would take a tenth of the time for nothing.
+    Quick commands run without garbage collection: their objects live until exit anyway, and
+    collecting took a tenth of the time.
     """
     quick = sys.argv[1:2] and sys.argv[1] in QUICK_COMMANDS
     if quick:
@@ -63,7 +87,7 @@ def start() -> int:
 
 
 def build_parser(names: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
-    """Return the parser of ``kb`` with these commands; each costs the import of its module."""
+    """Return the parser of ``kb`` with these commands; each imports its module."""
     parser = argparse.ArgumentParser(
         prog="kb",
         description="Turn kernel measurements into the next fix to try.",
@@ -71,12 +95,19 @@ def build_parser(names: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(prog="kb", dest="command", required=True, metavar="COMMAND")
     for name in names:
-        module = import_module(f"kernelkb.cli.{_MODULE_NAMES.get(name, name)}")
-        command = commands.add_parser(name, help=COMMANDS[name], description=module.__doc__)
+        module = import_module(f"kernelkb.cli.{_MODULES.get(name, name)}")
+        run = getattr(module, f"run_{name}")
+        command = commands.add_parser(name, help=COMMANDS[name], description=_dedent(run.__doc__))
         command.formatter_class = argparse.RawDescriptionHelpFormatter
-        module.arguments(command)
-        command.set_defaults(run=module.run)
+        getattr(module, f"add_{name}_arguments")(command)
+        command.set_defaults(run=run)
     return parser
+
+
+def _dedent(docstring: str) -> str:
+    """Return a docstring without its indentation; importing inspect takes about 10 ms."""
+    first, _, rest = docstring.partition("\n")
+    return f"{first}\n{chr(10).join(line.removeprefix('    ') for line in rest.split(chr(10)))}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -92,6 +123,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # whoever read us has gone; say so like any program that is cut off
+    except BrokenPipeError:  # the reader closed the pipe: exit as if killed by SIGPIPE
         sys.stdout = None
         return 128 + _SIGPIPE

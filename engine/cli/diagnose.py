@@ -1,8 +1,4 @@
-"""Name what went wrong in the log of a build, a load or a run.
-
-kb diagnose build.log
-python setup.py build_ext 2>&1 | kb diagnose -
-"""
+"""``kb diagnose``: known failures in the log of a build, a load or a run."""
 
 from __future__ import annotations
 
@@ -17,15 +13,21 @@ from kernelkb.errors import KbError
 from kernelkb.render.symptoms import format_symptom_lines
 
 
-def arguments(parser: ArgumentParser) -> None:
-    """Add the command's arguments."""
+def add_diagnose_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb diagnose``."""
     parser.add_argument("log", metavar="LOG", nargs="?", default="-", help="a file; - is stdin")
     parser.add_argument("--gpu", metavar="NAME", help="the GPU that the build was for")
     add_json_argument(parser)
 
 
-def run(options: Namespace) -> int:
-    """Print what was found; return 1 when the log shows a known failure."""
+def run_diagnose(options: Namespace) -> int:
+    """Name the known failures in the log of a build, a load or a run, each with its cure.
+
+    Exits 1 when the log shows one.
+
+    kb diagnose build.log
+    python setup.py build_ext 2>&1 | kb diagnose -
+    """
     result = diagnose_log(_read_log(options.log), options.gpu)
     if options.json:
         sys.stdout.write(json.dumps(result, indent=2) + "\n")

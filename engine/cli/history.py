@@ -1,17 +1,18 @@
-"""Print what was measured of a kernel, newest first.
-
-kb history row_softmax --variant vectorized --workload medium
-"""
+"""Commands over recorded measurements: list, compare, regression gate, export, import."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections import Counter
+from pathlib import Path
 
 from kernelkb.cli.options import add_filter_arguments, add_json_argument, parse_positive_int
+from kernelkb.errors import BadValueError
 
 
-def arguments(parser: ArgumentParser) -> None:
-    """Add the command's arguments."""
+def add_history_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb history``."""
     parser.add_argument("kernel", help="the kernel's name")
     parser.add_argument("--variant", metavar="ID", help="only this one")
     add_filter_arguments(parser)
@@ -21,17 +22,247 @@ def arguments(parser: ArgumentParser) -> None:
     add_json_argument(parser)
 
 
-def run(options: Namespace) -> int:
-    """Print it."""
+def run_history(options: Namespace) -> int:
+    """Print what was measured of a kernel, newest first.
+
+    kb history row_softmax --variant vectorized --workload medium
+    """
     from kernelkb.actions.measurements import list_measurements
     from kernelkb.cli.output import print_json, print_lines
     from kernelkb.render.history import format_history_lines
 
-    found = list_measurements(
+    measurements = list_measurements(
         options.kernel, options.variant, options.workload, options.device, options.limit
     )
     if options.json:
-        print_json([one.model_dump(mode="json", exclude={"samples"}) for one in found])
+        print_json(
+            [
+                measurement.model_dump(mode="json", exclude={"samples"})
+                for measurement in measurements
+            ]
+        )
     else:
-        print_lines(format_history_lines(found))
+        print_lines(format_history_lines(measurements))
     return 0
+
+
+def add_best_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb best``."""
+    parser.add_argument("kernel", nargs="?", help="only this one; default: all")
+    add_filter_arguments(parser)
+    add_json_argument(parser)
+
+
+def run_best(options: Namespace) -> int:
+    """Print the fastest valid measurement of each kernel, workload and device.
+
+    kb best row_softmax
+    """
+    from kernelkb.actions.measurements import find_best_measurements
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.history import format_best_lines
+
+    measurements = find_best_measurements(options.kernel, options.workload, options.device)
+    if options.json:
+        print_json(
+            [
+                measurement.model_dump(mode="json", exclude={"samples"})
+                for measurement in measurements
+            ]
+        )
+    else:
+        print_lines(format_best_lines(measurements))
+    return 0
+
+
+def add_compare_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb compare``."""
+    selector = "an id or its beginning, a variant (its newest bench), or best"
+    parser.add_argument("a", metavar="A", help=selector)
+    parser.add_argument("b", metavar="B", help="the same; a ratio above 1 means that B is faster")
+    parser.add_argument("--kernel", metavar="NAME", help="the kernel that named variants belong to")
+    add_filter_arguments(parser)
+    add_json_argument(parser)
+
+
+def run_compare(options: Namespace) -> int:
+    """Print the ratio of two measurements with its interval, or how to get one.
+
+    Exits 1 when there is no ratio.
+
+    kb compare 1f3a9c 77d0e2
+    kb compare naive vectorized --kernel row_softmax --workload medium
+    kb compare best 77d0e2
+    """
+    from kernelkb.actions.measurements import select_and_compare
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.history import describe_choice, describe_comparison
+
+    selection = select_and_compare(
+        options.a, options.b, options.kernel, options.workload, options.device
+    )
+    comparison = selection.comparison
+    if options.json:
+        print_json(comparison)
+    else:
+        print_lines(
+            [
+                describe_choice("a", selection.selected_by[0], selection.a),
+                describe_choice("b", selection.selected_by[1], selection.b),
+                describe_comparison(comparison),
+                *([f"  $ {comparison.command}"] if comparison.command else []),
+            ]
+        )
+    return int(comparison.ratio is None)
+
+
+def add_regress_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb regress``."""
+    parser.add_argument("kernel", nargs="?", help="only this one; default: all")
+    add_filter_arguments(parser)
+    parser.add_argument(
+        "--fail-under",
+        type=_parse_ratio,
+        default=0.97,
+        metavar="X",
+        help="default 0.97: a loss of 3 %% is tolerated",
+    )
+    parser.add_argument(
+        "--renew",
+        action="store_true",
+        help="promote again where judge, torch or baseline changed too much to compare",
+    )
+    parser.add_argument(
+        "--verbose", action="store_true", help="also list unchanged ones, with the reason"
+    )
+    add_json_argument(parser)
+
+
+def run_regress(options: Namespace) -> int:
+    """Compare the newest benches with the promoted ones; promote confirmed improvements.
+
+    A regression is an interval entirely below --fail-under, or outputs that are now incorrect.
+    Exits 1 when something regressed.
+
+    kb regress
+    kb regress row_softmax --fail-under 0.95 --verbose
+    """
+    from kernelkb.actions.measurements import check_project_regressions
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.history import format_regression_lines
+
+    results = check_project_regressions(
+        options.kernel,
+        options.workload,
+        options.device,
+        options.fail_under,
+        renew=options.renew,
+    )
+    if options.json:
+        print_json(results)
+    else:
+        print_lines(format_regression_lines(results, verbose=options.verbose))
+    return int(any(result.verdict == "regressed" for result in results))
+
+
+def _parse_ratio(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise ArgumentTypeError(f"{text!r} is no ratio above 0 and up to 1, such as 0.97")
+    return value
+
+
+def add_export_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb export``."""
+    parser.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="overwritten if it exists; default: standard output",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("jsonl", "t4", "flashinfer"),
+        default="jsonl",
+        help="t4: Kernel Tuner's; flashinfer: traces of FlashInfer-Bench",
+    )
+    add_json_argument(parser)
+
+
+def run_export(options: Namespace) -> int:
+    """Write all measurements to a file: JSON Lines lose nothing, the formats of others some.
+
+    kb export measurements.jsonl
+    kb export --format t4 results.json
+    kb export | gzip > measurements.jsonl.gz
+    """
+    from kernelkb.actions.measurements import export_to_file
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.history import format_transfer_lines
+
+    if options.file is None:
+        return _print_export(options)
+    done = export_to_file(options.format, options.file)
+    if options.json:
+        print_json({"total": done.total, "left_out": done.left_out})
+    else:
+        what = f"{done.total} measurements in {options.file}"
+        print_lines(format_transfer_lines(what, done.left_out))
+    return 0
+
+
+def _print_export(options: Namespace) -> int:
+    """Print the export itself; what could not be carried over goes to the standard error.
+
+    Raises:
+        BadValueError: --json asks for something else than the export.
+    """
+    from kernelkb.actions.measurements import stream_export
+    from kernelkb.cli.output import print_lines
+
+    if options.json:
+        raise BadValueError("--json says how much was exported; name a FILE for the export itself")
+    left_out: Counter[str] = Counter()
+    print_lines(piece.removesuffix("\n") for piece in stream_export(options.format, left_out))
+    for why, count in sorted(left_out.items()):
+        sys.stderr.write(f"kb: left out {count}: {why}\n")
+    return 0
+
+
+_PLACE_OPTIONS = ("kernel", "workload", "device", "target")
+
+
+def add_import_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb import``."""
+    parser.add_argument("file", type=Path, metavar="FILE")
+    for name in _PLACE_OPTIONS[:-1]:
+        parser.add_argument(f"--{name}", metavar="NAME", help="for T4 results that name none")
+    parser.add_argument("--target", choices=("cpu", "cuda"), help="the same; default cuda")
+    add_json_argument(parser)
+
+
+def run_import(options: Namespace) -> int:
+    """Add the measurements of a file: of kb export, T4 results, or FlashInfer-Bench traces.
+
+    Known measurements are not added twice. Those of other tools are marked as imported: they are
+    never the best known, and never a baseline. Exits 1 when some could not be read.
+
+    kb import measurements.jsonl
+    kb import results.json --kernel gemm --workload large --device "NVIDIA L4"
+    """
+    from kernelkb.actions.measurements import import_file
+    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.history import format_transfer_lines
+
+    given = {name: getattr(options, name) for name in _PLACE_OPTIONS if getattr(options, name)}
+    done = import_file(options.file, given)
+    if options.json:
+        print_json({"total": done.total, "new": done.new, "left_out": done.left_out})
+    else:
+        what = f"{done.total} measurements in {options.file}, {done.new} of them new"
+        print_lines(format_transfer_lines(what, done.left_out))
+    return int(bool(done.left_out))

@@ -1,11 +1,4 @@
-"""Turn sessions into calibrated predictions. Prints every number that changed.
-
-kb learn --dry-run            what would change
-kb learn                      write knowledge/learned.yaml
-kb learn --forget SESSION     leave a session out from now on
-kb learn --unforget SESSION   count it again
-kb learn --undo               put the file back as it was before
-"""
+"""``kb learn``: recompute the calibration of predictions from recorded sessions."""
 
 from __future__ import annotations
 
@@ -14,9 +7,11 @@ from argparse import ArgumentParser, Namespace
 from kernelkb.cli.options import add_json_argument
 
 
-def arguments(parser: ArgumentParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument("--dry-run", action="store_true", help="say what would change, write none")
+def add_learn_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb learn``."""
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print what would change; write nothing"
+    )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--forget", metavar="SESSION", help="leave a session out from now on")
     how.add_argument("--unforget", metavar="SESSION", help="count a forgotten session again")
@@ -24,38 +19,45 @@ def arguments(parser: ArgumentParser) -> None:
     add_json_argument(parser)
 
 
-def run(options: Namespace) -> int:
-    """Learn, and print what is new."""
+def run_learn(options: Namespace) -> int:
+    """Recompute the calibration of predictions from sessions; print every number that changed.
+
+    kb learn --dry-run            what would change
+    kb learn                      write knowledge/learned.yaml
+    kb learn --forget SESSION     leave a session out from now on
+    kb learn --unforget SESSION   count it again
+    kb learn --undo               put the file back as it was before
+    """
     from kernelkb.actions.learn import update_learned_file
     from kernelkb.cli.output import print_json, print_lines
 
     if options.undo:
         _run_undo(options)
         return 0
-    found = update_learned_file(
+    outcome = update_learned_file(
         forget=options.forget, unforget=options.unforget, write=not options.dry_run
     )
     if options.json:
         print_json(
             {
-                "file": str(found.file),
-                "written": found.was_written,
-                "changes": [change._asdict() for change in found.changes],
-                "candidates": [one._asdict() for one in found.candidates],
-                "learned": found.learned.model_dump(mode="json"),
+                "file": str(outcome.file),
+                "written": outcome.was_written,
+                "changes": [change._asdict() for change in outcome.changes],
+                "candidates": [candidate._asdict() for candidate in outcome.candidates],
+                "learned": outcome.learned.model_dump(mode="json"),
             }
         )
         return 0
     from kernelkb.render.learned import format_change_lines, format_pattern_candidate_lines
 
-    print_lines(format_change_lines(found.changes))
-    if not found.changes:
+    print_lines(format_change_lines(outcome.changes))
+    if not outcome.changes:
         print_lines(["no number changed"])
-    if found.candidates:
-        print_lines(["", "Candidates for patterns; write one by hand where it holds"])
-        print_lines(format_pattern_candidate_lines(found.candidates))
-    if found.was_written:
-        print_lines(["", f"wrote {found.file}; kb learn --undo puts the old one back"])
+    if outcome.candidates:
+        print_lines(["", "Candidates for patterns; write candidate by hand where it holds"])
+        print_lines(format_pattern_candidate_lines(outcome.candidates))
+    if outcome.was_written:
+        print_lines(["", f"wrote {outcome.file}; kb learn --undo puts the old candidate back"])
     return 0
 
 

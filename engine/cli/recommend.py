@@ -1,10 +1,4 @@
-"""What to fix next, or what to measure, from the numbers at hand.
-
-kb recommend --speedup 0.3 --occupancy 0.4
-kb recommend --bandwidth 88% --metric over_fetch=3.9 --gpu "NVIDIA H100 80GB HBM3"
-kb recommend --profile report.ncu-rep --kernel gemm --speedup 0.7
-kb recommend --run 3f9c2a
-"""
+"""``kb recommend``: the next fix or the next measurement from numbers, a report or a record."""
 
 from __future__ import annotations
 
@@ -22,8 +16,8 @@ if TYPE_CHECKING:
     from kernelkb.model.recommendation import Recommendation
 
 
-def arguments(parser: ArgumentParser) -> None:
-    """Add the command's arguments."""
+def add_recommend_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb recommend``."""
     add_metric_arguments(parser)
     parser.add_argument(
         "--profile", metavar="FILE", help="a report of Nsight Compute: .ncu-rep, or CSV pages"
@@ -44,8 +38,16 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
-def run(options: Namespace) -> int:
-    """Print the answer; return 1 when the gate says stop."""
+def run_recommend(options: Namespace) -> int:
+    """Print what to fix next, or what to measure first, from the numbers at hand.
+
+    Exits 1 when the gate says stop.
+
+    kb recommend --speedup 0.3 --occupancy 0.4
+    kb recommend --bandwidth 88% --metric over_fetch=3.9 --gpu "NVIDIA H100 80GB HBM3"
+    kb recommend --profile report.ncu-rep --kernel gemm --speedup 0.7
+    kb recommend --run 3f9c2a
+    """
     metrics, headlines = read_metric_flags(options)
     if options.record is not None:
         result = _recommend_run(options, metrics, headlines)

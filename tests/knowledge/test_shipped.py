@@ -1,14 +1,13 @@
 """The shipped knowledge and kernels, held against arithmetic and against themselves."""
 
-import argparse
 import math
 import re
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 from shipped_rules import bottleneck_rows, compare_metrics, guards, knowledge, program
 
+from kernelkb.cli import build_parser
 from kernelkb.decide.conditions import judge_condition
 from kernelkb.decide.diagnose import judge_bottleneck
 from kernelkb.decide.gates import walk_gate_tree
@@ -365,9 +364,8 @@ def test_a_command_of_the_workflow_is_one_that_kb_takes(command):
     """Placeholders get values; only the parser decides, and nothing runs."""
     values = {"NAME": "l4", "N": "64", "SIZE": "48KiB", "KERNEL": "k", "FILE": "f", "X": "0.3"}
     _, name, *words = command.split()
-    parser = argparse.ArgumentParser()
-    import_module(f"kernelkb.cli.{name}").arguments(parser)
-    given = [values.get(word, word) for word in words]
+    parser = build_parser([name])
+    given = [name, *(values.get(word, word) for word in words)]
 
     if name != "session":
         assert parser.parse_args(given)

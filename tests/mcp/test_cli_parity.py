@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from broken_kernels import make_broken_kernel
+from kernelkb.cli.search import SEARCH_KINDS
 from tool_calls import call_tool
 
 from kernelkb.cli import main
-from kernelkb.cli.search import SEARCH_KINDS
 from kernelkb_mcp.server_config import TOOLSETS
 
 TWINS = {

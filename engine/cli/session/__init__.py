@@ -1,9 +1,4 @@
-"""Plan, show, log, compare and review what was done, in the project's sessions folder.
-
-kb session new 2026-11-21-gemm "gemm at half of cuBLAS" --plan optimize --kernel gemm
-kb session log --goal "faster softmax" --went-wrong "guessed twice" --went-right "profiled"
-kb session close --went-right "profiled before changing anything" --cost-usd 12
-"""
+"""``kb session``: one module of this folder for each verb."""
 
 from __future__ import annotations
 
@@ -25,13 +20,18 @@ VERBS = {
 }
 
 
-def arguments(parser: ArgumentParser) -> None:
+def add_session_arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments: one module of this folder for each verb."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for name, summary in VERBS.items():
         import_module(f"{__name__}.{name}").arguments(verbs.add_parser(name, help=summary))
 
 
-def run(options: Namespace) -> int:
-    """Do the verb."""
+def run_session(options: Namespace) -> int:
+    """Plan, show, log, compare and review what was done, in the project's sessions folder.
+
+    kb session new 2026-11-21-gemm "gemm at half of cuBLAS" --plan optimize --kernel gemm
+    kb session log --goal "faster softmax" --went-wrong "guessed twice" --went-right "profiled"
+    kb session close --went-right "profiled before changing anything" --cost-usd 12
+    """
     return int(import_module(f"{__name__}.{options.verb}").run(options))

@@ -1,10 +1,4 @@
-"""How to work with KernelKB, for an assistant, generated from the knowledge.
-
-kb guide session-start --kernel row_softmax
-kb guide skill         the Agent Skill, which names commands of the shell
-kb guide --write       write skills/kernelkb, AGENTS.md and docs/commands.md of this repository
-kb guide --check       are those files fresh?
-"""
+"""The commands that print or write files generated from the knowledge."""
 
 from __future__ import annotations
 
@@ -16,8 +10,43 @@ from kernelkb.errors import BadValueError
 from kernelkb.render.guide import PAGES
 
 
-def arguments(parser: ArgumentParser) -> None:
-    """Add the command's arguments."""
+def add_quickref_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb quickref``."""
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--write", action="store_true", help="write knowledge/QUICKREF.md")
+    add_json_argument(parser)
+    how.add_argument("--check", action="store_true", help="return 1 when the file is not fresh")
+
+
+def run_quickref(options: Namespace) -> int:
+    """Print, write or check the quick reference, generated from the knowledge.
+
+    kb quickref            print it
+    kb quickref --write    write knowledge/QUICKREF.md
+    kb quickref --check    is that file fresh?
+    """
+    from kernelkb.actions.quickref import generate_quickref, is_quickref_fresh, write_quickref
+    from kernelkb.cli.output import print_json
+
+    file = write_quickref() if options.write else None
+    stale = options.check and not is_quickref_fresh()
+    if stale:
+        sys.stderr.write("kb: knowledge/QUICKREF.md is stale; run kb quickref --write\n")
+    if options.json:
+        print_json(
+            {
+                "file": str(file) if file else None,
+                "fresh": is_quickref_fresh(),
+                "markdown": generate_quickref(),
+            }
+        )
+    elif not options.check:
+        sys.stdout.write(f"{file}\n" if file else generate_quickref())
+    return int(stale)
+
+
+def add_guide_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb guide``."""
     parser.add_argument("page", nargs="?", choices=PAGES, help="what to print")
     parser.add_argument("--kernel", metavar="NAME", help="the kernel that it is about")
     parser.add_argument("--metrics", metavar="TEXT", help="what was measured, for diagnose")
@@ -27,8 +56,14 @@ def arguments(parser: ArgumentParser) -> None:
     add_json_argument(parser)
 
 
-def run(options: Namespace) -> int:
-    """Print a page, or write or check the files."""
+def run_guide(options: Namespace) -> int:
+    """Print how an assistant works with KernelKB, generated from the knowledge.
+
+    kb guide session-start --kernel row_softmax
+    kb guide skill         the Agent Skill, which names commands of the shell
+    kb guide --write       write skills/kernelkb, AGENTS.md and docs/commands.md of this repository
+    kb guide --check       are those files fresh?
+    """
     from kernelkb.cli.output import print_json
 
     if bool(options.page) == (options.write or options.check):

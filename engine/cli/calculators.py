@@ -1,0 +1,115 @@
+"""The calculators: occupancy of a launch, and the roofline of some work."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+
+from kernelkb.cli.options import add_gpu_arguments, add_json_argument
+
+
+def add_occupancy_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb occupancy``."""
+    add_gpu_arguments(parser)
+    parser.add_argument("--threads", metavar="N", required=True, help="threads per block")
+    parser.add_argument(
+        "--registers", metavar="N", required=True, help="per thread, as kb build or ptxas -v prints"
+    )
+    size = "bytes, 48KiB, or rows x columns x bytes x stages: 128x64x2x3"
+    parser.add_argument("--static-smem", metavar="SIZE", default=0, help=f"declared: {size}")
+    parser.add_argument("--dynamic-smem", metavar="SIZE", default=0, help="added by the launch")
+    parser.add_argument(
+        "--carveout", metavar="SIZE", help="preferred shared memory per SM: 64KiB or 50%%"
+    )
+    parser.add_argument("--barriers", metavar="N", default=0, help="named barriers of a block")
+    parser.add_argument("--grid", metavar="N", help="blocks of the launch, for its waves")
+    parser.add_argument(
+        "--blocks", metavar="N", help="find what would allow this many blocks per SM"
+    )
+    add_json_argument(parser)
+
+
+def run_occupancy(options: Namespace) -> int:
+    """Print how many blocks fit on an SM, what limits them, and the smallest useful change.
+
+    Exits 1 when the launch would fail.
+
+    kb occupancy --gpu h100-sxm --threads 256 --registers 96
+    kb occupancy --arch sm_89 --threads 128 --registers 168 --dynamic-smem 128x64x2x3
+    """
+    from kernelkb.actions.occupancy import OccupancyQuery, analyze_occupancy
+    from kernelkb.render.occupancy import format_occupancy_lines
+
+    answer = analyze_occupancy(
+        OccupancyQuery(
+            threads=options.threads,
+            registers=options.registers,
+            gpu=options.gpu,
+            architecture=options.arch,
+            static_smem=options.static_smem,
+            dynamic_smem=options.dynamic_smem,
+            carveout=options.carveout,
+            barriers=options.barriers,
+            grid=options.grid,
+            blocks=options.blocks,
+        )
+    )
+    if options.json:
+        sys.stdout.write(json.dumps(answer, indent=2, allow_nan=False) + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in format_occupancy_lines(answer))
+    return int(not answer["possible"])
+
+
+def add_roofline_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb roofline``."""
+    parser.add_argument(
+        "--gpu", metavar="NAME", required=True, help="as the driver or kb show devices says"
+    )
+    parser.add_argument(
+        "--bytes",
+        metavar="SIZE",
+        help="bytes that any correct kernel must move: 1GiB or 1073741824",
+    )
+    parser.add_argument(
+        "--flop", metavar="N", help="operations that any correct kernel must do: 2.5e9"
+    )
+    parser.add_argument(
+        "--dtype", metavar="TYPE", help="fp64 fp32 tf32 fp16 bf16 fp8; default: the fastest unit"
+    )
+    parser.add_argument("--us", metavar="US", help="current kernel time in microseconds")
+    parser.add_argument(
+        "--cold", action="store_true", help="assume cold caches, however small the data"
+    )
+    parser.add_argument("--copy-gbps", metavar="GBPS", help="copy bandwidth as measured here")
+    parser.add_argument("--launch-us", metavar="US", help="time of an empty kernel here")
+    add_json_argument(parser)
+
+
+def run_roofline(options: Namespace) -> int:
+    """Print the shortest possible time of some work on a GPU, the binding roof, and the headroom.
+
+    kb roofline --gpu h100-sxm --bytes 1GiB --us 400
+    kb roofline --gpu l4 --bytes 96MiB --flop 1.1e12 --dtype fp16
+    """
+    from kernelkb.actions.roofline import RooflineQuery, analyze_roofline
+    from kernelkb.render.roofline import format_roofline_lines
+
+    answer = analyze_roofline(
+        RooflineQuery(
+            gpu=options.gpu,
+            bytes=options.bytes,
+            flop=options.flop,
+            dtype=options.dtype,
+            us=options.us,
+            cold=options.cold,
+            copy_gbps=options.copy_gbps,
+            launch_us=options.launch_us,
+        )
+    )
+    if options.json:
+        sys.stdout.write(json.dumps(answer, indent=2, allow_nan=False) + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in format_roofline_lines(answer))
+    return 0

@@ -1,0 +1,230 @@
+"""The commands that build, time, profile and triage a real kernel."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from kernelkb.cli.options import add_kernel_arguments, parse_seconds
+from kernelkb.errors import BadValueError
+from kernelkb.model.measurement import Bench, Build
+from kernelkb.render.measurements import describe_build
+
+
+def add_build_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb build``."""
+    add_kernel_arguments(parser, workload=False)
+    parser.add_argument(
+        "--arch",
+        metavar="CC",
+        help="compile for this architecture, without a GPU: 8.9 or sm_89; kb show architectures",
+    )
+    parser.add_argument(
+        "--define",
+        action="append",
+        default=[],
+        metavar="NAME=V[,V...]",
+        help="a macro; with several values or macros, every combination is built",
+    )
+
+
+def run_build(options: Namespace) -> int:
+    """Compile a variant; print the compiler's findings. Exits 1 when it fails.
+
+    kb build row_softmax --variant naive --target cpu
+    kb build row_softmax --variant warp --arch 9.0
+    """
+    from kernelkb.actions.building import build_configurations, build_variant
+    from kernelkb.cli.output import interruptible_measurement, print_json, print_lines
+
+    which = (options.variant, options.target, options.arch)
+    macros = dict(map(_parse_macro, options.define or ()))
+    with interruptible_measurement():
+        if macros:
+            builds = build_configurations(options.kernel, macros, *which)
+        else:
+            builds = [build_variant(options.kernel, *which)]
+    if options.json:
+        print_json(builds if options.define else builds[0])
+    else:
+        print_lines(line for built in builds for line in _format_build(built))
+    return int(any(built.error is not None for built in builds))
+
+
+def _parse_macro(text: str) -> tuple[str, list[str]]:
+    name, _, values = text.partition("=")
+    if not name.isidentifier() or not values:
+        raise BadValueError(f"--define {text} is not NAME=VALUE; write --define BLOCK=128,256")
+    return name, values.split(",")
+
+
+def _format_build(build: Build) -> list[str]:
+    loops = [
+        f"  line {loop.line}: {'' if loop.vectorized else 'scalar: '}{loop.reason}"
+        for loop in build.loops
+    ]
+    which = f"{' '.join(build.defines)}: " if build.defines else ""
+    record_gap = [f"  not recorded: {build.unrecorded}"] if build.unrecorded else []
+    where = f"  {build.library or build.cure or 'as it is'}"
+    return [which + describe_build(build), *loops, where, *record_gap]
+
+
+def add_bench_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb bench``."""
+    add_kernel_arguments(parser, optional=True)
+    parser.add_argument(
+        "--timeout", type=parse_seconds, metavar="S", help="default 120, for a task 600"
+    )
+    parser.add_argument(
+        "--budget",
+        type=parse_seconds,
+        default=3.0,
+        metavar="S",
+        help="seconds of timing; default 3",
+    )
+    parser.add_argument(
+        "--against", metavar="VARIANT", help="another variant to time against, besides torch"
+    )
+    parser.add_argument(
+        "--sanitize", action="store_true", help="run compute-sanitizer too (slower)"
+    )
+    parser.add_argument(
+        "--task", metavar="FILE", help="a task of KernelBench, or a FlashInfer-Bench definition"
+    )
+    parser.add_argument(
+        "--candidate",
+        metavar="FILE",
+        help="the task's candidate: a file with ModelNew, or a FlashInfer-Bench solution",
+    )
+    parser.add_argument(
+        "--workloads", metavar="FILE", help="workloads of a FlashInfer-Bench definition, JSON Lines"
+    )
+
+
+def run_bench(options: Namespace) -> int:
+    """Check a variant's outputs and time it against the fastest alternative.
+
+    Exits 1 when the outputs are incorrect or the timing is invalid.
+
+    kb bench row_softmax --variant vectorized --target cpu --workload medium
+    kb bench --task 23_Softmax.py --candidate mine.py
+    """
+    from kernelkb.cli.output import interruptible_measurement, print_json, print_lines
+    from kernelkb.render.measurements import format_bench_lines
+
+    if bool(options.kernel) == bool(options.task) or bool(options.task) != bool(options.candidate):
+        raise BadValueError("name a kernel, or give --task FILE and --candidate FILE")
+    _refuse_ignored(options)
+    with interruptible_measurement():
+        bench = _bench_task(options) if options.task else _bench_kernel(options)
+    if options.json:
+        print_json(bench)
+    else:
+        print_lines(format_bench_lines(bench))
+    return int(bench.verdict in ("incorrect", "invalid"))
+
+
+def _refuse_ignored(options: Namespace) -> None:
+    """Reject options that would have no effect.
+
+    Raises:
+        BadValueError: One was given.
+    """
+    if options.kernel and options.workloads:
+        raise BadValueError("--workloads is for --task; leave it out")
+    for name in ("variant", "against", "sanitize"):
+        if options.task and getattr(options, name):
+            raise BadValueError(f"--{name} is for a kernel, not for --task; leave it out")
+
+
+def _bench_kernel(options: Namespace) -> Bench:
+    from kernelkb.actions.kernels import bench_variant
+
+    return bench_variant(
+        options.kernel,
+        options.variant,
+        options.target,
+        options.workload,
+        options.timeout or 120.0,
+        options.budget,
+        options.sanitize,
+        options.against,
+    )
+
+
+def _bench_task(options: Namespace) -> Bench:
+    from kernelkb.actions.foreign_tasks import bench_task
+
+    return bench_task(
+        options.task,
+        options.candidate,
+        options.target,
+        options.workload,
+        workloads=options.workloads,
+        timeout_s=options.timeout or 600.0,
+        budget_s=options.budget,
+    )
+
+
+def add_profile_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb profile``."""
+    add_kernel_arguments(parser)
+
+
+def run_profile(options: Namespace) -> int:
+    """Collect the metrics that explain a variant: compiler report on a CPU, ncu on a GPU.
+
+    Exits 1 when the variant could not be profiled.
+
+    kb profile row_softmax --target cpu
+    """
+    from kernelkb.actions.kernels import profile_variant
+    from kernelkb.cli.output import interruptible_measurement, print_json, print_lines, print_result
+    from kernelkb.model.measurement import Bench
+    from kernelkb.render.measurements import describe_bench, describe_profile
+
+    with interruptible_measurement():
+        result = profile_variant(options.kernel, options.variant, options.target, options.workload)
+    if options.json:
+        print_json(result)
+    elif isinstance(result, Bench):
+        print_result(describe_bench(result), result.cure)
+    else:
+        metrics = [f"  {name} = {value:.6g}" for name, value in sorted(result.metrics.items())]
+        evidence = [f"  {line}" for line in result.evidence]
+        print_lines([describe_profile(result), *metrics, *evidence])
+        print_result(None, result.cure)
+    return int(isinstance(result, Bench))
+
+
+_EXIT_STATUS = {"done": 0, "stopped": 1, "could-not-run": 2}
+
+
+def add_triage_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb triage``."""
+    add_kernel_arguments(parser)
+
+
+def run_triage(options: Namespace) -> int:
+    """Take a kernel through the whole loop; follow the recommendation if a variant applies it.
+
+    kb triage row_softmax
+    kb triage row_softmax --target cuda --variant warp
+    """
+    from kernelkb.actions.steps import ignore_step
+    from kernelkb.actions.triage import triage
+    from kernelkb.cli.output import print_json
+    from kernelkb.cli.screen import print_triage, watch_steps
+
+    with watch_steps(quiet=options.json) as report:
+        result = triage(
+            options.kernel,
+            options.variant,
+            options.target,
+            options.workload,
+            ignore_step if options.json else report,
+        )
+    if options.json:
+        print_json(result)
+    else:
+        print_triage(result)
+    return _EXIT_STATUS[result.outcome]

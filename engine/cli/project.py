@@ -1,0 +1,76 @@
+"""The commands that set up a project and check this machine: ``kb init`` and ``kb env``."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from kernelkb.cli.options import add_json_argument
+
+
+def add_init_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb init``."""
+    parser.add_argument(
+        "file", nargs="?", help="the kernel's source; default: the only kernel found"
+    )
+    parser.add_argument("--candidate", metavar="FILE", help="for a KernelBench task: its ModelNew")
+    parser.add_argument(
+        "--target",
+        choices=("auto", "cpu", "cuda"),
+        default="auto",
+        help="auto goes by the source, for a KernelBench task by the machine",
+    )
+    parser.add_argument("--name", help="the kernel's; default: the file's")
+    add_json_argument(parser)
+
+
+def run_init(options: Namespace) -> int:
+    """Set up KernelKB in a project: a kernel.yaml for its kernel, sessions/, the MCP entry.
+
+    Exits 1 while something is left to fill in.
+
+    kb init src/add.cu
+    kb init other/add.cu --name other_add
+    kb init 23_Softmax.py --candidate mine.py
+    """
+    from kernelkb.actions.init_project import init_project
+    from kernelkb.cli.output import print_json, print_lines
+
+    result = init_project(options.file, options.candidate, options.target, options.name)
+    if options.json:
+        print_json(result)
+    else:
+        print_lines(
+            [
+                *(f"wrote {name}" for name in result.written),
+                *(f"kept  {name}" for name in result.kept),
+                *(f"warning: {text}" for text in result.warnings),
+                *(f"fill in {mark}" for mark in result.to_fill),
+                result.next,
+            ]
+        )
+    return int(bool(result.to_fill))
+
+
+def add_env_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb env``."""
+    parser.add_argument("--target", choices=("auto", "cpu", "cuda"), default="auto")
+    add_json_argument(parser)
+
+
+def run_env(options: Namespace) -> int:
+    """Print what this machine can build and measure, and the cure for every gap.
+
+    Exits 1 when something required is missing.
+
+    kb env --target cuda
+    """
+    from kernelkb.actions.bench_target import validate_machine
+    from kernelkb.cli.output import print_json
+    from kernelkb.cli.screen import print_environment
+
+    environment = validate_machine(options.target, fresh=True)
+    if options.json:
+        print_json(environment)
+    else:
+        print_environment(environment)
+    return int(environment.machine is None)
