@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from unittest.mock import patch
 
 from kernelkb.actions.bench_target import (
@@ -48,6 +48,8 @@ KINDS = Path(__file__).parent / "kinds"
 SHIPPED = Path(__file__).parent.parent / "kernels"
 BUDGET_S = 0.5
 NO_DIAGNOSIS = "no diagnosis"
+RepeatMode = Literal["repeat-without-torch", "repeat"]
+REPEAT_MODES: tuple[RepeatMode, ...] = ("repeat-without-torch", "repeat")
 
 _original_wrapper = ncu._make_ncu_command
 
@@ -176,17 +178,20 @@ def measure_variant(place: BenchTarget) -> ProfileComparison:
         timed,
         len(seen.records),
         staged,
-        *(profile_full_set(place, built, timed, m) for m in ("light", "repeat")),
+        *(profile_full_set(place, built, timed, m) for m in REPEAT_MODES),
     )
 
 
-def profile_full_set(place: BenchTarget, built: Build, timed: Bench, mode: str) -> ProfileRun:
+def profile_full_set(
+    place: BenchTarget, built: Build, timed: Bench, mode: RepeatMode
+) -> ProfileRun:
     """Profile with the full set, on the worker of a mode.
 
     Raises:
         NotProfiledError: ncu reported nothing.
     """
-    job = {**_make_repeat_job(place.subject, built, timed.workload), "mode": mode}
+    job = _make_repeat_job(place.subject, built, timed.workload)
+    job["mode"] = mode
     raw = list_raw_names(load_compiled_rules())
     with patch.object(ncu, "_make_ncu_command", build_full_set_command):
         started = time.perf_counter()

@@ -1,10 +1,10 @@
-"""How often is the verdict right: a kernel against itself, and against one that is 3 % slower.
+"""Counts correct verdicts: a kernel against itself, and against one that is 3 % slower.
 
     python benchmarks/verdict_accuracy.py --target cuda
 
-Runs in the interpreter that holds torch. Prints, for each comparison, how many verdicts of each
-kind came out of windows that were taken and judged as ``kb bench`` does it, and how often the
-kernel, which is honest, was accused of anything.
+Runs in the interpreter that has torch. Prints, for each comparison, how many verdicts of each kind
+resulted from batches that were timed and analysed as ``kb bench`` does it, and how often the
+kernel, which is correct, was accused of a fault.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
+
+import torch
 
 from kernelkb.measure.machine.cpu_info import cache_bytes, core_count
 from kernelkb.measure.process.worker_jobs import threads_env
-from kernelkb.measure.statistics import decide_verdict
+from kernelkb.measure.statistics import Speedup, decide_verdict
 from kernelkb.measure.timing_analysis import (
-    Batch,
+    Pair,
     combine_verdicts,
     compute_speedups,
     describe_clock_disagreement,
@@ -35,6 +37,8 @@ from kernelkb.measure.worker.judge.buffers import CaseBuffers
 from kernelkb.measure.worker.judge.inputs import KernelCase
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.judge.runner_timer import RunnerTimer
+from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
+from kernelkb.measure.worker.shared.messages.specs import CaseSpec, Reference, RunnerSpec, Target
 
 KERNEL_SOURCE = r"""
 #include <cstdint>
@@ -61,13 +65,24 @@ extern "C" int entry(const float* x, float* y, std::int64_t n, void*) {
 }
 #endif
 """
-# Far more than a GPU's cache: of what it holds, 3 % more blocks took 2 % longer on an H100.
-SIZES = {"cpu": 2**16, "cuda": 2**24}
-SLOTS = {"cpu": 32, "cuda": 32}  # as many as the arena of a bench holds: windows of 1.4 ms
+# Far more than a GPU's cache: of data in the cache, 3 % more blocks took 2 % longer on an H100.
+SIZES: dict[Target, int] = {"cpu": 2**16, "cuda": 2**24}
+SLOTS: dict[Target, int] = {"cpu": 32, "cuda": 32}  # as in the arena of a bench: batches of 1.4 ms
 PAIRS = 60
+CUDA_FLUSH_BYTES = 2**27
+REQUEST_TIMEOUT_S = 60.0
 
 
-def right(x: Any) -> Any:
+class Comparison(NamedTuple):
+    """One verdict of a candidate against a rival."""
+
+    speedup: Speedup
+    verdict: str
+    seconds: float
+    accusation: str | None
+
+
+def reference(x: torch.Tensor) -> torch.Tensor:
     """Return what the kernel computes; x: (n,), float32 or float64."""
     for _ in range(16):
         x = x * 0.99 + 0.01
@@ -83,9 +98,9 @@ def main() -> None:
     parser.add_argument("--slower", type=int, action="append", help="percent; 0 and 3 by default")
     parser.add_argument("--seconds", type=float, default=1e9, help="end a row early after these")
     options = parser.parse_args()
-    if "OMP_WAIT_POLICY" not in os.environ:  # read when torch is loaded, as it is by now
-        surroundings = {**os.environ, **threads_env(core_count())}
-        os.execve(sys.executable, [sys.executable, *sys.argv], surroundings)  # noqa: S606
+    if "OMP_WAIT_POLICY" not in os.environ:  # torch, which is loaded by now, read it at its import
+        variables = {**os.environ, **threads_env(core_count())}
+        os.execve(sys.executable, [sys.executable, *sys.argv], variables)  # noqa: S606
     print(f"{'slower by':>10}{'verdicts':>10}{'faster':>8}{'inconclusive':>14}{'slower':>8}"
           f"{'accused':>9}{'ratio':>9}{'half width':>12}{'s each':>8}")  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
@@ -107,87 +122,97 @@ def _build_library(folder: Path, target: str, extra: int) -> str:
 
 
 def _print_row(options: argparse.Namespace, candidate: str, rival: str, slower: int) -> None:
-    found: Counter[str] = Counter()
-    ratios, widths, took, accused = [], [], [], []
+    comparisons: list[Comparison] = []
     each = options.verdicts // options.processes
-    last = time.monotonic() + options.seconds
-    for number in range(options.processes):
-        share = time.monotonic() + (last - time.monotonic()) / (options.processes - number)
-        for speedup, word, seconds, doubt in _measure_verdicts(
-            options.target, candidate, rival, each, share
-        ):
-            found[word] += 1
-            accused += [doubt] if doubt else []
-            ratios.append(speedup.point)
-            widths.append((speedup.high - speedup.low) / 2)
-            took.append(seconds)
-    print(f"{slower:>8} %{len(ratios):>10}{found['faster']:>8}{found['inconclusive']:>14}"
-          f"{found['slower']:>8}{len(accused):>9}{statistics.median(ratios):>9.4f}{statistics.median(widths):>12.4f}"
-          f"{statistics.median(took):>8.2f}", flush=True)  # fmt: skip
-    for doubt in accused:
-        print(f"  accused: {doubt}")
+    end = time.monotonic() + options.seconds
+    for index in range(options.processes):
+        share_end = time.monotonic() + (end - time.monotonic()) / (options.processes - index)
+        comparisons += _compare_repeatedly(options.target, candidate, rival, each, share_end)
+    verdicts = Counter(comparison.verdict for comparison in comparisons)
+    accusations = [c.accusation for c in comparisons if c.accusation]
+    ratio = statistics.median(c.speedup.point for c in comparisons)
+    half_width = statistics.median((c.speedup.high - c.speedup.low) / 2 for c in comparisons)
+    seconds = statistics.median(c.seconds for c in comparisons)
+    print(f"{slower:>8} %{len(comparisons):>10}{verdicts['faster']:>8}"
+          f"{verdicts['inconclusive']:>14}{verdicts['slower']:>8}{len(accusations):>9}{ratio:>9.4f}{half_width:>12.4f}"
+          f"{seconds:>8.2f}", flush=True)  # fmt: skip
+    for accusation in accusations:
+        print(f"  accused: {accusation}")
 
 
-def _measure_verdicts(
-    target: str, candidate: str, rival: str, count: int, last: float
-) -> list[Any]:
-    """Return speedups of one pair of processes, each from its own windows, until a time."""
-    size = SIZES[target]
-    array = {"shape": [size], "dtype": "float32"}
-    case = {
-        "name": "work",
-        "axis_names": ["n"],
-        "axes": [size],
-        "inputs": [{"name": "x", **array, "fill": "normal", "scale": 1.0}],
-        "outputs": [{"name": "y", **array}],
-    }
-    job = {"target": target, "reference": {"kind": "python", "file": __file__, "entry": "right"}}
-    flush = 2 * cache_bytes() if target == "cpu" else 2**27
-    draw = random.Random()
+def _compare_repeatedly(
+    target: Target, candidate: str, rival: str, count: int, end: float
+) -> list[Comparison]:
+    """Compare one pair of processes ``count`` times, each with its own batches, until a time."""
+    code: Reference = {"kind": "python", "file": __file__, "entry": "reference", "inputs": None}
+    case = KernelCase(target, code, _make_case_spec(SIZES[target]))
+    flush_bytes = 2 * cache_bytes() if target == "cpu" else CUDA_FLUSH_BYTES
+    rng = random.Random()
     with tempfile.TemporaryDirectory() as folder:
-        partners = [
-            RunnerProcess(name, _build_runner_spec(target, library), Path(folder))
+        runners = [
+            RunnerProcess(name, _make_runner_spec(library), target, Path(folder))
             for name, library in (("candidate", candidate), ("rival", rival))
         ]
         try:
-            stage = CaseBuffers(KernelCase(job, case), {}, SLOTS[target], draw, flush)
-            for partner in partners:
-                partner.wait_ready()
-                partner.ask("load", 60.0)
-            sides = [RunnerTimer(partner, stage, draw) for partner in partners]
-            for side in sides:
-                side.plan_batches(SLOTS[target] - 1, graph=target == "cuda")
-            found = [_compare_once(sides)]
-            while len(found) < count and time.monotonic() < last:
-                found.append(_compare_once(sides))
-            return found
+            buffers = CaseBuffers(case, {}, SLOTS[target], rng, flush_bytes)
+            for runner in runners:
+                runner.wait_ready()
+                runner.ask({"command": "load"}, REQUEST_TIMEOUT_S)
+            timers = [RunnerTimer(runner, buffers, rng) for runner in runners]
+            for timer in timers:
+                timer.plan_batches(SLOTS[target] - 1, graph=target == "cuda")
+            comparisons = [_compare_once(timers)]
+            while len(comparisons) < count and time.monotonic() < end:
+                comparisons.append(_compare_once(timers))
+            return comparisons
         finally:
-            for partner in partners:
-                partner.close()
+            for runner in runners:
+                runner.close()
 
 
-def _build_runner_spec(target: str, library: str) -> dict[str, Any]:
-    limits = {"memory_bytes": 2**34, "threads": 4096, "processes": 64, "file_bytes": 2**28}
-    what = {"kind": "c", "library": library, "entry": "entry"}
-    return {"target": target, "what": what, "launcher": [], "limits": limits}
+def _make_case_spec(size: int) -> CaseSpec:
+    shape, dtype = [size], "float32"
+    return {
+        "name": "work",
+        "selftest": False,
+        "axis_names": ["n"],
+        "axes": [size],
+        "inputs": [{"name": "x", "shape": shape, "dtype": dtype, "fill": "normal", "scale": 1.0}],
+        "outputs": [{"name": "y", "shape": shape, "dtype": dtype, "starts_as": None}],
+    }
 
 
-def _compare_once(sides: list[RunnerTimer]) -> tuple[Any, str, float, str | None]:
-    started = time.monotonic()
-    times: tuple[list[Any], list[Any]] = ([], [])
-    doubts: list[str | None] = []
-    for at in range(PAIRS):
-        for which in ((0, 1), (1, 0))[at % 2]:
-            window, made = sides[which].time_batch(int(at % 3 == 0))
-            times[which].append(window)
-            doubts.append(sides[which].find_fault(made))
-    pairs = [(Batch(*one), Batch(*other)) for one, other in zip(*times, strict=True)]
-    gap = overhead_ns(pairs)
-    by_judge, speedup, _ = compute_speedups(pairs, gap)
-    doubts.append(describe_clock_disagreement([one for one, _ in pairs], gap))
-    word = combine_verdicts(decide_verdict(speedup), decide_verdict(by_judge))
-    doubt = next((doubt for doubt in doubts if doubt), None)
-    return speedup, word, time.monotonic() - started, doubt
+def _make_runner_spec(library: str) -> RunnerSpec:
+    return {
+        "code": {"kind": "c", "library": library, "entry": "entry"},
+        "sandbox_command": [],
+        "may_fork": False,
+        "cache_folder": None,
+        "limits": {
+            "memory_bytes": 2**34,
+            "threads": 4096,
+            "processes": 64,
+            "file_bytes": 2**28,
+        },
+    }
+
+
+def _compare_once(timers: list[RunnerTimer]) -> Comparison:
+    start = time.monotonic()
+    batches: tuple[list[Batch], list[Batch]] = ([], [])
+    faults: list[str | None] = []
+    for pair in range(PAIRS):
+        for index in ((0, 1), (1, 0))[pair % 2]:
+            batch, outputs = timers[index].time_batch(int(pair % 3 == 0))
+            batches[index].append(batch)
+            faults.append(timers[index].find_fault(outputs))
+    pairs: list[Pair] = list(zip(*batches, strict=True))
+    overhead = overhead_ns(pairs)
+    by_judge, speedup, _ = compute_speedups(pairs, overhead)
+    faults.append(describe_clock_disagreement(batches[0], overhead))
+    verdict = combine_verdicts(decide_verdict(speedup), decide_verdict(by_judge))
+    accusation = next((fault for fault in faults if fault), None)
+    return Comparison(speedup, verdict, time.monotonic() - start, accusation)
 
 
 if __name__ == "__main__":

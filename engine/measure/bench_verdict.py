@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kernelkb.loading.kernels import evaluate_axis_expression
-from kernelkb.measure.array_sizes import output_bytes, working_set_bytes
+from kernelkb.measure.case_specs import output_bytes, working_set_bytes
 from kernelkb.measure.machine.gpu_telemetry import GpuSampler, summarize_clocks, was_throttled
 from kernelkb.measure.machine.peaks import Peaks
 from kernelkb.measure.statistics import Speedup, decide_verdict
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.timing_analysis import (
-    Batch,
     FilteredPairs,
     Pair,
     apply_rival_copy_cost,
@@ -24,10 +23,9 @@ from kernelkb.measure.timing_analysis import (
     filter_pairs,
     overhead_ns,
 )
+from kernelkb.measure.worker.shared.messages.judge_jobs import BenchTimes
 from kernelkb.model.kernel import Kernel
 from kernelkb.model.measurement import Clocks, Disturbance, Rival
-
-RawBenchResult = dict[str, Any]
 
 _FLOOR_MARGIN = 1.2  # above the measured peak by more than its own noise
 _LAUNCH_BOUND_US = 10.0
@@ -38,7 +36,7 @@ _INVALID_CURE = "make every call do all of its work before it returns, on the st
 def compute_bench_fields(
     subject: MeasurementSubject,
     workload: str,
-    raw: RawBenchResult,
+    raw: BenchTimes,
     peaks: Peaks,
     sampler: GpuSampler,
 ) -> dict[str, Any]:
@@ -77,8 +75,8 @@ def compute_bench_fields(
     }
 
 
-def _find_cheat(raw: RawBenchResult, kept: Sequence[Pair], gap: float) -> str | None:
-    mine, alone = [one for one, _ in kept], [Batch(*one) for one in raw["alone"]]
+def _find_cheat(raw: BenchTimes, kept: Sequence[Pair], gap: float) -> str | None:
+    mine, alone = [batch for batch, _ in kept], raw["single_call_batches"]
     cheat = describe_clock_disagreement(mine, gap) or describe_precomputation(alone, mine, gap)
     return _describe_leftover_threads(raw) or cheat
 
@@ -98,19 +96,16 @@ def _make_speedup_fields(kernel_us: float, speedup: Speedup) -> dict[str, Any]:
     }
 
 
-def _filter_raw_pairs(raw: RawBenchResult, sampler: GpuSampler) -> FilteredPairs:
-    pairs = [
-        (Batch(*one), Batch(*other))
-        for one, other in zip(raw["candidate"], raw["rival_times"], strict=True)
-    ]
+def _filter_raw_pairs(raw: BenchTimes, sampler: GpuSampler) -> FilteredPairs:
+    pairs = list(zip(raw["candidate_batches"], raw["rival_batches"], strict=True))
     if raw["copy_ns"] is not None:
         pairs = apply_rival_copy_cost(pairs, raw["copy_ns"])
     cool = [pair for pair in pairs if not was_throttled(sampler.samples, *_pair_time_span(pair))]
-    return filter_pairs(pairs, cool, raw["quiet_ns"])
+    return filter_pairs(pairs, cool, raw["idle_read_ns"])
 
 
 def _summarize_pair_clocks(filtered_pairs: FilteredPairs, sampler: GpuSampler) -> Clocks | None:
-    start, end = filtered_pairs.pairs[0][0].start, filtered_pairs.pairs[-1][1].end
+    start, end = filtered_pairs.pairs[0][0].start_s, filtered_pairs.pairs[-1][1].end_s
     dropped = (
         0
         if filtered_pairs.is_throttled
@@ -119,24 +114,24 @@ def _summarize_pair_clocks(filtered_pairs: FilteredPairs, sampler: GpuSampler) -
     return summarize_clocks(sampler, start, end, dropped)
 
 
-def _copy_reported_fields(raw: RawBenchResult) -> dict[str, Any]:
+def _copy_reported_fields(raw: BenchTimes) -> dict[str, Any]:
     return {
-        "baseline": raw["rival"],
-        "timing": "graph" if raw["graph"] else "eager",
+        "baseline": raw["rival_name"],
+        "timing": "graph" if raw["uses_graph"] else "eager",
         "eager_us": raw["eager_ns"] / 1e3,
-        "warm_us": raw["warm_ns"][0] / 1e3,
+        "warm_us": raw["warm_call_ns"] / 1e3,
         "rivals": _make_rivals(raw),
-        "judged_count": raw["checked"],
+        "judged_count": raw["checked_count"],
         "layers": tuple(raw["layers"]),
     }
 
 
 def _pair_time_span(pair: Pair) -> tuple[float, float]:
-    return min(w.start for w in pair), max(w.end for w in pair)
+    return min(batch.start_s for batch in pair), max(batch.end_s for batch in pair)
 
 
-def _describe_leftover_threads(raw: RawBenchResult) -> str | None:
-    started = raw["threads_started"]
+def _describe_leftover_threads(raw: BenchTimes) -> str | None:
+    started = raw["new_thread_count"]
     return f"it started {started} threads while it was timed, and left them" if started else None
 
 
@@ -190,7 +185,7 @@ def _gemm_rates(kernel: Kernel, peaks: Peaks) -> list[float]:
     return [peaks.gemm_gflops[one] for one in types]
 
 
-def _make_rivals(raw: RawBenchResult) -> tuple[Rival, ...]:
+def _make_rivals(raw: BenchTimes) -> tuple[Rival, ...]:
     timed = [
         Rival(
             name=name,
@@ -199,7 +194,7 @@ def _make_rivals(raw: RawBenchResult) -> tuple[Rival, ...]:
         )
         for name, one in raw["rivals"].items()
     ]
-    return (*timed, *(Rival(name=n, rejected=why) for n, why in raw["rejected"].items()))
+    return (*timed, *(Rival(name=n, rejected=why) for n, why in raw["rejection_reasons"].items()))
 
 
 def find_disturbance(
@@ -220,7 +215,7 @@ def _iter_warnings(
     sift: FilteredPairs,
     disturbance: Disturbance | None,
     gpu_clocks: Clocks | None,
-    raw: RawBenchResult,
+    raw: BenchTimes,
     kernel_us: float,
 ) -> Iterator[str]:
     yield from _disturbance_warnings(sift, disturbance, gpu_clocks)
@@ -250,9 +245,9 @@ def _disturbance_warnings(
         yield f"{gpu_clocks.dropped_count} pairs were dropped: {reasons}"
 
 
-def _launch_warnings(raw: RawBenchResult, kernel_us: float) -> Iterator[str]:
-    if raw["graph_why"]:
-        yield f"it cannot be captured in a CUDA graph: {raw['graph_why']}"
+def _launch_warnings(raw: BenchTimes, kernel_us: float) -> Iterator[str]:
+    if raw["no_graph_reason"]:
+        yield f"it cannot be captured in a CUDA graph: {raw['no_graph_reason']}"
     if kernel_us < _LAUNCH_BOUND_US:
         yield (
             f"{kernel_us:.2g} us is mostly launch for whoever calls it once: "
@@ -263,7 +258,7 @@ def _launch_warnings(raw: RawBenchResult, kernel_us: float) -> Iterator[str]:
 def _compute_metrics(
     subject: MeasurementSubject,
     workload: str,
-    raw: RawBenchResult,
+    raw: BenchTimes,
     peaks: Peaks,
     kernel_us: float,
     speedup: Speedup,
@@ -290,7 +285,7 @@ def _compute_metrics(
         share = found["algorithmic_bytes"] / kernel_us / 1e3 / peaks.copy_gbps
         found["algorithmic_bandwidth"] = min(1.0, share)
     return found | {
-        "core_occupancy": min(1.0, raw["busy"] / machine.core_count),
+        "core_occupancy": min(1.0, (raw["busy_cores"] or 0.0) / machine.core_count),
         "core_count": float(machine.core_count),
         "simd_lanes_count": float(machine.simd_lanes_count),
         "dispatch_us": peaks.dispatch_us,

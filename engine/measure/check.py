@@ -1,31 +1,37 @@
-"""Is a variant right? It runs in one child, behind walls; another child judges what it wrote."""
+"""Checks a variant: candidate in a sandboxed process, comparison with the reference in another."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import KernelFolder
-from kernelkb.measure.process.worker_jobs import (
-    Job,
-    JobRun,
+from kernelkb.measure.case_specs import (
     format_sizes,
     make_case_spec,
     make_reference_spec,
-    run_job,
-    scratch_folder,
-    threads_env,
+    make_tolerances,
 )
+from kernelkb.measure.process.worker_jobs import JobRun, run_job, scratch_folder, threads_env
 from kernelkb.measure.runner_specs import make_candidate_spec
 from kernelkb.measure.subject import MeasurementSubject
+from kernelkb.measure.worker.shared.messages.judge_jobs import (
+    CaseResult,
+    CheckJob,
+    CheckReport,
+    JudgeResult,
+)
+from kernelkb.measure.worker.shared.messages.specs import CaseSpec, RunnerFailure, RunnerStatus
 from kernelkb.model.measurement import Build, Check, CheckedCase
 
 TIMEOUT_S = 60.0
+"""For the candidate, all cases together."""
 _JUDGE_TIMEOUT_S = 300.0
+"""For the judge besides: inputs, references and comparisons."""
 
-_CURES = {
+_CURES: dict[RunnerStatus, str] = {
     "timed-out": "look for an endless loop, or allow more with --timeout",
     "out-of-memory": "try a smaller workload; look for memory that grows with every call",
     "limit-exceeded": "a kernel computes; it starts no programs and writes no files",
@@ -33,6 +39,8 @@ _CURES = {
     "crashed": "run kb bench --sanitize, or -fsanitize=address on a CPU; check the bounds",
     "kernel-error": "look up what the entry point reports, and on which workload",
 }
+
+_JudgeResultT = TypeVar("_JudgeResultT", bound=JudgeResult)
 
 
 def check(
@@ -58,18 +66,10 @@ def check(
     job = _make_job(subject, build, workloads, timeout_s)
     with scratch_folder() as folder:
         env = threads_env(subject.machine.core_count)
-        ran = run_job(job, folder, timeout_s=timeout_s + _JUDGE_TIMEOUT_S, env=env)
-    verdict = get_judge_result(subject, ran)
-    if verdict["accepted"]:
-        task = subject.kernel_folder.kernel.reference.module is not None
-        cure = "tighten atol in its kernel.yaml"
-        if task:
-            cure = "give it inputs on which its output is more than rounding noise"
-        raise KbError(
-            f"the tolerances of {subject.kernel_folder.kernel.id} accept {verdict['accepted'][0]} "
-            f"as an answer, so they decide nothing; {cure}"
-        )
-    fields = _make_check_fields(subject, verdict)
+        run = run_job(job, folder, timeout_s=timeout_s + _JUDGE_TIMEOUT_S, env=env)
+    report = get_judge_result(subject, run)["report"]
+    _require_selftest(subject, report)
+    fields = _make_check_fields(subject, report)
     if fields["status"] == "unloadable" and not subject.variant.is_compiled:
         fields["cure"] = f"import {subject.variant.source} by itself, and see that it loads"
     return Check(**subject.identity_fields, **fields, seconds=time.monotonic() - started)
@@ -77,106 +77,122 @@ def check(
 
 def _make_job(
     subject: MeasurementSubject, build: Build, workloads: Sequence[str], timeout_s: float
-) -> Job:
+) -> CheckJob:
     return {
         "mode": "check",
         "target": subject.variant.target,
         "reference": make_reference_spec(subject.kernel_folder),
-        "tolerances": dump_tolerances(subject.kernel_folder),
+        "tolerances": make_tolerances(subject.kernel_folder),
         "cases": _make_cases(subject.kernel_folder, workloads),
         "timeout_s": timeout_s,
-        "partners": {"candidate": make_candidate_spec(subject, build)},
+        "runners": {"candidate": make_candidate_spec(subject, build)},
     }
 
 
-def dump_tolerances(kernel_folder: KernelFolder) -> dict[str, Any]:
-    """Return the kernel's own tolerances by type, for the judge."""
-    return {name: limit.model_dump() for name, limit in kernel_folder.kernel.tolerances.items()}
+def _make_cases(kernel_folder: KernelFolder, workloads: Sequence[str]) -> list[CaseSpec]:
+    """Return odd shapes, then named workloads; the comparison is tested on the named ones."""
+    kernel = kernel_folder.kernel
+    cases = [make_case_spec(kernel_folder, format_sizes(s), s) for s in kernel.check_workloads]
+    for name in dict.fromkeys(workloads):
+        sizes = kernel.workloads[name]
+        cases.append(make_case_spec(kernel_folder, name, sizes, selftest=True))
+    return cases
 
 
-def get_judge_result(subject: MeasurementSubject, run: JobRun) -> Job:
-    """Return what the judge found.
+def get_judge_result(subject: MeasurementSubject, run: JobRun[_JudgeResultT]) -> _JudgeResultT:
+    """Return the judge's result.
 
     Raises:
         EnvironmentGapError: The machine cannot hold or share what the judge needs.
-        KbError: The judge itself did not get to the end, which is the reference's fault.
+        KbError: The judge itself did not finish, because of the reference.
     """
     if run.result is not None:
-        if "unfit" in run.result:
-            raise EnvironmentGapError(*run.result["unfit"].split("; ", 1))
+        result: JudgeResult = run.result
+        if "unsupported_host" in result:
+            gap = result["unsupported_host"]
+            raise EnvironmentGapError(gap["gap"], gap["cure"])
         return run.result
-    source = subject.kernel_folder
-    last = (run.process.output.strip().splitlines() or ["no output"])[-1]
+    kernel_folder = subject.kernel_folder
+    last_line = (run.process.output.strip().splitlines() or ["no output"])[-1]
     if run.process.timed_out:
-        last = f"it took longer than {run.process.seconds:.0f} s"
+        last_line = f"it took longer than {run.process.seconds:.0f} s"
     where = f" on {run.last_step}" if run.last_step else ""
-    if "out of memory" in last:
-        gap = f"judging {source.kernel.id}{where} takes more GPU memory than there is: {last}"
-        raise EnvironmentGapError(gap, "name a smaller --workload")
+    if "out of memory" in last_line:  # torch's text
+        raise EnvironmentGapError(
+            f"judging {kernel_folder.kernel.id}{where} takes more GPU memory than there is: "
+            f"{last_line}",
+            "name a smaller --workload",
+        )
     raise KbError(
-        f"the reference of {source.kernel.id} does not run{where}: {last}; "
-        f"fix {source.folder / source.kernel.reference.file}"
+        f"the reference of {kernel_folder.kernel.id} does not run{where}: {last_line}; "
+        f"fix {kernel_folder.folder / kernel_folder.kernel.reference.file}"
     )
 
 
-def find_cure(status: str, detail: str) -> str:
-    """Return what to do about a candidate that did not last."""
-    if status == "crashed" and "ended the process with status" in detail:
+def _require_selftest(subject: MeasurementSubject, report: CheckReport) -> None:
+    """Raise KbError if an output that is wrong on purpose passed the comparison."""
+    if not report["selftest_accepted"]:
+        return
+    kernel = subject.kernel_folder.kernel
+    cure = "tighten atol in its kernel.yaml"
+    if kernel.reference.module is not None:
+        cure = "give it inputs on which its output is more than rounding noise"
+    raise KbError(
+        f"the tolerances of {kernel.id} accept {report['selftest_accepted'][0]} "
+        f"as an answer, so they decide nothing; {cure}"
+    )
+
+
+def find_cure(failure: RunnerFailure) -> str:
+    """Return what to do about a candidate that failed without an answer."""
+    if failure["status"] == "crashed" and failure["exit_status"] is not None:
         return "a kernel must return to its caller; look for exit and abort"
-    return _CURES[status]
+    return _CURES[failure["status"]]
 
 
-def _make_cases(kernel_folder: KernelFolder, workloads: Sequence[str]) -> list[Job]:
-    """Return odd shapes, then named workloads; the judge is tested on the named ones."""
-    kernel = kernel_folder.kernel
-    sizes = [(format_sizes(s), s, False) for s in kernel.check_workloads]
-    sizes += [(n, kernel.workloads[n], True) for n in dict.fromkeys(workloads)]
-    return [make_case_spec(kernel_folder, name, size, selftest) for name, size, selftest in sizes]
-
-
-def _make_check_fields(subject: MeasurementSubject, result: Job) -> dict[str, Any]:
-    checked = tuple(_make_checked_case(found) for found in result["cases"])
+def _make_check_fields(subject: MeasurementSubject, report: CheckReport) -> dict[str, Any]:
+    """Return the fields of a Check that follow from the judge's report."""
+    cases = tuple(_make_checked_case(result) for result in report["cases"])
     common = {
-        "cases": checked,
-        "selftest": tuple(result["refused"]),
-        "layers": tuple(result["layers"]),
+        "cases": cases,
+        "selftest": tuple(report["selftest_rejected"]),
+        "layers": tuple(report["layers"]),
     }
-    lost = result["lost"]
-    if lost:
-        where = f" on {lost['where']}" if lost["where"] else ""
-        detail = f"{lost['detail']}{where}"
+    failure = report["runner_died"]
+    if failure:
+        where = f" on {failure['case']}" if failure["case"] else ""
         return {
             **common,
-            "status": lost["status"],
-            "detail": detail,
-            "cure": find_cure(lost["status"], detail),
+            "status": failure["status"],
+            "detail": f"{failure['detail']}{where}",
+            "cure": find_cure(failure),
         }
-    failed = [case for case in checked if case.status == "incorrect"]
-    errors = [found["error"] for found in result["cases"] if found["error"]]
+    failed = [case for case in cases if case.status == "incorrect"]
+    has_kernel_error = any(result["kernel_error"] for result in report["cases"])
     compare = f"compare {subject.variant.source} with the reference on this workload"
     return {
         **common,
-        "status": "kernel-error" if errors else "incorrect" if failed else "correct",
+        "status": "kernel-error" if has_kernel_error else "incorrect" if failed else "correct",
         "detail": f"{failed[0].workload}: {failed[0].why}" if failed else None,
-        "cure": (_CURES["kernel-error"] if errors else compare) if failed else None,
+        "cure": (_CURES["kernel-error"] if has_kernel_error else compare) if failed else None,
     }
 
 
-def _make_checked_case(case: Job) -> CheckedCase:
-    why = case["error"] or case["tampered"]
-    if why is None and case["nan_count"]:
-        why = f"{case['nan_count']} elements are NaN or were never written"
-    elif why is None and not case["correct"]:
-        off, worst = 1 - case["matched_ratio"], case["max_abs_error"]
+def _make_checked_case(result: CaseResult) -> CheckedCase:
+    reason = result["kernel_error"] or result["tampering"]
+    if reason is None and result["nan_count"]:
+        reason = f"{result['nan_count']} elements are NaN or were never written"
+    elif reason is None and not result["correct"]:
+        wrong_share, worst = 1 - result["matched_ratio"], result["max_abs_error"]
         by = "" if worst is None else f", by up to {worst:.3g}"
-        why = f"{off:.1%} of the elements are wrong{by}"
+        reason = f"{wrong_share:.1%} of the elements are wrong{by}"
     return CheckedCase(
-        workload=case["name"],
-        status="incorrect" if why else "correct",
-        max_abs_error=case["max_abs_error"],
-        reference_error=case["reference_error"],
-        matched_ratio=case["matched_ratio"],
-        nan_count=case["nan_count"],
-        steady=case["steady"],
-        why=why,
+        workload=result["name"],
+        status="incorrect" if reason else "correct",
+        max_abs_error=result["max_abs_error"],
+        reference_error=result["reference_error"],
+        matched_ratio=result["matched_ratio"],
+        nan_count=result["nan_count"],
+        steady=result["is_deterministic"],
+        why=reason,
     )

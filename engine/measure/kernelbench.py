@@ -1,4 +1,4 @@
-"""KernelBench's tasks → a kernel folder of our own. Their files stay as they are."""
+"""Converts a KernelBench task and a candidate to a kernel folder; their files are copied as is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import Any
 
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernel_files import KernelFiles, dump_kernel_yaml, to_snake_case
-from kernelkb.measure.process.worker_jobs import MODULE_SEED, Job, run_job, scratch_folder
+from kernelkb.measure.case_specs import MODULE_SEED
+from kernelkb.measure.process.worker_jobs import run_job, scratch_folder
+from kernelkb.measure.worker.shared.messages.other_jobs import (
+    ArrayDescription,
+    DescribeJob,
+    ScalarDescription,
+    TaskDescription,
+)
 from kernelkb.model.base import Target
 
 _TIMEOUT_S = 300.0
@@ -23,7 +30,7 @@ _VARIANT_FIELDS = {
 def convert_kernelbench_task(task: Path, candidate: Path, target: Target) -> KernelFiles:
     """Return the files of a kernel folder for one candidate of one task.
 
-    Shapes and types are those of the task's own inputs, which is run for that.
+    Shapes and dtypes are those of the task's own inputs and outputs: its model is run for them.
 
     Args:
         task: A file with ``Model``, ``get_inputs`` and ``get_init_inputs``.
@@ -31,25 +38,31 @@ def convert_kernelbench_task(task: Path, candidate: Path, target: Target) -> Ker
         target: Where it will run.
 
     Raises:
-        BadValueError: A file cannot be read, or the task does not run.
+        BadValueError: A file cannot be read, or the task does not run or cannot be compared with.
     """
     texts = {"task.py": _read_text(task), "candidate.py": _read_text(candidate)}
     for word, name in (("class Model", task), ("def get_inputs", task), ("ModelNew", candidate)):
         if word not in texts["task.py" if name is task else "candidate.py"]:
             raise BadValueError(f"{name} has no {word.split()[-1]}, which KernelBench files have")
-    seen = _describe_task(task, target)
+    description = _describe_task(task, target)
     kernel: dict[str, Any] = {
         "id": to_snake_case(task.stem),
         "title": task.stem.replace("_", " "),
         "workloads": {"task": {}},
         "default_workload": {target: "task"},
-        "inputs": [_make_array_entry("x", at, one) for at, one in enumerate(seen["inputs"])],
-        "outputs": [_make_array_entry("y", at, one) for at, one in enumerate(seen["outputs"])],
+        "inputs": [
+            _make_array_entry(f"x{index}", value)
+            for index, value in enumerate(description["inputs"])
+        ],
+        "outputs": [
+            _make_array_entry(f"y{index}", value)
+            for index, value in enumerate(description["outputs"])
+        ],
         "reference": {"file": "task.py", "module": "Model"},
         "entry": "ModelNew",
         "variants": [{**_VARIANT_FIELDS, "target": target, "summary": candidate.name}],
     }
-    warnings = tuple(f"the task: {warning}" for warning in seen["warnings"])
+    warnings = tuple(f"the task: {warning}" for warning in description["warnings"])
     return KernelFiles(kernel["id"], {**texts, "kernel.yaml": dump_kernel_yaml(kernel)}, warnings)
 
 
@@ -62,8 +75,8 @@ def _read_text(path: Path) -> str:
         raise BadValueError(f"{path} is no text: {error}") from error
 
 
-def _describe_task(task: Path, target: Target) -> Job:
-    job = {
+def _describe_task(task: Path, target: Target) -> TaskDescription:
+    job: DescribeJob = {
         "mode": "describe",
         "file": str(task.resolve()),
         "entry": "Model",
@@ -71,18 +84,19 @@ def _describe_task(task: Path, target: Target) -> Job:
         "seed": MODULE_SEED,
     }
     with scratch_folder() as folder:
-        end = run_job(job, folder, timeout_s=_TIMEOUT_S)
-    if end.result is None:
-        last = (end.process.output.strip().splitlines() or ["no output"])[-1]
-        raise BadValueError(f"{task} does not run: {last}")
-    if "unusable" in end.result:
-        raise BadValueError(f"{task} cannot be judged: {end.result['unusable']}")
-    return end.result
+        run = run_job(job, folder, timeout_s=_TIMEOUT_S)
+    if run.result is None:
+        last_line = (run.process.output.strip().splitlines() or ["no output"])[-1]
+        raise BadValueError(f"{task} does not run: {last_line}")
+    if "unusable_reason" in run.result:
+        raise BadValueError(f"{task} cannot be judged: {run.result['unusable_reason']}")
+    return run.result["description"]
 
 
-def _make_array_entry(letter: str, at: int, spec: Job) -> Job:
-    if "value" in spec:
-        value = spec["value"]
-        dtype = {bool: "bool", int: "int64", float: "float64"}[type(value)]
-        return {"name": f"{letter}{at}", "dtype": dtype, "value": value + 0}
-    return {"name": f"{letter}{at}", "shape": spec["shape"], "dtype": spec["dtype"]}
+def _make_array_entry(name: str, value: ArrayDescription | ScalarDescription) -> dict[str, Any]:
+    """Return an input or output of kernel.yaml."""
+    if "value" in value:
+        number = value["value"]
+        dtype = {bool: "bool", int: "int64", float: "float64"}[type(number)]
+        return {"name": name, "dtype": dtype, "value": number + 0}
+    return {"name": name, "shape": value["shape"], "dtype": value["dtype"]}

@@ -1,4 +1,4 @@
-"""Nsight Compute: one run of a candidate's kernels under it, and what its counters are worth."""
+"""Runs Nsight Compute on a candidate's kernels, and tests its counters on known traffic."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from typing import NamedTuple
 from kernelkb.measure.machine.json_cache import read_cache, write_cache
 from kernelkb.measure.machine.nvidia_driver import driver_fingerprint
 from kernelkb.measure.machine.tools import find_cuda_tool, query_version
-from kernelkb.measure.process.worker_jobs import Job, JobRun, run_job, scratch_folder
+from kernelkb.measure.process.subprocesses import ProcessResult
+from kernelkb.measure.process.worker_jobs import run_job, scratch_folder
+from kernelkb.measure.worker.shared.messages.other_jobs import KnownTrafficJob, RepeatJob
 from kernelkb.profiles.launch import ProfiledLaunch, RawName
 from kernelkb.profiles.ncu_csv import read_raw_page
 
-_PERMISSION_ERROR = "ERR_NVGPUCTRPERM"
+_PERMISSION_ERROR = "ERR_NVGPUCTRPERM"  # in ncu's output
 _SELF_TEST_BYTES = 64 * 2**20
 _SELF_TEST_TOLERANCE = 0.15
+"""Relative error of the counted bytes that is accepted."""
 _SELF_TEST_KERNEL = "kernelkb_copy"
+_SELF_TEST_TIMEOUT_S = 60.0
 _DRAM_READ_BYTES = RawName("dram_read_bytes", ("dram__bytes_read.sum",), 1.0)
 _SELF_TEST_CACHE = "counters"
 
@@ -27,48 +31,48 @@ FORBIDDEN_CURE = (
 
 
 class NcuReport(NamedTuple):
-    """What came out of one run."""
+    """Result of one ncu run."""
 
     launch: ProfiledLaunch | None
-    """The longest launch of the candidate's own kernels."""
+    """The longest launch of the candidate's own kernels; None where there is none."""
     page: str
-    """The raw page as ncu wrote it, to be kept and read again."""
+    """ncu's raw page, as CSV."""
     reason: str | None = None
     cure: str | None = None
 
 
 def collect_counters(
-    job: Job, kernels: Sequence[str], raw_names: Sequence[RawName], *, timeout_s: float
+    job: RepeatJob, kernels: Sequence[str], raw_names: Sequence[RawName], *, timeout_s: float
 ) -> NcuReport:
     """Collect counters of a candidate's own kernels.
 
-    Counters are asked for by name: the sections that hold the same ones take twice the passes.
+    Counters are requested by name: ncu's sections that contain them need twice the passes.
 
     Args:
-        job: A ``light`` or ``repeat`` job of the worker.
-        kernels: Names of ``__global__`` functions; other kernels are not looked at. With none,
-            all are, inside the NVTX range of a ``repeat`` job.
-        raw_names: What to collect.
+        job: Calls the candidate.
+        kernels: Names of ``__global__`` functions to profile. Empty: every kernel inside the NVTX
+            range, which a job of mode ``repeat`` marks.
+        raw_names: Counters to collect.
         timeout_s: For the run.
     """
     ncu = find_cuda_tool("ncu")
     if ncu is None:
         return NcuReport(None, "", "ncu was not found", "install Nsight Compute, or put it on PATH")
-    wanted = dict.fromkeys(name for raw in raw_names for name in raw.names)
-    page, end = _run_ncu(ncu, job, kernels, list(wanted), timeout_s)
-    said = page + end.process.output
-    if _PERMISSION_ERROR in said:
+    counters = dict.fromkeys(name for raw in raw_names for name in raw.names)
+    page, process = _run_ncu(ncu, job, kernels, list(counters), timeout_s)
+    output = page + process.output
+    if _PERMISSION_ERROR in output:
         return NcuReport(
             None, "", "the driver forbids reading performance counters", FORBIDDEN_CURE
         )
     if "No kernels were profiled" in page:
         return _report_no_launch(kernels, page)
     if '"Kernel Name"' not in page:
-        lines = [line for line in said.splitlines() if "==" in line]
-        what = lines[-1] if lines else f"ncu ended with {end.process.returncode} and no report"
-        return NcuReport(None, page, what, "run the command by hand to see more, or do without")
+        lines = [line for line in output.splitlines() if "==" in line]
+        reason = lines[-1] if lines else f"ncu ended with {process.returncode} and no report"
+        return NcuReport(None, page, reason, "run the command by hand to see more, or do without")
     launches = read_raw_page(page, raw_names)
-    longest = max(launches, key=lambda one: one.metrics.get("profiled_us", 0.0), default=None)
+    longest = max(launches, key=lambda launch: launch.metrics.get("profiled_us", 0.0), default=None)
     if longest is None:
         return _report_no_launch(kernels, page)
     return NcuReport(longest, page)
@@ -81,9 +85,9 @@ def _report_no_launch(kernels: Sequence[str], page: str) -> NcuReport:
 
 
 def describe_counter_error() -> str | None:
-    """Say how far the counters are off on a kernel whose traffic is known; None when they are not.
+    """Report wrong counters on a copy kernel of known DRAM traffic; None when they are right.
 
-    Kept for each driver, GPU and version of ncu: counters break with those.
+    Cached by driver, GPU and version of ncu, with which counters break. None without ncu.
     """
     ncu = find_cuda_tool("ncu")
     if ncu is None:
@@ -91,39 +95,44 @@ def describe_counter_error() -> str | None:
     key = f"{driver_fingerprint()} {query_version(ncu)}"
     share = read_cache(_SELF_TEST_CACHE, key)
     if share is None:
-        job = {"mode": "traffic", "bytes": _SELF_TEST_BYTES}
-        page, _ = _run_ncu(ncu, job, [_SELF_TEST_KERNEL], list(_DRAM_READ_BYTES.names), 60.0)
-        found = read_raw_page(page, [_DRAM_READ_BYTES]) if '"Kernel Name"' in page else []
-        read = found[-1].metrics.get("dram_read_bytes", math.nan) if found else math.nan
-        share = read / _SELF_TEST_BYTES if math.isfinite(read) else -1.0
+        job: KnownTrafficJob = {"mode": "known-traffic", "bytes": _SELF_TEST_BYTES}
+        counters = list(_DRAM_READ_BYTES.names)
+        page, _ = _run_ncu(ncu, job, [_SELF_TEST_KERNEL], counters, _SELF_TEST_TIMEOUT_S)
+        launches = read_raw_page(page, [_DRAM_READ_BYTES]) if '"Kernel Name"' in page else []
+        counted = launches[-1].metrics.get("dram_read_bytes", math.nan) if launches else math.nan
+        share = counted / _SELF_TEST_BYTES if math.isfinite(counted) else -1.0
         write_cache(_SELF_TEST_CACHE, key, share)
     if abs(share - 1) <= _SELF_TEST_TOLERANCE:
         return None
-    said = f"{share:.2f} of the bytes" if share >= 0 else "nothing"
-    return f"ncu counted {said} of a kernel that reads {_SELF_TEST_BYTES / 2**20:.0f} MiB"
+    amount = f"{share:.2f} of the bytes" if share >= 0 else "nothing"
+    return f"ncu counted {amount} of a kernel that reads {_SELF_TEST_BYTES / 2**20:.0f} MiB"
 
 
 def _run_ncu(
-    ncu: str, job: Job, kernels: Sequence[str], names: Sequence[str], timeout_s: float
-) -> tuple[str, JobRun]:
+    ncu: str,
+    job: RepeatJob | KnownTrafficJob,
+    kernels: Sequence[str],
+    counters: Sequence[str],
+    timeout_s: float,
+) -> tuple[str, ProcessResult]:
+    """Run a worker job under ncu; return the raw page, empty where there is none."""
     with scratch_folder() as folder:
         log = folder / "ncu.csv"
-        end = run_job(
-            job, folder, timeout_s=timeout_s, wrapper=_make_ncu_command(ncu, kernels, names, log)
-        )
+        wrapper = _make_ncu_command(ncu, kernels, counters, log)
+        run = run_job(job, folder, timeout_s=timeout_s, wrapper=wrapper)
         page = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-    return page, end
+    return page, run.process
 
 
 def _make_ncu_command(
-    ncu: str, kernels: Sequence[str], names: Sequence[str], log: Path
+    ncu: str, kernels: Sequence[str], counters: Sequence[str], log: Path
 ) -> tuple[str, ...]:
-    only = ["--nvtx", "--nvtx-include", "kernelkb/"]
+    selection = ["--nvtx", "--nvtx-include", "kernelkb/"]
     if kernels:
-        only = ["--kernel-name", f"regex:{'|'.join(kernels)}", "--launch-skip", "1"]
+        selection = ["--kernel-name", f"regex:{'|'.join(kernels)}", "--launch-skip", "1"]
     return (
-        *(ncu, "--metrics", ",".join(names)),
-        *only,
+        *(ncu, "--metrics", ",".join(counters)),
+        *selection,
         *("--launch-count", "1", "--clock-control", "none"),
         *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log)),
     )

@@ -1,4 +1,4 @@
-"""Why is a variant as fast as it is? Metrics that explain; none of them is a time to report."""
+"""Profiles a variant: compiler reports, Nsight Compute counters, torch's profiler."""
 
 from __future__ import annotations
 
@@ -8,29 +8,34 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kernelkb.measure.case_specs import make_case_spec, make_reference_spec
 from kernelkb.measure.ncu import collect_counters, describe_counter_error
-from kernelkb.measure.process.worker_jobs import (
-    Job,
-    make_case_spec,
-    make_reference_spec,
-    run_job,
-    scratch_folder,
-)
+from kernelkb.measure.process.worker_jobs import run_job, scratch_folder
 from kernelkb.measure.runner_specs import make_code_spec
 from kernelkb.measure.subject import MeasurementSubject
+from kernelkb.measure.worker.shared.messages.other_jobs import (
+    RepeatJob,
+    TorchProfileJob,
+    TorchProfileResult,
+)
+from kernelkb.measure.worker.shared.messages.specs import InputSpec
 from kernelkb.model.kernel import Variant
 from kernelkb.model.measurement import Bench, Build, Loop, Profile
 from kernelkb.profiles.launch import RawName
 
 TIMEOUT_S = 180.0
 _COUNTER_CALLS = 3
+"""Calls under ncu, which profiles one of them."""
 _TIMELINE_CALLS = 20
+"""Calls under torch's profiler, which reports their mean."""
 _LAUNCH_BOUND_RATIO = 1.3
+"""Time of a call with its launch over the kernel's, above which the launch is worth a profile."""
 _MAX_STAGES = 3
+_SHOWN_KERNELS = 4
 _FLOAT_DTYPES = ("float64", "float32", "float16", "bfloat16")
 
 NextCounters = Callable[[Mapping[str, float]], Sequence[RawName]]
-"""What to collect next, given what is known; nothing ends the profile."""
+"""Takes the metrics known so far; returns the counters to collect next, none to end."""
 
 
 def profile(
@@ -42,19 +47,18 @@ def profile(
     *,
     timeout_s: float = TIMEOUT_S,
 ) -> Profile:
-    """Explain a variant on the workload that was timed.
+    """Profile a variant on the workload that was timed.
 
-    On a CPU the evidence is the compiler's own vectorisation report and the times already taken;
-    on a GPU it is what ptxas printed, Nsight Compute's counters, stage by stage as long as
-    ``next_counters`` asks for more, and torch's profiler where the launch takes a large part of a
-    call.
+    On a CPU: the compiler's vectorisation report. On a GPU: ptxas's report, Nsight Compute's
+    counters, stage by stage as long as ``next_counters`` asks for more, and torch's profiler where
+    the launch takes a large part of a call. No time of a profile is a measurement to report.
 
     Args:
-        subject: What to explain.
+        subject: What to profile.
         build: Its build.
         bench: Its measurement; its metrics are part of the profile.
-        next_counters: Decides what is worth collecting.
-        report_folder: Where the raw pages are kept; each can be read again as a report.
+        next_counters: Chooses the counters of each stage.
+        report_folder: Where ncu's raw pages are kept; each can be read again as a report.
         timeout_s: For each stage.
     """
     started = time.monotonic()
@@ -77,67 +81,74 @@ def _profile_gpu(
 ) -> dict[str, Any]:
     metrics = _static_metrics(build)
     evidence = list(_static_evidence(build))
-    kept: list[str] = []
-    detail = describe_counter_error()
-    cure = "use another version of ncu; until then go by times and ptxas"
+    pages: list[str] = []
+    detail, cure = describe_counter_error(), "use another version of ncu; until then use ptxas"
     if detail is None:
         job, kernels = _make_repeat_job(subject, build, bench.workload), subject.variant.kernels
-        asked: set[str] = set()
+        requested: set[str] = set()
         for stage in range(_MAX_STAGES):
             wanted = next_counters({**bench.metrics, **metrics})
-            names = [raw for raw in wanted if raw.metric not in asked]
-            if not names:
+            counters = [counter for counter in wanted if counter.metric not in requested]
+            if not counters:
                 break
-            asked |= {raw.metric for raw in names}
-            found = collect_counters(job, kernels, names, timeout_s=timeout_s)
-            if found.launch is None:
-                detail, cure = found.reason, found.cure or ""
+            requested |= {counter.metric for counter in counters}
+            report = collect_counters(job, kernels, counters, timeout_s=timeout_s)
+            if report.launch is None:
+                detail, cure = report.reason, report.cure or ""
                 break
-            metrics |= found.launch.metrics
-            kept.append(_save_page(report_folder, subject, stage, found.page))
-    if _is_launch_bound(bench) or not kept:
-        seen = _profile_timeline(subject, build, bench.workload, timeout_s)
-        metrics |= seen["metrics"]
-        evidence += seen["evidence"]
+            metrics |= report.launch.metrics
+            pages.append(_save_page(report_folder, subject, stage, report.page))
+    if _is_launch_bound(bench) or not pages:
+        timeline = _run_torch_profiler(subject, build, bench.workload, timeout_s)
+        if timeline is not None:
+            metrics |= _timeline_metrics(timeline)
+            evidence += _timeline_evidence(timeline)
     return {
-        "tool": "ncu" if kept else "ptxas",
+        "tool": "ncu" if pages else "ptxas",
         "metrics": metrics,
         "evidence": tuple(evidence),
-        "records": tuple(kept),
+        "records": tuple(pages),
         "detail": detail,
         "cure": cure if detail else None,
     }
 
 
-def _make_repeat_job(subject: MeasurementSubject, build: Build, workload: str) -> Job:
-    source, what = subject.kernel_folder, make_code_spec(subject, build)
-    case = make_case_spec(source, workload, source.kernel.workloads[workload])
-    reference = make_reference_spec(source)
-    # Without torch where it can be, because ncu starts the process anew for each stage.
-    drawn = reference["kind"] == "python" and not reference["inputs"]
-    drawn = drawn and all("value" in one or _can_draw_without_torch(one) for one in case["inputs"])
-    # Without names of kernels ncu goes by a range, which only torch can mark.
-    light = what["kind"] == "c" and bool(subject.variant.kernels) and drawn
+def _make_repeat_job(subject: MeasurementSubject, build: Build, workload: str) -> RepeatJob:
+    """Return the job that ncu profiles: without torch where possible.
+
+    ncu starts the process for each stage, and torch takes seconds to import. torch is needed for
+    code that is no C function, for inputs that only it draws, and for the NVTX range that selects
+    kernels where the variant names none.
+    """
+    kernel_folder, code = subject.kernel_folder, make_code_spec(subject, build)
+    case = make_case_spec(kernel_folder, workload, kernel_folder.kernel.workloads[workload])
+    reference = make_reference_spec(kernel_folder)
+    draws_from_fill = reference["kind"] == "python" and not reference["inputs"]
+    has_plain_inputs = draws_from_fill and all(
+        "value" in spec or _can_draw_without_torch(spec) for spec in case["inputs"]
+    )
+    without_torch = code["kind"] == "c" and bool(subject.variant.kernels) and has_plain_inputs
     return {
-        "mode": "light" if light else "repeat",
+        "mode": "repeat-without-torch" if without_torch else "repeat",
         "target": "cuda",
         "reference": reference,
-        "what": what,
+        "code": code,
         "cases": [case],
-        "times": _COUNTER_CALLS,
+        "call_count": _COUNTER_CALLS,
     }
 
 
-def _can_draw_without_torch(array: Job) -> bool:
-    """Return whether the worker without torch draws an input as the one with torch does."""
-    if array["fill"] == "integers":
-        below = int(array["scale"])
-        return "int" in array["dtype"] and below & (below - 1) == 0
-    return array["dtype"] in _FLOAT_DTYPES or array["fill"] == "zeros"
+def _can_draw_without_torch(spec: InputSpec) -> bool:
+    """Return whether the worker without torch draws an input of the same distribution."""
+    if spec["fill"] == "integers":
+        bound = int(spec["scale"])
+        is_power_of_two = bound & (bound - 1) == 0
+        return "int" in spec["dtype"] and is_power_of_two
+    return spec["dtype"] in _FLOAT_DTYPES or spec["fill"] == "zeros"
 
 
 def _save_page(report_folder: Path, subject: MeasurementSubject, stage: int, page: str) -> str:
-    """Write a raw page beside the builds; ``kb recommend --profile`` reads it again."""
+    """Write a raw page, which ``kb recommend --profile`` can read; return its path."""
     report_folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(page.encode()).hexdigest()[:8]
     names = subject.identity_fields
@@ -155,54 +166,57 @@ def _is_launch_bound(bench: Bench) -> bool:
 def list_launched_kernels(
     subject: MeasurementSubject, build: Build, workload: str
 ) -> Sequence[str]:
-    """Return the names of the kernels that a variant launches, as torch's profiler sees them."""
-    found = _run_torch_profiler(subject, build, workload, TIMEOUT_S)
-    return tuple(found["kernels"]) if found else ()
+    """Return the names of the kernels that a variant launches, as torch's profiler reports them."""
+    timeline = _run_torch_profiler(subject, build, workload, TIMEOUT_S)
+    return tuple(timeline["kernels"]) if timeline else ()
 
 
 def _run_torch_profiler(
     subject: MeasurementSubject, build: Build, workload: str, timeout_s: float
-) -> Job | None:
-    """Return what torch's profiler saw of some calls. See ``worker.jobs.torch_profile``."""
-    job = {
-        **_make_repeat_job(subject, build, workload),
-        "mode": "timeline",
-        "times": _TIMELINE_CALLS,
+) -> TorchProfileResult | None:
+    """Return torch's profile of some calls; None where it saw no kernel."""
+    kernel_folder = subject.kernel_folder
+    sizes = kernel_folder.kernel.workloads[workload]
+    job: TorchProfileJob = {
+        "mode": "torch-profile",
+        "target": "cuda",
+        "reference": make_reference_spec(kernel_folder),
+        "code": make_code_spec(subject, build),
+        "cases": [make_case_spec(kernel_folder, workload, sizes)],
+        "call_count": _TIMELINE_CALLS,
     }
     with scratch_folder() as folder:
-        found = run_job(job, folder, timeout_s=timeout_s).result
-    return found if found and found["kernels"] else None
+        result = run_job(job, folder, timeout_s=timeout_s).result
+    return result if result and result["kernels"] else None
 
 
-def _profile_timeline(
-    subject: MeasurementSubject, build: Build, workload: str, timeout_s: float
-) -> dict[str, Any]:
-    """Return what torch's profiler says of the calls: launches, gaps, names."""
-    found = _run_torch_profiler(subject, build, workload, timeout_s)
-    if found is None:
-        return {"metrics": {}, "evidence": []}
-    call, busy = found["call_us"], found["kernels_us"]
-    metrics = {
-        "op_us": call,
-        "op_kernels_us": min(busy, call),
-        "launch_count": found["launches"],
-        "gpu_idle_share": max(0.0, 1 - busy / call),
+def _timeline_metrics(timeline: TorchProfileResult) -> dict[str, float]:
+    call_us, kernels_us = timeline["call_us"], timeline["kernels_us"]
+    return {
+        "op_us": call_us,
+        "op_kernels_us": min(kernels_us, call_us),
+        "launch_count": timeline["launches"],
+        "gpu_idle_share": max(0.0, 1 - kernels_us / call_us),
     }
-    longest = sorted(found["kernels"].items(), key=lambda pair: -pair[1])[:4]
-    evidence = [f"{name}: {took:.1f} us of a call of {call:.1f} us" for name, took in longest]
-    if found["launch_call_us"] is not None:
-        evidence.append(f"one launch takes the CPU {found['launch_call_us']:.1f} us")
-    return {"metrics": metrics, "evidence": evidence}
+
+
+def _timeline_evidence(timeline: TorchProfileResult) -> list[str]:
+    call_us = timeline["call_us"]
+    longest = sorted(timeline["kernels"].items(), key=lambda item: -item[1])[:_SHOWN_KERNELS]
+    evidence = [f"{name}: {us:.1f} us of a call of {call_us:.1f} us" for name, us in longest]
+    if timeline["launch_call_us"] is not None:
+        evidence.append(f"one launch takes the CPU {timeline['launch_call_us']:.1f} us")
+    return evidence
 
 
 def _profile_cpu(variant: Variant, build: Build) -> dict[str, Any]:
-    silent = not build.loops
+    has_report = bool(build.loops)
     return {
         "tool": "compiler",
         "metrics": _loop_metrics(build.loops),
         "evidence": _loop_evidence(variant, build.loops),
-        "detail": "the compiler wrote no vectorisation report" if silent else None,
-        "cure": "build with g++ or clang++" if silent else None,
+        "detail": None if has_report else "the compiler wrote no vectorisation report",
+        "cure": None if has_report else "build with g++ or clang++",
     }
 
 
@@ -234,9 +248,9 @@ def _static_metrics(build: Build) -> dict[str, float]:
 
 
 def _static_evidence(build: Build) -> tuple[str, ...]:
-    most = sorted(build.resources, key=lambda r: -r.registers)[:4]
+    largest = sorted(build.resources, key=lambda r: -r.registers)[:_SHOWN_KERNELS]
     return tuple(
         f"{r.kernel}: {r.registers} registers, {r.spill_store_bytes} B spilled, "
         f"{r.stack_bytes} B stack, {r.static_smem_bytes} B static shared memory"
-        for r in most
+        for r in largest
     )

@@ -1,4 +1,4 @@
-"""compute-sanitizer over a candidate: accesses out of bounds, races, memory that nobody wrote."""
+"""Runs compute-sanitizer on a candidate: out-of-bounds accesses, races, uninitialized reads."""
 
 from __future__ import annotations
 
@@ -6,37 +6,39 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kernelkb.measure.machine.tools import find_cuda_tool
-from kernelkb.measure.process.worker_jobs import (
-    Job,
+from kernelkb.measure.case_specs import (
+    count_input_elements,
     format_sizes,
     make_case_spec,
     make_reference_spec,
-    run_job,
-    scratch_folder,
 )
+from kernelkb.measure.machine.tools import find_cuda_tool
+from kernelkb.measure.process.worker_jobs import run_job, scratch_folder
 from kernelkb.measure.runner_specs import make_code_spec
 from kernelkb.measure.subject import MeasurementSubject
+from kernelkb.measure.worker.shared.messages.other_jobs import RepeatJob
 from kernelkb.model.measurement import Build
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 TIMEOUT_S = 120.0
-_FINDING_LINE = re.compile(r"^=+ (?P<said>(?:Invalid|Error|Race|Warning|Uninitialized|Barrier).+)$")
+_FINDING_LINE = re.compile(r"^=+ (?P<text>(?:Invalid|Error|Race|Warning|Uninitialized|Barrier).+)$")
 _SUMMARY_COUNT = re.compile(r"(?P<count>\d+) (?:error|hazard)s?\b")
 _MAX_INPUT_ELEMENTS = 2**18
+"""Of a workload that is small enough: a kernel runs some hundred times slower under a tool."""
+_CONTEXT_LINES = 3
 
 
 class SanitizerFinding(NamedTuple):
-    """What one tool found."""
+    """Errors that one tool reported."""
 
     tool: str
     error_count: int
     message: str
-    """The first complaint, with the lines that say where."""
+    """The first of them, with the lines that locate it."""
 
 
 class SanitizerReport(NamedTuple):
-    """What all tools found, or why none could look."""
+    """Findings of all tools, or why none finished."""
 
     findings: tuple[SanitizerFinding, ...]
     finished_tools: tuple[str, ...]
@@ -65,68 +67,60 @@ def sanitize(
         return SanitizerReport((), (), "compute-sanitizer was not found", cure)
     job = _make_job(subject, build)
     findings: list[SanitizerFinding] = []
-    looked: list[str] = []
+    finished: list[str] = []
     for tool in tools:
         log = _run_tool(program, tool, job, timeout_s)
         if log is None:
             continue
-        looked.append(tool)
-        found = parse_finding(tool, log)
-        if found is not None:
-            findings.append(found)
-    if not looked:
+        finished.append(tool)
+        finding = parse_finding(tool, log)
+        if finding is not None:
+            findings.append(finding)
+    if not finished:
         detail = f"no tool of compute-sanitizer ended within {timeout_s:g} s"
         return SanitizerReport((), (), detail, "add a small workload to check_workloads")
-    return SanitizerReport(tuple(findings), tuple(looked))
+    return SanitizerReport(tuple(findings), tuple(finished))
 
 
-def _make_job(subject: MeasurementSubject, build: Build) -> Job:
-    what, source = make_code_spec(subject, build), subject.kernel_folder
-    sizes = [*source.kernel.check_workloads, *source.kernel.workloads.values()]
-    small = [s for s in sizes if _count_input_elements(subject, s) <= _MAX_INPUT_ELEMENTS] or sizes[
-        :1
-    ]
+def _make_job(subject: MeasurementSubject, build: Build) -> RepeatJob:
+    code, kernel_folder = make_code_spec(subject, build), subject.kernel_folder
+    kernel = kernel_folder.kernel
+    workloads = [*kernel.check_workloads, *kernel.workloads.values()]
+    small = [w for w in workloads if count_input_elements(kernel_folder, w) <= _MAX_INPUT_ELEMENTS]
     return {
-        "mode": "light" if what["kind"] == "c" else "repeat",
+        "mode": "repeat-without-torch" if code["kind"] == "c" else "repeat",
         "target": "cuda",
-        "reference": make_reference_spec(source),
-        "what": what,
-        "cases": [make_case_spec(source, format_sizes(one), one) for one in small],
-        "times": 1,
+        "reference": make_reference_spec(kernel_folder),
+        "code": code,
+        "cases": [
+            make_case_spec(kernel_folder, format_sizes(sizes), sizes)
+            for sizes in small or workloads[:1]
+        ],
+        "call_count": 1,
     }
 
 
-def _run_tool(program: str, tool: str, job: Job, timeout_s: float) -> str | None:
-    """Return what a tool printed, None when it did not end in time."""
+def _run_tool(program: str, tool: str, job: RepeatJob, timeout_s: float) -> str | None:
+    """Return what a tool printed; None when it did not end in time."""
     with scratch_folder() as folder:
         wrapper = (program, "--tool", tool, "--target-processes", "all")
-        end = run_job(job, folder, timeout_s=timeout_s, wrapper=wrapper)
+        run = run_job(job, folder, timeout_s=timeout_s, wrapper=wrapper)
         log = (folder / f"{job['mode']}.log").read_text(encoding="utf-8", errors="replace")
-    return None if end.process.timed_out else log
+    return None if run.process.timed_out else log
 
 
 def parse_finding(tool: str, log: str) -> SanitizerFinding | None:
-    """Return what a tool found, by its own report; None when it found nothing."""
+    """Return the finding that a tool's log reports; None where it reports no errors."""
     lines = log.splitlines()
     summary = next((s for line in reversed(lines) if (s := _SUMMARY_COUNT.search(line))), None)
     count = int(summary["count"]) if summary else 0
     if not count:
         return None
-    for at, line in enumerate(lines):
-        found = _FINDING_LINE.match(line.strip())
-        if found:
-            where = [one.strip("= ").strip() for one in lines[at + 1 : at + 4]]
-            return SanitizerFinding(
-                tool, count, "; ".join([found["said"], *(w for w in where if w)])
-            )
+    for index, line in enumerate(lines):
+        match = _FINDING_LINE.match(line.strip())
+        if match:
+            context = lines[index + 1 : index + 1 + _CONTEXT_LINES]
+            details = (text.strip("= ").strip() for text in context)
+            message = "; ".join([match["text"], *filter(None, details)])
+            return SanitizerFinding(tool, count, message)
     return SanitizerFinding(tool, count, f"{count} findings")
-
-
-def _count_input_elements(subject: MeasurementSubject, sizes: dict[str, int]) -> int:
-    total = 0
-    for array in subject.kernel_folder.kernel.inputs:
-        count = 1
-        for dimension in array.shape:
-            count *= dimension if isinstance(dimension, int) else sizes[dimension]
-        total += count
-    return total

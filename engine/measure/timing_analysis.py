@@ -1,7 +1,7 @@
-"""Windows of two processes → a speedup, and what both clocks say of it.
+"""Computes speedups from paired batches, and compares the clocks of judge and runners.
 
-A window's time is what the judge's clock saw, less what the same clock saw beyond the device's
-own events in the rival's windows: the way there and back, which is the same for both.
+The time of a batch is what the judge's clock measured, less the harness's round trip: what that
+clock measured beyond the device's own events in the rival's batches.
 """
 
 from __future__ import annotations
@@ -11,84 +11,60 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from kernelkb.measure.statistics import Speedup, paired_speedup
+from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
 
 _MAX_CLOCK_DISAGREEMENT = 0.10
+"""Share of a batch that the candidate's clock may leave out."""
+_CLOCK_QUANTILE = 10
+"""The disagreement in the lowest tenth of batches counts: a wrong clock shows in all of them."""
 _OVERHEAD_SLACK_NS = 1e4
-"""How much longer the way there and back may be to one process than to another: 6 us were seen
-between two pairs of processes on an H100, over 200 comparisons of a kernel with itself."""
+"""Difference of the round trip between two processes: 6 us were seen between two pairs of processes
+on an H100, over 200 comparisons of a kernel with itself."""
 _OVERHEAD_SLACK_SHARE = 0.5
-"""The same as a share of the way, where stopping a process with its threads is most of it."""
+"""The same as a share of the round trip, where stopping a process's threads is most of it."""
 _COPY_SLACK_SHARE = 0.5
-"""How far off the rival's copies may be from what the candidate's take: 0.3 were seen, where one of
-two processes had its pages and the other had not."""
+"""Difference between the copies of rival and candidate, as a share: 0.3 was seen, where one of two
+processes had its pages mapped and the other had not."""
+_MIN_NET_SHARE = 0.1
+"""The overhead is at most nine tenths of a batch."""
 _CPU_CONTENTION_SHARE = 0.25
+"""Run-queue wait of all threads, as a share of the batch, above which others used the cores."""
+_THREAD_WAKEUP_NS = 5e5
+"""Run-queue wait of an undisturbed batch; on an idle machine 0.15 ms over all its threads."""
+_GPU_CONTENTION_FACTOR = 2.0
+_GPU_CONTENTION_NS = 3e5
+"""A read of the flush buffer that takes 2 times the baseline and 0.3 ms longer: the GPU had other
+work. On an H100 the baseline is 0.06 ms, and 0.15 ms was the most before 136 batches of a correct
+kernel."""
 _MIN_USABLE_PAIRS = 5
 _MIN_BATCH_CALLS = 8
 _MAX_SINGLE_CALL_SHARE = 0.5
-_GPU_CONTENTION_FACTOR = 2.0
-_GPU_CONTENTION_NS = 3e5
-_THREAD_WAKEUP_NS = 5e5  # an idle machine: 0.15 ms, over the threads of one window
+"""Share of a batch's time that one call alone may take, in batches of 8 calls and more."""
 
-
-class Batch(NamedTuple):
-    """One window, as the judge reports it: nanoseconds for all its calls; seconds at its ends."""
-
-    judge_ns: float
-    runner_ns: float
-    calls: int
-    start: float
-    end: float
-    copy_ns: float = 0.0
-    """For copies of what was returned, which is no work of the kernel; by the runner's clock."""
-    runqueue_wait_ns: float = 0.0
-    idle_read_ns: float = 0.0
-    """For reading a known amount on the GPU just before, while all processes stood still."""
-    reported_copy_ns: float = 0.0
-    """The same by the candidate's own account, where ``copy_ns`` is what the rival took."""
-
-
+Verdict = Literal["faster", "slower", "inconclusive"]
 Pair = tuple[Batch, Batch]
-"""Candidate and rival, one after the other."""
-
-
-def is_cpu_contended(batch: Batch) -> bool:
-    """Say whether its threads had to wait for cores that others used."""
-    return batch.runqueue_wait_ns > _THREAD_WAKEUP_NS + _CPU_CONTENTION_SHARE * batch.judge_ns
-
-
-def is_gpu_contended(batch: Batch, baseline_read_ns: float) -> bool:
-    """Say whether the GPU had other work when nobody should have had any.
-
-    On an H100 it took 0.06 ms before, and 0.15 ms at most before 136 windows of an honest kernel.
-
-    Args:
-        batch: The one that followed.
-        baseline_read_ns: For the same reading before the candidate was loaded; 0 where that is not
-            known.
-    """
-    return (
-        baseline_read_ns > 0
-        and batch.idle_read_ns > _GPU_CONTENTION_FACTOR * baseline_read_ns + _GPU_CONTENTION_NS
-    )
+"""Batches of candidate and rival, timed one after the other."""
 
 
 class FilteredPairs(NamedTuple):
-    """Pairs, and those in which nothing slowed one side down: heat, or somebody else."""
+    """Pairs of a bench, and those that neither heat nor other programs disturbed."""
 
     pairs: Sequence[Pair]
     unthrottled: Sequence[Pair]
+    """Those in which the GPU's clock was not lowered."""
     clean: Sequence[Pair]
+    """Those of ``unthrottled`` in which no other program used GPU or cores."""
     gpu_contended_count: int = 0
-    """Cool pairs in which the GPU had other work."""
+    """Pairs of ``unthrottled`` in which the GPU had other work."""
 
     @property
     def is_throttled(self) -> bool:
-        """Whether too few are cool."""
+        """Whether fewer than 5 pairs are unthrottled."""
         return len(self.unthrottled) < _MIN_USABLE_PAIRS
 
     @property
     def is_contended(self) -> bool:
-        """Whether others used the machine most of the time: what is left is no fair sample."""
+        """Whether less than half of the unthrottled pairs, or fewer than 5, are clean."""
         return (
             len(self.clean) < max(_MIN_USABLE_PAIRS, len(self.unthrottled) / 2)
             and not self.is_throttled
@@ -96,84 +72,107 @@ class FilteredPairs(NamedTuple):
 
     @property
     def selected_pairs(self) -> Sequence[Pair]:
-        """The pairs to go by; where they decide nothing, all that there are."""
-        return (
-            self.pairs
-            if self.is_throttled
-            else self.unthrottled
-            if self.is_contended
-            else self.clean
-        )
+        """The pairs to compute times from: the clean ones, or more where those are too few."""
+        if self.is_throttled:
+            return self.pairs
+        return self.unthrottled if self.is_contended else self.clean
+
+
+def is_cpu_contended(batch: Batch) -> bool:
+    """Return whether its threads had to wait for cores that other programs used."""
+    return batch.runqueue_wait_ns > _THREAD_WAKEUP_NS + _CPU_CONTENTION_SHARE * batch.judge_ns
+
+
+def is_gpu_contended(batch: Batch, baseline_read_ns: float) -> bool:
+    """Return whether the GPU had other work just before a batch, with all runners stopped.
+
+    Args:
+        batch: Holds the time of the judge's read before it.
+        baseline_read_ns: Of the same read before the candidate was loaded; 0: not known.
+    """
+    limit_ns = _GPU_CONTENTION_FACTOR * baseline_read_ns + _GPU_CONTENTION_NS
+    return baseline_read_ns > 0 and batch.idle_read_ns > limit_ns
 
 
 def filter_pairs(
     pairs: Sequence[Pair], unthrottled: Sequence[Pair], baseline_read_ns: float = 0.0
 ) -> FilteredPairs:
-    """Tell the calm pairs among the cool ones; ``baseline_read_ns`` as in ``shared``."""
-    alone = [
+    """Find the clean pairs among the unthrottled ones.
+
+    Args:
+        pairs: All of them.
+        unthrottled: Those in which the GPU's clock was not lowered.
+        baseline_read_ns: See ``is_gpu_contended``.
+    """
+    idle_gpu = [
         pair
         for pair in unthrottled
-        if not any(is_gpu_contended(one, baseline_read_ns) for one in pair)
+        if not any(is_gpu_contended(batch, baseline_read_ns) for batch in pair)
     ]
-    calm = [pair for pair in alone if not any(map(is_cpu_contended, pair))]
-    return FilteredPairs(pairs, unthrottled, calm, len(unthrottled) - len(alone))
+    clean = [pair for pair in idle_gpu if not any(map(is_cpu_contended, pair))]
+    return FilteredPairs(pairs, unthrottled, clean, len(unthrottled) - len(idle_gpu))
 
 
 def overhead_ns(pairs: Sequence[Pair]) -> float:
-    """Return the nanoseconds of the way there and back; what is above it is a busy machine."""
-    gaps = sorted(rival.judge_ns - rival.runner_ns - rival.copy_ns for _, rival in pairs)
-    return gaps[len(gaps) // 4]
-
-
-def _net_judge_ns(batch: Batch, overhead: float) -> float:
-    """Return the time of a window's calls; never less than a tenth of what the clock saw."""
-    return max(batch.judge_ns - overhead - batch.copy_ns, 0.1 * batch.judge_ns)
+    """Return the harness's round-trip overhead in ns: first quartile over the rival's batches."""
+    overheads = sorted(rival.judge_ns - rival.runner_ns - rival.copy_ns for _, rival in pairs)
+    return overheads[len(overheads) // 4]
 
 
 def apply_rival_copy_cost(pairs: Sequence[Pair], default_copy_ns: float) -> list[Pair]:
-    """Let the rival, which returns as much, say what the candidate's copies took.
+    """Replace the candidate's report of its output copies by the time of the rival's.
 
     Args:
         pairs: As measured.
-        default_copy_ns: For the copies of one call, where the rival returns nothing.
+        default_copy_ns: Nanoseconds for one call, where the rival copies nothing.
     """
-    found = []
-    for one, rival in pairs:
-        each = rival.copy_ns / rival.calls or default_copy_ns
-        told = one._replace(reported_copy_ns=one.copy_ns, copy_ns=each * one.calls)
-        found.append((told, rival))
-    return found
+    adjusted = []
+    for candidate, rival in pairs:
+        call_ns = rival.copy_ns / rival.calls or default_copy_ns
+        batch = candidate._replace(
+            reported_copy_ns=candidate.copy_ns, copy_ns=call_ns * candidate.calls
+        )
+        adjusted.append((batch, rival))
+    return adjusted
 
 
-def _overhead_uncertainty(batch: Batch, overhead: float) -> float:
-    return max(_OVERHEAD_SLACK_NS, _OVERHEAD_SLACK_SHARE * overhead) / batch.judge_ns
+def _net_judge_ns(batch: Batch, overhead: float) -> float:
+    """Return the time of a batch's calls by the judge's clock, at least a tenth of the batch."""
+    return max(batch.judge_ns - overhead - batch.copy_ns, _MIN_NET_SHARE * batch.judge_ns)
+
+
+def _overhead_slack_ns(overhead: float) -> float:
+    return max(_OVERHEAD_SLACK_NS, _OVERHEAD_SLACK_SHARE * overhead)
 
 
 def _timing_uncertainty(batches: Sequence[Batch], overhead: float) -> float:
-    """Return the share of a window that the judge's clock cannot tell from its calls."""
+    """Return the median share of a batch that is uncertain by the judge's clock."""
+    slack_ns = _overhead_slack_ns(overhead)
     return statistics.median(
-        _overhead_uncertainty(w, overhead) + _COPY_SLACK_SHARE * w.copy_ns / w.judge_ns
-        for w in batches
+        (slack_ns + _COPY_SLACK_SHARE * batch.copy_ns) / batch.judge_ns for batch in batches
     )
 
 
 def describe_clock_disagreement(batches: Sequence[Batch], overhead: float) -> str | None:
-    """Say that the candidate's process tells another time than the judge's clock.
+    """Report that the candidate's clock leaves out time that the judge's clock measured.
 
-    A busy machine makes the judge see more: as much as threads stood in line for a core, and in
-    many windows; a clock that lies, in all of them. What the candidate says of its copies is
-    believed here: it is not what its speedup is made of.
+    A busy machine adds run-queue wait, which is subtracted, to many batches; a wrong clock shows in
+    all of them. The candidate's report of its copies is trusted here: no speedup depends on it.
+
+    Args:
+        batches: The candidate's.
+        overhead: See ``overhead_ns``.
     """
-    shares = sorted(
-        (w.judge_ns - overhead - w.runner_ns - w.reported_copy_ns - w.runqueue_wait_ns) / w.judge_ns
-        for w in batches
+    missing_shares = sorted(
+        (b.judge_ns - overhead - b.runner_ns - b.reported_copy_ns - b.runqueue_wait_ns) / b.judge_ns
+        for b in batches
     )
-    least = shares[len(shares) // 10]
-    unknown = statistics.median(_overhead_uncertainty(w, overhead) for w in batches)
-    if least <= _MAX_CLOCK_DISAGREEMENT + unknown:
+    missing = missing_shares[len(missing_shares) // _CLOCK_QUANTILE]
+    uncertainty = statistics.median(_overhead_slack_ns(overhead) / b.judge_ns for b in batches)
+    if missing <= _MAX_CLOCK_DISAGREEMENT + uncertainty:
         return None
     return (
-        f"by its own process's clock it took {1 - least:.0%} of what the judge's clock saw; "
+        f"by its own process's clock it took {1 - missing:.0%} of what the judge's clock measured; "
         f"work went on outside the stream, or the clock was changed"
     )
 
@@ -181,66 +180,69 @@ def describe_clock_disagreement(batches: Sequence[Batch], overhead: float) -> st
 def describe_precomputation(
     single_call_batches: Sequence[Batch], batches: Sequence[Batch], overhead: float
 ) -> str | None:
-    """Say that a call by itself takes nearly as long as many in a row.
+    """Report that one call alone takes nearly as long as many in a row.
 
-    Then it does the work of calls that were not made yet, which nobody who calls it once gains by.
+    Then it does the work of calls that were not made yet, from which a single call gains nothing.
 
     Args:
-        single_call_batches: Windows of one call, of which nobody knew before that they would be.
+        single_call_batches: The candidate's batches of one call, which it could not foresee.
         batches: The candidate's others.
-        overhead: See ``way``.
+        overhead: See ``overhead_ns``.
     """
-    calls = statistics.median(window.calls for window in batches)
+    calls = statistics.median(batch.calls for batch in batches)
     if calls < _MIN_BATCH_CALLS or not single_call_batches:
         return None
-    seen = sorted(
-        w.judge_ns - overhead - w.reported_copy_ns - w.runqueue_wait_ns for w in single_call_batches
+    single_times = sorted(
+        batch.judge_ns - overhead - batch.reported_copy_ns - batch.runqueue_wait_ns
+        for batch in single_call_batches
     )
-    one = seen[len(seen) // 4] - max(_OVERHEAD_SLACK_NS, _OVERHEAD_SLACK_SHARE * overhead)
-    many = statistics.median(_net_judge_ns(w, overhead) for w in batches)
-    if one <= _MAX_SINGLE_CALL_SHARE * many:
+    single_ns = single_times[len(single_times) // 4] - _overhead_slack_ns(overhead)
+    batch_ns = statistics.median(_net_judge_ns(batch, overhead) for batch in batches)
+    if single_ns <= _MAX_SINGLE_CALL_SHARE * batch_ns:
         return None
     return (
-        f"a call by itself took {one / 1e3:.3g} us, {calls:.0f} in a row {many / 1e3:.3g} us: it "
-        f"does the work of calls that are yet to come"
+        f"a call by itself took {single_ns / 1e3:.3g} us, {calls:.0f} in a row "
+        f"{batch_ns / 1e3:.3g} us: it does the work of calls that are yet to come"
     )
 
 
 def compute_speedups(
     pairs: Sequence[Pair], overhead: float
 ) -> tuple[Speedup, Speedup, list[tuple[float, float]]]:
-    """Return the speedup by the judge's clock, the one to report, and the times it rests on.
+    """Return the speedup by the judge's clock, the one to report, and the times behind it.
 
-    The times are nanoseconds of a call of candidate and rival, pair by pair.
+    The runners' own clocks are more precise: no round trip is in them. They may narrow what the
+    judge measured, within its interval, and never enlarge a gain; outside of it only the judge is
+    trusted. Where they narrow it, the judge's speedup is its point alone, for the verdict's sign.
+    The judge's interval is widened by what its clock cannot measure: that the round trip differs
+    between processes.
 
-    The runners' own clocks are finer: no way there and back is in them. They may sharpen what the
-    judge saw, inside its interval, and never make a gain larger; outside it only the judge is
-    believed. Where they do, of the judge's speedup only the point counts: it has to lie on the
-    same side. The judge's interval has room for what its clock cannot know, that the way differs
-    from process to process.
+    Args:
+        pairs: Of one bench.
+        overhead: See ``overhead_ns``.
+
+    Returns:
+        Both speedups, and nanoseconds of one call of candidate and rival, pair by pair.
     """
-    sides = list(zip(*pairs, strict=True))
-    outer = [[_net_judge_ns(one, overhead) / one.calls for one in side] for side in sides]
-    inner = [[one.runner_ns / one.calls for one in side] for side in sides]
-    room = 1 + max(_timing_uncertainty(side, overhead) for side in sides)
-    point, low, high = paired_speedup(*outer)
-    judge = Speedup(point, low / room, high * room)
-    by_judge = list(zip(*outer, strict=True))
-    if min(map(min, inner)) <= 0:
-        return judge, judge, by_judge
-    own = paired_speedup(*inner)
+    sides = [candidate for candidate, _ in pairs], [rival for _, rival in pairs]
+    judge_times = [[_net_judge_ns(b, overhead) / b.calls for b in side] for side in sides]
+    runner_times = [[b.runner_ns / b.calls for b in side] for side in sides]
+    widening = 1 + max(_timing_uncertainty(side, overhead) for side in sides)
+    point, low, high = paired_speedup(*judge_times)
+    judge = Speedup(point, low / widening, high * widening)
+    judge_pairs = list(zip(*judge_times, strict=True))
+    if min(map(min, runner_times)) <= 0:
+        return judge, judge, judge_pairs
+    own = paired_speedup(*runner_times)
     if not judge.low <= own.point <= judge.high:
-        return judge, judge, by_judge
-    flattered = own.point / max(1.0, point)
-    if flattered > 1.0:
-        own = Speedup(*(value / flattered for value in own))
-        inner[0] = [value * flattered for value in inner[0]]
-    return Speedup(point, point, point), own, list(zip(*inner, strict=True))
+        return judge, judge, judge_pairs
+    excess = own.point / max(1.0, point)
+    if excess > 1.0:
+        own = Speedup(*(value / excess for value in own))
+        runner_times[0] = [value * excess for value in runner_times[0]]
+    return Speedup(point, point, point), own, list(zip(*runner_times, strict=True))
 
 
-def combine_verdicts(
-    runner_verdict: Literal["faster", "slower", "inconclusive"],
-    judge_verdict: Literal["faster", "slower", "inconclusive"],
-) -> Literal["faster", "slower", "inconclusive"]:
-    """Return what both clocks say; what the judge did not see did not happen."""
+def combine_verdicts(runner_verdict: Verdict, judge_verdict: Verdict) -> Verdict:
+    """Return the verdict that both clocks give; inconclusive where they differ."""
     return runner_verdict if runner_verdict == judge_verdict else "inconclusive"

@@ -9,15 +9,17 @@ import random
 import pytest
 
 from kernelkb.loading.kernels import load_kernel, select_variant
-from kernelkb.measure.array_sizes import output_bytes
 from kernelkb.measure.bench_verdict import compute_bench_fields, compute_time_floor
+from kernelkb.measure.case_specs import output_bytes
 from kernelkb.measure.machine.gpu_telemetry import GpuSample, GpuSampler
 from kernelkb.measure.machine.peaks import Peaks
 from kernelkb.measure.subject import MeasurementSubject
+from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
 from kernelkb.model.measurement import Bench, Machine
 
 PEAKS = Peaks(copy_gbps=3000.0, dispatch_us=1.3, launch_us=14.0, gemm_gflops={"float32": 4e5})
 NS_PER_MS = 1e6
+ROUND_TRIP_NS = 2e4
 
 
 def make_subject():
@@ -48,37 +50,50 @@ def make_bench_times(
     start=0.0,
     extra_overhead_ns=0.0,
 ):
-    """Windows of two sides, each of ``calls`` calls, 20 us longer by the judge's clock.
+    """Batches of both runners, of ``calls`` calls each, 20 us longer by the judge's clock.
 
     ``extra_overhead_ns`` is how much longer still the candidate's are, nanoseconds.
     """
-    draw = random.Random(seed)
+    rng = random.Random(seed)
 
-    def make_batches(call_ns, share, way=0.0):
-        found = []
+    def make_batches(call_ns, share, overhead_ns=0.0):
+        batches = []
         for at in range(count):
-            took = call_ns * calls * draw.lognormvariate(0.0, noise)
-            found.append([took + 2e4 + way, took * share, calls, start + at, start + at + 0.5])
-        return found
+            calls_ns = call_ns * calls * rng.lognormvariate(0.0, noise)
+            judge_ns = calls_ns + ROUND_TRIP_NS + overhead_ns
+            batches.append(Batch(judge_ns, calls_ns * share, calls, start + at, start + at + 0.5))
+        return batches
 
     return {
-        "candidate": make_batches(candidate_ns, runner_share, extra_overhead_ns),
-        "rival_times": make_batches(rival_ns, 1.0),
-        "warm_ns": [candidate_ns, rival_ns],
-        "busy": 1.0,
-        "checked": 40,
-        "threads_started": 0,
-        "rival": "torch",
+        "candidate_batches": make_batches(candidate_ns, runner_share, extra_overhead_ns),
+        "rival_batches": make_batches(rival_ns, 1.0),
+        "single_call_batches": make_single_calls(candidate_ns, candidate_ns * runner_share),
+        "warm_call_ns": candidate_ns,
+        "busy_cores": 1.0,
+        "checked_count": 40,
+        "new_thread_count": 0,
+        "rival_name": "torch",
         "rivals": {"torch": {"eager_ns": rival_ns, "graph_ns": rival_ns}},
-        "rejected": {},
-        "graph": True,
-        "graph_why": None,
+        "rejection_reasons": {},
+        "uses_graph": True,
+        "no_graph_reason": None,
         "eager_ns": candidate_ns,
         "layers": ["landlock"],
         "copy_ns": None,
-        "quiet_ns": 5e4,
-        "alone": [[2e4 + candidate_ns, candidate_ns * runner_share, 1, 0.0, 0.5]] * 5,
+        "idle_read_ns": 5e4,
     }
+
+
+def make_single_calls(call_ns, runner_ns):
+    return [Batch(ROUND_TRIP_NS + call_ns, runner_ns, 1, 0.0, 0.5)] * 5
+
+
+def change_batches(times, key, change, indices=None):
+    """Replace batches by ``change(batch)``: all, or those of some indices."""
+    times[key] = [
+        change(batch) if indices is None or index in indices else batch
+        for index, batch in enumerate(times[key])
+    ]
 
 
 def make_verdict(times, workload="xlarge", watch=None):
@@ -136,7 +151,7 @@ def test_work_outside_the_runner_clock_is_invalid():
 @pytest.mark.parametrize(("alone_us", "verdict"), [(100.0, "faster"), (1900.0, "invalid")])
 def test_a_single_call_as_long_as_a_batch_is_invalid(alone_us, verdict):
     times = make_bench_times(1e5, 1.2e5, calls=20)
-    times["alone"] = [[2e4 + alone_us * 1e3, alone_us * 1e3, 1, 0.0, 0.5]] * 5
+    times["single_call_batches"] = make_single_calls(alone_us * 1e3, alone_us * 1e3)
     found = make_verdict(times, workload="medium")
 
     assert found.verdict == verdict, found.detail
@@ -145,17 +160,25 @@ def test_a_single_call_as_long_as_a_batch_is_invalid(alone_us, verdict):
 
 def test_a_busy_machine_is_not_invalid():
     times = make_bench_times(0.5 * NS_PER_MS, 0.6 * NS_PER_MS)
-    for window in times["candidate"][::2]:
-        window[0] *= 3
+    change_batches(
+        times,
+        "candidate_batches",
+        lambda batch: batch._replace(judge_ns=3 * batch.judge_ns),
+        range(0, 40, 2),
+    )
 
     assert make_verdict(times).verdict != "invalid"
 
 
 def add_runqueue_wait(times, share, *, of):
-    """Let threads stand in line for some of each window's time, in some of the pairs."""
-    for side in ("candidate", "rival_times"):
-        for at, window in enumerate(times[side]):
-            window += [0.0, share * window[0] if at < of else 0.0]
+    """Let threads wait on the run queue for a share of each batch, in the first ``of`` pairs."""
+    for key in ("candidate_batches", "rival_batches"):
+        change_batches(
+            times,
+            key,
+            lambda batch: batch._replace(runqueue_wait_ns=share * batch.judge_ns),
+            range(of),
+        )
     return times
 
 
@@ -180,9 +203,14 @@ def test_contention_in_most_batches_is_inconclusive(crowded, verdict):
 @pytest.mark.parametrize(("others", "verdict"), [(19, "faster"), (21, "inconclusive")])
 def test_work_left_on_the_gpu_is_inconclusive(others, verdict):
     """A kernel that spins for ever takes turns with the rival's, and cannot be stopped."""
-    times = add_runqueue_wait(make_bench_times(0.5 * NS_PER_MS, 0.6 * NS_PER_MS), 0.0, of=0)
-    for at, window in enumerate(times["rival_times"]):
-        window += [1.5 * NS_PER_MS if at < others else 6e4]
+    times = make_bench_times(0.5 * NS_PER_MS, 0.6 * NS_PER_MS)
+    change_batches(times, "rival_batches", lambda batch: batch._replace(idle_read_ns=6e4))
+    change_batches(
+        times,
+        "rival_batches",
+        lambda batch: batch._replace(idle_read_ns=1.5 * NS_PER_MS),
+        range(others),
+    )
     found = make_verdict(times)
 
     assert found.verdict == verdict
@@ -190,10 +218,9 @@ def test_work_left_on_the_gpu_is_inconclusive(others, verdict):
 
 
 def test_a_gpu_that_is_a_little_slow_to_answer_is_quiet():
-    times = add_runqueue_wait(make_bench_times(0.5 * NS_PER_MS, 0.6 * NS_PER_MS), 0.0, of=0)
-    for side in ("candidate", "rival_times"):
-        for window in times[side]:
-            window += [3.9e5]
+    times = make_bench_times(0.5 * NS_PER_MS, 0.6 * NS_PER_MS)
+    for key in ("candidate_batches", "rival_batches"):
+        change_batches(times, key, lambda batch: batch._replace(idle_read_ns=3.9e5))
 
     assert make_verdict(times).verdict == "faster"
 
@@ -208,11 +235,13 @@ def test_a_gpu_that_was_hot_all_the_time_decides_nothing():
 
 
 def add_copy_time(times, *, rival):
-    """Let the candidate spend 0.3 ms of a window on copies, which a rival may do as well."""
-    for side, took in (("candidate", 0.3 * NS_PER_MS), ("rival_times", rival)):
-        for window in times[side]:
-            window[0] += took
-            window += [took]
+    """Let the candidate spend 0.3 ms of each batch on copies, which a rival may do as well."""
+
+    def add_copies(batch, copy_ns):
+        return batch._replace(judge_ns=batch.judge_ns + copy_ns, copy_ns=copy_ns)
+
+    change_batches(times, "candidate_batches", lambda batch: add_copies(batch, 0.3 * NS_PER_MS))
+    change_batches(times, "rival_batches", lambda batch: add_copies(batch, rival))
     return times
 
 
@@ -242,15 +271,19 @@ def test_a_plausible_runner_clock_never_increases_the_speedup():
 
 
 def test_leftover_threads_are_invalid():
-    times = {**make_bench_times(0.5 * NS_PER_MS, 0.6 * NS_PER_MS), "threads_started": 2}
+    times = {**make_bench_times(0.5 * NS_PER_MS, 0.6 * NS_PER_MS), "new_thread_count": 2}
 
     assert make_verdict(times).verdict == "invalid"
 
 
 def test_thermally_throttled_batches_are_dropped():
     times = make_bench_times(0.5 * NS_PER_MS, 0.6 * NS_PER_MS)
-    for window in times["candidate"][:10]:
-        window[0], window[1] = window[0] * 5, window[1] * 5
+    change_batches(
+        times,
+        "candidate_batches",
+        lambda batch: batch._replace(judge_ns=5 * batch.judge_ns, runner_ns=5 * batch.runner_ns),
+        range(10),
+    )
     watch = GpuSampler("0")
     watch.sm_max_mhz = 1980.0
     watch.samples = [

@@ -76,7 +76,7 @@ def test_a_runner_that_resumes_itself_is_invalid(project):
     )
 
     assert found.verdict == "invalid", found
-    assert found.detail.startswith("it did not stay stopped while it was to wait: it")
+    assert found.detail.startswith("it did not stay stopped: it")
 
 
 HOPPING_PROGRAM = """

@@ -40,12 +40,12 @@ def softmax(x):
     return y
 """,
     "H11 the answer comes first, the work later": """
-real_send, real_go = R.send, R.Runner._handle_run_batch
+real_send, real_run_batch = R.send, R.Runner._handle_run_batch
 
-def go(self, message, files):
+def run_batch(self, command, files):
     channel = next(o for o in gc.get_objects() if type(o) is socket.socket)
-    real_send(channel, {"seq": message["seq"], "inner_ns": 3000, "copy_ns": 0})
-    real_go(self, message, files)
+    real_send(channel, {"sequence": command["sequence"], "runner_ns": 3000, "copy_ns": 0})
+    real_run_batch(self, command, files)
     return {"late": 1}
 
 R.send = lambda channel, answer: None if "late" in answer else real_send(channel, answer)
@@ -54,7 +54,8 @@ taken = []
 def softmax(x):
     if not taken:
         taken.append(mine())
-        taken[0].handlers["go"] = go.__get__(taken[0])
+        assert "run-batch" in taken[0].handlers
+        taken[0].handlers["run-batch"] = run_batch.__get__(taken[0])
     return right(x)
 """,
     "H11 the answer comes before the question": """
@@ -62,7 +63,7 @@ real_send, said = R.send, []
 
 def send(channel, answer):
     real_send(channel, answer)
-    real_send(channel, {"seq": answer["seq"] + 1, "inner_ns": 3000, "copy_ns": 0})
+    real_send(channel, {"sequence": answer["sequence"] + 1, "runner_ns": 3000, "copy_ns": 0})
 
 R.send = send
 
@@ -151,7 +152,7 @@ def softmax(x):
 EXPECTED_VERDICTS = {
     "H7 the work is done while what was returned is copied": "incorrect: elements",
     "H11 the answer comes first, the work later": "incorrect: not written",
-    "H11 the answer comes before the question": "invalid: a question that nobody asked",
+    "H11 the answer comes before the question": "invalid: an answer to no command",
     "H7 a child of its own computes ahead": "invalid: went on after its call",
 }
 

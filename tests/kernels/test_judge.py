@@ -47,14 +47,20 @@ def expected(tmp_path):
             "axis_names": [],
             "axes": [],
             "inputs": [
-                {"name": n, "shape": list(t.shape), "dtype": "float32", "fill": "normal"}
+                {
+                    "name": n,
+                    "shape": list(t.shape),
+                    "dtype": "float32",
+                    "fill": "normal",
+                    "scale": 1.0,
+                }
                 for n, t in arrays.items()
             ],
-            "outputs": [{"name": "y", "shape": outputs, "dtype": dtype}],
+            "outputs": [{"name": "y", "shape": outputs, "dtype": dtype, "starts_as": None}],
         }
-        reference = {"kind": "python", "file": str(tmp_path / "reference.py"), "entry": entry}
-        task = KernelCase({"target": "cpu", "reference": reference}, case)
-        return ReferenceOutputs(task, [a, b], tolerances or {})
+        file = str(tmp_path / "reference.py")
+        reference = {"kind": "python", "file": file, "entry": entry, "inputs": None}
+        return ReferenceOutputs(KernelCase("cpu", reference, case), [a, b], tolerances or {})
 
     return make_expected
 
@@ -154,14 +160,15 @@ def test_large_whole_numbers_are_equal_to_the_last_digit(expected):
 def test_inputs_of_a_task_are_the_same_for_one_seed_or_it_says_so(tmp_path, draw, steady):
     made = f"import random\nimport torch\n\n\ndef made(n):\n    return [{draw}]\n"
     (tmp_path / "reference.py").write_text(made)
-    reference = {"kind": "python", "file": str(tmp_path / "reference.py"), "inputs": "made"}
+    file = str(tmp_path / "reference.py")
+    reference = {"kind": "python", "file": file, "entry": "none", "inputs": "made"}
     case = {"axis_names": ["n"], "axes": [50], "inputs": [], "outputs": []}
-    task = KernelCase({"target": "cpu", "reference": reference}, case)
+    task = KernelCase("cpu", reference, case)
 
     if steady:
         assert same_bits(task.make_inputs(7)[0], task.make_inputs(7)[0])
     else:
-        with pytest.raises(RuntimeError, match="others each time"):
+        with pytest.raises(RuntimeError, match="differ between two draws"):
             task.make_inputs(7)
 
 
@@ -180,9 +187,8 @@ def test_a_discontinuous_output_is_not_accepted_blindly(expected):
 def test_consecutive_inputs_share_almost_no_values(dtype, fill, scale):
     spec = {"name": "x", "shape": [100, 300], "dtype": dtype, "fill": fill, "scale": scale}
     case = {"axis_names": [], "axes": [], "inputs": [spec], "outputs": []}
-    task = KernelCase(
-        {"target": "cpu", "reference": {"kind": "python", "file": "", "entry": ""}}, case
-    )
+    reference = {"kind": "python", "file": "", "entry": "", "inputs": None}
+    task = KernelCase("cpu", reference, case)
     contents = InputGenerator(task, random.Random(1))
     first, second = (torch.empty(100, 300, dtype=getattr(torch, dtype)) for _ in range(2))
     contents.refill(0, [first])
@@ -267,7 +273,7 @@ def loss(tmp_path):
         outputs = [{**specs[0], "shape": []}]
         case = {"axis_names": [], "axes": [], "inputs": specs, "outputs": outputs}
         reference = {"kind": "module", "file": str(file), "entry": "Model", "seed": 1}
-        return KernelCase({"target": target, "reference": reference}, case)
+        return KernelCase(target, reference, case)
 
     return make_task
 

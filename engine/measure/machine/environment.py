@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -152,7 +153,7 @@ def _check_cpu() -> EnvironmentLine:
     return _make_line("CPU", "ok", found)
 
 
-def _check_gpu(gpu: dict[str, Any] | None, facts: dict[str, Any] | None) -> EnvironmentLine:
+def _check_gpu(gpu: Mapping[str, Any] | None, facts: Mapping[str, Any] | None) -> EnvironmentLine:
     if gpu:
         found = f"{gpu['name']}, compute capability {gpu['cc']}, {gpu['sm_count']} SMs"
         return _make_line("GPU", "ok", found)
@@ -162,7 +163,7 @@ def _check_gpu(gpu: dict[str, Any] | None, facts: dict[str, Any] | None) -> Envi
     )
 
 
-def _check_gpu_details(gpu: dict[str, Any] | None) -> list[EnvironmentLine]:
+def _check_gpu_details(gpu: Mapping[str, Any] | None) -> list[EnvironmentLine]:
     found = query_driver()
     if found is None:
         cure = "install the NVIDIA driver; inside a container, start it with --gpus all"
@@ -173,7 +174,9 @@ def _check_gpu_details(gpu: dict[str, Any] | None) -> list[EnvironmentLine]:
     return lines if first is None else [*lines, *_check_gpu_state(first)]
 
 
-def _find_driver_gpu(nvidia_driver: NvidiaDriver, gpu: dict[str, Any] | None) -> NvidiaGpu | None:
+def _find_driver_gpu(
+    nvidia_driver: NvidiaDriver, gpu: Mapping[str, Any] | None
+) -> NvidiaGpu | None:
     """Return the driver's view of the GPU that torch uses; CUDA may count them otherwise."""
     same = [one for one in nvidia_driver.gpus if gpu and one.name == gpu["name"]]
     return next(iter(same or nvidia_driver.gpus), None)
@@ -240,7 +243,7 @@ def _check_preemption() -> list[EnvironmentLine]:
     return [_make_line("preemption", "warning", f"{seen[0]} is set", cure)]
 
 
-def _make_machine(target: Target, facts: dict[str, Any], compiler: str) -> Machine:
+def _make_machine(target: Target, facts: Mapping[str, Any], compiler: str) -> Machine:
     gpu = facts["gpu"] if target == "cuda" else None
     return Machine(
         target=target,

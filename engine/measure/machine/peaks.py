@@ -7,6 +7,7 @@ from typing import NamedTuple
 from kernelkb.errors import KbError
 from kernelkb.measure.machine.json_cache import read_cache, write_cache
 from kernelkb.measure.process.worker_jobs import run_job, scratch_folder, threads_env
+from kernelkb.measure.worker.shared.messages.other_jobs import PeaksJob
 from kernelkb.model.measurement import Machine
 
 _TIMEOUT_S = 120.0
@@ -63,7 +64,7 @@ def _combine_best(one: Peaks, other: Peaks) -> Peaks:
 
 def _measure_peaks(machine: Machine) -> Peaks:
     with scratch_folder() as folder:
-        job = {"mode": "peaks", "target": machine.target}
+        job: PeaksJob = {"mode": "peaks", "target": machine.target}
         done = run_job(job, folder, timeout_s=_TIMEOUT_S, env=threads_env(machine.core_count))
     if done.result is None:
         last = (done.process.output.strip().splitlines() or ["no output"])[-1]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kernelkb.measure.machine.json_cache import read_cache, write_cache
 from kernelkb.measure.machine.nvidia_driver import driver_fingerprint
 from kernelkb.measure.process.worker_jobs import run_job, scratch_folder, worker_python
+from kernelkb.measure.worker.shared.messages.other_jobs import ProbeResult
 
 _TIMEOUT_S = 120.0
 _CACHE_NAME = "probes-2"
@@ -17,7 +18,7 @@ _CACHE_NAME = "probes-2"
 class TorchInfo(NamedTuple):
     """What was found out, or why it was not."""
 
-    facts: dict[str, Any] | None
+    facts: ProbeResult | None
     """See ``kernelkb.measure.worker.jobs.probe.probe_torch``."""
     error: str | None
 

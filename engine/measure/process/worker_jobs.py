@@ -1,4 +1,4 @@
-"""Jobs for the worker: what to run, in a child, with what limits."""
+"""Runs one worker job in a supervised child process, and keeps its scratch folder."""
 
 from __future__ import annotations
 
@@ -12,60 +12,90 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 import kernelkb
-from kernelkb.loading.kernels import KernelFolder
 from kernelkb.measure.process.subprocesses import ProcessResult, run_supervised
-from kernelkb.model.kernel import Array, Input
+from kernelkb.measure.worker.shared.messages.judge_jobs import (
+    BenchJob,
+    BenchResult,
+    CheckJob,
+    CheckResult,
+    restore_batches,
+)
+from kernelkb.measure.worker.shared.messages.other_jobs import (
+    DescribeJob,
+    DescribeResult,
+    KnownTrafficJob,
+    KnownTrafficResult,
+    PeaksJob,
+    PeaksResult,
+    ProbeJob,
+    ProbeResult,
+    RepeatJob,
+    RepeatResult,
+    TorchProfileJob,
+    TorchProfileResult,
+)
 
 _WORKER_SCRIPT = Path(next(iter(kernelkb.__path__))) / "measure" / "worker" / "start.py"
 
-MODULE_SEED = 42
-"""Draws the weights of a ``torch.nn.Module``, the same in reference and candidate."""
+_Result = TypeVar("_Result")
+_Env = Mapping[str, str]
 
-Job = dict[str, Any]
+Job = (
+    CheckJob
+    | BenchJob
+    | RepeatJob
+    | TorchProfileJob
+    | KnownTrafficJob
+    | DescribeJob
+    | ProbeJob
+    | PeaksJob
+)
+
 _SCRATCH_FOLDERS: set[str] = set()
 _REMOVAL_TIMEOUT_S = 2.0
 
 
-class JobRun(NamedTuple):
-    """A finished child and what it left behind."""
+class JobRun(NamedTuple, Generic[_Result]):
+    """A finished worker process and its result."""
 
-    result: Job | None
-    """None when the child did not get to the end."""
+    result: _Result | None
+    """None when the worker did not finish."""
     process: ProcessResult
     last_step: str
-    """The case that was being run last."""
+    """The case or runner that ran last; empty where none did."""
 
 
 def worker_python() -> str:
-    """Return the interpreter that holds torch: KB_PYTHON, else this one."""
+    """Return the interpreter that has torch: KB_PYTHON, else this one."""
     return os.environ.get("KB_PYTHON") or sys.executable
 
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Yield a folder for one job's files; it is gone afterwards, whatever happened."""
+    """Yield a new folder for one job's files; it is removed afterwards in any case."""
     with remove_afterwards(Path(tempfile.mkdtemp(prefix="kernelkb-"))) as folder:
         yield folder
 
 
 @contextmanager
 def remove_afterwards(folder: Path) -> Iterator[Path]:
-    """Yield a folder that is there; it is gone after this block, and at the end of this process."""
+    """Yield an existing folder; it is removed after this block or when this process ends."""
     _SCRATCH_FOLDERS.add(str(folder))
     try:
         yield folder
     finally:
         remove_tree(folder)
-        _SCRATCH_FOLDERS.discard(str(folder))  # not before: whoever ends this process waits for it
+        _SCRATCH_FOLDERS.discard(str(folder))  # not before: ending this process waits for it
 
 
 def remove_tree(folder: str | Path) -> None:
-    """Remove a folder with all that is in it, however deep somebody has made it.
+    """Remove a folder with its contents, at any depth.
 
-    Python's own way calls itself for each level, before 3.13.
+    Before Python 3.13 ``shutil.rmtree`` recurses, and a candidate may nest folders deeper than
+    the recursion limit.
     """
     try:
         shutil.rmtree(folder, ignore_errors=True)
@@ -74,10 +104,10 @@ def remove_tree(folder: str | Path) -> None:
 
 
 def remove_scratch_folders() -> None:
-    """Remove every scratch folder: for whoever is about to end this process.
+    """Remove every scratch folder, before this process ends.
 
-    A thread that was cancelled may be removing the same one; where each takes what the other is
-    about to take, both fail, so it is done again.
+    A cancelled thread may be removing the same folder, and each may then fail on a file that the
+    other removed: so it is tried until the folder is gone, for 2 seconds.
     """
     end = time.monotonic() + _REMOVAL_TIMEOUT_S
     for name in tuple(_SCRATCH_FOLDERS):
@@ -87,96 +117,80 @@ def remove_scratch_folders() -> None:
             remove_tree(name)
 
 
+@overload
+def run_job(
+    job: CheckJob, folder: Path, *, timeout_s: float, env: _Env | None = None
+) -> JobRun[CheckResult]: ...
+@overload
+def run_job(
+    job: BenchJob, folder: Path, *, timeout_s: float, env: _Env | None = None
+) -> JobRun[BenchResult]: ...
+@overload
+def run_job(
+    job: RepeatJob, folder: Path, *, timeout_s: float, wrapper: tuple[str, ...] = ()
+) -> JobRun[RepeatResult]: ...
+@overload
+def run_job(
+    job: KnownTrafficJob, folder: Path, *, timeout_s: float, wrapper: tuple[str, ...] = ()
+) -> JobRun[KnownTrafficResult]: ...
+@overload
+def run_job(
+    job: TorchProfileJob, folder: Path, *, timeout_s: float
+) -> JobRun[TorchProfileResult]: ...
+@overload
+def run_job(job: DescribeJob, folder: Path, *, timeout_s: float) -> JobRun[DescribeResult]: ...
+@overload
+def run_job(job: ProbeJob, folder: Path, *, timeout_s: float) -> JobRun[ProbeResult]: ...
+@overload
+def run_job(
+    job: PeaksJob, folder: Path, *, timeout_s: float, env: _Env | None = None
+) -> JobRun[PeaksResult]: ...
+
+
 def run_job(
     job: Job,
     folder: Path,
     *,
     timeout_s: float,
     wrapper: tuple[str, ...] = (),
-    env: Mapping[str, str] | None = None,
-) -> JobRun:
-    """Run one job in a child.
+    env: _Env | None = None,
+) -> JobRun[Any]:
+    """Run one job in a worker process.
 
     Args:
-        job: See ``kernelkb.measure.worker.main``; must name its ``mode``.
-        folder: Where the job, its result and its files go.
+        job: What to do; its ``mode`` also names its file and its log.
+        folder: Scratch folder for the job, its result and its files.
         timeout_s: Wall-clock limit.
-        wrapper: A program that runs the child for us, such as ncu with its arguments.
-        env: Variables on top of our own.
+        wrapper: A program that runs the worker for us, such as ncu, with its arguments.
+        env: Environment variables on top of our own.
+
+    Raises:
+        OperationCancelled: The event given to ``cancel_on`` was set.
     """
     job_file = folder / f"{job['mode']}.json"
     job_file.write_text(json.dumps(job), encoding="utf-8")
     result_file = folder / "result.json"
     result_file.unlink(missing_ok=True)
     argv = [*wrapper, worker_python(), "-P", str(_WORKER_SCRIPT), str(job_file)]
-    quiet = {"PYTHONWARNINGS": "ignore", **(env or {})}  # the log is for what the kernel says
-    end = run_supervised(argv, log=folder / f"{job['mode']}.log", timeout_s=timeout_s, env=quiet)
+    # The log is for what the kernel prints, not for warnings of the libraries around it.
+    variables = {"PYTHONWARNINGS": "ignore", **(env or {})}
+    log = folder / f"{job['mode']}.log"
+    process = run_supervised(argv, log=log, timeout_s=timeout_s, env=variables)
+    result = _read_result(result_file) if process.returncode == 0 else None
+    if job["mode"] == "bench" and result and "times" in result:
+        restore_batches(result["times"])
     progress = folder / "progress"
-    return JobRun(
-        _read_result(result_file) if end.returncode == 0 else None,
-        end,
-        progress.read_text(encoding="utf-8") if progress.exists() else "",
-    )
+    last_step = progress.read_text(encoding="utf-8") if progress.exists() else ""
+    return JobRun(result, process, last_step)
 
 
 def threads_env(core_count: int) -> dict[str, str]:
-    """Give judge, candidate and rivals the same number of threads; the judge's do not spin."""
+    """Return OpenMP variables: as many threads for each process; the judge's idle ones sleep."""
     return {"OMP_NUM_THREADS": str(core_count), "OMP_WAIT_POLICY": "passive"}
 
 
-def make_case_spec(
-    kernel_folder: KernelFolder, name: str, sizes: Mapping[str, int], selftest: bool = False
-) -> Job:
-    """Return one case of a job: concrete shapes, and the axes in the entry point's order."""
-    kernel = kernel_folder.kernel
-    return {
-        "name": name,
-        "selftest": selftest,
-        "axis_names": list(kernel.axes),
-        "axes": [sizes[axis] for axis in kernel.axes],
-        "inputs": [_make_input_spec(array, sizes) for array in kernel.inputs],
-        "outputs": [
-            {**_make_array_spec(array, sizes), "starts_as": array.starts_as}
-            for array in kernel.outputs
-        ],
-    }
-
-
-def make_reference_spec(kernel_folder: KernelFolder) -> Job:
-    """Return where the torch reference is, and what kind it is of."""
-    reference = kernel_folder.kernel.reference
-    file = str(kernel_folder.folder / reference.file)
-    if reference.module:
-        return {"kind": "module", "file": file, "entry": reference.module, "seed": MODULE_SEED}
-    return {
-        "kind": "python",
-        "file": file,
-        "entry": reference.function,
-        "returns": True,
-        "inputs": reference.inputs,
-    }
-
-
-def format_sizes(sizes: Mapping[str, int]) -> str:
-    """Return sizes as text: ``rows=3 cols=1000``."""
-    return " ".join(f"{axis}={size}" for axis, size in sizes.items())
-
-
-def _make_input_spec(array: Input, sizes: Mapping[str, int]) -> Job:
-    if array.value is not None:
-        value = bool(array.value) if array.dtype == "bool" else array.value
-        return {"name": array.name, "value": value}
-    return {**_make_array_spec(array, sizes), "fill": array.fill, "scale": array.scale}
-
-
-def _make_array_spec(array: Array, sizes: Mapping[str, int]) -> Job:
-    shape = [d if isinstance(d, int) else sizes[d] for d in array.shape]
-    return {"name": array.name, "shape": shape, "dtype": array.dtype}
-
-
-def _read_result(path: Path) -> Job | None:
+def _read_result(path: Path) -> Any:
     try:
-        result: Job = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return result

@@ -15,55 +15,54 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-Job = dict[str, Any]
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def main(job_file: Path) -> None:
     """Do one job. The result appears complete, by a rename, or not at all."""
     _die_with_parent()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    job: Job = json.loads(job_file.read_text(encoding="utf-8"))
+    job = json.loads(job_file.read_text(encoding="utf-8"))
     result = _import_mode(job["mode"])(job, job_file.parent)
     scratch = job_file.with_name("result.tmp")
     scratch.write_text(json.dumps(result), encoding="utf-8")
     scratch.replace(job_file.with_name("result.json"))
 
 
-def _import_mode(name: str) -> Callable[[Job, Path], Job]:
+def _import_mode(mode: str) -> Callable[[Any, Path], object]:
     """Return the function that does jobs of a mode; imports its module only."""
-    if name == "serve":
+    if mode == "serve":
         from kernelkb.measure.worker.runner.serve import serve
 
         return serve
-    if name in ("check", "time"):
+    if mode in ("check", "bench"):
         from kernelkb.measure.worker.judge.run_judge import run_judge
 
         return run_judge
-    if name in ("light", "traffic"):
-        from kernelkb.measure.worker.jobs import repeat_without_torch as without_torch
+    if mode == "repeat-without-torch":
+        from kernelkb.measure.worker.jobs.repeat_without_torch import repeat_without_torch
 
-        return (
-            without_torch.repeat_without_torch
-            if name == "light"
-            else without_torch.run_known_traffic
-        )
+        return repeat_without_torch
+    if mode == "known-traffic":
+        from kernelkb.measure.worker.jobs.repeat_without_torch import run_known_traffic
+
+        return run_known_traffic
     from kernelkb.measure.worker.jobs import describe_task, probe, repeat, torch_profile
 
-    modes: dict[str, Callable[[Job, Path], Job]] = {
+    modes: dict[str, Callable[[Any, Path], object]] = {
         "describe": describe_task.describe_task,
         "probe": probe.probe_torch,
         "peaks": probe.measure_peaks,
         "repeat": repeat.repeat,
-        "timeline": torch_profile.profile_with_torch,
+        "torch-profile": torch_profile.profile_with_torch,
     }
-    return modes[name]
+    return modes[mode]
 
 
 def _die_with_parent() -> None:
-    """Ask Linux to end this process with the one that started it, however that ends."""
+    """Have Linux kill this process when its parent ends, however that ends."""
     libc = ctypes.CDLL(None)
-    set_parent_death_signal = 1
     if hasattr(libc, "prctl"):
-        libc.prctl(set_parent_death_signal, signal.SIGKILL)
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() == 1:
         os._exit(1)

@@ -1,4 +1,4 @@
-"""What torch says about this machine, and how fast the machine really copies."""
+"""Probes the machine through torch: versions, the GPU, and measured peak rates."""
 
 from __future__ import annotations
 
@@ -13,16 +13,30 @@ from typing import Any
 
 import torch
 
-Job = dict[str, Any]
+from kernelkb.measure.worker.shared.messages.other_jobs import (
+    GpuInfo,
+    PeaksJob,
+    PeaksResult,
+    ProbeJob,
+    ProbeResult,
+)
+from kernelkb.measure.worker.shared.messages.specs import Target
 
-_CPU_DTYPES = ("float32", "float64")
+_CPU_GEMM_SIZE, _CPU_DTYPES = 1024, ("float32", "float64")
+_GPU_GEMM_SIZE, _GPU_DTYPES = 8192, ("float32", "float16", "bfloat16")
+_GEMM_COUNT = 7
 _COPY_COUNT = 30
 _CPU_COPY_BYTES = 256 * 2**20
 _GPU_COPY_BYTES = 2**30
+_LAUNCH_COUNT = 200
+_GRAPH_NODES = 200
+_GRAPH_REPLAYS = 9
+_DISPATCH_CALLS = 2000
+_DISPATCH_REPEATS = 5
 
 
-def probe_torch(_job: Job, _folder: Path) -> Job:
-    """Return versions, and the facts of the first GPU, or None without one."""
+def probe_torch(_job: ProbeJob, _folder: Path) -> ProbeResult:
+    """Return versions, and the properties of the first GPU."""
     return {
         "python": ".".join(map(str, sys.version_info[:3])),
         "torch": torch.__version__,
@@ -33,7 +47,7 @@ def probe_torch(_job: Job, _folder: Path) -> Job:
     }
 
 
-def _describe_gpu() -> Job:
+def _describe_gpu() -> GpuInfo:
     properties = torch.cuda.get_device_properties(0)
     return {
         "name": properties.name,
@@ -45,8 +59,8 @@ def _describe_gpu() -> Job:
     }
 
 
-def measure_peaks(job: Job, _folder: Path) -> Job:
-    """Return what ``kernelkb.measure.machine.peaks.Peaks`` holds, each measured here and now."""
+def measure_peaks(job: PeaksJob, _folder: Path) -> PeaksResult:
+    """Measure the peak rates of ``kernelkb.measure.machine.peaks.Peaks``."""
     target = job["target"]
     return {
         "copy_gbps": copy_gbps(target),
@@ -56,25 +70,24 @@ def measure_peaks(job: Job, _folder: Path) -> Job:
     }
 
 
-def _gemm_gflops(target: str) -> dict[str, float]:
-    """Return the rate of a large product of random matrices, by type; fp32 in its fastest mode."""
-    size, types = (
-        (8192, ("float32", "float16", "bfloat16")) if target == "cuda" else (1024, _CPU_DTYPES)
-    )
+def _gemm_gflops(target: Target) -> dict[str, float]:
+    """Return the GEMM throughput of two square random matrices, by dtype; fp32 as TF32."""
+    size = _GPU_GEMM_SIZE if target == "cuda" else _CPU_GEMM_SIZE
+    dtypes = _GPU_DTYPES if target == "cuda" else _CPU_DTYPES
     torch.set_float32_matmul_precision("high")
-    found: dict[str, float] = {}
-    for name in types:
-        made = [torch.randn(size, size, device=target).to(getattr(torch, name)) for _ in range(2)]
-        out = torch.mm(*made)
-        work = partial(torch.mm, *made, out=out)
-        best = min(_device_seconds(work, target) for _ in range(7))
-        found[name] = 2 * size**3 / best / 1e9
+    gflops: dict[str, float] = {}
+    for name in dtypes:
+        dtype = getattr(torch, name)
+        factors = [torch.randn(size, size, device=target).to(dtype) for _ in range(2)]
+        gemm = partial(torch.mm, *factors, out=torch.mm(*factors))
+        best_s = min(_device_seconds(gemm, target) for _ in range(_GEMM_COUNT))
+        gflops[name] = 2 * size**3 / best_s / 1e9
     if target == "cuda":
-        found["float64"] = found["float32"]  # no more than that, on any card
-    return found
+        gflops["float64"] = gflops["float32"]  # an upper bound on every GPU
+    return gflops
 
 
-def _device_seconds(work: Callable[[], Any], target: str) -> float:
+def _device_seconds(work: Callable[[], Any], target: Target) -> float:
     if target == "cpu":
         return _wall_seconds(work)
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -86,80 +99,67 @@ def _device_seconds(work: Callable[[], Any], target: str) -> float:
 
 
 def _launch_us() -> float:
-    one = torch.zeros(1, device="cuda")
+    """Return the median time of launching a tiny kernel and waiting for it."""
+    scalar = torch.zeros(1, device="cuda")
     times: list[float] = []
-    for _ in range(200):
+    for _ in range(_LAUNCH_COUNT):
         torch.cuda.synchronize()
         start = time.perf_counter_ns()
-        one.add_(1)
+        scalar.add_(1)
         torch.cuda.synchronize()
         times.append((time.perf_counter_ns() - start) / 1e3)
     return statistics.median(times)
 
 
-def copy_gbps(target: str, copies: int = _COPY_COUNT) -> float:
-    """Return the best of some large copies, bytes read plus bytes written, 1e9 per second."""
+def copy_gbps(target: Target, copies: int = _COPY_COUNT) -> float:
+    """Return the bandwidth of the fastest of some large copies, read plus written, GB/s."""
     return _gpu_copy_gbps(copies) if target == "cuda" else _cpu_copy_gbps(copies)
 
 
 def _cpu_copy_gbps(copies: int) -> float:
     source = torch.ones(_CPU_COPY_BYTES // 4)
-    goal = torch.zeros_like(source)
-    goal.copy_(source)  # the first touch maps the pages
-    best = min(_wall_seconds(lambda: goal.copy_(source)) for _ in range(copies))
-    return 2 * _CPU_COPY_BYTES / best / 1e9
+    destination = torch.zeros_like(source)
+    destination.copy_(source)  # the first touch maps the pages
+    best_s = min(_wall_seconds(lambda: destination.copy_(source)) for _ in range(copies))
+    return 2 * _CPU_COPY_BYTES / best_s / 1e9
 
 
 def _gpu_copy_gbps(copies: int) -> float:
     source = torch.ones(_GPU_COPY_BYTES // 4, device="cuda")
-    goal = torch.zeros_like(source)
-    times: list[float] = []
-    for _ in range(copies):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        goal.copy_(source)
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end) / 1e3)
-    return 2 * _GPU_COPY_BYTES / min(times) / 1e9
+    destination = torch.zeros_like(source)
+    copy = partial(destination.copy_, source)
+    best_s = min(_device_seconds(copy, "cuda") for _ in range(copies))
+    return 2 * _GPU_COPY_BYTES / best_s / 1e9
 
 
 def _empty_kernel_us() -> float:
-    """Return the time of the smallest kernel in a CUDA graph: what no kernel can go below."""
-    count = 200
-    one = torch.zeros(1, device="cuda")
-    one.add_(1)
+    """Return the median time of a tiny kernel in a CUDA graph: a lower bound for any kernel."""
+    scalar = torch.zeros(1, device="cuda")
+    scalar.add_(1)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for _ in range(count):
-            one.add_(1)
-    times: list[float] = []
-    for _ in range(9):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end) * 1e3 / count)
-    return statistics.median(times)
+        for _ in range(_GRAPH_NODES):
+            scalar.add_(1)
+    times_s = [_device_seconds(graph.replay, "cuda") for _ in range(_GRAPH_REPLAYS)]
+    return statistics.median(times_s) / _GRAPH_NODES * 1e6
 
 
 def _dispatch_us() -> float:
-    """Return the time of a foreign call that does nothing, through the same ctypes path."""
-    nothing = ctypes.CDLL(None).getppid
-    nothing.restype = ctypes.c_int
+    """Return the time of a ctypes call of a trivial C function, called as an entry point is."""
+    function = ctypes.CDLL(None).getppid
+    function.restype = ctypes.c_int
     pointer, size = ctypes.c_void_p(0), ctypes.c_int64(0)
-    calls = 2000
 
-    def burst() -> None:
-        for _ in range(calls):
-            nothing(pointer, pointer, size, size, pointer)
+    def call_repeatedly() -> None:
+        for _ in range(_DISPATCH_CALLS):
+            function(pointer, pointer, size, size, pointer)
 
-    return min(_wall_seconds(burst) for _ in range(5)) / calls * 1e6
+    best_s = min(_wall_seconds(call_repeatedly) for _ in range(_DISPATCH_REPEATS))
+    return best_s / _DISPATCH_CALLS * 1e6
 
 
-def _wall_seconds(work: Any) -> float:
+def _wall_seconds(work: Callable[[], Any]) -> float:
     start = time.perf_counter_ns()
     work()
     return (time.perf_counter_ns() - start) / 1e9

@@ -1,53 +1,73 @@
-"""Call a candidate a few times with nobody judging: for a profiler or a sanitizer to watch."""
+"""Calls a candidate N times without checking it: for profilers and sanitizers."""
 
 from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from kernelkb.measure.worker.judge.inputs import KernelCase, poison
-from kernelkb.measure.worker.runner.load_candidate import load_code
+from kernelkb.measure.worker.runner.load_candidate import BoundCall, load_code
+from kernelkb.measure.worker.shared.messages.other_jobs import (
+    RepeatJob,
+    RepeatResult,
+    TorchProfileJob,
+)
+from kernelkb.measure.worker.shared.messages.specs import CaseSpec
 
-Job = dict[str, Any]
+_NVTX_RANGE = "kernelkb"
+"""Range around the calls, which ``kernelkb.measure.ncu`` selects."""
+_SEED_BITS = 31
 
 
-def prepare_case(job: Job, case: Job) -> tuple[KernelCase, list[Any], list[torch.Tensor]]:
-    """Return a case with fresh inputs and poisoned outputs."""
+class CaseArguments(NamedTuple):
+    """Arguments of one call."""
+
+    inputs: list[Any]
+    """Tensors and numbers, in the order of the arguments."""
+    outputs: list[torch.Tensor]
+    axes: list[int]
+
+
+def prepare_case(job: RepeatJob | TorchProfileJob, case_spec: CaseSpec) -> CaseArguments:
+    """Return fresh inputs and poisoned outputs of a case."""
     torch.set_grad_enabled(False)
-    task = KernelCase(job, case)
-    given: list[Any] = list(task.make_inputs(random.getrandbits(31)))
-    for at, value in task.scalars:
-        given.insert(at, value)
-    made = [
-        torch.empty(tuple(s["shape"]), dtype=getattr(torch, s["dtype"]), device=task.device)
-        for s in task.output_specs
+    case = KernelCase(job["target"], job["reference"], case_spec)
+    inputs: list[Any] = list(case.make_inputs(random.getrandbits(_SEED_BITS)))
+    for position, value in case.scalars:
+        inputs.insert(position, value)
+    outputs = [
+        torch.empty(tuple(spec["shape"]), dtype=getattr(torch, spec["dtype"]), device=case.device)
+        for spec in case.output_specs
     ]
-    poison(made)
-    return task, given, made
+    poison(outputs)
+    return CaseArguments(inputs, outputs, case_spec["axes"])
 
 
-def repeat(job: Job, _folder: Path) -> Job:
-    """Call on each case ``times`` times, inside the NVTX range ``kernelkb``.
+def repeat(job: RepeatJob, _folder: Path) -> RepeatResult:
+    """Call on every case, inside the NVTX range ``kernelkb`` on a GPU.
 
-    ``{"calls": n}``. A kernel that reports an error ends the process with it.
+    Raises:
+        RuntimeError: The entry point returned an error code.
     """
-    bind = load_code(job["what"], job["target"])
-    for case in job["cases"]:
-        task, given, made = prepare_case(job, case)
-        call = bind(given, made, task.case_spec["axes"])
-        stream = 0
-        if job["target"] == "cuda":
-            torch.cuda.synchronize()
-            torch.cuda.nvtx.range_push("kernelkb")
-            stream = torch.cuda.current_stream().cuda_stream
-        for _ in range(job["times"]):
-            code = call(stream)
-            if isinstance(code, int) and code:
-                raise RuntimeError(f"the entry point returned {code}")
-        if job["target"] == "cuda":
-            torch.cuda.synchronize()
-            torch.cuda.nvtx.range_pop()
-    return {"calls": job["times"] * len(job["cases"])}
+    bind = load_code(job["code"], job["target"])
+    for case_spec in job["cases"]:
+        call = bind(*prepare_case(job, case_spec))
+        if job["target"] == "cpu":
+            _call_repeatedly(call, job["call_count"], 0)
+            continue
+        torch.cuda.synchronize()
+        torch.cuda.nvtx.range_push(_NVTX_RANGE)
+        _call_repeatedly(call, job["call_count"], torch.cuda.current_stream().cuda_stream)
+        torch.cuda.synchronize()
+        torch.cuda.nvtx.range_pop()
+    return {"call_count": job["call_count"] * len(job["cases"])}
+
+
+def _call_repeatedly(call: BoundCall, count: int, stream: int) -> None:
+    for _ in range(count):
+        code = call(stream)
+        if isinstance(code, int) and code:
+            raise RuntimeError(f"the entry point returned {code}")

@@ -1,4 +1,4 @@
-"""Judge, runner and shared memory, set up for one case."""
+"""Input and output buffers of one case: several slots in memory that judge and runners share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import random
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 import torch
 
@@ -24,36 +23,41 @@ from kernelkb.measure.worker.judge.procfs import thread_runqueue_wait_ns
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, UnsupportedHost
 from kernelkb.measure.worker.shared.memory import Arena, Layout, release_torch_cache
-
-Job = dict[str, Any]
+from kernelkb.measure.worker.shared.messages.specs import Tolerances
 
 _OPEN_TIMEOUT_S = 60.0
 _CLOCK_RAMP_S = 0.1
+"""How long to read before a GPU's clocks have risen from idle."""
 
 
 class CaseBuffers:
-    """Slots of one case in one piece of memory that every runner has open.
+    """Slots of one case: each holds all input and output arrays once.
 
     Attributes:
-        slot_count: How many copies of all arrays there are.
+        case: What is computed.
+        slot_count: Number of slots.
+        input_generator: Draws the slots' inputs.
     """
 
     def __init__(
         self,
         case: KernelCase,
-        tolerances: Job,
+        tolerances: Tolerances,
         slot_count: int,
         rng: random.Random,
         flush_bytes: int,
     ) -> None:
-        """Allocate and fill.
+        """Allocate the slots, fill their inputs and poison their outputs.
 
         Args:
-            case: What to compute.
-            tolerances: By type; see ``kernelkb.measure.worker.judge.compare``.
-            slot_count: How many copies of all arrays.
-            rng: Where chance comes from.
-            flush_bytes: How much must be read to push everything out of the cache.
+            case: What is computed.
+            tolerances: The kernel's own, by dtype.
+            slot_count: Number of slots.
+            rng: Source of offsets and seeds.
+            flush_bytes: How much to read to evict everything from the cache.
+
+        Raises:
+            UnsupportedHost: The memory cannot be allocated or shared.
         """
         torch.set_grad_enabled(False)
         self.case, self.slot_count = case, slot_count
@@ -72,48 +76,53 @@ class CaseBuffers:
         self._flush_buffer = torch.ones(max(1, flush_bytes // 4), device=case.device)
 
     def attach_runner(self, runner: RunnerProcess, *, timeout_s: float) -> None:
-        """Let a runner open the memory and tie its code to every slot.
+        """Let a runner open the memory and bind its code to every slot.
 
         Raises:
-            Unfit: The memory cannot be opened there.
-            Refused: The code cannot be tied to it.
-            RunnerLost: There is no runner any more.
+            UnsupportedHost: It cannot open the memory.
+            RunnerError: Its code cannot be bound.
+            RunnerDied: It ended.
         """
         files = () if self._arena.descriptor is None else (self._arena.descriptor,)
         self._runners.append(runner)
         try:
             runner.ask(
-                "open",
+                {
+                    "command": "open",
+                    "bytes": self._arena.size,
+                    "handle": self._arena.handle,
+                    "pointer_table_offset": self._layout.pointer_table_offset,
+                },
                 _OPEN_TIMEOUT_S,
                 *files,
-                bytes=self._arena.size,
-                handle=self._arena.handle,
-                places=self._layout.pointer_table_offset,
             )
-        except RunnerError as problem:
-            raise UnsupportedHost(f"{problem}; see what kb env says of this GPU") from problem
+        except RunnerError as error:
+            raise UnsupportedHost(str(error), "see what kb env reports about this GPU") from error
         runner.ask(
-            "bind",
+            {
+                "command": "bind",
+                "specs": self._layout.specs,
+                "offsets": self._layout.offsets,
+                "input_count": len(self.case.input_specs),
+                "scalars": self.case.scalars,
+                "axes": self.case.case_spec["axes"],
+            },
             timeout_s,
-            specs=[*self.case.input_specs, *self.case.output_specs],
-            offsets=self._layout.offsets,
-            input_count=len(self.case.input_specs),
-            scalars=self.case.scalars,
-            axes=self.case.case_spec["axes"],
         )
 
     def inputs(self, slot: int) -> Tensors:
-        """Return a slot's inputs, as they lie in shared memory."""
+        """Return a slot's inputs, as views of shared memory: one for each of ``input_specs``."""
         return self._arrays[slot][: len(self.case.input_specs)]
 
     def outputs(self, slot: int) -> Tensors:
-        """Return a slot's outputs, as they lie in shared memory."""
+        """Return a slot's outputs, as views of shared memory: one for each of ``output_specs``."""
         return self._arrays[slot][len(self.case.input_specs) :]
 
     def refresh(self, slots: list[int]) -> float:
-        """Change the inputs of some slots, poison their outputs, and empty the cache.
+        """Draw new inputs for some slots, poison their outputs, and flush the cache.
 
-        Returns what ``quiet_ns`` does, of this once.
+        Returns:
+            Nanoseconds of one read of the flush buffer; see ``idle_read_ns``.
         """
         release_torch_cache()
         for slot in slots:
@@ -124,131 +133,129 @@ class CaseBuffers:
         return self._flush_and_time_ns()
 
     def idle_read_ns(self) -> float:
-        """Return how long it takes to read what fills the cache, nanoseconds; 0 on a CPU.
+        """Return the shortest time of a read of the flush buffer, nanoseconds; 0 on a CPU.
 
-        A GPU that does work of others as well takes longer, even when all processes stand still:
-        kernels that were launched go on.
+        A GPU that does other work takes longer, even with all runners stopped: kernels that were
+        launched before run on.
         """
         if self.case.target != "cuda":
             return 0.0
-        end = time.monotonic() + _CLOCK_RAMP_S  # clocks that rested rise
-        found = [self._flush_and_time_ns()]
+        end = time.monotonic() + _CLOCK_RAMP_S
+        times = [self._flush_and_time_ns()]
         while time.monotonic() < end:
-            found.append(self._flush_and_time_ns())
-        return min(found)
+            times.append(self._flush_and_time_ns())
+        return min(times)
 
     def _flush_and_time_ns(self) -> float:
-        """Empty the cache; reading leaves no lines that the candidate would have to write back.
+        """Flush the cache by reading: that leaves no dirty lines for the candidate to write back.
 
-        The second time tells: the first may have to ask the driver for memory, for 0.5 ms.
+        The second read is timed: the first may ask the driver for memory, which takes 0.5 ms.
         """
         self._flush_buffer.sum()
         self._synchronize()
-        waited, clock = thread_runqueue_wait_ns(), time.perf_counter_ns()
+        waited, start = thread_runqueue_wait_ns(), time.perf_counter_ns()
         self._flush_buffer.sum()
         self._synchronize()
-        took = time.perf_counter_ns() - clock - (thread_runqueue_wait_ns() - waited)
-        return float(took) if self.case.target == "cuda" else 0.0
+        elapsed = time.perf_counter_ns() - start - (thread_runqueue_wait_ns() - waited)
+        return float(elapsed) if self.case.target == "cuda" else 0.0
 
     def sync_and_copy(
         self, slots: Sequence[int], start_ns: int
     ) -> tuple[float, dict[int, Tensors]]:
-        """Return the nanoseconds until the GPU does this process's work, and some slots' outputs.
+        """Return nanoseconds until the GPU has done this process's work, and copies of outputs.
 
-        A runner's kernel may still be running then, in turn with ours. So the copies follow at
-        once: they hold what was done by now, not what is done while the judge thinks. On a CPU
-        there are none; what is stopped there does nothing more.
+        A runner's kernel may still be running then, time-sliced with ours. So the copies follow at
+        once: they hold what was written by then. On a CPU nothing is copied: a stopped process
+        writes nothing more.
 
         Args:
-            slots: Which outputs to copy.
-            start_ns: When the clock began, by ``time.perf_counter_ns``.
+            slots: Whose outputs to copy.
+            start_ns: When the clock started, by ``time.perf_counter_ns``.
         """
         if self.case.target != "cuda":
             return float(time.perf_counter_ns() - start_ns), {}
         self._flush_buffer[:1].add_(0)
-        here = torch.cuda.Event()
-        here.record()
-        made = {slot: [tensor.clone() for tensor in self.outputs(slot)] for slot in slots}
-        here.synchronize()
-        took = float(time.perf_counter_ns() - start_ns)
+        reached = torch.cuda.Event()
+        reached.record()
+        copies = {slot: [tensor.clone() for tensor in self.outputs(slot)] for slot in slots}
+        reached.synchronize()
+        elapsed = float(time.perf_counter_ns() - start_ns)
         self._synchronize()
-        return took, made
+        return elapsed, copies
 
     def reset_outputs(self, slot: int) -> None:
-        """Make the outputs of a slot what they are before a call."""
+        """Fill a slot's outputs as they are before a call: poisoned, or with their start values."""
         self._fill_initial_outputs(slot)
         self._synchronize()
 
     def _fill_initial_outputs(self, slot: int) -> None:
-        given = dict(
-            zip((s["name"] for s in self.case.input_specs), self.inputs(slot), strict=True)
-        )
+        inputs = self._inputs_by_name(slot)
         for spec, array in zip(self.case.output_specs, self.outputs(slot), strict=True):
-            if spec.get("starts_as"):
-                array.copy_(given[spec["starts_as"]])
+            if spec["starts_as"]:
+                array.copy_(inputs[spec["starts_as"]])
             else:
                 poison([array])
         if self.case.target == "cpu":
-            for at in self._pointer_indices(slot):
-                self._pointer_table[at] = 0
+            for index in self._pointer_indices(slot):
+                self._pointer_table[index] = 0
+
+    def _inputs_by_name(self, slot: int) -> dict[str, torch.Tensor]:
+        names = (spec["name"] for spec in self.case.input_specs)
+        return dict(zip(names, self.inputs(slot), strict=True))
 
     def _pointer_indices(self, slot: int) -> range:
         count = len(self.case.output_specs)
         return range(slot * count, (slot + 1) * count)
 
     def is_untouched(self, slot: int) -> bool:
-        """Return whether nobody has written a slot's outputs since they were poisoned."""
-        given = dict(
-            zip((s["name"] for s in self.case.input_specs), self.inputs(slot), strict=True)
-        )
+        """Return whether a slot's outputs are as they were before the call."""
+        inputs = self._inputs_by_name(slot)
         return all(
-            same_bits(array, given[spec["starts_as"]])
-            if spec.get("starts_as")
+            same_bits(array, inputs[spec["starts_as"]])
+            if spec["starts_as"]
             else is_poisoned([array])
             for spec, array in zip(self.case.output_specs, self.outputs(slot), strict=True)
         )
 
     def copy_outputs(self, slot: int, runner: RunnerProcess | None = None) -> Tensors:
-        """Return copies of a slot's outputs as they are at this moment.
+        """Return copies of a slot's current outputs.
 
         Args:
             slot: Which.
-            runner: Who may have returned them, and so has them in memory of its own.
+            runner: A runner whose code may have returned its outputs: on a CPU they are then read
+                from its own memory, at the addresses that it published.
         """
-        made = [tensor.clone() for tensor in self.outputs(slot)]
+        copies = [tensor.clone() for tensor in self.outputs(slot)]
         if runner is not None and self.case.target == "cpu":
-            for at, one in zip(self._pointer_indices(slot), made, strict=True):
-                seen = (
-                    runner.read_memory(self._pointer_table[at], one.nbytes)
-                    if self._pointer_table[at]
-                    else b""
-                )
-                if seen:
-                    byte_view(one).copy_(torch.frombuffer(bytearray(seen), dtype=torch.uint8))
+            for index, copy in zip(self._pointer_indices(slot), copies, strict=True):
+                address = self._pointer_table[index]
+                data = runner.read_memory(address, copy.nbytes) if address else b""
+                if data:
+                    byte_view(copy).copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
         self._synchronize()
-        return made
+        return copies
 
     def compute_reference(self, slot: int) -> ReferenceOutputs:
-        """Return what is right for what a slot's inputs have to hold."""
+        """Return the correct outputs for a slot's current inputs."""
         release_torch_cache()
         return ReferenceOutputs(self.case, self.input_generator.regenerate(slot), self._tolerances)
 
     def find_tampering(self, slot: int) -> str | None:
-        """Say what was written beside the outputs of a slot: an input, or memory of nobody."""
+        """Report whether the candidate modified an input or a guard region of a slot."""
         pairs = zip(self.inputs(slot), self.input_generator.regenerate(slot), strict=True)
-        for spec, (now, before) in zip(self.case.input_specs, pairs, strict=True):
-            if not same_bits(now, before):
+        for spec, (current, drawn) in zip(self.case.input_specs, pairs, strict=True):
+            if not same_bits(current, drawn):
                 return f"it changed its input {spec['name']}"
         if self._layout.is_guard_damaged(self._arena, slot):
             return "it wrote outside its arrays"
         return None
 
     def close(self) -> None:
-        """Give the memory back, once nobody has it open any more."""
-        for partner in self._runners:
-            if not partner.is_closed:
+        """Free the memory, after every runner has unmapped it."""
+        for runner in self._runners:
+            if not runner.is_closed:
                 with suppress(RunnerDied, RunnerError):
-                    partner.ask("close", _OPEN_TIMEOUT_S)
+                    runner.ask({"command": "close"}, _OPEN_TIMEOUT_S)
         self._arrays.clear()
         self._arena.close()
 

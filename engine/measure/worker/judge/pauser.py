@@ -1,4 +1,4 @@
-"""A process that stands still when it is told to, with all its threads."""
+"""Stops a process with all its threads (SIGSTOP), verifies that it stays stopped, resumes it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from kernelkb.measure.worker.judge.procfs import (
 
 _STOP_TIMEOUT_S = 5.0
 _POLL_S = 2e-5
-_STOP_SLACK_NS = 100_000  # where ``settle`` may not look: the last thread stops after it says so
+_STOP_SLACK_NS = 100_000
+"""CPU time that a stopped process may still use, where /proc/PID/task/TID/syscall cannot be read:
+its last thread leaves the core after the process is reported as stopped."""
+_STOPPED_STATES = "TZ"  # stopped, zombie
 
 
 class ProcessPauser:
-    """Stops a process and lets it go on.
+    """Stops and resumes one process.
 
     Attributes:
-        stopped: Whether it was told to stop.
+        is_stopped: Whether SIGSTOP was the last signal sent.
     """
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
@@ -34,41 +37,39 @@ class ProcessPauser:
         self._cpu_time_ns = 0
 
     def send_stop(self) -> None:
-        """Tell it to stop: threads that run do so at once, those that stand in line when they run.
+        """Send SIGSTOP without waiting.
 
-        ``pause`` waits for the last one, which is no time of its work.
+        Threads that run stop at once, those on the run queue when they are scheduled; that wait is
+        not time of the candidate's work.
         """
         if not self.is_stopped:
             self.is_stopped = True
             self._process.send_signal(signal.SIGSTOP)
 
     def pause(self) -> None:
-        """Stop it, and return once it stands; ``moved`` says whether it did not stay so.
-
-        It is not reaped if it has ended.
-        """
+        """Stop it and return when all its threads are off the CPU, or it has ended (unreaped)."""
         self.send_stop()
         end = time.monotonic() + _STOP_TIMEOUT_S
-        how = os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG
-        while os.waitid(os.P_PID, self._process.pid, how) is None and time.monotonic() < end:
+        events = os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG
+        while os.waitid(os.P_PID, self._process.pid, events) is None and time.monotonic() < end:
             time.sleep(_POLL_S)
         wait_off_cpu(self._process.pid)
         self._affinities = read_affinities(self._process.pid)
         self._cpu_time_ns = cpu_time_ns(self._process.pid)
 
     def activity_while_stopped(self) -> str | None:
-        """Say how it did not stand all the time, which a timer of its own can bring about.
+        """Report how it ran since ``pause``, as a SIGCONT from a timer can cause; None if not.
 
-        Its threads get the cores back that they had, should somebody have sent them to others.
+        Also restores the CPU affinities of its threads, which a rival may have changed.
         """
         restore_affinities(self._affinities)
         state = read_status(self._process.pid).get("State", "T")
-        if state[0] not in "TZ":
+        if state[0] not in _STOPPED_STATES:
             return f"its state was {state}"
-        more = cpu_time_ns(self._process.pid) - self._cpu_time_ns
-        return f"it ran {more / 1e6:.2g} ms" if more > _STOP_SLACK_NS else None
+        ran_ns = cpu_time_ns(self._process.pid) - self._cpu_time_ns
+        return f"it ran {ran_ns / 1e6:.2g} ms" if ran_ns > _STOP_SLACK_NS else None
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Send SIGCONT."""
         self.is_stopped = False
         self._process.send_signal(signal.SIGCONT)

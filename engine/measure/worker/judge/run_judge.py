@@ -1,35 +1,38 @@
-"""Starts all runner processes, then checks or times: the judge process from start to end."""
+"""The judge process: starts all runner processes, then checks or times the candidate."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from kernelkb.measure.worker.judge.procfs import become_subreaper
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import UnsupportedHost
+from kernelkb.measure.worker.shared.messages.judge_jobs import BenchResult, CheckResult, JudgeJob
 
-Job = dict[str, Any]
 
+def run_judge(job: JudgeJob, folder: Path) -> CheckResult | BenchResult:
+    """Do a check or bench job, with one process for each of its runners.
 
-def run_judge(job: Job, folder: Path) -> Job:
-    """Do a check or bench job, with one runner process for each of its runners."""
+    Args:
+        job: What to do.
+        folder: Scratch folder; each runner gets a folder of its own inside.
+    """
     become_subreaper()
     runners = {
-        name: RunnerProcess(name, {**spec, "turn": index}, folder)
-        for index, (name, spec) in enumerate(job["partners"].items())
+        name: RunnerProcess(name, spec, job["target"], folder, index)
+        for index, (name, spec) in enumerate(job["runners"].items())
     }
     try:
-        # torch takes seconds to import: the runners, which are started by now, do so meanwhile.
+        # torch takes seconds to import: the runners, started by now, import it at the same time.
         from kernelkb.measure.worker.judge.check import check_cases
         from kernelkb.measure.worker.judge.paired_bench import run_paired_bench
 
         try:
             if job["mode"] == "check":
-                return check_cases(job, folder, runners)
+                return {"report": check_cases(job, folder, runners)}
             return run_paired_bench(job, folder, runners)
-        except UnsupportedHost as gap:
-            return {"unfit": str(gap)}
+        except UnsupportedHost as problem:
+            return {"unsupported_host": problem.to_message()}
     finally:
         for runner in runners.values():
             runner.close()

@@ -1,17 +1,16 @@
-"""The variables of a runner's process."""
+"""Environment variables of a runner process."""
 
 from __future__ import annotations
 
 import os
 import site
 from pathlib import Path
-from typing import Any
 
-Job = dict[str, Any]
+from kernelkb.measure.worker.shared.messages.specs import RunnerSpec, Target
 
 _CACHE_VARIABLES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
-# Or of two equal processes one recycles its heap, and one takes a page fault for every 4 KiB of
-# every output: malloc decides that by what it has freed before.
+# Without fixed thresholds malloc adapts them to what was freed before: of two equal processes one
+# reuses its heap and the other takes a page fault for every 4 KiB of every output.
 _MALLOC_VARIABLES = {
     "MALLOC_MMAP_THRESHOLD_": str(2**30),
     "MALLOC_TRIM_THRESHOLD_": str(2**30),
@@ -19,21 +18,34 @@ _MALLOC_VARIABLES = {
 }
 
 
-def build_runner_environment(job: Job, private_folder: Path | None) -> dict[str, str]:
-    """Return a runner's variables: the judge's idle threads must not spin, a runner's may."""
-    found = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    # A pool of compilers takes longer to start than a reference takes to compile.
-    found["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
-    found |= _MALLOC_VARIABLES
-    if job["target"] == "cpu":
-        # Threads that are stopped and go on may all land on one core, and spin there in turn.
+def build_runner_environment(
+    spec: RunnerSpec, target: Target, index: int, private_folder: Path | None
+) -> dict[str, str]:
+    """Return all environment variables of a runner.
+
+    Args:
+        spec: The runner.
+        target: ``cpu`` or ``cuda``.
+        index: Its number among the runners, which selects its first core.
+        private_folder: The only folder that a sandboxed runner may write to, besides its cache
+            folder; None without a sandbox.
+    """
+    # The judge's idle OpenMP threads must not spin; a runner's may.
+    variables = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    # A pool of compiler processes takes longer to start than a reference takes to compile.
+    variables["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+    variables |= _MALLOC_VARIABLES
+    if target == "cpu":
+        # Unbound threads that were stopped may all resume on one core and spin there in turn.
         cores = sorted(os.sched_getaffinity(0))
-        first = job.get("turn", 0) % len(cores)
-        found["OMP_PLACES"] = ",".join(f"{{{core}}}" for core in cores[first:] + cores[:first])
-        found["OMP_PROC_BIND"] = "true"
+        first = index % len(cores)
+        places = (f"{{{core}}}" for core in cores[first:] + cores[:first])
+        variables["OMP_PLACES"] = ",".join(places)
+        variables["OMP_PROC_BIND"] = "true"
     if private_folder is None:
-        return found
-    # Whatever a library wants to keep goes where the runner may write.
-    own = dict.fromkeys(("HOME", "TMPDIR", "CUDA_CACHE_PATH"), str(private_folder))
-    own |= dict.fromkeys(_CACHE_VARIABLES, job.get("caches") or str(private_folder))
-    return {**found, **own, "PYTHONUSERBASE": site.getuserbase()}  # torch may lie below the home
+        return variables
+    folder = str(private_folder)
+    variables |= dict.fromkeys(("HOME", "TMPDIR", "CUDA_CACHE_PATH"), folder)
+    variables |= dict.fromkeys(_CACHE_VARIABLES, spec["cache_folder"] or folder)
+    # torch may be installed below the user's home folder.
+    return {**variables, "PYTHONUSERBASE": site.getuserbase()}

@@ -1,4 +1,4 @@
-"""One side of a match: a runner on the slots of a stage, timed window by window."""
+"""Times one runner process, batch by batch, on rotating shared-memory buffers."""
 
 from __future__ import annotations
 
@@ -6,53 +6,45 @@ import os
 import random
 import statistics
 import time
-from typing import Any, NamedTuple
+from contextlib import suppress
 
 from kernelkb.measure.worker.judge.buffers import CaseBuffers
 from kernelkb.measure.worker.judge.inputs import Tensors
 from kernelkb.measure.worker.judge.procfs import thread_runqueue_wait_ns
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import make_printable
+from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
+from kernelkb.measure.worker.shared.messages.runner_commands import RunBatchCommand
 
 CALL_TIMEOUT_S = 60.0
+"""For one call, a capture, or the first batch."""
 _TIMEOUT_FACTOR = 50
+"""Times the last batch: the limit of the next, but at least ``_MIN_TIMEOUT_S``."""
 _MIN_TIMEOUT_S = 10.0
 _GRAPH_COUNT = 2
+"""CUDA graphs of a full batch, so that a candidate cannot know which slots come next."""
 _SINGLE_CALL_GRAPH, _WARM_GRAPH = _GRAPH_COUNT, _GRAPH_COUNT + 1
 _WARM_BATCHES = 5
 _BUSY_SAMPLE_S = 0.3
 _SPIN_DOWN_S = 0.1
-
-
-class TimedBatch(NamedTuple):
-    """One window: nanoseconds of all its calls by the judge's clock and by the runner's."""
-
-    judge_ns: float
-    runner_ns: float
-    calls: int
-    start: float
-    """On the system's monotonic clock, seconds."""
-    end: float
-    copy_ns: float
-    """How long it took to put what was returned where the judge looks, which is not its work."""
-    runqueue_wait_ns: float
-    """How long its threads and the judge's, together, stood in line for a core."""
-    idle_read_ns: float
-    """How long the judge's own reading took just before, while all processes stood still."""
+"""OpenMP threads spin for a while after a region before they sleep."""
+_LAST_CALL_SHARE = 0.5
+"""How often the last call of a batch is among the sampled ones: it is the easiest to postpone."""
+_MAX_REASON_CHARS = 300
 
 
 class RunnerTimer:
-    """A runner on the slots of a stage.
+    """A runner whose code is bound to all slots of a case.
 
     Attributes:
         name: The runner's.
-        graph: Whether its windows are CUDA graphs.
-        why: Why they are not, where they were to be.
-        threads: How many threads its process had once it was warm.
+        uses_graph: Whether its batches are CUDA graphs.
+        no_graph_reason: Why they are not, where that was tried.
+        warm_thread_count: Threads of its process after the first calls.
     """
 
     def __init__(self, runner: RunnerProcess, buffers: CaseBuffers, rng: random.Random) -> None:
-        """Open the stage's memory to the runner, and let it call its code once."""
+        """Bind the runner's code to the buffers and call it once. Raises like ``ask``."""
         self.name = runner.name
         self._runner, self._buffers, self._rng = runner, buffers, rng
         self._graph_slots: dict[int, list[int]] = {}
@@ -64,15 +56,15 @@ class RunnerTimer:
         self.warm_thread_count = 0
         self._timeout_s = CALL_TIMEOUT_S
         buffers.attach_runner(runner, timeout_s=CALL_TIMEOUT_S)
-        runner.ask("call", CALL_TIMEOUT_S, slot=0)
+        runner.ask({"command": "call", "slot": 0}, CALL_TIMEOUT_S)
 
     def plan_batches(self, calls: int, *, graph: bool) -> None:
-        """Plan windows of some calls, each on slots and in an order of its own.
+        """Set the number of calls per batch, and whether batches are CUDA graphs.
 
         Args:
-            calls: At most as many as there are slots, less one that stays as it is.
-            graph: Make each window one CUDA graph, where that is possible. Calls one by one are
-                on other slots each time; graphs are few, and made beforehand.
+            calls: Limited to the number of slots less one, which stays untouched in each batch.
+            graph: Capture graphs where that is possible. Batches of single launches use other slots
+                each time; graphs are few and captured beforehand.
         """
         self._batch_calls = max(1, min(calls, self._buffers.slot_count - 1))
         self._timeout_s = CALL_TIMEOUT_S
@@ -84,122 +76,142 @@ class RunnerTimer:
             self._verify_graph_replay(calls)
 
     def _capture_graphs(self) -> bool:
-        """Make the graphs, in an order that tells nobody which is which."""
+        """Capture all graphs in random order, so that the candidate cannot tell which is which."""
         sizes = {_SINGLE_CALL_GRAPH: 1, **dict.fromkeys(range(_GRAPH_COUNT), self._batch_calls)}
-        self._graph_slots = {at: self._rng.sample(self._slots, size) for at, size in sizes.items()}
+        self._graph_slots = {
+            graph_id: self._rng.sample(self._slots, size) for graph_id, size in sizes.items()
+        }
         self._graph_slots[_WARM_GRAPH] = [0] * self._batch_calls
-        for at in self._rng.sample(list(self._graph_slots), len(self._graph_slots)):
-            answer = self._runner.ask("plan", CALL_TIMEOUT_S, id=at, slots=self._graph_slots[at])
-            if answer.get("why"):
-                self.no_graph_reason = make_printable(answer["why"])[:300]
+        for graph_id in self._rng.sample(list(self._graph_slots), len(self._graph_slots)):
+            answer = self._runner.ask(
+                {"command": "capture", "graph_id": graph_id, "slots": self._graph_slots[graph_id]},
+                CALL_TIMEOUT_S,
+            )
+            if answer.get("reason"):
+                self.no_graph_reason = make_printable(answer["reason"])[:_MAX_REASON_CHARS]
                 return False
         return True
 
     def _verify_graph_replay(self, calls: int) -> None:
-        """Go back to calls one by one where a graph of them does not do their work.
+        """Return to single launches if a replayed graph does not compute the outputs.
 
-        What is launched on another stream than the one that is given is in no graph.
+        Work that is launched on another stream than the given one is in no graph.
         """
-        wrong = self.find_fault(self.time_batch(sample_count=1)[1])
-        if wrong:
+        fault = self.find_fault(self.time_batch(sample_count=1)[1])
+        if fault:
             self.plan_batches(calls, graph=False)
-            self.no_graph_reason = f"replayed, {wrong}; launch on the stream that is given"
+            self.no_graph_reason = f"replayed, {fault}; launch on the stream that is given"
 
     def warm_call_ns(self) -> float:
-        """Return the time of a call whose data the call before has left in the cache.
+        """Return the median time of a call whose data is in the cache, by the runner's clock.
 
-        Its contents repeat, so it could be cheated, and by the runner's own clock: it explains,
-        and decides nothing.
+        It repeats one slot's contents, so it could be cheated; no verdict depends on it.
         """
         times = []
         for _ in range(_WARM_BATCHES):
-            answer = self._runner.ask("go", CALL_TIMEOUT_S, **self._warm_request())
-            times.append(self._runner.parse_time_ns(answer, "inner_ns") / self._batch_calls)
+            answer = self._runner.ask(self._warm_command(), CALL_TIMEOUT_S)
+            times.append(self._runner.parse_time_ns(answer, "runner_ns") / self._batch_calls)
         self._runner.pause()
         return statistics.median(times)
 
     def busy_cores(self) -> float:
-        """Return how many cores it keeps busy, over windows of 0.3 s and more together."""
-        time.sleep(_SPIN_DOWN_S)  # threads that woke the cache spin for a while before they sleep
-        wall, before = 0.0, self._runner.cpu_ticks()
-        while wall < _BUSY_SAMPLE_S:
-            started = time.perf_counter()
-            self._runner.ask("go", CALL_TIMEOUT_S, **self._warm_request())
-            wall += time.perf_counter() - started
+        """Return the mean number of cores that it keeps busy, over batches of 0.3 s together."""
+        time.sleep(_SPIN_DOWN_S)
+        wall_s, ticks = 0.0, self._runner.cpu_ticks()
+        while wall_s < _BUSY_SAMPLE_S:
+            start = time.perf_counter()
+            self._runner.ask(self._warm_command(), CALL_TIMEOUT_S)
+            wall_s += time.perf_counter() - start
         self._runner.pause()
-        return (self._runner.cpu_ticks() - before) / os.sysconf("SC_CLK_TCK") / wall
+        return (self._runner.cpu_ticks() - ticks) / os.sysconf("SC_CLK_TCK") / wall_s
 
-    def _warm_request(self) -> dict[str, Any]:
-        return {"plan": _WARM_GRAPH} if self.uses_graph else {"slots": [0] * self._batch_calls}
+    def new_thread_count(self) -> int:
+        """Return how many threads more than when it was warm its process has; 0 if it ended."""
+        with suppress(OSError, ValueError):
+            return max(0, self._runner.thread_count() - self.warm_thread_count)
+        return 0
 
-    def _draw_batch(self, *, single_call: bool) -> tuple[list[int], dict[str, Any]]:
-        """Return the slots of a window, and how the runner is told them."""
+    def _warm_command(self) -> RunBatchCommand:
         if self.uses_graph:
-            at = _SINGLE_CALL_GRAPH if single_call else self._rng.randrange(_GRAPH_COUNT)
-            return self._graph_slots[at], {"plan": at}
-        plan = self._rng.sample(self._slots, 1 if single_call else self._batch_calls)
-        return plan, {"slots": plan}
+            return {"command": "run-batch", "graph_id": _WARM_GRAPH}
+        return {"command": "run-batch", "slots": [0] * self._batch_calls}
+
+    def _draw_batch(self, *, single_call: bool) -> tuple[list[int], RunBatchCommand]:
+        """Return the slots of the next batch, and the command that runs it."""
+        if self.uses_graph:
+            graph_id = _SINGLE_CALL_GRAPH if single_call else self._rng.randrange(_GRAPH_COUNT)
+            return self._graph_slots[graph_id], {"command": "run-batch", "graph_id": graph_id}
+        slots = self._rng.sample(self._slots, 1 if single_call else self._batch_calls)
+        return slots, {"command": "run-batch", "slots": slots}
 
     def time_batch(
         self, sample_count: int = 0, *, single_call: bool = False
-    ) -> tuple[TimedBatch, dict[int, Tensors]]:
-        """Renew contents, then time some calls.
+    ) -> tuple[Batch, dict[int, Tensors]]:
+        """Refresh the buffers, then time one batch; return it and copies of some slots' outputs.
 
-        Also returns what ``sample_count`` of the slots hold then.
-
-        The runner is stopped whenever it is not to work: while its inputs are made, while others
-        are timed, and from its answer on. So the clock ends when nothing of it runs any more, and
-        what the judge finds then is what was done in time.
+        The runner is stopped while its inputs are drawn, while other runners are timed, and from
+        its answer on. So the clock ends when none of its threads runs any more, and the outputs
+        that the judge reads then were computed within the measured time.
 
         Args:
-            sample_count: How many slots to look at.
-            single_call: Make one call only, which nobody knows before it comes.
+            sample_count: Number of slots whose outputs to return.
+            single_call: Time one call only, which the candidate cannot foresee.
         """
-        plan, told = self._draw_batch(single_call=single_call)
-        called = set(plan)
-        self._spare_slot = self._rng.choice([slot for slot in self._slots if slot not in called])
-        chosen = self._sample_slots(plan, sample_count)
-        quiet = self._buffers.refresh([*plan, self._spare_slot])
+        slots, command = self._draw_batch(single_call=single_call)
+        used = set(slots)
+        self._spare_slot = self._rng.choice([slot for slot in self._slots if slot not in used])
+        sampled = self._sample_slots(slots, sample_count)
+        idle_read_ns = self._buffers.refresh([*slots, self._spare_slot])
         self._runner.verify_stopped()
-        waited = self._runner.runqueue_wait_ns() + thread_runqueue_wait_ns()
-        start = time.monotonic()
-        clock = time.perf_counter_ns()
-        answer = self._runner.ask("go", self._timeout_s, **told)
+        waited_ns = self._total_runqueue_wait_ns()
+        start_s, start_ns = time.monotonic(), time.perf_counter_ns()
+        answer = self._runner.ask(command, self._timeout_s)
         self._runner.send_stop()
-        outer, made = self._buffers.sync_and_copy(chosen, clock)
+        judge_ns, copies = self._buffers.sync_and_copy(sampled, start_ns)
         self._runner.pause()
-        self._timeout_s = max(
-            _MIN_TIMEOUT_S, _TIMEOUT_FACTOR * outer / 1e9
-        )  # it has shown what it takes
-        end = time.monotonic()
-        waited = self._runner.runqueue_wait_ns() + thread_runqueue_wait_ns() - waited
-        inner = self._runner.parse_time_ns(answer, "inner_ns")
-        copied = self._runner.parse_time_ns(answer, "copy_ns")
-        window = TimedBatch(outer, inner, len(plan), start, end, copied, waited, quiet)
-        return window, made or {
-            slot: self._buffers.copy_outputs(slot, self._runner) for slot in chosen
+        end_s = time.monotonic()
+        self._timeout_s = max(_MIN_TIMEOUT_S, _TIMEOUT_FACTOR * judge_ns / 1e9)
+        batch = Batch(
+            judge_ns=judge_ns,
+            runner_ns=self._runner.parse_time_ns(answer, "runner_ns"),
+            calls=len(slots),
+            start_s=start_s,
+            end_s=end_s,
+            copy_ns=self._runner.parse_time_ns(answer, "copy_ns"),
+            runqueue_wait_ns=self._total_runqueue_wait_ns() - waited_ns,
+            idle_read_ns=idle_read_ns,
+        )
+        return batch, copies or {
+            slot: self._buffers.copy_outputs(slot, self._runner) for slot in sampled
         }
 
-    def _sample_slots(self, plan: list[int], sample_count: int) -> list[int]:
-        chosen = self._rng.sample(plan, min(sample_count, len(plan)))
-        if chosen and self._rng.random() < 0.5 and plan[-1] not in chosen:
-            chosen[0] = plan[-1]  # the last call is the one to put off
-        return chosen
+    def _total_runqueue_wait_ns(self) -> int:
+        return self._runner.runqueue_wait_ns() + thread_runqueue_wait_ns()
+
+    def _sample_slots(self, slots: list[int], sample_count: int) -> list[int]:
+        sampled = self._rng.sample(slots, min(sample_count, len(slots)))
+        if sampled and self._rng.random() < _LAST_CALL_SHARE and slots[-1] not in sampled:
+            sampled[0] = slots[-1]
+        return sampled
 
     def find_fault(self, slot_outputs: dict[int, Tensors]) -> str | None:
-        """Say what is wrong with the last window, of which ``window`` gave some slots' outputs."""
+        """Report what is wrong with the last batch.
+
+        Args:
+            slot_outputs: The outputs that ``time_batch`` returned, by slot.
+        """
         if not self._buffers.is_untouched(self._spare_slot):
             return "it wrote outputs that it was not called for"
         faults = (self._find_slot_fault(slot, outputs) for slot, outputs in slot_outputs.items())
         return next((fault for fault in faults if fault), None)
 
     def _find_slot_fault(self, slot: int, outputs: Tensors) -> str | None:
-        tampered = self._buffers.find_tampering(slot)
-        if tampered:
-            return tampered
-        found = self._buffers.compute_reference(slot).compare(outputs)
-        if found["correct"]:
+        tampering = self._buffers.find_tampering(slot)
+        if tampering:
+            return tampering
+        comparison = self._buffers.compute_reference(slot).compare(outputs)
+        if comparison["correct"]:
             return None
-        if found["nan_count"]:
-            return f"{found['nan_count']} elements were not written when it said it had ended"
-        return f"a timed call was wrong in {1 - found['matched_ratio']:.1%} of its elements"
+        if comparison["nan_count"]:
+            return f"{comparison['nan_count']} elements were not written when the call had returned"
+        return f"a timed call was wrong in {1 - comparison['matched_ratio']:.1%} of its elements"

@@ -1,7 +1,4 @@
-"""What can be timed: a candidate in any of its languages, and what it is compared with.
-
-Everything here runs in a runner, next to the candidate's code; nothing here judges.
-"""
+"""Loads a candidate or rival in any supported language and binds it to arrays."""
 
 from __future__ import annotations
 
@@ -13,6 +10,15 @@ from typing import Any
 
 import torch
 
+from kernelkb.measure.worker.shared.messages.specs import (
+    CEntryCode,
+    Code,
+    ModuleCode,
+    PythonCode,
+    Target,
+    TorchExtensionCode,
+    TvmFfiCode,
+)
 from kernelkb.measure.worker.shared.python_files import (
     create_module,
     import_from_spec,
@@ -21,48 +27,50 @@ from kernelkb.measure.worker.shared.python_files import (
 
 TensorTuple = tuple[torch.Tensor, ...]
 BoundCall = Callable[[int], Any]
-"""Takes a stream; gives an error code (0 or None is none) or, returning, the outputs."""
+"""Takes a stream (a ``cudaStream_t`` as an integer; 0 on a CPU). Returns an error code (0 or None:
+no error), or the outputs of code that returns them."""
 Binder = Callable[[Sequence[Any], Sequence[torch.Tensor], Sequence[int]], BoundCall]
-"""Takes inputs, outputs and axes; gives the call that is timed."""
+"""Takes inputs (tensors and numbers, in the order of the arguments), output tensors and the sizes
+of the axes; returns the call that is timed."""
 
 
 class KernelError(Exception):
-    """The candidate reported an error, or returned what no kernel may return."""
+    """The candidate returned an error code, or outputs of another type, shape, dtype or device."""
 
 
-def load_code(code_spec: dict[str, Any], target: str) -> Binder:
-    """Return what a job names, ready to be bound to arrays.
+def load_code(code: Code, target: Target) -> Binder:
+    """Load code, ready to be bound to arrays.
 
-    Args:
-        code_spec: ``{"kind", …}``; see the functions below for what each kind needs.
-        target: ``cpu`` or ``cuda``.
+    Raises:
+        Exception: Whatever loading it raises: a missing library or symbol, an error in its source.
     """
-    kinds: dict[str, Callable[[dict[str, Any], str], Binder]] = {
-        "c": _load_c_entry,
-        "tvm-ffi": _load_tvm_ffi,
-        "torch-extension": _load_torch_extension,
-        "python": _load_python_function,
-        "module": _load_torch_module,
-    }
-    return kinds[code_spec["kind"]](code_spec, target)
+    if code["kind"] == "c":
+        return _load_c_entry(code)
+    if code["kind"] == "tvm-ffi":
+        return _load_tvm_ffi(code)
+    if code["kind"] == "torch-extension":
+        return _load_torch_extension(code)
+    if code["kind"] == "python":
+        return _load_python_function(code)
+    return _load_torch_module(code, target)
 
 
-def _load_c_entry(code_spec: dict[str, Any], _target: str) -> Binder:
-    """``{"library", "entry"}``: pointers of inputs and outputs, the axes, a stream; returns int."""
-    function = getattr(ctypes.CDLL(code_spec["library"]), code_spec["entry"])
+def _load_c_entry(code: CEntryCode) -> Binder:
+    """Arguments: pointers of inputs and outputs, numbers, axes (int64), stream; returns int."""
+    function = getattr(ctypes.CDLL(code["library"]), code["entry"])
     function.restype = ctypes.c_int
 
     def bind(
         inputs: Sequence[Any], outputs: Sequence[torch.Tensor], axes: Sequence[int]
     ) -> BoundCall:
-        fixed = [_to_c_value(value) for value in (*inputs, *outputs)]
-        fixed += [ctypes.c_int64(size) for size in axes]
-        kept = (*inputs, *outputs)
+        arguments = [_to_c_value(value) for value in (*inputs, *outputs)]
+        arguments += [ctypes.c_int64(size) for size in axes]
+        live_tensors = (*inputs, *outputs)
 
         def call(stream: int) -> int:
-            _ = kept
-            code: int = function(*fixed, ctypes.c_void_p(stream))
-            return code
+            _ = live_tensors  # the closure keeps the memory behind the pointers
+            error_code: int = function(*arguments, ctypes.c_void_p(stream))
+            return error_code
 
         return call
 
@@ -75,45 +83,34 @@ def _to_c_value(value: Any) -> Any:
     return ctypes.c_double(value) if isinstance(value, float) else ctypes.c_int64(value)
 
 
-def _load_tvm_ffi(code_spec: dict[str, Any], _target: str) -> Binder:
-    """``{"library", "entry"}``: a packed function of tensors; the stream is torch's current one."""
+def _load_tvm_ffi(code: TvmFfiCode) -> Binder:
+    """A packed function of tensors; the stream is torch's current one."""
     import tvm_ffi
 
-    return _make_tensor_binder(
-        tvm_ffi.load_module(code_spec["library"])[code_spec["entry"]], returns=False
-    )
+    function = tvm_ffi.load_module(code["library"])[code["entry"]]
+    return _make_tensor_binder(function, returns=False)
 
 
-def _load_torch_extension(code_spec: dict[str, Any], _target: str) -> Binder:
-    """``{"library", "module", "entry", "returns"}``: a Python extension module."""
-    spec = importlib.util.spec_from_file_location(code_spec["module"], code_spec["library"])
-    return _make_tensor_binder(
-        getattr(import_from_spec(spec, code_spec["library"]), code_spec["entry"]),
-        returns=code_spec["returns"],
-    )
+def _load_torch_extension(code: TorchExtensionCode) -> Binder:
+    spec = importlib.util.spec_from_file_location(code["module"], code["library"])
+    module = import_from_spec(spec, code["library"])
+    return _make_tensor_binder(getattr(module, code["entry"]), returns=code["returns"])
 
 
-def _load_python_function(code_spec: dict[str, Any], _target: str) -> Binder:
-    """``{"file", "entry", "returns", "compile", "out"}``: a function in a Python file."""
-    function = getattr(import_python_file(code_spec["file"]), code_spec["entry"])
-    if code_spec.get("compile"):
+def _load_python_function(code: PythonCode) -> Binder:
+    function = getattr(import_python_file(code["file"]), code["entry"])
+    if code["compile"]:
         function = torch.compile(function)
-    elif code_spec.get("out") and "out" in _parameter_names(function):
-        return _make_out_binder(function)  # allocating is not its work where it is not its rival's
-    return _make_tensor_binder(function, returns=code_spec["returns"])
+    elif code["use_out"] and "out" in _parameter_names(function):
+        # The candidate does not allocate its outputs, so its rival must not have to.
+        return _make_out_binder(function)
+    return _make_tensor_binder(function, returns=code["returns"])
 
 
-def _load_torch_module(code_spec: dict[str, Any], target: str) -> Binder:
-    """``{"file", "entry", "task", "seed", "compile"}``: a ``torch.nn.Module`` of a task.
-
-    The seed makes the weights those of the reference, as long as both draw them in one order.
-    """
-    module = create_module(
-        code_spec["file"], code_spec["entry"], code_spec["task"], code_spec["seed"]
-    ).to(target)
-    return _make_tensor_binder(
-        torch.compile(module) if code_spec.get("compile") else module, returns=True
-    )
+def _load_torch_module(code: ModuleCode, target: Target) -> Binder:
+    """Draw the reference's weights, as long as both draw them in the same order from one seed."""
+    module = create_module(code["file"], code["entry"], code["task"], code["seed"]).to(target)
+    return _make_tensor_binder(torch.compile(module) if code["compile"] else module, returns=True)
 
 
 def _parameter_names(function: Any) -> Sequence[str]:
@@ -141,10 +138,10 @@ def _make_tensor_binder(function: Any, *, returns: bool) -> Binder:
     def bind(
         inputs: Sequence[Any], outputs: Sequence[torch.Tensor], _axes: Sequence[int]
     ) -> BoundCall:
-        given = tuple(inputs) if returns else (*inputs, *outputs)
+        arguments = tuple(inputs) if returns else (*inputs, *outputs)
 
         def call(_stream: int) -> Any:
-            result = function(*given)
+            result = function(*arguments)
             return result if returns else None
 
         return call
@@ -153,23 +150,27 @@ def _make_tensor_binder(function: Any, *, returns: bool) -> Binder:
 
 
 def validate_outputs(result: Any, outputs: Sequence[torch.Tensor]) -> TensorTuple:
-    """Return what was returned as a tuple of ordinary tensors.
+    """Return what a candidate returned as a tuple of ordinary tensors.
+
+    Args:
+        result: A tensor, or a tuple or list of tensors.
+        outputs: The judge's output tensors, which fix number, shapes, dtypes and device.
 
     Raises:
-        KernelError: It is lazy, or not as many or not of the shape and type that were asked for.
+        KernelError: A tensor subclass (it could compute later), or a mismatch.
     """
-    made = tuple(result) if isinstance(result, tuple | list) else (result,)
-    if len(made) != len(outputs):
-        raise KernelError(f"it returned {len(made)} outputs, the kernel has {len(outputs)}")
-    for one, want in zip(made, outputs, strict=True):
-        if type(one) not in (torch.Tensor, torch.nn.Parameter):
-            raise KernelError(f"it returned a {type(one).__name__}, not a torch.Tensor")
-        for what in ("shape", "dtype", "device"):
-            if getattr(one, what) != getattr(want, what):
-                found = _format_attribute(getattr(one, what))
-                wanted = _format_attribute(getattr(want, what))
-                raise KernelError(f"it returned {what} {found}, not {wanted}")
-    return made
+    tensors = tuple(result) if isinstance(result, tuple | list) else (result,)
+    if len(tensors) != len(outputs):
+        raise KernelError(f"it returned {len(tensors)} outputs, the kernel has {len(outputs)}")
+    for tensor, output in zip(tensors, outputs, strict=True):
+        if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+            raise KernelError(f"it returned a {type(tensor).__name__}, not a torch.Tensor")
+        for name in ("shape", "dtype", "device"):
+            if getattr(tensor, name) != getattr(output, name):
+                actual = _format_attribute(getattr(tensor, name))
+                expected = _format_attribute(getattr(output, name))
+                raise KernelError(f"it returned {name} {actual}, not {expected}")
+    return tensors
 
 
 def _format_attribute(value: Any) -> str:

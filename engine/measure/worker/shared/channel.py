@@ -1,26 +1,31 @@
-"""Messages between the judge and a runner: JSON packets over a socket pair.
+"""Sends and receives JSON messages between the judge and a runner, over a Unix socket pair.
 
-A packet is never unpickled: whatever a runner sends is text, bounded, and answers one request.
+One message is one packet of bounded size. Nothing is unpickled: a runner's packets are untrusted.
 """
 
 from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Mapping
 from typing import Any
 
-Message = dict[str, Any]
-
 MAX_PACKET_BYTES = 160_000
-"""Bytes of a packet; Linux takes packets up to its socket buffer, 212,992 by default."""
+"""Linux accepts packets up to net.core.wmem_default, 212,992 bytes unless it was changed."""
+_MAX_FILES = 4
 
 
 class ProtocolError(Exception):
-    """The other side sent something that is not the one answer to the last request."""
+    """A packet is too large or not a JSON object."""
 
 
-def send(channel: socket.socket, message: Message, *descriptors: int) -> None:
-    """Send one message, with open files where the other side needs them."""
+def send(channel: socket.socket, message: Mapping[str, Any], *descriptors: int) -> None:
+    """Send one message, with open files by their descriptors.
+
+    Raises:
+        ProtocolError: It is longer than ``MAX_PACKET_BYTES``.
+        OSError: The other side has closed the socket.
+    """
     data = json.dumps(message, separators=(",", ":")).encode()
     if len(data) > MAX_PACKET_BYTES:
         raise ProtocolError(f"a message of {len(data)} bytes is larger than {MAX_PACKET_BYTES}")
@@ -30,23 +35,23 @@ def send(channel: socket.socket, message: Message, *descriptors: int) -> None:
         channel.send(data)
 
 
-def receive(channel: socket.socket) -> Message:
+def receive(channel: socket.socket) -> dict[str, Any]:
     """Return the next message.
 
     Raises:
-        EOFError: The other side has gone.
+        EOFError: The other side has closed the socket.
         ProtocolError: It is not a JSON object.
     """
     return _parse_message(channel.recv(MAX_PACKET_BYTES))
 
 
-def receive_with_files(channel: socket.socket) -> tuple[Message, list[int]]:
-    """Return the next message and the files that came with it. Raises like ``receive``."""
-    data, descriptors, _, _ = socket.recv_fds(channel, MAX_PACKET_BYTES, 4)
+def receive_with_files(channel: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Return the next message and the descriptors that came with it. Raises like ``receive``."""
+    data, descriptors, _, _ = socket.recv_fds(channel, MAX_PACKET_BYTES, _MAX_FILES)
     return _parse_message(data), descriptors
 
 
-def _parse_message(data: bytes) -> Message:
+def _parse_message(data: bytes) -> dict[str, Any]:
     if not data:
         raise EOFError
     try:

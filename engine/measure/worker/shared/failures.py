@@ -1,9 +1,13 @@
-"""What a runner can end in, and what it may say of it."""
+"""Ways in which a runner process can fail, and the text and status of each."""
 
 from __future__ import annotations
 
 import signal
+from typing import NamedTuple
 
+from kernelkb.measure.worker.shared.messages.specs import HostGap, RunnerFailure, RunnerStatus
+
+# Texts of torch, Python, glibc and the CUDA driver.
 _OUT_OF_MEMORY_PHRASES = ("out of memory", "MemoryError", "can't allocate memory")
 _LOAD_FAILURE_PHRASES = (
     "undefined symbol",
@@ -11,63 +15,104 @@ _LOAD_FAILURE_PHRASES = (
     "ImportError",
     "ModuleNotFound",
 )
+_MAX_TEXT_CHARS = 2000
 
 
 class RunnerDied(Exception):
-    """A runner ended, hung, grew too large or spoke out of turn; ``status`` says which.
+    """A runner process ended, hung, exceeded a limit or broke the message protocol.
 
     Attributes:
-        runner_name: The runner's name, so that nobody is blamed for another's end.
+        runner_name: Which runner.
+        status: In which of these ways.
+        detail: What happened, as a sentence.
+        exit_status: Of a process that ended by ``exit`` without an exception; else None.
     """
 
-    def __init__(self, status: str, detail: str, runner_name: str) -> None:
+    def __init__(
+        self, status: RunnerStatus, detail: str, runner_name: str, exit_status: int | None = None
+    ) -> None:
         super().__init__(detail)
         self.runner_name = runner_name
         self.status = status
         self.detail = detail
+        self.exit_status = exit_status
+
+    def to_message(self, case: str | None = None) -> RunnerFailure:
+        """Return it as a part of a result."""
+        return {
+            "status": self.status,
+            "detail": self.detail,
+            "exit_status": self.exit_status,
+            "case": case,
+        }
 
 
 class RunnerError(Exception):
-    """A runner's code reported an error of its own, in its words; nothing was lost.
+    """A runner's code reported an error or raised an exception; its process goes on.
 
     Attributes:
-        runner_name: The runner's name.
+        runner_name: Which runner.
     """
 
     def __init__(self, message: str, runner_name: str) -> None:
         super().__init__(message)
         self.runner_name = runner_name
 
+    def to_message(self, status: RunnerStatus, case: str | None = None) -> RunnerFailure:
+        """Return it as a part of a result."""
+        return {"status": status, "detail": str(self), "exit_status": None, "case": case}
+
 
 class UnsupportedHost(Exception):
-    """This machine cannot do what judging needs; nobody's code is to blame. Says the cure too."""
+    """This machine lacks something that measuring needs; no candidate caused it.
+
+    Attributes:
+        gap: What is missing.
+        cure: What to do about it.
+    """
+
+    def __init__(self, gap: str, cure: str) -> None:
+        super().__init__(f"{gap}; {cure}")
+        self.gap, self.cure = gap, cure
+
+    def to_message(self) -> HostGap:
+        """Return it as a part of a result."""
+        return {"gap": self.gap, "cure": self.cure}
+
+
+class ProcessExit(NamedTuple):
+    """How a process ended by itself."""
+
+    detail: str
+    exit_status: int | None
+    """None where a signal or an exception ended it."""
 
 
 def make_printable(text: object) -> str:
-    """Return what a candidate said as a line that cannot pretend to be another one."""
-    lines = str(text)[:2000].splitlines()
+    """Return a candidate's text as one line without control characters, 2000 characters at most."""
+    lines = str(text)[:_MAX_TEXT_CHARS].splitlines()
     return " ".join("".join(c if c.isprintable() else "?" for c in line) for line in lines)
 
 
-def describe_exit(code: int, log: str, fallback: str | None) -> str:
-    """Say how a process ended by itself.
+def describe_exit(returncode: int, log: str, fallback: str | None) -> ProcessExit:
+    """Describe how a process ended by itself.
 
     Args:
-        code: Its return code, as ``subprocess`` gives it.
-        log: What it printed.
-        fallback: What else is known.
+        returncode: As ``subprocess`` gives it: negative for a signal.
+        log: What the process printed.
+        fallback: Detail for an exit without a signal and without an exception in the log.
     """
-    if code < 0:
-        return f"it died of {signal.Signals(-code).name}"
+    if returncode < 0:
+        return ProcessExit(f"it died of {signal.Signals(-returncode).name}", None)
     if "Traceback" in log:
-        return make_printable(log.strip().splitlines()[-1])
-    return fallback or f"it ended the process with status {code}"
+        return ProcessExit(make_printable(log.strip().splitlines()[-1]), None)
+    return ProcessExit(fallback or f"it ended the process with status {returncode}", returncode)
 
 
-def classify_error(message: str) -> str | None:
-    """Return the status of an exception after which nothing works any more; None of another one."""
-    if any(word in message for word in _OUT_OF_MEMORY_PHRASES):
+def classify_error(message: str) -> RunnerStatus | None:
+    """Return the status of an exception that leaves the process unusable; None for others."""
+    if any(phrase in message for phrase in _OUT_OF_MEMORY_PHRASES):
         return "out-of-memory"
-    if any(word in message for word in _LOAD_FAILURE_PHRASES):
+    if any(phrase in message for phrase in _LOAD_FAILURE_PHRASES):
         return "unloadable"
     return "crashed" if "CUDA error" in message or "AcceleratorError" in message else None

@@ -1,37 +1,42 @@
-"""Memory that judge and runner share, so that the judge sees outputs without the runner's help.
+"""Memory shared by judge and runners: the arrays of all slots, with guard regions between them.
 
-On a CPU it is an anonymous file that both map, on a GPU one allocation that both open. The arrays
-of all slots lie in it at odd distances; the gaps between them hold a pattern that nobody may
-touch.
+On a CPU an anonymous file (memfd) that all map, on a GPU one allocation opened by CUDA IPC. The
+judge reads outputs there without the runner's help. The distances between arrays are random; the
+guard regions hold a canary pattern that no kernel may overwrite.
 """
 
 from __future__ import annotations
 
 import ctypes
 import fcntl
+import itertools
 import math
 import mmap
 import os
 import random
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
 from kernelkb.measure.worker.shared.failures import UnsupportedHost
-
-ArraySpec = dict[str, Any]
-"""An array: ``{"name", "shape": [int, …], "dtype"}``."""
+from kernelkb.measure.worker.shared.messages.specs import ArraySpec, Target
 
 _ALIGN_BYTES = 512
+"""Alignment of arrays: at least that of cudaMalloc, 256 bytes."""
 _MAX_GUARD_STEPS = 8
+"""A guard region has 1 to 8 times ``_ALIGN_BYTES``, drawn at random."""
 _LARGE_PAGE_BYTES = 2**21
+"""Page size of large allocations on NVIDIA GPUs."""
 _TORCH_CACHE_LIMIT_BYTES = 2**32
+"""Unused memory that torch may keep in its allocator while other processes run: 4 GiB."""
 _CANARY = 0xA5
-_LESS_MEMORY_HINT = "name a smaller --workload, or end who else is on the GPU"
+"""Byte of the guard regions."""
+_IPC_LAZY_ENABLE_PEER_ACCESS = 1
+"""CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, cuda.h."""
 
 
 class CudaMemory:
-    """The driver calls that torch does not offer: an allocation of one's own, and sharing it."""
+    """CUDA driver calls that torch does not offer: allocate memory and share it by IPC handle."""
 
     class IpcHandle(ctypes.Structure):
         """``CUipcMemHandle``."""
@@ -44,56 +49,64 @@ class CudaMemory:
         self._driver = ctypes.CDLL("libcuda.so.1")
 
     def allocate(self, size: int) -> int:
-        """Return the address of ``size`` new bytes.
+        """Allocate ``size`` bytes of device memory and return their address.
 
         Raises:
-            Unfit: The device has not that much.
+            UnsupportedHost: The device has less free memory.
         """
         pointer = ctypes.c_uint64()
         if self._driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size)):
             gib = size / 2**30
             raise UnsupportedHost(
-                f"the GPU has no {gib:.1f} GiB left for the arrays; {_LESS_MEMORY_HINT}"
+                f"the GPU has no {gib:.1f} GiB left for the arrays",
+                "name a smaller --workload, or end other processes on the GPU",
             )
         return pointer.value
 
     def release(self, pointer: int) -> None:
-        """Free what ``allocate`` gave."""
+        """Free an allocation of ``allocate``."""
         self._driver.cuMemFree_v2(ctypes.c_uint64(pointer))
 
     def export(self, pointer: int) -> str:
-        """Return the handle by which another process opens an allocation.
+        """Return the IPC handle of an allocation, hexadecimal.
 
         Raises:
-            Unfit: CUDA has no such handles here.
+            UnsupportedHost: This machine's driver has no IPC handles.
         """
         handle = self.IpcHandle()
         code = self._driver.cuIpcGetMemHandle(ctypes.byref(handle), ctypes.c_uint64(pointer))
         if code:
-            gap = f"processes cannot share GPU memory here (cuIpcGetMemHandle: CUDA error {code})"
-            raise UnsupportedHost(f"{gap}; measure on Linux itself, not in WSL or behind a vGPU")
+            raise UnsupportedHost(
+                f"processes cannot share GPU memory here (cuIpcGetMemHandle: CUDA error {code})",
+                "measure on Linux itself, not in WSL or behind a vGPU",
+            )
         return bytes(handle).hex()
 
     def open(self, handle: str) -> int:
-        """Return the address of an allocation of another process."""
+        """Open another process's allocation; return its address in this process.
+
+        Raises:
+            OSError: The driver refuses.
+        """
         pointer = ctypes.c_uint64()
-        what = self.IpcHandle.from_buffer_copy(bytes.fromhex(handle))
-        code = self._driver.cuIpcOpenMemHandle_v2(ctypes.byref(pointer), what, ctypes.c_uint(1))
+        ipc_handle = self.IpcHandle.from_buffer_copy(bytes.fromhex(handle))
+        flags = ctypes.c_uint(_IPC_LAZY_ENABLE_PEER_ACCESS)
+        code = self._driver.cuIpcOpenMemHandle_v2(ctypes.byref(pointer), ipc_handle, flags)
         if code:
             raise OSError(f"the judge's GPU memory cannot be opened (CUDA error {code})")
         return pointer.value
 
     def close(self, pointer: int) -> None:
-        """Give back what ``open`` gave."""
+        """Close an allocation of ``open``."""
         self._driver.cuIpcCloseMemHandle(ctypes.c_uint64(pointer))
 
     def reset_persisting_l2(self) -> None:
-        """Let no cache line outlive the others in L2 because somebody asked for it."""
+        """Reset persisting L2 lines, which a kernel may set and a flush does not evict."""
         self._driver.cuCtxResetPersistingL2Cache()
 
 
 class _CudaArrayInterface:
-    """Device memory in the form that torch takes without a copy."""
+    """Exposes device memory to ``torch.as_tensor`` without a copy."""
 
     def __init__(self, pointer: int, size: int) -> None:
         self.__cuda_array_interface__ = {
@@ -105,15 +118,27 @@ class _CudaArrayInterface:
 
 
 class Arena:
-    """Shared bytes. The judge makes one; each runner opens it."""
+    """Shared bytes: the judge allocates them, each runner opens them.
 
-    def __init__(self, size: int, target: str, *, owner_handle: int | str | None = None) -> None:
-        """Allocate, or open what another process allocated.
+    Attributes:
+        size: Bytes.
+        bytes: All of them as a tensor: (size,) uint8, on the target's device.
+        cuda: The CUDA driver; None on a CPU.
+        descriptor: The file's descriptor on a CPU; None on a GPU.
+        handle: The owner's CUDA IPC handle, hexadecimal; None on a CPU and in other processes.
+    """
+
+    def __init__(self, size: int, target: Target, *, owner_handle: int | str | None = None) -> None:
+        """Allocate, or open another process's allocation.
 
         Args:
             size: Bytes.
             target: ``cpu`` or ``cuda``.
-            owner_handle: The file descriptor or the handle that the owner sent.
+            owner_handle: The owner's file descriptor (CPU) or IPC handle (GPU); None: allocate.
+
+        Raises:
+            UnsupportedHost: Not enough memory, or no IPC handles.
+            OSError: The owner's memory cannot be opened.
         """
         self.size = size
         self._is_owner = owner_handle is None
@@ -127,7 +152,7 @@ class Arena:
             self.descriptor = (
                 _create_sealed_file(size) if owner_handle is None else int(owner_handle)
             )
-            # Populated, or the first call on each slot would be timed with its page faults.
+            # MAP_POPULATE: else the first call on each slot would be timed with its page faults.
             flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
             self._map = mmap.mmap(self.descriptor, size, flags=flags)
             self.bytes = torch.frombuffer(self._map, dtype=torch.uint8)
@@ -140,19 +165,19 @@ class Arena:
         return pointer
 
     def view(self, offset: int, spec: ArraySpec) -> torch.Tensor:
-        """Return the array at an offset."""
+        """Return the array of a spec at an offset in bytes, as a view."""
         dtype: torch.dtype = getattr(torch, spec["dtype"])
         size = math.prod(spec["shape"]) * dtype.itemsize
         return self.bytes[offset : offset + size].view(dtype).view(tuple(spec["shape"]))
 
     def pointer_table(self, offset: int) -> memoryview:
-        """Return the table at an offset as 64-bit numbers; a GPU's memory has none."""
+        """Return everything behind an offset as unsigned 64-bit integers; empty on a GPU."""
         if self.descriptor is None:
             return memoryview(b"")
         return memoryview(self._map)[offset:].cast("Q")
 
     def close(self) -> None:
-        """Give the memory back; no view may be used afterwards."""
+        """Free or unmap the memory; no view may be used afterwards."""
         self.bytes = torch.empty(0, dtype=torch.uint8)
         if self.cuda is not None:
             torch.cuda.synchronize()
@@ -162,7 +187,7 @@ class Arena:
 
 
 def _create_sealed_file(size: int) -> int:
-    """Return a file in memory whose size nobody can change any more."""
+    """Create a memfd sealed against resizing: a runner that shrank it would crash the judge."""
     file = os.memfd_create("kernelkb", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(file, size)
     fcntl.fcntl(
@@ -172,61 +197,68 @@ def _create_sealed_file(size: int) -> int:
 
 
 def release_torch_cache() -> None:
-    """Let the other processes have what torch keeps for later, where that is much."""
+    """Return torch's unused device memory to the driver if it keeps more than 4 GiB."""
     if torch.cuda.is_initialized() and torch.cuda.memory_reserved() > _TORCH_CACHE_LIMIT_BYTES:
         torch.cuda.empty_cache()
 
 
 def array_bytes(spec: ArraySpec) -> int:
-    """Return the bytes of an array."""
+    """Return the size of an array in bytes."""
     dtype: torch.dtype = getattr(torch, spec["dtype"])
     return math.prod(spec["shape"]) * int(dtype.itemsize)
 
 
 class Layout:
-    """Where each array of each slot lies."""
+    """Offsets of the arrays of every slot in an arena.
 
-    def __init__(self, specs: list[ArraySpec], slot_count: int, rng: random.Random) -> None:
-        """Place ``slot_count`` copies of all arrays, each at a distance drawn by chance."""
+    Attributes:
+        specs: Arrays of one slot.
+        offsets: Bytes from the arena's start: a row per slot, an entry per array.
+        pointer_table_offset: Where the table of returned tensors' addresses begins: 8 bytes for
+            each array, a row per slot.
+        size: Bytes of the arena.
+    """
+
+    def __init__(self, specs: Sequence[ArraySpec], slot_count: int, rng: random.Random) -> None:
+        """Place ``slot_count`` copies of all arrays, with guard regions of random size."""
         self.specs = specs
         self.offsets: list[list[int]] = []
-        at = _ALIGN_BYTES
+        position = _ALIGN_BYTES
         for _ in range(slot_count):
             row = []
             for spec in specs:
-                row.append(at)
-                end = at + array_bytes(spec)
-                at = -(-end // _ALIGN_BYTES + -rng.randint(1, _MAX_GUARD_STEPS)) * _ALIGN_BYTES
+                row.append(position)
+                end = position + array_bytes(spec)
+                guard_steps = rng.randint(1, _MAX_GUARD_STEPS)
+                position = (-(-end // _ALIGN_BYTES) + guard_steps) * _ALIGN_BYTES
             self.offsets.append(row)
-        self.pointer_table_offset = at
-        """Where a table begins of the addresses of what is returned, a row for each slot."""
-        at += 8 * slot_count * len(specs)
+        self.pointer_table_offset = position
+        position += 8 * slot_count * len(specs)
         # A size that is no multiple of a large page is mapped in small ones by the process that
         # opens it: the same softmax over 1 GB took 571 us there and 377 us here (H100, CUDA 13.0).
-        self.size = -(-at // _LARGE_PAGE_BYTES) * _LARGE_PAGE_BYTES
+        self.size = -(-position // _LARGE_PAGE_BYTES) * _LARGE_PAGE_BYTES
 
     def arrays(self, arena: Arena, slot: int) -> list[torch.Tensor]:
-        """Return the arrays of a slot."""
+        """Return the arrays of a slot, as views."""
         return [
             arena.view(offset, spec)
             for offset, spec in zip(self.offsets[slot], self.specs, strict=True)
         ]
 
     def guard_regions(self, arena: Arena, slot: int) -> list[torch.Tensor]:
-        """Return the bytes before and behind each array of a slot."""
+        """Return the bytes before and behind each array of a slot: (n,) uint8 each."""
         starts = [offset for row in self.offsets for offset in row] + [self.pointer_table_offset]
-        index = {offset: at for at, offset in enumerate(starts)}
-        found = []
+        next_start = dict(itertools.pairwise(starts))
+        regions = []
         for offset, spec in zip(self.offsets[slot], self.specs, strict=True):
-            end = offset + array_bytes(spec)
-            found.append(arena.bytes[offset - _ALIGN_BYTES : offset])
-            found.append(arena.bytes[end : starts[index[offset] + 1]])
-        return found
+            regions.append(arena.bytes[offset - _ALIGN_BYTES : offset])
+            regions.append(arena.bytes[offset + array_bytes(spec) : next_start[offset]])
+        return regions
 
     def write_canaries(self, arena: Arena) -> None:
-        """Write the pattern into every gap. Arrays must be filled afterwards."""
+        """Fill the whole arena with the canary byte; the arrays must be filled afterwards."""
         arena.bytes.fill_(_CANARY)
 
     def is_guard_damaged(self, arena: Arena, slot: int) -> bool:
-        """Return whether anything beside the arrays of a slot was written."""
-        return any(bool((gap != _CANARY).any()) for gap in self.guard_regions(arena, slot))
+        """Return whether a byte before or behind an array of a slot was overwritten."""
+        return any(bool((region != _CANARY).any()) for region in self.guard_regions(arena, slot))

@@ -1,0 +1,117 @@
+"""Concrete shapes of a kernel's workloads: cases for the worker, and bytes of their arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from kernelkb.loading.kernels import KernelFolder
+from kernelkb.measure.worker.shared.messages.specs import (
+    CaseSpec,
+    InputSpec,
+    OutputSpec,
+    Reference,
+    ScalarSpec,
+    Tolerances,
+)
+from kernelkb.model.kernel import DTYPE_BYTES, Array, Input, Output
+
+MODULE_SEED = 42
+"""Seeds the weights of a ``torch.nn.Module``: the same in reference and candidate."""
+
+
+def make_case_spec(
+    kernel_folder: KernelFolder, name: str, sizes: Mapping[str, int], selftest: bool = False
+) -> CaseSpec:
+    """Return one case: concrete shapes, and the axes in the order of the entry point's arguments.
+
+    Args:
+        kernel_folder: The kernel.
+        name: A workload's name, or sizes as text.
+        sizes: By axis.
+        selftest: Whether the judge tests its comparison with wrong outputs on this case.
+    """
+    kernel = kernel_folder.kernel
+    return {
+        "name": name,
+        "selftest": selftest,
+        "axis_names": list(kernel.axes),
+        "axes": [sizes[axis] for axis in kernel.axes],
+        "inputs": [_make_input_spec(array, sizes) for array in kernel.inputs],
+        "outputs": [_make_output_spec(array, sizes) for array in kernel.outputs],
+    }
+
+
+def _make_input_spec(array: Input, sizes: Mapping[str, int]) -> InputSpec | ScalarSpec:
+    if array.value is not None:
+        value = bool(array.value) if array.dtype == "bool" else array.value
+        return {"name": array.name, "value": value}
+    return {
+        "name": array.name,
+        "shape": _concrete_shape(array, sizes),
+        "dtype": array.dtype,
+        "fill": array.fill,
+        "scale": array.scale,
+    }
+
+
+def _make_output_spec(array: Output, sizes: Mapping[str, int]) -> OutputSpec:
+    return {
+        "name": array.name,
+        "shape": _concrete_shape(array, sizes),
+        "dtype": array.dtype,
+        "starts_as": array.starts_as,
+    }
+
+
+def _concrete_shape(array: Array, sizes: Mapping[str, int]) -> list[int]:
+    return [size if isinstance(size, int) else sizes[size] for size in array.shape]
+
+
+def make_reference_spec(kernel_folder: KernelFolder) -> Reference:
+    """Return where the torch reference is, and of which kind."""
+    reference = kernel_folder.kernel.reference
+    file = str(kernel_folder.folder / reference.file)
+    if reference.module is not None:
+        return {"kind": "module", "file": file, "entry": reference.module, "seed": MODULE_SEED}
+    entry = str(reference.function)
+    return {"kind": "python", "file": file, "entry": entry, "inputs": reference.inputs}
+
+
+def make_tolerances(kernel_folder: KernelFolder) -> Tolerances:
+    """Return the kernel's own tolerances, by dtype."""
+    return {
+        dtype: {
+            "atol": tolerance.atol,
+            "rtol": tolerance.rtol,
+            "matched_ratio": tolerance.matched_ratio,
+            "max_error": tolerance.max_error,
+        }
+        for dtype, tolerance in kernel_folder.kernel.tolerances.items()
+    }
+
+
+def format_sizes(sizes: Mapping[str, int]) -> str:
+    """Return sizes as text: ``rows=3 cols=1000``."""
+    return " ".join(f"{axis}={size}" for axis, size in sizes.items())
+
+
+def working_set_bytes(kernel_folder: KernelFolder, workload: str) -> int:
+    """Return the bytes of all inputs and outputs of a workload."""
+    sizes = kernel_folder.kernel.workloads[workload]
+    return _total_bytes(kernel_folder.kernel.inputs, sizes) + output_bytes(kernel_folder, workload)
+
+
+def output_bytes(kernel_folder: KernelFolder, workload: str) -> int:
+    """Return the bytes of all outputs of a workload."""
+    sizes = kernel_folder.kernel.workloads[workload]
+    return _total_bytes(kernel_folder.kernel.outputs, sizes)
+
+
+def count_input_elements(kernel_folder: KernelFolder, sizes: Mapping[str, int]) -> int:
+    """Return the elements of all inputs for some sizes."""
+    return sum(math.prod(_concrete_shape(a, sizes)) for a in kernel_folder.kernel.inputs)
+
+
+def _total_bytes(arrays: Iterable[Array], sizes: Mapping[str, int]) -> int:
+    return sum(math.prod(_concrete_shape(a, sizes)) * DTYPE_BYTES[a.dtype] for a in arrays)

@@ -1,0 +1,137 @@
+"""Commands of the judge to a runner process, and the runner's answers.
+
+Each command travels with a random ``sequence`` number, which the answer repeats. The judge trusts
+no answer: it reads them as ``Answer``, objects of any type, and checks each value that it uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypedDict, final
+
+from kernelkb.measure.worker.shared.messages.specs import ArraySpec, Code, Scalar, Target
+
+
+class ServeJob(TypedDict):
+    """job.json of a runner process."""
+
+    mode: Literal["serve"]
+    target: Target
+    code: Code
+    channel: int
+    """File descriptor of its end of the socket pair."""
+
+
+class BareCommand(TypedDict):
+    """A command without arguments; the answer is empty.
+
+    ``ready``: the sandbox is up and the device works; none of the candidate's code has run.
+    ``load``: load the candidate's code. ``close``: unmap the shared memory. ``synchronize``: wait
+    for the device.
+    """
+
+    command: Literal["ready", "load", "close", "synchronize"]
+
+
+class OpenCommand(TypedDict):
+    """Map the judge's shared memory; on a CPU its file descriptor travels with the message."""
+
+    command: Literal["open"]
+    bytes: int
+    handle: str | None
+    """CUDA IPC handle, hexadecimal; None on a CPU."""
+    pointer_table_offset: int
+
+
+class BindCommand(TypedDict):
+    """Bind the loaded code to the arrays of every slot."""
+
+    command: Literal["bind"]
+    specs: Sequence[ArraySpec]
+    """Inputs, then outputs."""
+    offsets: list[list[int]]
+    """Bytes from the start of the shared memory: a row per slot, an entry per array."""
+    input_count: int
+    scalars: list[tuple[int, Scalar]]
+    """Position among the arguments, and value."""
+    axes: list[int]
+
+
+class CallCommand(TypedDict):
+    """Call on one slot, then wait for the device."""
+
+    command: Literal["call"]
+    slot: int
+
+
+class DelayedCallCommand(TypedDict):
+    """Call on one slot behind a kernel that spins; answer at once."""
+
+    command: Literal["call-delayed"]
+    slot: int
+    cycles: int
+    """GPU clock cycles of the spinning kernel."""
+
+
+class CaptureCommand(TypedDict):
+    """Capture calls on some slots, in their order, as one CUDA graph; answer: CaptureAnswer."""
+
+    command: Literal["capture"]
+    graph_id: int
+    slots: list[int]
+
+
+@final
+class RunSlotsCommand(TypedDict):
+    """Call slot after slot; answer: BatchAnswer."""
+
+    command: Literal["run-batch"]
+    slots: list[int]
+
+
+@final
+class RunGraphCommand(TypedDict):
+    """Replay a captured graph; answer: BatchAnswer."""
+
+    command: Literal["run-batch"]
+    graph_id: int
+
+
+RunBatchCommand = RunSlotsCommand | RunGraphCommand
+Command = (
+    BareCommand
+    | OpenCommand
+    | BindCommand
+    | CallCommand
+    | DelayedCallCommand
+    | CaptureCommand
+    | RunBatchCommand
+)
+
+
+class EmptyAnswer(TypedDict, total=False):
+    """Every answer may hold one of these instead of its own keys."""
+
+    kernel_error: str
+    """The candidate reported an error; the process goes on."""
+    exception: str
+    """An exception, as ``Type: message``."""
+
+
+class CaptureAnswer(EmptyAnswer):
+    """Whether the capture succeeded."""
+
+    reason: str | None
+    """Why not; None where it did."""
+
+
+class BatchAnswer(EmptyAnswer):
+    """Times by the runner's own clock, nanoseconds of all calls of the batch."""
+
+    runner_ns: float
+    copy_ns: float
+    """Copies of returned outputs to the judge's buffers."""
+
+
+Answer = Mapping[str, object]
+"""An answer as the judge reads it: keys and types are the candidate's to choose."""

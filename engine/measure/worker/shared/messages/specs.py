@@ -1,0 +1,196 @@
+"""Parts of jobs: arrays, cases, references, candidate code, runner processes."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict, final
+
+Target = Literal["cpu", "cuda"]
+Scalar = bool | int | float
+
+
+class ArraySpec(TypedDict):
+    """A contiguous array."""
+
+    name: str
+    shape: list[int]
+    dtype: str
+    """As torch names it: ``float32``."""
+
+
+@final
+class InputSpec(ArraySpec):
+    """An input array and the distribution of its values."""
+
+    fill: str
+    """``normal``, ``uniform``, ``integers``, ``ones`` or ``zeros``."""
+    scale: float
+    """Standard deviation (normal) or exclusive upper bound (uniform, integers)."""
+
+
+@final
+class OutputSpec(ArraySpec):
+    """An output array."""
+
+    starts_as: str | None
+    """The input whose values it holds before each call; None where it is only written."""
+
+
+@final
+class ScalarSpec(TypedDict):
+    """An input that is a number, the same in every call."""
+
+    name: str
+    value: Scalar
+
+
+class CaseSpec(TypedDict):
+    """One workload with concrete sizes."""
+
+    name: str
+    selftest: bool
+    """Whether the comparison is tested with wrong outputs first."""
+    axis_names: list[str]
+    axes: list[int]
+    """Their sizes, in the order of the entry point's arguments."""
+    inputs: list[InputSpec | ScalarSpec]
+    outputs: list[OutputSpec]
+
+
+class ToleranceSpec(TypedDict):
+    """A kernel's own tolerance: an element matches when |got − want| ≤ atol + rtol·|want|."""
+
+    atol: float
+    rtol: float
+    matched_ratio: float
+    """Share of elements that must match, 0 to 1."""
+    max_error: float
+    """Upper bound of |got − want| for every element."""
+
+
+Tolerances = dict[str, ToleranceSpec]
+"""By dtype; a dtype without one gets limits that follow from the reference's own error."""
+
+
+@final
+class FunctionReference(TypedDict):
+    """A reference that is a Python function of tensors and returns its outputs."""
+
+    kind: Literal["python"]
+    file: str
+    entry: str
+    inputs: str | None
+    """A function in the same file that makes the inputs from the axes; None: ``fill`` does."""
+
+
+@final
+class ModuleReference(TypedDict):
+    """A reference that is a ``torch.nn.Module`` of a KernelBench-style task."""
+
+    kind: Literal["module"]
+    file: str
+    entry: str
+    seed: int
+    """Seeds torch before the weights are drawn."""
+
+
+Reference = FunctionReference | ModuleReference
+
+
+class CEntryCode(TypedDict):
+    """A C function: array pointers, axes and a stream in, an error code out."""
+
+    kind: Literal["c"]
+    library: str
+    entry: str
+
+
+class TvmFfiCode(TypedDict):
+    """A packed function of tensors, by apache-tvm-ffi."""
+
+    kind: Literal["tvm-ffi"]
+    library: str
+    entry: str
+
+
+class TorchExtensionCode(TypedDict):
+    """A function of a Python extension module."""
+
+    kind: Literal["torch-extension"]
+    library: str
+    module: str
+    entry: str
+    returns: bool
+    """Whether it returns its outputs instead of writing them to arrays that are passed in."""
+
+
+class PythonCode(TypedDict):
+    """A function of a Python file."""
+
+    kind: Literal["python"]
+    file: str
+    entry: str
+    returns: bool
+    use_out: bool
+    """Pass the output arrays as ``out=`` where the function has such a parameter."""
+    compile: bool
+    """Run it through ``torch.compile``."""
+
+
+class ModuleCode(TypedDict):
+    """A ``torch.nn.Module`` class of a Python file."""
+
+    kind: Literal["module"]
+    file: str
+    entry: str
+    task: str
+    """The file whose ``get_init_inputs`` returns the constructor's arguments."""
+    seed: int
+    compile: bool
+
+
+Code = CEntryCode | TvmFfiCode | TorchExtensionCode | PythonCode | ModuleCode
+
+
+class RunnerLimits(TypedDict):
+    """What a runner process may use before the judge kills it."""
+
+    memory_bytes: int
+    threads: int
+    processes: int
+    file_bytes: int
+    """Of each file that it writes."""
+
+
+class RunnerSpec(TypedDict):
+    """A runner process: its code, and what confines it."""
+
+    code: Code
+    sandbox_command: list[str]
+    """Command that applies the sandbox and runs its arguments; ``{folder}`` stands for the runner's
+    own folder. Empty: no sandbox."""
+    may_fork: bool
+    cache_folder: str | None
+    """Where its compilers (Triton, inductor) keep what they build; None: in its own folder."""
+    limits: RunnerLimits
+
+
+RunnerStatus = Literal["timed-out", "out-of-memory", "limit-exceeded", "unloadable", "crashed",
+                       "kernel-error"]  # fmt: skip
+
+
+class RunnerFailure(TypedDict):
+    """How a candidate failed without an answer to compare."""
+
+    status: RunnerStatus
+    detail: str
+    exit_status: int | None
+    """Where the process ended by itself, by ``exit`` and without an exception."""
+    case: str | None
+    """The case that it was called on."""
+
+
+class HostGap(TypedDict):
+    """What this machine lacks for measuring, and what to do about it."""
+
+    gap: str
+    cure: str
