@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from processes import find_processes, ignore_signals, wait_for_count
@@ -43,24 +44,37 @@ def test_a_cancelled_call_ends_its_child(tmp_path):
 
 
 def test_the_worker_dies_with_its_parent(tmp_path):
-    (tmp_path / "hang.py").write_text("import time\ntime.sleep(60)\n")
+    """The worker runs a task that would sleep for ten minutes."""
+    marker = tmp_path / "task_runs"
+    (tmp_path / "hang.py").write_text(
+        f"import pathlib, time\npathlib.Path({str(marker)!r}).touch()\ntime.sleep(600)\n"
+    )
+    task = {"file": str(tmp_path / "hang.py"), "entry": "Model", "target": "cpu", "seed": 1}
     body = (
-        "import pathlib, sys\n"
+        "import pathlib\n"
         "from kernelkb.measure.process.worker_jobs import run_job\n"
-        f"reference = {{'file': {str(tmp_path / 'hang.py')!r}, 'function': 'f'}}\n"
-        "job = {'mode': 'judge', 'cases': [], 'reference': reference}\n"
-        f"run_job(job, pathlib.Path({str(tmp_path)!r}), timeout_s=60)\n"
+        f"job = {{'mode': 'describe', **{task!r}}}\n"
+        f"run_job(job, pathlib.Path({str(tmp_path)!r}), timeout_s=600)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", body])
-    job = str(tmp_path / "judge.json")
-    started = wait_for_count(
-        f"start.py {job}", 2
-    )  # and its supervisor, whose command line names it too
-    os.kill(parent.pid, signal.SIGKILL)
-    parent.wait()
+    try:
+        wait_until_exists(marker)
+        worker = f"start.py {tmp_path / 'describe.json'}"  # its supervisor's command line too
+        running = len(find_processes(worker))
+    finally:
+        os.kill(parent.pid, signal.SIGKILL)
+        parent.wait()
 
-    assert started
-    assert wait_for_count(f"start.py {job}", 0)
+    assert running == 2
+    assert wait_for_count(worker, 0)
+
+
+def wait_until_exists(file):
+    """Wait for a file that a process writes once it has imported torch."""
+    end = time.monotonic() + 120
+    while not file.exists():
+        assert time.monotonic() < end, f"{file.name} was not written"
+        time.sleep(0.05)
 
 
 FORKING_PROGRAM = """

@@ -66,8 +66,7 @@ class RunnerProcess:
         self.sandbox_layers: list[str] = []
         self.total_request_s = 0.0
         self.is_closed = False
-        self._sequence = 0
-        self._last_count_at = self._last_watch_at = 0.0
+        self._sequence, self._last_count_at, self._last_watch_at = 0, 0.0, 0.0
         self._folder = folder / name
         self._folder.mkdir()
         sandbox = [part.replace("{folder}", str(self._folder)) for part in spec["sandbox_command"]]
