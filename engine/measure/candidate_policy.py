@@ -1,4 +1,4 @@
-"""Whose work a candidate's is: by its text, and by the kernels that it launches."""
+"""Detects candidates that only call the library: by source text and launched kernel names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LIBRARY_KERNEL_NAMES = re.compile(
     r"|^fmha_cutlass[FB]_"
     r"|^(?:void )?(?:\(anonymous namespace\)::)?cunn_[A-Z]"
     r"|^triton_(?:poi|per|red|tem)_fused_"
-    # Written in assembly, so named in C and without parameters: the chip or the template, the tile.
+    # Kernels in assembly have C names without parameters: architecture or template, then tile.
     r"|^(?:maxwell|pascal|volta|turing|ampere)_\w*(?:gemm|cudnn)_\w*\d+x\d+\w*$"
     r"|^[sdcz]gemm_\d+x\d+x\d+_[NT]{2}_"
     r"|^sm\d+_xmma_"
@@ -33,10 +33,10 @@ _LIBRARY_KERNEL_NAMES = re.compile(
 
 
 def find_library_only_reason(kernels: Iterable[str]) -> str | None:
-    """Say that whoever launched these kernels launched none of its own.
+    """Return a sentence if all launched kernels are the library's; None otherwise.
 
     Args:
-        kernels: Their names, as a profiler shows them.
+        kernels: Names of launched kernels, as torch's profiler reports them.
     """
     names = [name for name in kernels if not name.startswith(("Memcpy", "Memset"))]
     if not names or not all(map(_LIBRARY_KERNEL_NAMES.search, names)):
@@ -46,24 +46,23 @@ def find_library_only_reason(kernels: Iterable[str]) -> str | None:
 
 
 def check_candidate_source(text: str) -> tuple[list[str], list[str]]:
-    """Return why a candidate is none, and what a reader should know of it.
+    """Return reasons to reject a candidate's source, and warnings about it.
 
     Args:
-        text: The source of a ``torch.nn.Module`` that claims to be faster than a task's.
+        text: Python source of a ``torch.nn.Module`` that replaces a task's model.
 
     Returns:
-        Reasons to refuse it, and warnings. A source that does not parse has neither: loading it
-        will say so.
+        Reasons and warnings. Both are empty for a source that does not parse: loading it fails with
+        a better message.
     """
     try:
         tree = ast.parse(text)
     except SyntaxError:
         return [], []
-    refused = [*_find_reference_subclasses(tree), *_find_fallback_handlers(tree)]
-    if any(word in text for word in _OWN_KERNEL_MARKERS):
-        return refused, []
-    said = "it has no kernel of its own: it calls the library that it is compared with"
-    return refused, [said]
+    reasons = [*_find_reference_subclasses(tree), *_find_fallback_handlers(tree)]
+    if any(marker in text for marker in _OWN_KERNEL_MARKERS):
+        return reasons, []
+    return reasons, ["it has no kernel of its own: it calls the library that it is compared with"]
 
 
 def _find_reference_subclasses(tree: ast.Module) -> Iterator[str]:
@@ -75,13 +74,13 @@ def _find_reference_subclasses(tree: ast.Module) -> Iterator[str]:
 
 
 def _find_fallback_handlers(tree: ast.Module) -> Iterator[str]:
-    """Find handlers that compute: a kernel that fails is then passed off as one that works."""
+    """Yield ``except`` blocks that compute something: they hide a kernel that fails."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef) or node.name not in ("forward", "run", "__call__"):
             continue
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.Try) and any(map(_is_computing_handler, inner.handlers)):
-                line = inner.handlers[0].lineno
+        for child in ast.walk(node):
+            if isinstance(child, ast.Try) and any(map(_is_computing_handler, child.handlers)):
+                line = child.handlers[0].lineno
                 yield f"line {line}: when its kernel fails it computes with something else"
 
 

@@ -1,4 +1,4 @@
-"""Paired times → speedup with an interval, and a verdict."""
+"""Paired bootstrap: speedup with its 95 % interval from paired times, and the verdict."""
 
 from __future__ import annotations
 
@@ -9,33 +9,43 @@ from math import exp, log
 from typing import Literal, NamedTuple
 
 _RESAMPLES = 2000
-_MIN_EFFECT = 0.01  # nobody can tell less than one per cent from a few dozen pairs
+_MIN_EFFECT = 0.01
+"""Relative difference of 1 %: a few dozen pairs cannot resolve less."""
+
+Verdict = Literal["faster", "slower", "inconclusive"]
 
 
 class Speedup(NamedTuple):
-    """Reference time over candidate time."""
+    """Baseline time over candidate time: above 1 the candidate is faster."""
 
     point: float
+    """Median of the paired ratios."""
     low: float
+    """Lower end of the 95 % interval."""
     high: float
+    """Upper end."""
 
 
-def paired_speedup(candidate: Sequence[float], reference: Sequence[float]) -> Speedup:
-    """Return the median of the paired ratios with its 95 % bootstrap interval.
+def paired_speedup(candidate: Sequence[float], baseline: Sequence[float]) -> Speedup:
+    """Return the median of the paired ratios with its 95 % percentile bootstrap interval.
+
+    Deterministic: the same times give the same interval.
 
     Args:
-        candidate: Times in any unit; entry i was taken next to entry i of ``reference``.
-        reference: As many times, all above zero.
+        candidate: Times in any unit, above zero; entry i was timed just before or after entry i of
+            ``baseline``.
+        baseline: As many times, above zero.
     """
-    logs = [log(r / c) for c, r in zip(candidate, reference, strict=True)]
-    draw = random.Random(0).choices  # the interval of the same times is always the same
-    medians = sorted(statistics.median(draw(logs, k=len(logs))) for _ in range(_RESAMPLES))
+    log_ratios = [log(b / c) for c, b in zip(candidate, baseline, strict=True)]
+    resample = random.Random(0).choices
+    count = len(log_ratios)
+    medians = sorted(statistics.median(resample(log_ratios, k=count)) for _ in range(_RESAMPLES))
     low, high = medians[int(0.025 * _RESAMPLES)], medians[int(0.975 * _RESAMPLES) - 1]
-    return Speedup(exp(statistics.median(logs)), exp(low), exp(high))
+    return Speedup(exp(statistics.median(log_ratios)), exp(low), exp(high))
 
 
-def decide_verdict(speedup: Speedup) -> Literal["faster", "slower", "inconclusive"]:
-    """Return faster or slower only where the whole interval says so."""
+def decide_verdict(speedup: Speedup) -> Verdict:
+    """Return faster or slower if the whole interval is more than 1 % on that side of 1."""
     if speedup.low > 1 + _MIN_EFFECT:
         return "faster"
     if speedup.high < 1 - _MIN_EFFECT:

@@ -1,4 +1,4 @@
-"""What is measured: a variant of a kernel on a machine."""
+"""What a measurement measures: one variant of one kernel on one machine."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class MeasurementSubject(NamedTuple):
 
     @property
     def tries_torch_compile(self) -> bool:
-        """Whether torch.compile is tried as a baseline; on a CPU it takes longer than the rest."""
+        """Whether torch.compile is a rival; on a CPU it compiles longer than a bench takes."""
         return self.machine.target == "cuda"
 
     @property
     def identity_fields(self) -> dict[str, Any]:
-        """The fields that every result starts with."""
+        """The fields kernel, variant and target of every result."""
         return {
             "kernel": self.kernel_folder.kernel.id,
             "variant": self.variant.id,

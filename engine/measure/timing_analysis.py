@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from kernelkb.measure.statistics import Speedup, paired_speedup
+from kernelkb.measure.statistics import Speedup, Verdict, paired_speedup
 from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
 
 _MAX_CLOCK_DISAGREEMENT = 0.10
@@ -41,7 +41,6 @@ _MIN_BATCH_CALLS = 8
 _MAX_SINGLE_CALL_SHARE = 0.5
 """Share of a batch's time that one call alone may take, in batches of 8 calls and more."""
 
-Verdict = Literal["faster", "slower", "inconclusive"]
 Pair = tuple[Batch, Batch]
 """Batches of candidate and rival, timed one after the other."""
 

@@ -1,5 +1,5 @@
-"""What runs in a child process, next to torch and the candidate's code.
+"""Code of the child processes that load torch: the judge, the runners, and jobs without a verdict.
 
-The child may be another Python than ours (KB_PYTHON), with none of our dependencies: these modules
-import the standard library and torch, and nothing of ours but each other.
+Their interpreter may be another one than ours (KB_PYTHON), without our dependencies: these modules
+import the standard library, torch, and each other.
 """

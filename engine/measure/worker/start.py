@@ -1,7 +1,7 @@
-"""Entry point of the child: run as a file, with the job's path as its argument.
+"""Script that starts a worker process: registers ``kernelkb`` and runs the job of its argument.
 
-``kernelkb`` is registered by hand instead of through ``sys.path``: the interpreter may be the
-user's, and nothing that lies beside the package becomes importable in it.
+``sys.path`` stays as it is: the interpreter may be the user's, and no package that is installed
+beside ours may become importable in it.
 """
 
 import importlib.util

@@ -1,1 +1,1 @@
-"""Jobs without a verdict: probe the machine, describe a task, repeat calls for a profiler."""
+"""Jobs without a verdict: probe the machine, inspect a task, call a candidate for a profiler."""

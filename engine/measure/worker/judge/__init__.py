@@ -1,1 +1,1 @@
-"""The judge process: inputs, reference, comparison, clock. The candidate's code never runs here."""
+"""The judge process: inputs, reference, comparison, clock. Never runs candidate code."""

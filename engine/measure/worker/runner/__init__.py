@@ -1,1 +1,1 @@
-"""The runner process: loads and calls the candidate. Never imports the judge."""
+"""The runner process: loads and calls the candidate. Imports shared modules only."""

@@ -1,1 +1,1 @@
-"""What judge and runner processes share: messages, shared memory, failures."""
+"""Modules of both judge and runner: messages, shared memory, failures, imports of files."""
