@@ -1,4 +1,4 @@
-"""Raw windows → a verdict. Nothing here runs anything."""
+"""Computes a bench's verdict, warnings and metrics from timed batches. Pure: runs nothing."""
 
 from __future__ import annotations
 
@@ -27,64 +27,74 @@ from kernelkb.measure.worker.shared.messages.judge_jobs import BenchTimes
 from kernelkb.model.kernel import Kernel
 from kernelkb.model.measurement import Clocks, Disturbance, Rival
 
-_FLOOR_MARGIN = 1.2  # above the measured peak by more than its own noise
+_FLOOR_MARGIN = 1.2
+"""A kernel this factor faster than its floor is impossible: measured peaks vary by less."""
 _LAUNCH_BOUND_US = 10.0
+"""A kernel below this time takes less than a launch, which is some 15 us (H100)."""
 _MAX_INTERVAL_RATIO = 2.0
+"""Upper over lower end of an interval above which others must have used the machine."""
 _INVALID_CURE = "make every call do all of its work before it returns, on the stream it is given"
 
 
 def compute_bench_fields(
     subject: MeasurementSubject,
     workload: str,
-    raw: BenchTimes,
+    bench_times: BenchTimes,
     peaks: Peaks,
     sampler: GpuSampler,
 ) -> dict[str, Any]:
-    """Return the fields of a Bench that follow from raw batches.
+    """Return the fields of a Bench that follow from timed batches.
 
     Args:
         subject: What was timed.
         workload: Its name.
-        raw: As ``run_paired_bench`` returned it.
+        bench_times: Batches of candidate and rival.
         peaks: Of the machine.
         sampler: Clocks and temperature of the GPU meanwhile.
     """
-    sift = _filter_raw_pairs(raw, sampler)
-    kept = sift.selected_pairs
-    gap = overhead_ns(kept)
-    by_judge, speedup, times = compute_speedups(kept, gap)
-    kernel_us = statistics.median(candidate for candidate, _ in times) / 1e3
-    floor_us, roof = compute_time_floor(subject, workload, peaks, kept[0][0].calls)
-    doubt = _find_cheat(raw, kept, gap) or _describe_floor_violation(kernel_us, floor_us, roof)
-    seen = _summarize_pair_clocks(sift, sampler)
-    disturbance = find_disturbance(sift, speedup, seen)
+    filtered = _filter_pairs(bench_times, sampler)
+    pairs = filtered.selected_pairs
+    overhead = overhead_ns(pairs)
+    judge_speedup, speedup, call_times = compute_speedups(pairs, overhead)
+    kernel_us = statistics.median(candidate_ns for candidate_ns, _ in call_times) / 1e3
+    floor_us, roof = compute_time_floor(subject, workload, peaks, pairs[0][0].calls)
+    fault = _find_cheat(bench_times, pairs, overhead)
+    fault = fault or _describe_floor_violation(kernel_us, floor_us, roof)
+    clocks = _summarize_pair_clocks(filtered, sampler)
+    disturbance = find_disturbance(filtered, speedup, clocks)
     return {
-        "verdict": "invalid" if doubt else _decide_verdict(sift, speedup, by_judge),
-        "detail": doubt,
-        "cure": _INVALID_CURE if doubt else None,
+        "verdict": "invalid" if fault else _decide_verdict(filtered, speedup, judge_speedup),
+        "detail": fault,
+        "cure": _INVALID_CURE if fault else None,
         **_make_speedup_fields(kernel_us, speedup),
-        "pair_count": len(kept),
+        "pair_count": len(pairs),
         "floor_us": floor_us,
         "attainable_speedup": max(1.0, kernel_us / floor_us) if floor_us else None,
-        "clocks": seen,
+        "clocks": clocks,
         "disturbed_by": disturbance,
-        "warnings": tuple(_iter_warnings(sift, disturbance, seen, raw, kernel_us)),
-        "metrics": _compute_metrics(subject, workload, raw, peaks, kernel_us, speedup),
-        "samples": tuple((candidate / 1e3, rival / 1e3) for candidate, rival in times),
-        **_copy_reported_fields(raw),
+        "warnings": (
+            *_disturbance_warnings(filtered, disturbance, clocks),
+            *_launch_warnings(bench_times, kernel_us),
+        ),
+        "metrics": _compute_metrics(subject, workload, bench_times, peaks, kernel_us, speedup),
+        "samples": tuple((candidate / 1e3, rival / 1e3) for candidate, rival in call_times),
+        **_copy_reported_fields(bench_times),
     }
 
 
-def _find_cheat(raw: BenchTimes, kept: Sequence[Pair], gap: float) -> str | None:
-    mine, alone = [batch for batch, _ in kept], raw["single_call_batches"]
-    cheat = describe_clock_disagreement(mine, gap) or describe_precomputation(alone, mine, gap)
-    return _describe_leftover_threads(raw) or cheat
+def _find_cheat(bench_times: BenchTimes, pairs: Sequence[Pair], overhead: float) -> str | None:
+    batches = [candidate for candidate, _ in pairs]
+    return (
+        _describe_leftover_threads(bench_times)
+        or describe_clock_disagreement(batches, overhead)
+        or describe_precomputation(bench_times["single_call_batches"], batches, overhead)
+    )
 
 
-def _decide_verdict(sift: FilteredPairs, speedup: Speedup, by_judge: Speedup) -> str:
-    if sift.is_throttled or sift.is_contended:
+def _decide_verdict(filtered: FilteredPairs, speedup: Speedup, judge_speedup: Speedup) -> str:
+    if filtered.is_throttled or filtered.is_contended:
         return "inconclusive"
-    return combine_verdicts(decide_verdict(speedup), decide_verdict(by_judge))
+    return combine_verdicts(decide_verdict(speedup), decide_verdict(judge_speedup))
 
 
 def _make_speedup_fields(kernel_us: float, speedup: Speedup) -> dict[str, Any]:
@@ -96,43 +106,41 @@ def _make_speedup_fields(kernel_us: float, speedup: Speedup) -> dict[str, Any]:
     }
 
 
-def _filter_raw_pairs(raw: BenchTimes, sampler: GpuSampler) -> FilteredPairs:
-    pairs = list(zip(raw["candidate_batches"], raw["rival_batches"], strict=True))
-    if raw["copy_ns"] is not None:
-        pairs = apply_rival_copy_cost(pairs, raw["copy_ns"])
-    cool = [pair for pair in pairs if not was_throttled(sampler.samples, *_pair_time_span(pair))]
-    return filter_pairs(pairs, cool, raw["idle_read_ns"])
-
-
-def _summarize_pair_clocks(filtered_pairs: FilteredPairs, sampler: GpuSampler) -> Clocks | None:
-    start, end = filtered_pairs.pairs[0][0].start_s, filtered_pairs.pairs[-1][1].end_s
-    dropped = (
-        0
-        if filtered_pairs.is_throttled
-        else len(filtered_pairs.pairs) - len(filtered_pairs.unthrottled)
-    )
-    return summarize_clocks(sampler, start, end, dropped)
-
-
-def _copy_reported_fields(raw: BenchTimes) -> dict[str, Any]:
-    return {
-        "baseline": raw["rival_name"],
-        "timing": "graph" if raw["uses_graph"] else "eager",
-        "eager_us": raw["eager_ns"] / 1e3,
-        "warm_us": raw["warm_call_ns"] / 1e3,
-        "rivals": _make_rivals(raw),
-        "judged_count": raw["checked_count"],
-        "layers": tuple(raw["layers"]),
-    }
+def _filter_pairs(bench_times: BenchTimes, sampler: GpuSampler) -> FilteredPairs:
+    pairs = list(zip(bench_times["candidate_batches"], bench_times["rival_batches"], strict=True))
+    if bench_times["copy_ns"] is not None:
+        pairs = apply_rival_copy_cost(pairs, bench_times["copy_ns"])
+    unthrottled = [
+        pair for pair in pairs if not was_throttled(sampler.samples, *_pair_time_span(pair))
+    ]
+    return filter_pairs(pairs, unthrottled, bench_times["idle_read_ns"])
 
 
 def _pair_time_span(pair: Pair) -> tuple[float, float]:
     return min(batch.start_s for batch in pair), max(batch.end_s for batch in pair)
 
 
-def _describe_leftover_threads(raw: BenchTimes) -> str | None:
-    started = raw["new_thread_count"]
-    return f"it started {started} threads while it was timed, and left them" if started else None
+def _summarize_pair_clocks(filtered: FilteredPairs, sampler: GpuSampler) -> Clocks | None:
+    start_s, end_s = filtered.pairs[0][0].start_s, filtered.pairs[-1][1].end_s
+    dropped = 0 if filtered.is_throttled else len(filtered.pairs) - len(filtered.unthrottled)
+    return summarize_clocks(sampler, start_s, end_s, dropped)
+
+
+def _copy_reported_fields(bench_times: BenchTimes) -> dict[str, Any]:
+    return {
+        "baseline": bench_times["rival_name"],
+        "timing": "graph" if bench_times["uses_graph"] else "eager",
+        "eager_us": bench_times["eager_ns"] / 1e3,
+        "warm_us": bench_times["warm_call_ns"] / 1e3,
+        "rivals": _make_rivals(bench_times),
+        "judged_count": bench_times["checked_count"],
+        "layers": tuple(bench_times["layers"]),
+    }
+
+
+def _describe_leftover_threads(bench_times: BenchTimes) -> str | None:
+    count = bench_times["new_thread_count"]
+    return f"it started {count} threads while it was timed, and left them" if count else None
 
 
 def _describe_floor_violation(
@@ -144,7 +152,7 @@ def _describe_floor_violation(
 
 
 def is_below_floor(fields: dict[str, Any]) -> bool:
-    """Say whether what ``bench_fields`` returned is faster than its floor allows."""
+    """Return whether fields of ``compute_bench_fields`` are faster than the floor allows."""
     return _beats_time_floor(fields["candidate_us"], fields["floor_us"])
 
 
@@ -155,87 +163,85 @@ def _beats_time_floor(kernel_us: float, floor_us: float | None) -> bool:
 def compute_time_floor(
     subject: MeasurementSubject, workload: str, peaks: Peaks, calls: int
 ) -> tuple[float | None, str | None]:
-    """Return the fastest that a right kernel can be here, microseconds, and what says so.
+    """Return the roofline floor of a correct kernel in microseconds, and the roof that sets it.
 
-    Outputs that the cache can hold need not have reached memory within a window.
+    The roofs are memory traffic at the measured copy bandwidth, floating-point work at the measured
+    GEMM throughput, and an empty call. Outputs that fit into the cache for a whole batch need not
+    have reached memory. Both results are None where kernel.yaml states no cost.
+
+    Args:
+        subject: What was timed.
+        workload: Its name.
+        peaks: Of the machine.
+        calls: In one batch.
     """
-    source, cost = subject.kernel_folder, subject.kernel_folder.kernel.cost
+    kernel_folder, cost = subject.kernel_folder, subject.kernel_folder.kernel.cost
     if cost is None:
         return None, None
-    sizes = source.kernel.workloads[workload]
-    written = output_bytes(source, workload)
-    moved = evaluate_axis_expression(cost.bytes, sizes)
-    if written * calls <= subject.machine.cache_bytes:
-        moved = max(0.0, moved - written)
-    roofs = [(moved / peaks.copy_gbps / 1e3, "the measured copy bandwidth")]
-    rates = _gemm_rates(source.kernel, peaks)
-    if rates:
+    sizes = kernel_folder.kernel.workloads[workload]
+    written_bytes = output_bytes(kernel_folder, workload)
+    moved_bytes = evaluate_axis_expression(cost.bytes, sizes)
+    if written_bytes * calls <= subject.machine.cache_bytes:
+        moved_bytes = max(0.0, moved_bytes - written_bytes)
+    roofs = [(moved_bytes / peaks.copy_gbps / 1e3, "the measured copy bandwidth")]
+    gemm_gflops = _gemm_gflops(kernel_folder.kernel, peaks)
+    if gemm_gflops:
         flops = evaluate_axis_expression(cost.flops, sizes)
-        roofs.append((flops / max(rates) / 1e3, "the measured matrix product rate"))
+        roofs.append((flops / max(gemm_gflops) / 1e3, "the measured GEMM throughput"))
     roofs.append((peaks.dispatch_us, "an empty call"))
     return max(roofs)
 
 
-def _gemm_rates(kernel: Kernel, peaks: Peaks) -> list[float]:
-    """Return the measured rates of the types that it may multiply; none where one is not known."""
+def _gemm_gflops(kernel: Kernel, peaks: Peaks) -> list[float]:
+    """Return the GEMM throughput of each floating-point dtype; empty where one is not measured."""
     arrays = (*kernel.inputs, *kernel.outputs)
-    types = {one.dtype for one in arrays if "float" in one.dtype}
-    if not types <= set(peaks.gemm_gflops):
+    dtypes = {array.dtype for array in arrays if "float" in array.dtype}
+    if not dtypes <= set(peaks.gemm_gflops):
         return []
-    return [peaks.gemm_gflops[one] for one in types]
+    return [peaks.gemm_gflops[dtype] for dtype in dtypes]
 
 
-def _make_rivals(raw: BenchTimes) -> tuple[Rival, ...]:
+def _make_rivals(bench_times: BenchTimes) -> tuple[Rival, ...]:
     timed = [
         Rival(
             name=name,
-            eager_us=one["eager_ns"] / 1e3,
-            graph_us=None if one["graph_ns"] is None else one["graph_ns"] / 1e3,
+            eager_us=times["eager_ns"] / 1e3,
+            graph_us=None if times["graph_ns"] is None else times["graph_ns"] / 1e3,
         )
-        for name, one in raw["rivals"].items()
+        for name, times in bench_times["rivals"].items()
     ]
-    return (*timed, *(Rival(name=n, rejected=why) for n, why in raw["rejection_reasons"].items()))
+    rejections = bench_times["rejection_reasons"].items()
+    return (*timed, *(Rival(name=name, rejected=reason) for name, reason in rejections))
 
 
 def find_disturbance(
-    filtered_pairs: FilteredPairs, speedup: Speedup, gpu_clocks: Clocks | None
+    filtered: FilteredPairs, speedup: Speedup, gpu_clocks: Clocks | None
 ) -> Disturbance | None:
-    """Return what slowed the machine down in most pairs; heat before contention."""
-    if filtered_pairs.is_throttled and gpu_clocks is not None:
+    """Return what disturbed most pairs, or made the interval too wide; heat before contention."""
+    if filtered.is_throttled and gpu_clocks is not None:
         return "thermal"
-    waited = len(filtered_pairs.unthrottled) - len(filtered_pairs.clean)
-    if filtered_pairs.is_contended and 2 * filtered_pairs.gpu_contended_count > waited:
+    waited = len(filtered.unthrottled) - len(filtered.clean)
+    if filtered.is_contended and 2 * filtered.gpu_contended_count > waited:
         return "gpu-contention"
-    if filtered_pairs.is_contended or speedup.high > _MAX_INTERVAL_RATIO * speedup.low:
+    if filtered.is_contended or speedup.high > _MAX_INTERVAL_RATIO * speedup.low:
         return "cpu-contention"
     return None
 
 
-def _iter_warnings(
-    sift: FilteredPairs,
-    disturbance: Disturbance | None,
-    gpu_clocks: Clocks | None,
-    raw: BenchTimes,
-    kernel_us: float,
-) -> Iterator[str]:
-    yield from _disturbance_warnings(sift, disturbance, gpu_clocks)
-    yield from _launch_warnings(raw, kernel_us)
-
-
 def _disturbance_warnings(
-    filtered_pairs: FilteredPairs, disturbance: Disturbance | None, gpu_clocks: Clocks | None
+    filtered: FilteredPairs, disturbance: Disturbance | None, gpu_clocks: Clocks | None
 ) -> Iterator[str]:
-    count = len(filtered_pairs.unthrottled)
+    count = len(filtered.unthrottled)
     reasons = ", ".join(gpu_clocks.throttled) if gpu_clocks else ""
     if disturbance == "gpu-contention":
         yield (
-            f"the GPU had other work while all processes stood still, in "
-            f"{filtered_pairs.gpu_contended_count} of {count} pairs: something else uses it, or "
+            f"the GPU had other work while all processes were stopped, in "
+            f"{filtered.gpu_contended_count} of {count} pairs: something else uses it, or "
             f"the candidate left work behind; measure again when nothing does"
         )
     elif disturbance == "cpu-contention":
         yield (
-            f"threads waited for cores in {count - len(filtered_pairs.clean)} of {count} pairs: "
+            f"threads waited for cores in {count - len(filtered.clean)} of {count} pairs: "
             f"something else uses this machine, or they are more than its cores; measure again "
             f"when it is idle"
         )
@@ -245,47 +251,47 @@ def _disturbance_warnings(
         yield f"{gpu_clocks.dropped_count} pairs were dropped: {reasons}"
 
 
-def _launch_warnings(raw: BenchTimes, kernel_us: float) -> Iterator[str]:
-    if raw["no_graph_reason"]:
-        yield f"it cannot be captured in a CUDA graph: {raw['no_graph_reason']}"
+def _launch_warnings(bench_times: BenchTimes, kernel_us: float) -> Iterator[str]:
+    if bench_times["no_graph_reason"]:
+        yield f"it cannot be captured in a CUDA graph: {bench_times['no_graph_reason']}"
     if kernel_us < _LAUNCH_BOUND_US:
         yield (
-            f"{kernel_us:.2g} us is mostly launch for whoever calls it once: "
-            f"{raw['eager_ns'] / 1e3:.2g} us with the launch"
+            f"{kernel_us:.2g} us is mostly launch when it is called once: "
+            f"{bench_times['eager_ns'] / 1e3:.2g} us with the launch"
         )
 
 
 def _compute_metrics(
     subject: MeasurementSubject,
     workload: str,
-    raw: BenchTimes,
+    bench_times: BenchTimes,
     peaks: Peaks,
     kernel_us: float,
     speedup: Speedup,
 ) -> dict[str, float]:
-    source, _, machine = subject
-    found = {
+    kernel_folder, _, machine = subject
+    metrics = {
         "correct": 1.0,
         "speedup": speedup.point,
         "kernel_us": kernel_us,
-        "working_set_bytes": float(working_set_bytes(source, workload)),
+        "working_set_bytes": float(working_set_bytes(kernel_folder, workload)),
         "cache_bytes": float(machine.cache_bytes),
         "copy_peak_gbps": peaks.copy_gbps,
     }
-    cost = source.kernel.cost
+    cost = kernel_folder.kernel.cost
     if cost is not None:
-        sizes = source.kernel.workloads[workload]
-        found["algorithmic_bytes"] = evaluate_axis_expression(cost.bytes, sizes)
-        found["algorithmic_flop_count"] = evaluate_axis_expression(cost.flops, sizes)
+        sizes = kernel_folder.kernel.workloads[workload]
+        metrics["algorithmic_bytes"] = evaluate_axis_expression(cost.bytes, sizes)
+        metrics["algorithmic_flop_count"] = evaluate_axis_expression(cost.flops, sizes)
     if machine.target == "cuda":
-        found |= {"call_us": raw["eager_ns"] / 1e3, "launch_floor_us": peaks.dispatch_us}
-        return found
-    in_memory = found["working_set_bytes"] >= 2 * found["cache_bytes"]
-    if in_memory and cost is not None:
-        share = found["algorithmic_bytes"] / kernel_us / 1e3 / peaks.copy_gbps
-        found["algorithmic_bandwidth"] = min(1.0, share)
-    return found | {
-        "core_occupancy": min(1.0, (raw["busy_cores"] or 0.0) / machine.core_count),
+        metrics |= {"call_us": bench_times["eager_ns"] / 1e3, "launch_floor_us": peaks.dispatch_us}
+        return metrics
+    exceeds_cache = metrics["working_set_bytes"] >= 2 * metrics["cache_bytes"]
+    if exceeds_cache and cost is not None:
+        share = metrics["algorithmic_bytes"] / kernel_us / 1e3 / peaks.copy_gbps
+        metrics["algorithmic_bandwidth"] = min(1.0, share)
+    return metrics | {
+        "core_occupancy": min(1.0, (bench_times["busy_cores"] or 0.0) / machine.core_count),
         "core_count": float(machine.core_count),
         "simd_lanes_count": float(machine.simd_lanes_count),
         "dispatch_us": peaks.dispatch_us,

@@ -128,7 +128,7 @@ def test_a_product_of_shorter_numbers_is_measured_against_their_rate():
 
     assert compute_time_floor(one, "xlarge", PEAKS, 4)[1] == "the measured copy bandwidth"
     fast, roof = compute_time_floor(one, "xlarge", both, 4)
-    assert roof == "the measured matrix product rate"
+    assert roof == "the measured GEMM throughput"
     assert fast == pytest.approx(
         1e4 * output_bytes(one.kernel_folder, "xlarge") / 4 / 8e5 / 1e3, rel=0.01
     )
