@@ -48,7 +48,7 @@ def compute_bench_fields(
     Args:
         subject: What was timed.
         workload: Its name.
-        bench_times: Batches of candidate and rival.
+        bench_times: All times of the bench.
         peaks: Of the machine.
         sampler: Clocks and temperature of the GPU meanwhile.
     """
@@ -58,24 +58,20 @@ def compute_bench_fields(
     judge_speedup, speedup, call_times = compute_speedups(pairs, overhead)
     kernel_us = statistics.median(candidate_ns for candidate_ns, _ in call_times) / 1e3
     floor_us, roof = compute_time_floor(subject, workload, peaks, pairs[0][0].calls)
-    fault = _find_cheat(bench_times, pairs, overhead)
-    fault = fault or _describe_floor_violation(kernel_us, floor_us, roof)
+    cheat = _find_cheat(bench_times, pairs, overhead)
+    fault = cheat or _describe_floor_violation(kernel_us, floor_us, roof)
     clocks = _summarize_pair_clocks(filtered, sampler)
     disturbance = find_disturbance(filtered, speedup, clocks)
+    warnings = _disturbance_warnings(filtered, disturbance, clocks)
     return {
         "verdict": "invalid" if fault else _decide_verdict(filtered, speedup, judge_speedup),
         "detail": fault,
         "cure": _INVALID_CURE if fault else None,
-        **_make_speedup_fields(kernel_us, speedup),
+        **_make_time_fields(kernel_us, speedup, floor_us),
         "pair_count": len(pairs),
-        "floor_us": floor_us,
-        "attainable_speedup": max(1.0, kernel_us / floor_us) if floor_us else None,
         "clocks": clocks,
         "disturbed_by": disturbance,
-        "warnings": (
-            *_disturbance_warnings(filtered, disturbance, clocks),
-            *_launch_warnings(bench_times, kernel_us),
-        ),
+        "warnings": (*warnings, *_launch_warnings(bench_times, kernel_us)),
         "metrics": _compute_metrics(subject, workload, bench_times, peaks, kernel_us, speedup),
         "samples": tuple((candidate / 1e3, rival / 1e3) for candidate, rival in call_times),
         **_copy_reported_fields(bench_times),
@@ -97,8 +93,10 @@ def _decide_verdict(filtered: FilteredPairs, speedup: Speedup, judge_speedup: Sp
     return combine_verdicts(decide_verdict(speedup), decide_verdict(judge_speedup))
 
 
-def _make_speedup_fields(kernel_us: float, speedup: Speedup) -> dict[str, Any]:
+def _make_time_fields(kernel_us: float, speedup: Speedup, floor_us: float | None) -> dict[str, Any]:
     return {
+        "floor_us": floor_us,
+        "attainable_speedup": max(1.0, kernel_us / floor_us) if floor_us else None,
         "candidate_us": kernel_us,
         "baseline_us": kernel_us * speedup.point,
         "speedup": speedup.point,
