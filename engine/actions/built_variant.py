@@ -13,10 +13,7 @@ from kernelkb.actions.recording import record_result
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.symptoms import find_symptoms
 from kernelkb.errors import EnvironmentGapError
-from kernelkb.measure.bench import BUDGET_S, RivalVariant, bench
-from kernelkb.measure.bench import TIMEOUT_S as BENCH_TIMEOUT_S
-from kernelkb.measure.check import TIMEOUT_S as CHECK_TIMEOUT_S
-from kernelkb.measure.check import check
+from kernelkb.measure import bench, check
 from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.profile import profile
 from kernelkb.measure.sanitize import sanitize
@@ -32,14 +29,14 @@ def check_built(
     bench_target: BenchTarget,
     built: Build,
     workload: str | None = None,
-    timeout_s: float = CHECK_TIMEOUT_S,
+    timeout_s: float = check.TIMEOUT_S,
 ) -> Check:
     """Check a built variant on the two smallest workloads and the one to be timed."""
     kernel, variant = bench_target.subject.kernel_folder.kernel, bench_target.subject.variant
     small = list(kernel.workloads)[:_SMALL_WORKLOADS_COUNT]
     names = (*small, resolve_workload(kernel, variant.target, workload))
     with lock_device(bench_target.subject.machine):
-        return check(bench_target.subject, built, workloads=names, timeout_s=timeout_s)
+        return check.check(bench_target.subject, built, workloads=names, timeout_s=timeout_s)
 
 
 def add_sanitizer_findings(bench_target: BenchTarget, built: Build, checked: Check) -> Check:
@@ -75,15 +72,15 @@ def bench_built(
     bench_target: BenchTarget,
     built: Build,
     workload: str,
-    timeout_s: float = BENCH_TIMEOUT_S,
-    budget_s: float = BUDGET_S,
-    incumbent: RivalVariant | None = None,
+    timeout_s: float = bench.TIMEOUT_S,
+    budget_s: float = bench.BUDGET_S,
+    incumbent: bench.RivalVariant | None = None,
     *,
     alone: bool = False,
 ) -> Bench:
     """Time a built variant and record it; ``alone`` leaves the incumbent as the only baseline."""
     with lock_device(bench_target.subject.machine) as queue_warning:
-        timed = bench(
+        timed = bench.bench(
             bench_target.subject,
             built,
             workload=workload,

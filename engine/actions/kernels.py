@@ -24,9 +24,7 @@ from kernelkb.actions.steps import (
 )
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.loading.kernels import select_variant
-from kernelkb.measure.bench import BUDGET_S, RivalVariant
-from kernelkb.measure.bench import TIMEOUT_S as BENCH_TIMEOUT_S
-from kernelkb.measure.check import TIMEOUT_S as CHECK_TIMEOUT_S
+from kernelkb.measure import bench, check
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.model.measurement import Bench, Build, Check, Profile
 
@@ -34,13 +32,13 @@ from kernelkb.model.measurement import Bench, Build, Check, Profile
 class BenchOptions(NamedTuple):
     """How the steps build, check and bench are run."""
 
-    check_timeout_s: float = CHECK_TIMEOUT_S
-    bench_timeout_s: float = BENCH_TIMEOUT_S
-    budget_s: float = BUDGET_S
+    check_timeout_s: float = check.TIMEOUT_S
+    bench_timeout_s: float = bench.TIMEOUT_S
+    budget_s: float = bench.BUDGET_S
     """Time for the timed batches, without compiling, checking and warming up."""
     with_sanitizer: bool = False
     """Also run compute-sanitizer, and count its findings as wrong answers."""
-    incumbent: RivalVariant | None = None
+    incumbent: bench.RivalVariant | None = None
     """Another variant, built and checked: one more baseline."""
 
 
@@ -56,7 +54,7 @@ def check_variant(
     kernel: str,
     variant: str | None = None,
     target: TargetChoice = "auto",
-    timeout_s: float = CHECK_TIMEOUT_S,
+    timeout_s: float = check.TIMEOUT_S,
     with_sanitizer: bool = False,
 ) -> Build | Check:
     """Compare the outputs of a variant with the reference; return the Build if that failed."""
@@ -75,8 +73,8 @@ def bench_variant(
     variant: str | None = None,
     target: TargetChoice = "auto",
     workload: str | None = None,
-    timeout_s: float = BENCH_TIMEOUT_S,
-    budget_s: float = BUDGET_S,
+    timeout_s: float = bench.TIMEOUT_S,
+    budget_s: float = bench.BUDGET_S,
     with_sanitizer: bool = False,
     against: str | None = None,
 ) -> Bench:
@@ -119,7 +117,7 @@ def profile_variant(
     name = resolve_workload(
         bench_target.subject.kernel_folder.kernel, bench_target.subject.variant.target, workload
     )
-    timed, built = _bench_and_log(bench_target, name, BenchOptions(check_timeout_s=BENCH_TIMEOUT_S))
+    timed, built = _bench_and_log(bench_target, name, BenchOptions(check_timeout_s=bench.TIMEOUT_S))
     if timed.candidate_us is None or timed.verdict == "incorrect":
         return timed
     steps = StepRunner()
@@ -207,19 +205,23 @@ def _get_or_make_bench(bench_target: BenchTarget, workload: str, results: StepRe
     """Return the Bench, or one that holds why the variant was not timed."""
     if results.bench:
         return results.bench
-    build, check = results.build, results.check
-    if check is None:
+    built, checked = results.build, results.check
+    if checked is None:
         return make_untimed_bench(
-            bench_target, workload, "invalid", build.error, build.cure, build.seconds
+            bench_target, workload, "invalid", built.error, built.cure, built.seconds
         )
     verdict: FailureVerdict = (
-        "incorrect" if check.status in ("incorrect", "kernel-error") else "invalid"
+        "incorrect" if checked.status in ("incorrect", "kernel-error") else "invalid"
     )
-    detail = check.detail or check.status
-    return make_untimed_bench(bench_target, workload, verdict, detail, check.cure, check.seconds)
+    detail = checked.detail or checked.status
+    return make_untimed_bench(
+        bench_target, workload, verdict, detail, checked.cure, checked.seconds
+    )
 
 
-def _prepare_incumbent(bench_target: BenchTarget, variant: str, workload: str) -> RivalVariant:
+def _prepare_incumbent(
+    bench_target: BenchTarget, variant: str, workload: str
+) -> bench.RivalVariant:
     """Build and check the variant to compare with.
 
     Raises:

@@ -18,7 +18,7 @@ from kernelkb.model.review import AcceptedReview, Judgement, ReviewForm, ReviewP
 from kernelkb.model.session import SessionEntry
 from kernelkb.record import reviewed
 from kernelkb.record.review_form import format_review_form, is_unmodified
-from kernelkb.record.sessions import list_session_ids as session_ids
+from kernelkb.record.sessions import list_session_ids
 from kernelkb.render.reviews import build_prose
 
 _PLACEHOLDER_REVIEWER = "nobody yet"
@@ -109,7 +109,7 @@ def undo_review(name: str = "last") -> Path:
         if not (knowledge / relative).exists():
             raise SessionError(f"no review of {session} was accepted; nothing to take back")
         _require_loadable_without(relative)
-        if session in session_ids(folder):
+        if session in list_session_ids(folder):
             reviewed.remove_review_entry(session, folder)
         reviewed.remove_review(session, knowledge)
     return knowledge / relative
