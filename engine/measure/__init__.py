@@ -1,1 +1,1 @@
-"""Everything with side effects on a real machine: build, check, bench, profile."""
+"""Builds, checks, times and profiles kernels in child processes; README.md draws them."""
