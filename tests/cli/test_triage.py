@@ -158,5 +158,5 @@ def test_a_machine_without_a_compiler_is_exit_2_and_leaves_no_record(project, ca
     monkeypatch.setenv("CXX", "/nonexistent/g++")
 
     assert main(["triage", "broken", "--target", "cpu"]) == 2
-    assert "install one" in capsys.readouterr().out
+    assert "install a C++ compiler" in capsys.readouterr().out
     assert list((project / "sessions").iterdir()) == []

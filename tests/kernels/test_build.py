@@ -118,7 +118,7 @@ def test_only_the_git_ignored_build_folder_is_written(project):
 def test_a_missing_compiler_is_named_with_the_cure(project, monkeypatch):
     monkeypatch.setenv("CXX", "/nonexistent/g++")
 
-    with pytest.raises(EnvironmentGapError, match=r"not found at /nonexistent/g\+\+; install one"):
+    with pytest.raises(EnvironmentGapError, match=r"not found at /nonexistent/g\+\+; install a"):
         build_variant("row_softmax", target="cpu")
 
 

@@ -95,7 +95,7 @@ NVCC = '/tmp/a/k.cu(12): error: identifier "blockIdy" is undefined\n'
         (NVCC, 'k.cu:12: identifier "blockIdy" is undefined'),
         ("k.cpp:1:10: fatal error: no.h: No such file\n", "k.cpp:1:10: no.h: No such file"),
         ("ld: k.o: undefined reference to `g()'\n", "ld: k.o: undefined reference to `g()'"),
-        ("", "the compiler failed without a word"),
+        ("", "the compiler failed and printed nothing"),
     ],
 )
 def test_the_first_error_is_the_compilers_own(output, expected):

@@ -1,1 +1,1 @@
-"""Compile variants: command lines, ninja, and what the compiler printed."""
+"""Compiles variants: command lines, ninja files, and parsers of the compiler's output."""

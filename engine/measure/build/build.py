@@ -1,4 +1,4 @@
-"""Compile variants with ninja into directories named after everything that went into them."""
+"""Compiles variants with ninja; a build's folder is named by a digest of all of its inputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ from kernelkb.safety.untrusted_text import to_one_line
 from kernelkb.safety.workspace import read_bytes, resolve_inside
 
 _TIMEOUT_S = 300.0
+"""Of all configurations of one call together."""
 _STALE_S = 3600.0
+"""Age of a folder that no running build can have, since it is above _TIMEOUT_S."""
 _LOG_NAME = "build.log"
 _MAX_ERROR_LENGTH = 400
 _UNFINISHED_PREFIX = ".building-"
@@ -52,51 +54,51 @@ class BuildPlan(NamedTuple):
 
     @property
     def command(self) -> str:
-        """What a person would type for the first source."""
+        """The compiler's command line for the first source, as typed into a shell."""
         return shlex.join([*self._select_compiler(self.sources[0]), str(self.sources[0])])
 
     def _select_compiler(self, source: Path) -> list[str]:
         return self.commands.device if source.suffix == ".cu" else self.commands.host
 
     def format_ninja_rules(self, folder: Path) -> str:
-        """Return the ninja file that makes the library in ``folder``.
+        """Return a ninja file that builds the library in ``folder``.
 
-        A single source goes through one command: a second one for the link costs 0.2 s.
+        One source is compiled and linked by one command: a separate link costs 0.2 s.
         """
-        here = _escape_ninja_path(folder)
+        target = _escape_ninja_path(folder)
         enter = f"cd {_quote_for_ninja([str(folder)])}"
         if len(self.sources) == 1:
             compiler = self._select_compiler(self.sources[0])
             tool = "-shared" if compiler is self.commands.host else "--shared"
-            last = [tool, *self.commands.link[1:], *self.commands.libraries]
+            link_flags = [tool, *self.commands.link[1:], *self.commands.libraries]
             command = self._add_module_name([*compiler, "-MD", "-MF", "kernel.d"])
-            make = f"{_quote_for_ninja(command)} -o {LIBRARY_NAME} $in {_quote_for_ninja(last)}"
-            line = f"{enter} && {make}"
+            words = _quote_for_ninja(command), _quote_for_ninja(link_flags)
+            line = f"{enter} && {words[0]} -o {LIBRARY_NAME} $in {words[1]}"
             return (
                 f"rule library\n  command = {line}\n"
-                f"build {here}/{LIBRARY_NAME}: library {_escape_ninja_path(self.sources[0])}\n"
+                f"build {target}/{LIBRARY_NAME}: library {_escape_ninja_path(self.sources[0])}\n"
             )
         text, objects = "", []
-        for at, source in enumerate(self.sources):
-            made = f"{here}/{at}.o"
+        for index, source in enumerate(self.sources):
+            object_file = f"{target}/{index}.o"
             command = self._add_module_name(
-                [*self._select_compiler(source), "-MD", "-MF", f"{at}.d", "-c"]
+                [*self._select_compiler(source), "-MD", "-MF", f"{index}.d", "-c"]
             )
-            line = f"{enter} && {_quote_for_ninja(command)} -o {at}.o $in"
-            text += f"rule compile{at}\n  command = {line}\n"
-            text += f"build {made}: compile{at} {_escape_ninja_path(source)}\n"
-            objects.append(made)
+            line = f"{enter} && {_quote_for_ninja(command)} -o {index}.o $in"
+            text += f"rule compile{index}\n  command = {line}\n"
+            text += f"build {object_file}: compile{index} {_escape_ninja_path(source)}\n"
+            objects.append(object_file)
         libraries = _quote_for_ninja(self.commands.libraries)
         link = f"{_quote_for_ninja(self.commands.link)} -o $out $in {libraries}"
         text += f"rule link\n  command = {link}\n"
-        return f"{text}build {here}/{LIBRARY_NAME}: link {' '.join(objects)}\n"
+        return f"{text}build {target}/{LIBRARY_NAME}: link {' '.join(objects)}\n"
 
     def _add_module_name(self, command: list[str]) -> list[str]:
         return [*command, f"-DTORCH_EXTENSION_NAME={self.module}"] if self.module else command
 
 
 def build(subject: MeasurementSubject, root: Path, defines: Sequence[str] = ()) -> Build:
-    """Compile one variant, or find that this exact build exists.
+    """Compile one variant, or return its cached build.
 
     Args:
         subject: What to compile, and where it will run.
@@ -104,7 +106,7 @@ def build(subject: MeasurementSubject, root: Path, defines: Sequence[str] = ()) 
         defines: Macros, as ``NAME=VALUE``.
 
     Raises:
-        EnvironmentGapError: Something that the variant needs is not there.
+        EnvironmentGapError: A package or folder that the variant needs is missing.
     """
     return build_all(subject, root, [defines])[0]
 
@@ -112,11 +114,11 @@ def build(subject: MeasurementSubject, root: Path, defines: Sequence[str] = ()) 
 def build_all(
     subject: MeasurementSubject, root: Path, configurations: Sequence[Sequence[str]]
 ) -> list[Build]:
-    """Compile configurations of one variant side by side, as many as there are cores.
+    """Compile configurations of one variant in parallel, as many at a time as there are cores.
 
-    A directory's name is a digest of the sources, the headers that they include, the flags, the
-    compiler and the machine's architecture. It appears whole, by a rename: two builders at once
-    both succeed, and a killed one leaves nothing that a later build waits for.
+    The name of a build's folder is a digest of the sources, the headers that they include, the
+    flags, the compiler and the CPU's architecture. A finished build is renamed into place: two
+    builders at once both succeed, and a killed one leaves no lock behind.
 
     Args:
         subject: What to compile, and where it will run.
@@ -127,7 +129,7 @@ def build_all(
         A Build for each configuration; a failed one does not stop the others.
 
     Raises:
-        EnvironmentGapError: Something that the variant needs is not there.
+        EnvironmentGapError: A package or folder that the variant needs is missing.
     """
     started = time.monotonic()
     if not subject.variant.is_compiled:
@@ -136,42 +138,42 @@ def build_all(
     missing = {
         p.output_folder: p for p in planned if not (p.output_folder / LIBRARY_NAME).is_file()
     }
-    complaints = _compile_missing(list(missing.values()), subject) if missing else {}
+    error_outputs = _compile_missing(list(missing.values()), subject) if missing else {}
     seconds = time.monotonic() - started
     return [
         _make_build_result(
-            one, one.output_folder not in missing, complaints.get(one.output_folder), seconds
+            plan, plan.output_folder not in missing, error_outputs.get(plan.output_folder), seconds
         )
-        for one in planned
+        for plan in planned
     ]
 
 
 def _make_uncompiled_build(subject: MeasurementSubject, root: Path) -> Build:
-    """Return the folder in which what Python makes of a variant is kept."""
+    """Return the Build of a Python variant: a folder for what Triton compiles, no library."""
     source, variant = subject.kernel_folder, subject.variant
     digest = hashlib.sha256(read_bytes(source.folder / variant.source)).hexdigest()[:16]
-    final = root / source.kernel.id / f"{variant.target}-{variant.id}-{digest}"
-    same: dict[str, Any] = {**subject.identity_fields, "directory": str(final), "command": ""}
-    return Build(**same, status="not-compiled", library=None, seconds=0.0)
+    folder = root / source.kernel.id / f"{variant.target}-{variant.id}-{digest}"
+    fields: dict[str, Any] = {**subject.identity_fields, "directory": str(folder), "command": ""}
+    return Build(**fields, status="not-compiled", library=None, seconds=0.0)
 
 
 def _plan_build(subject: MeasurementSubject, root: Path, defines: tuple[str, ...]) -> BuildPlan:
     source, variant, machine = subject
     for define in defines:
-        if not define.isprintable():  # ninja would read on in the next line
+        if not define.isprintable():  # a newline would start another line of the ninja file
             raise BadValueError(f"the macro {define!r} is not one line of printable text")
-    wrong = find_disallowed_flag([f"-D{define}" for define in defines], str(source.folder))
-    if wrong is not None:
-        raise BadValueError(wrong[1])
+    disallowed = find_disallowed_flag([f"-D{define}" for define in defines], str(source.folder))
+    if disallowed is not None:
+        raise BadValueError(disallowed[1])
     host = machine.compiler if variant.target == "cpu" else find_cxx() or "c++"
     commands = make_compiler_commands(variant, machine, host, defines)
     sources = [(source.folder / name).resolve() for name in (variant.source, *variant.also)]
     folders = parse_include_folders(variant.flags, source.folder)
-    files = [file for one in sources for file in find_source_files(one, folders)]
-    used = commands.device if variant.target == "cuda" else commands.host
-    digest = compute_digest(files, [*used, *commands.libraries])
-    final = root / source.kernel.id / f"{variant.target}-{variant.id}-{digest}"
-    return BuildPlan(subject, defines, sources, commands, final, module_name(variant, digest))
+    files = [file for path in sources for file in find_source_files(path, folders)]
+    compiler = commands.device if variant.target == "cuda" else commands.host
+    digest = compute_digest(files, [*compiler, *commands.libraries])
+    folder = root / source.kernel.id / f"{variant.target}-{variant.id}-{digest}"
+    return BuildPlan(subject, defines, sources, commands, folder, module_name(variant, digest))
 
 
 def _make_build_result(
@@ -202,55 +204,54 @@ def _make_build_result(
 
 
 def _compile_missing(missing: Sequence[BuildPlan], subject: MeasurementSubject) -> dict[Path, str]:
-    """Compile each into a folder of its own and rename that; return what failed ones printed."""
+    """Compile each plan in a temporary folder and rename it; return the output of failed ones."""
     parent = missing[0].output_folder.parent
     with remove_afterwards(_make_unfinished_folder(parent)) as folder:
-        insides = [folder / str(at) for at in range(len(missing))]
+        subfolders = [folder / str(index) for index in range(len(missing))]
         text = ""
-        for at, (inside, one) in enumerate(zip(insides, missing, strict=True)):
-            inside.mkdir()
-            (inside / "build.ninja").write_text(one.format_ninja_rules(inside), encoding="utf-8")
-            text += f"subninja {at}/build.ninja\n"
+        for subfolder, plan in zip(subfolders, missing, strict=True):
+            subfolder.mkdir()
+            rules = plan.format_ninja_rules(subfolder)
+            (subfolder / "build.ninja").write_text(rules, encoding="utf-8")
+            text += f"subninja {subfolder.name}/build.ninja\n"
         (folder / "build.ninja").write_text(text, encoding="utf-8")
         ninja = [find_ninja() or "ninja", "-v", "-k", "0", "-j", str(subject.machine.core_count)]
-        argv = sandbox_command(
-            ninja, folder, {place for one in missing for place in one.commands.read_folders}
-        )
-        # Compilers write nowhere else either, so that a killed one leaves nothing behind.
+        read_paths = {path for plan in missing for path in plan.commands.read_folders}
+        argv = sandbox_command(ninja, folder, read_paths)
+        # Compilers write their temporary files there too, so a killed one leaves none elsewhere.
         env = {"TMPDIR": str(folder)}
         end = run_supervised(
             argv, log=folder / _LOG_NAME, timeout_s=_TIMEOUT_S, env=env, cwd=folder
         )
         log = (folder / _LOG_NAME).read_text(encoding="utf-8", errors="replace")
-        found: dict[Path, str] = {}
-        for inside, one in zip(insides, missing, strict=True):
-            said = log if len(missing) == 1 else _extract_folder_log(log, inside)
-            if not (inside / LIBRARY_NAME).is_file():
-                late = f"error: the compiler took longer than {_TIMEOUT_S:.0f} s"
-                found[one.output_folder] = late if end.timed_out else said
+        error_outputs: dict[Path, str] = {}
+        for subfolder, plan in zip(subfolders, missing, strict=True):
+            output = log if len(missing) == 1 else _extract_folder_log(log, subfolder)
+            final = plan.output_folder
+            if not (subfolder / LIBRARY_NAME).is_file():
+                timeout = f"error: the compiler took longer than {_TIMEOUT_S:.0f} s"
+                error_outputs[final] = timeout if end.timed_out else output
                 continue
-            (inside / _LOG_NAME).write_text(said, encoding="utf-8")
+            (subfolder / _LOG_NAME).write_text(output, encoding="utf-8")
             with suppress(OSError):  # another builder was first; its result is the same
-                inside.rename(one.output_folder)
-            if not (one.output_folder / LIBRARY_NAME).is_file():
-                found[one.output_folder] = (
-                    f"error: the build could not be moved to {one.output_folder}"
-                )
-        return found
+                subfolder.rename(final)
+            if not (final / LIBRARY_NAME).is_file():
+                error_outputs[final] = f"error: the build could not be moved to {final}"
+        return error_outputs
 
 
-def _extract_folder_log(log: str, inside: Path) -> str:
-    """Return what ninja's log says of one folder: its commands, and what they printed."""
-    kept: list[str] = []
-    ours = False
+def _extract_folder_log(log: str, folder: Path) -> str:
+    """Return the lines of ninja's log about one folder: its commands and their output."""
+    lines: list[str] = []
+    is_ours = False
     for line in log.splitlines():
         if line.startswith("[") and "] " in line:
-            ours = f"{inside}/" in line or f"{inside} " in line
+            is_ours = f"{folder}/" in line or f"{folder} " in line
         elif line.startswith("FAILED: "):
-            ours = f"{inside}/" in line
-        if ours:
-            kept.append(line)
-    return "\n".join(kept) + "\n"
+            is_ours = f"{folder}/" in line
+        if is_ours:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
 
 
 def _quote_for_ninja(command: Sequence[str]) -> str:
@@ -274,7 +275,7 @@ def _make_unfinished_folder(parent: Path) -> Path:
 
 
 def _remove_stale_folders(parent: Path) -> None:
-    """Remove what builders that were killed have left; nobody waits for it, but it takes space."""
+    """Remove the folders of killed builders, which only take up space."""
     for folder in parent.glob(f"{_UNFINISHED_PREFIX}*"):
         with suppress(OSError):
             if time.time() - folder.stat().st_mtime > _STALE_S:

@@ -1,4 +1,4 @@
-"""Command lines of compilers, for each way in which a variant can be called."""
+"""Command lines of nvcc and g++ for a variant, by target and binding (C, tvm-ffi, torch)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from kernelkb.model.measurement import Machine
 REPORT_NAME = "vectorization.txt"
 LIBRARY_NAME = "kernel.so"
 _SPLIT_COMPILE_SINCE = (12, 2)
+"""First nvcc release with ``--split-compile``."""
 
 _LAYOUT_SCRIPT = """
 import importlib.util, json, sysconfig
@@ -31,25 +32,25 @@ print(json.dumps({"python": sysconfig.get_paths()["include"], "torch": folder("t
 
 
 class CompilerCommands(NamedTuple):
-    """How to compile and link one variant, without the names of inputs and outputs."""
+    """Commands that compile and link one variant, without the names of inputs and outputs."""
 
     device: list[str]
     """Compiles a .cu file."""
     host: list[str]
     """Compiles any other file."""
     link: list[str]
-    """Makes the library out of objects."""
+    """Links the objects to a library."""
     libraries: list[str]
-    """Come last."""
+    """Arguments that follow the inputs."""
 
     @property
     def read_folders(self) -> set[str]:
-        """Folders that the compilers read besides the system's."""
+        """Folders that the compilers read in addition to the system's."""
         tools = {command[0] for command in (self.device, self.host, self.link) if command}
         paths = [Path(shutil.which(tool) or tool).resolve() for tool in tools]
         words = [*self.device, *self.host, *self.libraries]
-        named = {word[2:] for word in words if word.startswith(("-I/", "-L/"))}
-        return named | {str(path.parents[1]) for path in paths if len(path.parts) > 3}
+        explicit = {word[2:] for word in words if word.startswith(("-I/", "-L/"))}
+        return explicit | {str(path.parents[1]) for path in paths if len(path.parts) > 3}
 
 
 def make_compiler_commands(
@@ -68,16 +69,16 @@ def make_compiler_commands(
     """
     includes, libraries = _binding_flags(variant, machine)
     flags = [*variant.flags, *(f"-D{define}" for define in defines), *includes]
-    # Of a GPU's variant this is the host's part: what calls torch, at -O3 4 s slower to compile.
-    binds = variant.binding == "torch-extension" and variant.target == "cuda"
-    common = ["-O1" if binds else "-O3", "-std=c++17", *flags]
+    # In a torch extension for the GPU, host code only calls torch; -O3 would compile 4 s longer.
+    host_only_binds = variant.binding == "torch-extension" and variant.target == "cuda"
+    common = ["-O1" if host_only_binds else "-O3", "-std=c++17", *flags]
     cpp = [host, "-fPIC", *common]
     if variant.target == "cpu":
         cpp[1:1] = ["-march=native", "-fopenmp", "-g1", *_vectorization_report_flags(machine)]
         return CompilerCommands([], cpp, [host, "-shared", "-fopenmp"], libraries)
     toolkit = Path(machine.compiler).resolve().parents[1]
-    one = _format_sm_arch(machine.cc or "")
-    arch = ["-gencode", f"arch=compute_{one},code=sm_{one}"]  # the shorthand -arch compiles twice
+    sm = _format_sm_arch(machine.cc or "")
+    arch = ["-gencode", f"arch=compute_{sm},code=sm_{sm}"]  # the shorthand -arch compiles twice
     nvcc = [machine.compiler, *arch, *_split_compile_flags(machine, defines)]
     device = [*nvcc, "-Xcompiler", "-fPIC", "-lineinfo", "-Xptxas", "-v", *common]
     link = [machine.compiler, *arch, "-shared", *_cuda_runtime_flags(toolkit)]
@@ -90,25 +91,25 @@ def module_name(variant: Variant, digest: str) -> str | None:
 
 
 def _format_sm_arch(cc: str) -> str:
-    """Return the real architecture, with the suffix that its own instructions need."""
+    """Return the real architecture: ``86``, ``90a``; "a" enables wgmma and its successors."""
     number = cc.replace(".", "")
     return f"{number}a" if number in ("90", "100", "103", "120", "121") else number
 
 
 def _split_compile_flags(machine: Machine, defines: Sequence[str]) -> list[str]:
-    """Let nvcc optimise several kernels of a file at a time, where that takes less time.
+    """Return the flags that let nvcc optimise several kernels of one file in parallel.
 
-    A quarter less for files of several kernels (nvcc 13.0, 4 cores). The machine code of every
-    kernel that ships, and of those in ``benchmarks/kinds``, came out the same. Configurations fill
-    the cores themselves.
+    Files of several kernels compile in a quarter less time (nvcc 13.0, 4 cores). The machine code
+    of every shipped kernel, and of those in ``benchmarks/kinds``, was identical. A sweep of
+    configurations fills the cores without it.
     """
     release = re.search(r"release (\d+)\.(\d+)", machine.compiler_version)
-    known = release is not None and tuple(map(int, release.groups())) >= _SPLIT_COMPILE_SINCE
-    return ["--split-compile", "0"] if known and not defines else []
+    supported = release is not None and tuple(map(int, release.groups())) >= _SPLIT_COMPILE_SINCE
+    return ["--split-compile", "0"] if supported and not defines else []
 
 
 def _cuda_runtime_flags(toolkit: Path) -> list[str]:
-    """Link the CUDA runtime as a library where it is one: the static one takes longer to link."""
+    """Link the shared CUDA runtime where the toolkit has it: the static one links slower."""
     for name in ("lib64", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "lib"):
         if (toolkit / name / "libcudart.so").exists():
             return ["-cudart", "shared", "-Xlinker", f"-rpath={toolkit / name}"]
@@ -122,7 +123,7 @@ def _vectorization_report_flags(machine: Machine) -> list[str]:
 
 
 def _binding_flags(variant: Variant, machine: Machine) -> tuple[list[str], list[str]]:
-    """Return what a binding needs: flags for compiling, and libraries."""
+    """Return a binding's compiler flags and its libraries."""
     if variant.binding == "c":
         return [], []
     layout = _find_package_layout()
@@ -130,7 +131,8 @@ def _binding_flags(variant: Variant, machine: Machine) -> tuple[list[str], list[
         root = layout["tvm_ffi"]
         if root is None:
             gap = f"{worker_python()} has no tvm_ffi, which {variant.source} needs"
-            raise EnvironmentGapError(gap, "pip install apache-tvm-ffi there")
+            cure = f"{worker_python()} -m pip install apache-tvm-ffi"
+            raise EnvironmentGapError(gap, cure)
         return [f"-I{root}/include"], [f"-L{root}/lib", "-ltvm_ffi"]
     root = layout["torch"]
     if root is None:
@@ -149,15 +151,15 @@ def _binding_flags(variant: Variant, machine: Machine) -> tuple[list[str], list[
 
 
 def _find_package_layout() -> dict[str, str | None]:
-    """Return where the worker's interpreter keeps headers and packages."""
+    """Return the folders of Python's headers, torch and tvm_ffi in the worker's interpreter."""
     python = worker_python()
-    found: dict[str, str | None] | None = read_cache("layout", python)
-    if found is None or any(f is not None and not Path(f).is_dir() for f in found.values()):
+    layout: dict[str, str | None] | None = read_cache("layout", python)
+    if layout is None or any(f is not None and not Path(f).is_dir() for f in layout.values()):
         argv = [python, "-P", "-c", _LAYOUT_SCRIPT]
-        asked = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
-        if asked.returncode:
-            last = (asked.stderr.strip().splitlines() or ["no output"])[-1]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no output"])[-1]
             raise EnvironmentGapError(f"{python} does not run: {last}", None)
-        found = json.loads(asked.stdout)
-        write_cache("layout", python, found)
-    return found or {}
+        layout = json.loads(done.stdout)
+        write_cache("layout", python, layout)
+    return layout or {}

@@ -1,4 +1,4 @@
-"""What compilers print → records: the first error, loops left scalar, registers and spills."""
+"""Parses compiler output: the first error, (un)vectorised loops, registers and spills."""
 
 from __future__ import annotations
 
@@ -31,71 +31,72 @@ _PTXAS_FRAME = re.compile(
 _PTXAS_USED = re.compile(r"Used (?P<registers>\d+) registers(?:.*?, (?P<smem>\d+) bytes smem)?")
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.DOTALL)
 _HALF_REGISTER_BYTES = 8
+"""Half of an SSE or NEON register, the narrowest vector that gcc reports."""
 _LOOP_HEAD = re.compile(r"\b(?:for|while)\s*\(")
 
 
 def find_first_error(output: str) -> str:
-    """Return the compiler's own first error, without what came before it."""
+    """Return the first error as ``file:line: text``; else the last line printed."""
     for line in output.splitlines():
-        found = _ERROR.match(line.strip())
-        if found:
-            place = re.sub(r"\((\d+)\)", r":\1", found["place"])
-            return f"{Path(place).name}: {found['text']}"
+        error = _ERROR.match(line.strip())
+        if error:
+            place = re.sub(r"\((\d+)\)", r":\1", error["place"])
+            return f"{Path(place).name}: {error['text']}"
     for line in output.splitlines():
         if _ANY_ERROR.search(line):
             return line.strip()
     lines = [line for line in output.splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "the compiler failed without a word"
+    return lines[-1].strip() if lines else "the compiler failed and printed nothing"
 
 
 def parse_loops(report: str, source: Path) -> tuple[Loop, ...]:
-    """Return the innermost loops of a source that a vectorisation report speaks of.
+    """Return the innermost loops of a source that a vectorisation report mentions.
 
-    The compiler may place a remark at a loop's head, its pragma or its body: each is counted for
-    the smallest loop around it. A loop that was vectorised once counts as vectorised, since what
-    stays scalar beside it is its tail; vectors of half a register, which gcc makes of strided loads
-    and of sums in strict order, do not count. Outer loops never vectorise and are left out; the
-    nesting of the source tells them apart, the report does not.
+    A remark may point at a loop's head, its pragma or its body; it is assigned to the smallest loop
+    around it. A loop with one vectorised remark counts as vectorised, since its scalar remarks are
+    about its tail. Vectors of half a register, which gcc uses for strided loads and for sums in
+    strict order, do not count. Outer loops never vectorise and are left out; only the source, not
+    the report, tells them from inner loops.
     """
-    nest = _find_loops(source.read_text(encoding="utf-8", errors="replace"))
-    found: dict[int, Loop] = {}
+    loops = _find_loops(source.read_text(encoding="utf-8", errors="replace"))
+    results: dict[int, Loop] = {}
     lines = report.splitlines()
-    for at, line in enumerate(lines):
-        said = _GCC_LINE.match(line) or _CLANG_LINE.match(line)
-        if said is None or Path(said["file"]).name != source.name:
+    for index, line in enumerate(lines):
+        remark = _GCC_LINE.match(line) or _CLANG_LINE.match(line)
+        if remark is None or Path(remark["file"]).name != source.name:
             continue
-        text, place = said["text"], _find_enclosing_loop(nest, int(said["line"]))
-        if place is None:
+        text, head = remark["text"], _find_enclosing_loop(loops, int(remark["line"]))
+        if head is None:
             continue
         if text.startswith(("loop vectorized", "vectorized loop")):
             if _uses_narrow_vectors(text):
-                found.setdefault(place, Loop(line=place, vectorized=False, reason=text))
-            elif place not in found or not found[place].vectorized:
-                found[place] = Loop(line=place, vectorized=True, reason=text)
+                results.setdefault(head, Loop(line=head, vectorized=False, reason=text))
+            elif head not in results or not results[head].vectorized:
+                results[head] = Loop(line=head, vectorized=True, reason=text)
         elif text.startswith("couldn't vectorize loop"):
-            why = _parse_missed_reason(lines[at + 1 : at + 2])
-            found.setdefault(place, Loop(line=place, vectorized=False, reason=why))
+            reason = _parse_missed_reason(lines[index + 1 : index + 2])
+            results.setdefault(head, Loop(line=head, vectorized=False, reason=reason))
         elif text.startswith("loop not vectorized"):
-            found.setdefault(place, Loop(line=place, vectorized=False, reason=text))
-    return tuple(found[line] for line in sorted(found))
+            results.setdefault(head, Loop(line=head, vectorized=False, reason=text))
+    return tuple(results[line] for line in sorted(results))
 
 
 def _uses_narrow_vectors(text: str) -> bool:
-    used = re.search(r"using (\d+) byte vectors", text)
-    return used is not None and int(used[1]) <= _HALF_REGISTER_BYTES
+    width = re.search(r"using (\d+) byte vectors", text)
+    return width is not None and int(width[1]) <= _HALF_REGISTER_BYTES
 
 
 def _parse_missed_reason(following: list[str]) -> str:
-    found = _GCC_LINE.match(following[0]) if following else None
-    if found is None:
+    remark = _GCC_LINE.match(following[0]) if following else None
+    if remark is None:
         return "no reason given"
-    text = found["text"].removeprefix("not vectorized: ").rstrip(".")
+    text = remark["text"].removeprefix("not vectorized: ").rstrip(".")
     call = re.search(r"clobbers memory: .*?(?:__builtin_)?(\w+) \(", text)
     return f"it calls {call[1]}, which has no vector form here" if call else text
 
 
 class _LoopSpan(NamedTuple):
-    """A loop in the source: its lines, a pragma above it included."""
+    """A loop in the source, by line numbers from 1; ``first`` includes a pragma above its head."""
 
     first: int
     head: int
@@ -104,7 +105,7 @@ class _LoopSpan(NamedTuple):
 
 
 def _find_loops(text: str) -> list[_LoopSpan]:
-    """Return every loop of a source; one that calls a function with loops is not innermost."""
+    """Return every loop of a source; a loop that calls a function with loops is not innermost."""
     bare = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
     heads = [m.start() for m in _LOOP_HEAD.finditer(bare)]
     looping = _find_looping_functions(bare, heads)
@@ -123,7 +124,7 @@ def _find_loops(text: str) -> list[_LoopSpan]:
 
 
 def _find_enclosing_loop(loops: list[_LoopSpan], line: int) -> int | None:
-    """Return the head of the smallest loop around a line; None when that is no innermost loop."""
+    """Return the head line of the innermost loop around a line; None outside of such loops."""
     around = [span for span in loops if span.first <= line <= span.last]
     smallest = min(around, key=lambda span: span.last - span.first, default=None)
     return smallest.head if smallest and smallest.innermost else None
@@ -131,34 +132,41 @@ def _find_enclosing_loop(loops: list[_LoopSpan], line: int) -> int | None:
 
 def _find_statement_end(text: str, head: int) -> int:
     """Return where the statement that starts at ``head`` ends: its closing brace or semicolon."""
-    depth, seen = 0, False
-    for at in range(head, len(text)):
-        char = text[at]
+    depth, in_block = 0, False
+    for index in range(head, len(text)):
+        char = text[index]
         if char in "({":
             depth += 1
-            seen = seen or char == "{"
+            in_block = in_block or char == "{"
         elif char in ")}":
             depth -= 1
             if depth == 0 and char == "}":
-                return at
-        elif char == ";" and depth == 0 and not seen:
-            return at
+                return index
+        elif char == ";" and depth == 0 and not in_block:
+            return index
     return len(text)
 
 
 def _find_looping_functions(text: str, heads: Iterable[int]) -> set[str]:
+    """Return the names of functions whose bodies contain loops."""
     names: set[str] = set()
-    for found in re.finditer(r"\b(\w+)\s*\([^;{}()]*\)\s*(?:noexcept\s*)?\{", text):
-        if found[1] not in ("for", "while", "if", "switch"):
-            end = _find_statement_end(text, found.start())
-            if any(found.start() < head < end for head in heads):
-                names.add(found[1])
+    for function in re.finditer(r"\b(\w+)\s*\([^;{}()]*\)\s*(?:noexcept\s*)?\{", text):
+        if function[1] not in ("for", "while", "if", "switch"):
+            end = _find_statement_end(text, function.start())
+            if any(function.start() < head < end for head in heads):
+                names.add(function[1])
     return names
 
 
 def parse_resources(log: str, kernels: tuple[str, ...]) -> tuple[KernelResources, ...]:
-    """Return what ``ptxas -v`` said about each entry function, under the kernel's plain name."""
-    found: list[KernelResources] = []
+    """Return the registers, stack, spills and static shared memory that ``ptxas -v`` prints.
+
+    Args:
+        log: Output of nvcc with ``-Xptxas -v``.
+        kernels: Plain names of kernels; an entry function whose mangled name contains one is
+            reported under it, any other under its mangled name.
+    """
+    resources: list[KernelResources] = []
     name, frame = "", (0, 0, 0)
     for line in log.splitlines():
         if entry := _PTXAS_KERNEL.search(line):
@@ -166,7 +174,7 @@ def parse_resources(log: str, kernels: tuple[str, ...]) -> tuple[KernelResources
         elif sizes := _PTXAS_FRAME.search(line):
             frame = (int(sizes["stack"]), int(sizes["store"]), int(sizes["load"]))
         elif name and (used := _PTXAS_USED.search(line)):
-            found.append(
+            resources.append(
                 KernelResources(
                     kernel=next((k for k in kernels if k in name), name),
                     registers=int(used["registers"]),
@@ -177,4 +185,4 @@ def parse_resources(log: str, kernels: tuple[str, ...]) -> tuple[KernelResources
                 )
             )
             name = ""
-    return tuple(found)
+    return tuple(resources)

@@ -1,1 +1,1 @@
-"""Facts about this machine: compilers, CPU, GPU, driver, torch, measured peaks, device lock."""
+"""This machine: compilers, CPU, GPU, driver, torch, measured peaks, the lock of its device."""

@@ -1,4 +1,4 @@
-"""What Linux says about the CPU."""
+"""The CPU: title, cores that we may use, last-level cache, SIMD lanes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from functools import cache
 from pathlib import Path
 
 _DEFAULT_CACHE_BYTES = 32 * 2**20
+"""Assumed where sysfs lists no caches, as in some virtual machines."""
 _VECTOR_BITS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("asimd", 128), ("sse2", 128))
+"""Flag in /proc/cpuinfo → bits of a vector register, widest first."""
 
 
 def core_count() -> int:
-    """Return the cores that this process may use, by affinity and by its group's CPU quota."""
+    """Return how many cores this process may use: its affinity, capped by the cgroup's quota."""
     allowed = len(os.sched_getaffinity(0))
     quota = _read_cpu_quota(Path("/sys/fs/cgroup/cpu.max"))
     return max(1, min(allowed, quota) if quota else allowed)
@@ -24,7 +26,7 @@ def _read_cpu_quota(path: Path) -> int | None:
         limit, period = path.read_text(encoding="ascii").split()
         return max(1, int(limit) // int(period))
     except (OSError, ValueError):
-        return None  # no control group, or no limit ("max")
+        return None  # no cgroup v2, or no limit ("max")
 
 
 @cache
@@ -36,7 +38,7 @@ def cpu_title() -> str:
 
 @cache
 def simd_lanes() -> int:
-    """Return the fp32 lanes of the widest vector unit."""
+    """Return the fp32 lanes of the widest vector registers; 1 without any."""
     flags = set(re.findall(r"^(?:flags|Features)\s*:\s*(.+)$", _read_cpuinfo(), re.MULTILINE)[:1])
     words = set(" ".join(flags).split())
     return next((bits // 32 for flag, bits in _VECTOR_BITS if flag in words), 1)
@@ -44,8 +46,8 @@ def simd_lanes() -> int:
 
 @cache
 def cache_bytes() -> int:
-    """Return the bytes of last-level cache, all of its instances that our cores can reach."""
-    found: dict[tuple[int, str], int] = {}
+    """Return the last-level cache of the cores that we may use, bytes, summed over instances."""
+    caches: dict[tuple[int, str], int] = {}
     for cpu in os.sched_getaffinity(0):
         for index in Path(f"/sys/devices/system/cpu/cpu{cpu}/cache").glob("index*"):
             try:
@@ -54,9 +56,12 @@ def cache_bytes() -> int:
                 size = (index / "size").read_text(encoding="ascii").strip()
             except (OSError, ValueError):
                 continue
-            found[level, shared] = _parse_cache_size(size)
-    top = max((level for level, _ in found), default=0)
-    return sum(size for (level, _), size in found.items() if level == top) or _DEFAULT_CACHE_BYTES
+            caches[level, shared] = _parse_cache_size(size)
+    last_level = max((level for level, _ in caches), default=0)
+    return (
+        sum(size for (level, _), size in caches.items() if level == last_level)
+        or _DEFAULT_CACHE_BYTES
+    )
 
 
 def _parse_cache_size(size: str) -> int:

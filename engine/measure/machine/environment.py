@@ -1,4 +1,4 @@
-"""Can this machine build, run and time a kernel? Each line says what was found and the cure."""
+"""Checks that this machine can build, run and time kernels: one line each, with a cure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ from kernelkb.model.measurement import Environment, EnvironmentLine, Machine, St
 
 TargetChoice = Literal["auto", "cpu", "cuda"]
 _MIN_DISK_BYTES = 2**30
+"""Chosen: far above what a build of one kernel writes."""
 _MAX_TEMPERATURE_C = 85.0
+"""Chosen: close to the slowdown temperature that ``nvidia-smi -q -d TEMPERATURE`` prints."""
 _PREEMPTION_VARIABLES = (
     "PREEMPTIBLE",
     "SPOT_INSTANCE",
@@ -40,8 +42,9 @@ _PREEMPTION_VARIABLES = (
     "AWS_SPOT_INSTANCE",
     "GOOGLE_CLOUD_PREEMPTIBLE",
 )
+"""Set by schedulers and images on machines that can be taken away at any time."""
 
-_CXX_CURE = "install one (Debian, Ubuntu: apt-get install g++) or set CXX to it"
+_CXX_CURE = "install a C++ compiler (Debian, Ubuntu: apt-get install g++) or set CXX to one"
 _NVCC_CURE = "install the CUDA toolkit, put nvcc on PATH or set CUDA_HOME"
 _TORCH_CURE = "pip install 'kernelkb[torch]', or set KB_PYTHON to the interpreter that has torch"
 
@@ -49,26 +52,25 @@ _TORCH_CURE = "pip install 'kernelkb[torch]', or set KB_PYTHON to the interprete
 def inspect_machine(
     target_choice: TargetChoice, workdir: Path, *, fresh: bool = False
 ) -> Environment:
-    """Validate the machine for a target.
+    """Check this machine for a target, tool by tool.
 
     Args:
-        target_choice: ``auto`` takes CUDA where there is a GPU that torch sees and nvcc, else the
-            CPU.
+        target_choice: ``auto`` is CUDA where torch finds a GPU and nvcc is installed, else the CPU.
         workdir: Where builds will be written.
-        fresh: Look at everything now, and at what matters only to a person too: other users of
-            the GPU, clocks, counters. Otherwise what torch said before is believed.
+        fresh: Query torch again, and add lines that only people need: other users of the GPU,
+            clocks, counters, sandbox. Otherwise torch's cached answer is used.
 
     Returns:
-        All lines; ``machine`` is None when one of them is a failure.
+        All lines; its ``machine`` is None when one of them is a failure.
     """
     started = time.monotonic()
-    asked = query_torch_info(fresh=fresh)
-    facts, nvcc = asked.facts, find_nvcc()
+    torch_info = query_torch_info(fresh=fresh)
+    facts, nvcc = torch_info.facts, find_nvcc()
     gpu = facts.get("gpu") if facts else None
     target: Target = (
         "cuda" if target_choice == "cuda" or (target_choice == "auto" and gpu and nvcc) else "cpu"
     )
-    lines = [_check_torch(asked, target), _check_ninja(), _check_disk(workdir)]
+    lines = [_check_torch(torch_info, target), _check_ninja(), _check_disk(workdir)]
     compiler = nvcc if target == "cuda" else find_cxx()
     if target == "cuda":
         lines += [_check_gpu(gpu, facts), _check_compiler("nvcc", nvcc, _NVCC_CURE)]
@@ -84,10 +86,10 @@ def inspect_machine(
 
 
 def inspect_compiler(cc: str, workdir: Path) -> Environment:
-    """Validate the machine for compiling only: neither a GPU nor torch is asked for.
+    """Check this machine for compiling only; neither a GPU nor torch is needed.
 
     Args:
-        cc: Compute capability of the GPU that is not here.
+        cc: Compute capability to compile for, such as ``9.0``; the GPU need not be in this machine.
         workdir: Where builds will be written.
     """
     started = time.monotonic()
@@ -113,7 +115,7 @@ def _check_torch(torch_info: TorchInfo, target: Target) -> EnvironmentLine:
     built = f"for CUDA {facts['cuda']}" if facts["cuda"] else "for CPUs only"
     text = f"torch {facts['torch']} {built}, {abi} C++ ABI, in Python {facts['python']}"
     if target == "cuda" and not facts["cuda"]:
-        cure = "install a CUDA build of torch (pytorch.org/get-started)"
+        cure = "install a CUDA build of torch (pytorch.org/get-started/locally)"
         return _make_line("torch", "failure", text, cure)
     return _make_line("torch", "ok", text)
 
@@ -127,75 +129,77 @@ def _check_ninja() -> EnvironmentLine:
 
 def _check_disk(workdir: Path) -> EnvironmentLine:
     existing = next(p for p in (workdir, *workdir.parents) if p.exists())
-    free = shutil.disk_usage(existing).free
-    found = f"{free / 2**30:.0f} GiB free for builds"
+    free_bytes = shutil.disk_usage(existing).free
+    text = f"{free_bytes / 2**30:.0f} GiB free for builds"
     if not os.access(existing, os.W_OK):
         return _make_line(
-            "disk", "failure", f"{existing} is not writable", "run in a project that you may write"
+            "disk",
+            "failure",
+            f"{existing} is not writable",
+            "run in a project that you may write to",
         )
-    if free < _MIN_DISK_BYTES:
-        return _make_line("disk", "warning", found, f"free some space, or delete {workdir}")
-    return _make_line("disk", "ok", found)
+    if free_bytes < _MIN_DISK_BYTES:
+        cure = f"free some disk space, for instance by deleting {workdir}"
+        return _make_line("disk", "warning", text, cure)
+    return _make_line("disk", "ok", text)
 
 
 def _check_compiler(name: str, path: str | None, cure: str) -> EnvironmentLine:
     if path is None:
-        chosen = os.environ.get("CUDA_HOME" if name == "nvcc" else "CXX")
-        return _make_line(
-            name, "failure", f"not found at {chosen}" if chosen else "not found", cure
-        )
+        configured = os.environ.get("CUDA_HOME" if name == "nvcc" else "CXX")
+        text = f"not found at {configured}" if configured else "not found"
+        return _make_line(name, "failure", text, cure)
     return _make_line(name, "ok", query_version(path))
 
 
 def _check_cpu() -> EnvironmentLine:
-    cache = cache_bytes() / 2**20
-    found = f"{cpu_title()}, {core_count()} cores, {cache:.0f} MiB cache, {simd_lanes()} fp32 lanes"
-    return _make_line("CPU", "ok", found)
+    cache = f"{cache_bytes() / 2**20:.0f} MiB cache"
+    text = f"{cpu_title()}, {core_count()} cores, {cache}, {simd_lanes()} fp32 SIMD lanes"
+    return _make_line("CPU", "ok", text)
 
 
 def _check_gpu(gpu: Mapping[str, Any] | None, facts: Mapping[str, Any] | None) -> EnvironmentLine:
     if gpu:
-        found = f"{gpu['name']}, compute capability {gpu['cc']}, {gpu['sm_count']} SMs"
-        return _make_line("GPU", "ok", found)
-    cure = "check the driver with nvidia-smi and that torch is a CUDA build"
-    return _make_line(
-        "GPU", "failure", f"torch {facts['torch']} sees none" if facts else "torch is missing", cure
-    )
+        text = f"{gpu['name']}, compute capability {gpu['cc']}, {gpu['sm_count']} SMs"
+        return _make_line("GPU", "ok", text)
+    text = f"torch {facts['torch']} finds none" if facts else "unknown, since torch is missing"
+    cure = "run nvidia-smi to check the driver, and install a CUDA build of torch"
+    return _make_line("GPU", "failure", text, cure)
 
 
 def _check_gpu_details(gpu: Mapping[str, Any] | None) -> list[EnvironmentLine]:
-    found = query_driver()
-    if found is None:
-        cure = "install the NVIDIA driver; inside a container, start it with --gpus all"
-        return [_make_line("driver", "failure", "no driver answers", cure)]
-    version = f"driver {found.version}, runs CUDA up to {found.cuda_version}"
+    driver = query_driver()
+    if driver is None:
+        cure = "install the NVIDIA driver; start a container with --gpus all"
+        return [_make_line("driver", "failure", "the NVIDIA driver does not respond", cure)]
+    version = f"driver {driver.version}, supports CUDA up to {driver.cuda_version}"
     lines = [_make_line("driver", "ok", version), _check_counters()]
-    first = _find_driver_gpu(found, gpu)
-    return lines if first is None else [*lines, *_check_gpu_state(first)]
+    driver_gpu = _find_driver_gpu(driver, gpu)
+    return lines if driver_gpu is None else [*lines, *_check_gpu_state(driver_gpu)]
 
 
 def _find_driver_gpu(
     nvidia_driver: NvidiaDriver, gpu: Mapping[str, Any] | None
 ) -> NvidiaGpu | None:
-    """Return the driver's view of the GPU that torch uses; CUDA may count them otherwise."""
-    same = [one for one in nvidia_driver.gpus if gpu and one.name == gpu["name"]]
-    return next(iter(same or nvidia_driver.gpus), None)
+    """Return the driver's record of torch's GPU, by name: CUDA may number GPUs differently."""
+    same_name = [other for other in nvidia_driver.gpus if gpu and other.name == gpu["name"]]
+    return next(iter(same_name or nvidia_driver.gpus), None)
 
 
 def _check_counters() -> EnvironmentLine:
     ncu = find_cuda_tool("ncu")
     if ncu is None:
-        cure = "install Nsight Compute for causes; without it only times are measured"
+        cure = "install Nsight Compute; without it kb profile has no counters, and times still work"
         return _make_line("ncu", "warning", "not found", cure)
     version = f"ncu {query_version(ncu).removeprefix('Version ')}"
     allowed = may_read_counters()
     if allowed is False:
         cure = "run as administrator, or load the driver with NVreg_RestrictProfilingToAdminUsers=0"
         return _make_line(
-            "ncu", "warning", f"{version}; only an administrator reads counters", cure
+            "ncu", "warning", f"{version}; only an administrator may read its counters", cure
         )
-    unsure = "" if allowed else "; whether counters may be read shows only when they are"
-    return _make_line("ncu", "ok", version + unsure)
+    note = "" if allowed else "; whether this user may read counters is unknown until kb profile"
+    return _make_line("ncu", "ok", version + note)
 
 
 def _check_gpu_state(gpu: NvidiaGpu) -> list[EnvironmentLine]:
@@ -207,40 +211,42 @@ def _check_gpu_state(gpu: NvidiaGpu) -> list[EnvironmentLine]:
     ]
     lines = [_make_line("clocks", "ok", clock)]
     if reasons or gpu.temperature_c >= _MAX_TEMPERATURE_C:
-        cure = "let it cool down, look at its fans and power supply; times mean little until then"
+        cure = "let the GPU cool down, check its fans and power supply; do not trust times before"
         lines = [_make_line("clocks", "warning", f"{clock}; {', '.join(reasons) or 'hot'}", cure)]
     free = f"{(gpu.memory_bytes - gpu.used_bytes) / 2**30:.0f} GiB of GPU memory free"
     if gpu.other_pids:
         pids = ", ".join(map(str, gpu.other_pids[:4]))
-        cure = "wait for them, or choose another GPU with CUDA_VISIBLE_DEVICES"
-        lines.append(_make_line("other users", "warning", f"processes {pids} use it; {free}", cure))
+        text = f"processes {pids} use this GPU; {free}"
+        cure = "wait until they end, or choose another GPU with CUDA_VISIBLE_DEVICES"
+        lines.append(_make_line("other users", "warning", text, cure))
     else:
         lines.append(_make_line("other users", "ok", f"none; {free}"))
     if gpu.exclusive_process:
-        cure = "nvidia-smi -c DEFAULT: judge and candidate are two processes"
-        lines.append(_make_line("compute mode", "failure", "one process at a time", cure))
+        cure = "run nvidia-smi -c DEFAULT; judge and candidate are two processes on one GPU"
+        lines.append(_make_line("compute mode", "failure", "only one process at a time", cure))
     if gpu.mig:
-        cure = "compare only with times of the same slice"
-        lines.append(_make_line("MIG", "warning", "this is a slice of a GPU", cure))
+        cure = "compare times only with those of a slice of the same size"
+        lines.append(_make_line("MIG", "warning", "only a slice of a GPU (MIG)", cure))
     return lines
 
 
 def _check_sandbox() -> EnvironmentLine:
     active, absent = detect_layers()
     if absent:
-        lacks = ", ".join(absent)
-        cure = f"trust the author of what is compiled and run, or enable {lacks} in the kernel"
-        found = f"{', '.join(active) or 'none'}; not {lacks}"
-        return _make_line("isolation", "warning", found, cure)
+        missing = ", ".join(absent)
+        text = f"{', '.join(active) or 'none'}; missing: {missing}"
+        cure = f"run only code that you trust, or enable {missing} in the Linux kernel"
+        return _make_line("isolation", "warning", text, cure)
     return _make_line("isolation", "ok", ", ".join(active))
 
 
 def _check_preemption() -> list[EnvironmentLine]:
-    seen = [name for name in _PREEMPTION_VARIABLES if os.environ.get(name)]
-    if not seen:
+    names = [name for name in _PREEMPTION_VARIABLES if os.environ.get(name)]
+    if not names:
         return []
-    cure = "log every step as it happens (kb session log); the machine may go at any time"
-    return [_make_line("preemption", "warning", f"{seen[0]} is set", cure)]
+    text = f"{names[0]} is set: this machine may be taken away at any time"
+    cure = "log each step when it is done (kb session log)"
+    return [_make_line("preemption", "warning", text, cure)]
 
 
 def _make_machine(target: Target, facts: Mapping[str, Any], compiler: str) -> Machine:

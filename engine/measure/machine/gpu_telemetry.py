@@ -1,4 +1,4 @@
-"""What a GPU says of itself while it is timed, asked from where the candidate is not."""
+"""Samples GPU clocks, temperature, power and throttle reasons (NVML) outside the candidate."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kernelkb.measure.machine.nvidia_driver import read_nvml_value
 from kernelkb.model.measurement import Clocks
 
 _SAMPLE_PERIOD_S = 0.02
+"""Chosen: a bench of one second gets some 50 samples."""
 THROTTLE_REASONS = {
     0x0000000000000004: "power cap",
     0x0000000000000008: "hardware slowdown",
@@ -20,30 +21,31 @@ THROTTLE_REASONS = {
     0x0000000000000040: "hardware thermal slowdown",
     0x0000000000000080: "power brake",
 }
+"""Bit → name; the nvmlClocksThrottleReason constants of nvml.h."""
 ABNORMAL_THROTTLE_BITS = 0x8 | 0x20 | 0x40 | 0x80
-"""A power cap is how a busy card works; these are not."""
+"""All but the power cap, which is normal for a busy card."""
 
 
 class GpuSample(NamedTuple):
-    """One look at the GPU."""
+    """The state of a GPU at one time."""
 
     time_s: float
-    """On the system's monotonic clock, seconds."""
+    """``time.monotonic()``."""
     sm_mhz: float
     temperature_c: float
     power_w: float
     throttle_bits: int
-    """Bits of ``REASONS``."""
+    """Keys of ``THROTTLE_REASONS``."""
 
 
 class GpuSampler:
-    """Samples of one GPU, taken in a thread."""
+    """Samples one GPU in a thread."""
 
     def __init__(self, device: str) -> None:
-        """Prepare to look.
+        """Prepare the thread.
 
         Args:
-            device: Its number, or the UUID of a GPU or of a part of one.
+            device: Index of the GPU, or the UUID of a GPU or of a MIG slice.
         """
         self._device = device
         self._stop = threading.Event()
@@ -52,11 +54,11 @@ class GpuSampler:
         self.sm_max_mhz = 0.0
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start sampling."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop sampling."""
         self._stop.set()
         self._thread.join()
 
@@ -65,15 +67,16 @@ class GpuSampler:
             import pynvml as nvml
 
             nvml.nvmlInit()
-            number = self._device.isdigit()
-            named = nvml.nvmlDeviceGetHandleByIndex if number else nvml.nvmlDeviceGetHandleByUUID
-            gpu = named(int(self._device) if number else self._device)
+            if self._device.isdigit():
+                gpu = nvml.nvmlDeviceGetHandleByIndex(int(self._device))
+            else:
+                gpu = nvml.nvmlDeviceGetHandleByUUID(self._device)
             self.sm_max_mhz = read_nvml_value(
                 lambda: nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_SM)
             )
             while not self._stop.wait(_SAMPLE_PERIOD_S):
                 self.samples.append(_take_sample(nvml, gpu))
-        except Exception:  # no driver, no rights, no such GPU: no clocks are known
+        except Exception:  # no driver, no permission, no such GPU: then there are no samples
             return
 
 
@@ -89,20 +92,23 @@ def _take_sample(nvml: Any, gpu: Any) -> GpuSample:
 
 @contextmanager
 def sample_gpu(target: str) -> Iterator[GpuSampler]:
-    """Watch the first GPU that CUDA may use inside this block; a CPU says nothing of itself."""
+    """Sample the first GPU that CUDA may use inside this block; nothing for the CPU."""
     first = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
-    watch = GpuSampler(first or "0")
+    sampler = GpuSampler(first or "0")
     if target == "cuda":
-        watch.start()
+        sampler.start()
     try:
-        yield watch
+        yield sampler
     finally:
         if target == "cuda":
-            watch.stop()
+            sampler.stop()
 
 
 def was_throttled(samples: Sequence[GpuSample], start: float, end: float) -> bool:
-    """Return whether heat or power lowered the clock between two moments, or just around them."""
+    """Return whether heat or power lowered the clocks between two times (``time.monotonic()``).
+
+    Samples of two periods before and after count too: a short batch may lie between two samples.
+    """
     near = [
         s for s in samples if start - 2 * _SAMPLE_PERIOD_S <= s.time_s <= end + 2 * _SAMPLE_PERIOD_S
     ]
@@ -112,18 +118,18 @@ def was_throttled(samples: Sequence[GpuSample], start: float, end: float) -> boo
 def summarize_clocks(
     sampler: GpuSampler, start: float, end: float, dropped_count: int
 ) -> Clocks | None:
-    """Sum up what was seen between two moments; None where nothing was."""
-    seen = [s for s in sampler.samples if start <= s.time_s <= end]
-    if not seen:
+    """Return the range of clocks and the maxima between two times; None without samples."""
+    samples = [s for s in sampler.samples if start <= s.time_s <= end]
+    if not samples:
         return None
     reasons = 0
-    for sample in seen:
+    for sample in samples:
         reasons |= sample.throttle_bits
     return Clocks(
-        sm_mhz=(min(s.sm_mhz for s in seen), max(s.sm_mhz for s in seen)),
+        sm_mhz=(min(s.sm_mhz for s in samples), max(s.sm_mhz for s in samples)),
         sm_max_mhz=sampler.sm_max_mhz,
-        temperature_c=max(s.temperature_c for s in seen),
-        power_w=max(s.power_w for s in seen),
+        temperature_c=max(s.temperature_c for s in samples),
+        power_w=max(s.power_w for s in samples),
         throttled=tuple(name for bit, name in THROTTLE_REASONS.items() if reasons & bit),
         dropped_count=dropped_count,
     )

@@ -1,4 +1,4 @@
-"""Small JSON files in the user's cache: what costs seconds to find out and stays true."""
+"""Caches facts that take seconds to determine, as JSON files in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from kernelkb.safety.paths import cache_folder
 
 
 def read_cache(name: str, key: str) -> Any:
-    """Return what is kept under a key of a file, or None."""
+    """Return the cached value of a key of the file ``name``, or None."""
     return _read_json(_cache_path(name)).get(key)
 
 
 def write_cache(name: str, key: str, value: Any) -> None:
-    """Keep a value. A home that cannot be written costs finding it out again, no more."""
+    """Cache a value; where the folder cannot be written, nothing is cached."""
     path = _cache_path(name)
-    everything = _read_json(path)
-    everything[key] = value
+    values = _read_json(path)
+    values[key] = value
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, scratch = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(everything, file, indent=1)
+            json.dump(values, file, indent=1)
         Path(scratch).replace(path)
     except OSError:
         return
@@ -37,7 +37,7 @@ def _cache_path(name: str) -> Path:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return values if isinstance(values, dict) else {}

@@ -1,4 +1,4 @@
-"""What the NVIDIA driver says, without CUDA and without torch."""
+"""Queries the NVIDIA driver and its GPUs (NVML, /proc), without CUDA and without torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PARAMETERS_FILE, _VERSION_FILE, _GPUS_FOLDER = _PROC / "params", _PROC / "versi
 
 
 class NvidiaGpu(NamedTuple):
-    """One GPU of this machine."""
+    """One GPU and its state now."""
 
     device_index: int
     name: str
@@ -26,10 +26,11 @@ class NvidiaGpu(NamedTuple):
     temperature_c: float
     throttle_bits: int
     exclusive_process: bool
-    """Only one process at a time may use it, so judge and candidate cannot both."""
+    """Only one process at a time may use it, but judge and candidate are two."""
     mig: bool
+    """Multi-instance mode: CUDA sees slices of it."""
     other_pids: tuple[int, ...]
-    """Processes that use it now, none of them ours."""
+    """Processes that compute on it now, without ours."""
 
 
 class NvidiaDriver(NamedTuple):
@@ -37,7 +38,7 @@ class NvidiaDriver(NamedTuple):
 
     version: str
     cuda_version: str
-    """The newest CUDA that it can run."""
+    """The newest CUDA that it supports."""
     gpus: tuple[NvidiaGpu, ...]
 
 
@@ -53,23 +54,23 @@ def _open_nvml() -> Iterator[Any]:
 
 
 def query_driver() -> NvidiaDriver | None:
-    """Return what the driver says; None where there is no driver."""
+    """Return the driver and its GPUs; None without a driver."""
     try:
         with _open_nvml() as nvml:
-            number = int(nvml.nvmlSystemGetCudaDriverVersion_v2())
+            cuda = int(nvml.nvmlSystemGetCudaDriverVersion_v2())  # 12040 is 12.4
             return NvidiaDriver(
                 _decode_text(nvml.nvmlSystemGetDriverVersion()),
-                f"{number // 1000}.{number % 1000 // 10}",
-                tuple(_query_gpu(nvml, at) for at in range(nvml.nvmlDeviceGetCount())),
+                f"{cuda // 1000}.{cuda % 1000 // 10}",
+                tuple(_query_gpu(nvml, index) for index in range(nvml.nvmlDeviceGetCount())),
             )
-    except Exception:  # no library, no driver, no device: each has an error type of its own
+    except Exception:  # no library, no driver, no device: NVML has an error class for each
         return None
 
 
 def driver_fingerprint() -> str:
-    """Return what changes when another driver or other GPUs are there; empty without a driver.
+    """Return a text that changes with the driver and the GPUs; empty without a driver.
 
-    Linux says it in files; where it does not, as in WSL, the library is started for it.
+    It comes from files of /proc, since starting NVML takes longer; NVML where there are none (WSL).
     """
     try:
         texts = [
@@ -95,7 +96,7 @@ def _query_gpu(nvml: Any, index: int) -> NvidiaGpu:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
     memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-    family = {os.getpid(), os.getppid()}
+    own_pids = {os.getpid(), os.getppid()}
     exclusive = nvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
     return NvidiaGpu(
         device_index=index,
@@ -117,23 +118,25 @@ def _query_gpu(nvml: Any, index: int) -> NvidiaGpu:
         exclusive_process=read_nvml_value(lambda: nvml.nvmlDeviceGetComputeMode(handle))
         == exclusive,
         mig=read_nvml_value(lambda: nvml.nvmlDeviceGetMigMode(handle)[0]) == 1,
-        other_pids=tuple(pid for pid in _list_compute_pids(nvml, handle) if pid not in family),
+        other_pids=tuple(pid for pid in _list_compute_pids(nvml, handle) if pid not in own_pids),
     )
 
 
 def _list_compute_pids(nvml: Any, handle: Any) -> tuple[int, ...]:
-    """Return the processes that compute on a GPU; none where it does not say."""
+    """Return the processes that compute on a GPU; none where the driver does not list them."""
     try:
-        return tuple(int(one.pid) for one in nvml.nvmlDeviceGetComputeRunningProcesses(handle))
-    except Exception:  # each refusal has an error type of its own
+        return tuple(
+            int(process.pid) for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        )
+    except Exception:  # NVML has an error class for each reason
         return ()
 
 
 def read_nvml_value(query: Callable[[], Any]) -> float:
-    """Return a number that not every GPU tells; 0 where this one does not."""
+    """Return a number from NVML; 0 where this GPU does not support the query."""
     try:
         return float(query())
-    except Exception:  # each refusal has an error type of its own
+    except Exception:  # NVML has an error class for each reason
         return 0.0
 
 
@@ -142,7 +145,7 @@ def _decode_text(value: Any) -> str:
 
 
 def may_read_counters() -> bool | None:
-    """Return whether this user may read performance counters; None where nobody says."""
+    """Return whether this user may read performance counters; None where unknown."""
     try:
         text = _PARAMETERS_FILE.read_text(encoding="utf-8")
     except OSError:

@@ -1,4 +1,4 @@
-"""This machine's own peaks, measured once and kept."""
+"""This machine's peaks: copy bandwidth, GEMM rates, launch cost; measured once, then cached."""
 
 from __future__ import annotations
 
@@ -11,53 +11,55 @@ from kernelkb.measure.worker.shared.messages.other_jobs import PeaksJob
 from kernelkb.model.measurement import Machine
 
 _TIMEOUT_S = 120.0
+"""Chosen: many times what an idle machine takes."""
 _CACHE_NAME = "peaks-2"
+"""The number counts incompatible changes of ``Peaks``."""
 
 
 class Peaks(NamedTuple):
-    """What this machine can do at best."""
+    """The best rates and costs measured on this machine."""
 
     copy_gbps: float
-    """Large copy, bytes read plus bytes written, 1e9 per second."""
+    """A large copy: bytes read plus bytes written, 1e9 per second."""
     dispatch_us: float
-    """An empty foreign call on a CPU, the smallest node of a CUDA graph on a GPU."""
+    """An empty ctypes call on a CPU; the smallest node of a CUDA graph on a GPU."""
     launch_us: float
-    """An empty kernel, launched by itself and waited for; 0 on a CPU."""
+    """An empty kernel, launched alone and synchronised; 0 on a CPU."""
     gemm_gflops: dict[str, float]
-    """A large matrix product by torch, by type: 1e9 multiplications and additions per second."""
+    """torch's large matrix product by dtype: 1e9 multiplications and additions per second."""
 
 
 def get_machine_peaks(machine: Machine, *, remeasure: bool = False) -> Peaks:
-    """Return the machine's peaks, from the user's cache when the machine is the same.
+    """Return the machine's peaks, from the user's cache where it has them.
 
     Args:
-        machine: What was validated.
-        remeasure: Measure once more, for whoever found something faster than what is kept: the
-            machine may have been busy then. Of both the better is returned, and kept.
+        machine: From ``inspect_machine``.
+        remeasure: Measure again, because a kernel beat the cached peaks: the machine may have been
+            busy when they were measured. The better of both is returned and cached.
 
     Raises:
         KbError: The measurement failed.
     """
     key = f"{machine.target} {machine.title} {machine.core_count} torch {machine.torch}"
-    found = read_cache(_CACHE_NAME, key)
-    if found is not None and not remeasure:
-        return Peaks(**found)
+    cached = read_cache(_CACHE_NAME, key)
+    if cached is not None and not remeasure:
+        return Peaks(**cached)
     peaks = _measure_peaks(machine)
-    if found is not None:
-        peaks = _combine_best(peaks, Peaks(**found))
+    if cached is not None:
+        peaks = _combine_best(peaks, Peaks(**cached))
     write_cache(_CACHE_NAME, key, peaks._asdict())
     return peaks
 
 
-def _combine_best(one: Peaks, other: Peaks) -> Peaks:
+def _combine_best(first: Peaks, second: Peaks) -> Peaks:
     rates = {
-        dtype: max(one.gemm_gflops.get(dtype, 0.0), other.gemm_gflops.get(dtype, 0.0))
-        for dtype in {**one.gemm_gflops, **other.gemm_gflops}
+        dtype: max(first.gemm_gflops.get(dtype, 0.0), second.gemm_gflops.get(dtype, 0.0))
+        for dtype in {**first.gemm_gflops, **second.gemm_gflops}
     }
     return Peaks(
-        copy_gbps=max(one.copy_gbps, other.copy_gbps),
-        dispatch_us=min(one.dispatch_us, other.dispatch_us),
-        launch_us=min(one.launch_us, other.launch_us),
+        copy_gbps=max(first.copy_gbps, second.copy_gbps),
+        dispatch_us=min(first.dispatch_us, second.dispatch_us),
+        launch_us=min(first.launch_us, second.launch_us),
         gemm_gflops=rates,
     )
 
@@ -68,5 +70,5 @@ def _measure_peaks(machine: Machine) -> Peaks:
         done = run_job(job, folder, timeout_s=_TIMEOUT_S, env=threads_env(machine.core_count))
     if done.result is None:
         last = (done.process.output.strip().splitlines() or ["no output"])[-1]
-        raise KbError(f"the copy bandwidth of {machine.title} could not be measured: {last}")
+        raise KbError(f"the peaks of {machine.title} could not be measured: {last}")
     return Peaks(**done.result)

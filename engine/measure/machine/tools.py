@@ -1,4 +1,4 @@
-"""Where compilers and profilers are."""
+"""Finds compilers, ninja and the programs of the CUDA toolkit, and asks for their versions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def find_cxx() -> str | None:
 
 
 def find_nvcc() -> str | None:
-    """Return nvcc of CUDA_HOME, else of PATH, else of the usual place."""
+    """Return nvcc: of CUDA_HOME when that is set, else of PATH, else of /usr/local/cuda."""
     home = os.environ.get("CUDA_HOME")
     if home:
         return shutil.which("nvcc", path=f"{home}/bin")
@@ -29,7 +29,7 @@ def find_cuda_tool(name: str) -> str | None:
 
 
 def find_ninja() -> str | None:
-    """Return ninja: the package's own, else the one on PATH."""
+    """Return ninja: of the Python package, else of PATH."""
     try:
         from ninja import BIN_DIR
     except ImportError:
@@ -39,10 +39,10 @@ def find_ninja() -> str | None:
 
 @cache
 def query_version(program: str) -> str:
-    """Return the line of ``--version`` that holds the version."""
+    """Return the line of a program's ``--version`` that holds the version."""
     done = subprocess.run(
         [program, "--version"], capture_output=True, text=True, timeout=30, check=False
     )
     lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-    marked = [line for line in lines if "release" in line or line.startswith("Version")]
-    return (marked or lines or ["no version given"])[0]
+    versions = [line for line in lines if "release" in line or line.startswith("Version")]
+    return (versions or lines or ["no version given"])[0]

@@ -24,7 +24,7 @@ LAYERS = ("limits", "network namespace", "landlock", "seccomp")
 """Every layer, in the order in which ``apply_sandbox`` applies them."""
 
 _DETECTION_TIMEOUT_S = 20.0
-"""For starting Python and ``/bin/true``; a machine under full load took about 1 s."""
+"""Chosen: many times what starting Python and ``/bin/true`` takes."""
 _DETECTION_FILE_BYTES = 2**20
 _SYSTEM_DEVICES = ("null", "zero", "full", "random", "urandom", "dxg")
 """Below /dev; dxg is the GPU of WSL."""

@@ -17,7 +17,7 @@ Limits:
 - Processes that do not see the same folder, in another container for instance, do not queue with
   ours.
 
-Standard library only, so that it imports in milliseconds; ``machine/device_lock.py`` chooses the
+No torch and no records here, so that it imports quickly; ``machine/device_lock.py`` chooses the
 device's name.
 """
 
@@ -42,7 +42,7 @@ _SHARED_FOLDER = "/tmp"  # noqa: S108 not TMPDIR, which differs from user to use
 _FOLDER_PREFIX = "kernelkb-turns-"
 _POLL_S = 0.05
 _FOLDER_POLL_S = _POLL_S / 10
-"""A ticket's number is drawn in well under a millisecond."""
+"""Shorter, since a number is drawn in a few system calls."""
 _OPEN_TICKETS: set[int] = set()
 _HELD_DEVICES: ContextVar[frozenset[str]] = ContextVar("held_devices", default=frozenset())
 _QUEUE_WAIT_S: ContextVar[float] = ContextVar("queue_wait_s", default=0.0)

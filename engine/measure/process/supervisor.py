@@ -23,7 +23,7 @@ import time
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 """Options of prctl(2), from linux/prctl.h."""
 _KILL_TIMEOUT_S = 20.0
-"""A process with work on a GPU takes seconds to exit after SIGKILL."""
+"""Chosen: a process with work on a GPU can take seconds to exit after SIGKILL."""
 _SIGNALS_TO_RESET = (
     *(signal.SIGPIPE, signal.SIGXFSZ),
     *(signal.SIGINT, signal.SIGQUIT, signal.SIGHUP),
