@@ -1,4 +1,4 @@
-"""However a server ends, in the middle of whatever, nothing of it is left.
+"""However a server ends, and in the middle of any work, nothing of it is left.
 
 ``benchmarks/shutdown_cleanup.py`` prints the same as a table, with the seconds that it took.
 """
@@ -14,5 +14,5 @@ def test_nothing_is_left_behind(work, how):
 
     assert ending.left == []
     assert ending.code == EXIT_CODES[how]
-    if how != "SIGKILL":  # of the server itself: its files stay, as nobody is there to remove them
+    if how != "SIGKILL":  # of the server itself: nothing remains that could remove its files
         assert ending.files == []

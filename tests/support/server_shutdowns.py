@@ -1,6 +1,6 @@
-"""A server in the middle of some work, ended in some way: what is left of it, and for how long.
+"""Ends a server in the middle of work, and reports what is left of it, and for how long.
 
-As a program, ``server_shutdowns.py ACTIVITY END_METHOD`` prints one ending as JSON.
+As a program, ``server_shutdowns.py ACTIVITY END_METHOD`` prints one result as JSON.
 """
 
 import fcntl
@@ -48,39 +48,39 @@ with exclusive_device("cpu", str):
 
 @dataclass(frozen=True)
 class ServerActivity:
-    """Something that a server is in the middle of."""
+    """Work that a server can be in the middle of."""
 
     make_kernel: Callable[[Path], object]
     """Puts the kernel ``broken`` into a project."""
     tool: str
     has_started: Callable[[Path], bool]
-    """Whether it is being done, told from outside; takes the folder of this ending."""
+    """Whether the work has begun, seen from outside; takes the folder of this shutdown."""
     is_device_locked: bool = False
-    """Somebody else has the device."""
+    """Whether another process holds the device."""
     target: str = "cpu"
     server_program: str = "from kernelkb_mcp.start import main; main()"
     cancel: Callable[["StdioServer"], object] = lambda server: server.send_notification(
         "notifications/cancelled", requestId=2
     )
-    """How a client says that it wants no answer."""
+    """Cancels the call, as a client does."""
 
 
 @dataclass(frozen=True)
 class ShutdownResult:
-    """What came of it."""
+    """What was left after a shutdown."""
 
     seconds: float | None
-    """Until the last process was gone; None where one stayed."""
+    """Until the last process was gone; None where a process stayed."""
     code: int | None
-    """The server's; None where its client was killed, and nobody could ask."""
+    """The server's exit code; None where its client, its parent, was killed."""
     left: list[str]
     """Command lines of processes that stayed."""
     files: list[str]
-    """Folders of jobs and of builds that stayed, and places in a queue that somebody holds."""
+    """Folders of jobs and of builds that stayed, and tickets that a process still holds."""
 
 
 def shut_down_server(activity, end_method):
-    """End a server in the middle of some work, and return what came of it."""
+    """End a server in the middle of an activity; return what was left."""
     with tempfile.TemporaryDirectory(prefix="kb-ending-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         for each in ("project/sessions", "scratch"):
@@ -104,7 +104,7 @@ def is_waiting_for_device(folder):
 
 
 def make_stalled_kernel(project):
-    """A kernel whose compiler waits for a pipe that nobody writes to."""
+    """Make a kernel whose compiler waits for a pipe that has no writer."""
     folder = make_broken_kernel(project, "right")
     os.mkfifo(folder / "wait.txt")
     source = folder / "naive.cpp"
@@ -112,7 +112,7 @@ def make_stalled_kernel(project):
 
 
 def make_endless_kernel(project):
-    """A kernel that says that it has begun, and does not end."""
+    """Make a kernel that creates the file ``begun`` and never returns."""
     body = 'std::fclose(std::fopen("begun", "w")); for (volatile long n = 0;; n = n + 1) {}'
     (make_broken_kernel(project, "right") / "naive.cpp").write_text(f"{HEAD}  {body}\n}}\n")
 
@@ -157,13 +157,13 @@ EXIT_CODES = {
     "SIGINT": 130,
     "SIGHUP": 129,
     "SIGKILL": -9,
-    "client SIGKILL": None,  # whoever could ask is gone
+    "client SIGKILL": None,  # its parent, which could wait for it, is gone
 }
-"""Ways to end, and the exit code of the server that each gives."""
+"""Ways to end a server → its exit code."""
 
 
 class StdioServer:
-    """A server that this process started, and speaks to without an SDK."""
+    """A child server over stdio, without the SDK."""
 
     def __init__(self, folder, serve):
         self.process = subprocess.Popen(
@@ -191,7 +191,7 @@ class StdioServer:
         self._write({"jsonrpc": "2.0", "method": method, "params": params})
 
     def read_answer(self, number):
-        """Return the answer to one question; what else was said is passed over."""
+        """Return the answer to one request; skip other messages."""
         for line in self.process.stdout:
             message = json.loads(line)
             if message.get("id") == number and "method" not in message:
@@ -211,9 +211,9 @@ class StdioServer:
 
 
 def build_environment(folder):
-    """What names the folder is of this ending: processes are found by it."""
-    own = {"TMPDIR": str(folder / "scratch"), "KB_DEVICE_QUEUE": str(folder / "queue")}
-    return {**os.environ, **own}
+    """Return variables that name the folder, by which processes of this shutdown are found."""
+    variables = {"TMPDIR": str(folder / "scratch"), "KB_DEVICE_QUEUE": str(folder / "queue")}
+    return {**os.environ, **variables}
 
 
 def _start_and_end(folder, work, how, holder):
@@ -236,7 +236,7 @@ def _start_and_end(folder, work, how, holder):
         seconds, left = _wait_until_gone(folder, kept, started)
         files = _list_leftovers(folder, holder)
         if how == "cancel":
-            with suppress(TimeoutError):  # nobody waits for the last of it but us
+            with suppress(TimeoutError):  # the answer is out before the last file is removed
                 _wait_until(lambda: not _list_leftovers(folder, holder), END_TIMEOUT_S)
             files = _list_leftovers(
                 folder, holder
@@ -264,7 +264,7 @@ def _kill_client(folder, work, holder):
 
 
 def _wait_until_gone(folder, kept, started):
-    """Wait until nobody of this ending is alive; kill who stays."""
+    """Wait until every process of this shutdown is gone; kill those that stay."""
     while left := {one: line for one, line in _find_processes(folder).items() if one not in kept}:
         if time.monotonic() - started > END_TIMEOUT_S:
             for one in left:
@@ -295,9 +295,9 @@ def _is_locked(ticket):
     return False
 
 
-def _wait_until(true, seconds=START_TIMEOUT_S):
+def _wait_until(condition, seconds=START_TIMEOUT_S):
     end = time.monotonic() + seconds
-    while not true():
+    while not condition():
         if time.monotonic() > end:
             raise TimeoutError("the work did not begin")
         time.sleep(0.02)
@@ -326,7 +326,7 @@ def _list_command_lines(folder):
 
 
 def _find_processes(folder):
-    """Whoever is alive and has the folder in its words, its environment or as where it works."""
+    """Return live processes with the folder in command line, environment or working folder."""
     word, found = os.fsencode(folder), {}
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, IndexError):
