@@ -148,7 +148,7 @@ def test_a_supervised_program_starts_with_default_signals(tmp_path):
 
 
 def test_nothing_in_the_working_directory_is_imported(tmp_path, monkeypatch):
-    for name in ("engine", "torch", "json", "profile"):
+    for name in ("engine", "kernelkb", "torch", "json", "profile"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('hostile import')\n")
     monkeypatch.chdir(tmp_path)
     with scratch_folder() as folder:
