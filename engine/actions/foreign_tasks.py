@@ -1,4 +1,4 @@
-"""Candidates for other projects' tasks, judged as our own are."""
+"""Checks and times a candidate for a KernelBench task or a FlashInfer-Bench definition."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kernelkb.model.base import Target
 from kernelkb.model.measurement import Bench
 
 TASK_TIMEOUT_S = 600.0
-"""Such candidates often compile with torch's own loader, which takes a minute."""
+"""Seconds. Such candidates often compile with torch's own loader, which takes a minute."""
 
 
 def bench_task(
@@ -42,61 +42,63 @@ def bench_task(
     timeout_s: float = TASK_TIMEOUT_S,
     budget_s: float = BUDGET_S,
 ) -> Bench:
-    """Check and time a candidate for a task of KernelBench or of FlashInfer-Bench.
+    """Check and time a candidate, in a kernel folder written below ``.kb/tasks``.
 
     Args:
         task: A KernelBench task (``.py``), or a FlashInfer-Bench definition (``.json``).
         candidate: A file with ``ModelNew``, or a solution (``.json``).
         target: ``auto`` takes CUDA where there is a GPU.
         workload: One of the definition's workloads; the first by default.
-        workloads: A JSON Lines file of workloads; the project's own by default.
-        timeout_s: For the check, and for the bench.
-        budget_s: How long to take times.
+        workloads: A JSON Lines file of workloads; by default that of the definition's data set.
+        timeout_s: Limit for the check and for the bench, in seconds each.
+        budget_s: Seconds of timing.
 
     Raises:
-        BadValueError: A file is not what it should be.
-        EnvironmentGapError: The machine lacks something.
+        BadValueError: A file has another format, or needs what the harness does not have.
+        EnvironmentGapError: The machine lacks a compiler, torch or a GPU.
     """
     machine = require_machine(validate_machine(target))
-    chosen, more = machine.target, Path(workloads) if workloads else None
-    with lock_device(machine):  # a task's inputs are drawn where they are used
-        files = make_task_files(Path(task), Path(candidate), more, chosen)
+    chosen, workload_file = machine.target, Path(workloads) if workloads else None
+    with lock_device(machine):  # inspecting a KernelBench task runs it on the device
+        files = make_task_files(Path(task), Path(candidate), workload_file, chosen)
     folder = load_kernel_folder(files.write(get_project_path() / ".kb" / "tasks"))
     place = prepare_loaded(folder, None, chosen)
-    wrong, doubtful = _check_source(place)
-    if wrong:
+    violations, doubts = _check_source(place)
+    if violations:
         name = resolve_workload(place.subject.kernel_folder.kernel, chosen, workload)
-        cure = "let the kernel fail where it fails; a candidate replaces the task's own model"
-        return make_untimed_bench(place, name, "invalid", wrong[0], cure, 0.0)
-    timed = bench_prepared(place, workload, timeout_s, budget_s)
-    doubts = doubtful or _find_library_warnings(place, timed)
-    warnings = (*timed.warnings, *files.warnings, *doubts)
-    return timed.model_copy(update={"warnings": warnings})
+        cure = "remove that; a candidate must not fall back to the task's own model"
+        return make_untimed_bench(place, name, "invalid", violations[0], cure, 0.0)
+    bench = bench_prepared(place, workload, timeout_s, budget_s)
+    doubts = doubts or _find_library_warnings(place, bench)
+    warnings = (*bench.warnings, *files.warnings, *doubts)
+    return bench.model_copy(update={"warnings": warnings})
 
 
 def _check_source(place: BenchTarget) -> tuple[list[str], list[str]]:
+    """Return the violations of the candidate policy and the warnings, from the source text."""
     variant = place.subject.variant
     text = (place.subject.kernel_folder.folder / variant.source).read_text(encoding="utf-8")
     return check_candidate_source(text) if variant.language in ("python", "triton") else ([], [])
 
 
-def _find_library_warnings(place: BenchTarget, timed: Bench) -> list[str]:
-    """Look at the kernels of what is fast: text that mentions a kernel need not launch it."""
-    if timed.verdict != "faster" or timed.target != "cuda":
+def _find_library_warnings(place: BenchTarget, bench: Bench) -> list[str]:
+    """Warn where a faster candidate launches library kernels only, as a profiler sees them."""
+    if bench.verdict != "faster" or bench.target != "cuda":
         return []
     built = build_prepared(place)
     with lock_device(place.subject.machine):
-        said = find_library_only_reason(list_launched_kernels(place.subject, built, timed.workload))
-    return [said] if said else []
+        kernels = list_launched_kernels(place.subject, built, bench.workload)
+    reason = find_library_only_reason(kernels)
+    return [reason] if reason else []
 
 
 def make_task_files(
     task: Path, candidate: Path, workloads: Path | None, target: Target
 ) -> KernelFiles:
-    """Return a kernel folder's files for a task and a candidate, whichever project's they are.
+    """Return a kernel folder's files for a task and a candidate; the suffixes tell the project.
 
     Raises:
-        BadValueError: A file is not what it should be.
+        BadValueError: The suffixes are of neither project, or a file has another format.
     """
     kinds = (task.suffix, candidate.suffix)
     if kinds == (".py", ".py"):
@@ -104,6 +106,6 @@ def make_task_files(
     if kinds == (".json", ".json"):
         return convert_flashinfer(task, candidate, workloads, target)
     raise BadValueError(
-        f"cannot tell what {task.name} and {candidate.name} are; give two .py files (KernelBench) "
+        f"{task.name} and {candidate.name} are no known pair; give two .py files (KernelBench) "
         f"or two .json files (a definition and a solution of FlashInfer-Bench)"
     )

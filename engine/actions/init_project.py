@@ -1,4 +1,4 @@
-"""Begin in a project that is somebody else's: find the kernel, write what KernelKB needs."""
+"""Sets up KernelKB in a project (``kb init``): finds the kernel and drafts its folder."""
 
 from __future__ import annotations
 
@@ -39,25 +39,29 @@ _SKIPPED_FOLDERS = (
     "__pycache__",
 )
 _MAX_FILES = 5000
+"""Files that the search for a kernel looks at, so that a home folder does not take minutes."""
 
 
 class InitResult(Record):
-    """What ``kb init`` did."""
+    """The files that ``kb init`` wrote and kept, and what is left to fill in."""
 
     kernel: Name
     root: str
+    """The project's folder."""
     written: tuple[str, ...]
+    """New files, relative to ``root``."""
     kept: tuple[str, ...]
-    """Were there already, and stay as they are."""
+    """Files that existed and were not changed, relative to ``root``."""
     warnings: tuple[str, ...] = ()
-    """What a person should know: a name that hides another, an entry that was not added."""
+    """Further kernels in the file, a shipped kernel that is hidden, an entry that was not added."""
     to_fill: tuple[str, ...]
-    """What could not be inferred: file, line, text."""
+    """Lines with a FILL_IN mark, as ``file:line: text``; empty when the kernel can be measured."""
     next: str
+    """The next command."""
 
 
 class _KernelSource(NamedTuple):
-    """A kernel's source, and the kernel folder that it will get."""
+    """A kernel's source, and the project and name of its kernel folder."""
 
     path: Path
     analysis: SourceSummary
@@ -69,6 +73,7 @@ class _KernelSource(NamedTuple):
         return self.root / "kernels" / self.name
 
     def path_from_folder(self, path: Path) -> str:
+        """Return a path relative to the kernel folder, with forward slashes."""
         return Path(os.path.relpath(path.resolve(), self.folder.resolve())).as_posix()
 
 
@@ -80,17 +85,17 @@ def init_project(
 ) -> InitResult:
     """Write a kernel folder, sessions, the ignore file, the overlay and the client's entry.
 
-    Nothing that exists is written over.
+    Existing files are never overwritten.
 
     Args:
-        file: The kernel's source, or a KernelBench task; looked for by default.
+        file: The kernel's source, or a KernelBench task; by default the project's only kernel.
         candidate: For a task, the file with ``ModelNew``.
-        target: Where it will run; ``auto`` goes by the source, for a task by the machine.
-        name: The kernel's; the file's by default.
+        target: Where it will run; ``auto`` depends on the source, for a task on the machine.
+        name: The kernel's name; by default the file's.
 
     Raises:
-        BadValueError: There is no kernel, more than one to choose from, or one of that name that
-            has another source.
+        BadValueError: There is no kernel, more than one, or a folder of that name that was made
+            from another source.
     """
     source = _find_source(file, name)
     if source.analysis.kind in ("kernelbench", "candidate"):
@@ -117,17 +122,17 @@ def init_project(
 def _find_source(file: str | None, name: str | None) -> _KernelSource:
     root = Path(project_root())
     path = Path(file) if file else _find_only_kernel(root)
-    seen = _analyze_file(path)
-    if seen is None:
+    summary = _analyze_file(path)
+    if summary is None:
         raise BadValueError(
-            f"{path} holds no kernel that can be recognised: no __global__ function, no "
+            f"{path} holds no kernel that kb init recognises: no __global__ function, no "
             f'extern "C" function, no triton.jit, no PYBIND11_MODULE, no Model with get_inputs'
         )
     if name and to_field_name(name) != name:
         raise BadValueError(
-            f"--name {name!r} is no kernel's name; try --name {to_field_name(name)}"
+            f"--name {name!r} is not a valid kernel name; try --name {to_field_name(name)}"
         )
-    return _KernelSource(path, seen, root, name or to_field_name(path.stem))
+    return _KernelSource(path, summary, root, name or to_field_name(path.stem))
 
 
 def _analyze_file(path: Path) -> SourceSummary | None:
@@ -144,7 +149,7 @@ def _read_text(path: Path) -> str:
 def _find_only_kernel(root: Path) -> Path:
     kernels = [path for path in _iter_sources(root) if _analyze_file(path) is not None]
     if not kernels:
-        raise BadValueError(f"no kernel below {root}; name its source: kb init FILE")
+        raise BadValueError(f"no kernel found below {root}; name its source: kb init FILE")
     if len(kernels) > 1:
         names = ", ".join(str(path.relative_to(root)) for path in kernels[:8])
         raise BadValueError(f"{len(kernels)} files hold kernels; name one: kb init FILE ({names})")
@@ -153,11 +158,11 @@ def _find_only_kernel(root: Path) -> Path:
 
 def _iter_sources(root: Path) -> Iterator[Path]:
     count = 0
-    for folder, inside, names in os.walk(root):
-        if "kernel.yaml" in names:  # one of ours already
-            inside.clear()
+    for folder, subfolders, names in os.walk(root):
+        if "kernel.yaml" in names:  # a kernel folder of KernelKB
+            subfolders.clear()
             continue
-        inside[:] = sorted(name for name in inside if name not in _SKIPPED_FOLDERS)
+        subfolders[:] = sorted(name for name in subfolders if name not in _SKIPPED_FOLDERS)
         for name in sorted(names):
             count += 1
             if name.endswith(_SOURCE_SUFFIXES) and count <= _MAX_FILES:
@@ -165,94 +170,102 @@ def _iter_sources(root: Path) -> Iterator[Path]:
 
 
 def _draft_files(source: _KernelSource, wanted: TargetChoice) -> tuple[dict[str, str], list[str]]:
-    """Draft the files for a source of somebody's own; also say what was passed over."""
-    path, seen, _, name = source
-    if not seen.functions:
-        raise BadValueError(f"{path} has a kernel, but nothing in it launches one")
+    """Return the text of each drafted file by name, and warnings about kernels left out."""
+    path, summary, _, name = source
+    if not summary.functions:
+        raise BadValueError(f"{path} has a kernel, but no function that launches it")
     include = source.path_from_folder(path)
     target = _resolve_target(source, wanted)
-    if seen.kind == "torch-extension":
+    if summary.kind == "torch-extension":
         others = _find_definers(source)
-        if wanted == "auto" and any(one.suffix == ".cu" for one in others):
+        if wanted == "auto" and any(other.suffix == ".cu" for other in others):
             target = "cuda"
-        beside = [source.path_from_folder(one) for one in others]
-        return draft_extension_files(name, seen, include, beside, target), []
-    first = choose_function(seen)
-    passed = [f.name for f in seen.functions if f != first and f.is_kernel == first.is_kernel]
-    said = f"{path.name} also holds {', '.join(passed)}; drafted is {first.name} alone"
-    warnings = [said] if passed else []
-    if seen.kind == "triton":
-        return draft_python_files(name, seen, include), warnings
-    return draft_c_files(name, seen, include, target), warnings
+        paths = [source.path_from_folder(other) for other in others]
+        return draft_extension_files(name, summary, include, paths, target), []
+    chosen = choose_function(summary)
+    others_of_kind = [
+        f.name for f in summary.functions if f != chosen and f.is_kernel == chosen.is_kernel
+    ]
+    text = f"{path.name} also holds {', '.join(others_of_kind)}; only {chosen.name} was drafted"
+    warnings = [text] if others_of_kind else []
+    if summary.kind == "triton":
+        return draft_python_files(name, summary, include), warnings
+    return draft_c_files(name, summary, include, target), warnings
 
 
 def _resolve_target(source: _KernelSource, wanted: TargetChoice) -> Target:
-    """Return where a source runs: where the caller says, unless it cannot run there."""
-    path, seen, _, _ = source
+    """Return the wanted target, or the source's own for ``auto``.
+
+    Raises:
+        BadValueError: The source cannot run there.
+    """
+    path, summary, _, _ = source
     if wanted == "auto":
-        return seen.target
-    if wanted == "cpu" and (path.suffix == ".cu" or seen.kind == "triton"):
-        what = "Triton" if seen.kind == "triton" else "CUDA"
-        raise BadValueError(f"{path} is {what} and runs on no CPU; leave --target cpu out")
+        return summary.target
+    if wanted == "cpu" and (path.suffix == ".cu" or summary.kind == "triton"):
+        language = "Triton" if summary.kind == "triton" else "CUDA"
+        raise BadValueError(f"{path} is {language}, which needs a GPU; leave --target cpu out")
     return wanted
 
 
 def _find_definers(source: _KernelSource) -> list[Path]:
-    """List the files that define what an extension does not, the nearest ones only."""
-    path, seen, root, _ = source
-    if not seen.missing_functions:
+    """List the files with the functions that an extension only declares; below its folder first."""
+    path, summary, root, _ = source
+    if not summary.missing_functions:
         return []
-    around = [
+    candidates = [
         p
         for p in _iter_sources(root)
         if p.suffix in _COMPILED_SUFFIXES and p.resolve() != path.resolve()
     ]
-    found = [p.resolve() for p in around if defines_any(_read_text(p), seen.missing_functions)]
-    return [p for p in found if p.is_relative_to(path.resolve().parent)] or found
+    names = summary.missing_functions
+    definers = [p.resolve() for p in candidates if defines_any(_read_text(p), names)]
+    return [p for p in definers if p.is_relative_to(path.resolve().parent)] or definers
 
 
 def _draft_task_pair(
     source: _KernelSource, candidate: str | None, wanted: TargetChoice
 ) -> tuple[dict[str, str], list[str]]:
     if candidate is None or source.analysis.kind == "candidate":
-        raise BadValueError("a KernelBench pair is two files: kb init TASK.py --candidate MINE.py")
+        raise BadValueError(
+            "a KernelBench task needs its candidate too: kb init TASK.py --candidate MINE.py"
+        )
     target = validate_machine().target if wanted == "auto" else wanted
-    made = make_task_files(source.path, Path(candidate), None, target)
-    renamed = re.sub(r"\Aid: .*", f"id: {source.name}", made.files["kernel.yaml"])
-    return {**made.files, "kernel.yaml": renamed}, list(made.warnings)
+    task = make_task_files(source.path, Path(candidate), None, target)
+    renamed = re.sub(r"\Aid: .*", f"id: {source.name}", task.files["kernel.yaml"])
+    return {**task.files, "kernel.yaml": renamed}, list(task.warnings)
 
 
 def _refuse_other_source(source: _KernelSource, files: dict[str, str]) -> None:
-    """Refuse a folder that holds another source's kernel: it would be kept, and measured.
+    """Check that an existing kernel folder was made from this source: existing files are kept.
 
     Raises:
-        BadValueError: There is such a folder.
+        BadValueError: The folder was made from another source, or from an older candidate.
     """
-    made = [n for n in files if n != "reference.py" and (source.folder / n).is_file()]
-    there = {n: _read_text(source.folder / n) for n in made}
-    if not there:
+    names = [n for n in files if n != "reference.py" and (source.folder / n).is_file()]
+    existing = {n: _read_text(source.folder / n) for n in names}
+    if not existing:
         return
     if source.analysis.kind == "kernelbench":
-        same = all(there.get(n) == files[n] for n in ("task.py", "candidate.py"))
+        same = all(existing.get(n) == files[n] for n in ("task.py", "candidate.py"))
     else:
         quoted = f'"{source.path_from_folder(source.path)}"'
-        same = any(quoted in text for text in there.values())
+        same = any(quoted in text for text in existing.values())
     if not same:
         other = to_field_name(f"{source.path.resolve().parent.name}_{source.path.stem}")
         raise BadValueError(
-            f"kernels/{source.name} is there already and was not made from {source.path} as it "
-            f"is now; give this one a name of its own, such as --name {other}, or delete that "
-            f"folder"
+            f"kernels/{source.name} exists and was not made from the present {source.path}; "
+            f"give another name, such as --name {other}, or delete that folder"
         )
 
 
 def _list_shadow_warnings(source: _KernelSource) -> list[str]:
-    ours = Path(shipped_folder("kernels")) / source.name
-    if not (ours / "kernel.yaml").is_file() or ours.resolve() == source.folder.resolve():
+    shipped = Path(shipped_folder("kernels")) / source.name
+    if not (shipped / "kernel.yaml").is_file() or shipped.resolve() == source.folder.resolve():
         return []
     return [
-        f"the kernel {source.name} that ships with KernelKB is hidden by yours in this project; "
-        f"to keep both, delete kernels/{source.name} and give --name"
+        f"kernels/{source.name} hides the kernel {source.name} that ships with KernelKB; "
+        f"to use both, delete that folder and give --name"
     ]
 
 

@@ -1,4 +1,4 @@
-"""Write files into somebody's project; what is there already stays as it is."""
+"""Writes new files into a user's project and adds kb-mcp to its .mcp.json; overwrites nothing."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 from kernelkb.errors import BadValueError
 
 _PROJECT_FILES = {
-    "sessions/README.md": "Retrospectives, one file each. kb session list names them.\n",
+    "sessions/README.md": "Session records, one file each. kb session list prints them.\n",
     ".kb/.gitignore": "*\n",
-    "knowledge/README.md": "Own patterns and thresholds; they overlay those that ship.\n",
+    "knowledge/README.md": "Own patterns and thresholds, added to those of KernelKB.\n",
 }
 _MCP_SERVER = {"command": "kb-mcp", "args": []}
-_MANUAL_CURE = "add kb-mcp to your client yourself, as with: claude mcp add kernelkb -- kb-mcp"
+_MANUAL_CURE = "add kb-mcp to your client by hand, for example: claude mcp add kernelkb -- kb-mcp"
 
 
 class WriteResult(NamedTuple):
-    """What became of the files."""
+    """Files relative to the project: written, and left as they were; and warnings."""
 
     new: list[str]
     existing: list[str]
@@ -26,20 +26,24 @@ class WriteResult(NamedTuple):
 
 
 def write_project(root: Path, files: dict[str, str]) -> WriteResult:
-    """Write a kernel's files, what every project has, and the entry of the MCP clients.
+    """Write a kernel's files, the project's folders, and the server's entry in .mcp.json.
+
+    Args:
+        root: The project's folder.
+        files: Text by path below ``root``; existing files are kept.
 
     Raises:
         BadValueError: A file cannot be written.
     """
-    done = WriteResult([], [], [])
+    result = WriteResult([], [], [])
     for relative, text in {**files, **_PROJECT_FILES}.items():
         if (root / relative).exists():
-            done.existing.append(relative)
+            result.existing.append(relative)
         else:
             _write_file(root / relative, text)
-            done.new.append(relative)
-    _add_mcp_server(root / ".mcp.json", done)
-    return done
+            result.new.append(relative)
+    _add_mcp_server(root / ".mcp.json", result)
+    return result
 
 
 def _write_file(path: Path, text: str) -> None:
@@ -50,37 +54,37 @@ def _write_file(path: Path, text: str) -> None:
         raise BadValueError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _add_mcp_server(path: Path, done: WriteResult) -> None:
-    """Add our server to the project's MCP clients, beside those that are there."""
+def _add_mcp_server(path: Path, result: WriteResult) -> None:
+    """Add kb-mcp to the servers of .mcp.json, which the project's MCP clients read."""
     try:
-        found = _read_client_config(path)
+        config = _read_client_config(path)
     except ValueError as error:
-        done.existing.append(path.name)
-        done.warnings.append(f"kb-mcp is not in {path.name}, which {error}; {_MANUAL_CURE}")
+        result.existing.append(path.name)
+        result.warnings.append(f"kb-mcp is not in {path.name}, which {error}; {_MANUAL_CURE}")
         return
-    servers = found.get("mcpServers") or {}
+    servers = config.get("mcpServers") or {}
     if "kernelkb" in servers:
-        done.existing.append(path.name)
+        result.existing.append(path.name)
         return
     servers = {**servers, "kernelkb": _MCP_SERVER}
-    _write_file(path, json.dumps({**found, "mcpServers": servers}, indent=2) + "\n")
-    done.new.append(path.name)
+    _write_file(path, json.dumps({**config, "mcpServers": servers}, indent=2) + "\n")
+    result.new.append(path.name)
 
 
 def _read_client_config(path: Path) -> dict[str, Any]:
-    """Return what the clients' file holds.
+    """Return the object in .mcp.json; empty where there is no file.
 
     Raises:
-        ValueError: Something that we cannot add to; says what.
+        ValueError: An entry cannot be added; the text says why.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        config = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise ValueError(f"is not JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise ValueError("holds no JSON object")
-    if not isinstance(found.get("mcpServers") or {}, dict):
-        raise ValueError("has mcpServers that are no JSON object")
-    return found
+    if not isinstance(config, dict):
+        raise ValueError("is not a JSON object")
+    if not isinstance(config.get("mcpServers") or {}, dict):
+        raise ValueError("has mcpServers that are not a JSON object")
+    return config

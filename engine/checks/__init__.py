@@ -1,1 +1,1 @@
-"""Lint of files that load: is the knowledge complete, reachable, used, and true to its cases?"""
+"""Lint of knowledge that loads: complete, reachable, used, and in agreement with its cases."""

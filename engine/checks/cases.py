@@ -1,4 +1,4 @@
-"""Do the cases of the knowledge give what they say?"""
+"""Lint that runs the cases of bottlenecks and trees, and the example logs of symptoms."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from kernelkb.model.knowledge import Knowledge
 
 
 class BrokenCase(NamedTuple):
-    """A case that does not give what it says."""
+    """A case whose evaluation differs from its stated result."""
 
     name: str
-    """As a review names it: ``entry: case``; the case of a tree by its metrics."""
+    """``entry: case``, as reviews name it; a tree's case is named by its metrics."""
     entry: str
     problem: str
 
 
 def find_broken_cases(knowledge: Knowledge, rules: CompiledRules) -> Iterator[BrokenCase]:
-    """Yield every case of a bottleneck or tree that does not hold, whoever accepts that."""
-    rows = {r["id"]: r for found in rules["bottlenecks"].values() for r in found}
+    """Yield every case of a bottleneck or tree that fails, also those that a review accepts."""
+    rows = {r["id"]: r for group in rules["bottlenecks"].values() for r in group}
     for b in knowledge.bottlenecks:
         for case in b.cases:
-            known = complete_metrics(rules, case.metrics, None)
+            metrics = complete_metrics(rules, case.metrics, None)
             got = judge_bottleneck(
-                rows[b.id], evaluate_comparisons(rules["comparisons"], known).truth
+                rows[b.id], evaluate_comparisons(rules["comparisons"], metrics).truth
             )
             if got != case.verdict:
-                said = f"case {case.name!r} gives {got}, not {case.verdict}"
-                yield BrokenCase(f"{b.id}: {case.name}", b.id, said)
+                text = f"case {case.name!r} gives {got}, not {case.verdict}"
+                yield BrokenCase(f"{b.id}: {case.name}", b.id, text)
     for tree in knowledge.trees:
         for leading in tree.cases:
-            known = complete_metrics(rules, leading.metrics, None)
+            metrics = complete_metrics(rules, leading.metrics, None)
             end = walk_gate_tree(
-                rules["trees"][tree.id], evaluate_comparisons(rules["comparisons"], known)
+                rules["trees"][tree.id], evaluate_comparisons(rules["comparisons"], metrics)
             )
             if end.gate["id"] != leading.leaf:
-                said = f"case {dict(leading.metrics)} ends at {end.gate['id']}"
-                yield BrokenCase(f"{tree.id}: {_format_metrics(leading.metrics)}", tree.id, said)
+                text = f"case {dict(leading.metrics)} ends at {end.gate['id']}"
+                yield BrokenCase(f"{tree.id}: {_format_metrics(leading.metrics)}", tree.id, text)
 
 
 def every_case_holds(knowledge: Knowledge, rules: CompiledRules) -> Iterator[tuple[str, str]]:
-    """Every case gives what it says, save those that a review accepts as broken."""
+    """Every case gives its stated result, except those that a review accepts as broken."""
     accepted = {name for review in knowledge.reviews for name in review.breaks}
     for case in find_broken_cases(knowledge, rules):
         if case.name not in accepted:
@@ -55,7 +55,7 @@ def every_case_holds(knowledge: Knowledge, rules: CompiledRules) -> Iterator[tup
 
 
 def every_leaf_has_a_case(knowledge: Knowledge) -> Iterator[tuple[str, str]]:
-    """Every leaf of a tree is the end of a case."""
+    """Every leaf of a tree is the result of a case."""
     for tree in knowledge.trees:
         for leaf in {leaf.id for leaf in tree.leaves} - {case.leaf for case in tree.cases}:
             yield tree.id, f"no case ends at {leaf}"
@@ -64,24 +64,24 @@ def every_leaf_has_a_case(knowledge: Knowledge) -> Iterator[tuple[str, str]]:
 def every_example_shows_its_symptom(
     knowledge: Knowledge, rules: CompiledRules
 ) -> Iterator[tuple[str, str]]:
-    """Every symptom is the first that is found in its own example, with its captures."""
+    """Every symptom is the one found in its own example log, with its captures."""
     for symptom in (s for family in knowledge.symptoms for s in family.symptoms):
-        found = find_symptoms(rules, symptom.example)
-        named = next((row for row in found if row["symptom"] == symptom.id), None)
-        if named is None:
-            others = ", ".join(row["symptom"] for row in found) or "nothing"
+        rows = find_symptoms(rules, symptom.example)
+        own = next((row for row in rows if row["symptom"] == symptom.id), None)
+        if own is None:
+            others = ", ".join(row["symptom"] for row in rows) or "nothing"
             yield symptom.id, f"its example shows {others}"
-        elif not symptom.captures.items() <= named["captured"].items():
-            yield symptom.id, f"captures {named['captured']} from its example"
+        elif not symptom.captures.items() <= own["captured"].items():
+            yield symptom.id, f"captures {own['captured']} from its example"
 
 
 def no_look_alike_shows_its_symptom(
     knowledge: Knowledge, rules: CompiledRules
 ) -> Iterator[tuple[str, str]]:
-    """No symptom is found in the text that only resembles it."""
+    """No symptom is found in its counterexample."""
     for symptom in (s for family in knowledge.symptoms for s in family.symptoms):
-        found = find_symptoms(rules, symptom.resembles)
-        if any(row["symptom"] == symptom.id for row in found):
+        rows = find_symptoms(rules, symptom.resembles)
+        if any(row["symptom"] == symptom.id for row in rows):
             yield symptom.id, "is found in the text that only resembles it"
 
 

@@ -1,4 +1,4 @@
-"""One check is one function, and its docstring is the sentence that it proves."""
+"""Lint of a loaded knowledge base: one function per check, its docstring the rule."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from kernelkb.model.learned import LearnedFix
 from kernelkb.model.review import FixChange
 
 Complaint = tuple[str, str]
-"""What is wrong: the id it concerns, and a sentence."""
+"""The id of an entry, and a sentence about what is wrong with it."""
 _ROUNDING_TOLERANCE = 0.0002
-"""The file holds four digits."""
+"""learned.yaml holds four decimals."""
 _PRIOR_CASES = 5
+"""Cases that the prior counts for, as in kernelkb.model.learned."""
 
 
 def lint(knowledge: Knowledge) -> list[Complaint]:
     """Return every complaint about knowledge that loaded; structure first, then content."""
     graph = build_graph(knowledge)
-    broken = list(truth_never_flows_in_a_circle(graph))
-    if broken:  # what follows needs an order of evaluation
-        return broken
-    program = compile_rules(knowledge)
+    cycles = list(no_entry_depends_on_itself(graph))
+    if cycles:  # the other checks need an order of evaluation
+        return cycles
+    rules = compile_rules(knowledge)
     return [
         *every_gate_can_be_reached(graph, knowledge),
         *every_fix_cures_something(graph, knowledge),
@@ -44,66 +45,69 @@ def lint(knowledge: Knowledge) -> list[Complaint]:
         *every_kind_of_gain_is_calibrated(knowledge),
         *every_learned_share_follows(knowledge),
         *every_threshold_limits_its_own_metric(graph),
-        *every_case_holds(knowledge, program),
+        *every_case_holds(knowledge, rules),
         *every_case_set_has_both_sides(knowledge),
         *every_leaf_has_a_case(knowledge),
-        *every_example_shows_its_symptom(knowledge, program),
-        *no_look_alike_shows_its_symptom(knowledge, program),
+        *every_example_shows_its_symptom(knowledge, rules),
+        *no_look_alike_shows_its_symptom(knowledge, rules),
         *every_pattern_is_reached(graph, knowledge),
     ]
 
 
-def truth_never_flows_in_a_circle(graph: Graph) -> Iterator[Complaint]:
+def no_entry_depends_on_itself(graph: Graph) -> Iterator[Complaint]:
     """No metric, condition or gate depends on itself."""
-    for circle in find_cycles(graph):
-        yield circle[0], f"depends on itself: {' -> '.join(circle)}"
+    for cycle in find_cycles(graph):
+        yield cycle[0], f"depends on itself: {' -> '.join(cycle)}"
 
 
 def every_gate_can_be_reached(graph: Graph, knowledge: Knowledge) -> Iterator[Complaint]:
     """Every question and leaf of a tree can be reached from its root."""
     for tree in knowledge.trees:
         for node in find_unreachable_nodes(graph, tree.id):
-            yield node, "cannot be reached from the root of its tree; remove it or lead to it"
+            yield (
+                node,
+                "cannot be reached from the root of its tree; remove it or add a branch to it",
+            )
 
 
 def every_fix_cures_something(graph: Graph, knowledge: Knowledge) -> Iterator[Complaint]:
-    """Every fix is pointed to by a bottleneck, or was withdrawn by a review."""
+    """Every fix is listed by a bottleneck, or was withdrawn by a review."""
     changes = (change for review in knowledge.reviews for change in review.corrections)
     withdrawn = {c.fix for c in changes if isinstance(c, FixChange) and c.move == "withdraw"}
     for node in find_nodes(graph, "fix"):
         if not graph.in_degree(node) and node.partition(":")[2] not in withdrawn:
-            yield node, "no bottleneck points to this fix; remove it or use it"
+            yield node, "no bottleneck lists this fix; remove it or use it"
 
 
 def every_pattern_is_reached(graph: Graph, knowledge: Knowledge) -> Iterator[Complaint]:
-    """Every pattern is pointed to by a symptom, leaf, gate or pattern, or is from a review."""
+    """Every pattern is named by a symptom, leaf, gate or pattern, or comes from a review."""
     accepted = {change.id for change in knowledge.changed if change.kind == "pattern"}
     for node in find_nodes(graph, "pattern"):
         if not graph.in_degree(node) and node.partition(":")[2] not in accepted:
-            yield node, "nothing points to this pattern; remove it or lead to it"
+            yield node, "no entry names this pattern; remove it or use it"
 
 
 def every_threshold_is_used(graph: Graph) -> Iterator[Complaint]:
-    """Every threshold decides something."""
+    """Every threshold is used by a condition."""
     for node in find_nodes(graph, "threshold"):
         if not graph.out_degree(node):
             yield node, "no condition uses this threshold; remove it or use it"
 
 
 def every_bottleneck_can_be_measured(knowledge: Knowledge) -> Iterator[Complaint]:
-    """Every metric in a bottleneck's condition can be collected, derived, or is known up front."""
+    """Every metric in a bottleneck's condition has a recipe, a derivation, or is of level L0."""
     metrics = {m.id: m for m in knowledge.catalogue.metrics}
     for b in knowledge.bottlenecks:
         for leaf in iter_comparisons(b.when):
             metric = metrics.get(leaf.metric)
             if metric and b.target not in metric.targets:
-                yield b.id, f"asks {metric.id}, which does not exist on {b.target}"
+                yield b.id, f"needs {metric.id}, which does not exist on {b.target}"
             if metric and not (metric.recipe or metric.derive or metric.level == "L0"):
-                yield b.id, f"asks {metric.id}, which nothing collects"
+                yield b.id, f"needs {metric.id}, which has no recipe and no derivation"
 
 
 def every_estimator_gets_its_inputs(knowledge: Knowledge) -> Iterator[Complaint]:
-    """Every gain names estimators that exist and feeds each exactly what it takes."""
+    """Every gain names existing estimators and gives each exactly its inputs."""
     for b in knowledge.bottlenecks:
         for row in b.gain.estimates if b.gain else ():
             function: Callable[..., float] | None = ESTIMATORS.get(row.estimator)
@@ -115,20 +119,20 @@ def every_estimator_gets_its_inputs(knowledge: Knowledge) -> Iterator[Complaint]
 
 
 def every_kind_of_gain_is_calibrated(knowledge: Knowledge) -> Iterator[Complaint]:
-    """Every kind of gain has one calibration row, whose worst is no more than its usual."""
+    """Every kind of gain has one calibration row, with worst ≤ usual."""
     rows = [row.kind for row in knowledge.calibration.realised]
     for b in knowledge.bottlenecks:
         if b.gain and b.gain.kind not in rows:
             yield b.id, f"gain kind {b.gain.kind!r} has no row in calibration.yaml; add one"
     for row in knowledge.calibration.realised:
         if rows.count(row.kind) > 1:
-            yield row.kind, "is calibrated twice; keep one row"
+            yield row.kind, "has two rows in calibration.yaml; keep one"
         if row.worst > row.usual:
-            yield row.kind, f"worst {row.worst:g} exceeds usual {row.usual:g}; exchange them"
+            yield row.kind, f"worst {row.worst:g} exceeds usual {row.usual:g}; swap them"
 
 
 def every_learned_share_follows(knowledge: Knowledge) -> Iterator[tuple[str, str]]:
-    """Every learned share is what its count, its mean and its prior make of it."""
+    """Every learned share follows from its count, its mean and its prior."""
     priors = {row.kind: row.usual for row in knowledge.calibration.realised}
     kinds = {b.id: b.gain.kind for b in knowledge.bottlenecks if b.gain}
     for row in knowledge.learned.fixes:
@@ -136,25 +140,28 @@ def every_learned_share_follows(knowledge: Knowledge) -> Iterator[tuple[str, str
         if kinds.get(row.bottleneck) != row.kind:
             yield where, f"the gain of {row.bottleneck} is not of kind {row.kind}; run kb learn"
         elif priors.get(row.kind) != row.prior:
-            yield where, f"calibration.yaml grants {priors.get(row.kind)} by now; run kb learn"
-        elif wrong := _find_contradiction(row):
-            yield where, wrong
+            yield (
+                where,
+                f"prior {row.prior} is not that of calibration.yaml; run kb learn",
+            )
+        elif contradiction := _find_contradiction(row):
+            yield where, contradiction
 
 
 def _find_contradiction(row: LearnedFix) -> str | None:
     mean = row.prior if row.observed is None else row.observed
     share = (row.count * mean + _PRIOR_CASES * row.prior) / (row.count + _PRIOR_CASES)
     if abs(share - row.calibration) > _ROUNDING_TOLERANCE:
-        return f"calibration {row.calibration:g} is not {share:.4f}, which follows; run kb learn"
+        return f"calibration is {row.calibration:g}, should be {share:.4f}; run kb learn"
     if not row.interval[0] <= row.calibration <= row.interval[1]:
         return "the calibration lies outside its interval; run kb learn"
     if not row.succeeded <= row.measured <= row.tried:
-        return "more succeeded than were measured, or tried; run kb learn"
+        return "succeeded ≤ measured ≤ tried does not hold; run kb learn"
     return None
 
 
 def every_threshold_limits_its_own_metric(graph: Graph) -> Iterator[Complaint]:
-    """A threshold is compared with the metric that it was judged for, and with no other."""
+    """A threshold is compared with its own metric only."""
     for node in find_nodes(graph, "comparison"):
         leaf = graph.nodes[node]["record"]
         if leaf.threshold:
@@ -172,5 +179,5 @@ def every_case_set_has_both_sides(knowledge: Knowledge) -> Iterator[Complaint]:
 
 
 def _list_missing_verdicts(bottleneck: Bottleneck) -> list[str]:
-    found = {case.verdict for case in bottleneck.cases}
-    return [side for side in ("matches", "excluded") if side not in found]
+    verdicts = {case.verdict for case in bottleneck.cases}
+    return [side for side in ("matches", "excluded") if side not in verdicts]

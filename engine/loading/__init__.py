@@ -1,1 +1,1 @@
-"""YAML files to checked records."""
+"""Reads YAML files and kernel folders into validated records."""

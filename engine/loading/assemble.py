@@ -1,6 +1,6 @@
-"""Files that loaded → one knowledge base; what a project adds stands behind what is shipped.
+"""Joins loaded files into one knowledge base: the shipped entries first, then the project's.
 
-What reviews change comes last; see ``kernelkb.loading.reviews``.
+Corrections of accepted reviews follow in ``kernelkb.loading.reviews``.
 """
 
 from __future__ import annotations
@@ -45,13 +45,19 @@ RECORD_FOLDERS: dict[str, type[BaseModel]] = {
     "reviews": AcceptedReview,
 }
 OPTIONAL_FILES = frozenset({"learned.yaml"})
-"""Single files that a knowledge folder may do without."""
+"""Single files that a knowledge folder need not have."""
 GATE_FILE = "trees/performance-gate.yaml"
-"""Required as well: every recommendation starts with it."""
+"""Also required: every recommendation starts with this tree."""
 
 
 def assemble(files: list[LoadedFile], sha256: str, overlay: Path | None) -> Knowledge:
-    """Return the knowledge base that sound files make up."""
+    """Return the knowledge base of files that have no problems.
+
+    Args:
+        files: The shipped files, then the project's.
+        sha256: Digest of their paths and contents.
+        overlay: The project's knowledge folder; None if it has none.
+    """
     thresholds, overridden = _merge_thresholds(files)
     own = [file.record for file in files if file.own]
     return Knowledge.model_construct(
@@ -80,7 +86,7 @@ def _select_records(files: list[LoadedFile], model: type[M]) -> list[M]:
 
 
 def _join_lists(files: list[LoadedFile], model: type[M]) -> M:
-    """Return one record whose lists hold those of all files, the shipped file's first."""
+    """Return one record whose lists hold the entries of all files, the shipped file's first."""
     first, *rest = _select_records(files, model)
     lists: dict[str, Any] = {
         name: (*value, *(item for record in rest for item in getattr(record, name)))
@@ -91,6 +97,7 @@ def _join_lists(files: list[LoadedFile], model: type[M]) -> M:
 
 
 def _merge_thresholds(files: list[LoadedFile]) -> tuple[ThresholdCatalogue, dict[str, float]]:
+    """Return the thresholds, the project's instead of shipped ones, and the replaced values."""
     catalogue = _join_lists(files, ThresholdCatalogue)
     last: dict[str, Threshold] = {}
     overridden: dict[str, float] = {}
@@ -101,27 +108,27 @@ def _merge_thresholds(files: list[LoadedFile]) -> tuple[ThresholdCatalogue, dict
     return ThresholdCatalogue.model_construct(thresholds=tuple(last.values())), overridden
 
 
-def _merge_learned(found: list[LearnedCatalogue]) -> LearnedCatalogue:
-    """Return what was learned; of what the project has measured itself, its own."""
+def _merge_learned(catalogues: list[LearnedCatalogue]) -> LearnedCatalogue:
+    """Return all learned rows; the project's row replaces a shipped one where it has cases."""
     fixes: dict[tuple[str, str, str], LearnedFix] = {}
-    for row in (row for one in found for row in one.fixes):
+    for row in (row for catalogue in catalogues for row in catalogue.fixes):
         key = (row.architecture, row.bottleneck, row.fix)
-        if row.count or key not in fixes:  # what was only tried says nothing of the share
+        if row.count or key not in fixes:  # a row without a measured case has no share
             fixes[key] = row
-    phases = {row.phase: row for one in found for row in one.phases}
+    phases = {row.phase: row for catalogue in catalogues for row in catalogue.phases}
     return LearnedCatalogue(
         fixes=tuple(fixes.values()),
         phases=tuple(phases.values()),
-        sessions=tuple(name for one in found for name in one.sessions),
-        forgotten=tuple(name for one in found for name in one.forgotten),
+        sessions=tuple(name for catalogue in catalogues for name in catalogue.sessions),
+        forgotten=tuple(name for catalogue in catalogues for name in catalogue.forgotten),
     )
 
 
 def _list_entry_ids(records: list[BaseModel]) -> list[str]:
-    found: list[str] = []
+    ids: list[str] = []
     for record in records:
         if isinstance(record, Bottleneck):
-            found.append(record.id)
+            ids.append(record.id)
         if isinstance(record, GuardCatalogue):
-            found += [guard.id for guard in record.guards]
-    return found
+            ids += [guard.id for guard in record.guards]
+    return ids

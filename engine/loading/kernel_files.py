@@ -1,4 +1,4 @@
-"""Kernel folders made from something else: names, text, and where they go."""
+"""Kernel folders that KernelKB generates: names, the text of kernel.yaml, and writing them."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from typing import Any, NamedTuple
 import yaml
 
 FILL_IN_MARK = "FILL_IN"
-"""What a generated kernel.yaml holds where only its owner knows the value."""
+"""Stands in a generated kernel.yaml or launcher for a value that a person must fill in."""
 
 
 class KernelFiles(NamedTuple):
-    """A kernel folder that is not on disk yet."""
+    """The text of a kernel folder's files, not on disk yet."""
 
     id: str
+    """The kernel's id, and the folder's name."""
     files: dict[str, str]
-    """Text by name; one of them is kernel.yaml."""
+    """Text by file name; one is kernel.yaml."""
     warnings: tuple[str, ...]
 
     def write(self, root: Path) -> Path:
-        """Write the folder below ``root``, under a name that says what is in it; return it.
+        """Write the folder to ``root/<digest of its content>/<id>`` and return its path.
 
-        The folder's own name is the kernel's id, as everywhere; what was written before stays.
+        Folders with other content stay.
         """
         digest = hashlib.sha256("\0".join(sorted(self.files.values())).encode()).hexdigest()[:12]
         folder = root / digest / self.id
@@ -35,17 +36,17 @@ class KernelFiles(NamedTuple):
 
 
 def to_snake_case(text: str) -> str:
-    """Return a name as metrics, axes and kernels have it."""
+    """Return a snake_case name for an axis or a kernel, at most 60 characters."""
     words = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:58]
     return words if words[:1].isalpha() else f"k_{words}"
 
 
 def to_slug(text: str) -> str:
-    """Return a name as workloads and variants have it."""
+    """Return a kebab-case name for a workload or a variant, at most 52 characters."""
     words = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:50].strip("-")
     return words if words[:1].isalpha() else f"w-{words}"
 
 
 def dump_kernel_yaml(kernel: dict[str, Any]) -> str:
-    """Return a kernel.yaml."""
+    """Return the text of a kernel.yaml, keys in the given order."""
     return yaml.safe_dump(kernel, sort_keys=False, width=100, default_flow_style=None)

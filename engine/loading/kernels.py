@@ -1,4 +1,4 @@
-"""Find and read kernel.yaml: the project's own kernels first, then the shipped ones."""
+"""Finds and validates kernel folders: the project's, then the shipped ones."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from kernelkb.safety.workspace import list_readable_folders, read_bytes, read_te
 
 
 class KernelFolder(NamedTuple):
-    """A kernel and where its files are."""
+    """A validated kernel.yaml and the folder that holds it."""
 
     kernel: Kernel
     folder: Path
 
 
 def find_kernel_folders(project: Path | None = None) -> dict[str, Path]:
-    """Return every kernel folder by name; the project's own hide shipped ones of that name."""
+    """Return every kernel folder by name; a project's folder hides a shipped one of that name."""
     root = project or Path(project_root())
-    found: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
     for base in (Path(shipped_folder("kernels")), root / "kernels"):
         for path in sorted(base.glob("*/kernel.yaml")):
-            found[path.parent.name] = path.parent
-    return found
+            folders[path.parent.name] = path.parent
+    return folders
 
 
 def load_kernel(name: str, project: Path | None = None) -> KernelFolder:
@@ -48,28 +48,28 @@ def load_kernel(name: str, project: Path | None = None) -> KernelFolder:
 
     Args:
         name: The folder's name below ``kernels/``.
-        project: The project's root; found from the working directory by default.
+        project: The project's root; by default that of the working directory.
 
     Raises:
         UnknownNameError: There is no such kernel.
-        KnowledgeError: Its kernel.yaml is wrong; carries every complaint.
+        KnowledgeError: Its kernel.yaml is invalid; carries every problem.
     """
-    found = find_kernel_folders(project)
-    if name not in found:
-        raise UnknownNameError("kernel", name, found, "show", id="kernels")
-    return load_kernel_folder(found[name])
+    folders = find_kernel_folders(project)
+    if name not in folders:
+        raise UnknownNameError("kernel", name, folders, "show", id="kernels")
+    return load_kernel_folder(folders[name])
 
 
 def load_kernel_folder(folder: Path) -> KernelFolder:
     """Load the kernel of a folder.
 
     Raises:
-        KnowledgeError: Its kernel.yaml is wrong; carries every complaint.
+        KnowledgeError: Its kernel.yaml is invalid; carries every problem.
     """
     path = folder / "kernel.yaml"
-    left = _find_fill_in_marks(path)
-    if left:
-        raise KnowledgeError(left)
+    unfilled = _find_fill_in_marks(path)
+    if unfilled:
+        raise KnowledgeError(unfilled)
     kernel, marks, problems = read_yaml(path, Kernel)
     if kernel is not None:
         problems = [
@@ -82,11 +82,11 @@ def load_kernel_folder(folder: Path) -> KernelFolder:
 
 
 def select_variant(kernel: Kernel, target: Target, name: str | None = None) -> Variant:
-    """Return the named variant for a target, or the first one, which is the plain one.
+    """Return the named variant for a target, or the first one, which is the simplest.
 
     Raises:
         UnknownNameError: The kernel has no such variant for this target.
-        BadValueError: It has none at all for this target.
+        BadValueError: The kernel has no variant for this target.
     """
     choices = [v for v in kernel.variants if v.target == target]
     if not choices:
@@ -101,10 +101,14 @@ def select_variant(kernel: Kernel, target: Target, name: str | None = None) -> V
 
 
 def evaluate_axis_expression(expression: str, sizes: Mapping[str, int]) -> float:
-    """Return the value of an arithmetic expression of the axes.
+    """Return the value of an arithmetic expression of the axes, such as ``2 * m * n * k``.
+
+    Args:
+        expression: Arithmetic with the axes' names, ``min`` and ``max``.
+        sizes: The size of each axis, in elements.
 
     Raises:
-        ValueError: The expression is not arithmetic over the given names.
+        ValueError: The expression is not arithmetic, names another axis, or is not finite.
     """
     evaluator = SimpleEval(names=dict(sizes), functions={"min": min, "max": max})
     try:
@@ -119,18 +123,18 @@ def evaluate_axis_expression(expression: str, sizes: Mapping[str, int]) -> float
 
 
 def _find_fill_in_marks(path: Path) -> list[Problem]:
-    """Return the marks that ``kb init`` left for a person."""
+    """Return a problem for each FILL_IN mark that ``kb init`` left."""
     try:
         lines = read_text(path).splitlines()
     except (OSError, UnicodeDecodeError):
-        return []  # reading it again says why
+        return []  # read_yaml reports it
     return [
         Problem(
             str(path),
             number,
             line.index(FILL_IN_MARK) + 1,
             "",
-            f"{FILL_IN_MARK}: only you know what goes here",
+            f"replace {FILL_IN_MARK}, which kb init left for you",
         )
         for number, line in enumerate(lines, 1)
         if FILL_IN_MARK in line.partition("#")[0]
@@ -138,7 +142,7 @@ def _find_fill_in_marks(path: Path) -> list[Problem]:
 
 
 def _find_file_problem(path: Path) -> str | None:
-    """Say why a file that a kernel.yaml names cannot be had."""
+    """Return why a file that a kernel.yaml names cannot be read; None if it can."""
     if not path.is_file() and not path.is_symlink() and not path.exists():
         return f"no file {path.name!r} here"
     if list_readable_folders() is None:
@@ -156,16 +160,17 @@ def _find_flag_problems(
     kernel: Kernel, folder: Path
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
     for position, variant in enumerate(kernel.variants):
-        wrong = find_disallowed_flag(variant.flags, str(folder))
-        if wrong is not None:
-            yield ("variants", position, "flags", wrong[0]), wrong[1]
+        disallowed = find_disallowed_flag(variant.flags, str(folder))
+        if disallowed is not None:
+            index, reason = disallowed
+            yield ("variants", position, "flags", index), reason
 
 
 def _find_mistakes(kernel: Kernel, folder: Path) -> list[tuple[tuple[str | int, ...], str]]:
-    """List what a schema cannot see: files that are absent, expressions that do not evaluate."""
-    found: list[tuple[tuple[str | int, ...], str]] = []
+    """List mistakes that a schema does not detect: absent files, flags, invalid expressions."""
+    mistakes: list[tuple[tuple[str | int, ...], str]] = []
     if kernel.id != folder.name:
-        found.append((("id",), f"{kernel.id!r} must equal the folder's name, {folder.name!r}"))
+        mistakes.append((("id",), f"{kernel.id!r} must equal the folder's name, {folder.name!r}"))
     files: list[tuple[tuple[str | int, ...], str]] = []
     files.append((("reference", "file"), kernel.reference.file))
     for field, rows in (("variants", kernel.variants), ("baselines", kernel.baselines)):
@@ -173,16 +178,16 @@ def _find_mistakes(kernel: Kernel, folder: Path) -> list[tuple[tuple[str | int, 
             last = "source" if field == "variants" else "file"
             names = (getattr(row, last), *getattr(row, "also", ()))
             files += [((field, position, last), name) for name in names]
-    found += [(loc, said) for loc, name in files if (said := _find_file_problem(folder / name))]
-    found += _find_flag_problems(kernel, folder)
+    mistakes += [(loc, text) for loc, name in files if (text := _find_file_problem(folder / name))]
+    mistakes += _find_flag_problems(kernel, folder)
     for field in ("bytes", "flops") if kernel.cost else ():
         for sizes in kernel.workloads.values():
             try:
                 value = evaluate_axis_expression(getattr(kernel.cost, field), sizes)
             except ValueError as error:
-                found.append((("cost", field), str(error)))
+                mistakes.append((("cost", field), str(error)))
                 break
             if value <= 0:
-                found.append((("cost", field), f"must be positive, is {value:g} for {sizes}"))
+                mistakes.append((("cost", field), f"must be positive, is {value:g} for {sizes}"))
                 break
-    return found
+    return mistakes

@@ -1,4 +1,4 @@
-"""Every knowledge file: read all, then resolve references, then report everything at once."""
+"""Loads a knowledge folder: read every file, resolve references, report all problems at once."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ def load_knowledge(
     overlay: Path | None = None,
     replacements: Mapping[str, LoadedFile | None] | None = None,
 ) -> Knowledge:
-    """Load a knowledge folder, and a project's own on top of it.
+    """Load a knowledge folder, and a project's overlay on it.
 
     Args:
         root: The folder; the shipped one by default.
         overlay: A project's folder of the same layout, in which no file is required. It adds
             entries and overrides thresholds.
-        replacements: By path below its folder, what takes the place of a file, or is added to the
-            files; None as if it were not there. Nothing is written.
+        replacements: By path below the folder, a record to use instead of that file or in addition;
+            None leaves the file out. Nothing is written.
 
     Raises:
         KnowledgeError: At least one file is wrong or refers to something that does not exist.
-            Carries every complaint of every file.
+            Carries every problem of every file.
     """
     folder = root or Path(shipped_folder("knowledge"))
     replacements = replacements or {}
     files, problems = _read_all(folder, replacements)
     problems += _find_missing_files(folder, files)
     if overlay is not None:
-        own, wrong = _read_all(overlay, replacements)
+        own, overlay_problems = _read_all(overlay, replacements)
         files += [file._replace(own=True) for file in own]
-        problems += wrong
+        problems += overlay_problems
     files += [file for file in replacements.values() if file is not None]
     if not problems:  # a file that did not load would make every reference to it dangle
         problems = find_reference_problems(files)
@@ -70,23 +70,23 @@ def _read_all(
         model = SINGLE_FILES.get(relative) or RECORD_FOLDERS.get(top)
         shown = _format_path(path)
         if model is None:
-            known = (*SINGLE_FILES, *(f"{name}/" for name in RECORD_FOLDERS))
-            near = did_you_mean(relative, known)
+            names = (*SINGLE_FILES, *(f"{name}/" for name in RECORD_FOLDERS))
+            near = did_you_mean(relative, names)
             problems.append(Problem(shown, 1, 1, "file", f"not a knowledge file{near}"))
             continue
-        record, marks, found = read_yaml(path, model, shown)
-        problems += found
+        record, marks, file_problems = read_yaml(path, model, shown)
+        problems += file_problems
         if record is not None:
             files.append(LoadedFile(relative, shown, record, marks))
     return files, problems
 
 
 def _find_misspelt_suffixes(folder: Path) -> Iterator[Problem]:
-    """Name files that look like knowledge and would never be read."""
+    """Yield a problem for each file whose suffix would keep it from being read."""
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() in (".yaml", ".yml") and path.suffix != ".yaml":
             yield Problem(
-                _format_path(path), 1, 1, "file", f"end its name with .yaml, not {path.suffix}"
+                _format_path(path), 1, 1, "file", f"rename it to end with .yaml, not {path.suffix}"
             )
 
 

@@ -1,4 +1,4 @@
-"""Validate one YAML file and report every complaint at its own line and column."""
+"""Validates one YAML file against a record; every problem has its line and column."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ _FILE_START = yaml.Mark("", 0, 0, 0, None, 0)
 _TEXT_NUMBER = re.compile(r"^([-+]?\d+)(\.\d*)?[eE]([-+]?)(\d+)$")
 _OTHER_BASE = re.compile(r"^(0\d+|[-+]?\d+(:[0-5]?\d)+(\.\d*)?)$")
 _MAX_DEPTH = 100
+"""Nesting levels; no record comes near, and deep nesting overflows the YAML parser's stack."""
 _BARE_PERCENT = re.compile(r"^[-+]?\d+(\.\d+)?\s*%$")
 
 
@@ -29,13 +30,13 @@ def load_yaml(path: Path, model: type[M], display_path: str | None = None) -> M:
     """Read one YAML file into ``model``.
 
     Args:
-        path: The file, UTF-8.
-        model: The record it must hold.
-        display_path: The path to print in complaints; the file's own by default.
+        path: A UTF-8 file.
+        model: The record class to validate against.
+        display_path: The path to print in problems; by default ``path``.
 
     Raises:
-        KnowledgeError: The file is not YAML, not a ``model``, or says something that YAML would
-            quietly misread. Carries every complaint.
+        KnowledgeError: The file is not YAML, does not validate, or has a value that YAML reads as
+            another type than its author meant. Carries every problem.
     """
     record, _marks, problems = read_yaml(path, model, display_path)
     if problems or record is None:
@@ -46,7 +47,7 @@ def load_yaml(path: Path, model: type[M], display_path: str | None = None) -> M:
 def read_yaml(
     path: Path, model: type[M], display_path: str | None = None
 ) -> tuple[M | None, Marks, list[Problem]]:
-    """Like ``load``, but hand back the marks and the complaints instead of raising."""
+    """Like ``load_yaml``, but return the record or None, the marks and the problems."""
     shown = display_path or str(path)
     try:
         text = read_text(path)
@@ -68,17 +69,17 @@ def parse_yaml(
     line_offset: int = 0,
     implied_values: Mapping[str, Any] | None = None,
 ) -> tuple[M | None, Marks, list[Problem]]:
-    """Like ``read``, for YAML that is a file or stands inside of one.
+    """Like ``read_yaml``, for text: a whole file, or a YAML block inside of one.
 
     Args:
         text: The YAML.
-        model: The record it must hold.
-        display_path: The path to print in complaints.
-        line_offset: How many lines of the file stand above the text.
-        implied_values: What its place says already; the text may not say it again.
+        model: The record class to validate against.
+        display_path: The path to print in problems.
+        line_offset: Number of lines of the file above the text.
+        implied_values: Values of keys that the text must leave out, as its section gives them.
 
     Returns:
-        The record or None, the place of each value in the file, every complaint.
+        The record or None, the position of each value in the file, every problem.
     """
     marks: Marks = {}
     record, problems = _validate_text(text, model, display_path, marks, implied_values or {})
@@ -97,15 +98,17 @@ def _validate_text(
 ) -> tuple[M | None, list[Problem]]:
     try:
         if _is_too_deep(text):
-            return None, [_make_problem(shown, _FILE_START, (), "nested deeper than any record is")]
+            return None, [
+                _make_problem(shown, _FILE_START, (), f"nested deeper than {_MAX_DEPTH} levels")
+            ]
         node = yaml.compose(text, Loader=yaml.CSafeLoader)
         problems = [
-            _make_problem(shown, m, where, said)
-            for m, where, said in _index_and_check(node, (), marks)
+            _make_problem(shown, mark, where, message)
+            for mark, where, message in _index_and_check(node, (), marks)
         ]
         problems += [
             locate_problem(
-                shown, marks, (key,), f"{key} follows from where this stands; leave it out"
+                shown, marks, (key,), f"{key} is given by the section that this is in; leave it out"
             )
             for key in implied_values
             if (key,) in marks
@@ -120,16 +123,16 @@ def _validate_text(
         mark = error.problem_mark or _FILE_START
         return None, [_make_problem(shown, mark, (), error.problem or "not YAML")]
     except yaml.YAMLError as error:
-        said = " ".join(str(error).split())
-        place = text.encode()[: getattr(error, "position", 0)].decode(errors="ignore")
-        mark = yaml.Mark("", 0, place.count("\n"), len(place) - place.rfind("\n") - 1, None, 0)
-        return None, [_make_problem(shown, mark, (), f"not YAML: {said}")]
+        reason = " ".join(str(error).split())
+        before = text.encode()[: getattr(error, "position", 0)].decode(errors="ignore")
+        mark = yaml.Mark("", 0, before.count("\n"), len(before) - before.rfind("\n") - 1, None, 0)
+        return None, [_make_problem(shown, mark, (), f"not YAML: {reason}")]
     except ValidationError as error:
         return None, [_translate_error(shown, item, marks) for item in _select_causes(error)]
 
 
 def _is_too_deep(text: str) -> bool:
-    """Say whether a file nests so deep that composing it would end the process."""
+    """Whether the text nests so deep that composing it could overflow the parser's stack."""
     if text.count("[") + text.count("{") < _MAX_DEPTH and " " * _MAX_DEPTH not in text:
         return False
     depth = 0
@@ -140,12 +143,12 @@ def _is_too_deep(text: str) -> bool:
             if depth > _MAX_DEPTH:
                 return True
     except yaml.YAMLError:
-        return False  # composing says what is wrong, and stops where this did
+        return False  # composing it reports the same error
     return False
 
 
 def _select_causes(error: ValidationError) -> list[Any]:
-    """Drop "too short" about a list whose own items are what is wrong."""
+    """Return pydantic's errors without "too short" about lists whose items are invalid."""
     items = error.errors()
     places = [item["loc"] for item in items]
     return [
@@ -157,7 +160,7 @@ def _select_causes(error: ValidationError) -> list[Any]:
 
 
 def locate_problem(display_path: str, marks: Marks, loc: Loc, message: str) -> Problem:
-    """Return a complaint about the value at ``loc``, or about its nearest known parent."""
+    """Return a problem at the position of ``loc``, or of its nearest parent that has a mark."""
     while loc and loc not in marks:
         loc = loc[:-1]
     return _make_problem(display_path, marks.get(loc, _FILE_START), loc, message)
@@ -198,15 +201,15 @@ def _translate_error(shown: str, item: Any, marks: Marks) -> Problem:
 
 
 def _explain_unknown_tag(context: Any, where: Loc, marks: Marks) -> tuple[Loc, str]:
-    """Say which kinds of record there are where one names another kind."""
-    key, said, offered = (
+    """Return where a union's tag is unknown, and a message that lists the tags."""
+    key, tag, offered = (
         context["discriminator"].strip("'"),
         context["tag"],
         context["expected_tags"],
     )
-    near = did_you_mean(said, re.findall(r"'([^']*)'", offered))
+    near = did_you_mean(tag, re.findall(r"'([^']*)'", offered))
     where = (*where, key) if (*where, key) in marks else where
-    return where, f"unknown {key} {said!r}{near or f'; there are {offered}'}"
+    return where, f"unknown {key} {tag!r}{near or f'; there are {offered}'}"
 
 
 def _suggest_key(word: str, siblings: set[str]) -> str:
@@ -216,16 +219,20 @@ def _suggest_key(word: str, siblings: set[str]) -> str:
 def _index_and_check(
     node: yaml.Node | None, loc: Loc, marks: Marks
 ) -> list[tuple[yaml.Mark, Loc, str]]:
-    """Index every node's place, and list what YAML would accept without meaning it."""
-    found: list[tuple[yaml.Mark, Loc, str]] = []
+    """Fill ``marks`` with every value's position; list duplicate keys, aliases, misread scalars."""
+    mistakes: list[tuple[yaml.Mark, Loc, str]] = []
     seen: set[int] = set()
 
     def visit(node: yaml.Node | None, loc: Loc) -> None:
         if node is None:
             return
         if id(node) in seen:
-            found.append(
-                (marks.get(loc, node.start_mark), loc, "aliases hide things; write it out")
+            mistakes.append(
+                (
+                    marks.get(loc, node.start_mark),
+                    loc,
+                    "YAML aliases are not allowed; write the value out",
+                )
             )
             return
         seen.add(id(node))
@@ -233,7 +240,7 @@ def _index_and_check(
             for key, value in node.value:
                 here = (*loc, str(key.value))
                 if here in marks:
-                    found.append((key.start_mark, here, f"key {key.value!r} appears twice"))
+                    mistakes.append((key.start_mark, here, f"key {key.value!r} appears twice"))
                 marks[here] = key.start_mark
                 visit(value, here)
         elif isinstance(node, yaml.SequenceNode):
@@ -246,28 +253,28 @@ def _index_and_check(
                 loc, read_as
             )
             if text:
-                found.append((node.start_mark, loc, text))
+                mistakes.append((node.start_mark, loc, text))
 
     visit(node, loc)
-    return found
+    return mistakes
 
 
 def _find_misplaced_boolean(loc: Loc, read_as: str) -> str | None:
-    """Say that a truth value stands where a number or text belongs, which pydantic would take."""
+    """Return a message for a boolean where a number or text belongs, which pydantic accepts."""
     if read_as != "bool":
         return None
     key = next((part for part in reversed(loc) if isinstance(part, str)), "")
     if key in list_boolean_keys():
         return None
-    return f"{key} is no truth value; write 1 or 0 for a number, and quote a word"
+    return f"{key} is not a boolean; write 1 or 0 for a number, and quote a word"
 
 
 def _find_misread_scalar(word: str, read_as: str) -> str | None:
-    """Say what is wrong with a plain scalar that YAML 1.1 reads as something else."""
+    """Return a message for a plain scalar that YAML 1.1 reads as another type; None if correct."""
     if read_as == "bool" and word.lower() not in ("true", "false"):
-        return f"YAML reads a bare {word} as a truth value; write true, false or '{word}'"
+        return f"YAML reads a bare {word} as a boolean; write true, false or '{word}'"
     if read_as == "timestamp" and not _is_calendar_date(word):
-        return f"{word} is no day of the calendar; write year-month-day"
+        return f"{word} is not a calendar date; write year-month-day"
     if read_as == "str" and (parts := _TEXT_NUMBER.match(word)):
         whole, fraction, sign, exponent = parts.groups()
         return f"YAML reads {word} as text; write {whole}{fraction or '.0'}e{sign or '+'}{exponent}"
@@ -276,7 +283,7 @@ def _find_misread_scalar(word: str, read_as: str) -> str | None:
     if _BARE_PERCENT.match(word):
         return f"shares are plain numbers: write {float(word.rstrip('% ')) / 100:g}, not {word}"
     if read_as == "float" and word.lower().lstrip("+-") in (".inf", ".nan"):
-        return f"nothing can be compared with {word}; leave the value out"
+        return f"{word} cannot be a limit or a value; leave it out"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Second phase of loading: does everything that is named exist, once, under its own name?"""
+"""Second phase of loading: finds dangling references, duplicate ids and misnamed files."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ DEVICE_FACTS = (
     "max_threads_sm",
     "max_blocks_sm",
 )
-"""What ``device.<fact>`` may name in a condition."""
+"""Facts that a condition may name as ``device.<fact>``."""
 
 
 class LoadedFile(NamedTuple):
-    """A file that holds a record, and where each part of it stands."""
+    """A validated file: its record, and the position of each value."""
 
     path: str
     """Relative to the knowledge folder, with forward slashes."""
     display_path: str
-    """As complaints print it."""
+    """The path as problems print it."""
     record: BaseModel
     marks: Marks
     own: bool = False
-    """Whether it belongs to the project, not to what is shipped."""
+    """Whether it belongs to the project's overlay."""
 
 
 class _Reference(NamedTuple):
@@ -61,20 +61,20 @@ class _Reference(NamedTuple):
 
 
 def find_reference_problems(files: list[LoadedFile]) -> list[Problem]:
-    """Return every dangling reference, misnamed file and repeated id of files that loaded."""
-    found = [
+    """Return every dangling reference, misnamed file and duplicate id of files that validate."""
+    problems = [
         *_find_dangling_references(files),
         *_find_misnamed_files(files),
         *_find_duplicate_ids(files),
     ]
     for file in files:
         if isinstance(file.record, Tree):
-            found += _find_unknown_branches(file, file.record)
-    return found
+            problems += _find_unknown_branches(file, file.record)
+    return problems
 
 
 def _collect_names(files: list[LoadedFile]) -> dict[str, set[str]]:
-    """Collect what can be referred to, by kind."""
+    """Return every name that a reference may have, by kind."""
     names: dict[str, set[str]] = {"device fact": {f"device.{fact}" for fact in DEVICE_FACTS}}
 
     def add(kind: str, ids: Iterable[str]) -> None:
@@ -110,20 +110,20 @@ def _collect_names(files: list[LoadedFile]) -> dict[str, set[str]]:
 
 
 def _find_dangling_references(files: list[LoadedFile]) -> Iterator[Problem]:
-    known = _collect_names(files)
+    names = _collect_names(files)
     for reference in (r for file in files for r in _iter_references(file)):
         file, loc, kind, name = reference
         if kind == "quantity":
             kind = "device fact" if name.startswith("device.") else "metric"
-        if name not in known.get(kind, set()):
-            near = did_you_mean(name, known.get(kind, set()))
+        if name not in names.get(kind, set()):
+            near = did_you_mean(name, names.get(kind, set()))
             yield locate_problem(
                 file.display_path, file.marks, loc, f"unknown {kind} {name!r}{near}"
             )
 
 
 def _iter_references(file: LoadedFile) -> Iterator[_Reference]:
-    """Yield everything in one file that names something in another."""
+    """Yield every field value of a file that is a name of an entry."""
 
     def walk(value: object, loc: Loc) -> Iterator[_Reference]:
         if isinstance(value, BaseModel):
@@ -186,7 +186,7 @@ _REFERENCE_FIELDS: dict[str, dict[str, str]] = {
     "WhenNotChange": {"fix": "fix"},
     "PatternChange": {"refines": "pattern", "bottlenecks": "bottleneck"},
 }
-"""Which fields of which record hold names of what."""
+"""Kind of entry that each field names, by record class; ``keys``: the field's keys name it."""
 
 
 def _find_misnamed_files(files: list[LoadedFile]) -> Iterator[Problem]:
@@ -205,11 +205,11 @@ def _find_misnamed_files(files: list[LoadedFile]) -> Iterator[Problem]:
 
 
 def _find_duplicate_ids(files: list[LoadedFile]) -> Iterator[Problem]:
-    seen: dict[tuple[str, str], tuple[LoadedFile, BaseModel]] = {}
+    defined: dict[tuple[str, str], tuple[LoadedFile, BaseModel]] = {}
     for file in files:
         for kind, loc, entry in _iter_entries(file):
             name = str(entry.id)  # type: ignore[attr-defined]  # every entry of _LISTS has one
-            first, before = seen.setdefault((kind, name), (file, entry))
+            first, before = defined.setdefault((kind, name), (file, entry))
             if before is entry:
                 continue
             if file.own and not first.own:
@@ -223,14 +223,14 @@ def _find_duplicate_ids(files: list[LoadedFile]) -> Iterator[Problem]:
 def _explain_forbidden_override(
     kind: str, name: str, before: BaseModel, entry: BaseModel
 ) -> str | None:
-    """Say why a project's entry may not take the place of a shipped one, None if it may."""
+    """Return why a project's entry may not replace a shipped one; None if it may."""
     if isinstance(before, Threshold) and isinstance(entry, Threshold):
         if before.metric == entry.metric:
             return None
         return f"threshold {name!r} limits {before.metric}; an override cannot limit {entry.metric}"
     return (
-        f"{kind} {name!r} is shipped; a project adds entries and overrides thresholds, "
-        "so give this one another id"
+        f"{kind} {name!r} is shipped, and a project can override thresholds only; "
+        "give this entry another id"
     )
 
 
@@ -263,14 +263,13 @@ _ENTRY_LISTS = (
 
 
 def _find_unknown_branches(file: LoadedFile, tree: Tree) -> Iterator[Problem]:
-    seen: set[str] = set()
+    nodes: set[str] = set()
     for field in ("questions", "leaves"):
         for position, node in enumerate(getattr(tree, field)):
-            if node.id in seen:
+            if node.id in nodes:
                 text = f"node {node.id!r} is defined twice"
                 yield locate_problem(file.display_path, file.marks, (field, position, "id"), text)
-            seen.add(node.id)
-    nodes = seen
+            nodes.add(node.id)
     goals: list[tuple[Loc, str]] = [(("root",), tree.root)]
     for position, question in enumerate(tree.questions):
         goals += [

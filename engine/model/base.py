@@ -1,4 +1,4 @@
-"""What every record shares."""
+"""Base class and field types of all records, and the keys that records may have."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 Slug = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=60)]
-"""Kebab-case words. Never a number: numbers clash between documents and say nothing."""
+"""Kebab-case words, at most 60 characters. Never a bare number, which would say nothing."""
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=60)]
-"""A snake_case name that may stand in an expression: a metric, an axis, a kernel."""
+"""A snake_case name that an expression may use: a metric, an axis, a kernel."""
 
 Quantity = Annotated[str, Field(pattern=r"^(device\.)?[a-z][a-z0-9_]*$", max_length=60)]
-"""A metric id, or ``device.<fact>`` for a fact of the GPU in question."""
+"""A metric's id, or ``device.<fact>`` for a fact of the GPU, such as ``device.sm_count``."""
 
 Target = Literal["cpu", "cuda"]
+"""Where a kernel runs."""
 
 EvidenceLevel = Literal["L0", "L1", "L2", "L3", "L4", "LC", "LS"]
-"""L0 times and shapes; L1 two coarse shares; L2 speed of light and scheduler; L3 stalls and
-transactions; L4 source lines; LC static compiler output; LS a timeline."""
+"""What a metric takes to measure. L0: times and shapes. L1: bandwidth and occupancy. L2: speed of
+light and scheduler counters. L3: stall reasons and memory transactions. L4: counters per source
+line. LC: compiler output, without a run. LS: a timeline of the system."""
 
 Evidence = Literal["measured", "reported", "judgement"]
-
+"""measured: in a recorded session. reported: by a source. judgement: by the authors."""
 
 GainKind = Literal[
     "parallelism",
@@ -37,11 +39,12 @@ GainKind = Literal[
     "launch",
     "validity",
 ]
-"""Which calibration row (share of the predicted saving that is usually realised) applies."""
+"""How a fix saves time. calibration.yaml has a row per kind: the share of a predicted saving that
+is usually realised."""
 
 
 class Record(BaseModel):
-    """Immutable and closed to unknown keys; attribute docstrings become the JSON schema."""
+    """Immutable, without unknown keys, NaN or infinity; field docstrings become the JSON schema."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False

@@ -1,4 +1,4 @@
-"""One change to a kernel, small enough to be measured alone."""
+"""Fixes: single changes to a kernel that can be measured alone (``knowledge/fixes/``)."""
 
 from __future__ import annotations
 
@@ -11,25 +11,34 @@ from kernelkb.model.condition import Condition
 
 
 class Fix(Record):
-    """What to do, when not to, and what it costs."""
+    """One change to a kernel: what to do, when not to, its effort and its risk."""
 
     id: Slug
     do: str
+    """The change, as an instruction."""
     before: str
+    """Code without the fix."""
     after: str
+    """The same code with the fix."""
     when_not: str | None
+    """Situations in which it does not help or does harm; None where there are none known."""
     cost_min: Literal[5, 30, 120, 480]
-    """Minutes for somebody who has done it before, as one of four buckets."""
+    """Minutes of work for an experienced engineer, in four classes."""
     risk: Literal["low", "medium", "high"]
+    """How likely it is to break the kernel or to make it slower."""
     risk_note: str | None = None
+    """The risk in words; None where the class says enough."""
     targets: tuple[Target, ...]
+    """Where it can be applied."""
     applies: Condition | None = None
-    """Offered unless this is false; what cannot be known keeps the offer."""
+    """The fix is suggested unless this is false; an unknown condition keeps it. None: always."""
     sources: tuple[Slug, ...] = Field(min_length=1)
+    """Ids of ``sources.yaml``."""
 
 
 class FixFamily(Record):
     """One file below ``fixes/``."""
 
     family: Slug
+    """The file's name without ``.yaml``."""
     fixes: tuple[Fix, ...] = Field(min_length=1)

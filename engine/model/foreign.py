@@ -1,6 +1,6 @@
-"""Formats of other projects that agents write kernels in. Fields that we do not use are ignored.
+"""File formats of FlashInfer-Bench and Kernel Tuner, as far as KernelKB reads and writes them.
 
-FlashInfer-Bench: flashinfer-bench 0.1.2, the FlashInfer Trace schema.
+FlashInfer-Bench: the FlashInfer Trace schema of flashinfer-bench 0.1.2. Other fields are ignored.
 """
 
 from __future__ import annotations
@@ -11,27 +11,29 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class ForeignRecord(BaseModel):
-    """A record that somebody else defines, and may extend."""
+    """A record that another project defines; unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
 
 class Axis(ForeignRecord):
-    """A dimension: of one size always, or of one size for each workload."""
+    """A dimension: ``const`` has one size, ``var`` a size for each workload."""
 
     type: Literal["const", "var"]
     value: int | None = None
+    """Size of a const axis, in elements; None for var."""
 
 
 class Tensor(ForeignRecord):
-    """An array, or a number where there is no shape."""
+    """A tensor or a scalar argument."""
 
     shape: tuple[str, ...] | None
+    """Names of axes; None for a scalar."""
     dtype: str
 
 
 class Definition(ForeignRecord):
-    """What a kernel computes; ``reference`` is Python source with a function ``run``."""
+    """A kernel's task; ``reference`` is Python source with a function ``run``."""
 
     name: str
     axes: dict[str, Axis]
@@ -42,14 +44,14 @@ class Definition(ForeignRecord):
 
 
 class WorkloadInput(ForeignRecord):
-    """Where an input's values come from."""
+    """The source of an input's values."""
 
     type: Literal["random", "scalar", "safetensors"]
     value: bool | int | float | None = None
 
 
 class Workload(ForeignRecord):
-    """Sizes of the variable axes, and inputs."""
+    """Sizes of the var axes in elements, and the sources of the inputs."""
 
     axes: dict[str, int]
     inputs: dict[str, WorkloadInput] = Field(default_factory=dict)
@@ -69,6 +71,7 @@ class BuildSpec(ForeignRecord):
     language: str
     entry_point: str
     destination_passing_style: bool = True
+    """Whether outputs are arguments; otherwise they are returned."""
     binding: Literal["tvm-ffi", "torch"] | None = None
 
 
@@ -80,7 +83,7 @@ class SourceFile(ForeignRecord):
 
 
 class Solution(ForeignRecord):
-    """A candidate for a definition."""
+    """A candidate kernel for a definition."""
 
     name: str
     definition: str
@@ -89,7 +92,7 @@ class Solution(ForeignRecord):
 
 
 class T4Value(ForeignRecord):
-    """One thing that an auto-tuner measured. T4: the results schema 1.0.0 of Kernel Tuner."""
+    """One measured quantity. T4 is the results schema 1.0.0 of Kernel Tuner."""
 
     name: str
     value: float | str | list[float | str]
@@ -97,14 +100,14 @@ class T4Value(ForeignRecord):
 
 
 class T4Times(ForeignRecord):
-    """What a configuration took, in ms."""
+    """Times of one configuration, in ms."""
 
     runtimes: tuple[float, ...] = ()
-    """Of each run of the kernel."""
+    """One for each run of the kernel."""
 
 
 class T4Result(ForeignRecord):
-    """One configuration."""
+    """The result of one configuration."""
 
     timestamp: str | None = None
     configuration: dict[str, bool | int | float | str]
@@ -122,32 +125,34 @@ class T4File(ForeignRecord):
 
 
 class Performance(ForeignRecord):
-    """How long a solution and the reference took."""
+    """Times of a solution and of the reference, in ms."""
 
     latency_ms: float
     reference_latency_ms: float
     speedup_factor: float
+    """reference_latency_ms ÷ latency_ms."""
 
 
 class TraceEnvironment(ForeignRecord):
-    """Where a trace was taken."""
+    """The machine and library versions of a trace."""
 
     hardware: str
     libs: dict[str, str] = Field(default_factory=dict)
 
 
 class Evaluation(ForeignRecord):
-    """What came of a solution; the other statuses say how it failed."""
+    """The result of a solution; ``status`` is ``PASSED`` or names the failure."""
 
     status: str
     environment: TraceEnvironment
     timestamp: str
     log: str = ""
     performance: Performance | None = None
+    """None unless the solution passed."""
 
 
 class SolvedTrace(Trace):
-    """A line of a trace file: a workload, and what a solution did with it, if there was one."""
+    """A line of a trace file: a workload, and a solution's result; None without a solution."""
 
     solution: str | None = None
     evaluation: Evaluation | None = None

@@ -1,4 +1,4 @@
-"""kernel.yaml: what a kernel computes, how to judge it, and the variants that exist."""
+"""kernel.yaml: inputs, outputs, reference, tolerances and variants of a kernel."""
 
 from __future__ import annotations
 
@@ -28,117 +28,125 @@ DTYPE_BYTES: dict[str, int] = {
     **dict.fromkeys(("float16", "bfloat16", "int16"), 2),
     **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "int8", "uint8", "bool"), 1),
 }
+"""Bytes per element."""
 Binding = Literal["c", "tvm-ffi", "torch-extension", "python", "module"]
 """How a variant is called. c: a C function of pointers, axes and a stream. tvm-ffi: a packed
 function of tensors. torch-extension, python: a Python function of tensors. module: a
-``torch.nn.Module`` class that stands in for the reference's."""
+``torch.nn.Module`` class that replaces the reference's."""
 Symbol = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=120)]
-"""A name in C or Python."""
+"""An identifier of C and Python."""
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
-"""A file beside kernel.yaml; never a path, so that a kernel cannot reach outside its folder."""
+"""A file in the folder of kernel.yaml; not a path, so that a kernel cannot read other folders."""
 
 
 _RESERVED_RIVAL_NAMES = ("candidate", "torch", "torch.compile")
 
 
 class Array(Record):
-    """One tensor argument: contiguous, row-major, passed as a raw pointer."""
+    """One tensor argument: contiguous, row-major; the C binding passes its pointer."""
 
     name: Name
     shape: tuple[Name | int, ...] = ()
-    """Axes and sizes; none for a tensor of one element without dimensions."""
+    """Axes, or sizes in elements, outermost first; empty for a tensor without dimensions."""
     dtype: Dtype
 
 
 class Input(Array):
-    """A tensor that the harness fills afresh, from a new seed, for every check."""
+    """A tensor that the harness fills with new values for every check."""
 
     fill: Literal["normal", "uniform", "integers", "ones", "zeros"] = "normal"
-    """normal: mean 0, deviation ``scale``; uniform: 0 to ``scale``; integers: from 0, below it."""
+    """normal: mean 0, standard deviation ``scale``. uniform: 0 to ``scale``. integers: 0 to
+    ``scale`` − 1."""
     scale: float = Field(default=1.0, gt=0)
+    """Spread of the values, see ``fill``."""
     value: int | float | None = None
-    """Makes it a number instead of a tensor, the same in every call; a truth value as 1 or 0."""
+    """Makes it a scalar instead of a tensor, the same in every call; 1 or 0 for a boolean. None: a
+    tensor."""
 
 
 class Output(Array):
-    """A tensor that the kernel writes. It holds NaN before, so what is not written shows."""
+    """A tensor that the kernel writes, filled with NaN before to detect unwritten elements."""
 
     starts_as: Name | None = None
-    """An input whose values it holds before each call: for kernels that work in place."""
+    """An input whose values it holds before each call, for in-place kernels; None: NaN."""
 
 
 class Reference(Record):
-    """The torch code that says what is right: a function, or a module, of the inputs in order."""
+    """Torch code that defines correct outputs: a function or module of the inputs, in order."""
 
     file: FileName
     function: Symbol | None = None
-    """Returns the outputs; where it takes ``out``, timing it does not time the allocator."""
+    """Returns the outputs; with a parameter ``out``, its timing leaves out the allocator."""
     module: Symbol | None = None
     """A ``torch.nn.Module``; the file also has ``get_inputs`` and ``get_init_inputs``."""
     inputs: Symbol | None = None
-    """A function of the axes, by name, that makes the inputs where ``fill`` cannot."""
+    """A function that returns the inputs, given the axes by keyword; None: use ``fill``."""
 
     @model_validator(mode="after")
     def _require_function_or_module(self) -> Self:
         if (self.function is None) == (self.module is None):
-            raise ValueError("name one of the two: a function, or a module")
+            raise ValueError("give either a function or a module")
         return self
 
 
 class Baseline(Record):
-    """Something else that a user could run instead: a vendor's call, another backend."""
+    """An alternative to compare against: a vendor library's call, another backend."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.+-]*$", max_length=40)]
     file: FileName
     function: Symbol
-    """Takes the inputs, like the reference; returns the outputs."""
+    """Takes the inputs in order and returns the outputs, like the reference."""
 
 
 class Tolerance(Record):
     """An element matches when |got − want| ≤ atol + rtol·|want|."""
 
     atol: float = Field(gt=0)
+    """Absolute tolerance, in the unit of the output."""
     rtol: float = Field(ge=0)
+    """Relative tolerance, as a share of the expected value."""
     matched_ratio: float = Field(gt=0, le=1)
-    """Share of elements that must match."""
+    """Share of elements that must match, 0 to 1."""
     max_error: float = Field(gt=0)
-    """No element may be further off than this, matched or not."""
+    """Largest absolute error of any element."""
 
 
 class Cost(Record):
-    """Work that any correct kernel must do, as expressions of the axes."""
+    """Minimal work of any correct kernel, as expressions of the axes."""
 
     bytes: str
-    """Each input read once and each output written once."""
+    """Bytes with each input read once and each output written once, as ``4 * m * n``."""
     flops: str
+    """Floating-point operations; a fused multiply-add counts as two."""
 
 
 class Variant(Record):
-    """One implementation, in a file beside kernel.yaml."""
+    """One implementation of a kernel, in a file beside kernel.yaml."""
 
     id: Slug
     target: Target
     language: Literal["c++", "cuda", "python", "triton"]
     binding: Binding = "c"
-    """How it is called; a Python file is ``python`` or ``module``."""
+    """How it is called; for a Python or Triton file ``python`` or ``module``."""
     source: FileName
     also: tuple[FileName, ...] = ()
-    """Further sources, compiled apart and linked: a binding is not compiled again with a kernel."""
+    """Further sources, compiled separately and linked, so that an edit compiles one file."""
     entry: Symbol | None = None
-    """The kernel's entry by default."""
+    """Function or class to call; None: the kernel's ``entry``."""
     returns: bool = False
-    """It returns its outputs instead of writing the tensors that it is given."""
+    """Whether it returns its outputs instead of writing to tensor arguments."""
     summary: str
+    """What it does, in one line."""
     flags: tuple[str, ...] = ()
-    """Compiler flags on top of the defaults."""
+    """Compiler flags in addition to the defaults."""
     kernels: tuple[str, ...] = ()
-    """``__global__`` functions that the profiler should look at."""
+    """Names of the ``__global__`` functions to profile."""
     applies: tuple[Slug, ...] = ()
-    """Fixes that this variant applies to the plain one."""
+    """Ids of the fixes that distinguish it from the first variant of its target."""
 
     @property
     def is_compiled(self) -> bool:
-        """Whether there is something to build before it can be loaded."""
+        """Whether it has to be compiled before it can be loaded."""
         return self.language in ("c++", "cuda")
 
     @model_validator(mode="before")
@@ -157,7 +165,7 @@ class Variant(Record):
         if self.is_compiled != (self.binding in ("c", "tvm-ffi", "torch-extension")):
             raise ValueError(f"a {self.language} variant cannot have binding {self.binding}")
         if self.returns and self.binding in ("c", "tvm-ffi"):
-            raise ValueError(f"a {self.binding} variant writes its outputs, it returns none")
+            raise ValueError(f"a {self.binding} variant writes its outputs and cannot return them")
         if any(not flag.startswith("-") for flag in self.flags):
             raise ValueError("every flag starts with '-'")
         if any(not flag.isprintable() for flag in self.flags):
@@ -166,27 +174,28 @@ class Variant(Record):
 
 
 class Kernel(Record):
-    """A kernel, its judge and its variants. Axes are int64 and follow the pointers in the call."""
+    """A kernel. In a C call, int64 axes follow the pointers of the inputs and outputs."""
 
     id: Name
     title: str
     axes: tuple[Name, ...] = ()
     workloads: dict[Slug, dict[Name, int]] = Field(min_length=1)
-    """From tiny to large: a value for every axis."""
+    """Sizes in elements, for every axis, from tiny to large."""
     default_workload: dict[Target, Slug]
-    """What triage measures: larger than the caches, so that memory speed is what is timed."""
+    """The workload to measure on each target; larger than its caches, so that DRAM limits it."""
     check_workloads: tuple[dict[Name, int], ...] = ()
-    """Odd shapes and boundaries, checked besides the named workloads."""
+    """Odd sizes and boundary cases that are checked, in addition to the named workloads."""
     inputs: tuple[Input, ...] = Field(min_length=1)
     outputs: tuple[Output, ...] = Field(min_length=1)
     reference: Reference
     baselines: tuple[Baseline, ...] = ()
-    """Rivals besides the reference and torch.compile of it; the fastest is the baseline."""
+    """Alternatives to the reference and its torch.compile; the fastest is the baseline."""
     tolerances: dict[Dtype, Tolerance] = Field(default_factory=dict)
-    """Where a type has none, the reference's own error in that type is the yardstick."""
+    """By output dtype; without one, the limit follows from the reference's error in that dtype."""
     cost: Cost | None = None
-    """Without it nothing is known of the roofline."""
+    """None: no roofline and no headroom are computed."""
     entry: Symbol
+    """Function or class to call in every variant that does not name its own."""
     variants: tuple[Variant, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -197,20 +206,22 @@ class Kernel(Record):
                     f"workload {sizes} must give a positive size to each of {self.axes}"
                 )
         for array in (*self.inputs, *self.outputs):
-            strange = [d for d in array.shape if isinstance(d, str) and d not in self.axes]
-            if strange:
-                raise ValueError(f"shape of {array.name} names {strange[0]!r}, not one of the axes")
-        given = {(one.name, one.shape, one.dtype) for one in self.inputs}
-        for one in self.outputs:
-            if one.starts_as and (one.starts_as, one.shape, one.dtype) not in given:
-                raise ValueError(f"{one.name} starts as {one.starts_as}, no input of its shape")
-        others = [one.name for one in self.baselines]
-        taken = next((n for n in others if n in _RESERVED_RIVAL_NAMES or others.count(n) > 1), None)
+            unknown = [d for d in array.shape if isinstance(d, str) and d not in self.axes]
+            if unknown:
+                raise ValueError(f"shape of {array.name} names {unknown[0]!r}, not one of the axes")
+        inputs = {(each.name, each.shape, each.dtype) for each in self.inputs}
+        for output in self.outputs:
+            if output.starts_as and (output.starts_as, output.shape, output.dtype) not in inputs:
+                raise ValueError(
+                    f"{output.name} starts as {output.starts_as}, no input of its shape and dtype"
+                )
+        names = [baseline.name for baseline in self.baselines]
+        taken = next((n for n in names if n in _RESERVED_RIVAL_NAMES or names.count(n) > 1), None)
         if taken is not None:
-            raise ValueError(f"two baselines are called {taken}")
-        unused = set(self.tolerances) - {output.dtype for output in self.outputs}
+            raise ValueError(f"the baseline name {taken} is reserved or used twice")
+        unused = set(self.tolerances) - {each.dtype for each in self.outputs}
         if unused:
-            raise ValueError(f"a tolerance for {min(unused)}, which no output has")
+            raise ValueError(f"tolerance for {min(unused)}, but no output has that dtype")
         for target, name in self.default_workload.items():
             if name not in self.workloads:
                 raise ValueError(f"default workload {name!r} of {target} is not defined")

@@ -1,4 +1,4 @@
-"""The whole knowledge base, loaded and with every reference resolved."""
+"""The whole knowledge base as one record, loaded and with every reference resolved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kernelkb.model.workflow import Workflow
 
 
 class Knowledge(Record):
-    """What the YAML files say, file by file."""
+    """The records of all knowledge files."""
 
     catalogue: MetricCatalogue
     devices: DeviceCatalogue
@@ -34,16 +34,16 @@ class Knowledge(Record):
     patterns: tuple[Pattern, ...]
     workflow: Workflow
     learned: LearnedCatalogue = LearnedCatalogue()
-    """What sessions taught; empty before there were any."""
+    """Calibrations from recorded sessions; empty without learned.yaml."""
     sha256: str
-    """Of every file's path and bytes: two equal digests are the same knowledge."""
+    """Digest of every file's path and content."""
     overlay: str | None = None
-    """The project's own knowledge folder, when there is one."""
+    """Path of the project's knowledge folder; None without one."""
     own: frozenset[str] = frozenset()
     """Ids of the bottlenecks and guards that the project added."""
     overridden: dict[str, float] = Field(default_factory=dict)
-    """For each threshold that the project overrides the value that was shipped."""
+    """Shipped value of each threshold that the project overrides, by id."""
     reviews: tuple[AcceptedReview, ...] = ()
-    """Those whose corrections are part of it, in the order in which they came in."""
+    """Accepted reviews, whose corrections are applied, in the order of acceptance."""
     changed: tuple[KnowledgeChange, ...] = ()
-    """Every correction of theirs, in the same order."""
+    """Every applied correction, in the same order."""

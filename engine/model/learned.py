@@ -1,4 +1,4 @@
-"""What sessions taught: how far predictions are to be believed, and how long phases take."""
+"""learned.yaml: realised share of predicted gains per fix, and minutes per phase, from sessions."""
 
 from __future__ import annotations
 
@@ -9,54 +9,59 @@ from kernelkb.model.session import SessionId
 
 
 class LearnedFix(Record):
-    """A fix for a bottleneck on an architecture: what it gave, next to what was predicted."""
+    """Measured against predicted gain of one fix for one bottleneck on one architecture."""
 
     fix: Slug
     bottleneck: Slug
     architecture: Name
-    """``sm_90``, or ``cpu``."""
+    """``sm_90`` and so on, or ``cpu``."""
     kind: GainKind
+    """The bottleneck's kind of gain."""
     prior: float
-    """The share of an estimated saving that calibration.yaml takes for granted."""
+    """Usual share of a predicted saving that is realised, from calibration.yaml."""
     observed: float | None
-    """The share that was realised, in the mean over ``count`` cases; None without a case."""
+    """Realised share of the predicted saving, mean over ``count`` cases; None without a case."""
     calibration: float
-    """(count · observed + 5 · prior) / (count + 5)."""
+    """The share used for predictions: (count · observed + 5 · prior) / (count + 5)."""
     interval: tuple[float, float]
-    """Where the share of the next case lies, 95 %: predictive, with the prior's weight in it."""
+    """95 % prediction interval of the next case's share, low and high, with the prior included."""
     count: float
-    """Measured cases; one where several fixes were applied together counts as a part."""
+    """Measured cases; a case in which n fixes were applied together counts 1/n."""
     tried: int
+    """Times that the fix was applied."""
     measured: int = 0
-    """Of those that were tried, the ones with a speedup that nobody disturbed."""
+    """Of those, the ones with a valid speedup, from a bench without interference."""
     succeeded: int
-    """Measured cases whose whole interval lay above 1."""
+    """Of those, the ones whose whole speedup interval is above 1."""
     success_interval: tuple[float, float]
-    """Of succeeded ÷ measured, 95 % (Wilson)."""
+    """95 % Wilson interval of succeeded ÷ measured, low and high, 0 to 1."""
     falsifier_held: int = 0
+    """Cases in which the predicted metric moved as predicted."""
     falsifier_failed: int = 0
+    """Cases in which it did not."""
     sessions: tuple[SessionId, ...]
 
 
 class LearnedPhase(Record):
-    """How long a phase takes, over the sessions that had it."""
+    """Minutes that one phase of the workflow takes."""
 
     phase: Name
     count: int
+    """Sessions with this phase."""
     minutes: tuple[float, float, float]
-    """Of the next session: low, point, high, 80 %."""
+    """Prediction for the next session, in minutes: low, point, high; low to high covers 80 %."""
     sessions: tuple[SessionId, ...]
 
 
 class LearnedCatalogue(Record):
-    """The file ``learned.yaml``. It follows from the sessions alone, so anybody can check it."""
+    """The file ``learned.yaml``, which kb learn computes from the sessions alone."""
 
     fixes: tuple[LearnedFix, ...] = ()
     phases: tuple[LearnedPhase, ...] = ()
     sessions: tuple[SessionId, ...] = Field(default=())
-    """All that counted: recorded, and not forgotten."""
+    """Sessions that the rows are computed from."""
     forgotten: tuple[SessionId, ...] = ()
-    """Sessions that a person took out."""
+    """Sessions that a person excluded."""
 
     @model_validator(mode="after")
     def _check_unique_rows(self) -> LearnedCatalogue:
@@ -64,5 +69,5 @@ class LearnedCatalogue(Record):
         names += [phase.phase for phase in self.phases]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"{name} stands twice; keep one row, or run kb learn")
+                raise ValueError(f"{name} has two rows; keep one, or run kb learn")
         return self

@@ -1,4 +1,4 @@
-"""Ways of working that sessions have proved, and where they contradict each other."""
+"""Patterns: ways of working, their triggers and their conflicts (``knowledge/patterns/``)."""
 
 from __future__ import annotations
 
@@ -8,37 +8,41 @@ from kernelkb.model.base import Record, Slug
 
 
 class Origin(Record):
-    """A rule as the documents that KernelKB grew from gave it, and why ours differs."""
+    """The rule of an older document that an entry goes back to, and why the entry differs."""
 
     rule: str
+    """The rule, as that document words it."""
     number: str | None = None
-    """Its number in those documents, where it had one."""
+    """Its number there; None where it had none."""
     refined_because: str | None = None
-    """None where the rule stands as it was."""
+    """Why the entry differs; None where it does not."""
 
 
 class Conflict(Record):
-    """Another pattern that advises otherwise."""
+    """Another pattern with contradicting advice."""
 
     pattern: Slug
     resolve: str
-    """When to follow which."""
+    """When to follow which of the two."""
 
 
 class Pattern(Record):
-    """A way of working."""
+    """A way of working on a kernel."""
 
     id: Slug
     title: str
     problem: str
+    """What goes wrong without it."""
     practice: str
+    """What to do instead."""
     triggers: tuple[str, ...] = Field(min_length=1)
-    """Situations in which to remember it."""
+    """Situations in which it applies."""
     steps: tuple[str, ...] = Field(min_length=1)
+    """Instructions, in order."""
     refines: Slug | None = None
-    """The pattern that this one corrects."""
+    """The pattern that this one replaces or narrows; None for an independent one."""
     conflicts: tuple[Conflict, ...] = ()
     bottlenecks: tuple[Slug, ...] = ()
-    """Diagnoses that it helps with."""
+    """Bottlenecks that it helps to diagnose or to fix."""
     origin: Origin | None = None
     sources: tuple[Slug, ...] = Field(min_length=1)

@@ -1,4 +1,4 @@
-"""What a log says when a build, a load or a run went wrong."""
+"""Symptoms: regular expressions over build, load and run logs (``knowledge/symptoms/``)."""
 
 from __future__ import annotations
 
@@ -12,42 +12,43 @@ from kernelkb.model.base import Record, Slug
 
 def _check_regex(pattern: str) -> str:
     try:
-        found = re.compile(pattern, re.MULTILINE)
+        compiled = re.compile(pattern, re.MULTILINE)
     except re.error as error:
-        raise ValueError(f"no regular expression: {error}") from error
-    if found.match(""):
-        raise ValueError("matches an empty log; demand at least one word")
+        raise ValueError(f"not a regular expression: {error}") from error
+    if compiled.match(""):
+        raise ValueError("matches an empty log; it must contain at least one word")
     return pattern
 
 
 Regex = Annotated[str, AfterValidator(_check_regex)]
-"""Python's regular expressions, with ``^`` and ``$`` at every line; named groups are captured."""
+"""A regular expression of Python's ``re`` with MULTILINE; named groups are captured."""
 
 
 class Symptom(Record):
-    """One failure: how it is recognised, what causes it, what cures it."""
+    """One kind of failure: the log lines that show it, its cause and its cure."""
 
     id: Slug
     title: str
     says: tuple[Regex, ...] = Field(min_length=1)
-    """Any one of them, anywhere in the log."""
+    """The symptom is found where any of these matches, anywhere in the log."""
     unless: tuple[Slug, ...] = ()
-    """More precise symptoms: where one of them is found as well, this one is not named."""
+    """More specific symptoms: this one is not reported where one of them is found too."""
     cause: str
     cure: str
+    """What to change."""
     check: str
-    """How to make sure that it was this, or that it is gone."""
+    """How to confirm the cause, or that it is gone."""
     fixes: tuple[Slug, ...] = ()
     pattern: Slug | None = None
-    """The way of working that avoids it."""
+    """The pattern that avoids it; None without one."""
     weighs: Literal["shared-memory"] | None = None
-    """A limit that the engine works out from what was captured: whether the bytes fit after all."""
+    """A limit that the engine checks with the captured values: whether the bytes fit the device."""
     example: str
-    """A real log, shortened."""
+    """An excerpt of a real log, in which the symptom is found."""
     captures: dict[str, str] = Field(default_factory=dict)
-    """What the named groups take from the example."""
+    """Values of the named groups in the example."""
     resembles: str
-    """A text with the same words that means something else, and must not match."""
+    """Counterexample: similar text of another meaning, in which the symptom must not be found."""
     sources: tuple[Slug, ...] = Field(min_length=1)
 
 

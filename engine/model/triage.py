@@ -1,4 +1,4 @@
-"""The whole loop on one kernel: what was examined, what was recommended, what came of it."""
+"""Result of ``kb triage``: build, check, bench and profile of a kernel's variants, and fixes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernelkb.model.session import Decision, Step
 
 
 class VariantResult(Record):
-    """One variant, as far as it got."""
+    """One variant's results; None for steps that were not reached."""
 
     variant: Slug
     build: Build | None = None
@@ -22,23 +22,27 @@ class VariantResult(Record):
 
 
 class FixOutcome(Record):
-    """A variant that applies what was recommended, measured against the one it improves on."""
+    """A variant with recommended fixes, measured against the variant without them."""
 
     before: Slug
+    """Variant without the fixes."""
     after: Slug
+    """Variant with the fixes."""
     fixes: tuple[Slug, ...]
     predicted: PredictedSpeedup | None
+    """Predicted speedup; None where there was no estimate."""
     measured: float | None
-    """Speedup of ``after`` over ``before``; both were timed next to the same baseline."""
+    """Time of ``before`` ÷ time of ``after``; both were timed against the same baseline."""
     interval: tuple[float, float] | None
+    """Confidence interval of ``measured``, low and high."""
     confirmed: bool | None
-    """The whole interval lies above 1."""
+    """Whether the whole interval is above 1; None without an interval."""
     unmeasured: str | None = None
-    """Why there is no speedup of one over the other, although both were timed."""
+    """Why ``measured`` is None although both were timed."""
 
 
 class Triage(Record):
-    """What ``kb triage`` found."""
+    """The results of one ``kb triage``."""
 
     kernel: Name
     target: Target
@@ -46,9 +50,11 @@ class Triage(Record):
     steps: tuple[Step, ...]
     examined: tuple[VariantResult, ...] = ()
     followed: FixOutcome | None = None
+    """The outcome of the recommended fixes; None where no variant applies them."""
     decisions: tuple[Decision, ...] = ()
     session: str | None = None
-    """File that the record was appended to."""
+    """Session file that the steps were appended to; None without one."""
     outcome: Literal["done", "stopped", "could-not-run"]
-    """stopped: a gate failed or says stop; could-not-run: the machine lacks something."""
+    """stopped: a gate failed or its verdict is stop. could-not-run: the machine lacks something."""
     seconds: float
+    """Wall-clock time of the whole command."""

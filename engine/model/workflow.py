@@ -1,4 +1,4 @@
-"""The way through one kernel: phases, the gates between them, and when to stop."""
+"""workflow.yaml: phases of optimising a kernel, the gates between them, and stop rules."""
 
 from __future__ import annotations
 
@@ -9,33 +9,36 @@ from kernelkb.model.pattern import Origin
 
 
 class WorkflowGate(Record):
-    """Something that must be true before the next step is worth its time."""
+    """A condition that must hold before the next phase starts."""
 
     id: Slug
     check: str
+    """What to look at."""
     passes: str
-    """What counts as passed."""
+    """The result that passes."""
     otherwise: str
     """What to do when it does not pass."""
     command: str | None = None
+    """The kb command that shows it; None where it is read elsewhere."""
     tree: Slug | None = None
-    """The tree that decides it."""
+    """The decision tree that evaluates it; None where a person does."""
     patterns: tuple[Slug, ...] = ()
     origin: Origin | None = None
 
 
 class Phase(Record):
-    """One part of the work, with the time that it may take."""
+    """One part of the work, with its time budget."""
 
     id: Slug
     title: str
     goal: str
     budget_min: float = Field(gt=0)
+    """Minutes."""
     gates: tuple[WorkflowGate, ...] = Field(min_length=1)
 
 
 class StopRule(Record):
-    """When to stop, whatever was planned."""
+    """A condition under which to stop, whatever the plan."""
 
     id: Slug
     when: str
@@ -44,7 +47,7 @@ class StopRule(Record):
 
 
 class Precheck(Record):
-    """One thing to look at before a session on a GPU begins."""
+    """One thing to check before a session on a GPU starts."""
 
     id: Slug
     check: str

@@ -1,1 +1,1 @@
-"""Guards: paths, the workspace, compiler flags, and text that other programs wrote."""
+"""Input guards: workspace paths, compiler flags, and text from other programs."""

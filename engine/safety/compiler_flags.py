@@ -1,7 +1,7 @@
-"""Which compiler flags a kernel.yaml may give to a server: those that only change the code.
+"""Allow-list of compiler flags in a kernel.yaml that a server builds.
 
-A list of what is allowed, as flags that load plug-ins, start programs, write or read files are too
-many and too new to be listed. On the command line anything goes: it is the user's own shell.
+Allowed flags change the generated code only. Flags that load plug-ins, start programs, read or
+write files are too many to forbid one by one. The command line allows every flag.
 """
 
 from __future__ import annotations
@@ -66,25 +66,25 @@ _ALLOWED_FLAG = re.compile(
 
 
 def find_disallowed_flag(flags: Sequence[str], folder: str) -> tuple[int, str] | None:
-    """Return which flag a server does not give to a compiler, and why; None where all are well.
+    """Return the index of the first flag that is not allowed, and the reason; None if all are.
 
-    Without a workspace all are.
+    Without a workspace every flag is allowed.
 
     Args:
-        flags: In their order: ``-Xptxas`` may stand before what it passes on.
-        folder: What a relative ``-I`` is meant from: nothing, as the compiler runs elsewhere.
+        flags: In command-line order, as ``-Xptxas`` may precede the flag that it passes on.
+        folder: The folder that a relative ``-I`` is resolved against.
     """
     if list_readable_folders() is None:
         return None
     passes_on = False
-    for at, flag in enumerate(flags):
+    for index, flag in enumerate(flags):
         if passes_on:
             passes_on = False
             if re.fullmatch(_PTXAS_FLAG, flag):
                 continue
             return (
-                at,
-                f"-Xptxas {flag!r} is not among the flags that a server takes: {ALLOWED_FLAGS}",
+                index,
+                f"-Xptxas {flag!r} is not allowed on a server; allowed: {ALLOWED_FLAGS}",
             )
         passes_on = flag in ("-Xptxas", "--ptxas-options")
         if passes_on:
@@ -93,7 +93,7 @@ def find_disallowed_flag(flags: Sequence[str], folder: str) -> tuple[int, str] |
             try:
                 resolve_inside(Path(folder, flag[2:]))
             except ForbiddenPathError as error:
-                return at, str(error)
+                return index, str(error)
         elif not _ALLOWED_FLAG.fullmatch(flag):
-            return at, f"flag {flag!r} is not among those that a server takes: {ALLOWED_FLAGS}"
-    return (len(flags) - 1, "-Xptxas stands last, with nothing to pass on") if passes_on else None
+            return index, f"flag {flag!r} is not allowed on a server; allowed: {ALLOWED_FLAGS}"
+    return (len(flags) - 1, "-Xptxas is last and has no flag to pass on") if passes_on else None

@@ -1,4 +1,4 @@
-"""Where things are: the shipped data, and the project that somebody is working in."""
+"""Finds the shipped data, the project's root, its knowledge overlay and the cache folder."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ KNOWLEDGE_ENTRIES = (
     "trees",
     "reviews",
 )
-"""What a knowledge folder may hold at its top."""
+"""Files and folders at the top of a knowledge folder."""
 
 
 def shipped_folder(folder: str) -> str:
-    """Return the shipped ``knowledge`` or ``kernels``: a wheel's own copy, else the checkout's."""
+    """Return the path of the shipped ``knowledge`` or ``kernels``, in the wheel or the checkout."""
     packaged = os.path.join(_ENGINE_FOLDER, "_data", folder)
     return (
         packaged
@@ -35,23 +35,23 @@ def shipped_folder(folder: str) -> str:
 
 
 def project_root(start: str | None = None) -> str:
-    """Return the nearest folder at or above ``start`` that is a project; never above a repository.
+    """Return the nearest project folder at or above ``start``, at most the git repository's root.
 
-    Where there is none, the repository is the project, and without one ``start`` itself (the
-    working directory by default).
+    Without a project folder it is the repository's root, and without a repository ``start``
+    itself, by default the working directory.
     """
-    here = first = os.path.abspath(start or os.getcwd())
+    folder = first = os.path.abspath(start or os.getcwd())
     while True:
-        if _is_project(here) or os.path.exists(os.path.join(here, ".git")):
-            return here
-        parent = os.path.dirname(here)
-        if parent == here:
+        if _is_project(folder) or os.path.exists(os.path.join(folder, ".git")):
+            return folder
+        parent = os.path.dirname(folder)
+        if parent == folder:
             return first
-        here = parent
+        folder = parent
 
 
 def _is_project(folder: str) -> bool:
-    """Say whether somebody works with KernelKB here; many have a folder of sources ``kernels``."""
+    """Whether KernelKB is set up here; a folder ``kernels`` counts only with a kernel.yaml."""
     if any(os.path.isdir(os.path.join(folder, mark)) for mark in (".kb", "sessions")):
         return True
     kernels = os.path.join(folder, "kernels")
@@ -63,10 +63,7 @@ def _is_project(folder: str) -> bool:
 
 
 def overlay_folder(start: str | None = None) -> str | None:
-    """Return the project's own ``knowledge`` folder, None where it has none.
-
-    A folder of that name that holds no knowledge file is somebody else's.
-    """
+    """Return the project's ``knowledge`` folder; None without one that holds knowledge files."""
     folder = os.path.join(project_root(start), "knowledge")
     if not os.path.isdir(folder) or os.path.samefile(folder, shipped_folder("knowledge")):
         return None
@@ -76,6 +73,6 @@ def overlay_folder(start: str | None = None) -> str | None:
 
 
 def cache_folder() -> str:
-    """Return this user's cache folder for KernelKB; it may not exist yet."""
+    """Return the user's cache folder for KernelKB, by XDG_CACHE_HOME; it may not exist yet."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "kernelkb")

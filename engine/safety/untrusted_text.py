@@ -1,4 +1,4 @@
-"""Text that compilers, kernels and profilers wrote: a quotation, never words of our own."""
+"""Cleans text from compilers, kernels and profilers before it is printed or sent to a client."""
 
 from __future__ import annotations
 
@@ -9,21 +9,25 @@ _ESCAPES = re.compile(
     r"|[@-Z\\-_])"
     r"|\x9b[0-?]*[ -/]*[@-~]"
 )
-# Controls but tab and newline; marks that turn the direction of text or that nobody sees; the
-# block of invisible letters; halves of characters, which no JSON may hold.
+# Control characters except tab and newline; bidirectional and zero-width marks; Unicode tags.
 _HIDDEN_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2028\u2029\u2060-\u206f\ufeff"
     "\U000e0000-\U000e007f]"
 )
+# JSON cannot hold half a surrogate pair.
 _SURROGATES = re.compile("[\ud800-\udfff]")
 MAX_TEXT_LENGTH = 4000
+"""Characters, so that one log fits into a tool's answer of 8 kB."""
 
 
 def sanitize_text(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
-    """Return text without colours, controls and hidden characters, cut in its middle."""
-    if (
-        len(text) <= max_length and text.isprintable()
-    ):  # as nearly all of it is: there is nothing to find
+    """Return text without escape sequences and hidden characters; a long one loses its middle.
+
+    Args:
+        text: Any text.
+        max_length: Characters of the result, at most.
+    """
+    if len(text) <= max_length and text.isprintable():
         return text
     bare = _SURROGATES.sub("\ufffd", _HIDDEN_CHARACTERS.sub("", _ESCAPES.sub("", text)))
     if len(bare) <= max_length:
@@ -33,11 +37,11 @@ def sanitize_text(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
 
 
 def to_one_line(text: str, max_length: int = 600) -> str:
-    """Return the same in one line, its lines apart by semicolons."""
+    """Return the sanitized text as one line, with semicolons between its lines."""
     lines = [" ".join(line.split()) for line in text.splitlines()]
     return sanitize_text("; ".join(line for line in lines if line), max_length)
 
 
 def quote_excerpt(text: str, max_length: int = 160) -> str:
-    """Return an excerpt in quotation marks that it cannot close itself."""
+    """Return a sanitized excerpt in quotation marks, its own replaced by apostrophes."""
     return f'"{to_one_line(text, max_length).replace(chr(34), chr(39))}"'

@@ -1,13 +1,12 @@
-"""The folders outside of which a server reads, writes, builds and runs nothing of a user's.
+"""Restricts a server's file access to its workspace folders and the shipped data.
 
-A server sets them once, when it starts. The command line sets none: whoever types may read
-everything anyway, and then each function here does what its plain counterpart does.
+A server sets the folders once, when it starts. The command line sets none: then each function
+here does what its counterpart of the standard library does.
 
-A file is resolved, opened without waiting for a writer, and then it is asked where the open file
-is: a link that somebody exchanges in between does not help. What remains is the name of a source,
-which a compiler or an interpreter opens again (a compiler in a sandbox of its own, see
-``measure.process.compiler_sandbox``), and a folder that is exchanged while a file is being made in
-it.
+A path is resolved, opened with O_NOFOLLOW and O_NONBLOCK, and the descriptor's path is checked
+again, so exchanging a link in between gains nothing. Two gaps remain: a compiler or interpreter
+opens a source by name again (compilers run in a sandbox, ``measure.process.compiler_sandbox``), and
+a folder can be exchanged while a file is created in it.
 """
 
 from __future__ import annotations
@@ -23,8 +22,9 @@ from kernelkb.safety.paths import shipped_folder
 StrPath = str | os.PathLike[str]
 
 MAX_TEXT_BYTES = 8 * 2**20
-"""No YAML, source or header that somebody wrote is longer."""
+"""Largest YAML, source or header file that a server reads."""
 MAX_REPORT_BYTES = 2**30
+"""Largest profiler report that a server reads."""
 
 
 class _Bounds(NamedTuple):
@@ -37,41 +37,42 @@ _bounds: _Bounds | None = None
 
 
 def set_workspace(folders: Iterable[StrPath], *, can_write: bool = True) -> None:
-    """Keep this process to some folders, besides the data that ships with KernelKB.
+    """Restrict this process to some folders and the data that ships with KernelKB.
 
     Args:
-        folders: The user's; a whole file system is none and left out.
-        can_write: Whether anything may be written in them.
+        folders: The user's folders; the root of the file system is left out.
+        can_write: Whether files in them may be written.
     """
     global _bounds
     own = tuple(os.path.realpath(folder) for folder in folders)
-    ours = tuple(os.path.realpath(shipped_folder(name)) for name in ("knowledge", "kernels"))
-    _bounds = _Bounds(tuple(one for one in own if one != os.path.dirname(one)), ours, can_write)
+    shipped = tuple(os.path.realpath(shipped_folder(name)) for name in ("knowledge", "kernels"))
+    user = tuple(folder for folder in own if folder != os.path.dirname(folder))
+    _bounds = _Bounds(user, shipped, can_write)
 
 
 def list_readable_folders() -> tuple[str, ...] | None:
-    """Return every folder that may be read, or None where there are no bounds."""
+    """Return every folder that may be read; None without a workspace."""
     return None if _bounds is None else (*_bounds.user_folders, *_bounds.shipped_folders)
 
 
 def may_write() -> bool:
-    """Say whether the project may be written to."""
+    """Whether files of the project may be written."""
     return _bounds is None or _bounds.can_write
 
 
 def resolve_inside(path: StrPath, *, to_write: bool = False) -> str:
-    """Return where a path leads, links followed; it need not exist.
+    """Return the real path, links followed; it need not exist. Unchanged without a workspace.
 
     Raises:
-        OutsideError: It leads out of the workspace.
+        ForbiddenPathError: The path leads out of the workspace.
     """
     shown = os.fspath(path)
     if _bounds is None:
         return shown
     try:
         real = os.path.realpath(shown)
-    except (ValueError, OSError) as error:  # a NUL, half a character
-        raise ForbiddenPathError(shown, "no name of a file", "give the path of one") from error
+    except (ValueError, OSError) as error:  # a NUL byte, half a surrogate pair
+        raise ForbiddenPathError(shown, "not a valid path", "give the path of a file") from error
     _require_inside(
         shown,
         real,
@@ -81,11 +82,11 @@ def resolve_inside(path: StrPath, *, to_write: bool = False) -> str:
 
 
 def open_inside(path: StrPath, flags: int = os.O_RDONLY) -> int:
-    """Return a descriptor of a regular file of the workspace.
+    """Return a file descriptor of a regular file in the workspace.
 
     Raises:
-        OutsideError: It leads out of the workspace, or is a pipe, a device, or a folder.
-        OSError: It is not there, or may not be opened.
+        ForbiddenPathError: The path leads out of the workspace, or to a pipe, device or folder.
+        OSError: The file does not exist, or may not be opened.
     """
     if _bounds is None:
         return os.open(path, flags)
@@ -105,32 +106,33 @@ def open_inside(path: StrPath, flags: int = os.O_RDONLY) -> int:
 
 
 def read_bytes(path: StrPath, max_bytes: int = MAX_TEXT_BYTES) -> bytes:
-    """Return what a file holds.
+    """Return a file's content.
 
     Args:
         path: The file.
-        max_bytes: How long it may be where there is a workspace.
+        max_bytes: The longest file to read where there is a workspace.
 
     Raises:
-        OutsideError: It leads out of the workspace, is no regular file, or longer than
-            ``max_bytes``.
-        OSError: It is not there, or cannot be read.
+        ForbiddenPathError: The path leads out of the workspace, is not a regular file, or is
+            longer than ``max_bytes``.
+        OSError: The file does not exist, or cannot be read.
     """
     with os.fdopen(open_inside(path), "rb") as file:
         body = file.read() if _bounds is None else file.read(max_bytes + 1)
     if _bounds is not None and len(body) > max_bytes:
-        cure = "a server reads no more of one file"
+        cure = "a server reads no longer file"
         raise ForbiddenPathError(os.fspath(path), f"longer than {max_bytes / 2**20:g} MiB", cure)
     return body
 
 
 def read_text(path: StrPath, errors: str = "strict") -> str:
-    """Return what a text file holds, UTF-8, with every end of a line as a newline.
+    """Return the text of a UTF-8 file, with one newline at the end of every line.
 
     Raises:
-        OutsideError: It leads out of the workspace, is no regular file, or too long.
-        OSError: It is not there, or cannot be read.
-        UnicodeDecodeError: It is not UTF-8, where ``errors`` is strict.
+        ForbiddenPathError: The path leads out of the workspace, is not a regular file, or is
+            longer than MAX_TEXT_BYTES.
+        OSError: The file does not exist, or cannot be read.
+        UnicodeDecodeError: It is not UTF-8, and ``errors`` is strict.
     """
     text = read_bytes(path).decode("utf-8", errors)
     return text.replace("\r\n", "\n").replace("\r", "\n")
@@ -145,5 +147,5 @@ def _require_inside(shown: str, real: str, allowed: Iterable[str]) -> None:
 
 def _build_not_a_file_error(path: StrPath) -> ForbiddenPathError:
     return ForbiddenPathError(
-        os.fspath(path), "no regular file", "a server opens no pipes or devices"
+        os.fspath(path), "not a regular file", "a server opens no pipes or devices"
     )

@@ -1,1 +1,1 @@
-"""Read foreign source text and draft a kernel.yaml for it (``kb init``). Parses; never compiles."""
+"""Reads kernel sources and drafts a kernel.yaml and a launcher for them (``kb init``)."""

@@ -1,4 +1,4 @@
-"""How a kernel is called, as far as its text shows."""
+"""Parameters and launch facts of a kernel or launcher, as its source text shows them."""
 
 from __future__ import annotations
 
@@ -16,46 +16,47 @@ class Parameter(NamedTuple):
 
     name: str
     type: str
-    """As it is written, without const, restrict and the pointer's star."""
+    """As written, without ``const``, ``__restrict__``, ``std::`` and the pointer's ``*``."""
     role: ParameterRole
     dtype: str | None = None
-    """Of an array's elements, where we know the type."""
+    """Element type of an array; None for a scalar and for a type that kernel.yaml does not have."""
     is_read: bool = False
-    """An array that is written, and read too: what it holds before the call matters."""
+    """For an output: the kernel also reads it, so its values before the call matter."""
     is_certain: bool = True
-    """Whether the text shows how an array is used; what is passed on may be written elsewhere."""
+    """False for an output that is only passed to code which may write it."""
     is_index: bool = False
-    """An array whose elements choose elements of another."""
+    """An array whose elements are subscripts of another array."""
 
 
 class Function(NamedTuple):
-    """A function that computes, or launches what computes."""
+    """A kernel, or a host function that launches one."""
 
     name: str
     parameters: tuple[Parameter, ...] = ()
     is_kernel: bool = False
-    """A ``__global__`` function, which somebody has to launch."""
+    """A ``__global__`` function, which needs a launcher."""
     scope: str = ""
-    """Its namespaces, as they stand before the name in a call: ``a::b::``."""
+    """Its namespaces, as a call needs them before the name: ``a::b::``."""
     returns: str = ""
+    """Its return type; empty for Python."""
     template: tuple[str, ...] = ()
     """Names of its template's parameters."""
     max_threads: str | None = None
-    """Of a block, as ``__launch_bounds__`` has it."""
+    """Threads per block, the first argument of ``__launch_bounds__``; an expression, or None."""
     is_flat: bool = False
-    """A kernel with one thread for each element, in one dimension, as far as its text shows."""
+    """One thread per element of a 1-D grid, without dynamic shared memory."""
     takes_shared_memory: bool = False
-    """Whether whoever launches it says how much shared memory it gets."""
+    """It declares dynamic shared memory, whose size is a launch parameter."""
 
     @property
     def is_variant(self) -> bool:
-        """Whether it has KernelKB's own C interface: inputs, outputs, int64 sizes, a stream."""
-        roles = [one.role for one in self.parameters]
-        wide = all(one.type == "int64_t" for one in self.parameters if one.role == "size")
+        """Whether it has KernelKB's C interface: inputs, outputs, int64 sizes, then a stream."""
+        roles = [parameter.role for parameter in self.parameters]
+        sizes = (each for each in self.parameters if each.role == "size")
         return (
             not self.is_kernel
             and self.returns in ("int", "int32_t")
-            and wide
+            and all(size.type == "int64_t" for size in sizes)
             and "output" in roles
             and roles.count("stream") == 1
             and "number" not in roles
@@ -64,15 +65,16 @@ class Function(NamedTuple):
 
 
 class SourceSummary(NamedTuple):
-    """What a file holds."""
+    """The kernels and launchers of one source file."""
 
     kind: SourceKind
     functions: tuple[Function, ...]
-    """Launchers before kernels."""
+    """Launchers before kernels, each in the order of the file."""
     target: Target = "cuda"
-    """Where it runs, as its text has it."""
+    """``cuda`` where the file names anything of CUDA."""
     has_main: bool = False
+    """It defines ``main``, which a launcher that includes it must rename."""
     missing_functions: tuple[str, ...] = ()
-    """Functions that an extension uses and another file defines."""
+    """Functions that a torch extension uses and another file must define."""
     side_effect_lines: tuple[int, ...] = ()
-    """Lines of a Python file that do something whenever it is loaded."""
+    """Lines of a Python file that run code when it is imported, counted from 1."""

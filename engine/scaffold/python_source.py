@@ -1,4 +1,4 @@
-"""What a Python file holds: Triton kernels with their wrappers, tasks of KernelBench."""
+"""Finds Triton wrappers and KernelBench classes in Python source, with ``ast``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kernelkb.scaffold.call_signature import Function, Parameter, SourceSummary
 
-_HARMLESS_CALLS = (
+_ALLOWED_CALL_PREFIXES = (
     "sys.path.",
     "warnings.",
     "logging.",
@@ -18,7 +18,7 @@ _HARMLESS_CALLS = (
 
 
 def summarize_python(text: str) -> SourceSummary | None:
-    """Return what a Python file holds, None when there is no kernel in it."""
+    """Return the kernels of a Python file; None where it holds none or does not parse."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
@@ -37,10 +37,10 @@ def summarize_python(text: str) -> SourceSummary | None:
         for f in functions
         if f.name not in jitted and any(f"{n}[" in ast.unparse(f) for n in jitted)
     ]
-    found = tuple(Function(f.name, _list_parameters(f)) for f in launching)
+    wrappers = tuple(Function(f.name, _list_parameters(f)) for f in launching)
     own = frozenset(f.name for f in functions)
     return SourceSummary(
-        "triton", found, side_effect_lines=tuple(_iter_side_effect_lines(tree.body, own))
+        "triton", wrappers, side_effect_lines=tuple(_iter_side_effect_lines(tree.body, own))
     )
 
 
@@ -49,29 +49,29 @@ def _list_parameters(function: ast.FunctionDef) -> tuple[Parameter, ...]:
 
 
 def _iter_side_effect_lines(body: list[ast.stmt], own: frozenset[str]) -> Iterator[int]:
-    """Yield the lines on which loading a file prints, tests or times something.
+    """Yield the lines that call, test or assert something when the file is imported.
 
     Args:
         body: Statements of the file, or of what is nested in it.
-        own: The file's own functions; calling one is work, whatever its result is for.
+        own: Names of the file's functions; calling one counts even where its result is assigned.
     """
-    for one in body:
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
-        if isinstance(one, ast.If) and "__name__" in ast.unparse(one.test):
+        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
             continue
-        nested = [getattr(one, field, []) for field in ("body", "orelse", "finalbody")]
+        nested = [getattr(statement, field, []) for field in ("body", "orelse", "finalbody")]
         if any(nested):
             for inside in nested:
                 yield from _iter_side_effect_lines(inside, own)
-        elif _has_side_effect(one, own):
-            yield one.lineno
+        elif _has_side_effect(statement, own):
+            yield statement.lineno
 
 
-def _has_side_effect(one: ast.stmt, own: frozenset[str]) -> bool:
-    if isinstance(one, ast.Assert):
+def _has_side_effect(statement: ast.stmt, own: frozenset[str]) -> bool:
+    if isinstance(statement, ast.Assert):
         return True
-    if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call):
-        return not ast.unparse(one.value).startswith(_HARMLESS_CALLS)
-    calls = (node.func for node in ast.walk(one) if isinstance(node, ast.Call))
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        return not ast.unparse(statement.value).startswith(_ALLOWED_CALL_PREFIXES)
+    calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
     return any(isinstance(called, ast.Name) and called.id in own for called in calls)

@@ -200,7 +200,7 @@ def test_a_row_that_stands_twice_is_refused(project, capsys):
     file.write_text(f"{head}fixes:\n{fixes}{fixes}phases:\n{rest}")
 
     assert main(["recommend", "--speedup", "0.3"]) == 2
-    assert "stands twice" in capsys.readouterr().err
+    assert "has two rows" in capsys.readouterr().err
 
 
 def test_a_knowledge_folder_without_knowledge_files_is_left_alone(project, capsys):

@@ -181,7 +181,7 @@ def test_a_solution_of_flashinfer_bench_gets_its_verdict(definition_path, tmp_pa
     ("change", "complaint"),
     [
         ({"definition": "other"}, "solves other, not rmsnorm_h512"),
-        ({"spec": {"language": "python"}}, "is no solution: spec.entry_point"),
+        ({"spec": {"language": "python"}}, "is not a solution: spec.entry_point"),
     ],
 )
 def test_an_unsuitable_solution_file_is_rejected(definition_path, tmp_path, change, complaint):

@@ -106,7 +106,7 @@ def test_a_pipe_device_or_folder_is_not_read_as_a_report(confined_project, kind)
     }[kind]()
     result = call_without_secret("recommend_fix", profile="report.csv")
 
-    assert is_workspace_error(result, "outside" if kind == "device" else "no regular file")
+    assert is_workspace_error(result, "outside" if kind == "device" else "not a regular file")
 
 
 def test_a_huge_report_is_not_read(confined_project):
@@ -154,7 +154,7 @@ def test_a_file_of_a_kernel_stays_inside(confined_project, outside, name, kind):
             opened.truncate(2**40)
     else:
         file.symlink_to(outside / "header.h" if kind == "link" else kind)
-    words = {"pipe": "no regular file", "huge": "longer than"}
+    words = {"pipe": "not a regular file", "huge": "longer than"}
 
     assert is_workspace_error(
         call_without_secret("build_kernel", **BROKEN_ON_CPU), words.get(kind, "--workspace DIR")
@@ -174,7 +174,7 @@ def test_knowledge_of_the_project_stays_inside(confined_project, outside, kind):
     (confined_project / "knowledge" / "patterns").mkdir(parents=True)
     file = confined_project / "knowledge" / "patterns" / "own.yaml"
     os.mkfifo(file) if kind == "pipe" else file.symlink_to(outside / "header.h")
-    words = {"pipe": "no regular file", "link": "--workspace DIR"}
+    words = {"pipe": "not a regular file", "link": "--workspace DIR"}
 
     assert is_workspace_error(call_without_secret("recommend_fix", speedup=0.3), words[kind])
 

@@ -141,10 +141,10 @@ ROW = LearnedFix(
     ("wrong", "says"),
     [
         ({"calibration": 0.6}, "calibration 0.6 is not 0.5000"),
-        ({"prior": 0.7}, "calibration.yaml grants 0.8 by now"),
+        ({"prior": 0.7}, "prior 0.7 is not that of calibration.yaml"),
         ({"kind": "traffic"}, "is not of kind traffic"),
         ({"interval": (0.6, 1.0)}, "lies outside its interval"),
-        ({"succeeded": 6}, "more succeeded than were measured"),
+        ({"succeeded": 6}, "succeeded ≤ measured ≤ tried does not hold"),
     ],
 )
 def test_an_inconsistent_calibration_row_is_reported(wrong, says):

@@ -56,7 +56,7 @@ def confine_to_project(project):
 def test_a_macro_of_a_configuration_is_looked_at_too(project, define):
     make_broken_kernel(project, "right")
     place = prepare("broken", "naive", "cpu")
-    with pytest.raises(BadValueError, match=r"is not (among those|one line)"):
+    with pytest.raises(BadValueError, match=r"is not (allowed on a server|one line)"):
         build_all(place.subject, place.build_root, [[define]])
 
 

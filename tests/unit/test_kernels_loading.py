@@ -92,7 +92,7 @@ def test_unknown_variant_is_offered_the_near_one(project):
         ("id: vectorized\n", "id: naive\n", "two variants share target and id"),
         ("flags: []", "flags: [O3]", "every flag starts with '-'"),
         ("flags: []", 'flags: ["-DA=1\\n  command = true"]', "one line of printable text"),
-        ("float32: {atol", "float64: {atol", "a tolerance for float64, which no output has"),
+        ("float32: {atol", "float64: {atol", "tolerance for float64, but no output has that dtype"),
         ("{rows: 1, cols: 1}", "{rows: 0, cols: 1}", "must give a positive size"),
         ("atol: 1.0e-9", "atol: 1e-9", "write 1.0e-9"),
         ("atol: 1.0e-9", "atol: 0.0", "greater than 0"),

@@ -70,7 +70,7 @@ def test_a_gain_must_fit_its_estimator(gain, complaint):
 def test_a_fix_that_cures_nothing_is_named():
     found = list_complaints(change_bottleneck("shared-memory-bank-conflicts", fixes=("pad-smem",)))
 
-    assert "fix:tma-swizzle: no bottleneck points to this fix; remove it or use it" in found
+    assert "fix:tma-swizzle: no bottleneck lists this fix; remove it or use it" in found
 
 
 def test_an_unused_threshold_is_named():
@@ -125,7 +125,7 @@ def test_a_metric_that_nothing_collects_is_named():
     catalogue = knowledge().catalogue.model_copy(update={"metrics": metrics})
     found = list_complaints(knowledge().model_copy(update={"catalogue": catalogue}))
 
-    assert "memory-latency-bound: asks issue_rate, which nothing collects" in found
+    assert "memory-latency-bound: needs issue_rate, which has no recipe and no derivation" in found
 
 
 def test_a_question_that_no_walk_reaches_is_named():

@@ -39,21 +39,21 @@ def test_a_good_file_loads(tmp_path):
         (("evidence:", "evidense:"), "5:5: thresholds.0.evidense: unknown key (did you mean 'evi"),
         (
             ("value: 0.6", "value: true"),
-            "4:12: thresholds.0.value: value is no truth value; write 1",
+            "4:12: thresholds.0.value: value is not a boolean; write 1",
         ),
-        (("0.6", "2026-13-45"), "4:12: thresholds.0.value: 2026-13-45 is no day of the calendar"),
+        (("0.6", "2026-13-45"), "4:12: thresholds.0.value: 2026-13-45 is not a calendar date"),
         (("value: 0.6", "value: 60%"), "4:12: thresholds.0.value: shares are plain numbers: write"),
         (("value: 0.6", "value: 1e-3"), "4:12: thresholds.0.value: YAML reads 1e-3 as text; write"),
         (("value: 0.6", "value: 1.0e6"), "write 1.0e+6"),
         (("value: 0.6", "value: 012"), "another base"),
         (("value: 0.6", "value: 1:30"), "another base"),
-        (("value: 0.6", "value: .nan"), "nothing can be compared with .nan"),
-        (("why: Below", "why: no\n    wy: Below"), "YAML reads a bare no as a truth value"),
+        (("value: 0.6", "value: .nan"), ".nan cannot be a limit or a value"),
+        (("why: Below", "why: no\n    wy: Below"), "YAML reads a bare no as a boolean"),
         (("id: busy", "id: busy\n    id: idle"), "3:5: thresholds.0.id: key 'id' appears twice"),
         (("id: busy", "id: Busy"), "2:5: thresholds.0.id: 'Busy' does not fit"),
         (("    why: Below it a level is no limit.\n", ""), "required key 'why' is missing"),
         (("[somewhere]", "[]"), "7:5: thresholds.0.sources: Tuple should have at least 1 item"),
-        (("id: busy", "id: &x busy\n    device: *x"), "aliases hide things"),
+        (("id: busy", "id: &x busy\n    device: *x"), "YAML aliases are not allowed"),
     ],
     ids=lambda value: value if isinstance(value, str) else value[1].strip()[:14],
 )
@@ -82,7 +82,7 @@ def test_a_non_record_is_one_complaint_with_its_location(tmp_path, text):
 def test_a_bare_boolean_word_suggests_quotes(tmp_path, word):
     text = GOOD.replace("id: busy", f"id: {word}")
 
-    assert f"2:9: thresholds.0.id: YAML reads a bare {word} as a truth value" in "\n".join(
+    assert f"2:9: thresholds.0.id: YAML reads a bare {word} as a boolean" in "\n".join(
         list_complaints(tmp_path, text)
     )
 
@@ -179,7 +179,7 @@ def test_a_file_that_nests_without_end_is_refused(tmp_path):
     """Composing it would end the process, not raise."""
     (found,) = list_complaints(tmp_path, "a: " + "[" * 60_000 + "]" * 60_000)
 
-    assert "nested deeper than any record is" in found
+    assert "nested deeper than 100 levels" in found
 
 
 def test_many_lists_that_do_not_nest_are_read(tmp_path):
@@ -212,7 +212,7 @@ def test_a_key_implied_by_the_location_is_rejected():
     _, _, problems = parse_yaml(GOOD, ThresholdCatalogue, "x.md", implied_values={"thresholds": ()})
 
     assert [str(p) for p in problems] == [
-        "x.md:1:1: thresholds: thresholds follows from where this stands; leave it out"
+        "x.md:1:1: thresholds: thresholds is given by the section that this is in; leave it out"
     ]
 
 

@@ -112,7 +112,7 @@ def test_without_its_folder_the_shipped_knowledge_is_back(project, capsys):
         (
             "bottlenecks/memory-traffic/dram-bandwidth-bound.yaml",
             GPU_ENTRY.replace("our-slow-table", "dram-bandwidth-bound"),
-            "bottleneck 'dram-bandwidth-bound' is shipped; a project adds entries",
+            "bottleneck 'dram-bandwidth-bound' is shipped, and a project can override",
         ),
         (
             "thresholds.yaml",

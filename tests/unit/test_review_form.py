@@ -154,7 +154,7 @@ def list_form_problems(old, new, count=1):
             "write 0.4, not 40%",
         ),
         ("decision: 2", "decision: 1", 21, "decision 1 is judged twice"),
-        ("why: null", "why: yes", 13, "YAML reads a bare yes as a truth value"),
+        ("why: null", "why: yes", 13, "YAML reads a bare yes as a boolean"),
         ("decision: 1\n", "", 10, "unknown key"),
         ("breaks: []", "break: []", 33, "did you mean 'breaks'?"),
     ],

@@ -193,7 +193,7 @@ def test_windows_line_ends_change_nothing():
         (("session: x", "session: X y"), "x.md:2:1: session: 'X y' does not fit"),
         (("19:03Z", "19:03"), "x.md:3:1: opened: has no time zone; end it with Z"),
         (("goal: faster", "goal: [a"), "x.md:5:"),
-        (("goal: faster", "entries: []"), "x.md:4:1: entries: entries follows from where"),
+        (("goal: faster", "entries: []"), "x.md:4:1: entries: entries is given by the section"),
         (("---\nsession", "session"), "x.md:1:1: file: begins with no front matter"),
         (("goal: faster\n---", "goal: faster"), "x.md:1:1: file: the front matter has no end"),
         (
