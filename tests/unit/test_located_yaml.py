@@ -105,7 +105,7 @@ def test_quoted_text_is_unchanged(tmp_path, value):
         ("2.5%", "write 0.025, not 2.5%"),
         ("190:20:30", "another base"),
         ("007", "another base"),
-        ("-.inf", "nothing can be compared with -.inf"),
+        ("-.inf", "-.inf cannot be a limit or a value"),
     ],
 )
 def test_a_number_that_yaml_reads_otherwise_is_refused_with_the_cure(tmp_path, written, cure):
