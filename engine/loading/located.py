@@ -248,10 +248,8 @@ def _index_and_check(
                 marks[(*loc, position)] = item.start_mark
                 visit(item, (*loc, position))
         elif isinstance(node, yaml.ScalarNode) and not node.style:
-            read_as = node.tag.rpartition(":")[2]
-            text = _find_misread_scalar(node.value, read_as) or _find_misplaced_boolean(
-                loc, read_as
-            )
+            tag = node.tag.rpartition(":")[2]
+            text = _find_misread_scalar(node.value, tag) or _find_misplaced_boolean(loc, tag)
             if text:
                 mistakes.append((node.start_mark, loc, text))
 
