@@ -1,4 +1,4 @@
-"""One entry of the knowledge as Markdown that stands alone."""
+"""One knowledge entry as a Markdown page."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def _format_bottleneck(
     yield from (f"# {b.title}", "", f"`{b.id}` · {b.group} · {b.target} · evidence {b.level}", "")
     yield from (b.definition, "", "## When", "", describe_condition(b.when, limits))
     if b.unless:
-        yield from ("", "## What looks like it", "")
+        yield from ("", "## Look-alikes", "")
         for other in b.unless:
             when = describe_condition(other.when, limits)
             yield f"- {other.bottleneck}, when {when}: {other.because}"
-    yield from ("", "## To be sure", "", b.confirm)
+    yield from ("", "## Confirm", "", b.confirm)
     if b.falsifier:
         f = b.falsifier
         yield from ("", f"After the fix {f.metric} must be {f.op} {f.value}; if not, revert it.")
@@ -63,7 +63,7 @@ def _format_bottleneck(
 def _format_fix(fix: Fix, limits: ThresholdValues) -> Iterator[str]:
     yield from (f"# {fix.do}", "", f"`{fix.id}` · {', '.join(fix.targets)}", "")
     yield from ("Before:", "", f"    {fix.before}", "", "After:", "", f"    {fix.after}", "")
-    yield f"- cost: about {fix.cost_min} minutes for somebody who has done it before"
+    yield f"- cost: about {fix.cost_min} minutes with experience"
     yield f"- risk: {fix.risk}" + (f"; {fix.risk_note}" if fix.risk_note else "")
     if fix.when_not:
         yield f"- not when: {fix.when_not}"
@@ -74,15 +74,15 @@ def _format_fix(fix: Fix, limits: ThresholdValues) -> Iterator[str]:
 def _format_pattern(pattern: Pattern) -> Iterator[str]:
     yield from (f"# {pattern.title}", "", f"`{pattern.id}`", "")
     yield from (pattern.problem, "", pattern.practice)
-    yield from ("", "## Remember it at", "", *_format_bullets(pattern.triggers))
+    yield from ("", "## Triggers", "", *_format_bullets(pattern.triggers))
     yield from ("", "## Steps", "")
     yield from (f"{at}. {step}" for at, step in enumerate(pattern.steps, 1))
     if pattern.conflicts:
-        yield from ("", "## Against other patterns", "")
+        yield from ("", "## Conflicts", "")
         yield from (f"- `{one.pattern}`: {one.resolve}" for one in pattern.conflicts)
     if pattern.origin and pattern.origin.refined_because:
         origin = pattern.origin
-        yield from ("", "## What it refines", "", f"{origin.rule} {origin.refined_because}")
+        yield from ("", "## Refines", "", f"{origin.rule} {origin.refined_because}")
     if pattern.bottlenecks:
         yield from (
             "",
@@ -100,7 +100,7 @@ def _format_tree(tree: Tree, limits: ThresholdValues) -> Iterator[str]:
         *format_mermaid_lines(build_tree_picture(tree, None, words)),
         "```",
         "",
-        "## Ends",
+        "## Leaves",
         "",
     )
     for leaf in tree.leaves:
@@ -116,10 +116,10 @@ def _format_device(device: Device) -> Iterator[str]:
 
 
 def _format_sources(names: Iterable[str], knowledge: Knowledge) -> Iterator[str]:
-    known = {source.id: source for source in knowledge.bibliography.sources}
+    sources = {source.id: source for source in knowledge.bibliography.sources}
     yield from ("", "## Sources", "")
     for name in names:
-        source = known[name]
+        source = sources[name]
         where = " · ".join(filter(None, (source.title, source.section, source.url)))
         yield f"- {where} (read {source.read})"
 

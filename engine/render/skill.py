@@ -1,4 +1,4 @@
-"""Files for assistants, from the same data as the guide: an Agent Skill, and this AGENTS.md."""
+"""The Agent Skill of ``skills/kernelkb`` and AGENTS.md, from the same data as the guide."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _WHEN_TO_USE = (
     "than its reference, when reading an Nsight Compute report, or when a CUDA build or run fails."
 )
 _MORE_COMMANDS = (
-    ("kb search WORDS", "finds causes, fixes, metrics and symptoms, misspelt ones too"),
-    ("kb show ID", "prints one entry whole; kb show bottlenecks lists a kind"),
+    ("kb search WORDS", "finds causes, fixes, metrics and symptoms, also with misspelt words"),
+    ("kb show ID", "prints one entry; kb show bottlenecks lists all of one kind"),
     ("kb recommend --profile FILE", "reads an Nsight Compute report"),
-    ("kb recommend --speedup 0.3 --occupancy 0.4", "decides on a few numbers from elsewhere"),
+    ("kb recommend --speedup 0.3 --occupancy 0.4", "decides from a few numbers"),
     ("kb diagnose FILE", "names the cause and the cure of a failed build, load or run"),
-    ("kb init FILE", "sets up kernel.yaml for a kernel of yours"),
-    ("kb triage KERNEL", "takes a kernel through the whole loop by itself"),
-    ("kb session new ID GOAL --plan optimize", "opens a session; what you do then is logged"),
+    ("kb init FILE", "writes a kernel.yaml for your own kernel"),
+    ("kb triage KERNEL", "runs the whole loop for one kernel"),
+    ("kb session new ID GOAL --plan optimize", "opens a session; later commands are logged in it"),
     ("kb guide session-start", "prints the whole workflow; also diagnose, close"),
 )
 _REPOSITORY_COMMANDS = (
@@ -43,15 +43,15 @@ _REPOSITORY_COMMANDS = (
     ("make check", "lint, types, import rules, knowledge, and whether generated files are fresh"),
     (".venv/bin/kb-mcp", "serve MCP over stdio; `--help` lists its options"),
     (".venv/bin/kb quickref --write", "write knowledge/QUICKREF.md again"),
-    (".venv/bin/kb guide --write", "write this file and the skill again"),
+    (".venv/bin/kb guide --write", "write this file, the skill and docs/commands.md again"),
 )
 _REPOSITORY_RULES = (
-    "knowledge/ is data with sources; kb check proves each entry by its own cases.",
+    "knowledge/ is data with sources; kb check runs the cases of each entry.",
     "engine/ never imports mcp_server, mcp or torch; make check holds the import rules.",
     "Modules have at most 300 lines and functions at most 40; a test counts.",
-    "A bug is first a failing test; tests read as claims and use real compilers and processes.",
-    "Tool schemas are pinned in tests/data/mcp_tools.json; a failing test says how to renew it.",
-    "Commands never print a stack for a user's mistake: one line that says what to do instead.",
+    "A bug is first a failing test; a test's name is a claim; use real compilers and processes.",
+    "Tool schemas are pinned in tests/data/mcp_tools.json; a failing test names the cure.",
+    "A user's mistake never prints a stack: one line with what happened and the cure.",
 )
 
 
@@ -79,8 +79,8 @@ def _format_skill(knowledge: Knowledge) -> Iterator[str]:
     yield "compatibility: Needs the kb command (Python 3.11, Linux); a GPU is optional."
     yield from ("---", "", HEADER, "", "# KernelKB", "", _DESCRIPTION, "", "## The loop", "")
     yield from format_loop_lines("shell")
-    yield from ("", "`kb history KERNEL` names the ids of what was measured.")
-    yield "The exit status is 0 for done, 1 for a problem or a stop, 2 for could not run."
+    yield from ("", "`kb history KERNEL` lists the ids of measurements.")
+    yield "The exit status is 0 for done, 1 for a problem or a stop, 2 if it could not run."
     yield "Every command takes `--json`."
     yield from ("", "## Rules", "", *(f"- {rule}" for rule in RULES), "", "## When to stop", "")
     yield from format_stop_rule_lines(knowledge)
@@ -92,7 +92,7 @@ def _format_skill(knowledge: Knowledge) -> Iterator[str]:
 
 
 def _format_workflow(knowledge: Knowledge) -> Iterator[str]:
-    yield from (HEADER, "", "# The way through one kernel")
+    yield from (HEADER, "", "# The workflow for one kernel")
     yield from format_workflow_lines(knowledge, "shell")
 
 
@@ -103,9 +103,9 @@ def _format_patterns(knowledge: Knowledge) -> Iterator[str]:
 
 def _format_agents(knowledge: Knowledge) -> Iterator[str]:
     yield from (HEADER, "", "# KernelKB, for an agent in this repository", "", _DESCRIPTION, "")
-    yield from ("README.md is the introduction and maps the folders.", "", "## Commands", "")
+    yield from ("README.md is the introduction and maps the folders; docs/architecture.md has the layers.", "", "## Commands", "")
     yield from (f"- `{command}`: {gives}" for command, gives in _REPOSITORY_COMMANDS)
-    yield from ("", "## Rules of the house", "", *(f"- {rule}" for rule in _REPOSITORY_RULES))
+    yield from ("", "## Rules", "", *(f"- {rule}" for rule in _REPOSITORY_RULES))
     yield from ("", "## To optimise a kernel here", "", *format_loop_lines("shell"), "")
     yield from (f"- {rule}" for rule in RULES)
     yield from ("", "Stop:", "", *format_stop_rule_lines(knowledge))

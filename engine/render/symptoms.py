@@ -1,4 +1,4 @@
-"""What a log shows, as lines."""
+"""Symptoms found in a log → text of ``kb diagnose``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from kernelkb.decide.symptoms import SymptomMatch
 
 
-def format_symptom_lines(found: list[SymptomMatch]) -> Iterator[str]:
-    """Yield one block for each symptom."""
-    for position, row in enumerate(found):
+def format_symptom_lines(matches: list[SymptomMatch]) -> Iterator[str]:
+    """Yield one block of lines for each symptom, with an empty line in between."""
+    for position, row in enumerate(matches):
         if position:
             yield ""
         times = f", {row['times']} times" if row["times"] > 1 else ""
@@ -25,5 +25,5 @@ def format_symptom_lines(found: list[SymptomMatch]) -> Iterator[str]:
             yield f"  fixes: {', '.join(row['fixes'])}"
         if row["pattern"]:
             yield f"  pattern: {row['pattern']}"
-    if not found:
-        yield "no known symptom; kb show symptoms lists those that are known"
+    if not matches:
+        yield "no known symptom; kb show symptoms lists the known ones"
