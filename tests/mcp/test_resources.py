@@ -90,7 +90,7 @@ def test_a_bottleneck_says_all_that_a_reader_needs(project):
 
     for part in (entry["definition"], entry["confirm"], *entry["fixes"], entry["cases"][0]["name"]):
         assert part in text
-    for heading in ("When", "What looks like it", "To be sure", "Cases", "Sources"):
+    for heading in ("When", "Look-alikes", "Confirm", "Cases", "Sources"):
         assert f"## {heading}" in text
 
 
