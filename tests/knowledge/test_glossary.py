@@ -26,21 +26,20 @@ at atol average axes b because been before behind below best beyond bibliography
 breaks budget busiest by call can cannot captures cause cc75 changed checked closes coarse
 combined comes command comment common compared compiled compiler conclusions confirm confirmed
 corrections date debug default defines derive derived detail difference direct direction
-directory do dropped dynamic elapsed error estimate estimates examined example except expect
+directory do dropped dynamic elapsed error estimate estimates examined example except
 expectation failed false fewest field file fill final first flag flags followed forgotten found
-from full function goal have held high id if includes init input inputs inside judged judgement
-judgements kept knowledge language latest launched leads learned left library limit limits
-loaded long low matched matches measure measured minutes module move name needs negated next no
-not note notes now number observed only op open opened other otherwise output outputs overridden
-own pairwise parallel passes per place planned power practice predicted preview previous priced
-problem problems process profiled promoted python range raw read realised reason recommendation
-refined refines rejected remainder remarks removes required resembles reserved resolve resolved
-resolving resources result returns reviewer right risk root rows rtol said sanitized say says
-scale scaling seconds section separates sha256 shape short should size specialised starts state
-static succeeded success summary sync take temperature then theoretical throttled tightest timed
-timing title to together tool torch tried unequal unit unknown unless unmeasured unrecorded url
-useful usual value variation vectorized version wait warnings was weighs went when why widen
-worked worst write written wrong zero
+from full function goal have held id if includes input inputs inside judged judgement judgements
+knowledge language latest launched leads learned left library limit limits loaded long matched
+matches measure measured minutes module move name needs negated next no not note notes now
+number observed only op opened other otherwise output outputs overridden own pairwise parallel
+passes per place planned power practice predicted preview previous priced problem problems
+process profiled promoted python range raw read realised reason recommendation refined refines
+rejected remainder remarks required resembles reserved resolve resolved resolving resources
+result returns reviewer right risk root rows rtol said sanitized say says scale scaling seconds
+section sha256 shape short should size specialised starts state static succeeded success summary
+sync take temperature then theoretical throttled tightest timed timing title to together tool
+torch tried unequal unit unknown unless unmeasured unrecorded url useful usual value variation
+vectorized version wait warnings was weighs went when why widen worked worst write wrong zero
 """
 """Words that mean here what they mean anywhere. A term of the field goes into the glossary."""
 PLAIN_WORDS = frozenset(PLAIN_TEXT.split())
