@@ -1,10 +1,10 @@
-"""How long a build takes, next to torch's own loader and to the compiler by itself.
+"""Time of builds, against torch's own loader and against the compilers alone.
 
     python benchmarks/build_time.py            (a GPU machine: CUDA; else C++)
 
-Cold builds go into fresh folders. The floor of the row of configurations is the same compilers,
-started by hand, one on each core. Its efficiency is what one build takes, times their number, over
-the cores: below the efficiency of those compilers there is nothing that a build system could gain.
+Cold builds go into new folders. The floor of the row of configurations is the same compilers,
+started directly, one on each core. Parallel efficiency is the time of one build times their number,
+divided by cores and total time; a build system cannot exceed that of the compilers alone.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main() -> None:
                 alone = _time_compiler(chosen)
                 work = partial(build, chosen.subject, Path(folder))
                 cold, again = _time_call(work), _time_call(work)
-                _print_row(f"{variant.id}: cold, next to the compiler alone", cold, alone)
+                _print_row(f"{variant.id}: cold; floor: the compiler alone", cold, alone)
                 _print_row(f"{variant.id}: nothing to do", again, None)
     _time_configurations(place, cores)
     _time_noop_build()
@@ -76,7 +76,7 @@ def _time_configurations(place: BenchTarget, cores: int) -> None:
         runs = [partial(_run_compiler, one.command, f"{folder}/{n}") for n, one in enumerate(built)]
         with ThreadPoolExecutor(cores) as pool:
             alone = _time_call(lambda: list(pool.map(lambda run: run(), runs)))
-    _print_row(f"{CONFIGURATION_COUNT} configurations, next to their compilers alone", many, alone)
+    _print_row(f"{CONFIGURATION_COUNT} configurations; floor: their compilers", many, alone)
     whole = one * CONFIGURATION_COUNT / cores
     print(f"parallel efficiency {whole / many:.2f}, of the compilers alone {whole / alone:.2f}")
 
@@ -88,7 +88,7 @@ def _run_compiler(command: str, folder: str) -> None:
 
 
 def _time_compiler(place: BenchTarget) -> float:
-    """Run the compiler as a person would, without ninja; return its seconds."""
+    """Run the compiler without ninja; return its seconds."""
     with tempfile.TemporaryDirectory() as folder:
         built = build(place.subject, Path(folder))
     words = [*shlex.split(built.command), "-shared", "-o", os.devnull]
@@ -132,7 +132,7 @@ def _time_bindings(target: Target) -> None:
                 continue
             torch = _time_torch_loader(variant) if variant.binding == "torch-extension" else None
             _print_row(
-                f"{variant.binding}: cold{', next to torch itself' if torch else ''}", cold, torch
+                f"{variant.binding}: cold{'; floor: torch itself' if torch else ''}", cold, torch
             )
 
 

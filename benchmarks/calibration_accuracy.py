@@ -1,11 +1,11 @@
-"""Is what is learned right? Synthetic sessions whose truth is known, and the answers they change.
+"""Accuracy of learned calibrations, from synthetic sessions whose true shares are known.
 
 python benchmarks/calibration_accuracy.py                 about two minutes
 python benchmarks/calibration_accuracy.py --repeats 200   faster, and coarser
 
-First the fixes: of each history the learned share next to the truth, how often the 95 % interval
-holds the next case, and how wide it is. Then the times of phases. Last the rankings: every vector
-of metrics before and after learning, and what changed in the answers.
+First the fixes: the learned share against the true one, how often the 95 % interval holds the next
+case, and how wide it is. Then the times of phases. Last the rankings: every vector of metrics
+before and after learning, and what changed in the answers.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def print_rankings(knowledge: Knowledge) -> None:
     cases = [dict(case.metrics) for b in knowledge.bottlenecks for case in b.cases]
     vectors = [*read_recorded_metrics(before), *cases, *mix_cases(cases)]
     print(f"\nAnswers to {len(vectors)} vectors of metrics, after 40 cases of nothing on sm_90")
-    print(f"{'':12}{'same':>8}{'price':>8}{'order':>8}{'anything else':>15}")
+    print(f"{'':12}{'same':>8}{'gain':>8}{'order':>8}{'anything else':>15}")
     for device in ("h100-sxm", "a100-80-sxm", "l4", None):
         seen = Counter(
             classify_change(
@@ -231,7 +231,7 @@ def mix_cases(cases: list[dict[str, float]]) -> Iterator[dict[str, float]]:
 
 
 def classify_change(before: Any, after: Any, same_architecture: bool) -> str:
-    """Say what differs: nothing, the price, the order too, or something that must not.
+    """Say what differs: nothing, the gain, the order too, or something that must not.
 
     Args:
         before: An answer without lessons.

@@ -1,13 +1,13 @@
-"""What the measurement database costs when it holds a million measurements.
+"""The measurement database with a million measurements: rates of writing, times of queries.
 
     python benchmarks/database_scale.py                  a million in a new SQLite file: minutes
     python benchmarks/database_scale.py --count 20000
     python benchmarks/database_scale.py --url postgresql://USER@HOST/AN_EMPTY_DATABASE
 
-The measurements are made up: 20 kernels of 8 variants, 4 workloads, 3 devices, with 21 pairs of
+The measurements are synthetic: 20 kernels of 8 variants, 4 workloads, 3 devices, with 21 pairs of
 times each; sources change after some ten measurements. The raw floor writes the same rows with the
-database's own bulk way in, sqlite3's executemany or COPY, into a table with the same indexes, and
-builds no records. A ratio above 1 is good for a rate, and bad for a time.
+database's own bulk interface, sqlite3's executemany or COPY, into a table with the same indexes,
+and builds no records. A ratio above 1 is good for a rate, and bad for a time.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _time_inserts(store: Store, count: int, folder: Path, url: str | None) -> No
     _print_rate("inserted a second, batches of 5,000", count / spent, 5000.0)
     _print_rate("  its slowest batch", 1 / slowest, 5000.0)
     _print_rate(f"  raw, the first {len(rows):,}: rows a second", 1 / floor, None)
-    print(f"{'  time next to raw':46}{spent / count / floor:>12.2f}")
+    print(f"{'  time over raw':46}{spent / count / floor:>12.2f}")
 
 
 def _time_sqlite_insert(rows: list[tuple[Any, ...]], folder: Path, _: str | None) -> float:
@@ -191,7 +191,7 @@ def _find_id(store: Store) -> str:
 
 
 def _print_plans(folder: Path, url: str | None) -> None:
-    """Print how the database goes about each question: no scan of the measurements."""
+    """Print each query plan that scans the measurements; none should."""
     which = queries.match_series(kernel="kernel_3")
     asked = {
         "history": queries.select_newest_ids(which, 0, 50),

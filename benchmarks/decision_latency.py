@@ -1,10 +1,10 @@
-"""What a decision costs in process, beside the floor of what it cannot avoid.
+"""Time of a decision, in process, against the floor of the comparisons that it needs.
 
 python benchmarks/decision_latency.py            about half a minute
 python benchmarks/decision_latency.py --count 1000
 
-The floor of a call is one comparison for each leaf of the decision program whose metric is known,
-in a plain loop; the floor of loading is reading the cache file and parsing its JSON.
+The floor of a call is one comparison for each leaf of the compiled rules whose metric is known, in
+a plain loop; the floor of loading is reading the cache file and parsing its JSON.
 """
 
 from __future__ import annotations

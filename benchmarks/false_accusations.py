@@ -1,12 +1,12 @@
-"""How often is an honest kernel accused: many checks and benches of kernels that are right.
+"""How often a correct kernel is called incorrect, invalid or crashed.
 
     python benchmarks/false_accusations.py --runs 500 --workers 2
     python benchmarks/false_accusations.py --target cuda --runs 500
 
-Every variant of the kernels that ship, of ``benchmarks/kinds`` and of ``benchmarks/bindings`` takes
-its turn, on workloads and check shapes as they come, until there were enough runs. A run is a
-build, a check and a bench, each in fresh processes. The bar is no accusation at all: a run that
-says incorrect, invalid or crashed is printed with its reason.
+Every variant of the shipped kernels, of ``benchmarks/kinds`` and of ``benchmarks/bindings`` is run
+in turn, on workloads and check shapes as they come. A run is a build, a check and a bench, each in
+new processes. No accusation is the requirement: a run that ends as incorrect, invalid or crashed is
+printed with its reason.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KERNEL_FOLDERS = (
 
 
 class HonestRun(NamedTuple):
-    """One run, and what it said."""
+    """One run and its verdict."""
 
     name: str
     verdict: str
@@ -47,7 +47,7 @@ class HonestRun(NamedTuple):
 
 
 def main() -> None:
-    """Print the table; exit 1 when anybody was accused."""
+    """Print the table; exit 1 when a kernel was accused."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--target", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--runs", type=int, default=500)

@@ -1,10 +1,10 @@
-"""What asking the MCP server costs, next to a server of the same SDK that only echoes.
+"""Latency and memory of the MCP server, against a server of the same SDK that only echoes.
 
     python benchmarks/mcp_latency.py              all tables, a few minutes
     python benchmarks/mcp_latency.py --only starts calls crowd tokens
 
-The floor of every time is ``echo``: one tool, no work, measured in the same run. Servers have their
-bytecode, as an installed one has: the first start, which is not counted, writes it.
+The floor of every time is ``echo``: one tool without work, measured in the same run. The first
+start of each server, which writes the bytecode that an installed one has, is not counted.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ def time_concurrent_clients(environment: dict[str, str], count: int = 10_000) ->
 
 
 def count_tokens(environment: dict[str, str]) -> None:
-    """Count what a model would be shown of our tools, next to others'."""
+    """Count what a model would be shown of our tools, and of other servers'."""
     server = _start_server(SERVER_COMMAND, environment, LEGACY)
     listed = server.ask("tools/list", {})["result"]["tools"]
     server.close()

@@ -1,15 +1,15 @@
-"""How long a staged profile takes next to ``ncu --set full``, and whether both say the same first.
+"""Time of a staged profile against ``ncu --set full``, and whether both give the same diagnosis.
 
     python benchmarks/profiling.py                      (a GPU machine with ncu: some minutes)
     python benchmarks/profiling.py --kernel histogram --kernel sort64
 
-Every kernel below ``benchmarks/kinds`` has one weakness of another kind; those that ship come
-besides. Each is built and timed shortly, on its default workload. Then it is profiled as
-``kb profile`` does it, and that is what is timed: the self-test of the counters (kept, so only
-read), every stage, and the decisions between them. The rival is ``ncu --set full`` of the same
-launch under the same filters, in the same run of this program: once on the worker without torch,
-which the stages use too, and once on the worker with torch, which is nearer to profiling somebody's
-own script. What the bench and ptxas said is known to all three when they are asked for a diagnosis.
+Every kernel below ``benchmarks/kinds`` has one weakness of another kind; the shipped kernels are
+added. Each is built and timed shortly, on its default workload. Then it is profiled as
+``kb profile`` does it, and that is timed: reading the result of the counters' self-test, every
+stage, and the decisions between them. The alternative is ``ncu --set full`` of the same launch with
+the same filters, in the same run of this program: once on the worker without torch, which the
+stages use too, and once on the worker with torch, which is closer to profiling a user's own script.
+All three are given the results of the bench and of ptxas when they are asked for a diagnosis.
 
 The floor of any of them is one start of ncu, about two seconds. A ratio below 1 is a gain.
 """

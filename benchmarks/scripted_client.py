@@ -1,11 +1,11 @@
-"""One whole optimisation by a client that thinks nothing: it does what each answer's ``next`` says.
+"""One whole optimisation by a scripted MCP client, which follows each answer's ``next``.
 
     python benchmarks/scripted_client.py                  row_softmax, on the GPU where there is one
     python benchmarks/scripted_client.py --target cpu --workload small
 
 A real ``kb-mcp`` over stdio, in a project of its own, from the prompt ``session_start`` to
-``close_session``. The client's own part is small: where the advice names a change, it takes the
-variant that says it applies it, as somebody who had written one would.
+``close_session``. Where the advice names a change, the client takes the variant whose ``applies``
+names that fix, instead of writing one.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ async def optimise(session: ScriptedClient, kernel: str, target: str, workload: 
     advice = await call_next(session, told, "recommend_fix", {})
     variant = await find_variant(session, kernel, before["target"], _list_fixes(advice))
     if variant is None:
-        print("      no variant applies what is advised: here somebody would write one")
+        print("      no variant applies the advised fix; a user would write one now")
         came = {"went_wrong": ["no variant applies the advice"]}
     else:
         again = {**asked, "target": before["target"], "variant": variant}
@@ -206,7 +206,7 @@ def _require_timed_bench(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _describe_comparison(timed: Mapping[str, Any], rival: str) -> tuple[str, bool]:
-    """Say how a variant did next to another that was timed in turn with it, and if it is better."""
+    """Return how a variant compares with a rival of the same run, and whether it is faster."""
     ours = timed["candidate_us"]
     (found,) = [one for one in timed["rivals"] if one["name"] == f"variant {rival}"]
     theirs = found["graph_us"] or found["eager_us"]

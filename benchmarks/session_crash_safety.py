@@ -1,11 +1,11 @@
-"""What is left when writers of one session are killed at random.
+"""What is left of a session file whose writers are killed at random.
 
 Run: python benchmarks/session_crash_safety.py [WRITERS APPENDS]
 
-Each row starts the writers anew, kills one of them every few milliseconds on average and starts
-another in its place, until each has appended all it was to. An append is acknowledged once it
-returned. An entry that is there without that was written whole by a writer that was killed before
-it could say so. Reading fails on an entry that is torn, so a row says that there is none.
+Each row starts new writers, kills one of them every few milliseconds on average and starts
+another in its place, until each has appended all its entries. An append is acknowledged once it
+returned. An entry without acknowledgement was written whole by a writer that was killed before it
+could report. Reading fails on a torn entry, so a printed row means that there is none.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""How long anything is left of a server that is ended in the middle of some work.
+"""Time until every process of a server is gone that is ended in the middle of work.
 
 Run: python benchmarks/shutdown_cleanup.py [TIMES]
 
 Each cell starts a server over stdio, waits until the work is under way, and ends it; it holds the
 seconds until the last process of its tree was gone, the longest of so many times. After a cancelled
-call the server itself goes on, and what it started is meant. A cell says LEFT where a process
-stayed, or where files of a job did, save after SIGKILL of the server itself: nobody is there then
-to remove them.
+call the server itself continues, and only its children are counted. A cell shows LEFT where a
+process stayed, or where files of a job did, except after SIGKILL of the server, which cannot remove
+them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ END_METHODS = ("cancel", "end of input", "SIGTERM", "SIGINT", "SIGHUP", "SIGKILL
 
 
 def measure_cell(work: str, end_method: str, times: int) -> str:
-    """Return the longest of some endings, in seconds, or what was left."""
+    """Return the longest of some shutdowns, in seconds, or LEFT."""
     longest = 0.0
     for _ in range(times):
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What starting ``kb recommend`` costs, next to the bare interpreter of the same environment.
+"""Time to start ``kb recommend``, against the bare interpreter of the same environment.
 
 Run: python benchmarks/startup.py [runs]
 """
