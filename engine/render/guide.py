@@ -32,7 +32,7 @@ class LoopStep(NamedTuple):
 LOOP = (
     LoopStep("check_environment", "kb env", "what this machine lacks, with the cure"),
     LoopStep("build_kernel", "kb build KERNEL", "it compiles, or the first error"),
-    LoopStep("bench_kernel", "kb bench KERNEL", "is it correct, and how fast against the fastest rival"),
+    LoopStep("bench_kernel", "kb bench KERNEL", "is it correct, and how fast against its rivals"),
     LoopStep("profile_kernel", "kb profile KERNEL", "the metrics that explain it"),
     LoopStep(
         "recommend_fix", "kb recommend --run ID", "the cause, the one change, the predicted gain"

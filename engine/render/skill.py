@@ -103,7 +103,12 @@ def _format_patterns(knowledge: Knowledge) -> Iterator[str]:
 
 def _format_agents(knowledge: Knowledge) -> Iterator[str]:
     yield from (HEADER, "", "# KernelKB, for an agent in this repository", "", _DESCRIPTION, "")
-    yield from ("README.md is the introduction and maps the folders; docs/architecture.md has the layers.", "", "## Commands", "")
+    yield from (
+        "README.md maps the folders, docs/architecture.md the layers.",
+        "",
+        "## Commands",
+        "",
+    )
     yield from (f"- `{command}`: {gives}" for command, gives in _REPOSITORY_COMMANDS)
     yield from ("", "## Rules", "", *(f"- {rule}" for rule in _REPOSITORY_RULES))
     yield from ("", "## To optimise a kernel here", "", *format_loop_lines("shell"), "")
