@@ -1,10 +1,10 @@
-"""Counts correct verdicts: a kernel against itself, and against one that is 3 % slower.
+"""How often a verdict is correct: a kernel against itself, and against one that is 3 % slower.
 
     python benchmarks/verdict_accuracy.py --target cuda
 
-Runs in the interpreter that has torch. Prints, for each comparison, how many verdicts of each kind
-resulted from batches that were timed and analysed as ``kb bench`` does it, and how often the
-kernel, which is correct, was accused of a fault.
+Runs in the interpreter that holds torch. Prints, for each comparison, how many verdicts of each
+kind came out of batches that were timed and judged as ``kb bench`` does it, and how often the
+honest kernel was accused.
 """
 
 from __future__ import annotations
