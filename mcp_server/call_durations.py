@@ -1,4 +1,4 @@
-"""How long calls took, kept from one server to the next: what the same call may take again."""
+"""Durations of earlier calls, kept on disk, to forecast the next one."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _MIN_RECORDED_S = 1.0
 
 
 def expected_seconds(call: str) -> float | None:
-    """Return the seconds that a call took, the median of the last few; None before the first."""
+    """Return the median duration of a call's last runs in seconds; None if it never ran."""
     times = _load_durations().get(call)
     return statistics.median(times) if times else None
 
 
 def record_duration(call: str, seconds: float) -> None:
-    """Remember how long a call took; what is over at once needs no forecast."""
+    """Record a call's duration in seconds; short calls need no forecast and are skipped."""
     if seconds < _MIN_RECORDED_S:
         return
     known = _load_durations()
@@ -28,5 +28,5 @@ def record_duration(call: str, seconds: float) -> None:
 
 
 def _load_durations() -> dict[str, list[float]]:
-    found = read_cache(_CACHE_FILE, _CACHE_KEY)
-    return found if isinstance(found, dict) else {}
+    durations = read_cache(_CACHE_FILE, _CACHE_KEY)
+    return durations if isinstance(durations, dict) else {}

@@ -1,4 +1,4 @@
-"""Complete ids in resource templates and kernel names in prompts."""
+"""Argument completion: ids in resource templates, kernel names in prompts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kernelkb.errors import KbError
 from kernelkb_mcp.resources import KINDS, SCHEME, list_ids
 
 _MAX_VALUES = 100
-"""Values in one answer; the protocol allows no more."""
+"""Maximum values of one answer, by the protocol."""
 
 
 def add_completion(server: MCPServer) -> None:
-    """Let a server complete arguments."""
+    """Register argument completion."""
     server.completion()(_complete)  # type: ignore[no-untyped-call]  # the SDK gives it no types
 
 
@@ -29,25 +29,23 @@ async def _complete(
     argument: CompletionArgument,
     _context: CompletionContext | None,
 ) -> Completion:
-    known = await anyio.to_thread.run_sync(lambda: _list_possible_values(ref, argument.name))
+    values = await anyio.to_thread.run_sync(lambda: _list_possible_values(ref, argument.name))
     word = argument.value.lower()
-    begin = [name for name in known if name.startswith(word)]
-    found = begin + [name for name in known if word in name and not name.startswith(word)]
-    return Completion(
-        values=found[:_MAX_VALUES], total=len(found), has_more=len(found) > _MAX_VALUES
-    )
+    begin = [name for name in values if name.startswith(word)]
+    hits = begin + [name for name in values if word in name and not name.startswith(word)]
+    return Completion(values=hits[:_MAX_VALUES], total=len(hits), has_more=len(hits) > _MAX_VALUES)
 
 
 def _list_possible_values(
     ref: PromptReference | ResourceTemplateReference, argument: str
 ) -> list[str]:
-    """Return every value that an argument may have; none for an argument of free text."""
+    """Return all values of an argument; an empty list for free text."""
     try:
         if isinstance(ref, ResourceTemplateReference):
             kinds = [kind for kind in KINDS if ref.uri == f"{SCHEME}{kind}/{{id}}"]
             return [name for kind in kinds for name in list_ids(kind)] if argument == "id" else []
         return _list_kernel_names() if argument == "kernel" else []
-    except KbError:  # a mistake in a project's file is told where somebody reads it
+    except KbError:  # errors in a project's files are reported when it is read
         return []
 
 

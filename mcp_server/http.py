@@ -1,8 +1,8 @@
-"""Streamable HTTP in two layers: the server with its Host and Origin lists, and a token before it.
+"""Streamable HTTP: bearer-token check in front of the server, with Host and Origin allow-lists.
 
-The SDK keeps the lists (exact entries: its ``host:*`` patterns compare prefixes), caps the body and
-checks the bearer token. Its ``AuthSettings`` are left out: they announce an OAuth issuer, here is
-none, and clients would go looking for one instead of sending the token that they were given.
+The SDK checks the lists (exact entries: its ``host:*`` patterns compare prefixes), limits the body
+and checks the bearer token. Its ``AuthSettings`` are not used: they announce an OAuth issuer, and
+clients would look for one instead of sending the token that they were given.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PATH = "/mcp"
 _MAX_BODY_BYTES = 4 * 2**20
 _GRACE_S = 1
-"""How long a stream that a client keeps open may hold up the end."""
+"""Seconds that open streams may delay the shutdown."""
 
 
 def build_unauthenticated_app(
@@ -36,9 +36,9 @@ def build_unauthenticated_app(
     """Return the server as an ASGI application WITHOUT a token: never serve it by itself.
 
     Args:
-        server: What answers.
-        http_config: Whom to answer.
-        port: Where it is served, which is part of what clients must send as Host.
+        server: The MCP server.
+        http_config: Allowed hosts and origins.
+        port: The bound port; part of the Host header that clients must send.
     """
     from mcp.server.transport_security import TransportSecuritySettings
 
@@ -54,12 +54,12 @@ def build_unauthenticated_app(
 
 
 def require_token(inner: Starlette, token: str, origins: tuple[str, ...] = ()) -> ASGIApp:
-    """Return an application that lets nobody through to ``inner`` without the token.
+    """Return an application that rejects requests without the token before they reach ``inner``.
 
     Args:
-        inner: What is guarded; runs as long as this one does.
-        token: What a client sends as ``Authorization: Bearer``.
-        origins: Web pages that may ask by CORS, which happens before a browser sends the token.
+        inner: The protected application; shares this one's lifespan.
+        token: Expected in ``Authorization: Bearer``.
+        origins: Allowed CORS origins; browsers ask before they send the token.
     """
     from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
     from starlette.applications import Starlette
@@ -77,17 +77,17 @@ def require_token(inner: Starlette, token: str, origins: tuple[str, ...] = ()) -
         Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(_TokenVerifier(token)))
     ]
     if origins:
-        asking = Middleware(
+        cors = Middleware(
             CORSMiddleware,
             allow_origins=origins,
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],
             expose_headers=["Mcp-Session-Id", "WWW-Authenticate"],
         )
-        layers.insert(0, asking)
-    inside = RequireAuthMiddleware(inner, required_scopes=[])
+        layers.insert(0, cors)
+    protected = RequireAuthMiddleware(inner, required_scopes=[])
     return Starlette(
-        routes=[Mount("/", app=inside)],
+        routes=[Mount("/", app=protected)],
         middleware=layers,
         lifespan=lifespan,
     )
@@ -97,7 +97,7 @@ def serve(server: KernelServer, http_config: HttpConfig, token: Token) -> None:
     """Serve until a signal ends this process.
 
     Raises:
-        OSError: Nobody may listen there.
+        OSError: The address cannot be bound.
     """
     import uvicorn
 
@@ -111,10 +111,10 @@ def serve(server: KernelServer, http_config: HttpConfig, token: Token) -> None:
         config = uvicorn.Config(
             app,
             log_level="warning",
-            access_log=False,  # a line for each call, and nobody has asked
+            access_log=False,  # stderr is for errors
             ws="none",
             server_header=False,
-            proxy_headers=False,  # nobody stands in front of us whom we would have to believe
+            proxy_headers=False,  # no trusted proxy: forwarded headers are not believed
             timeout_graceful_shutdown=_GRACE_S,
         )
         _announce_url(http_config, port, token)
@@ -122,20 +122,20 @@ def serve(server: KernelServer, http_config: HttpConfig, token: Token) -> None:
 
 
 def list_accepted_hosts(http_config: HttpConfig, port: int) -> list[str]:
-    """Return every Host header that clients may send, with its port, as they spell it."""
+    """Return every accepted Host header, with port, as clients spell it."""
     names = [_format_host(http_config.host)]
     if http_config.host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "::"):  # noqa: S104 compared
         names = ["127.0.0.1", "localhost", *(["[::1]"] if ":" in http_config.host else [])]
     if http_config.host in ("0.0.0.0", "::"):  # noqa: S104 compared
         names.append(socket.gethostname())
-    found = [f"{name}:{port}" for name in names]
+    hosts = [f"{name}:{port}" for name in names]
     for name in http_config.allowed_hosts:
-        found += [name] if ":" in name.rpartition("]")[2] else [name, f"{name}:{port}"]
-    return [*found, *(names if port == 80 else [])]
+        hosts += [name] if ":" in name.rpartition("]")[2] else [name, f"{name}:{port}"]
+    return [*hosts, *(names if port == 80 else [])]
 
 
 class _TokenVerifier:
-    """Compares with the one token there is, in a time that tells nothing about it."""
+    """Compares with the server's one token in constant time."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
@@ -151,7 +151,7 @@ def _format_host(host: str) -> str:
 
 
 def _bind_socket(http_config: HttpConfig) -> socket.socket:
-    """Bind before anything is announced: what is printed is then so."""
+    """Bind and listen first, so that the printed URL is true."""
     family = socket.AF_INET6 if ":" in http_config.host else socket.AF_INET
     channel = socket.socket(family)
     try:
@@ -165,7 +165,7 @@ def _bind_socket(http_config: HttpConfig) -> socket.socket:
 
 
 def _announce_url(http_config: HttpConfig, port: int, token: Token) -> None:
-    """Say on stderr where the server is, and how a client is told; a known token is not shown."""
+    """Print the URL and client commands to stderr; print the token only if it is new."""
     name = "127.0.0.1" if http_config.host in ("0.0.0.0", "::") else _format_host(http_config.host)  # noqa: S104
     url = f"http://{name}:{port}{PATH}"
     shown = token.text if token.is_new else "$KERNELKB_TOKEN"

@@ -1,4 +1,4 @@
-"""Work that may outlast the call that asked for it, and is found again by its handle."""
+"""Background jobs: work that may outlive the tool call that started it, found by a handle."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from kernelkb.measure.process.subprocesses import OperationCancelled
 from kernelkb_mcp.results import JobState, JobStatus
 
 INLINE_S = 45.0
+"""Seconds that a call waits for its work before it returns a handle."""
 RETENTION_S = 3600.0
+"""Seconds that an ended job can still be asked for."""
 MAX_JOBS = 64
 MAX_RUNNING_JOBS = 16
 _MAX_LISTED_JOBS = 8
@@ -35,7 +37,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class ToolCall(NamedTuple):
-    """A call: the tool, and its arguments as they were given."""
+    """A tool call: tool name and arguments as given; ``str`` shows it as code."""
 
     tool: str
     arguments: dict[str, Any]
@@ -46,7 +48,7 @@ class ToolCall(NamedTuple):
 
     @property
     def shell_command(self) -> str:
-        """The same call for a shell."""
+        """The equivalent ``kb`` command line."""
         verb = self.tool.partition("_")[0]
         options = {k: v for k, v in self.arguments.items() if k != "kernel" and v is not None}
         words = [part for name, value in options.items() for part in (f"--{name}", str(value))]
@@ -54,21 +56,23 @@ class ToolCall(NamedTuple):
 
 
 def make_tool_call(tool: str, **arguments: Any) -> ToolCall:
-    """Return a call."""
+    """Return the call of a tool with keyword arguments."""
     return ToolCall(tool, arguments)
 
 
 class Job:
-    """One piece of work. Lives in the event loop of the server; only ``tell`` may come from others.
+    """One piece of work in the server's event loop.
+
+    Only ``report_activity`` may be called from other threads.
 
     Attributes:
-        now: What it does, in a few words.
-        outcome: What the tool returned; None before that, and where it raised.
-        raised: What the tool raised.
-        expected_s: Seconds that the same call took before; None where nobody knows.
-        handed_out: Somebody holds the handle, and nobody waits in the call that began it.
-        keep_until: Monotonic time before which nobody may make room by dropping it.
-        extra: What an extension remembers with it.
+        activity: What it does now, in a few words.
+        outcome: What the tool returned; None until then, or if it raised.
+        exception: What the tool raised; None otherwise.
+        expected_s: Median duration of the same call before, in seconds; None for a first call.
+        is_detached: The client holds the handle, and no call waits for the job any more.
+        keep_until: Monotonic time in seconds until which the job is not dropped to make room.
+        extension_state: Data that a protocol extension attaches.
     """
 
     def __init__(self, call: ToolCall) -> None:
@@ -90,17 +94,17 @@ class Job:
 
     @property
     def is_running(self) -> bool:
-        """Whether it is still at work."""
+        """Whether the work has not ended."""
         return not self.ended_s
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since it began, to its end if it has ended."""
+        """Seconds from start to end, or to now."""
         return (self.ended_s or time.monotonic()) - self.started_s
 
     @property
     def status(self) -> JobStatus:
-        """How it stands. Cancelled work that came to its end all the same is done."""
+        """Current status; work that finished despite a cancellation counts as done."""
         if self.is_running:
             return "running"
         if self.exception is not None:
@@ -111,7 +115,7 @@ class Job:
 
     @property
     def error(self) -> str | None:
-        """What the tool said when it failed."""
+        """The failed tool's message; None if it did not fail."""
         if self.exception is not None:
             known = isinstance(self.exception, ToolError | MCPError)
             return str(self.exception) if known else f"Error executing tool {self.call.tool}"
@@ -120,7 +124,7 @@ class Job:
         return " ".join(part.text for part in self.outcome.content if isinstance(part, TextContent))
 
     def state(self, longest_error: int = 2000) -> JobState:
-        """Return how it stands, as tools show it."""
+        """Return the state as tools show it; the error is cut at ``longest_error`` characters."""
         error = self.error
         return JobState(
             id=self.id,
@@ -158,30 +162,30 @@ class Job:
             return
 
     def notify_change(self) -> None:
-        """Wake whoever waits for a change."""
+        """Wake all waiters."""
         self.updated_at = datetime.now(UTC)
         changed, self._change_event = self._change_event, anyio.Event()
         changed.set()
 
     async def wait_for_change(self, activity: str) -> None:
-        """Wait until it does something else than was said, or has ended."""
+        """Wait until the activity differs from the given one, or the job has ended."""
         while self.is_running and self.activity == activity:
             await self._change_event.wait()
 
     async def wait_until_done(self) -> None:
-        """Wait until nothing of it is left."""
+        """Wait until the job has ended."""
         while self.is_running:
             await self._change_event.wait()
 
     def cancel(self) -> None:
-        """Ask it to end, with every process that it started; ``end`` waits for that."""
+        """Request cancellation, child processes included; ``wait_until_done`` waits for it."""
         if self.is_running and not self._cancel_requested and self._task is not None:
             self._cancel_requested = True
             self.activity = "ending"
             self._task.cancel()
 
     def start(self, work: JobFunction) -> None:
-        """Begin, beside whatever the event loop does."""
+        """Start the work as a task of the event loop."""
         self._task = self._loop.create_task(self._run(work), name=self.id)
 
     async def _run(self, work: JobFunction) -> None:
@@ -189,12 +193,12 @@ class Job:
         try:
             self.outcome = await work(self)
         except (asyncio.CancelledError, OperationCancelled):
-            return  # the status says so
+            return  # the status is derived from the missing outcome
         except (ToolError, MCPError) as error:
             self.exception = error
         except Exception as error:
             self.exception = error
-            if self.is_detached:  # else the call that waits for it says so
+            if self.is_detached:  # otherwise the waiting call reports it
                 _LOG.exception("job %s ended in an error of its own", self.id)
         finally:
             self.ended_s = time.monotonic()
@@ -202,12 +206,12 @@ class Job:
 
 
 def current_job() -> Job | None:
-    """Return the job that this code runs in, if it does."""
+    """Return the job that the current task runs in, or None."""
     return _CURRENT_JOB.get()
 
 
 class JobRegistry:
-    """The jobs of one server."""
+    """The jobs of one server, with limits on their number and retention."""
 
     def __init__(
         self,
@@ -221,20 +225,20 @@ class JobRegistry:
         self._jobs: dict[str, Job] = {}
 
     def __iter__(self) -> Iterator[Job]:
-        """Jobs whose handle is out, newest first."""
+        """Iterate over detached jobs, newest first."""
         self._drop_expired()
         return iter([job for job in reversed(self._jobs.values()) if job.is_detached])
 
     def start(self, call: ToolCall, work: JobFunction) -> Job:
-        """Begin a piece of work.
+        """Start a job.
 
         Raises:
-            ToolError: Too many are at work.
+            ToolError: Too many jobs are running.
         """
         self._drop_expired()
         if sum(job.is_running for job in self._jobs.values()) >= self._max_running:
             raise ToolError(
-                f"{self._max_running} jobs are at work, as many as this server takes; job() lists "
+                f"{self._max_running} jobs are running, the most this server allows; job() lists "
                 "them, job(id=..., action='wait') waits for one, action='cancel' ends one"
             )
         job = Job(call)
@@ -243,39 +247,39 @@ class JobRegistry:
         return job
 
     def detach(self, job: Job, keep_s: float = 0.0) -> None:
-        """Let a job outlive its call; it is kept for so many seconds from now at the least."""
+        """Let a job outlive its call; keep it for at least ``keep_s`` seconds from now."""
         job.is_detached = True
         job.keep_until = time.monotonic() + keep_s
 
     def forget(self, job: Job) -> None:
-        """Drop a job whose handle nobody has."""
+        """Drop a job whose handle was never given out."""
         self._jobs.pop(job.id, None)
 
     def find(self, handle: str) -> Job:
         """Return the job with a handle.
 
         Raises:
-            ToolError: It is not known, or no more.
+            ToolError: The handle is unknown or expired.
         """
         job = self.get(handle)
         if job is not None:
             return job
         running = [f"{job.id} ({job.call})" for job in self if job.is_running]
         raise ToolError(
-            f"no job {handle!r} on this server, which keeps one for {self.retention_s / 60:.0f} "
-            "min after its end; run the tool again, or see what was recorded: "
-            "recommend_fix(run=...), kb history; at work now: "
+            f"no job {handle!r} on this server, which keeps jobs for {self.retention_s / 60:.0f} "
+            "min after they end; run the tool again, or read the record: "
+            "recommend_fix(run=...), kb history; running now: "
             f"{', '.join(running[:_MAX_LISTED_JOBS]) or 'none'}"
         )
 
     def get(self, handle: str) -> Job | None:
-        """Return the job with a handle, if it is still known."""
+        """Return the detached job with a handle, or None."""
         self._drop_expired()
         job = self._jobs.get(handle)
         return job if job is not None and job.is_detached else None
 
     def _drop_expired(self) -> None:
-        """Drop what ended too long ago, and the oldest of what ended where there are too many."""
+        """Drop jobs that ended too long ago, and the oldest ended ones above the limit."""
         now = time.monotonic()
         over = [j for j in self._jobs.values() if not j.is_running and j.keep_until <= now]
         over.sort(key=lambda job: job.ended_s)

@@ -1,4 +1,4 @@
-"""Answer a call whose work may take long: plainly where it ends soon, else with a handle."""
+"""Answer long tool calls: with the result if it is ready soon, else with a job handle."""
 
 from __future__ import annotations
 
@@ -23,34 +23,33 @@ R = TypeVar("R", bound=LongResult)
 async def run_long_call(
     ctx: Context, result_type: type[R], call: ToolCall, work: Callable[[], R]
 ) -> CallToolResult:
-    """Do work beside the event loop and return what it gave, or its handle where it takes long.
+    """Run work in a thread; return its result, or a job handle after ``inline_s`` seconds.
 
-    A call that is cancelled before it has an answer takes the work with it; work whose handle is
-    out goes on until it ends, somebody cancels it, or the server ends.
+    Cancelling the call before it is answered cancels the work; a detached job goes on until it
+    ends, is cancelled by its handle, or the server ends.
 
     Args:
-        ctx: Of the call.
-        result_type: What the tool returns; with a handle all that it requires beside the handle is
-            null.
-        call: The call, as it can be made again.
-        work: Makes the result; called in a thread, where it may ``tell`` what it does.
+        ctx: Context of the call.
+        result_type: The tool's result type; with a handle, its other required fields are null.
+        call: The call, so that it can be repeated.
+        work: Makes the result; called in a thread, where it may report progress.
 
     Raises:
-        ToolError: The engine refused, or too many jobs are at work.
+        ToolError: The engine raised one of its errors, or too many jobs are running.
     """
 
     async def run(job: Job) -> CallToolResult:
-        made = await _run_work(job, call, work)
-        return result_from_record(truncate_result(made, call.shell_command))
+        result = await _run_work(job, call, work)
+        return result_from_record(truncate_result(result, call.shell_command))
 
     task = current_job()
-    if task is not None:  # its client polls for the end
+    if task is not None:  # a task of the tasks extension: its client polls
         return await run(task)
     jobs = get_jobs(ctx)
     job = jobs.start(call, run)
     try:
         await wait_with_progress(ctx, job, jobs.inline_s)
-    except BaseException:  # cancelled, or there is nobody left to tell: the handle is lost
+    except BaseException:  # cancelled or disconnected: no client would ever hold the handle
         await _cancel_and_wait(job)
         raise
     finally:
@@ -63,7 +62,7 @@ async def run_long_call(
 
 
 def get_jobs(ctx: Context) -> JobRegistry:
-    """Return the jobs of the server that a call is for."""
+    """Return the job registry of the call's server."""
     return cast("KernelServer", ctx.mcp_server).jobs
 
 
@@ -85,18 +84,18 @@ async def _run_work(job: Job, call: ToolCall, work: Callable[[], R]) -> R:
 
         key = f"{get_project_path()} {call}"
         job.expected_s = expected_seconds(key)
-        began = time.monotonic()
+        start_s = time.monotonic()
         with progress_listener(job.report_activity):
-            made = work()
-        record_duration(key, time.monotonic() - began)
-        return made
+            result = work()
+        record_duration(key, time.monotonic() - start_s)
+        return result
 
     return await run_in_thread(timed_work)
 
 
 def _build_pending_result(result_type: type[R], job: Job) -> R:
-    """Return a result whose work goes on."""
+    """Return a result that only holds the job handle."""
     absent = {name: None for name, field in result_type.model_fields.items() if field.is_required()}
-    said = f"{job.call.tool} goes on as a job: {describe_progress(job)}"
-    known = {"summary": said, "job": job.state(), "next": (format_wait_call(job),)}
+    summary = f"{job.call.tool} continues as a job: {describe_progress(job)}"
+    known = {"summary": summary, "job": job.state(), "next": (format_wait_call(job),)}
     return result_type.model_validate({**absent, **known})

@@ -1,4 +1,4 @@
-"""The command line of ``kb-mcp``: who may come in, and what they may do."""
+"""Command line of ``kb-mcp``: transport, allowed clients, toolsets and workspace."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ examples:
   kb-mcp --http --token-file ~/.kb-token   the token of a file (mode 600), or of KERNELKB_TOKEN
 """
 _REMOTE_WARNING = (
-    "anybody who reaches this port and has the token compiles and runs code here with your "
+    "everyone who can reach this port and has the token can compile and run code here with your "
     "rights, and the token crosses the network in the clear unless a proxy adds TLS"
 )
 
 
 @dataclass(frozen=True)
 class HttpConfig:
-    """Where to serve HTTP, and to whom."""
+    """HTTP address, and the hosts and origins that may call."""
 
     host: str = "127.0.0.1"
     port: int = 0
-    """0 lets the system choose a free one."""
+    """0: the system chooses a free port."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names, with or without a port, by which clients call this server besides its address."""
+    """Further Host names, with or without port, that clients may use."""
     allowed_origins: tuple[str, ...] = ()
-    """Web pages that may call; a browser's request from any other is refused."""
+    """Web origins that may call; browser requests from others are rejected."""
     token_file: Path | None = None
 
 
 def parse_command_line(argv: Sequence[str] | None = None) -> tuple[ServerConfig, HttpConfig | None]:
-    """Return what the command line asks for; no ``Listen`` means stdio.
+    """Parse the command line; without an ``HttpConfig`` the server uses stdio.
 
     Raises:
-        SystemExit: With 2 for a mistake, which is told on stderr, and 0 after --help or --version.
+        SystemExit: 2 after a usage error (on stderr), 0 after --help or --version.
     """
     parser = _build_parser()
     given = parser.parse_args(argv)
@@ -66,7 +66,7 @@ def parse_command_line(argv: Sequence[str] | None = None) -> tuple[ServerConfig,
         ):
             if getattr(given, name) != parser.get_default(name):
                 parser.error(
-                    f"--{name.replace('_', '-')} goes with --http; without it this is stdio"
+                    f"--{name.replace('_', '-')} needs --http; without it the server uses stdio"
                 )
         return launch, None
     host = given.host or "127.0.0.1"
@@ -84,7 +84,7 @@ def parse_command_line(argv: Sequence[str] | None = None) -> tuple[ServerConfig,
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine reaches an address; a name other than localhost may be any."""
+    """Return whether an address is loopback; of names only ``localhost`` counts."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -104,7 +104,7 @@ def _build_parser() -> argparse.ArgumentParser:
     what.add_argument(
         "--read-only",
         action="store_true",
-        help="only the knowledge tools, and nothing is written; beats --toolsets",
+        help="only the knowledge tools, and nothing is written; overrides --toolsets",
     )
     what.add_argument(
         "--toolsets", metavar="A,B", help=f"which of {', '.join(TOOLSETS)}; all by default"
@@ -114,7 +114,7 @@ def _build_parser() -> argparse.ArgumentParser:
         metavar="DIR",
         action="append",
         default=[],
-        help="folder outside of which nothing of yours is read, built or run; repeatable; "
+        help="folder; nothing of yours outside of it is read, built or run; repeatable; "
         "the project around the working directory by default",
     )
     _add_http(parser.add_argument_group("HTTP, always with a bearer token"))
@@ -125,16 +125,16 @@ def _add_http(web: argparse._ArgumentGroup) -> None:
     web.add_argument("--http", action="store_true", help="serve streamable HTTP at /mcp")
     web.add_argument("--host", help="address to listen on; 127.0.0.1 by default")
     web.add_argument(
-        "--port", type=_parse_port, help="8765 by default; 0 takes a free one and says which"
+        "--port", type=_parse_port, help="8765 by default; 0 chooses a free port and prints it"
     )
     web.add_argument(
         "--token-file",
         type=Path,
         metavar="FILE",
-        help="holds the token; by default KERNELKB_TOKEN, else a new one is printed at the start",
+        help="file with the token; default: KERNELKB_TOKEN, else a new one is printed at start",
     )
     web.add_argument(
-        "--allow-remote", action="store_true", help=f"let --host be any: {_REMOTE_WARNING}"
+        "--allow-remote", action="store_true", help=f"allow any --host: {_REMOTE_WARNING}"
     )
     web.add_argument(
         "--allowed-host",
@@ -173,7 +173,7 @@ def _resolve_folders(parser: argparse.ArgumentParser, names: Sequence[str]) -> t
     folders = tuple(Path(name).expanduser().resolve() for name in names)
     for folder in folders:
         if not folder.is_dir():
-            parser.error(f"--workspace {folder} is no folder; name one that is there")
+            parser.error(f"--workspace {folder} is not a folder; name an existing one")
         if folder == Path(folder.anchor):
-            parser.error(f"--workspace {folder} would keep nothing out; name the project's folder")
+            parser.error(f"--workspace {folder} would exclude nothing; name the project's folder")
     return folders

@@ -1,4 +1,4 @@
-"""Answers in portions that a client shows whole: clients cut or hide what is longer."""
+"""Split long answers into pages: MCP clients truncate or hide longer ones."""
 
 from __future__ import annotations
 
@@ -7,59 +7,59 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 MAX_ANSWER_BYTES = 8000
-"""Bytes of one answer as compact JSON."""
+"""Maximum bytes of one answer as compact JSON."""
 _MAX_VALUE_BYTES = 2000
-"""Bytes of one value; longer ones come as text, in pieces."""
+"""Maximum bytes of one value; longer ones are sent as text, in pieces."""
 _PIECE_CHARS = 1000
-"""Characters of a piece: none takes more than six bytes."""
+"""Characters of a piece; JSON escapes take at most six bytes each."""
 
 
 class ResultPage(NamedTuple):
-    """What fits, and where the rest begins."""
+    """One page of an answer, and the cursor of the next."""
 
     value: Any
     cursor: str | None
-    """None where nothing is left."""
+    """None on the last page."""
 
 
 def json_size(value: Any) -> int:
-    """Return how many bytes plain data takes as compact JSON."""
+    """Return the size of plain data as compact JSON, in bytes."""
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def paginate(content: dict[str, Any] | list[Any], begin: int, max_bytes: int) -> ResultPage:
-    """Return as much of an entry or a list as fits.
+    """Return the next page of an entry or a list.
 
-    Fields keep their order and lists are cut between items. A field that goes on in the next
-    portion goes on there under its own name.
+    Fields keep their order, and lists are split between items. A field that continues on the next
+    page continues there under its own name.
 
     Args:
         content: An entry or a list of entries, as plain data.
-        begin: How many parts came before.
-        max_bytes: Bytes of compact JSON.
+        begin: Number of parts on earlier pages.
+        max_bytes: Maximum size of the page as compact JSON.
     """
     parts = list(_iter_parts({"": content} if isinstance(content, list) else content))
-    taken: dict[str, Any] = {}
+    page: dict[str, Any] = {}
     used, at = 2, begin
     for at in range(begin, len(parts)):
         name, part, is_item = parts[at]
-        used += json_size(part) + 1 + (0 if name in taken else json_size(name) + 4)
+        used += json_size(part) + 1 + (0 if name in page else json_size(name) + 4)
         if used > max_bytes and at > begin:
             break
         if is_item:
-            taken.setdefault(name, []).append(part)
-        elif name in taken:
-            taken[name] += part
+            page.setdefault(name, []).append(part)
+        elif name in page:
+            page[name] += part
         else:
-            taken[name] = part
+            page[name] = part
     else:
         at = len(parts)
-    value = taken.get("", []) if isinstance(content, list) else taken
+    value = page.get("", []) if isinstance(content, list) else page
     return ResultPage(value, str(at) if at < len(parts) else None)
 
 
 def _iter_parts(whole: dict[str, Any]) -> Iterator[tuple[str, Any, bool]]:
-    """Yield each field, or each item of it, as what cannot be cut any further."""
+    """Yield (field, part, is_list_item) for each part that is not split further."""
     for name, value in whole.items():
         if isinstance(value, list) and value:
             for item in value:

@@ -1,4 +1,4 @@
-"""Prompts: how to begin a session, to find a cause, and to end. The knowledge words them."""
+"""MCP prompts, rendered from the knowledge: start a session, diagnose a kernel, close."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Kernel = Annotated[
     str | None, Field(description="Kernel folder below kernels/, such as row_softmax.")
 ]
 Metrics = Annotated[
-    str | None, Field(description="What was measured, in any words: speedup 0.3, occupancy 40%.")
+    str | None, Field(description="Measurements in free text: speedup 0.3, occupancy 40%.")
 ]
 
 
 def add_prompts(server: MCPServer) -> None:
-    """Let a server offer its prompts."""
+    """Register the prompts."""
     for function, title in (
         (session_start, "Begin a session"),
         (diagnose_kernel, "Find what limits a kernel"),
@@ -38,7 +38,7 @@ async def diagnose_kernel(kernel: Kernel = None, metrics: Metrics = None) -> str
 
 
 async def close_session() -> str:
-    """What must be right before leaving, and what to write down for the next session."""
+    """What must hold before a session ends, and what to record for the next one."""
     return await _render_page("close")
 
 

@@ -1,4 +1,4 @@
-"""An answer of the engine, cut to what a client shows, with what it says and what to call next."""
+"""Fit a recommendation into one MCP answer: summary, trimmed kernels and next calls."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from kernelkb_mcp.paginate import MAX_ANSWER_BYTES, json_size
 
 _RESERVED_BYTES = 1200
-"""Bytes for the summary, what was left out, and the next calls."""
+"""Bytes reserved for summary, list of omissions and next calls."""
 _BRIEF_LIMITS = {"matches": 1, "unknown": 0, "ncu_rules": 0, "measure_next": 1}
-"""How much is shown of a kernel that is one of several."""
+"""Maximum items per field for each kernel when a report holds several."""
 _TRIM_ORDER = (
     ("unknown", 0),
     ("ncu_rules", 2),
@@ -21,7 +21,7 @@ _TRIM_ORDER = (
     ("suppressed", 1),
     ("notes", 2),
 )
-"""What a kernel's answer gives up, in this order, and how much of it stays."""
+"""Fields that are trimmed to fit, in this order, and the items that stay."""
 _LIST_FIELDS = ("ncu_rules", "measure_next", "suppressed", "notes")
 _MAX_TEXT_CHARS = 300
 _PLAIN_NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
@@ -33,10 +33,10 @@ def build_recommend_fields(
     """Return the fields of a ``RecommendResult``.
 
     Args:
-        answer: What the engine recommends, the longest kernel first.
-        source_argument: The argument that the answer came from, such as ``profile='x.csv'``; or
-            nothing.
-        tools: Names of the tools that the server offers.
+        answer: The engine's recommendation, longest kernel first.
+        source_argument: The argument that named the source, such as ``profile='x.csv'``; may be
+            empty.
+        tools: Names of the offered tools.
     """
     kernels = list(answer["kernels"])
     room = MAX_ANSWER_BYTES - _RESERVED_BYTES - json_size(answer["knowledge"])
@@ -54,7 +54,9 @@ def build_recommend_fields(
         call = f"recommend_fix({shown_source}, kernel='regex')"
         more.append(f"{left} of {len(kernels)} kernels, all shorter; {call} asks for one")
     if several:
-        more.append("of each kernel the first diagnosis and its first fix; alone it is shown whole")
+        more.append(
+            "each kernel with its first diagnosis and fix only; ask for one to see all of it"
+        )
     first = kernels[0]
     return {
         "summary": _clip_texts(_summarize_kernel(first, len(kernels))),
@@ -68,7 +70,7 @@ def build_recommend_fields(
 def _fit_kernel(
     kernel: Mapping[str, Any], max_bytes: int, many_kernels: bool
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return a kernel's answer in at most so many bytes, if that can be, and what it lacks."""
+    """Return a kernel's answer trimmed to ``max_bytes`` if possible, and what was omitted."""
     matches = [d for d in kernel["diagnoses"] if d["verdict"] == "matches"]
     unknown = [d for d in kernel["diagnoses"] if d["verdict"] != "matches"]
     whole = {"matches": matches, "unknown": unknown} | {name: kernel[name] for name in _LIST_FIELDS}
@@ -79,19 +81,19 @@ def _fit_kernel(
     used = json_size(_assemble_kernel(kernel, parts, whole))
     for name, fewest in _TRIM_ORDER:
         while len(parts[name]) > fewest and used > max_bytes:
-            gone = parts[name].pop()
-            used -= json_size(gone) + 1
+            removed = parts[name].pop()
+            used -= json_size(removed) + 1
             if name in ("matches", "unknown"):
-                used += json_size(gone["bottleneck"]) + 1
-    made = _assemble_kernel(kernel, parts, whole)
+                used += json_size(removed["bottleneck"]) + 1
+    fitted = _assemble_kernel(kernel, parts, whole)
     if used > max_bytes:
-        made = _clip_texts(made)
-    lacks = [
+        fitted = _clip_texts(fitted)
+    omissions = [
         f"{name}: {len(parts[name])} of {len(whole[name])}"
         for name in _LIST_FIELDS
         if len(parts[name]) < len(whole[name])
     ]
-    return made, lacks
+    return fitted, omissions
 
 
 def _assemble_kernel(
@@ -108,7 +110,7 @@ def _assemble_kernel(
 
 
 def _clip_texts(value: Any) -> Any:
-    """Shorten every long text: the name of a template's instance alone can take kilobytes."""
+    """Shorten every long text: names of template instances can take kilobytes."""
     if isinstance(value, str):
         return value if len(value) <= _MAX_TEXT_CHARS else f"{value[:_MAX_TEXT_CHARS]}…"
     if isinstance(value, dict):
@@ -121,25 +123,25 @@ def _clip_texts(value: Any) -> Any:
 def _summarize_kernel(kernel: Mapping[str, Any], count: int) -> str:
     gate = kernel["gate"]
     best = next((d for d in kernel["diagnoses"] if d["verdict"] == "matches"), None)
-    said = f"{gate['verdict']}: {gate['because']}"
+    summary = f"{gate['verdict']}: {gate['because']}"
     if best is None:
-        said += f" No cause can be named yet; {kernel['open_count']} are possible."
+        summary += f" No cause can be named yet; {kernel['open_count']} are possible."
     else:
-        said += f" Limited by {best['bottleneck']} (confidence {best['confidence']:.2f})"
+        summary += f" Limited by {best['bottleneck']} (confidence {best['confidence']:.2f})"
         gain = best["predicted_speedup"]
         if best["fixes"]:
-            said += f"; fix {best['fixes'][0]['id']}"
+            summary += f"; fix {best['fixes'][0]['id']}"
         if gain:
-            said += (
+            summary += (
                 f", predicted {gain['point']:.3g}x of the kernel's time"
                 f" [{gain['low']:.3g}, {gain['high']:.3g}]"
             )
-        said += "."
-    return f"{said} The longest of {count} kernels." if count > 1 else said
+        summary += "."
+    return f"{summary} The longest of {count} kernels." if count > 1 else summary
 
 
 def _list_next_calls(kernel: Mapping[str, Any], tools: Collection[str]) -> list[str]:
-    """Return the calls that come next, of those that the server offers."""
+    """Return the next calls among the offered tools."""
     named = bool(_PLAIN_NAME.fullmatch(kernel["kernel"]))
     which = f"kernel={kernel['kernel']!r}" if named else "kernel=..."
     matches = [d for d in kernel["diagnoses"] if d["verdict"] == "matches"]

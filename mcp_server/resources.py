@@ -1,4 +1,4 @@
-"""The knowledge as resources: listed, templated, read. Nothing is loaded before somebody asks."""
+"""The knowledge as MCP resources: lists, templates, pages; loaded on first use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 SCHEME = "kb://"
 MARKDOWN = "text/markdown"
 _PAGE_SIZE = 120
-"""Resources in one answer: all but the fixes in the first, for clients that ask for no second."""
+"""Resources per answer: all but the fixes fit the first page; some clients read only that."""
 
 KINDS = {
     "trees": "Tree of questions, with its picture",
@@ -75,8 +75,8 @@ class ResourceServer(MCPServer):
         """Return one page.
 
         Raises:
-            ResourceNotFoundError: There is none of that address.
-            ResourceError: The project's own knowledge is wrong.
+            ResourceNotFoundError: No page has this URI.
+            ResourceError: The project's own knowledge has errors.
         """
         text = await _run_beside_loop(lambda: _read_page(str(uri)))
         return [ReadResourceContents(content=text, mime_type=MARKDOWN)]
@@ -87,27 +87,27 @@ class ResourceServer(MCPServer):
         params: PaginatedRequestParams | None,
     ) -> ListResourcesResult:
         cursor = params.cursor if params else None
-        found = await self.list_resources()
+        resources = await self.list_resources()
         if cursor is not None and not (cursor.isascii() and cursor.isdigit()):
-            said = f"no cursor {cursor[:40]!r}; list the resources from the beginning"
-            raise MCPError(code=INVALID_PARAMS, message=said)
+            message = f"no cursor {cursor[:40]!r}; list the resources from the beginning"
+            raise MCPError(code=INVALID_PARAMS, message=message)
         begin = int(cursor or 0)
         end = begin + _PAGE_SIZE
-        more = str(end) if end < len(found) else None
-        return ListResourcesResult(resources=found[begin:end], next_cursor=more)
+        more = str(end) if end < len(resources) else None
+        return ListResourcesResult(resources=resources[begin:end], next_cursor=more)
 
     async def _handle_read_resource(
         self, ctx: Any, params: ReadResourceRequestParams
     ) -> ReadResourceResult:
         read = await super()._handle_read_resource(ctx, params)
         if not isinstance(read, ReadResourceResult):
-            raise TypeError("a page asks for no input")
-        lasts = str(params.uri) != f"{SCHEME}sessions"
-        return read if lasts else read.model_copy(update={"ttl_ms": 0})
+            raise TypeError("a page never asks for input")
+        is_cacheable = str(params.uri) != f"{SCHEME}sessions"
+        return read if is_cacheable else read.model_copy(update={"ttl_ms": 0})
 
 
 def list_ids(kind: str) -> list[str]:
-    """Return the ids of a kind, in the order of the list."""
+    """Return the ids of a kind, in listing order."""
     from kernelkb.actions.pages import list_pages
 
     return [one.id for one in list_pages() if one.kind == kind]
@@ -140,12 +140,12 @@ def _read_page(uri: str) -> str:
             raise UnknownNameError("resource", uri, (), "show", kind=None)
         return generate_entry_page(kind, name) if name else generate_single_page(kind)
     except UnknownNameError as error:
-        said = f"unknown resource {uri[:200]!r}{error.suggestion}; {SCHEME}index names all"
-        raise ResourceNotFoundError(said) from error
+        message = f"unknown resource {uri[:200]!r}{error.suggestion}; {SCHEME}index names all"
+        raise ResourceNotFoundError(message) from error
 
 
 async def _run_beside_loop(work: Callable[[], T]) -> T:
-    """Run work beside the event loop: loading the knowledge takes half a second, once."""
+    """Run work in a thread: the first load of the knowledge takes half a second."""
     try:
         return await anyio.to_thread.run_sync(work)
     except KbError as error:

@@ -1,4 +1,4 @@
-"""What the tools return: the engine's records, and what to call next."""
+"""Result types of the tools: the engine's records plus summary and next calls."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _MAX_CALL_BYTES = 2000
 
 
 def format_recommend_call(result: Bench | Profile) -> str:
-    """Return the call that decides on a result: by its record, or by its metrics without one."""
+    """Return the recommend_fix call for a result: by record id, else by its metrics."""
     if result.measurement is not None:
         return f"recommend_fix(run={result.measurement[:_ID_DIGITS]!r})"
     metrics = {name: float(f"{value:.6g}") for name, value in result.metrics.items()}
-    while len(json.dumps(metrics)) > _MAX_CALL_BYTES:  # some are better than none
+    while len(json.dumps(metrics)) > _MAX_CALL_BYTES:  # halve until it fits
         metrics = dict(list(metrics.items())[: len(metrics) // 2])
     return f"recommend_fix(target={result.target!r}, metrics={json.dumps(metrics)})"
 
@@ -32,47 +32,47 @@ JobStatus = Literal["running", "done", "failed", "cancelled"]
 
 
 class JobState(Record):
-    """Work that outlasted its call; this server keeps the handle for an hour after its end."""
+    """A job that outlived its call; its handle is kept for an hour after it ends."""
 
     id: str
     tool: str
     call: str
-    """The call that began it, as it can be made again."""
+    """The call that started it; can be repeated as it is."""
     status: JobStatus
     now: str
-    """What it does now, or waits for."""
+    """Current activity."""
     elapsed_s: float
     expected_s: float | None
-    """What the same call took before; null where nobody knows."""
+    """Median duration of the same call before, in seconds; null for a first call."""
     error: str | None = None
-    """What the tool said when it failed."""
+    """The tool's message if it failed."""
 
 
 class LongResult(Record):
-    """What a tool returns whose work may outlast its call: then ``job`` is at it, the rest null.
+    """Result of a tool whose work may outlive its call: then ``job`` is set, the rest null.
 
-    What such a tool adds has no default.
+    Fields that such a tool adds have no default.
     """
 
     summary: str
     next: tuple[str, ...]
     job: JobState | None = None
     left_out: str | None = None
-    """What was cut to keep this short, and the command that shows it."""
+    """What was cut for length, and the command that shows it."""
 
 
 class SearchHit(Record):
-    """One entry that was found."""
+    """One search hit."""
 
     kind: str
     id: str
     title: str
     score: float
-    """The higher, the better it fits; means nothing beyond this answer."""
+    """Relevance within this answer; higher is better."""
 
 
 class SearchResult(Record):
-    """Entries that fit, the best first."""
+    """Search hits, best first."""
 
     summary: str
     hits: tuple[SearchHit, ...]
@@ -80,7 +80,7 @@ class SearchResult(Record):
 
 
 class EntryResult(Record):
-    """One entry, or the entries of a kind; as much as fits."""
+    """One entry, or the list of a kind; one page of it."""
 
     summary: str
     entry: dict[str, Any] | None
@@ -88,17 +88,17 @@ class EntryResult(Record):
     entries: tuple[dict[str, Any], ...] | None
     """Ids and titles; null for an entry."""
     cursor: str | None
-    """Where the rest begins; null where nothing is left."""
+    """Cursor of the next page; null on the last."""
     next: tuple[str, ...]
 
 
 class ShownKernel(KernelAnswer):
-    """The answer for one kernel, as much as fits."""
+    """The answer for one kernel, trimmed to fit."""
 
     also_matches: list[str]
-    """Bottlenecks that match and stand in no diagnosis here; read_entry prints each."""
+    """Matching bottlenecks without a diagnosis here; read_entry prints each."""
     also_possible: list[str]
-    """Those that stay unknown, likewise."""
+    """Undecided bottlenecks, likewise."""
 
 
 class _DescribeInheritedKeys:
@@ -123,13 +123,13 @@ class RecommendResult(Record):
     summary: str
     kernels: tuple[Annotated[ShownKernel, _DescribeInheritedKeys], ...]
     more: tuple[str, ...]
-    """What was left out to keep this short, and how to ask for it."""
+    """What was cut for length, and how to ask for it."""
     next: tuple[str, ...]
     knowledge: KnowledgeStamp
 
 
 class EnvironmentResult(Record):
-    """What this machine has and lacks, a line each."""
+    """Capabilities and gaps of this machine, a line each."""
 
     summary: str
     environment: Environment
@@ -140,18 +140,18 @@ class BuildResult(LongResult):
     """A compiled variant, or the compiler's first error: ``build.error`` and ``build.cure``."""
 
     build: Build | None
-    """Null while ``job`` is still at it."""
+    """Null while ``job`` is running."""
 
 
 class BenchResult(LongResult):
-    """Times in microseconds; ``bench.verdict`` says whether they mean anything."""
+    """Times in microseconds, valid only with a valid ``bench.verdict``."""
 
     bench: Bench | None
-    """Null while ``job`` is still at it."""
+    """Null while ``job`` is running."""
 
 
 class ProfileResult(LongResult):
-    """Metrics that explain, or the measurement that stopped the profile, or a job at work."""
+    """Explaining metrics, or the bench result that stopped the profile, or a running job."""
 
     profile: Profile | None
     stopped_by: Bench | None
@@ -167,12 +167,12 @@ class LoggedSession(Record):
 
 
 class JobResult(Record):
-    """A job, and what its tool returned once it is done: the same object as without a job."""
+    """A job and, once done, its tool's result: the same object as without a job."""
 
     summary: str
     job: JobState | None
-    """Null where no id was given."""
+    """Null without an id."""
     jobs: tuple[JobState, ...] = ()
-    """Without an id: those of this server, newest first."""
+    """Without an id: this server's jobs, newest first."""
     result: dict[str, Any] | None
     next: tuple[str, ...]

@@ -48,13 +48,13 @@ _TOOL_MODULES: tuple[Any, ...] = (
 """Each holds a function of its own name, a TITLE and HINTS."""
 
 _LONG_TOOLS = ("build_kernel", "bench_kernel", "profile_kernel")
-"""What a client with the tasks extension may get as a task."""
+"""Tools that may answer with a task to clients that declare the tasks extension."""
 _READ_ONLY_HINTS = read_entry.HINTS
-"""Of every tool where the open session is not written to."""
+"""Hints of every tool in read-only mode, where no session is written."""
 
 
 def build_server(config: ServerConfig | None = None) -> KernelServer:
-    """Return the server with the tools that it is launched with, in a fixed order."""
+    """Return a server with the tools of its configuration, in a fixed order."""
     chosen = config or ServerConfig()
     jobs = JobRegistry(chosen.inline_s)
     long = [name for name in _LONG_TOOLS if name in chosen.tool_names]
@@ -84,28 +84,28 @@ def build_server(config: ServerConfig | None = None) -> KernelServer:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Serve over stdio until the client closes it, or over HTTP; leave no child process behind."""
-    launch, listen = parse_command_line(argv)
+    """Serve over stdio until the client closes it, or over HTTP; kill all children at exit."""
+    config, http_config = parse_command_line(argv)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup
             signal.signal(number, _exit_on_signal)
     _configure_plain_logging()
     try:
-        enter_workspace(launch)
-        server = build_server(launch)
-        gc.freeze()  # what is there by now lives to the end
+        enter_workspace(config)
+        server = build_server(config)
+        gc.freeze()  # all objects made so far live until exit
         gc.enable()
-        if listen is None:
-            os.environ.pop(ENVIRONMENT_VARIABLE, None)  # it is no business of compilers and kernels
+        if http_config is None:
+            os.environ.pop(ENVIRONMENT_VARIABLE, None)  # children must not inherit it
             server.run("stdio")
         else:
-            _serve_http(server, listen)
+            _serve_http(server, http_config)
     finally:
         _kill_children()
 
 
 def _configure_plain_logging() -> None:
-    """Log a line for a line: the SDK would load rich, 20 ms of each start, to draw columns."""
+    """Log plain lines: the SDK would import rich for columns, 20 ms of each start."""
     import logging
 
     from mcp.server.mcpserver import server as sdk
@@ -122,17 +122,17 @@ def _serve_http(server: KernelServer, http_config: HttpConfig) -> None:
     try:
         serve(server, http_config, load_token(http_config.token_file))
     except (KbError, OSError) as error:
-        said = (
+        message = (
             f"cannot listen on {http_config.host}:{http_config.port}: {error.strerror}"
             if isinstance(error, OSError)
             else str(error)
         )
-        sys.stderr.write(f"kb-mcp: {said}\n")
+        sys.stderr.write(f"kb-mcp: {message}\n")
         raise SystemExit(2) from error
 
 
 def _exit_on_signal(number: int, _frame: FrameType | None) -> None:
-    """End at once: the event loop may be waiting for input that never comes."""
+    """Exit at once: the event loop may block in a read of standard input."""
     _kill_children()
     os._exit(128 + number)
 

@@ -1,4 +1,4 @@
-"""What a server is started with: fixed for its life, so that its list of tools never changes."""
+"""Server configuration: fixed at start, so that the list of tools never changes."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ TOOLSETS = {
     ),
     "sessions": ("log_session",),
 }
-"""The tools of each set, in the order in which a client sees them."""
+"""Tools by toolset, in the order in which clients list them."""
 
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """What the command line asked for."""
+    """Toolsets, access and limits of one server."""
 
     toolsets: tuple[str, ...] = tuple(TOOLSETS)
     read_only: bool = False
-    """Only the knowledge set, and nothing is written, whatever ``toolsets`` says."""
+    """Offer only the knowledge toolset and write nothing; overrides ``toolsets``."""
     inline_s: float = 45.0
-    """How long a call waits for its work before it returns a handle."""
+    """Seconds that a call waits for its work before it returns a job handle."""
     workspace: tuple[Path, ...] = ()
-    """Folders outside of which nothing is read, built or run; the project, where there is none."""
+    """Folders outside of which nothing is read, built or run; empty: the project."""
 
     @property
     def tool_names(self) -> tuple[str, ...]:
-        """Names of the tools on offer, in order."""
+        """Names of the offered tools, in order."""
         chosen = ("knowledge",) if self.read_only else self.toolsets
         return tuple(tool for name, tools in TOOLSETS.items() if name in chosen for tool in tools)
 
 
 def enter_workspace(config: ServerConfig) -> None:
-    """Keep this process to its workspace, and go there where it was started elsewhere.
+    """Confine this process to its workspace; change into it if started outside.
 
-    Clients start servers in all kinds of folders; a whole file system is no project.
+    Clients start servers in arbitrary folders, even in ``/``.
     """
     from kernelkb.safety.paths import project_root
     from kernelkb.safety.workspace import set_workspace

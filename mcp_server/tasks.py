@@ -1,7 +1,6 @@
-"""The tasks extension of MCP (SEP-2663): long calls of clients that ask for a task to poll.
+"""MCP tasks extension (SEP-2663): long tool calls as tasks that the client polls.
 
-A task is a job of the server under another name: its id is the job's handle, and the ``job`` tool
-finds it too.
+A task is a server job: its id is the job's handle, and the ``job`` tool finds it too.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 class TaskParams(RequestParams):
-    """Which task."""
+    """Parameters that name a task."""
 
     task_id: str = Field(max_length=200)
 
@@ -80,7 +79,7 @@ async def ask_client(request: ClientRequest) -> Any:
         request: Such as ``{"method": "elicitation/create", "params": {...}}``.
 
     Raises:
-        ToolError: This call is no task: whoever made it cannot be asked in this way.
+        ToolError: This call is not a task, so its client cannot be asked.
     """
     job = current_job()
     if job is None or not isinstance(job.extension_state, PendingQuestions):
@@ -92,12 +91,12 @@ class TasksExtension(Extension):
     """Turns calls of some tools into tasks, for clients that declare the extension.
 
     Args:
-        tools: Tools by name. ``optional``: other clients wait for the result as ever, and a call
-            that ends within ``direct_answer_s`` is answered directly. ``required``: other clients
-            are refused.
-        jobs: Where the work is kept; the server's own.
-        ttl_ms: How long a task can be asked for after it began, at the least.
-        poll_ms: How often a client should ask.
+        tools: Tools by name. ``optional``: clients without the extension wait for the result, and
+            a call that ends within ``direct_answer_s`` is answered directly. ``required``:
+            clients without the extension get an error.
+        jobs: The server's job registry.
+        ttl_ms: Minimum time after its start that a task can be polled, in milliseconds.
+        poll_ms: Suggested polling interval in milliseconds.
         direct_answer_s: How long a call is given to end, or to ask for input in the way of calls
             that are no tasks, before it becomes a task.
     """
@@ -117,7 +116,7 @@ class TasksExtension(Extension):
         self._ttl_ms, self._poll_ms, self._direct_answer_s = ttl_ms, poll_ms, direct_answer_s
 
     def methods(self) -> Sequence[MethodBinding]:
-        """Serve the three verbs, to clients of the protocol that knows them."""
+        """Register the three task methods for the protocol version that has them."""
         only = frozenset({PROTOCOL_VERSION})
         return [
             MethodBinding("tasks/get", TaskParams, self._get_task, only),
@@ -128,7 +127,7 @@ class TasksExtension(Extension):
     async def intercept_tool_call(
         self, params: CallToolRequestParams, ctx: Context, call_next: CallNext
     ) -> HandlerResult:
-        """Answer with a task where the tool, the client and the protocol allow for one."""
+        """Answer with a task if tool, client and protocol version support it."""
         support = self._tools.get(params.name)
         if support == "required":
             require_client_extension(ctx, EXTENSION_ID)
@@ -142,7 +141,7 @@ class TasksExtension(Extension):
         try:
             with anyio.move_on_after(self._direct_answer_s):
                 await job.wait_until_done()
-        except BaseException:  # whoever called will never learn the id
+        except BaseException:  # cancelled: the caller never learns the id
             job.cancel()
             with anyio.CancelScope(shield=True):
                 await job.wait_until_done()
@@ -157,10 +156,10 @@ class TasksExtension(Extension):
 
     def _start_job(self, params: CallToolRequestParams, ctx: Context, call_next: CallNext) -> Job:
         async def run_call(_job: Job) -> Outcome:
-            made = await call_next(ctx)
-            if not isinstance(made, CallToolResult | InputRequiredResult):
+            result = await call_next(ctx)
+            if not isinstance(result, CallToolResult | InputRequiredResult):
                 raise MCPError(INTERNAL_ERROR, f"{params.name} returned no result of a tool")
-            return made
+            return result
 
         try:
             job = self._jobs.start(ToolCall(params.name, params.arguments or {}), run_call)
@@ -213,7 +212,7 @@ def _client_declares_tasks(ctx: Context) -> bool:
 
 
 def _task_status(job: Job) -> str:
-    """Return how a job stands in the words of the extension: what a tool refused is completed."""
+    """Return the extension's status of a job; a tool's own error counts as completed."""
     if job.is_running:
         return "input_required" if job.extension_state else "working"
     if job.status == "cancelled":
@@ -223,7 +222,7 @@ def _task_status(job: Job) -> str:
 
 
 def _build_payload(job: Job) -> dict[str, Any]:
-    """Return what ``tasks/get`` adds: a result, an error or questions, by the status."""
+    """Return what ``tasks/get`` adds for the status: a result, an error or input requests."""
     status = _task_status(job)
     if status == "input_required":
         return {
@@ -238,8 +237,8 @@ def _build_payload(job: Job) -> dict[str, Any]:
         return {}
     if isinstance(job.exception, MCPError):
         return {"error": job.exception.error.model_dump(mode="json", exclude_none=True)}
-    said = job.error or f"{job.call.tool} asked for input after it had become a task"
-    return {"error": {"code": INTERNAL_ERROR, "message": said}}
+    message = job.error or f"{job.call.tool} asked for input after it had become a task"
+    return {"error": {"code": INTERNAL_ERROR, "message": message}}
 
 
 def _format_timestamp(at: datetime) -> str:

@@ -1,4 +1,4 @@
-"""The bearer token: whoever has it may call."""
+"""The bearer token that HTTP clients must send."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from kernelkb.errors import BadValueError
 
 ENVIRONMENT_VARIABLE = "KERNELKB_TOKEN"
 _TOKEN_PATTERN = re.compile(r"[A-Za-z0-9._~+/-]{20,512}=*")
-"""What RFC 6750 lets a token consist of; shorter ones can be guessed."""
+"""Token syntax of RFC 6750; at least 20 characters, because shorter ones can be guessed."""
 
 
 class Token(NamedTuple):
-    """A token, and whether its holder knows it already."""
+    """A token, and whether it was created just now."""
 
     text: str
     is_new: bool
 
 
 def load_token(file: Path | None) -> Token:
-    """Return the token of a file, else of KERNELKB_TOKEN, else a new one of 256 bits.
+    """Return the token from a file, else from KERNELKB_TOKEN, else a new one of 256 bits.
 
-    The variable is taken out of the environment: no compiler and no kernel inherits it.
+    Removes the variable from the environment, so that compilers and kernels do not inherit it.
 
     Raises:
-        BadValueError: The file cannot be read, others may read it, or what it holds is no token.
+        BadValueError: The file cannot be read, others may read it, or its content is not a token.
     """
     variable = os.environ.pop(ENVIRONMENT_VARIABLE, None)
     if file is not None:
@@ -47,8 +47,8 @@ def _read_token_file(file: Path) -> str:
                 raise BadValueError(f"others may read {file}; chmod 600 {file}")
             return opened.read(1024).strip()
     except (OSError, UnicodeDecodeError) as error:
-        said = getattr(error, "strerror", None) or "not ASCII text"
-        raise BadValueError(f"cannot read the token of {file}: {said.lower()}") from error
+        reason = getattr(error, "strerror", None) or "not ASCII text"
+        raise BadValueError(f"cannot read the token of {file}: {reason.lower()}") from error
 
 
 def _validate_token(token: str, where: str) -> str:

@@ -1,4 +1,4 @@
-"""Keep results short: clients cut what is long, in the middle, and without saying so."""
+"""Shorten long results and report what was cut: clients truncate silently, in the middle."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pydantic_core import to_json
 from kernelkb_mcp.results import LongResult
 
 MAX_RESULT_BYTES = 6500
-"""Bytes of a result as compact JSON; with a job around it, it stays below 8,000."""
+"""Maximum bytes of a result as compact JSON; wrapped in a job it stays below 8,000."""
 _MAX_ROWS = 16
 _MIN_CUTTABLE_ROWS = 4
 _MAX_TEXT_CHARS = 300
 _NEVER_CUT = ("next", "job", "left_out")
-"""What is never shortened: the verdict and the numbers are no lists and no long texts."""
+"""Fields that are never shortened."""
 
 R = TypeVar("R", bound=LongResult)
 
 
 class _CuttablePart(NamedTuple):
-    """Something in a result that can be shorter."""
+    """A list, table or text inside a result that may be shortened."""
 
     holder: Any
     key: Any
@@ -33,11 +33,11 @@ class _CuttablePart(NamedTuple):
 
 
 def truncate_result(result: R, full_command: str) -> R:
-    """Return a result that fits: long lists and texts cut, with a sentence on each that was.
+    """Return the result with long lists and texts cut to fit, and each cut described.
 
     Args:
-        result: Of a tool.
-        full_command: The command that shows all of it.
+        result: A tool's result.
+        full_command: The command that shows everything.
     """
     data = result.model_dump(mode="json", by_alias=True)
     whole: dict[str, int] = {}
@@ -58,7 +58,7 @@ def truncate_result(result: R, full_command: str) -> R:
 
 
 def _iter_cuttable_parts(data: Any, path: str = "") -> Iterator[_CuttablePart]:
-    """Walk over what can be shorter: longer lists and tables of numbers, and texts."""
+    """Yield what may be shortened: longer lists, tables of numbers and texts."""
     rows = data.items() if isinstance(data, dict) else enumerate(data)
     for key, value in rows:
         if not path and key in _NEVER_CUT:
@@ -71,7 +71,7 @@ def _iter_cuttable_parts(data: Any, path: str = "") -> Iterator[_CuttablePart]:
 
 
 def _is_cuttable(value: Any) -> bool:
-    """Whether something may be cut: pairs, records and short texts may not."""
+    """Return whether a value may be cut; pairs, records and short texts may not."""
     if isinstance(value, str):
         return len(value) > _MAX_TEXT_CHARS
     if isinstance(value, list):
@@ -92,7 +92,7 @@ def _cut(part: _CuttablePart, length: int, full_lengths: dict[str, int]) -> None
 
 
 def _describe_cuts(data: Any, full_lengths: dict[str, int], full_command: str) -> str:
-    """Say how much was left out, and where all of it is."""
+    """Describe how much was cut from which field, and the command that shows everything."""
     cuts = []
     for path, length in full_lengths.items():
         value = data

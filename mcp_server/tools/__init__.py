@@ -1,1 +1,1 @@
-"""One tool a module: the wording of its arguments, and one call into ``kernelkb.actions``."""
+"""One module per MCP tool: argument descriptions, and one call into ``kernelkb.actions``."""

@@ -1,4 +1,4 @@
-"""Arguments that several tools share. Defaults stand in the text: some clients drop them."""
+"""Shared tool arguments. Descriptions repeat the defaults: some clients drop the schema's."""
 
 from __future__ import annotations
 

@@ -31,11 +31,12 @@ async def bench_kernel(
         Field(description="Another variant as one more rival.", max_length=60),
     ] = None,
 ) -> Annotated[CallToolResult, BenchResult]:
-    """Build a variant, check it against the reference, and time it next to the fastest rival.
+    """Build a variant, check it against the reference, and time it against the fastest rival.
 
     The verdict is faster, slower, inconclusive, incorrect or invalid, with a 95 % interval of the
-    speedup: time of the fastest rival (torch, torch.compile, baselines) / our time. Only what is
-    right is timed; what is wrong, crashes or hangs comes back with a cure. Takes 10 to 60 s.
+    speedup: time of the fastest rival (torch, torch.compile, baselines) / our time. Only
+    correct variants are timed; a wrong result, crash or hang comes back with a cure. Takes 10 to
+    60 s.
     """
     call = make_tool_call(
         "bench_kernel",
@@ -50,19 +51,19 @@ async def bench_kernel(
         from kernelkb.actions.kernels import bench_variant
         from kernelkb.render.measurements import describe_bench
 
-        timed = bench_variant(kernel, variant, target, workload, against=against)
+        bench = bench_variant(kernel, variant, target, workload, against=against)
         return BenchResult(
-            summary=describe_bench(timed), bench=timed, next=_list_next_calls(kernel, timed)
+            summary=describe_bench(bench), bench=bench, next=_list_next_calls(kernel, bench)
         )
 
     return await run_long_call(ctx, BenchResult, call, work)
 
 
-def _list_next_calls(kernel: str, timed: Bench) -> tuple[str, ...]:
-    again = f"kernel={kernel!r}, variant={timed.variant!r}, target={timed.target!r}"
-    if timed.verdict in ("incorrect", "invalid"):
-        return (f"mend {timed.variant}, then bench_kernel({again})",)
+def _list_next_calls(kernel: str, bench: Bench) -> tuple[str, ...]:
+    again = f"kernel={kernel!r}, variant={bench.variant!r}, target={bench.target!r}"
+    if bench.verdict in ("incorrect", "invalid"):
+        return (f"fix {bench.variant}, then bench_kernel({again})",)
     follow = f"profile_kernel({again})"
     return (
-        (follow, format_recommend_call(timed)) if timed.measurement or timed.metrics else (follow,)
+        (follow, format_recommend_call(bench)) if bench.measurement or bench.metrics else (follow,)
     )

@@ -21,11 +21,11 @@ HINTS = ToolAnnotations(
 async def build_kernel(
     ctx: Context, kernel: Kernel, variant: Variant = None, target: Target = "auto"
 ) -> Annotated[CallToolResult, BuildResult]:
-    """Compile one variant and say what the compiler reported.
+    """Compile one variant and return the compiler's findings.
 
-    CPU: which inner loops were vectorised, and why not. GPU: registers, spills, stack and shared
+    CPU: which inner loops were vectorised, or why not. GPU: registers, spills, stack and shared
     memory. A compiler's error is a result, in build.error, with a cure. Unchanged sources are not
-    compiled again.
+    recompiled.
     """
     call = make_tool_call("build_kernel", kernel=kernel, variant=variant, target=target)
 
@@ -33,9 +33,9 @@ async def build_kernel(
         from kernelkb.actions.building import build_variant
         from kernelkb.render.measurements import describe_build
 
-        built = build_variant(kernel, variant, target)
-        again = f"kernel={kernel!r}, variant={built.variant!r}, target={built.target!r}"
-        follow = f"{'build' if built.error else 'bench'}_kernel({again})"
-        return BuildResult(summary=describe_build(built), build=built, next=(follow,))
+        build = build_variant(kernel, variant, target)
+        again = f"kernel={kernel!r}, variant={build.variant!r}, target={build.target!r}"
+        follow = f"{'build' if build.error else 'bench'}_kernel({again})"
+        return BuildResult(summary=describe_build(build), build=build, next=(follow,))
 
     return await run_long_call(ctx, BuildResult, call, work)

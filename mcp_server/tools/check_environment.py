@@ -21,20 +21,22 @@ async def check_environment(
 ) -> Annotated[CallToolResult, EnvironmentResult]:
     """Look at GPU, driver, compiler, torch, ncu and its counters, clocks, disk and other users.
 
-    Each line is ok, warning or failure, with its cure. Where environment.machine is null nothing
-    can be measured before that; recommend_fix works all the same.
+    Each line is ok, warning or failure, with its cure. While environment.machine is null nothing
+    can be measured; recommend_fix still works.
     """
     from kernelkb.actions.bench_target import validate_machine
     from kernelkb.actions.session_log import log_environment
     from kernelkb.render.measurements import describe_environment
 
-    found = await run_in_thread(lambda: validate_machine(target, fresh=True))
-    await run_in_thread(lambda: log_environment(found))
-    broken = next((line for line in found.lines if line.status == "failure"), None)
+    environment = await run_in_thread(lambda: validate_machine(target, fresh=True))
+    await run_in_thread(lambda: log_environment(environment))
+    broken = next((line for line in environment.lines if line.status == "failure"), None)
     follow = (
         ("read_entry(id='kernels')", "bench_kernel(kernel=...)")
         if broken is None
         else (broken.cure or broken.found,)
     )
-    said = describe_environment(found)
-    return result_from_record(EnvironmentResult(summary=said, environment=found, next=follow))
+    summary = describe_environment(environment)
+    return result_from_record(
+        EnvironmentResult(summary=summary, environment=environment, next=follow)
+    )

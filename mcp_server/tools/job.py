@@ -1,4 +1,4 @@
-"""job: look after work that outlasted its call."""
+"""job: list, await or cancel background jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernelkb_mcp.progress import describe_progress, wait_with_progress
 from kernelkb_mcp.results import JobResult
 from kernelkb_mcp.tool_adapter import result_from_record
 
-TITLE = "Wait for, or end, a long job"
+TITLE = "Wait for or cancel a long job"
 HINTS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
@@ -39,34 +39,34 @@ async def job(
         Field(ge=0, le=45, allow_inf_nan=False, description="Longest wait, 0 to 45 s (default)"),
     ] = 45,
 ) -> Annotated[CallToolResult, JobResult]:
-    """See, await or end work that outlasted its call and returned job.id.
+    """List, await or cancel work that outlived its call and returned job.id.
 
-    The result of one that is done is what its tool returns. Kept for an hour after its end.
+    The result of a finished job is its tool's result. Kept for an hour after it ends.
     """
     jobs = get_jobs(ctx)
     if not id:
         if action != "status":
             raise ToolError(f"{action} needs an id; job() lists the jobs of this server")
         return result_from_record(_build_job_list(jobs))
-    found = jobs.find(id)
+    selected = jobs.find(id)
     if action == "cancel":
-        found.cancel()
-        await wait_with_progress(ctx, found, _CANCEL_WAIT_S)
+        selected.cancel()
+        await wait_with_progress(ctx, selected, _CANCEL_WAIT_S)
     elif action == "wait":
-        await wait_with_progress(ctx, found, wait_s)
-    return result_from_record(_build_job_result(found))
+        await wait_with_progress(ctx, selected, wait_s)
+    return result_from_record(_build_job_result(selected))
 
 
 def _build_job_list(jobs: JobRegistry) -> JobResult:
-    known = list(jobs)
-    running = [one for one in known if one.is_running]
-    said = f"{len(running)} at work, {len(known) - len(running)} ended"
-    if len(known) > _MAX_LISTED:
-        said += f"; the newest {_MAX_LISTED} of {len(known)} are shown"
-    follow = [format_wait_call(one) for one in running] or [f"job(id={one.id!r})" for one in known]
-    shown = tuple(one.state(_MAX_ERROR_CHARS) for one in known[:_MAX_LISTED])
+    listed = list(jobs)
+    running = [job for job in listed if job.is_running]
+    summary = f"{len(running)} running, {len(listed) - len(running)} ended"
+    if len(listed) > _MAX_LISTED:
+        summary += f"; the newest {_MAX_LISTED} of {len(listed)} are shown"
+    follow = [format_wait_call(job) for job in running] or [f"job(id={job.id!r})" for job in listed]
+    shown = tuple(job.state(_MAX_ERROR_CHARS) for job in listed[:_MAX_LISTED])
     return JobResult(
-        summary=said, job=None, jobs=shown, result=None, next=tuple(follow[:1]) or (_FIRST_CALL,)
+        summary=summary, job=None, jobs=shown, result=None, next=tuple(follow[:1]) or (_FIRST_CALL,)
     )
 
 
@@ -85,7 +85,7 @@ def _build_job_result(one_job: Job) -> JobResult:
 def _summarize_job(one_job: Job) -> str:
     tool, after = one_job.call.tool, f"after {one_job.elapsed_s:.0f} s"
     if one_job.is_running:
-        return f"{tool} is still at work: {describe_progress(one_job)}"
+        return f"{tool} is still running: {describe_progress(one_job)}"
     if one_job.status == "failed":
         return f"{tool} failed {after}; job.error says why"
     if one_job.status == "cancelled":

@@ -29,7 +29,7 @@ async def log_session(
     pattern_candidates: Sentences = None,
     cost_usd: Annotated[float | None, Field(ge=0, description="At least 0. Default none.")] = None,
 ) -> Annotated[CallToolResult, LoggedSession]:
-    """Append a retrospective to the project's sessions: what went wrong, right, and was learnt.
+    """Append a retrospective to the project's sessions: what went wrong, what went well.
 
     Pattern candidates stay candidates until a person accepts them.
     """

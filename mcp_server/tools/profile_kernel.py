@@ -28,8 +28,8 @@ async def profile_kernel(
 ) -> Annotated[CallToolResult, ProfileResult]:
     """Explain one variant: the compiler's report on a CPU, Nsight Compute's counters on a GPU.
 
-    Builds, checks and times it first; where that fails, stopped_by says why. next holds the
-    call of recommend_fix. Counters explain and never time.
+    Builds, checks and times it first; if that fails, stopped_by has the reason. next holds the
+    call of recommend_fix. Profiled times are not reported as timings.
     """
     call = make_tool_call(
         "profile_kernel", kernel=kernel, variant=variant, target=target, workload=workload
@@ -38,11 +38,11 @@ async def profile_kernel(
     def work() -> ProfileResult:
         from kernelkb.actions.kernels import profile_variant
 
-        seen = profile_variant(kernel, variant, target, workload)
+        result = profile_variant(kernel, variant, target, workload)
         return (
-            _build_profile_result(seen)
-            if isinstance(seen, Profile)
-            else _build_stopped_result(kernel, seen)
+            _build_profile_result(result)
+            if isinstance(result, Profile)
+            else _build_stopped_result(kernel, result)
         )
 
     return await run_long_call(ctx, ProfileResult, call, work)
@@ -51,7 +51,7 @@ async def profile_kernel(
 def _build_stopped_result(kernel: str, measured_bench: Bench) -> ProfileResult:
     from kernelkb.render.measurements import describe_bench
 
-    follow = f"mend {measured_bench.variant}, then bench_kernel(kernel={kernel!r})"
+    follow = f"fix {measured_bench.variant}, then bench_kernel(kernel={kernel!r})"
     return ProfileResult(
         summary=describe_bench(measured_bench),
         profile=None,

@@ -1,4 +1,4 @@
-"""read_entry: one entry of the knowledge, or the list of a kind."""
+"""read_entry: one knowledge entry, or the list of a kind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HINTS = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
 _RESERVED_BYTES = 800
-"""Bytes for all but the entry."""
+"""Bytes reserved for everything but the entry."""
 
 
 async def read_entry(
@@ -36,19 +36,19 @@ async def read_entry(
     ] = None,
 ) -> Annotated[CallToolResult, EntryResult]:
     """Read one entry whole (definition, condition, look-alikes, fixes, sources), or list a kind."""
-    found = await run_in_thread(lambda: _load_entry(id))
-    part = paginate(found, int(cursor or 0), MAX_ANSWER_BYTES - _RESERVED_BYTES)
+    content = await run_in_thread(lambda: _load_entry(id))
+    part = paginate(content, int(cursor or 0), MAX_ANSWER_BYTES - _RESERVED_BYTES)
     if cursor and not part.value:
         raise ToolError(f"cursor {cursor!r} is beyond the end; read_entry(id={id!r}) begins again")
-    listed = isinstance(found, list)
+    is_list = isinstance(content, list)
     go_on = (f"read_entry(id={id!r}, cursor={part.cursor!r})",) if part.cursor else ()
     return result_from_record(
         EntryResult(
-            summary=_summarize_page(id, found, part),
-            entries=part.value if listed else None,
-            entry=None if listed else part.value,
+            summary=_summarize_page(id, content, part),
+            entries=part.value if is_list else None,
+            entry=None if is_list else part.value,
             cursor=part.cursor,
-            next=(*go_on, *_list_next_calls(found, part)),
+            next=(*go_on, *_list_next_calls(content, part)),
         )
     )
 
@@ -63,8 +63,10 @@ def _load_entry(name: str) -> list[dict[str, Any]] | dict[str, Any]:
 
         hits = [] if error.suggestion else find_entries(name, limit=1)
         near = "".join(f" (did you mean {hit.id!r}?)" for hit in hits)
-        said = f"{error.complaint}{near}; search_knowledge(query={name!r}) looks for its words"
-        raise ToolError(said) from error
+        message = (
+            f"{error.complaint}{near}; search_knowledge(query={name!r}) searches for its words"
+        )
+        raise ToolError(message) from error
 
 
 def _summarize_page(name: str, content: list[Any] | dict[str, Any], part: ResultPage) -> str:
@@ -77,7 +79,7 @@ def _summarize_page(name: str, content: list[Any] | dict[str, Any], part: Result
 
 
 def _list_next_calls(content: list[Any] | dict[str, Any], part: ResultPage) -> tuple[str, ...]:
-    """Return the calls that an entry leads to."""
+    """Return the next calls for an entry."""
     if isinstance(content, list):
         return (f"read_entry(id={part.value[0]['id']!r})",) if part.value else ()
     if "fixes" in content and "when" in content:

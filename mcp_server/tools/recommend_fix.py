@@ -1,4 +1,4 @@
-"""recommend_fix: metrics in, the next fix or the next measurement out."""
+"""recommend_fix: from metrics to the next fix, or the next measurement."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ async def recommend_fix(
     run: Run = None,
     metrics: Metrics = None,
 ) -> Annotated[CallToolResult, RecommendResult]:
-    """Say whether to go on, what limits a kernel, and the one change to make, or what to measure.
+    """Decide whether to continue, what limits a kernel, and the one change to make or measure.
 
-    Give run, profile or numbers, whatever was measured; what is absent is unknown, never zero.
+    Give run, profile or numbers, whatever was measured; absent metrics are unknown, never zero.
     Causes are named only as far as the evidence goes; fixes come with a predicted gain.
     """
     from kernelkb.actions.session_log import log_recommendation, should_log_to_session
@@ -79,21 +79,21 @@ async def recommend_fix(
     more = {"metrics": metrics or {}, "headlines": headlines, "gpu": gpu}
     launch = get_server_config(ctx)
     ask = partial(_call_engine, source, kernel, target, more)
-    # Numbers alone take half a millisecond; the way to a thread and back adds half of it.
+    # Numbers alone take 0.5 ms; a thread would add half of that again.
     answer = run_inline(ask) if source is None else await run_in_thread(ask)
     if not launch.read_only and should_log_to_session():
         await run_in_thread(lambda: log_recommendation(answer["kernels"][0]))
     named = f"{source[0]}={source[1]!r}" if source else ""
     return result_from_fields(
         build_recommend_fields(answer, named, launch.tool_names)
-    )  # the SDK holds it to its schema
+    )  # the SDK validates it against the schema
 
 
 def _choose_metric_source(profile: str | None, run: str | None) -> tuple[str, str] | None:
-    """Return where the metrics come from besides the arguments.
+    """Return the (argument, value) that names a source of metrics, or None.
 
     Raises:
-        ToolError: From two places.
+        ToolError: Two sources are given.
     """
     given = [(name, at) for name, at in (("profile", profile), ("run", run)) if at is not None]
     if len(given) > 1:
@@ -104,7 +104,7 @@ def _choose_metric_source(profile: str | None, run: str | None) -> tuple[str, st
 def _call_engine(
     source: tuple[str, str] | None, kernel: str, target: str, more: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Ask the engine, each source in its own way."""
+    """Call the engine function for the source."""
     from kernelkb.actions.recommend import recommend_from_metrics
 
     if source is None:

@@ -1,4 +1,4 @@
-"""search_knowledge: words in, entries out."""
+"""search_knowledge: find knowledge entries by words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HINTS = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
 _RESERVED_BYTES = 1000
-"""Bytes for all but the hits."""
+"""Bytes reserved for everything but the hits."""
 
 Kind = Literal[
     "bottleneck", "fix", "metric", "threshold", "guard", "pattern", "symptom", "tree", "workflow"
@@ -37,6 +37,6 @@ async def search_knowledge(
         summary = f"{len(rows)} entries, best first: {rows[0]['kind']} {rows[0]['id']}"
         follow = tuple(f"read_entry(id={row['id']!r})" for row in rows[:2])
     else:
-        summary = "nothing fits: use other words, or fewer" + (", or no kind" if kind else "")
+        summary = "no hits: use other or fewer words" + (", or no kind" if kind else "")
         follow = ("read_entry(id='bottlenecks')", "read_entry(id='patterns')")
     return result_from_record(SearchResult(summary=summary, hits=rows, next=follow))

@@ -104,7 +104,7 @@ def test_search_as_json(capsys):
 
 def test_a_search_without_hits_is_reported(capsys):
     assert main(["search", "qqqqxxzz"]) == 1
-    assert "nothing fits" in capsys.readouterr().out
+    assert "nothing matches" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", ["patterns", "symptoms", "workflow", "stop-rules", "preflight"])

@@ -275,7 +275,7 @@ def test_a_job_is_forgotten_when_its_time_is_over():
         await job.wait_until_done()
         jobs.find(job.id)
 
-    with pytest.raises(ToolError, match="at work now: none"):
+    with pytest.raises(ToolError, match="running now: none"):
         anyio.run(run)
 
 

@@ -178,4 +178,4 @@ def test_a_list_of_failed_jobs_is_short(project, monkeypatch):
     result = anyio.run(run)
 
     assert len(result.content[0].text.encode()) <= MAX_BYTES
-    assert "0 at work, 12 ended; the newest 8 of 12 are shown" in result.content[0].text
+    assert "0 running, 12 ended; the newest 8 of 12 are shown" in result.content[0].text
