@@ -1,4 +1,4 @@
-# make demo · make test · make check · make conformance: each sets up what it needs, once, under .venv.
+# make demo · test · test-slow · check · conformance: each sets up what it needs, once, under .venv.
 #   PYTHON=python3.13   another interpreter (then `make clean` first)
 #   WORKERS=0           tests one after another
 
@@ -17,11 +17,12 @@ PIP_INSTALL := $(BIN)/python -m pip install -qq --no-input --disable-pip-version
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check conformance clean
+.PHONY: help demo test test-slow check check-types check-rest conformance clean
 
 help:
 	@echo 'make demo    triage one kernel on this machine, GPU or not'
-	@echo 'make test    run the tests; those that need a GPU: $(BIN)/python -m pytest -m gpu'
+	@echo 'make test    run the tests, without the slow ones and those that need a GPU'
+	@echo 'make test-slow   run the slow ones: long fuzzes, crash sweeps, conformance suites'
 	@echo 'make check   lint, types, import rules, knowledge and generated files'
 	@echo 'make conformance   what official suites and clients of MCP say about the server; needs npm'
 	@echo 'make clean   remove the environment, the caches and the builds'
@@ -30,13 +31,25 @@ demo: $(VENV)/.installed
 	@$(BIN)/kb triage row_softmax
 
 # One file stays in one process (loadfile), so what a file shares, like its built wheel, is made once.
-test: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
+test: $(VENV)/.installed-dev
+	@$(PYTEST)
+	@echo 'not run: make test-slow (long fuzzes, crash sweeps); $(BIN)/python -m pytest -m gpu (needs a GPU)'
+
+test-slow: $(VENV)/.installed-dev
+	@$(PYTEST) -m 'slow and not gpu'
+
+# mypy takes the longest by far, so the others run beside it.
 check: $(VENV)/.installed-dev
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target check-types check-rest
+
+check-types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+check-rest: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/kb check
 	$(BIN)/kb quickref --check

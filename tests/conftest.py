@@ -19,15 +19,19 @@ settings.register_profile(
 )
 settings.load_profile("shared")
 
+# Children of tests import torch: without its bytecode each one compiles it again, 2 s of CPU time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 
 @pytest.fixture(autouse=True)
 def isolate_cache(tmp_path_factory, monkeypatch):
-    """Keep tests out of the user's cache; one cache for each process, so that peaks stay known.
+    """Keep tests out of the user's cache; one cache for all, so that peaks are measured once.
 
-    One queue for each process too: tests measure side by side, as do people on other machines.
+    One queue for each process: tests measure side by side, as do people on other machines.
     """
     base = tmp_path_factory.getbasetemp()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(base / "cache"))
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
     monkeypatch.setenv("KB_DEVICE_QUEUE", str(base / "queue"))
 
 

@@ -40,6 +40,7 @@ _MORE_COMMANDS = (
 _REPOSITORY_COMMANDS = (
     ("make demo", "set up .venv and take one kernel through the whole loop"),
     ("make test", "run the tests; one file: `.venv/bin/python -m pytest tests/unit/test_rank.py`"),
+    ("make test-slow", "run what `make test` leaves out: long fuzzes, crash sweeps, conformance"),
     ("make check", "lint, types, import rules, knowledge, and whether generated files are fresh"),
     (".venv/bin/kb-mcp", "serve MCP over stdio; `--help` lists its options"),
     (".venv/bin/kb quickref --write", "write knowledge/QUICKREF.md again"),

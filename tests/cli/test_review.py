@@ -671,6 +671,7 @@ def kill_at_line(root, line):
     os._exit(0)
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_line_leaves_a_review_whole_or_absent(review_project):
     before = read_tree(review_project)
     name = f"knowledge/reviews/{SESSION}.yaml"

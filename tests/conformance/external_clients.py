@@ -92,7 +92,7 @@ def run_typescript_client(
         env=build_server_environment(project),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     if done.returncode:
         return [" ".join(done.stderr.split())[:600]], 1
@@ -121,7 +121,7 @@ async def connect_python_client(
 
     url, token = url_and_token
     said = {"Authorization": f"Bearer {token}"}
-    async with httpx2.AsyncClient(headers=said, timeout=60) as web:
+    async with httpx2.AsyncClient(headers=said, timeout=300) as web:
         return await collect_client_view(streamable_http_client(url, http_client=web), mode)
 
 
@@ -170,7 +170,7 @@ def run_inspector(node: Path, project: Path, era: str) -> tuple[list[str], int]:
             | {"MCP_INSPECTOR_SECRET_STORE": "memory"},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
 
     call = ("--method", "tools/call", "--tool-name", "recommend_fix")

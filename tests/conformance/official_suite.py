@@ -122,7 +122,7 @@ def run_suite(node: Path, url: str, *options: str) -> list[ScenarioChecks]:
             env=os.environ | build_environment(node),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
         )
         found = [read_scenario(file) for file in sorted(Path(folder).glob("*/checks.json"))]
     return found or [ScenarioChecks(" ".join(options), (), {"no result": done.stderr[-300:]})]

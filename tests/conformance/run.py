@@ -40,10 +40,17 @@ def main() -> int:
         for run_part in (official_suite.run_scenarios, external_clients.run_clients):
             for row in run_part(node, project):
                 failed = len(row.failures)
-                print(f"{row.title:42}{row.passed_count:8}{failed:8}{row.left_out_count:10}", flush=True)
+                print(
+                    f"{row.title:42}{row.passed_count:8}{failed:8}{row.left_out_count:10}",
+                    flush=True,
+                )
                 seen.append(row)
     failures = [f"{row.title}: {failure}" for row in seen for failure in row.failures]
-    total = sum(row.passed_count for row in seen), len(failures), sum(row.left_out_count for row in seen)
+    total = (
+        sum(row.passed_count for row in seen),
+        len(failures),
+        sum(row.left_out_count for row in seen),
+    )
     print(f"{'all':42}{total[0]:8}{total[1]:8}{total[2]:10}  in {time.monotonic() - began:.0f} s")
     for failure in failures:
         print(failure)

@@ -12,6 +12,7 @@ from official_suite import ScenarioChecks, summarize_checks
 HERE = Path(__file__).parent
 
 
+@pytest.mark.slow
 def test_the_conformance_suite_and_official_clients_pass():
     try:
         install_node()

@@ -61,7 +61,7 @@ def kill_at_random(address, folder, context):
     for at in range(PROCESSES):
         make_batches(at)  # made once, here: writers that are started again only write
     running = {at: start_writer(address, at, folder, context) for at in range(PROCESSES)}
-    assert all(ready.acquire(timeout=30) for _, ready in running.values())
+    assert all(ready.acquire(timeout=120) for _, ready in running.values())
     killed = 0
     while killed < KILL_COUNT and any(one.is_alive() for one, _ in running.values()):
         time.sleep(draw.uniform(0.0, 0.003))
@@ -76,6 +76,7 @@ def kill_at_random(address, folder, context):
     return killed
 
 
+@pytest.mark.slow
 def test_killed_writers_lose_nothing_that_was_acknowledged(address, tmp_path):
     context = get_context("fork")
     killed = kill_at_random(address, tmp_path, context)
@@ -112,7 +113,9 @@ def open_at_once(address, folder, at):
         return store.add([make_bench(us=float(at + 1))])
 
 
-@pytest.mark.parametrize("turn", range(8))
+@pytest.mark.parametrize(
+    "turn", [0, *(pytest.param(turn, marks=pytest.mark.slow) for turn in range(1, 8))]
+)
 def test_eight_processes_may_open_a_new_database_at_once(address, tmp_path, turn):
     with get_context("fork").Pool(PROCESSES) as pool:
         new = pool.starmap(open_at_once, [(address, tmp_path, at) for at in range(PROCESSES)], 1)

@@ -21,7 +21,11 @@ def bindings_project(tmp_path_factory):
     shutil.rmtree(root, ignore_errors=True)
 
 
-@pytest.mark.parametrize("variant", ["packed", "extension", "script"])
+@pytest.mark.parametrize(
+    "variant",
+    # A minute of compiling: it includes all of torch's headers.
+    ["packed", pytest.param("extension", marks=pytest.mark.slow), "script"],
+)
 def test_every_binding_is_checked_and_timed_on_a_cpu(bindings_project, monkeypatch, variant):
     monkeypatch.chdir(bindings_project)
     found = bench_variant("scale", variant, "cpu", budget_s=0.3)

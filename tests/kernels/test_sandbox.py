@@ -186,7 +186,7 @@ def test_a_runner_may_send_signals_to_itself_alone():
         SIGNALLING_BODY,
         candidate_sandbox.__file__,
     ]
-    end = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    end = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
 
     assert end.stdout.split() == ["refused", "refused"], end.stderr
     assert end.returncode == -signal.SIGTERM
@@ -218,6 +218,6 @@ def test_a_runner_renames_between_its_own_folders_and_no_others(tmp_path):
     (other / "alien").write_text("x")
     file = candidate_sandbox.__file__
     argv = [sys.executable, "-c", RENAMING_BODY, file, str(own), str(other)]
-    end = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    end = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
 
     assert end.stdout.split() == ["renamed", "refused", "refused"], end.stderr

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from broken_kernels import make_broken_kernel
-from kernelkb.cli.search import SEARCH_KINDS
-from tool_calls import call_tool
+from tool_calls import call_tool, run_client
 
 from kernelkb.cli import main
+from kernelkb.cli.search import SEARCH_KINDS
 from kernelkb_mcp.server_config import TOOLSETS
 
 TWINS = {
@@ -75,12 +75,20 @@ def test_search_knows_the_same_kinds(kind):
     assert not call_tool("search_knowledge", query="memory", kind=kind).is_error
 
 
-def read_whole_entry(name):
-    """Return an entry or a list from all its portions."""
+def read_whole_entries(names):
+    """Return entries or lists from all their portions."""
+
+    async def work(client):
+        return [await read_all_portions(client, name) for name in names]
+
+    return run_client(None, work)
+
+
+async def read_all_portions(client, name):
     found, cursor = None, None
     while True:
-        given = {"cursor": cursor} if cursor else {}
-        part = call_tool("read_entry", id=name, **given).structured_content
+        given = {"id": name, **({"cursor": cursor} if cursor else {})}
+        part = (await client.call_tool("read_entry", given)).structured_content
         if part["entries"] is not None:
             found = (found or []) + part["entries"]
         else:
@@ -106,13 +114,15 @@ def read_whole_entry(name):
     ],
 )
 def test_read_entry_matches_kb_show(run_kb_json, name):
-    assert read_whole_entry(name) == run_kb_json("show", name)
+    assert read_whole_entries([name]) == [run_kb_json("show", name)]
 
 
 @pytest.mark.parametrize("kind", ["bottlenecks", "trees", "patterns", "workflow", "symptoms"])
 def test_show_of_every_entry(run_kb_json, kind):
-    for row in run_kb_json("show", kind):
-        assert read_whole_entry(row["id"]) == run_kb_json("show", row["id"])
+    names = [row["id"] for row in run_kb_json("show", kind)]
+
+    assert names
+    assert read_whole_entries(names) == [run_kb_json("show", name) for name in names]
 
 
 RECOMMEND = [

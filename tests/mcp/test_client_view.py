@@ -46,7 +46,7 @@ GOOD_WORDS = {
         r'"next":\["\w+',
     ],
     "profile_kernel": [r'"kernel_us":[\d.]+', r'"next":\["recommend_fix\('],
-    "job": [r"0 running", r'"next":\["bench_kernel\('],
+    "job": [r"0 running", r'"next":\["(bench_kernel|job)\('],
     "log_session": [r'"session":"[a-z0-9_-]+"', r'"file":"/', r'"next":\["'],
 }
 BAD_CALLS = {

@@ -32,7 +32,8 @@ from tool_calls import leave_workspace
 from kernelkb_mcp.server import build_server
 from kernelkb_mcp.server_config import TOOLSETS, ServerConfig, enter_workspace
 
-IN_PROCESS, OVER_PIPES = 4000, 1000
+EXAMPLE_COUNTS = [400, pytest.param(4000, marks=pytest.mark.slow)]
+PIPE_EXAMPLE_COUNTS = [100, pytest.param(1000, marks=pytest.mark.slow)]
 SNAPSHOT = json.loads((Path(__file__).parents[1] / "data" / "mcp_tools.json").read_text())
 SCHEMAS = {tool["name"]: tool["inputSchema"] for tool in SNAPSHOT}
 SLOW_TOOLS = [name for name in TOOLSETS["measure"] if name != "job"]
@@ -123,13 +124,17 @@ def assert_harmless(text, is_error):
         json.loads(text, parse_constant=pytest.fail)
 
 
-@settings(max_examples=IN_PROCESS, **fuzz_settings)
-@given(call=CALLS)
-def test_every_call_has_an_answer_or_one_clear_line(client, call):
-    name, arguments = call
-    result = client(name, arguments)
+@pytest.mark.parametrize("example_count", EXAMPLE_COUNTS)
+def test_every_call_has_an_answer_or_one_clear_line(client, example_count):
+    @settings(max_examples=example_count, **fuzz_settings)
+    @given(call=CALLS)
+    def check_calls(call):
+        name, arguments = call
+        result = client(name, arguments)
 
-    assert_harmless(result.content[0].text, result.is_error)
+        assert_harmless(result.content[0].text, result.is_error)
+
+    check_calls()
 
 
 @pytest.mark.parametrize("name", ["kernel", "profile", "gpu", "\ud800"])
@@ -178,7 +183,7 @@ class PipeServer:
 
     def answer(self):
         while True:
-            line = self.lines.get(timeout=30)
+            line = self.lines.get(timeout=120)
             assert line, "the server is gone"
             text = line.decode()
             assert SECRET not in text
@@ -197,21 +202,25 @@ def pipe_server(trapped_project):
     opened = PipeServer(trapped_project)
     yield opened
     opened.child.stdin.close()
-    assert opened.child.wait(20) == 0
+    assert opened.child.wait(120) == 0
     opened.reader.join()
     opened.child.stdout.close()
 
 
-@settings(max_examples=OVER_PIPES, **fuzz_settings)
-@given(call=CALLS)
-def test_every_call_over_pipes_is_answered(pipe_server, call):
-    name, arguments = call
-    params = f'{{"name": {format_json(name)}, "arguments": {format_json(arguments)}}}'
-    answer = pipe_server.ask("tools/call", params)
+@pytest.mark.parametrize("example_count", PIPE_EXAMPLE_COUNTS)
+def test_every_call_over_pipes_is_answered(pipe_server, example_count):
+    @settings(max_examples=example_count, **fuzz_settings)
+    @given(call=CALLS)
+    def check_calls(call):
+        name, arguments = call
+        params = f'{{"name": {format_json(name)}, "arguments": {format_json(arguments)}}}'
+        answer = pipe_server.ask("tools/call", params)
 
-    assert ("result" in answer) != ("error" in answer)
-    if "result" in answer:
-        assert_harmless(answer["result"]["content"][0]["text"], answer["result"]["isError"])
+        assert ("result" in answer) != ("error" in answer)
+        if "result" in answer:
+            assert_harmless(answer["result"]["content"][0]["text"], answer["result"]["isError"])
+
+    check_calls()
 
 
 @settings(max_examples=60, **fuzz_settings)

@@ -63,7 +63,7 @@ def gpu_usage():
 
 def wait_for_idle_gpu(gpu, users, used):
     """What is there once nothing is there that was not there before, or after a while."""
-    for _ in range(200):
+    for _ in range(2400):
         now = gpu()
         if now[0] <= users and now[1] <= used + SPARE_BYTES:
             break

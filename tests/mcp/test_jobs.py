@@ -238,7 +238,7 @@ def test_an_error_of_the_engine_itself_is_on_stderr(project):
     )  # fmt: skip
     server.stdin.write("\n".join(ask) + "\n")
     answers = [server.stdout.readline() for _ in range(2)]
-    _, said = server.communicate(timeout=60)
+    _, said = server.communicate(timeout=300)
 
     assert "Error executing tool build_kernel" in answers[1]
     assert "a bug of ours" not in answers[1]

@@ -176,7 +176,7 @@ def test_a_client_without_a_progress_token_gets_no_messages(project):
     )  # fmt: skip
     server.stdin.writelines(json.dumps({"jsonrpc": "2.0", **line}) + "\n" for line in ask)
     lines = [json.loads(server.stdout.readline()) for _ in range(2)]
-    rest, _ = server.communicate(timeout=60)
+    rest, _ = server.communicate(timeout=300)
 
     assert [line["id"] for line in lines] == [1, 2]
     assert rest == ""

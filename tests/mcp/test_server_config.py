@@ -19,7 +19,12 @@ from kernelkb_mcp.server_config import TOOLSETS, ServerConfig
 
 def run_server(project, *words):
     return subprocess.run(
-        [*SERVER_COMMAND, *words], cwd=project, capture_output=True, text=True, input="", timeout=60
+        [*SERVER_COMMAND, *words],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        input="",
+        timeout=300,
     )
 
 
@@ -184,7 +189,7 @@ def list_http_tool_names(server):
 
     async def talk():
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        async with httpx2.AsyncClient(headers=headers, timeout=20) as web:
+        async with httpx2.AsyncClient(headers=headers, timeout=120) as web:
             transport = streamable_http_client(server.url, http_client=web)
             async with Client(transport) as client:
                 return await list_tool_names(client)

@@ -42,7 +42,7 @@ class PostgresServer:
 
     def start(self):
         self.process = self._start_process()
-        for _ in range(300):
+        for _ in range(1200):
             try:
                 psycopg.connect(self.url("postgres")).close()
             except psycopg.OperationalError:
@@ -66,7 +66,7 @@ class PostgresServer:
     def stop(self, how=signal.SIGINT):
         if self.process.poll() is None:
             self.process.send_signal(how)
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=120)
 
 
 @contextmanager

@@ -28,11 +28,13 @@ def read_cmdline(entry):
 
 
 def wait_for_count(word, count):
-    for _ in range(100):
-        if len(find_processes(word)) == count:
-            return True
+    """Wait until so many processes name a word; return False if they do not within 2 minutes."""
+    end = time.monotonic() + 120
+    while len(find_processes(word)) != count:
+        if time.monotonic() > end:
+            return False
         time.sleep(0.05)
-    return False
+    return True
 
 
 def reset_signals():

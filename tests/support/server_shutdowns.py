@@ -19,7 +19,7 @@ from pathlib import Path
 from broken_kernels import HEAD, make_broken_kernel
 from processes import reset_signals
 
-END_TIMEOUT_S = 30
+END_TIMEOUT_S = 120
 START_TIMEOUT_S = 120
 
 CLIENT_PROGRAM = """

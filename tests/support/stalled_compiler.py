@@ -12,7 +12,7 @@ from processes import find_processes
 def release_compiler(source):
     """Let the compiler that stalls on ``source`` read nothing, and so go on."""
     pipe = Path(source).parent / "wait.txt"
-    for _ in range(600):
+    for _ in range(2400):
         with contextlib.suppress(OSError):
             end = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
             pipe.unlink()
@@ -25,7 +25,7 @@ def release_compiler(source):
 
 async def wait_for_process(word):
     """Wait for a process whose command line holds a word."""
-    for _ in range(600):
+    for _ in range(2400):
         if find_processes(word):
             return
         await anyio.sleep(0.05)

@@ -89,7 +89,7 @@ async def update_task(client, task, answers):
 
 async def wait_for_status(client, task, *statuses):
     """Poll until a task has one of some statuses."""
-    for _ in range(1200):
+    for _ in range(4800):
         found = await get_task(client, task)
         if found.status in statuses:
             return found

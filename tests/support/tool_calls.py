@@ -5,6 +5,7 @@ from mcp import Client
 
 from kernelkb.safety import workspace
 from kernelkb_mcp.server import build_server
+from kernelkb_mcp.server_config import ServerConfig
 
 
 def run_client(config, work):
@@ -18,12 +19,12 @@ def run_client(config, work):
 
 
 def call_tool(name, config=None, **arguments):
-    """Return the result of one call."""
+    """Return the result of one call, which becomes a job only if a test's own config says so."""
 
     async def work(client):
         return await client.call_tool(name, arguments)
 
-    return run_client(config, work)
+    return run_client(config or ServerConfig(inline_s=600.0), work)
 
 
 def leave_workspace():
