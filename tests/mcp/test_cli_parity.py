@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 from broken_kernels import make_broken_kernel
+from measurements import make_bench
 from tool_calls import call_tool, run_client
 
 from kernelkb.cli import main
 from kernelkb.cli.search import SEARCH_KINDS
+from kernelkb.record.measurements.store import open_store
 from kernelkb_mcp.server_config import TOOLSETS
 
 TWINS = {
@@ -150,8 +152,10 @@ def test_recommend_fix_matches_the_cli(run_kb_json, arguments, words):
 
 
 def test_recommend_for_a_record(project, run_kb_json):
-    make_broken_kernel(project, "right")
-    run = run_kb_json("bench", *BENCH_WORDS)["measurement"]
+    with open_store(project) as store:
+        record = make_bench(metrics={"speedup": 0.9, "core_count": 4.0})
+        store.add([record])
+    run = record.id
 
     assert_same_answer(
         call_tool("recommend_fix", run=run[:8]), run_kb_json("recommend", "--run", run)

@@ -151,8 +151,8 @@ def test_a_recorded_bench_is_enough_to_decide(project):
 
 
 def test_an_unknown_run_is_reported(project):
-    make_broken_kernel(project, "right")
-    call_tool("bench_kernel", kernel="broken", target="cpu", workload="tiny")
+    with open_store(project) as store:
+        store.add([make_bench()])
     result = call_tool("recommend_fix", run="0000000")
 
     assert result.content[0].text == (
