@@ -16,7 +16,7 @@ from measurements import make_bench
 from tool_calls import call_tool, run_client
 
 from kernelkb.cli import main
-from kernelkb.cli.search import SEARCH_KINDS
+from kernelkb.cli.knowledge import SEARCH_KINDS
 from kernelkb.record.measurements.store import open_store
 from kernelkb_mcp.server_config import TOOLSETS
 
