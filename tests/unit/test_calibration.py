@@ -140,7 +140,7 @@ ROW = LearnedFix(
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"calibration": 0.6}, "calibration 0.6 is not 0.5000"),
+        ({"calibration": 0.6}, "calibration is 0.6, should be 0.5000"),
         ({"prior": 0.7}, "prior 0.7 is not that of calibration.yaml"),
         ({"kind": "traffic"}, "is not of kind traffic"),
         ({"interval": (0.6, 1.0)}, "lies outside its interval"),
