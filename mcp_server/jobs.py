@@ -68,7 +68,6 @@ class Job:
         expected_s: Seconds that the same call took before; None where nobody knows.
         handed_out: Somebody holds the handle, and nobody waits in the call that began it.
         keep_until: Monotonic time before which nobody may make room by dropping it.
-        extra: What an extension remembers with it.
     """
 
     def __init__(self, call: ToolCall) -> None:
@@ -82,7 +81,6 @@ class Job:
         self.expected_s: float | None = None
         self.is_detached = False
         self.keep_until = 0.0
-        self.extension_state: Any = None
         self._cancel_requested = False
         self._task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
