@@ -16,9 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import external_clients
-import official_suite
+from external_clients import run_clients
 from install_suite import SuiteNotInstallableError, install_node
+from official_suite import run_scenarios
 
 EXIT_NOT_RUNNABLE = 2
 
@@ -37,13 +37,20 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder)
         (project / "sessions").mkdir()
-        for part in (official_suite, external_clients):
-            for row in part.rows(node, project):
+        for run_part in (run_scenarios, run_clients):
+            for row in run_part(node, project):
                 failed = len(row.failures)
-                print(f"{row.what:42}{row.passed:8}{failed:8}{row.left_out:10}", flush=True)
+                print(
+                    f"{row.title:42}{row.passed_count:8}{failed:8}{row.left_out_count:10}",
+                    flush=True,
+                )
                 seen.append(row)
-    failures = [f"{row.what}: {failure}" for row in seen for failure in row.failures]
-    total = sum(row.passed for row in seen), len(failures), sum(row.left_out for row in seen)
+    failures = [f"{row.title}: {failure}" for row in seen for failure in row.failures]
+    total = (
+        sum(row.passed_count for row in seen),
+        len(failures),
+        sum(row.left_out_count for row in seen),
+    )
     print(f"{'all':42}{total[0]:8}{total[1]:8}{total[2]:10}  in {time.monotonic() - began:.0f} s")
     for failure in failures:
         print(failure)
