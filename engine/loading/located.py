@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from kernelkb.errors import KnowledgeError, Problem, did_you_mean
+from kernelkb.errors import Problem, did_you_mean
 from kernelkb.model.base import list_boolean_keys, list_known_keys
 from kernelkb.safety.workspace import read_text
 
@@ -25,7 +25,9 @@ _MAX_DEPTH = 100
 _BARE_PERCENT = re.compile(r"^[-+]?\d+(\.\d+)?\s*%$")
 
 
-def load_yaml(path: Path, model: type[M], display_path: str | None = None) -> M:
+def read_yaml(
+    path: Path, model: type[M], display_path: str | None = None
+) -> tuple[M | None, Marks, list[Problem]]:
     """Read one YAML file into ``model``.
 
     Args:
@@ -33,20 +35,10 @@ def load_yaml(path: Path, model: type[M], display_path: str | None = None) -> M:
         model: The record it must hold.
         display_path: The path to print in complaints; the file's own by default.
 
-    Raises:
-        KnowledgeError: The file is not YAML, not a ``model``, or says something that YAML would
-            quietly misread. Carries every complaint.
+    Returns:
+        The record (None if it could not be read), the position of each of its parts, and every
+        complaint: not YAML, not a ``model``, or a value that YAML would quietly misread.
     """
-    record, _marks, problems = read_yaml(path, model, display_path)
-    if problems or record is None:
-        raise KnowledgeError(problems)
-    return record
-
-
-def read_yaml(
-    path: Path, model: type[M], display_path: str | None = None
-) -> tuple[M | None, Marks, list[Problem]]:
-    """Like ``load``, but hand back the marks and the complaints instead of raising."""
     shown = display_path or str(path)
     try:
         text = read_text(path)

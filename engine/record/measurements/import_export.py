@@ -24,7 +24,6 @@ from kernelkb.record.measurements.identity import is_intact
 from kernelkb.record.measurements.store import Store
 
 Format = Literal["jsonl", "t4", "flashinfer"]
-FORMATS: tuple[Format, ...] = ("jsonl", "t4", "flashinfer")
 _CHUNK_SIZE = 1000
 _PROMOTION_KEY = "promotion"
 _CURE = "kb import reads the JSON Lines that kb export writes without --format"
