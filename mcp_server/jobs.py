@@ -72,7 +72,6 @@ class Job:
         expected_s: Median duration of the same call before, in seconds; None for a first call.
         is_detached: The client holds the handle, and no call waits for the job any more.
         keep_until: Monotonic time in seconds until which the job is not dropped to make room.
-        extension_state: Data that a protocol extension attaches.
     """
 
     def __init__(self, call: ToolCall) -> None:
@@ -86,7 +85,6 @@ class Job:
         self.expected_s: float | None = None
         self.is_detached = False
         self.keep_until = 0.0
-        self.extension_state: Any = None
         self._cancel_requested = False
         self._task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()

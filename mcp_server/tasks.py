@@ -5,8 +5,6 @@ A task is a server job: its id is the job's handle, and the ``job`` tool finds i
 
 from __future__ import annotations
 
-import asyncio
-import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
@@ -29,13 +27,11 @@ from mcp.types import (
 )
 from pydantic import Field
 
-from kernelkb_mcp.jobs import Job, JobRegistry, Outcome, ToolCall, current_job
+from kernelkb_mcp.jobs import Job, JobRegistry, Outcome, ToolCall
 
 EXTENSION_ID = "io.modelcontextprotocol/tasks"
 PROTOCOL_VERSION = "2026-07-28"
 TaskSupport = Literal["optional", "required"]
-ClientRequest = Mapping[str, Any]
-"""What a server asks of a client, as it stands on the wire: ``method`` and ``params``."""
 Context = ServerRequestContext[Any, Any]
 
 
@@ -46,45 +42,9 @@ class TaskParams(RequestParams):
 
 
 class TaskAnswers(TaskParams):
-    """Answers to what a task asked, by the keys of its questions."""
+    """Answers to questions of a task, by the keys of the questions."""
 
     input_responses: dict[str, Any] = Field(default_factory=dict)
-
-
-class PendingQuestions(dict[str, tuple[ClientRequest, "asyncio.Future[Any]"]]):
-    """What a task wants to know of its client, until it is answered."""
-
-    async def ask_and_wait(self, request: ClientRequest, job: Job) -> Any:
-        """Ask, and wait for the answer."""
-        key = f"ask-{secrets.token_hex(8)}"  # never used twice in the life of a task
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self[key] = (request, answer)
-        job.notify_change()
-        try:
-            return await answer
-        finally:
-            self.pop(key, None)
-
-    def deliver_answer(self, key: str, answer: Any) -> None:
-        """Deliver one answer; one to no open question is ignored, as the extension asks."""
-        open_question = self.pop(key, None)
-        if open_question is not None and not open_question[1].done():
-            open_question[1].set_result(answer)
-
-
-async def ask_client(request: ClientRequest) -> Any:
-    """Ask the client of the running task something, and wait for what it answers.
-
-    Args:
-        request: Such as ``{"method": "elicitation/create", "params": {...}}``.
-
-    Raises:
-        ToolError: This call is not a task, so its client cannot be asked.
-    """
-    job = current_job()
-    if job is None or not isinstance(job.extension_state, PendingQuestions):
-        raise ToolError(f"only a client with {EXTENSION_ID} can be asked here")
-    return await job.extension_state.ask_and_wait(request, job)
 
 
 class TasksExtension(Extension):
@@ -165,7 +125,6 @@ class TasksExtension(Extension):
             job = self._jobs.start(ToolCall(params.name, params.arguments or {}), run_call)
         except ToolError as error:
             raise MCPError(INTERNAL_ERROR, str(error)) from None
-        job.extension_state = PendingQuestions()
         return job
 
     def _find_job(self, ctx: Context, params: TaskParams) -> Job:
@@ -180,14 +139,11 @@ class TasksExtension(Extension):
 
     async def _get_task(self, ctx: Context, params: TaskParams) -> HandlerResult:
         job = self._find_job(ctx, params)
-        return {"resultType": "complete", **self._describe_task(job), **_build_payload(job)}
+        return {"resultType": "complete", **self._describe_task(job), **self.build_payload(job)}
 
     async def _update_task(self, ctx: Context, params: TaskAnswers) -> HandlerResult:
-        job = self._find_job(ctx, params)
-        for key, answer in params.input_responses.items():
-            if isinstance(job.extension_state, PendingQuestions):
-                job.extension_state.deliver_answer(key, answer)
-        job.notify_change()
+        """Acknowledge answers; no tool asks, and the extension lets a server ignore the rest."""
+        self._find_job(ctx, params)
         return {"resultType": "complete"}
 
     async def _cancel_task(self, ctx: Context, params: TaskParams) -> HandlerResult:
@@ -197,7 +153,7 @@ class TasksExtension(Extension):
     def _describe_task(self, job: Job) -> dict[str, Any]:
         return {
             "taskId": job.id,
-            "status": _task_status(job),
+            "status": self.get_status(job),
             "statusMessage": job.error or job.activity,
             "createdAt": _format_timestamp(job.created_at),
             "lastUpdatedAt": _format_timestamp(job.updated_at),
@@ -205,40 +161,34 @@ class TasksExtension(Extension):
             "pollIntervalMs": self._poll_ms,
         }
 
+    def get_status(self, job: Job) -> str:
+        """Return a job's status by the extension; a tool's refusal counts as completed."""
+        if job.is_running:
+            return "working"
+        if job.status == "cancelled":
+            return "cancelled"
+        refused = isinstance(job.exception, ToolError)
+        return "completed" if refused or isinstance(job.outcome, CallToolResult) else "failed"
+
+    def build_payload(self, job: Job) -> dict[str, Any]:
+        """Return the keys that ``tasks/get`` adds: a result or an error, by the status."""
+        status = self.get_status(job)
+        if status == "completed":
+            result = job.outcome
+            if result is None:
+                result = CallToolResult(content=[TextContent(text=job.error or "")], is_error=True)
+            return {"result": result.model_dump(by_alias=True, mode="json", exclude_none=True)}
+        if status != "failed":
+            return {}
+        if isinstance(job.exception, MCPError):
+            return {"error": job.exception.error.model_dump(mode="json", exclude_none=True)}
+        message = job.error or f"{job.call.tool} asked for input after it had become a task"
+        return {"error": {"code": INTERNAL_ERROR, "message": message}}
+
 
 def _client_declares_tasks(ctx: Context) -> bool:
     able = ctx.session.client_capabilities
     return able is not None and EXTENSION_ID in (able.extensions or {})
-
-
-def _task_status(job: Job) -> str:
-    """Return the extension's status of a job; a tool's own error counts as completed."""
-    if job.is_running:
-        return "input_required" if job.extension_state else "working"
-    if job.status == "cancelled":
-        return "cancelled"
-    refused = isinstance(job.exception, ToolError)
-    return "completed" if refused or isinstance(job.outcome, CallToolResult) else "failed"
-
-
-def _build_payload(job: Job) -> dict[str, Any]:
-    """Return what ``tasks/get`` adds for the status: a result, an error or input requests."""
-    status = _task_status(job)
-    if status == "input_required":
-        return {
-            "inputRequests": {key: request for key, (request, _) in job.extension_state.items()}
-        }
-    if status == "completed":
-        result = job.outcome
-        if result is None:
-            result = CallToolResult(content=[TextContent(text=job.error or "")], is_error=True)
-        return {"result": result.model_dump(by_alias=True, mode="json", exclude_none=True)}
-    if status != "failed":
-        return {}
-    if isinstance(job.exception, MCPError):
-        return {"error": job.exception.error.model_dump(mode="json", exclude_none=True)}
-    message = job.error or f"{job.call.tool} asked for input after it had become a task"
-    return {"error": {"code": INTERNAL_ERROR, "message": message}}
 
 
 def _format_timestamp(at: datetime) -> str:

@@ -60,7 +60,7 @@ def update_learned_file(
     """
     overlay = overlay_folder(str(get_project_path()))
     knowledge = load_knowledge(
-        overlay=Path(overlay) if overlay else None, replacements={"learned.yaml": None}
+        overlay=Path(overlay) if overlay else None, without=("learned.yaml",)
     )
     path = _locate_learned_file()
     before = _read_learned(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -172,13 +172,13 @@ def stream_export(form: Format, left_out: Counter[str]) -> Iterator[str]:
         yield from generate_export(store, form, left_out)
 
 
-def import_file(path: Path, given: Mapping[str, str]) -> TransferCounts:
+def import_file(path: Path) -> TransferCounts:
     """Add the measurements of a file.
 
     See ``kernelkb.record.measurements.import_export.import_records``.
     """
     with open_store(get_project_path()) as store:
-        return import_records(store, path, given)
+        return import_records(store, path)
 
 
 def _write_atomically(path: Path, pieces: Iterable[str]) -> None:

@@ -1,187 +1,178 @@
-"""An expert's word on a session: a form, what accepting it would change, accepting, undoing."""
+"""Writes the review file of a session as a template, and checks a filled-in one.
+
+The file is part of the project's knowledge as soon as it exists: committing it accepts the review,
+deleting it undoes the review.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.actions.bench_target import get_project_path
 from kernelkb.actions.knowledge import find_project_overlay, load_project_knowledge
-from kernelkb.actions.reviewing import FormValidation, ReviewAuthor, validate_form
 from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.checks.cases import find_broken_cases
+from kernelkb.checks.lint import Complaint, lint
 from kernelkb.decide.derive import complete_metrics
-from kernelkb.errors import KnowledgeError, SessionError
+from kernelkb.errors import KnowledgeError, Problem, SessionError, did_you_mean
+from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.loading.located import load_yaml
-from kernelkb.model.review import AcceptedReview, Judgement, ReviewForm, ReviewPreview
-from kernelkb.model.session import SessionEntry
-from kernelkb.record import reviewed
-from kernelkb.record.review_form import format_review_form, is_unmodified
-from kernelkb.record.sessions import list_session_ids
-from kernelkb.render.reviews import build_prose
-
-_PLACEHOLDER_REVIEWER = "nobody yet"
+from kernelkb.loading.located import Loc, Marks, locate_problem, read_yaml
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.review import AcceptedReview, PatternChange, ReviewPreview
+from kernelkb.model.session import Session
+from kernelkb.record.sessions import read_session
+from kernelkb.render.reviews import NO_REVIEWER, format_review_template
 
 
-class FormSubmission(NamedTuple):
-    """A form, and whether it was written now."""
+class _ReviewFile(NamedTuple):
+    """A review file that loaded, and where each part of it stands."""
 
-    form: Path
-    is_new: bool
+    shown: str
+    review: AcceptedReview
+    marks: Marks
+
+    def locate(self, loc: Loc, message: str) -> Problem:
+        return locate_problem(self.shown, self.marks, loc, message)
 
 
-def write_review_form(name: str = "last") -> FormSubmission:
-    """Write the form in which an expert reviews a session.
+def write_review_template(name: str = "last") -> tuple[str, Path, bool]:
+    """Write the review file of a session, unless there is one.
 
-    A form that nobody has filled in is written anew; one that somebody has begun stays.
+    Returns:
+        The session's id, the file, and whether it was written now.
 
     Raises:
         UnknownNameError: There is no such session.
-        SessionError: Its file holds something else, or the form was filled in.
+        SessionError: The session cannot be read, or the file cannot be written.
         KnowledgeError: The knowledge is wrong.
     """
-    session, entries = reviewed.read_session_entries(name, _sessions_folder())
-    path = reviewed.form_path(session, _sessions_folder())
-    text = _generate_form(session, entries)
+    project = get_project_path()
+    session = read_session(name, project / "sessions")
+    path = project / "knowledge" / "reviews" / f"{session.session}.yaml"
     if path.exists():
-        before = path.read_text(encoding="utf-8")
-        if before == text:
-            return FormSubmission(path, False)
-        if not is_unmodified(before):
-            raise SessionError(
-                f"{path} was filled in; kb session review {session} checks it, and without "
-                "the file a new one is written"
-            )
-    reviewed.write_file(path, text)
-    return FormSubmission(path, True)
+        return session.session, path, False
+    rules = load_compiled_rules()
+    decisions = [
+        (entry, decision, complete_metrics(rules, entry.metrics, entry.device))
+        for entry in session.entries
+        for decision in entry.decisions
+    ]
+    today = datetime.now(UTC).date()
+    text = format_review_template(session, today, decisions, load_project_knowledge())
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        cure = "run in a project that you may write to"
+        raise SessionError(f"cannot write {path}: {error.strerror}; {cure}") from error
+    return session.session, path, True
 
 
 def preview_review(name: str = "last") -> ReviewPreview:
-    """Say what accepting a session's form would change. Writes nothing.
+    """Return what the review file of a session changes in the knowledge, and its problems.
 
     Raises:
         UnknownNameError: There is no such session.
-        SessionError: Its file holds something else, or it has no form.
-        KnowledgeError: The knowledge is wrong without the form.
+        SessionError: The session cannot be read.
+        KnowledgeError: The knowledge is wrong even without the file.
     """
-    session, entries = reviewed.read_session_entries(name, _sessions_folder())
-    return _validate_session_form(session, entries, _PLACEHOLDER_REVIEWER).outlook
-
-
-def accept_review(name: str = "last", *, reviewer: str) -> ReviewPreview:
-    """Make a session's form part of the project's knowledge: all of it, or nothing.
-
-    What was accepted of the same session before is replaced; the same form changes nothing.
-
-    Raises:
-        UnknownNameError: There is no such session.
-        SessionError: Its file holds something else, it has no form, or nothing can be written.
-        BadValueError: The reviewer's name is none.
-        KnowledgeError: The form is wrong, or the knowledge would be with it.
-    """
-    session, entries = reviewed.read_session_entries(name, _sessions_folder())
-    knowledge = _knowledge_folder()
-    with reviewed.lock_reviews(knowledge):
-        found = _validate_session_form(session, entries, reviewer)
-        if found.problems:
-            raise KnowledgeError(found.problems)
-        if found.review != _load_accepted_review(
-            session
-        ):  # the file's coming to be is what makes it count
-            reviewed.write_review(found.review, knowledge)
-        reviewed.append_review_entry(_make_entry(found.review, entries), _sessions_folder())
-    return found.outlook
-
-
-def undo_review(name: str = "last") -> Path:
-    """Take a session's accepted review out of the knowledge and out of the session.
-
-    Raises:
-        UnknownNameError: There is no such session.
-        SessionError: No review of it was accepted, or something cannot be written.
-        KnowledgeError: Other knowledge of the project needs what it brought.
-    """
-    folder, knowledge = _sessions_folder(), _knowledge_folder()
-    session = _resolve_session_id(name)
-    relative = reviewed.review_relative_path(session)
-    with reviewed.lock_reviews(knowledge):
-        if not (knowledge / relative).exists():
-            raise SessionError(f"no review of {session} was accepted; nothing to take back")
-        _require_loadable_without(relative)
-        if session in list_session_ids(folder):
-            reviewed.remove_review_entry(session, folder)
-        reviewed.remove_review(session, knowledge)
-    return knowledge / relative
-
-
-def _generate_form(session: str, entries: tuple[SessionEntry, ...]) -> str:
-    made = [(entry, one) for entry in entries for one in entry.decisions]
-    program = load_compiled_rules()
-    valued = [(e, one, complete_metrics(program, e.metrics, e.device)) for e, one in made]
-    form = ReviewForm(
-        session=session,
-        judgements=tuple(Judgement(decision=number) for number, _ in enumerate(made, 1)),
-    )
-    return format_review_form(form, build_prose(session, entries, valued, load_project_knowledge()))
-
-
-def _validate_session_form(
-    session: str, entries: tuple[SessionEntry, ...], reviewer: str
-) -> FormValidation:
-    before = _load_accepted_review(session)
-    form = reviewed.form_path(session, _sessions_folder())
-    if not form.exists():
-        raise SessionError(f"{session} has no form; kb session submit {session} writes it")
-    by = ReviewAuthor(reviewer, before.date if before else datetime.now(UTC).date())
-    return validate_form(session, entries, form, by, find_project_overlay())
-
-
-def _load_accepted_review(session: str) -> AcceptedReview | None:
-    path = _knowledge_folder() / reviewed.review_relative_path(session)
+    project = get_project_path()
+    session = read_session(name, project / "sessions")
+    shown = f"knowledge/reviews/{session.session}.yaml"
+    review, marks, problems = read_yaml(project / shown, AcceptedReview, shown)
+    count = sum(len(entry.decisions) for entry in session.entries)
+    preview = ReviewPreview(session=session.session, file=shown, decisions=count)
+    if review is None or problems:
+        return _with_problems(preview, problems)
+    file = _ReviewFile(shown, review, marks)
+    preview = preview.model_copy(update={"verdicts": review.verdicts, "breaks": review.breaks})
     try:
-        return load_yaml(path, AcceptedReview) if path.exists() else None
-    except KnowledgeError:
-        return None  # edited by hand until it was none any more; it is written anew
-
-
-def _make_entry(review: AcceptedReview, entries: tuple[SessionEntry, ...]) -> SessionEntry:
-    kernel = next((entry.kernel for entry in entries if entry.kernel), None)
-    return SessionEntry(
-        session=review.session,
-        at=datetime.now(UTC),
-        goal=f"review by {review.reviewer}",
-        by=reviewed.REVIEW_VERB,
-        kernel=kernel,
-        reviews=review.verdicts,
-    )
+        after = load_project_knowledge()
+    except KnowledgeError as error:
+        _load_without(file)  # raises what is wrong without the file
+        return _with_problems(preview, list(error.problems))
+    complaints = lint(after)
+    problems = [
+        *_find_mismatches(file, session, after),
+        *_find_new_complaints(file, after, complaints),
+    ]
+    changes = tuple(change for change in after.changed if change.session == session.session)
+    update = {"changes": changes, "checks": not complaints}
+    return _with_problems(preview.model_copy(update=update), problems)
 
 
 def get_threshold_values() -> dict[str, float]:
-    """Return the value of each threshold, for conditions in words."""
-    return {t.id: t.value for t in load_project_knowledge().thresholds.thresholds}
+    """Return the value of each threshold, to print conditions with."""
+    return {t.id: t.value for t in load_knowledge().thresholds.thresholds}
 
 
-def _resolve_session_id(name: str) -> str:
-    """Return a session's id; its file may be gone, as long as its review is there."""
-    if name in {path.stem for path in (_knowledge_folder() / "reviews").glob("*.yaml")}:
-        return name
-    return reviewed.read_session_entries(name, _sessions_folder())[0]
+def _with_problems(preview: ReviewPreview, problems: list[Problem]) -> ReviewPreview:
+    return preview.model_copy(update={"problems": tuple(map(str, sorted(problems)))})
 
 
-def _require_loadable_without(relative: str) -> None:
-    try:
-        load_knowledge(overlay=find_project_overlay(), replacements={relative: None})
-    except KnowledgeError:
-        load_knowledge(
-            overlay=find_project_overlay()
-        )  # wrong with it as well: then it is not to blame
-        raise
+def _find_mismatches(
+    file: _ReviewFile, session: Session, knowledge: Knowledge
+) -> Iterator[Problem]:
+    """Yield what is missing in a review file, and what its session does not have."""
+    review = file.review
+    if review.reviewer == NO_REVIEWER:
+        yield file.locate(("reviewer",), "write the name of the reviewer")
+    if not (review.verdicts or review.corrections or review.comment):
+        yield file.locate((), "nothing is filled in; give a verdict or a correction")
+    decisions = {
+        (decision.bottleneck, decision.fix, decision.applied_as)
+        for entry in session.entries
+        for decision in entry.decisions
+    }
+    known = {
+        "bottleneck": {b.id for b in knowledge.bottlenecks},
+        "fix": {fix.id for family in knowledge.families for fix in family.fixes},
+    }
+    for position, verdict in enumerate(review.verdicts):
+        if (verdict.bottleneck, verdict.fix, verdict.applied_as) not in decisions:
+            message = f"the session did not decide {verdict.bottleneck}/{verdict.fix}"
+            variant = f" as {verdict.applied_as}" if verdict.applied_as else ""
+            yield file.locate(("verdicts", position), f"{message}{variant}; copy its line")
+        names = verdict.should_have_been.split("/") if verdict.should_have_been else ()
+        for (kind, ids), name in zip(known.items(), names, strict=False):
+            if name not in ids:
+                message = f"unknown {kind} {name!r}{did_you_mean(name, ids)}"
+                yield file.locate(("verdicts", position, "should_have_been"), message)
+    candidates = {
+        " ".join(text.split()) for entry in session.entries for text in entry.pattern_candidates
+    }
+    for position, change in enumerate(review.corrections):
+        text = change.candidate if isinstance(change, PatternChange) else None
+        if text is not None and " ".join(text.split()) not in candidates:
+            near = did_you_mean(text, candidates)
+            message = f"the session proposes no pattern {text!r}{near}; leave it out if it is new"
+            yield file.locate(("corrections", position, "candidate"), message)
 
 
-def _sessions_folder() -> Path:
-    return get_project_path() / "sessions"
+def _find_new_complaints(
+    file: _ReviewFile, after: Knowledge, complaints: list[Complaint]
+) -> Iterator[Problem]:
+    """Yield each complaint of ``kb check`` that the file causes, and each needless exception."""
+    breaks = file.review.breaks
+    if not (complaints or breaks):
+        return
+    cases = {case.name: case for case in find_broken_cases(after, compile_rules(after))}
+    names = {(case.entry, case.problem): case.name for case in cases.values()}
+    old = set(lint(_load_without(file))) if complaints else set()
+    for where, text in (complaint for complaint in complaints if complaint not in old):
+        name = names.get((where, text))
+        cure = f"; if that is meant, put {name!r} under breaks" if name else ""
+        yield file.locate(("breaks",), f"{where}: {text}{cure}")
+    for position, name in enumerate(breaks):
+        if name not in cases:
+            near = did_you_mean(name, cases) or "; leave it out"
+            yield file.locate(("breaks", position), f"{name!r} is no case that breaks{near}")
 
 
-def _knowledge_folder() -> Path:
-    return get_project_path() / "knowledge"
+def _load_without(file: _ReviewFile) -> Knowledge:
+    relative = f"reviews/{file.review.session}.yaml"
+    return load_knowledge(overlay=find_project_overlay(), without=(relative,))

@@ -34,7 +34,7 @@ COMMANDS = {
     "best": "the fastest valid measurement of each kernel, workload and device",
     "regress": "fail on a confirmed regression, promote a confirmed improvement",
     "export": "write all measurements to a file, also for other tools",
-    "import": "add the measurements of a file, also from other tools",
+    "import": "add the measurements of a file of kb export",
 }
 
 _MODULES = {

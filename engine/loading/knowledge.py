@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 from kernelkb.errors import KnowledgeError, Problem, did_you_mean
@@ -25,7 +25,7 @@ from kernelkb.safety.paths import shipped_folder
 def load_knowledge(
     root: Path | None = None,
     overlay: Path | None = None,
-    replacements: Mapping[str, LoadedFile | None] | None = None,
+    without: Container[str] = (),
 ) -> Knowledge:
     """Load a knowledge folder, and a project's overlay on it.
 
@@ -33,22 +33,19 @@ def load_knowledge(
         root: The folder; the shipped one by default.
         overlay: A project's folder of the same layout, in which no file is required. It adds
             entries and overrides thresholds.
-        replacements: By path below the folder, a record to use instead of that file or in addition;
-            None leaves the file out. Nothing is written.
+        without: Files that are skipped, by path below their folder.
 
     Raises:
         KnowledgeError: At least one file is wrong or refers to something that does not exist.
             Carries every problem of every file.
     """
     folder = root or Path(shipped_folder("knowledge"))
-    replacements = replacements or {}
-    files, problems = _read_all(folder, replacements)
+    files, problems = _read_all(folder, without)
     problems += _find_missing_files(folder, files)
     if overlay is not None:
-        own, overlay_problems = _read_all(overlay, replacements)
+        own, overlay_problems = _read_all(overlay, without)
         files += [file._replace(own=True) for file in own]
         problems += overlay_problems
-    files += [file for file in replacements.values() if file is not None]
     if not problems:  # a file that did not load would make every reference to it dangle
         problems = find_reference_problems(files)
     if problems:

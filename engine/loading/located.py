@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from kernelkb.errors import KnowledgeError, Problem, did_you_mean
+from kernelkb.errors import Problem, did_you_mean
 from kernelkb.model.base import list_boolean_keys, list_known_keys
 from kernelkb.safety.workspace import read_text
 
@@ -26,7 +26,9 @@ _MAX_DEPTH = 100
 _BARE_PERCENT = re.compile(r"^[-+]?\d+(\.\d+)?\s*%$")
 
 
-def load_yaml(path: Path, model: type[M], display_path: str | None = None) -> M:
+def read_yaml(
+    path: Path, model: type[M], display_path: str | None = None
+) -> tuple[M | None, Marks, list[Problem]]:
     """Read one YAML file into ``model``.
 
     Args:
@@ -34,20 +36,9 @@ def load_yaml(path: Path, model: type[M], display_path: str | None = None) -> M:
         model: The record class to validate against.
         display_path: The path to print in problems; by default ``path``.
 
-    Raises:
-        KnowledgeError: The file is not YAML, does not validate, or has a value that YAML reads as
-            another type than its author meant. Carries every problem.
+    Returns:
+        The record or None, the position of each value in the file, every problem.
     """
-    record, _marks, problems = read_yaml(path, model, display_path)
-    if problems or record is None:
-        raise KnowledgeError(problems)
-    return record
-
-
-def read_yaml(
-    path: Path, model: type[M], display_path: str | None = None
-) -> tuple[M | None, Marks, list[Problem]]:
-    """Like ``load_yaml``, but return the record or None, the marks and the problems."""
     shown = display_path or str(path)
     try:
         text = read_text(path)

@@ -1,4 +1,4 @@
-"""What an expert says of a session, and what it changes in the knowledge."""
+"""Review files: an expert's verdicts on a session's decisions, and corrections of the knowledge."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ FixChoice = Annotated[
 ]
 """``bottleneck/fix``."""
 
-ReviewVerdict = Literal["right", "wrong", "unsure"]
-
 
 class ThresholdChange(Record):
     """Another value for a threshold, everywhere or on one device."""
@@ -38,7 +36,7 @@ class ThresholdChange(Record):
     threshold: Slug
     value: float
     device: Slug | None = None
-    """Where it holds; everywhere by default."""
+    """Where it applies; everywhere by default."""
     why: Text
 
 
@@ -48,9 +46,9 @@ class ConditionChange(Record):
     change: Literal["condition"]
     bottleneck: Slug
     only_if: Condition | None = None
-    """What must hold as well."""
+    """Required in addition to the present condition."""
     also_if: Condition | None = None
-    """What suffices by itself."""
+    """Sufficient by itself."""
     why: Text
 
     @model_validator(mode="after")
@@ -61,11 +59,10 @@ class ConditionChange(Record):
 
     @property
     def added_condition(self) -> Condition:
-        """The condition that comes in."""
-        found = self.also_if if self.only_if is None else self.only_if
-        if found is None:
-            raise AssertionError("refused when it was made")
-        return found
+        """The condition that is added."""
+        condition = self.also_if if self.only_if is None else self.only_if
+        assert condition is not None  # noqa: S101 the validator refuses a change without one
+        return condition
 
 
 class FixChange(Record):
@@ -89,11 +86,11 @@ class WhenNotChange(Record):
 
 
 class PatternChange(Record):
-    """A new way of working, out of what a session proposed."""
+    """A new way of working, from a session's pattern candidate or the reviewer's own."""
 
     change: Literal["pattern"]
     candidate: str | None = None
-    """As the session has it; None where the reviewer thought of it."""
+    """The session's text of it; None where the reviewer thought of it."""
     id: Slug
     title: Text
     problem: Text
@@ -111,90 +108,57 @@ Correction = Annotated[
 ]
 
 
-class _FormBlock(Record):
-    """A block of a form; a list that was emptied has nothing in it."""
+class Review(Record):
+    """A reviewer's verdict on one decision."""
 
-    @field_validator("corrections", "breaks", mode="before", check_fields=False)
-    @classmethod
-    def _empty_tuple_for_null(cls, value: object) -> object:
-        return () if value is None else value
-
-
-class Judgement(_FormBlock):
-    """What a form says of one decision of the session."""
-
-    decision: int = Field(ge=1)
-    """Its number in the form."""
-    verdict: ReviewVerdict | None = None
-    """None until somebody has judged it."""
+    bottleneck: Slug
+    fix: Slug
+    applied_as: str | None = None
+    """The variant; distinguishes two decisions of a session with the same bottleneck and fix."""
+    verdict: Literal["right", "wrong", "unsure"]
     should_have_been: FixChoice | None = None
+    reviewer: Reviewer | None = None
+    """None in a review file, which names its reviewer once."""
     why: Text | None = None
-    corrections: tuple[Correction, ...] = ()
     comment: Text | None = None
 
     @model_validator(mode="after")
     def _check_reasoning(self) -> Self:
         if self.verdict == "wrong" and self.why is None:
             raise ValueError("a verdict of wrong needs its why")
-        if self.should_have_been is not None and self.verdict not in ("wrong", "unsure"):
+        if self.should_have_been is not None and self.verdict == "right":
             raise ValueError("should_have_been needs a verdict of wrong or unsure")
         return self
 
 
-class Remarks(_FormBlock):
-    """What a form says of the session as a whole."""
-
-    corrections: tuple[Correction, ...] = ()
-    breaks: tuple[str, ...] = ()
-    """Cases that the corrections may break, as ``kb session review`` names them."""
-    comment: Text | None = None
-
-
-class ReviewForm(Record):
-    """What a person filled in."""
-
-    session: str
-    judgements: tuple[Judgement, ...] = ()
-    remarks: Remarks = Remarks()
-
-
-class Review(Record):
-    """What a reviewer said of one decision, for learning."""
-
-    bottleneck: Slug
-    fix: Slug
-    applied_as: str | None = None
-    """The variant that tells two equal decisions of a session apart."""
-    verdict: ReviewVerdict
-    should_have_been: FixChoice | None = None
-    reviewer: Reviewer
-    why: Text | None = None
-    comment: Text | None = None
-
-
 class AcceptedReview(Record):
-    """One file below ``reviews/``: an accepted form, with whose it is."""
+    """One file ``reviews/<session>.yaml`` of a knowledge folder; its corrections apply."""
 
     session: str
     reviewer: Reviewer
     date: date
-    """When it was accepted first."""
+    """Of several reviews, later ones are applied to the result of earlier ones."""
     verdicts: tuple[Review, ...] = ()
     corrections: tuple[Correction, ...] = ()
     breaks: tuple[str, ...] = ()
-    """Cases of the knowledge that need not hold any more."""
+    """Cases of the knowledge that need not hold any more, as ``kb session review`` names them."""
     comment: Text | None = None
+
+    @field_validator("verdicts", "corrections", "breaks", mode="before")
+    @classmethod
+    def _read_null_as_empty(cls, value: object) -> object:
+        return () if value is None else value  # a key whose list is all comments
 
 
 class KnowledgeChange(Record):
-    """One entry of the knowledge as it was and as a review made it."""
+    """One entry of the knowledge before and after a correction."""
 
     kind: Literal["threshold", "bottleneck", "fix", "pattern"]
     id: Slug
     field: str
-    """What of it; a device stands behind a dot: ``value.h100-sxm``."""
+    """The changed field; a device follows a dot: ``value.h100-sxm``."""
     was: float | str | tuple[str, ...] | Condition | None
-    """None where there was nothing."""
+    """None for a new entry."""
     now: float | str | tuple[str, ...] | Condition
     session: str
     reviewer: Reviewer
@@ -203,18 +167,17 @@ class KnowledgeChange(Record):
 
 
 class ReviewPreview(Record):
-    """What accepting a form would do, or did."""
+    """A check of a review file: its changes to the knowledge, and the problems with it."""
 
     session: str
-    form: str
-    """Its path."""
+    file: str
     decisions: int
-    """How many the session has."""
+    """Count of the session's decisions."""
     verdicts: tuple[Review, ...] = ()
     changes: tuple[KnowledgeChange, ...] = ()
     breaks: tuple[str, ...] = ()
-    """Cases that do not hold any more, which the form accepts."""
+    """Broken cases that the file accepts."""
     problems: tuple[str, ...] = ()
-    """Why it cannot be accepted: ``path:line:column: field: message``."""
+    """``path:line:column: field: message``; a file with problems should not be committed."""
     checks: bool = False
-    """Whether ``kb check`` has nothing to say of the knowledge with it."""
+    """Whether ``kb check`` passes on the knowledge with the file."""

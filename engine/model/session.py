@@ -107,7 +107,8 @@ class SessionEntry(Record):
     pattern_candidates: tuple[str, ...] = ()
     claims: tuple[SessionClaim, ...] = ()
     reviews: tuple[Review, ...] = ()
-    """An expert's judgements of the session's decisions; ``by`` is then ``review``."""
+    """An expert's verdicts, in sessions that were reviewed before reviews were files of their own;
+    the entry's ``by`` is ``review``."""
     cost_usd: float | None = Field(default=None, ge=0)
     minutes: float | None = Field(default=None, ge=0)
     """Duration, where the steps do not give it."""

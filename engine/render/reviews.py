@@ -1,159 +1,152 @@
-"""Reviews → text: what a form says of a session, and what accepting it changes."""
+"""Text of session reviews: the template of a review file, and the preview of a filled-in one."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 
 from kernelkb.model.bottleneck import Bottleneck
 from kernelkb.model.condition import All, Any, Comparison, Not, iter_comparisons
 from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.review import KnowledgeChange, Review, ReviewPreview
-from kernelkb.model.session import Decision, SessionEntry
-from kernelkb.record.review_form import Prose
+from kernelkb.model.review import Review, ReviewPreview
+from kernelkb.model.session import Decision, Session, SessionEntry
 from kernelkb.render.conditions import ThresholdValues, describe_condition
-from kernelkb.render.decisions import format_decision_outcome
+from kernelkb.render.sessions import format_entry_lines
 
 DecisionContext = tuple[SessionEntry, Decision, Mapping[str, float]]
-"""A decision, the entry it stands in, and all that this entry's metrics tell."""
+"""A decision, its entry, and all metrics known there, thresholds as ``limit.<id>`` included."""
 
-_INSTRUCTIONS = """\
-Fill in the blocks, then see what accepting them would change: kb session review {0}
-Each block is YAML; what stays null or empty says nothing.
-A verdict is right, wrong or unsure; should_have_been is bottleneck/fix; a wrong one needs its why.
-Corrections are lists of the following, each with its why; device may be left out.
+NO_REVIEWER = "YOUR NAME"
+"""Placeholder of the template."""
 
-```text
+_TEMPLATE = """\
+# Review of session {session}. Fill in what applies and remove its "#"; then
+#     kb session review {session}
+# checks this file and prints what it changes. Committing the file accepts the review; from then on
+# answers name the reviewer. Deleting it undoes the review.
+{goals}session: "{session}"
+reviewer: {reviewer}
+date: {date}
+
+# verdict: right, wrong or unsure. wrong needs a why; wrong and unsure may name a better
+# should_have_been: bottleneck/fix.
+verdicts:
+{decisions}
+# Corrections of the knowledge, each with its why; device may be left out.
+# A fix moves up, down, first or last, or is withdrawn (move: withdraw).
 corrections:
-- {{change: threshold, threshold: ID, value: 0.25, device: h100-sxm, why: "..."}}
-- {{change: condition, bottleneck: ID, only_if: {{metric: ID, op: ">", value: 0.5}}, why: "..."}}
-- {{change: condition, bottleneck: ID, also_if: {{metric: ID, op: "<", value: 0.1}}, why: "..."}}
-- {{change: fix, bottleneck: ID, fix: ID, move: up, why: "..."}}
-- {{change: when-not, fix: ID, when_not: "...", why: "..."}}
-- change: pattern
-  candidate: "..."
-  id: words-with-hyphens
-  title: "..."
-  problem: "..."
-  practice: "..."
-  triggers: ["..."]
-  steps: ["..."]
-  why: "..."
-```
+#- {{change: threshold, threshold: ID, value: 0.25, device: h100-sxm, why: "..."}}
+#- {{change: condition, bottleneck: ID, only_if: {{metric: ID, op: ">", value: 0.5}}, why: "..."}}
+#- {{change: condition, bottleneck: ID, also_if: {{metric: ID, op: "<", value: 0.1}}, why: "..."}}
+#- {{change: fix, bottleneck: ID, fix: ID, move: up, why: "..."}}
+#- {{change: when-not, fix: ID, when_not: "...", why: "..."}}
+#- change: pattern
+#  candidate: "..."
+#  id: words-with-hyphens
+#  title: "..."
+#  problem: "..."
+#  practice: "..."
+#  triggers: ["..."]
+#  steps: ["..."]
+#  why: "..."
+{candidates}
+# Cases of the knowledge that may break; the check above prints their names.
+breaks:
 
-A fix moves up, down, first or last, or is withdrawn (move: withdraw).
-Cases of the knowledge that may break with it are named under breaks, in the last block."""
-
-
-_EVIDENCE_STEPS = ("bench", "gate", "profile", "recommend", "compare")
-"""Steps that say what a decision rests on."""
+comment: null
+"""
 
 
-def build_prose(
-    session: str,
-    entries: Sequence[SessionEntry],
-    decisions: Sequence[DecisionContext],
-    knowledge: Knowledge,
-) -> Prose:
-    """Return what a form says of a session; a line break in a record never makes one here."""
-    known = {b.id: b for b in knowledge.bottlenecks}
+def format_review_template(
+    session: Session, day: date, decisions: Sequence[DecisionContext], knowledge: Knowledge
+) -> str:
+    """Return a review file without verdicts; its comments show what the session decided and why."""
+    bottlenecks = {b.id: b for b in knowledge.bottlenecks}
     limits = {t.id: t.value for t in knowledge.thresholds.thresholds}
-    goals = dict.fromkeys(_collapse_whitespace(entry.goal) for entry in entries)
-    found = dict.fromkeys(
-        _collapse_whitespace(c) for entry in entries for c in entry.pattern_candidates
+    blocks = (
+        "\n".join(["", *_format_decision(number, context, bottlenecks, limits), ""])
+        for number, context in enumerate(decisions, 1)
     )
-    candidates = [f"- Pattern candidate: {candidate}" for candidate in found]
-    return Prose(
-        head=[
-            f"# Review of {session}",
-            "",
-            *(f"- Goal: {goal}" for goal in goals),
-            "",
-            *_INSTRUCTIONS.format(session).split("\n"),
-        ],
-        sections=[
-            list(
-                _format_section(
-                    number, one, known.get(one[1].bottleneck), _device_limits(limits, one[2])
-                )
-            )
-            for number, one in enumerate(decisions, 1)
-        ],
-        tail=["## The session as a whole", *([""] if candidates else []), *candidates],
+    candidates = [text for entry in session.entries for text in entry.pattern_candidates]
+    return _TEMPLATE.format(
+        session=session.session,
+        reviewer=NO_REVIEWER,
+        date=day,
+        goals=_comment("Goal", [entry.goal for entry in session.entries]),
+        decisions="".join(blocks),
+        candidates=_comment("Pattern candidate", candidates),
     )
 
 
-def _device_limits(limits: ThresholdValues, values: Mapping[str, float]) -> ThresholdValues:
-    """Return the thresholds as they are on the device that was measured on."""
-    return {name: values.get(f"limit.{name}", value) for name, value in limits.items()}
-
-
-def _format_section(
-    number: int, context: DecisionContext, bottleneck: Bottleneck | None, limits: ThresholdValues
-) -> Iterator[str]:
-    entry, decision, values = context
-    yield f"## {number}. {decision.bottleneck} -> {decision.fix}"
-    yield ""
-    where = f" on {_collapse_whitespace(entry.machine)}" if entry.machine else ""
-    yield f"- Decided {entry.at:%Y-%m-%d %H:%M} UTC{where}: {_collapse_whitespace(entry.goal)}"
-    for step in entry.steps:
-        if step.name in _EVIDENCE_STEPS:
-            of = f" of {step.variant}" if step.variant else ""
-            yield f"- {_collapse_whitespace(step.name)}{of}: {_collapse_whitespace(step.found)}"
-    yield f"- {_describe_outcome(decision)}"
-    if bottleneck is None:
-        yield f"- The knowledge has no bottleneck {decision.bottleneck} now."
-        return
-    yield f"- Offered for it, in this order: {', '.join(bottleneck.fixes)}"
-    yield ""
-    yield f"| it asks | measured of {entry.variant or 'it'} |"
-    yield "|---|---|"
-    leaves = [leaf for part in _list_conditions(bottleneck) for leaf in iter_comparisons(part)]
-    for leaf in dict.fromkeys(leaves):
-        value = values.get(leaf.metric)
-        shown = "not measured" if value is None else f"{value:.4g}"
-        named = f", threshold {leaf.threshold}" if leaf.threshold else ""
-        yield f"| {describe_condition(leaf, limits)}{named} | {shown} |"
-
-
-def _list_conditions(bottleneck: Bottleneck) -> list[All | Any | Not | Comparison]:
-    return [bottleneck.when, *(other.when for other in bottleneck.unless)]
-
-
-def _describe_outcome(decision: Decision) -> str:
-    tried = f"Applied as {decision.applied_as}" if decision.applied_as else "Nobody tried it"
-    return _collapse_whitespace("; ".join((tried, *format_decision_outcome(decision))))
-
-
-def format_outlook_lines(
-    outlook: ReviewPreview, limits: ThresholdValues, *, accepted: bool = False
-) -> Iterator[str]:
-    """Yield what accepting a form would do, or did.
+def format_preview_lines(preview: ReviewPreview, limits: ThresholdValues) -> Iterator[str]:
+    """Yield a preview as text.
 
     Args:
-        outlook: What it would do.
-        limits: Value of each threshold, as it is before.
-        accepted: Whether it was accepted.
+        preview: Of a review file.
+        limits: Value of each threshold, for conditions.
     """
-    yield f"{outlook.session}: {len(outlook.verdicts)} of {outlook.decisions} decisions judged"
-    yield from (f"  {_describe_verdict(verdict)}" for verdict in outlook.verdicts)
-    if outlook.changes:
-        yield "accepting it changed" if accepted else "accepting it would change"
-    for change in outlook.changes:
-        described = describe_entry_change(change, limits)
-        yield f"  {change.kind} {change.id}, {change.field}: {described}"
-        yield f"    why: {_collapse_whitespace(change.why)}"
-    yield from (f"  broken, as the form accepts: {name}" for name in outlook.breaks)
-    yield from outlook.problems
-    if outlook.problems:
-        yield "it cannot be accepted"
-    elif not accepted:
-        check = "would still pass" if outlook.checks else "fails, as it does without the form,"
-        yield f"the knowledge {check} in kb check"
+    count = f"{len(preview.verdicts)} of {preview.decisions}"
+    yield f"{preview.session}: {count} decisions judged in {preview.file}"
+    yield from (f"  {_describe_verdict(verdict)}" for verdict in preview.verdicts)
+    if preview.changes:
+        yield "it changes"
+    for change in preview.changes:
+        values = f"{_format_value(change.was, limits)} -> {_format_value(change.now, limits)}"
+        yield f"  {change.kind} {change.id}, {change.field}: {values}"
+        yield f"    why: {_one_line(change.why)}"
+    yield from (f"  broken, as the file accepts: {name}" for name in preview.breaks)
+    yield from preview.problems
+    if preview.problems:
+        yield "fix these before you commit the file"
+    else:
+        result = "passes" if preview.checks else "fails, as it does without the file"
+        yield f"kb check {result}; commit the file to accept the review, delete it to undo it"
 
 
-def describe_entry_change(change: KnowledgeChange, limits: ThresholdValues) -> str:
-    """Return what an entry was and what it is now."""
-    return f"{_format_value(change.was, limits)} -> {_format_value(change.now, limits)}"
+def _format_decision(
+    number: int,
+    context: DecisionContext,
+    bottlenecks: Mapping[str, Bottleneck],
+    limits: ThresholdValues,
+) -> Iterator[str]:
+    entry, decision, values = context
+    yield f"# {number}. {decision.bottleneck} -> {decision.fix}"
+    record = entry.model_copy(update={"decisions": (decision,)})
+    yield from (f"#    {_one_line(line)}" for line in format_entry_lines(record))
+    yield from _format_questions(bottlenecks.get(decision.bottleneck), values, limits)
+    variant = f", applied_as: {json.dumps(decision.applied_as)}" if decision.applied_as else ""
+    fields = f"bottleneck: {decision.bottleneck}, fix: {decision.fix}{variant}"
+    yield f"#- {{{fields}, verdict: right}}"
+
+
+def _format_questions(
+    bottleneck: Bottleneck | None, values: Mapping[str, float], limits: ThresholdValues
+) -> Iterator[str]:
+    """Yield each comparison of a bottleneck, with its limit on that device and its value."""
+    if bottleneck is None:
+        yield "#    The knowledge does not have this bottleneck any more."
+        return
+    yield f"#    Fixes offered, in this order: {', '.join(bottleneck.fixes)}"
+    there = {name: values.get(f"limit.{name}", value) for name, value in limits.items()}
+    conditions = [bottleneck.when, *(other.when for other in bottleneck.unless)]
+    leaves = [leaf for condition in conditions for leaf in iter_comparisons(condition)]
+    for leaf in dict.fromkeys(leaves):
+        value = values.get(leaf.metric)
+        shown = "not measured" if value is None else f"measured {value:.4g}"
+        threshold = f" (threshold {leaf.threshold})" if leaf.threshold else ""
+        yield f"#    {describe_condition(leaf, there)}{threshold}: {shown}"
+
+
+def _comment(title: str, texts: Sequence[str]) -> str:
+    return "".join(f"# {title}: {text}\n" for text in dict.fromkeys(map(_one_line, texts)))
+
+
+def _describe_verdict(verdict: Review) -> str:
+    text = f"{verdict.verdict:6} {verdict.bottleneck}/{verdict.fix}"
+    if verdict.should_have_been:
+        text += f", should have been {verdict.should_have_been}"
+    return f"{text}: {_one_line(verdict.why)}" if verdict.why else text
 
 
 def _format_value(value: object, limits: ThresholdValues) -> str:
@@ -165,15 +158,9 @@ def _format_value(value: object, limits: ThresholdValues) -> str:
         return ", ".join(value)
     if isinstance(value, All | Any | Not | Comparison):
         return describe_condition(value, limits)
-    return _collapse_whitespace(str(value))
+    return _one_line(str(value))
 
 
-def _describe_verdict(verdict: Review) -> str:
-    text = f"{verdict.verdict:6} {verdict.bottleneck}/{verdict.fix}"
-    if verdict.should_have_been:
-        text += f", should have been {verdict.should_have_been}"
-    return f"{text}: {_collapse_whitespace(verdict.why)}" if verdict.why else text
-
-
-def _collapse_whitespace(text: str) -> str:
-    return " ".join(text.split())
+def _one_line(text: str) -> str:
+    """Return text without line breaks and without characters that YAML forbids in comments."""
+    return "".join(char for char in " ".join(text.split()) if char.isprintable())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import anyio
+from asking_tasks import ask_client
 from elicitation_tools import Answer, build_form_request, read_form_answer, text_result
 from mcp import MCPError
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import INTERNAL_ERROR, CallToolResult, ElicitRequest, InputRequiredResult
 
-from kernelkb_mcp.tasks import TaskSupport, ask_client
+from kernelkb_mcp.tasks import TaskSupport
 
 
 async def greet(name: str) -> CallToolResult:

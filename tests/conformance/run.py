@@ -16,9 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import external_clients
-import official_suite
+from external_clients import run_clients
 from install_suite import SuiteNotInstallableError, install_node
+from official_suite import run_scenarios
 
 EXIT_NOT_RUNNABLE = 2
 
@@ -37,7 +37,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder)
         (project / "sessions").mkdir()
-        for run_part in (official_suite.run_scenarios, external_clients.run_clients):
+        for run_part in (run_scenarios, run_clients):
             for row in run_part(node, project):
                 failed = len(row.failures)
                 print(

@@ -18,6 +18,7 @@ import uvicorn
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from asking_tasks import let_tasks_ask
 from fixtures import add_fixtures
 
 from kernelkb_mcp.http import PATH, build_unauthenticated_app, require_token
@@ -32,6 +33,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Serve kb-mcp to the conformance suite.")
     parser.add_argument("--fixtures", action="store_true", help="with the suite's own tools")
     options = parser.parse_args()
+    if options.fixtures:
+        let_tasks_ask()
     server = build_server()
     if options.fixtures:
         add_fixtures(server)

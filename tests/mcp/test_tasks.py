@@ -5,6 +5,7 @@ import asyncio
 import anyio
 import pytest
 import task_client
+from asking_tasks import AskingTasks, ask_client
 from broken_kernels import make_broken_kernel
 from mcp import Client, MCPError
 from mcp.server.mcpserver import Context
@@ -24,7 +25,6 @@ from task_client import (
 from kernelkb_mcp.jobs import JobRegistry
 from kernelkb_mcp.server import build_server
 from kernelkb_mcp.server_config import ServerConfig
-from kernelkb_mcp.tasks import TasksExtension, ask_client
 from kernelkb_mcp.tool_adapter import KernelServer
 
 BROKEN = {"kernel": "broken", "target": "cpu"}
@@ -80,7 +80,7 @@ async def quick() -> str:
 
 def make_server():
     jobs = JobRegistry()
-    server = KernelServer(ServerConfig(), jobs=jobs, extensions=[TasksExtension(SUPPORT, jobs)])
+    server = KernelServer(ServerConfig(), jobs=jobs, extensions=[AskingTasks(SUPPORT, jobs)])
     for tool in (slow, refuses, breaks, asks, asks_twice, asks_first, quick):
         server.tool()(tool)
     return server

@@ -83,3 +83,11 @@ def test_any_text_is_a_query(text):
     scores = [hit.score for hit in search(build_index(), text)]
 
     assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "form"),
+    [("coalesced", "coalescing"), ("spilled", "spilling"), ("divergent", "divergence")],
+)
+def test_another_form_of_a_word_finds_the_same_entry(asked, form):
+    assert search_first(asked).id == search_first(form).id

@@ -21,7 +21,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _VALID_VERDICTS = ("faster", "slower", "inconclusive")
 _OWN_COLUMNS = {"id", "subject_id", "subject", "samples"}
 IMPORTED_STATUS = "imported"
-"""Status of what another tool timed: kept, and never the best known, for nobody here judged it."""
+"""Status of results of other tools, which earlier releases imported; never the best known."""
 
 
 def to_microseconds(at: datetime) -> int:
