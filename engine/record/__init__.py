@@ -1,1 +1,1 @@
-"""What was done, kept."""
+"""Records of past work: optimization sessions, and the database of measurements."""

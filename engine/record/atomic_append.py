@@ -1,7 +1,8 @@
-"""A text file that several processes append to, and none of them can tear.
+"""Appends to text files atomically: several processes may append, and no partial append is read.
 
-Whoever writes or reads holds the file's own lock. An append is one write, on the disk before it
-returns; what a killed writer left unfinished is cut off by the next one, and never read.
+Writers and readers hold a lock (flock) on the file itself. An append is one write that is on the
+disk (fsync) before it returns. If a writer is killed, the next writer cuts off the torn tail, and
+readers skip it.
 """
 
 from __future__ import annotations
@@ -16,27 +17,27 @@ from typing import NamedTuple
 from kernelkb.safety.workspace import open_inside, resolve_inside
 
 TailFinder = Callable[[bytes], int]
-"""Says where the unfinished tail of a file begins; its length where there is none."""
+"""Returns the offset of the torn tail in a file's content; the content's length without one."""
 
 
 class AppendRequest(NamedTuple):
-    """What to append to a file."""
+    """The text to append to a file, and how to recognize a torn tail."""
 
     body: bytes
-    """Ends with ``ending``."""
+    """The bytes to append; they end with ``ending``."""
     initial_file: bytes
-    """The whole file with the same in it, for a file that is not there or empty."""
+    """Content of the whole file, including ``body``, for a file that is missing or empty."""
     find_torn_tail: TailFinder
     ending: bytes
-    """With which a file that is whole may end, so that the rest need not be read."""
+    """A file with this ending is whole, so the rest of it need not be read."""
 
 
 def write_new(path: Path, body: bytes) -> None:
-    """Write a file that is not there yet; it appears whole or not at all.
+    """Create a file; it appears whole or not at all.
 
     Raises:
-        FileExistsError: It is there.
-        OSError: It cannot be written; then it is not there.
+        FileExistsError: The file exists.
+        OSError: The file cannot be written, and was not created.
     """
     resolve_inside(path.parent, to_write=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
@@ -47,17 +48,17 @@ def write_new(path: Path, body: bytes) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        os.link(draft, path)  # unlike a rename, it never replaces what another one wrote
+        os.link(draft, path)  # unlike a rename, it never replaces an existing file
     finally:
         draft.unlink(missing_ok=True)
     _sync_folder(path.parent)
 
 
 def append_atomically(path: Path, text: AppendRequest) -> None:
-    """Append to a file by a single write, or make it.
+    """Append to a file by a single write; create the file if missing.
 
     Raises:
-        OSError: It cannot be written; then it is as it was.
+        OSError: The file cannot be written, and is unchanged.
     """
     while True:
         try:
@@ -67,16 +68,16 @@ def append_atomically(path: Path, text: AppendRequest) -> None:
             try:
                 write_new(path, text.initial_file)
                 return
-            except FileExistsError:  # somebody else was faster
-                if not path.exists():  # no: it is a link that leads nowhere
+            except FileExistsError:  # another process created it first
+                if not path.exists():  # a dangling symbolic link, not a new file
                     raise
 
 
 def read_without_torn_tail(path: Path, find_torn_tail: TailFinder) -> bytes:
-    """Return what a file holds, without a tail that a writer did not finish.
+    """Return the content of a file without the torn tail of a killed writer.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     descriptor = open_inside(path)
     try:
@@ -90,12 +91,12 @@ def read_without_torn_tail(path: Path, find_torn_tail: TailFinder) -> bytes:
 
 @contextmanager
 def lock_for_append(path: Path) -> Iterator[int]:
-    """Yield a descriptor that appends to a file, while nobody else writes to it.
+    """Yield a descriptor that appends to a file, with an exclusive lock on the file.
 
-    An editor may put another file in the place of the one that was waited for: then it is that.
+    If an editor replaced the file during the wait for the lock, the new file is opened instead.
 
     Raises:
-        OSError: It is not there, or cannot be opened.
+        OSError: The file does not exist, or cannot be opened.
     """
     while True:
         descriptor = open_inside(path, os.O_RDWR | os.O_APPEND)
@@ -116,7 +117,7 @@ def _append_locked(path: Path, text: AppendRequest) -> None:
             _write_all(descriptor, text.body if before else text.initial_file)
             os.fsync(descriptor)
         except OSError:
-            os.ftruncate(descriptor, before)  # a full disk: leave no half of it
+            os.ftruncate(descriptor, before)  # disk full: remove the partial append
             raise
 
 
@@ -138,7 +139,7 @@ def _read_all(descriptor: int) -> bytes:
 
 
 def _write_all(descriptor: int, body: bytes) -> None:
-    """Write everything: in one call, unless the disk is full, which the next call then says."""
+    """Write all bytes: one call, unless the disk is full; then the second call raises OSError."""
     written = os.write(descriptor, body)
     while written < len(body):
         written += os.write(descriptor, body[written:])

@@ -1,4 +1,4 @@
-"""Moments → how often the code was changed, how often blindly, and how often for the worse."""
+"""Counts the code changes of a session: all, those without a prior profile, and wrong ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernelkb.record.timeline import (
 
 
 class ChangeCounts(NamedTuple):
-    """Counts; None where the record does not say. See ``Outcomes``."""
+    """Counts of code changes; None if the record lacks the data. See ``SessionOutcome``."""
 
     total: int | None
     blind: int | None
@@ -31,16 +31,16 @@ class _CodeChange(NamedTuple):
 
 
 class _CodeResults:
-    """What the steps said of each code."""
+    """The results of the steps, for each state of the code."""
 
     def __init__(self) -> None:
         self.failed: set[CodeState] = set()
         self.timings: dict[CodeState, BenchTiming] = {}
         self.comparison_intervals: dict[CodeState, tuple[float, float]] = {}
-        """Interval of a code's speedup next to the one before it."""
+        """95 % interval of a code's speedup over the code before it."""
 
     def record_step(self, code: CodeState, step: Step) -> None:
-        """Take one step's result."""
+        """Record the result of one step."""
         if step.name == "check" and step.status == "failure":
             self.failed.add(code)
         timing = get_valid_timing(step)
@@ -50,7 +50,7 @@ class _CodeResults:
             self.comparison_intervals[code] = timing.interval
 
     def is_wrong(self, change: _CodeChange) -> bool | None:
-        """Return whether a change was wrong; None where nothing tells."""
+        """Return whether a change failed its check or made the code slower; None if unknown."""
         if change.new in self.failed:
             return True
         duel = self.comparison_intervals.get(change.new)
@@ -65,9 +65,10 @@ class _CodeResults:
 
 
 def count_changes(steps: Iterable[TimedStep]) -> ChangeCounts:
-    """Count the changes of a session, of all its kernels and machines together.
+    """Count the code changes of a session, over all its kernels and machines.
 
-    A build that failed changed nothing that could run. Code that was there before is no change.
+    A failed build is no change, because it made no code that runs; neither is a return to code
+    that was seen before.
     """
     known = _CodeResults()
     made: list[_CodeChange] = []

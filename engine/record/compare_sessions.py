@@ -1,4 +1,4 @@
-"""Two sessions' outcomes → the difference in each metric, and a ratio where one is honest."""
+"""Compares the outcomes of two sessions: differences by metric, and the ratio of speedups."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ _COMPARISON_KEYS = ("kernel", "target", "machine", "baseline", "workload")
 
 
 def compare_outcomes(before: SessionOutcome, after: SessionOutcome) -> SessionComparison:
-    """Set two sessions side by side.
+    """Return the difference in each metric, and the ratio of the final speedups.
 
-    Speedups are compared only where kernel, target, machine, baseline and workload are the same
-    and both were measured and checked: a ratio with its interval, or the reason why there is none.
+    Speedups are compared only if kernel, target, machine, baseline and workload are the same and
+    both were measured and checked. The result has the ratio with its interval, or the reason why
+    there is none.
     """
     rows = [
         _contrast_row(name, getattr(before, name), getattr(after, name)) for name in _COUNT_METRICS
@@ -62,7 +63,7 @@ def _get_speedup(reached: AchievedSpeedup | None) -> float | None:
 
 
 def _incomparable_reason(before: SessionOutcome, after: SessionOutcome) -> str | None:
-    """Say why the two final speedups cannot be divided."""
+    """Return why the two final speedups have no ratio; None if they are comparable."""
     for side in (before, after):
         if why := _unusable_reason(side):
             return why
@@ -78,7 +79,7 @@ def _incomparable_reason(before: SessionOutcome, after: SessionOutcome) -> str |
 
 
 def _unusable_reason(side: SessionOutcome) -> str | None:
-    """Say why a session's final speedup can be compared with nothing."""
+    """Return why a session's final speedup cannot be compared; None if it can."""
     final = side.final
     if final is None:
         return f"{side.session} has no valid speedup"

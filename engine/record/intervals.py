@@ -1,6 +1,7 @@
-"""Where the next case lies: the statistics behind what is learned, each by a closed formula.
+"""Prediction intervals for the learned gains and phase times, by closed formulas.
 
-All take few numbers and a prior. They sum exactly, so the order of the numbers does not matter.
+All functions work with few cases and a prior. Sums are exact (math.fsum), so the order of the
+numbers does not matter.
 """
 
 from __future__ import annotations
@@ -11,64 +12,65 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 PRIOR_CASES = 5.0
-"""How many cases the prior counts for in the share that predictions use."""
+"""Weight of the prior, in cases, in the share that predictions use."""
 
 _INTERVAL_PRIOR_CASES = 1.0
-"""How many it counts for in the interval of the next case, in mean and in spread. With five, the
-interval would hold on to a wrong prior through fifty cases, and noise would look like knowledge
-after one; benchmarks/calibration_accuracy.py has the coverage."""
+"""Weight of the prior, in cases, in the mean and the spread of the next case's interval. With five,
+a wrong prior would still dominate the interval after fifty cases, and the interval would be too
+narrow after one noisy case; benchmarks/calibration_accuracy.py measures the coverage."""
 
 MIN_SHARE, MAX_SHARE = -1.0, 1.0
-"""What one case may say of a share. An estimate is all that its mechanism can give, so whatever
-came beyond it came from something else. One case moves a share that was 0.8 by at most 0.3."""
+"""Bounds of the share of one case. The estimate is the most that its mechanism can give, so any
+further gain has another cause. One case moves a share of 0.8 by at most 0.3."""
 
 MIN_MINUTES = 0.01
-"""Nobody plans in less; a cached step takes any small time."""
+"""Least phase time in minutes: plans are no finer, and a cached step takes almost no time."""
 
 _SHARE_STD_DEV = 0.35
 """Standard deviation of shares before any case. The quartiles of 19 published pairs of prediction
 and outcome, 0.59 and 1.06 (source gpa), lie 1.35 standard deviations apart."""
 _LOG_TIME_STD_DEV = 0.7
-"""Of the logarithm of minutes: a factor of two, until the cases say better."""
+"""Prior standard deviation of the natural logarithm of minutes: a factor of two (ln 2 = 0.69)."""
 _TIME_PRIOR_CASES = 2.0
-"""How many cases that spread counts for."""
+"""Weight of that standard deviation, in cases."""
 
 
 class WeightedShare(NamedTuple):
-    """A share that was realised, and which part of a case it is."""
+    """A realised share of an estimate, and its weight in cases."""
 
     share: float
     weight: float = 1.0
 
 
 class SharePrediction(NamedTuple):
-    """What cases and prior together say of the next case."""
+    """The share predicted for the next case, from the cases and the prior."""
 
     case_count: float
     observed_mean: float | None
-    """Mean over the cases; None without one."""
+    """Mean share over the cases; None without cases."""
     calibration: float
+    """The share to use in predictions: the mean of the cases, shrunk toward the prior."""
     interval: tuple[float, float]
-    """Of the next case, 95 %."""
+    """95 % prediction interval of the next case's share."""
 
 
 def clip_share(share: float) -> float:
-    """Return the share, or the nearest that one case may say."""
+    """Return the share, clipped to −1 … 1."""
     return min(max(share, MIN_SHARE), MAX_SHARE)
 
 
 def predict_share(prior: float, cases: Sequence[WeightedShare]) -> SharePrediction:
-    """Return the shrunk share, and a predictive interval for the next case.
+    """Return the shrunk share, and a prediction interval for the next case.
 
-    The share is (n · mean + 5 · prior) / (n + 5). The interval takes shares for normal with unknown
-    mean and variance, under a conjugate prior (normal, inverse chi-squared) that counts for one
-    case: then the next case follows Student's t with n + 1 degrees of freedom. Where cases
-    contradict the prior, it is wider than they alone would make it, so it errs to the safe side. It
-    always holds the share.
+    The share is (n · mean + 5 · prior) / (n + 5). The interval models shares as normal with unknown
+    mean and variance, under a conjugate prior (normal, inverse chi-squared) with the weight of one
+    case: then the next case follows Student's t with n + 1 degrees of freedom. If the cases
+    contradict the prior, the interval is wider than from the cases alone, which is conservative.
+    The interval always contains the share.
 
     Args:
-        prior: The share that is taken for granted before any case.
-        cases: Shares, clipped.
+        prior: The share assumed before any case.
+        cases: Clipped shares with their weights.
     """
     count = math.fsum(case.weight for case in cases)
     mean = math.fsum(case.weight * case.share for case in cases) / count if count else prior
@@ -85,10 +87,10 @@ def predict_share(prior: float, cases: Sequence[WeightedShare]) -> SharePredicti
 
 
 def predict_minutes(minutes: Sequence[float]) -> tuple[float, float, float]:
-    """Return how long a phase takes in the next session: low, point, high, 80 %.
+    """Return the predicted minutes of a phase in the next session: low, point, high (80 %).
 
-    Times are log-normal; their scatter is shrunk toward a factor of two, which counts for two
-    sessions, so one session gives an interval too.
+    Times are modelled as log-normal. Their spread is shrunk toward a factor of two with the weight
+    of two sessions, so one session is enough for an interval.
     """
     logs = [math.log(max(value, MIN_MINUTES)) for value in minutes]
     mean = math.fsum(logs) / len(logs)
@@ -100,7 +102,7 @@ def predict_minutes(minutes: Sequence[float]) -> tuple[float, float, float]:
 
 
 def wilson_interval(successes: int, count: int) -> tuple[float, float]:
-    """Return the 95 % interval of a rate by Wilson's score; 0 to 1 without a case."""
+    """Return the 95 % Wilson score interval of a success rate; 0 to 1 without a case."""
     if not count:
         return 0.0, 1.0
     z = NormalDist().inv_cdf(0.975)
@@ -111,11 +113,11 @@ def wilson_interval(successes: int, count: int) -> tuple[float, float]:
 
 
 def student_quantile(probability: float, degrees_of_freedom: float) -> float:
-    """Return a quantile of Student's t, by its expansion around the normal one.
+    """Return a quantile of Student's t, by its expansion around the normal quantile.
 
-    Abramowitz and Stegun 26.7.5. For the probabilities that stand here it is right to 0.2 % from 3
-    degrees of freedom on, to 1 % from 2 on; with fewer it is too small, and any interval of shares
-    spans all that a case may say.
+    Abramowitz and Stegun 26.7.5. For the probabilities in this module its error is at most 0.2 %
+    from 3 degrees of freedom on, and 1 % from 2 on. With fewer it is too small, but then any
+    interval of shares spans −1 … 1 anyway.
     """
     z = NormalDist().inv_cdf(probability)
     terms = (

@@ -1,4 +1,4 @@
-"""Sessions → what they teach. Arithmetic that a person can check; nothing is read or written."""
+"""Learns calibrated gains of fixes and phase times from sessions, by simple arithmetic. No I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DIGITS = 4
 
 
 class PhaseDuration(NamedTuple):
-    """How long one phase took in one session."""
+    """The minutes that one phase took in one session."""
 
     session: str
     phase: str
@@ -30,13 +30,13 @@ def learn_from_sessions(
     find_gain_kind: GainKindLookup,
     forgotten: Iterable[str] = (),
 ) -> LearnedCatalogue:
-    """Return what sessions teach, whatever their order.
+    """Return the learned gains and phase times; the order of the sessions does not matter.
 
     Args:
-        sessions: All there are. Those that only report somebody's account count nothing.
-        realised: What calibration.yaml takes for granted, by kind of gain.
-        find_gain_kind: See ``cases.KindOf``.
-        forgotten: Sessions to leave out, as if they had never been.
+        sessions: All sessions. Reported sessions, which were not measured here, do not count.
+        realised: The prior share of the estimate from calibration.yaml, by kind of gain.
+        find_gain_kind: See ``learning_cases.GainKindLookup``.
+        forgotten: Ids of sessions to leave out, as if they did not exist.
     """
     out = frozenset(forgotten)
     counted = [s for s in sessions if s.kind == "recorded" and s.session not in out]
@@ -56,7 +56,7 @@ def learn_from_cases(
     times: Iterable[PhaseDuration],
     realised: Mapping[GainKind, Realization],
 ) -> LearnedCatalogue:
-    """Return what cases and times teach, wherever they come from: sessions, or a replay."""
+    """Return the learned gains and phase times from cases and times, of sessions or of a replay."""
     by_fix: dict[tuple[str, str, str], list[LearningCase]] = {}
     for case in cases:
         by_fix.setdefault((case.architecture, case.bottleneck, case.fix), []).append(case)

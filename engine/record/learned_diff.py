@@ -1,4 +1,4 @@
-"""What differs between two states of what was learned."""
+"""Lists the numbers that differ between two versions of the learned catalogue."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from kernelkb.model.learned import LearnedCatalogue, LearnedFix, LearnedPhase
 
 
 class LearnedChange(NamedTuple):
-    """One number that is another now."""
+    """One changed number of the learned catalogue."""
 
     what: str
-    """``fix for bottleneck on architecture``, or ``phase NAME``."""
+    """Name of the row: ``fix for bottleneck on architecture``, or ``phase NAME``."""
     number: str
-    """Name of the field."""
+    """Name of the changed field."""
     old: object
-    """None where there was no such row."""
+    """None if the row is new."""
     new: object
-    """None where there is no such row any more."""
+    """None if the row was removed."""
     sessions: tuple[str, ...]
-    """Those that the new row rests on; of a row that is gone, those of the old one."""
+    """Sessions that the new row is computed from; for a removed row, those of the old one."""
 
 
 def diff_learned(old: LearnedCatalogue, new: LearnedCatalogue) -> tuple[LearnedChange, ...]:
-    """Return every number that differs, row by row, in the order of the new file."""
+    """Return every changed number, row by row in the order of ``new``, removed rows last."""
     before, after = _rows_by_name(old), _rows_by_name(new)
     names = [*after, *(name for name in before if name not in after)]
     return tuple(
@@ -43,6 +43,6 @@ def _diff_row(
     row = new or old
     for field in type(row).model_fields if row else ():
         before, after = getattr(old, field, None), getattr(new, field, None)
-        shown = not isinstance(before if new is None else after, str)  # names: ``what`` has them
+        shown = not isinstance(before if new is None else after, str)  # text fields are in ``what``
         if before != after and shown and field != "sessions":
             yield LearnedChange(name, field, before, after, row.sessions if row else ())

@@ -30,11 +30,11 @@ MIN_ESTIMATE = 0.05
 """Estimated share of the time below which the realised share of a case is unknown."""
 
 GainKindLookup: TypeAlias = Callable[[str, str], GainKind | None]
-"""The kind of gain of a bottleneck and a fix; None if the knowledge lacks one of them or a gain."""
+"""Maps bottleneck and fix to the kind of gain; None if either or the gain is not in knowledge/."""
 
 
 class LearningCase(NamedTuple):
-    """One applied change."""
+    """One applied change, with its realised share of the estimated gain."""
 
     session: str
     bottleneck: str

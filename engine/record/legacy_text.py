@@ -1,8 +1,8 @@
 """Reads fields back from the sentences of records that were written before the fields existed.
 
 Only for old session files and old measurements: new records carry the fields, and no other module
-looks into a sentence of ours. The patterns are frozen: they follow the files on disk, not the
-messages of today.
+parses messages of KernelKB. The patterns are frozen: they match the files on disk, not the current
+messages.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WARNING_PREFIXES: dict[str, Disturbance] = {
 
 
 def fill_entry(entry: SessionEntry) -> SessionEntry:
-    """Return a session entry whose steps and decisions have the fields of today."""
+    """Return a session entry with the current fields filled in its steps and decisions."""
     steps = tuple(fill_step(step) for step in entry.steps)
     decisions = tuple(fill_decision(decision) for decision in entry.decisions)
     if steps == entry.steps and decisions == entry.decisions:
@@ -39,9 +39,9 @@ def fill_entry(entry: SessionEntry) -> SessionEntry:
 
 
 def fill_step(step: Step) -> Step:
-    """Return a step with the numbers that its sentence holds and its fields lack.
+    """Return a step with its missing fields filled from its sentence.
 
-    A speedup and its interval belong together: neither is taken where the field of one is there.
+    A speedup and its interval belong together: if the speedup is set, the interval is not filled.
     """
     fields: dict[str, object] = {}
     if step.name == "recommend" and (advice := _ADVICE_SENTENCE.match(step.found)):
@@ -56,7 +56,7 @@ def fill_step(step: Step) -> Step:
 
 
 def fill_decision(decision: Decision) -> Decision:
-    """Return a decision whose falsifier is a boolean and a text without ``held:`` before it."""
+    """Return a decision with ``held:`` or ``failed:`` moved from its falsifier to a boolean."""
     if decision.falsifier is None or decision.falsifier_held is not None:
         return decision
     for prefix, held in _FALSIFIER_PREFIXES.items():
@@ -67,7 +67,7 @@ def fill_decision(decision: Decision) -> Decision:
 
 
 def find_disturbance(warnings: Sequence[str]) -> Disturbance | None:
-    """Return what disturbed a bench, by the warnings of a measurement without ``disturbed_by``."""
+    """Return the disturbance of a bench from its warnings, if ``disturbed_by`` is missing."""
     for warning in warnings:
         for prefix, disturbance in _WARNING_PREFIXES.items():
             if warning.startswith(prefix):

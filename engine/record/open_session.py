@@ -1,4 +1,4 @@
-"""The session that is open in a project: what is measured now belongs to it."""
+"""Stores which session is open in a project; new measurements are logged to that session."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kernelkb.safety.workspace import read_text, resolve_inside
 
 
 def find_open_session(project: Path) -> SessionId | None:
-    """Return the open session of a project; None where there is none.
+    """Return the id of the open session of a project; None if no session is open.
 
-    One whose file is gone or that is closed counts as none. One whose file has a mistake in it is
-    open: what is measured must not get lost over a typing error.
+    A session without a file or a closed session is not open. A session with an invalid file is
+    open: measurements must not get lost because of a typing error in the file.
     """
     try:
         name = read_text(_marker_path(project)).strip()
@@ -28,15 +28,15 @@ def find_open_session(project: Path) -> SessionId | None:
 
 
 def may_have_open_session(project: Path) -> bool:
-    """Say, at the cost of one look, whether ``current`` may find an open session."""
+    """Return whether a session may be open, by one check of a file: whether the marker exists."""
     return os.path.lexists(_marker_path(project))
 
 
 def find_open_session_for(kernel: str | None, project: Path) -> SessionId | None:
-    """Return the open session, unless it is about another kernel.
+    """Return the id of the open session; None without one, or if it is for another kernel.
 
     Raises:
-        SessionError: Its front matter has a mistake in it.
+        SessionError: The front matter of the session's file is invalid.
     """
     name = find_open_session(project)
     if name is None:
@@ -46,7 +46,7 @@ def find_open_session_for(kernel: str | None, project: Path) -> SessionId | None
 
 
 def set_open_session(project: Path, session: SessionId) -> None:
-    """Make a session the open one; another that was open is so no longer.
+    """Make a session the open one, instead of the session that was open before.
 
     Raises:
         SessionError: The project cannot be written.
@@ -66,7 +66,7 @@ def set_open_session(project: Path, session: SessionId) -> None:
 
 
 def clear_open_session(project: Path) -> None:
-    """Leave no session open.
+    """Delete the marker of the open session, so that no session is open.
 
     Raises:
         SessionError: The project cannot be written.

@@ -19,9 +19,10 @@ class PatternCandidate(NamedTuple):
     """A sequence that occurred in several sessions."""
 
     kind: str
-    """``cure``: a diagnosis, its fix and the outcome; ``failure``: a step that failed, with what
-    cured it; ``detour``: a step that failed, and the next thing that was done."""
+    """``cure``: a diagnosis, its fix and the outcome; ``failure``: a failed step with its cure;
+    ``detour``: a failed step, and the next step that succeeded."""
     says: str
+    """The sequence as text, such as ``bottleneck -> fix -> faster``."""
     sessions: tuple[str, ...]
 
 
@@ -30,7 +31,7 @@ def find_pattern_candidates(
 ) -> tuple[PatternCandidate, ...]:
     """Return the sequences of at least ``min_sessions`` recorded sessions, the most frequent first.
 
-    A sequence counts once for a session, however often it happened there.
+    A sequence counts once per session, even if it occurred there several times.
     """
     seen: dict[tuple[str, str], set[str]] = {}
     for session in sessions:

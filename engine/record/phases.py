@@ -1,4 +1,4 @@
-"""How long the phases of sessions take, and whether they took what was predicted."""
+"""Sums the minutes of each session phase, predicts them, and scores the predictions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelkb.model.session import Session
 from kernelkb.record.intervals import MIN_MINUTES
 
 MinutesEstimate: TypeAlias = tuple[float, float, float]
-"""Low, point, high."""
+"""Low, point and high estimate, in minutes."""
 
 STEPS_BY_PHASE = {
     "assess": ("environment",),
@@ -20,27 +20,28 @@ STEPS_BY_PHASE = {
     "baseline": ("bench", "gate"),
     "optimise": ("profile", "recommend", "compare", "tune"),
 }
-"""For each phase of the workflow the steps that tools log; nothing logs the last one, validate."""
+"""The steps that tools log, by phase of the workflow; no tool logs the last phase, validate."""
 
 MANUAL_PHASE = "by_hand"
-"""The phase of what a person logged with its minutes."""
+"""Phase of an entry with minutes that a person logged by hand."""
 
 
 class PhaseScore(NamedTuple):
-    """A prediction, and what came of it."""
+    """The predicted and the actual minutes of one phase."""
 
     phase: str
     predicted: MinutesEstimate
     minutes: float | None
     """None when the session had no such phase."""
     inside: bool | None
+    """Whether the actual minutes lie within low and high; None without actual minutes."""
 
 
 def sum_minutes_by_phase(session: Session) -> dict[str, float]:
     """Return the minutes that a session spent in each phase.
 
-    A phase is the name of a step, summed over the session. An entry without steps that says how
-    long it took counts for the verb that logged it.
+    A phase here is the name of a step, summed over the session. The minutes of an entry without
+    steps count for the command that logged it, or for ``by_hand``.
     """
     found: dict[str, float] = {}
     for entry in session.entries:
@@ -64,10 +65,10 @@ def sum_minutes_by_workflow_phase(session: Session) -> dict[str, float]:
 
 
 def predict_phase_minutes(learned: LearnedCatalogue) -> dict[str, MinutesEstimate]:
-    """Return what earlier sessions let expect of each phase of the workflow, for a new plan.
+    """Return the minutes to expect of each workflow phase in a new plan, by earlier sessions.
 
-    Where a phase has several steps, their times are taken for independent: points add, and so do
-    the squares of what the ends are away from them.
+    The times of several steps in one phase are assumed independent: their points add, and so do
+    the squared distances of their lows and highs from the points.
     """
     known = {row.phase: row.minutes for row in learned.phases}
     found: dict[str, MinutesEstimate] = {}
@@ -82,18 +83,18 @@ def predict_phase_minutes(learned: LearnedCatalogue) -> dict[str, MinutesEstimat
 
 
 def planned_minutes(session: Session) -> dict[str, MinutesEstimate]:
-    """Return what a session's plan predicted, by phase; phases without a prediction left out."""
+    """Return the predicted minutes of a session's plan by phase, for phases with a prediction."""
     return {one.phase: one.predicted_min for one in session.phases if one.predicted_min}
 
 
 def score_phases(
     predicted: Mapping[str, MinutesEstimate], minutes: Mapping[str, float]
 ) -> tuple[PhaseScore, ...]:
-    """Say of each predicted phase whether its time lies inside.
+    """Return for each predicted phase whether its actual minutes lie in the interval.
 
     Args:
-        predicted: By phase: ``planned`` of a session, or ``minutes`` of each ``LearnedPhase``.
-        minutes: What it took: ``plan_minutes_of`` the session, or ``minutes_of`` it.
+        predicted: By phase: ``planned_minutes`` of a session, or ``minutes`` of ``LearnedPhase``.
+        minutes: Actual, from ``sum_minutes_by_workflow_phase`` or ``sum_minutes_by_phase``.
     """
     took = {name: max(value, MIN_MINUTES) for name, value in minutes.items()}
     return tuple(

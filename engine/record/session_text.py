@@ -102,7 +102,7 @@ def _has_closing_fence(rest: bytes, fence: bytes) -> bool:
 
 
 def _format_yaml(plain: dict[str, Any]) -> str:
-    """Return YAML that is read back unchanged, whatever characters its texts have."""
+    """Return YAML that is read back unchanged, for all Unicode characters."""
     # The dumper writes these line breaks as they are, and the loader folds them into spaces.
     text = _dump_yaml(plain, allow_unicode=True)
     return (

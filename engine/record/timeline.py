@@ -1,4 +1,4 @@
-"""Session → its steps on one clock, each with the code that it ran."""
+"""Puts the steps of a session on one clock (minutes), each with the state of the code it ran."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernelkb.model.base import Target
 from kernelkb.model.session import Session, SessionEntry, Step
 
 _MAX_PAUSE = timedelta(hours=1)
-"""A longer pause between two steps is time off."""
+"""A longer pause between two steps is not counted as working time."""
 
 _VALID_VERDICTS = (None, "faster", "slower", "inconclusive")
 """None: sessions of the first release recorded no verdict."""
@@ -20,7 +20,7 @@ _CODE_STEPS = ("build", "check", "bench", "profile", "tune", "compare")
 
 
 class StepContext(NamedTuple):
-    """What is optimised, and where: numbers of two places say nothing about one another."""
+    """Kernel, target and machine of a step; results are comparable only within one context."""
 
     kernel: str | None
     target: Target | None
@@ -36,14 +36,14 @@ class CodeState(NamedTuple):
 
 
 class TimedStep(NamedTuple):
-    """A step, and what the clock showed at its end."""
+    """A step, with the session clock at its end."""
 
     step: Step
     context: StepContext
     code: CodeState | None
-    """None for a step that runs no code, or does not say which."""
+    """None for a step that runs no code of a variant, or does not record which."""
     minutes: float | None
-    """None where the record does not say."""
+    """Minutes since the session was opened; None if the record lacks the times."""
 
 
 class BenchTiming(NamedTuple):
@@ -56,14 +56,14 @@ class BenchTiming(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """A session's steps, and how long all of it took."""
+    """The steps of a session, and its total minutes; None if the record lacks the times."""
 
     steps: tuple[TimedStep, ...]
     minutes: float | None
 
 
 def get_valid_timing(step: Step) -> BenchTiming | None:
-    """Return the speedup that a step measured; None where it measured none that is valid."""
+    """Return the speedup that a step measured; None without a valid one."""
     if step.status == "failure" or step.speedup is None or step.verdict not in _VALID_VERDICTS:
         return None
     return BenchTiming(step.speedup, step.interval, step.baseline, step.workload)
@@ -72,8 +72,8 @@ def get_valid_timing(step: Step) -> BenchTiming | None:
 def build_timeline(session: Session) -> Timeline:
     """Return the steps in the order they were recorded.
 
-    The clock counts the seconds of each step, and the pause before it where both ends are known.
-    An entry that gives its minutes took at least as long.
+    The clock adds the seconds of each step, and the pause before it if both of its ends are known.
+    An entry with minutes of its own takes at least that long.
     """
     clock = _Clock(session)
     placed: list[tuple[Step, StepContext, float | None]] = []
@@ -91,7 +91,7 @@ def build_timeline(session: Session) -> Timeline:
 
 
 class _Clock:
-    """Minutes since the session was opened, and whether they are known."""
+    """Counts the minutes since the session was opened, and whether the record has them all."""
 
     def __init__(self, session: Session) -> None:
         self._is_reported = session.kind == "reported"
@@ -107,7 +107,7 @@ class _Clock:
         self._entry_known = True
 
     def advance(self, step: Step) -> float | None:
-        """Return the time at the end of a step."""
+        """Add a step; return the minutes at its end, or None if unknown."""
         self._has_times = True
         self._entry_known &= not (self._is_reported and step.seconds == 0)
         took = timedelta(seconds=step.seconds)
@@ -115,7 +115,7 @@ class _Clock:
             at = ensure_time_zone(step.at)
             pause = at - (self._last or min(self._opened, at))
             self._last = max(self._last or at, at + took)
-            # Below zero where two assistants worked at once: the clock counts that time once.
+            # Negative if two assistants worked in parallel: the clock counts that time once.
             took = max(took + (pause if pause < _MAX_PAUSE else timedelta(0)), timedelta(0))
         elif self._last is not None:
             self._last += took
@@ -123,7 +123,7 @@ class _Clock:
         return self._minutes if self._all_known and self._entry_known else None
 
     def end_entry(self, entry: SessionEntry) -> None:
-        """End an entry, which may say itself how long it took."""
+        """End an entry; minutes of its own are the least that it took."""
         if entry.minutes is not None:
             self._has_times = True
             self._minutes = max(self._minutes, self._entry_start + entry.minutes)
@@ -132,19 +132,19 @@ class _Clock:
 
     @property
     def total(self) -> float | None:
-        """The whole session."""
+        """Minutes of the whole session; None if the record lacks the times."""
         return self._minutes if self._has_times and self._all_known else None
 
 
 def ensure_time_zone(moment: datetime) -> datetime:
-    """Return a time with its zone; one without, as somebody may type it, is UTC."""
+    """Return a time with a time zone; a time without one, such as a hand-typed time, is UTC."""
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _iter_code_states(placed: Sequence[tuple[Step, StepContext]]) -> Iterator[CodeState | None]:
-    """Yield the code of each step.
+    """Yield the state of the code of each step; None for a step that runs no code.
 
-    A step without a digest ran the sources that its variant had before, or else has next.
+    A step without a digest of its sources ran the last sources of its variant, or else the next.
     """
     first: dict[tuple[StepContext, str | None], str] = {}
     for step, place in placed:

@@ -1,13 +1,14 @@
-"""The database of measurements: immutable records, addressed by what they say.
+"""The database of measurements: immutable records whose ids are hashes of their content.
 
-What others need of it::
+The interface for other packages::
 
-    from kernelkb.record.measurements.identity import identified
+    from kernelkb.record.measurements.identity import create_measurement
     from kernelkb.record.measurements.store import open_store
 
-    identified(kind: Kind, at: datetime, subject: Subject, **fields) -> Measurement
+    create_measurement(kind: MeasurementKind, at: datetime, subject: SubjectRecord, **fields)
+        -> Measurement
     open_store(project: Path, url: str | None = None) -> Store    # a context manager
-    Store.add(measurements: Iterable[Measurement]) -> int         # how many were new
+    Store.add(measurements: Iterable[Measurement]) -> int         # number of new records
 
-``identity`` is pure and imports no database.
+``identity`` does no I/O and imports no database driver.
 """

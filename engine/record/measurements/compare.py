@@ -1,4 +1,4 @@
-"""Computes the speedup of one measurement over another with its interval. Pure, no I/O."""
+"""Computes the speedup of one measurement over another, with a 95 % interval. No I/O."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _VARIANT_PREFIX = "variant "
 def compute_comparison(a: Measurement, b: Measurement) -> PairwiseComparison:
     """Return the speedup of ``b`` over ``a`` with a 95 % interval, or why there is none.
 
-    Times of two runs are never divided by each other: another hour is another machine. Either one
-    was timed against the other, or both against the same baseline on the same machine and by the
-    same judge; then the two paired speedups are divided, and the interval is a bootstrap over both
-    sets of samples.
+    Times of two separate runs are never divided by each other, because the state of the machine
+    (clocks, heat, load) changes between runs. Either one was timed against the other in one run, or
+    both were timed against the same baseline on the same machine and by the same judge; then the
+    two paired speedups are divided, and the interval is a bootstrap over both sets of samples.
     """
     reason = no_timing_reason(a) or no_timing_reason(b) or _different_setup_reason(a, b)
     if reason is not None:
@@ -47,7 +47,7 @@ def compute_comparison(a: Measurement, b: Measurement) -> PairwiseComparison:
 
 
 def no_timing_reason(one: Measurement) -> str | None:
-    """Return why a measurement has no time to compare; None if it has one."""
+    """Return the reason why a measurement has no comparable time; None if it has one."""
     if one.kind not in ("bench", "tune"):
         return f"{one.id[:8]} is a {one.kind}, which measures no time"
     if one.verdict not in _VALID_VERDICTS or one.candidate_us is None:
@@ -57,9 +57,9 @@ def no_timing_reason(one: Measurement) -> str | None:
 
 
 def find_noise_reason(timed: Bench | Measurement) -> str | None:
-    """Return why a bench measured other work or heat rather than its candidate, with the cure.
+    """Return how other work or heat disturbed a bench, with the cure; None if undisturbed.
 
-    Only an inconclusive bench can be one: a verdict that was reached in spite of it stands.
+    Only an inconclusive bench counts as disturbed: a verdict reached despite the noise stands.
     """
     if timed.verdict != "inconclusive":
         return None
@@ -78,7 +78,7 @@ def _unusable_samples_reason(one: Measurement) -> str | None:
 
 
 def _different_setup_reason(a: Measurement, b: Measurement) -> str | None:
-    """Return which part of the setup differs between two measurements; None if none does."""
+    """Return the first difference in setup between two measurements; None if there is none."""
     if a.id == b.id:
         return "they are the same measurement"
     for name in ("kernel", "target", "workload", "inputs", "device", "judge"):
@@ -100,7 +100,7 @@ def _different_baseline_reason(a: Measurement, b: Measurement) -> str | None:
 
 
 def _compare_directly(a: Measurement, b: Measurement) -> PairwiseComparison | None:
-    """Return the comparison of a pair that was timed against each other; else None."""
+    """Return the comparison if the two were timed against each other in one run; else None."""
     for one, other in ((a, b), (b, a)):
         if other.baseline != _VARIANT_PREFIX + one.subject.variant or not (
             other.speedup and other.interval
@@ -135,15 +135,16 @@ def _build_incomparable(a: Measurement, b: Measurement, because: str) -> Pairwis
 
 
 class _Bootstrap(NamedTuple):
-    """The median log speedup of one measurement, and medians of resamples."""
+    """The median log speedup of one measurement, and the medians of its bootstrap resamples."""
 
     point: float
     medians: list[float]
-    """Of the resamples, in the order they were drawn."""
+    """Median log speedup of each resample, in the order they were drawn."""
     extra_below: float
-    """How much further down the reported interval reaches than its samples: the uncertainty of the
-    judge's clock, which dividing does not remove."""
+    """Log distance by which the reported interval extends below the interval of the samples: the
+    uncertainty of the judge's clock, which dividing two speedups does not remove."""
     extra_above: float
+    """The same distance above the interval of the samples."""
 
 
 def _compare_by_baseline(a: Measurement, b: Measurement) -> PairwiseComparison:
@@ -164,7 +165,7 @@ def _compare_by_baseline(a: Measurement, b: Measurement) -> PairwiseComparison:
     )
 
 
-@lru_cache(maxsize=32)  # the regression gate compares many with one
+@lru_cache(maxsize=32)  # the regression gate compares many measurements with the same one
 def _bootstrap_medians(
     samples: tuple[tuple[float, float], ...],
     reported_interval: tuple[float, float] | None,
@@ -187,11 +188,11 @@ def _percentile_interval(values: Sequence[float]) -> tuple[float, float]:
 def _draw_median_indices(count: int, seed: int) -> tuple[tuple[int, int], ...]:
     """Return, for each resample of ``count`` sorted values, the indices of its two middle values.
 
-    A resample's median needs only these. Uniform numbers sorted by size have known
-    distributions (beta), so the middle ones are drawn outright: the same bootstrap as
+    The median of a resample needs only these two. Order statistics of uniform numbers follow beta
+    distributions, so the middle ones are drawn directly: the same bootstrap as
     ``kernelkb.measure.statistics``, a hundred times as fast, which ``kb regress`` needs.
     """
-    draw = random.Random(seed)  # the same two measurements always give the same interval
+    draw = random.Random(seed)  # fixed seed: equal inputs give equal intervals
     lower = (count + 1) // 2
     indices = []
     for _ in range(_RESAMPLES):

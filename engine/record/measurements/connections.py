@@ -1,4 +1,4 @@
-"""Connections to SQLite and PostgreSQL, and what their failures mean."""
+"""Connects to SQLite or PostgreSQL, and turns driver errors into messages with a cure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kernelkb.safety.workspace import resolve_inside
 
 _WAIT_S = 60.0
 _RETRY_S = 0.005
-_CACHE_KIB = 256 * 1024  # the indexes of a million; a small database takes what it is large
+_CACHE_KIB = 256 * 1024  # holds the indexes of a million records; a smaller database uses less
 _WAL_CHECKPOINT_PAGES = 8000
 _WRITES_OPTION = "kb_writes"
 _NOTHING_RECORDED = "nothing of this was recorded"
@@ -50,16 +50,16 @@ _CURES = (
         f"{_NOTHING_RECORDED}; start the server, or correct KB_DATABASE",
     ),
 )
-"""By what a database says, the first that matches."""
+"""Regular expression of a driver's error message, and the cure; the first match counts."""
 
 
 def resolve_url(project: Path, url: str | None) -> URL:
-    """Return the address of the database: the given one, else SQLite in the project's ``.kb``.
+    """Return the URL of the database: the given one, else SQLite in the project's ``.kb``.
 
     Raises:
-        BadValueError: It is no address, or of a database that we do not speak.
+        BadValueError: The URL is malformed, or names an unsupported database.
         EnvironmentGapError: PostgreSQL's driver is not installed.
-        OutsideError: The project's file is a link out of a server's workspace.
+        OutsideError: The project's file is a link that leads out of a server's workspace.
     """
     if not url:
         file = resolve_inside(project / ".kb" / "measurements.db")
@@ -81,10 +81,10 @@ def resolve_url(project: Path, url: str | None) -> URL:
 
 
 def make_engine(url: URL) -> Engine:
-    """Return an engine; nothing is opened yet.
+    """Return an engine that reads and writes; it opens no connection yet.
 
     Raises:
-        DatabaseError: The folder of a SQLite file cannot be made.
+        DatabaseError: The folder of a SQLite file cannot be created.
     """
     if url.get_backend_name() == "postgresql":
         return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
@@ -103,10 +103,10 @@ def make_engine(url: URL) -> Engine:
 
 
 def make_read_only_engine(url: URL) -> Engine:
-    """Return an engine that can only read, and makes no file; nothing is opened yet.
+    """Return an engine that only reads and creates no file; it opens no connection yet.
 
     Raises:
-        DatabaseError: There is no such SQLite file.
+        DatabaseError: The SQLite file does not exist.
     """
     if url.get_backend_name() == "postgresql":
         return make_engine(url)
@@ -114,7 +114,7 @@ def make_read_only_engine(url: URL) -> Engine:
     if not file.is_file():
         makes_it = NextStep("bench", {"kernel": None}, "makes it")
         raise DatabaseError(f"nothing was measured here: there is no {file}", makes_it)
-    # Without a log nobody has it open; SQLite would make a log and its index, were it not told so.
+    # No -wal file means no open connection. Without immutable=1 SQLite would create the WAL files.
     still = "" if file.with_name(f"{file.name}-wal").exists() else "&immutable=1"
     address = f"file:{quote(str(file))}?mode=ro{still}"
     return create_engine(
@@ -126,12 +126,12 @@ def make_read_only_engine(url: URL) -> Engine:
 
 
 def _configure_sqlite(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
-    """Set a SQLite connection up.
+    """Set the transaction mode and the pragmas of a new SQLite connection.
 
-    synchronous=FULL: after a power cut, what was acknowledged must be there, and the default of a
-    WAL gives that up for the last few transactions.
+    synchronous=FULL: acknowledged transactions must survive a power cut; the usual NORMAL mode of a
+    WAL database can lose the last few.
     """
-    connection.isolation_level = None  # the driver begins nothing by itself; see _begin
+    connection.isolation_level = None  # _begin_transaction begins transactions, not the driver
     _execute_with_retry(connection, "PRAGMA journal_mode=WAL")
     for pragma in (
         f"busy_timeout={int(_WAIT_S * 1000)}",
@@ -143,7 +143,7 @@ def _configure_sqlite(connection: sqlite3.Connection, _: ConnectionPoolEntry) ->
 
 
 def _execute_with_retry(connection: sqlite3.Connection, statement: str) -> None:
-    """Run what SQLite refuses at once where another connection does the same, timeout or not."""
+    """Run a statement, with retries: SQLite reports busy at once here, despite busy_timeout."""
     end = time.monotonic() + _WAIT_S
     while True:
         try:
@@ -156,17 +156,17 @@ def _execute_with_retry(connection: sqlite3.Connection, statement: str) -> None:
 
 
 def _begin_transaction(connection: Connection) -> None:
-    """Begin as a writer where it will write: a reader that turns writer late may have to fail."""
+    """Begin writes with BEGIN IMMEDIATE: a read transaction that writes later can fail as busy."""
     writes = connection.get_execution_options().get(_WRITES_OPTION)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 @contextmanager
 def begin_read(engine: Engine) -> Iterator[Connection]:
-    """Yield a connection that sees one state of the database.
+    """Yield a connection for reading one consistent state of the database.
 
     Raises:
-        DatabaseError: It cannot be read.
+        DatabaseError: The database cannot be read.
     """
     with translate_errors(engine.url), engine.connect() as connection:
         yield connection
@@ -174,10 +174,10 @@ def begin_read(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def begin_write(engine: Engine) -> Iterator[Connection]:
-    """Yield a connection whose changes are all there when the block is left, or none of them.
+    """Yield a connection in one write transaction: all changes are committed, or none.
 
     Raises:
-        DatabaseError: They are not.
+        DatabaseError: The transaction failed, and no change was committed.
     """
     with translate_errors(engine.url), engine.connect() as connection:
         writer = connection.execution_options(**{_WRITES_OPTION: True})
@@ -187,7 +187,7 @@ def begin_write(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def translate_errors(url: URL) -> Iterator[None]:
-    """Turn the failures of a database into ours, each with its cure.
+    """Turn SQLAlchemy errors into DatabaseError, each with its cure.
 
     Raises:
         DatabaseError: The database failed.
@@ -207,7 +207,7 @@ def _describe_failure(url: URL, error: SQLAlchemyError) -> str:
 
 
 def describe_url(url: URL) -> str:
-    """Return the address as people may see it: without the password."""
+    """Return the URL for display, with the password hidden; for SQLite, the path of the file."""
     if url.get_backend_name() == "sqlite":
         return str(url.database)
     return url.render_as_string(hide_password=True)

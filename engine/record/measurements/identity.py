@@ -1,4 +1,4 @@
-"""A measurement's id: a hash of all that it says, so that the same record is the same anywhere."""
+"""Computes a measurement's id: a hash of its content, so equal records have equal ids anywhere."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ _PLACEHOLDER_ID = "0" * _ID_DIGITS
 
 
 def canonical_json(record: Record, *without: str) -> str:
-    """Return the one text of a record: sorted keys, floats by repr, no NaN.
+    """Return the canonical JSON of a record: sorted keys, floats by repr, no NaN.
 
-    What has its default is left out, so that a field that is added later changes no id.
+    Fields at their default are left out, so that adding a field later changes no id.
+
+    Args:
+        record: The record to serialize.
+        without: Names of fields to leave out.
     """
     plain = record.model_dump(mode="json", exclude=set(without), exclude_defaults=True)
     return json.dumps(
@@ -29,23 +33,23 @@ def canonical_json(record: Record, *without: str) -> str:
 
 
 def digest(text: str) -> str:
-    """Return the first 32 hexadecimal digits of SHA-256."""
+    """Return the first 32 hexadecimal digits (128 bits) of a text's SHA-256."""
     return hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
 
 
 def create_measurement(
     kind: MeasurementKind, at: datetime, subject: SubjectRecord, **fields: Any
 ) -> Measurement:
-    """Return a measurement with both of its ids worked out.
+    """Return a measurement with both of its ids computed.
 
     Args:
-        kind: What was done.
-        at: When, with its time zone; it is kept in UTC.
-        subject: What was measured.
+        kind: The kind of measurement, such as ``bench`` or ``tune``.
+        at: The time of the measurement, with its time zone; it is stored in UTC.
+        subject: The measured kernel, variant, workload, device and environment.
         **fields: The other fields of ``Measurement``, without ``id`` and ``subject_id``.
 
     Raises:
-        BadValueError: ``at`` has no time zone, or a field is unknown or holds something else.
+        BadValueError: ``at`` has no time zone, or a field is unknown or has an invalid value.
     """
     if at.tzinfo is None:
         raise BadValueError(f"the time {at} has no time zone; write datetime.now(UTC)")
@@ -64,11 +68,11 @@ def create_measurement(
 
 
 def compute_id(measurement: Measurement) -> str:
-    """Return the id that follows from what a measurement says."""
+    """Return the id of a measurement: the hash of all its fields but the two ids."""
     return digest(canonical_json(measurement, "id", "subject_id"))
 
 
 def is_intact(measurement: Measurement) -> bool:
-    """Say whether its ids are those of what it says."""
+    """Return whether both ids of a measurement match its content."""
     right = compute_id(measurement), digest(canonical_json(measurement.subject))
     return (measurement.id, measurement.subject_id) == right

@@ -1,7 +1,7 @@
-"""What is asked of the tables, one statement for each question.
+"""Builds the SELECT statements on the tables of measurements, one function per query.
 
-Each walks the few series that it is about and takes one step into an index for each, so none of
-them grows with the number of measurements.
+The queries by series loop over the matching series and do one index lookup for each, so their cost
+does not grow with the number of measurements.
 """
 
 from __future__ import annotations
@@ -24,27 +24,28 @@ _COLUMNS = (
 
 
 def match_series(**wanted: str | None) -> ColumnElement[bool]:
-    """Return the condition on a series: each column that is given has that value."""
+    """Return the condition that each given column of a series has the given value; None: any."""
     given = {name: value for name, value in wanted.items() if value is not None}
     return and_(true(), *(_S[name] == value for name, value in given.items()))
 
 
 def select_by_ids(ids: Sequence[str]) -> Select[Any]:
-    """Return whole measurements, in no order."""
+    """Select whole measurements with their subjects, in no particular order."""
     joined = measurements.join(subjects, subjects.c.id == _M.subject)
     return select(*_COLUMNS).select_from(joined).where(_M.id.in_(ids))
 
 
 def select_ids_by_prefix(prefix: str) -> Select[Any]:
-    """Return at most a few ids that begin with a prefix of hexadecimal digits."""
+    """Select at most 9 ids that begin with a prefix of hexadecimal digits."""
     return select(_M.id).where(_M.id >= prefix, _M.id < prefix + "g").order_by(_M.id).limit(9)
 
 
 def select_oldest_needed_time(condition: ColumnElement[bool], limit: int) -> Select[Any]:
-    """Return a time at or after which ``limit`` measurements lie, and not many more.
+    """Select a time since which there are at least ``limit`` measurements, and not many more.
 
-    The newest ``limit`` of one series alone are that many, and of each other one at most as many
-    can be newer. None where no series has that many.
+    It is the latest, over the series, of the time of a series' ``limit``-th newest measurement. No
+    series has more than ``limit`` at or after it, except at equal times. In microseconds since 1970
+    UTC; null if no series has ``limit`` measurements.
     """
     last: ScalarSelect[Any] = (
         select(_M.at)
@@ -58,7 +59,7 @@ def select_oldest_needed_time(condition: ColumnElement[bool], limit: int) -> Sel
 
 
 def select_newest_ids(condition: ColumnElement[bool], since: int | None, limit: int) -> Select[Any]:
-    """Return the ids of the newest measurements, newest first."""
+    """Select the ids of the newest measurements since a time, or since ever, newest first."""
     after = true() if since is None else _M.at >= since
     joined = series.join(measurements, _M.series == _S.key)
     newest_first = (_M.at.desc(), _M.id)
@@ -72,7 +73,7 @@ def select_newest_ids(condition: ColumnElement[bool], since: int | None, limit: 
 
 
 def select_fastest(condition: ColumnElement[bool]) -> Select[Any]:
-    """Return each series with the id and the time of its fastest valid measurement."""
+    """Select each series with the id and the time (us) of its fastest valid measurement."""
     first = (
         select(_M.id)
         .where(_M.series == _S.key, _M.timed_us.is_not(None))
@@ -89,7 +90,7 @@ def select_fastest(condition: ColumnElement[bool]) -> Select[Any]:
 
 
 def select_newest_per_series(condition: ColumnElement[bool]) -> Select[Any]:
-    """Return each series with the id of its newest measurement."""
+    """Select each series with the id of its newest measurement."""
     last = (
         select(_M.id)
         .where(_M.series == _S.key)
@@ -101,12 +102,12 @@ def select_newest_per_series(condition: ColumnElement[bool]) -> Select[Any]:
 
 
 def select_next_ids(measurement: str, limit: int) -> Select[Any]:
-    """Return the next ids in their own order."""
+    """Select the ids that follow a given one, in ascending order."""
     return select(_M.id).where(_M.id > measurement).order_by(_M.id).limit(limit)
 
 
 def select_promotions(kernel: str | None, *, latest_only: bool) -> Select[Any]:
-    """Return promotions in the order they were made; the last of each place, or all."""
+    """Select promotions by scope and number: the last of each scope, or all."""
     found = select(promotions).order_by(promotions.c.place, promotions.c.number)
     if kernel is not None:
         found = found.where(promotions.c.kernel == kernel)

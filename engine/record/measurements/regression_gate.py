@@ -1,14 +1,15 @@
-"""The ratchet: what was confirmed to be faster is promoted, and nothing may fall behind it.
+"""The regression gate: compares the newest benches with the promoted one, and promotes faster ones.
 
 Each place (kernel, workload, device, target) has one promoted measurement at a time. The newest
 bench of the promoted variant has *regressed* when its whole interval lies below ``fail_under``, or
-when its answers are wrong now. The newest bench of any variant is *promoted* when its whole
-interval lies above 1 and its ratio is at least 1.01: nobody can tell less from a few dozen pairs.
-That another variant is slower than the promoted one is no regression; it is why the other one was
-promoted. The first valid bench of a place is promoted by itself.
+when its results are now incorrect. The newest bench of any variant is *promoted* when its whole
+interval lies above 1 and its ratio is at least 1.01; a few dozen pairs cannot resolve a smaller
+gain. Another variant that is slower than the promoted one is no regression: being slower is why it
+was not promoted. The first valid bench of a place is promoted without a comparison.
 
-A new judge, baseline or torch leaves nothing to compare with. That is said and changes nothing,
-until somebody asks to *renew*: then the newest valid bench of the promoted variant takes its place.
+After a change of judge, baseline or torch version the two benches cannot be compared. The gate
+reports that and changes nothing, unless called with ``renew``: then the newest valid bench of the
+promoted variant is promoted.
 """
 
 from __future__ import annotations
@@ -45,20 +46,20 @@ def apply_regression_gate(
     renew: bool = False,
     at: datetime | None = None,
 ) -> list[RegressionResult]:
-    """Hold the newest benches against the promoted ones; append what is to be promoted.
+    """Compare the newest benches with the promoted ones; append the new promotions.
 
     Args:
-        store: Where they are.
-        kernel: Only this one, and so on.
-        workload: Of the kernel.
-        device: As measurements name it.
+        store: The database of measurements.
+        kernel: Only this kernel; None for all, as with the next three.
+        workload: Only this workload of the kernel.
+        device: Only this device, by its name in measurements.
         target: ``cpu`` or ``cuda``.
-        fail_under: A whole interval below this is a regression; 0.97 lets 3 % pass.
+        fail_under: A whole interval below this is a regression; 0.97 allows a loss of 3 %.
         renew: Promote the promoted variant's newest bench where the two cannot be compared.
-        at: When it is; now by default.
+        at: The time to record in promotions; now by default.
 
     Raises:
-        DatabaseError: It cannot be read or written.
+        DatabaseError: The database cannot be read or written.
     """
     places = _group_by_place(store.latest(kernel, None, workload, device, target=target))
     in_force = {one.place: one for one in store.list_promotions(kernel) if one.place in places}
@@ -76,7 +77,7 @@ def apply_regression_gate(
 
 
 def _group_by_place(newest: list[Measurement]) -> dict[PromotionScope, list[Measurement]]:
-    """Return what was measured in each place, oldest first."""
+    """Return the measurements of each place, oldest first."""
     places: defaultdict[PromotionScope, list[Measurement]] = defaultdict(list)
     for one in sorted(newest, key=lambda one: (one.at, one.id)):
         places[get_place(one)].append(one)
@@ -84,7 +85,7 @@ def _group_by_place(newest: list[Measurement]) -> dict[PromotionScope, list[Meas
 
 
 def get_place(measurement: Measurement) -> PromotionScope:
-    """Return where a measurement counts."""
+    """Return the kernel, workload, device and target of a measurement."""
     subject = measurement.subject
     return PromotionScope(
         kernel=subject.kernel,
@@ -95,7 +96,7 @@ def get_place(measurement: Measurement) -> PromotionScope:
 
 
 class _GateRules(NamedTuple):
-    """What holds for all places."""
+    """The settings of one run of the gate, the same for all places."""
 
     now: datetime
     fail_under: float
@@ -103,7 +104,7 @@ class _GateRules(NamedTuple):
 
 
 class _PlaceGate:
-    """The promotions of one place, and those that are to follow."""
+    """Evaluates the benches of one place, and collects its new promotions."""
 
     def __init__(
         self,
@@ -118,7 +119,7 @@ class _PlaceGate:
         self._best = known[last.measurement] if last else None
 
     def evaluate_benches(self, benches: list[Measurement]) -> Iterator[RegressionResult]:
-        """Yield a ruling for each bench that is not itself the promoted one, oldest first."""
+        """Yield a result for each bench other than the promoted one, oldest first."""
         for one in benches:
             if self._best is None:
                 why = no_timing_reason(one)
@@ -190,9 +191,9 @@ class _PlaceGate:
 
 
 def _is_clearly_not_faster(best: Measurement, one: Measurement) -> bool:
-    """Say whether the points alone show that it is not promoted.
+    """Return whether the point estimates alone rule out a promotion.
 
-    That is so of most, and a bootstrap for each would be most of what the ratchet takes.
+    They do for most benches; a bootstrap for each would take most of the gate's run time.
     """
     if one.baseline != best.baseline or one.speedup is None or best.speedup is None:
         return False
@@ -200,6 +201,6 @@ def _is_clearly_not_faster(best: Measurement, one: Measurement) -> bool:
 
 
 def is_valid(measurement: Measurement) -> bool:
-    """Say whether a bench was judged here, is right, and was timed."""
+    """Return whether a bench is correct, has a time, and was not imported from another tool."""
     timed = measurement.candidate_us is not None and measurement.verdict in _VALID_VERDICTS
     return timed and measurement.status != IMPORTED_STATUS

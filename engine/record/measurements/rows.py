@@ -1,4 +1,4 @@
-"""Measurement ↔ rows. The raw samples are packed; everything else stays readable as JSON."""
+"""Converts measurements and promotions to database rows and back: JSON, and packed samples."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ IMPORTED_STATUS = "imported"
 
 
 def to_microseconds(at: datetime) -> int:
-    """Return the microseconds since 1970 UTC."""
+    """Return a time as microseconds since 1970 UTC."""
     return (at - _EPOCH) // _MICROSECOND
 
 
 def hash_key(*words: str) -> int:
-    """Return a key that follows from some words: 63 bits of their hash."""
+    """Return an integer key of some words: 63 bits of their SHA-256."""
     return int(digest("\0".join(words))[:16], 16) >> 1
 
 
 def place_key(place: PromotionScope) -> int:
-    """Return the key of a place."""
+    """Return the integer key of a place (kernel, workload, device, target)."""
     return hash_key(place.kernel, place.workload, place.device, place.target)
 
 
 def series_row(subject: SubjectRecord, kind: MeasurementKind) -> dict[str, Any]:
-    """Return the row of a series."""
+    """Return the row of the series of a subject and a kind."""
     named = {
         "kernel": subject.kernel,
         "variant": subject.variant,
@@ -58,7 +58,7 @@ def subject_row(key: str, subject: SubjectRecord) -> dict[str, Any]:
 
 
 def measurement_row(measurement: Measurement, series: int) -> dict[str, Any]:
-    """Return the row of a measurement of a series."""
+    """Return the row of a measurement, in the series with the given key."""
     return {
         "id": measurement.id,
         "subject": measurement.subject_id,
@@ -83,10 +83,10 @@ def parse_measurement(row: Mapping[str, Any]) -> Measurement:
     """Return the measurement of a row that is joined with its subject.
 
     Args:
-        row: With ``id``, ``subject``, ``body``, ``samples``, and ``subject_body``.
+        row: Has the columns ``id``, ``subject``, ``body``, ``samples`` and ``subject_body``.
 
     Raises:
-        DatabaseError: The row is not what was written.
+        DatabaseError: The row is damaged and cannot be parsed.
     """
     try:
         return Measurement.model_validate(
@@ -103,7 +103,7 @@ def parse_measurement(row: Mapping[str, Any]) -> Measurement:
 
 
 def make_damage_error(measurement: str) -> DatabaseError:
-    """Return the error of a record that does not say what its id stands for."""
+    """Return the error for a record whose content does not match its id."""
     return DatabaseError(
         f"measurement {measurement} is damaged: it is not what was recorded; "
         f"import it again from a copy that kb export wrote"

@@ -1,4 +1,4 @@
-"""Bring a database to the revision that this code knows, whoever else opens it meanwhile."""
+"""Creates or upgrades the tables of a database; safe when several processes do so at once."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from kernelkb.errors import DatabaseError
 from kernelkb.record.measurements.connections import begin_read, begin_write, describe_url
 
 REVISION = "0001"
-"""The newest one; alembic, which costs 0.1 s, is only loaded where a database has another."""
+"""The newest revision. A database at this revision does not load alembic, which takes 0.1 s."""
 _LOCK_KEY = 7113_0001
 _OLDER_REVISIONS = frozenset[str]()
-"""Revisions before this one, from which an upgrade leads here."""
+"""Earlier revisions that can be upgraded to this one."""
 
 
 def upgrade(engine: Engine) -> None:
-    """Make the tables, or bring them up to date.
+    """Create the tables, or upgrade them to the newest revision.
 
-    The lock is taken before the revision is read again, so of several processes one does the work.
+    The revision is read again under the write lock, so only one of several processes migrates.
 
     Raises:
-        DatabaseError: It cannot be written, or comes from a newer KernelKB.
+        DatabaseError: The database cannot be written, or comes from a newer KernelKB.
     """
     with begin_read(engine) as connection:
         found = _read_revision(connection)
@@ -39,7 +39,7 @@ def upgrade(engine: Engine) -> None:
 
 
 def _read_revision(connection: Connection) -> str | None:
-    """Return a database's revision; None where it is new."""
+    """Return the revision of a database; None for a new database."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     found: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))

@@ -1,4 +1,4 @@
-"""Keep measurements for good, and find them again."""
+"""The store of measurements and promotions: adds records to the database and queries them."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ _HEX_DIGITS = frozenset("0123456789abcdef")
 
 
 def open_store(project: Path, url: str | None = None) -> Store:
-    """Open the measurements of a project, and make or upgrade the tables where that is needed.
+    """Open the measurements of a project; create or upgrade the tables if needed.
 
     Args:
-        project: Its root; ``.kb/measurements.db`` in it is the default.
-        url: Another database; by default what the environment variable ``KB_DATABASE`` names.
+        project: The project's root; its ``.kb/measurements.db`` is the default database.
+        url: Another database; by default the value of the environment variable ``KB_DATABASE``.
 
     Raises:
-        DatabaseError: It cannot be opened, or comes from a newer KernelKB.
-        BadValueError: The address is none.
-        EnvironmentGapError: It needs a driver that is not installed.
+        DatabaseError: The database cannot be opened, or comes from a newer KernelKB.
+        BadValueError: The URL is invalid.
+        EnvironmentGapError: The driver of the database is not installed.
     """
     engine = make_engine(resolve_url(project, url or os.environ.get("KB_DATABASE")))
     try:
@@ -64,20 +64,20 @@ def open_store(project: Path, url: str | None = None) -> Store:
 
 
 def open_read_only(project: Path, url: str | None = None) -> Store:
-    """Open the measurements of a project as they are: nothing is made, upgraded or written.
+    """Open the measurements of a project read-only: creates, upgrades and writes nothing.
 
     Raises:
-        DatabaseError: It is not there, or cannot be opened.
-        BadValueError: The address is none.
-        EnvironmentGapError: It needs a driver that is not installed.
+        DatabaseError: The database does not exist, or cannot be opened.
+        BadValueError: The URL is invalid.
+        EnvironmentGapError: The driver of the database is not installed.
     """
     return Store(make_read_only_engine(resolve_url(project, url or os.environ.get("KB_DATABASE"))))
 
 
 class Store:
-    """Measurements and promotions. Both are only ever added; every method may raise DatabaseError.
+    """Append-only database of measurements and promotions; any method may raise DatabaseError.
 
-    Lists of measurements are whole records with their samples.
+    Methods that return measurements return whole records with their samples.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -96,20 +96,20 @@ class Store:
 
     @property
     def address(self) -> str:
-        """Where it is, without a password."""
+        """The URL or file of the database, with the password hidden."""
         return describe_url(self._engine.url)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close all connections to the database."""
         self._engine.dispose()
 
     def add(self, added: Iterable[Measurement]) -> int:
-        """Record measurements in one transaction; return how many were not there before.
+        """Add measurements in one transaction; return the number of new ones.
 
-        When it returns, all of them are on the disk; when it raises, none was added.
+        When this returns, all of them are on the disk; when it raises, none was added.
 
         Raises:
-            DatabaseError: They could not be written.
+            DatabaseError: The measurements could not be written.
         """
         each = list(added)
         if not each:
@@ -124,12 +124,12 @@ class Store:
             return self._insert(connection, measurements, rows, "id")
 
     def get(self, measurement: str) -> Measurement:
-        """Return one measurement by its id, or by the beginning of it.
+        """Return one measurement by its id or a prefix of it.
 
         Raises:
-            UnknownNameError: No id begins like that.
-            BadValueError: Several do.
-            DatabaseError: What is there is not what was recorded.
+            UnknownNameError: No id has this prefix.
+            BadValueError: Several ids have this prefix.
+            DatabaseError: The stored record is damaged.
         """
         found: list[str] = []
         if measurement and set(measurement) <= _HEX_DIGITS:
@@ -160,7 +160,7 @@ class Store:
         kind: MeasurementKind | None = None,
         limit: int = DEFAULT_LIMIT,
     ) -> list[Measurement]:
-        """Return the newest measurements of a kernel, newest first."""
+        """Return the newest measurements of a kernel, at most ``limit``, newest first."""
         which = queries.match_series(
             kernel=kernel,
             variant=variant,
@@ -184,7 +184,7 @@ class Store:
     ) -> list[Measurement]:
         """Return the fastest valid measurement of each kernel, workload, device and target.
 
-        What is wrong or invalid does not count, nor what another tool timed.
+        Incorrect or invalid measurements and times from other tools do not count.
         """
         which = queries.match_series(kernel=kernel, workload=workload, device=device, target=target)
         first: dict[tuple[str, ...], Any] = {}
@@ -205,7 +205,7 @@ class Store:
         target: str | None = None,
         kind: MeasurementKind = "bench",
     ) -> list[Measurement]:
-        """Return the newest measurement of each variant in each place."""
+        """Return the newest measurement of each variant per kernel, workload, device and target."""
         which = queries.match_series(
             kernel=kernel,
             variant=variant,
@@ -222,7 +222,7 @@ class Store:
         return self.get_many([row["id"] for row in rows])
 
     def iter_all(self) -> Iterator[Measurement]:
-        """Yield all measurements in the order of their ids, each found to be whole."""
+        """Yield all measurements in the order of their ids, each checked against its id."""
         last = ""
         while ids := [
             row["id"] for row in self._fetch_rows(queries.select_next_ids(last, _CHUNK_SIZE))
@@ -234,17 +234,17 @@ class Store:
                 yield one
 
     def count(self) -> int:
-        """Return how many measurements there are."""
+        """Return the number of measurements."""
         with begin_read(self._engine) as connection:
             return connection.scalar(select(func.count()).select_from(measurements)) or 0
 
     def distinct_values(self, column: str, kernel: str | None = None) -> list[str]:
-        """Return what there is of a column of the series, such as ``kernel`` or ``device``."""
+        """Return the distinct values of a series column, such as ``kernel`` or ``device``."""
         found = select(series.c[column]).distinct().where(queries.match_series(kernel=kernel))
         return sorted(row[column] for row in self._fetch_rows(found))
 
     def add_promotions(self, added: Iterable[Promotion]) -> int:
-        """Append promotions; return how many were: none whose number its place already has."""
+        """Append promotions, except numbers that their place has already; return how many."""
         rows = [promotion_row(one) for one in added]
         with begin_write(self._engine) as connection:
             return self._insert(connection, promotions, rows, "place", "number")
@@ -252,7 +252,7 @@ class Store:
     def list_promotions(
         self, kernel: str | None = None, *, in_force: bool = True
     ) -> list[Promotion]:
-        """Return the promotion in force of each place, or all that there ever were."""
+        """Return the promotion in force of each place, or all promotions since the beginning."""
         rows = self._fetch_rows(queries.select_promotions(kernel, latest_only=in_force))
         return [parse_promotion(row) for row in rows]
 
@@ -264,7 +264,7 @@ class Store:
         """Return measurements by their full ids, in the same order.
 
         Raises:
-            DatabaseError: One is not there.
+            DatabaseError: A measurement is missing or damaged.
         """
         rest, found = iter(ids), dict[str, Any]()
         while chunk := list(islice(rest, _CHUNK_SIZE)):
@@ -277,10 +277,10 @@ class Store:
     def _insert(
         self, connection: Connection, table: Table, rows: Iterable[dict[str, Any]], *keys: str
     ) -> int:
-        """Add the rows whose key is new; return their number.
+        """Insert the rows with a new key; return their number.
 
-        They go in by the order of their keys: two writers that hold rows of each other would wait
-        for ever, and neighbours in a batch share pages of the index.
+        Rows are inserted in key order: two writers with different orders could deadlock, and
+        neighbours in a batch share pages of the index.
         """
         distinct = {tuple(row[key] for key in keys): row for row in rows}
         if not distinct:

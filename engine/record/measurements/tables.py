@@ -1,8 +1,9 @@
-"""The tables, by what is asked of them.
+"""Defines the tables and indexes of the measurement database.
 
-A *series* is all measurements of one kind of one variant in one place, so the newest and the
-fastest of each are one step away in an index, however many there are. Records are only ever added,
-under keys that follow from their content: no foreign keys are needed to keep them together.
+A *series* is all measurements of one kind of one variant on one kernel, workload, device and
+target. The newest and the fastest of a series each take one index lookup, whatever the number of
+measurements. Records are only added, never changed, and their keys are computed from their
+content, so no foreign keys are needed for consistency.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ measurements = Table(
     Column("id", Text, primary_key=True),
     Column("subject", Text, nullable=False),
     Column("series", BigInteger, nullable=False),
-    # Microseconds since 1970 UTC: exact, and the same in both databases.
+    # Microseconds since 1970 UTC: exact, and the same in SQLite and PostgreSQL.
     Column("at", BigInteger, nullable=False),
-    # Of one call, where it counts for the best-known time; else null.
+    # Time of one call in microseconds, if it counts for the best-known time; else null.
     Column("timed_us", Double),
     Column("body", Text, nullable=False),
     Column("samples", LargeBinary),

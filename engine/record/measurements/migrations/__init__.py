@@ -1,1 +1,1 @@
-"""How the tables came to be, revision by revision; alembic runs these files by their path."""
+"""Alembic migrations of the measurement database; alembic runs these files by their path."""

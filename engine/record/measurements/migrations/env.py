@@ -1,6 +1,7 @@
-"""Run by alembic for each upgrade, on the connection that ``..schema`` hands over.
+"""The environment that alembic runs for each upgrade, on the connection from ``..schema``.
 
-It begins no transaction: the caller's holds the lock, and an upgrade that is killed leaves nothing.
+It begins no transaction: the caller's transaction holds the lock, so a killed upgrade changes
+nothing.
 """
 
 from alembic import context

@@ -1,1 +1,1 @@
-"""One file for each revision; those that were released never change."""
+"""Database revisions, one file each; the file of a released revision never changes."""

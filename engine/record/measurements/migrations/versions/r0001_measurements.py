@@ -1,4 +1,4 @@
-"""Measurements, their subjects and series, and promotions."""
+"""Revision 0001: creates the tables of measurements, subjects, series and promotions."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Create all tables and indexes."""
     op.create_table(
         "series",
         sa.Column("key", sa.BigInteger, primary_key=True, autoincrement=False),
