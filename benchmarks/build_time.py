@@ -41,7 +41,7 @@ CONFIGURATION_COUNT = 32
 
 
 def main() -> None:
-    """Print the table."""
+    """Run all measurements and print one row for each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bindings", action="store_true", help="torch's loader too: minutes")
     options = parser.parse_args()
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def _time_configurations(place: BenchTarget, cores: int) -> None:
-    """Build many at once, then start the same compilers without us."""
+    """Time a parallel build of all configurations, and the same compiler commands without it."""
     with tempfile.TemporaryDirectory() as folder:
         one = _time_call(lambda: build(place.subject, Path(folder), ["CONFIGURATION=-1"]))
         sets = [[f"CONFIGURATION={n}"] for n in range(CONFIGURATION_COUNT)]
@@ -88,7 +88,7 @@ def _run_compiler(command: str, folder: str) -> None:
 
 
 def _time_compiler(place: BenchTarget) -> float:
-    """Run the compiler without ninja; return its seconds."""
+    """Return the seconds of the compiler alone, run without ninja; the first run is a warm-up."""
     with tempfile.TemporaryDirectory() as folder:
         built = build(place.subject, Path(folder))
     words = [*shlex.split(built.command), "-shared", "-o", os.devnull]
@@ -115,16 +115,16 @@ def _time_noop_build() -> None:
 
 
 def _time_bindings(target: Target) -> None:
-    """Build one operation with bindings whose headers are large; torch's loader is the peer.
+    """Time builds of one operation with header-heavy bindings, against torch's own loader.
 
-    It optimises nothing in C++ unless it is told to; then it is as a user would for a CPU's kernel.
+    The loader does not optimise C++ by default, so it gets the flags that a CPU kernel needs.
     """
     source = load_kernel_folder(BINDINGS)
     for variant in source.kernel.variants:
         if variant.target == target and variant.is_compiled:
             place = prepare_loaded(source, variant.id, target)
             with tempfile.TemporaryDirectory() as folder:
-                built = build(place.subject, Path(folder))  # headers are read from the disk once
+                built = build(place.subject, Path(folder))  # warm-up: headers enter the page cache
             with tempfile.TemporaryDirectory() as folder:
                 cold = _time_call(partial(build, place.subject, Path(folder)))
             if built.error:
@@ -137,7 +137,7 @@ def _time_bindings(target: Target) -> None:
 
 
 def _time_torch_loader(variant: Variant) -> float:
-    """Return the seconds that torch's own loader takes for a variant's files."""
+    """Return the seconds that torch's own loader takes to build a variant's files."""
     files = [str(BINDINGS / name) for name in (variant.source, *variant.also)]
     with tempfile.TemporaryDirectory() as folder:
         flags = "-O3 -march=native -fopenmp" if variant.target == "cpu" else ""

@@ -41,34 +41,34 @@ DrawShare = Callable[[random.Random], float]
 
 
 def draw_half(rng: random.Random) -> float:
-    """Return the share of a fix that gives half of what is predicted: of 0.8, with 0.1 of noise."""
+    """Draw a share from N(0.4, 0.1): half of the predicted share, which is 0.8."""
     return rng.gauss(0.4, 0.1)
 
 
 def draw_zero(rng: random.Random) -> float:
-    """Return the share of a fix on the architecture on which it does nothing."""
+    """Draw a share from N(0, 0.05): the fix has no effect on this architecture."""
     return rng.gauss(0.0, 0.05)
 
 
 def draw_as_predicted(rng: random.Random) -> float:
-    """Return the share of a fix that does what is predicted."""
+    """Draw a share from N(0.8, 0.1): the fix gives the predicted share."""
     return rng.gauss(0.8, 0.1)
 
 
 def draw_noise(rng: random.Random) -> float:
-    """Return a share from a speedup that has nothing to do with the estimate, 1 within 10 %."""
+    """Draw the share of a speedup that is independent of the estimate: 1 with 10 % of noise."""
     return (1 - math.exp(-rng.gauss(0, 0.1))) / rng.uniform(0.2, 0.7)
 
 
 def draw_fix_from_prior(rng: random.Random) -> DrawShare:
-    """Return a fix whose mean and spread are drawn as the prior of the interval has them."""
+    """Draw a fix: its mean and spread come from the prior that the interval assumes."""
     spread = 0.35 / abs(rng.gauss(0, 1))
     mean = rng.gauss(0.8, spread)
     return lambda other: other.gauss(mean, spread)
 
 
 def draw_wide(rng: random.Random) -> float:
-    """Return a share that is almost anything."""
+    """Draw a share from N(0.2, 0.6): a very wide distribution."""
     return rng.gauss(0.2, 0.6)
 
 
@@ -82,7 +82,7 @@ TRUE_SHARES: dict[str, DrawShare] = {
 
 
 def main() -> None:
-    """Print the tables."""
+    """Print the tables of shares, success rates, phase times and rankings."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--repeats", type=int, default=1000, help="histories for each row")
     repeats = parser.parse_args().repeats
@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def make_history(rng: random.Random, count: int, draw: DrawShare, cc: str = "9.0") -> list[Session]:
-    """Return sessions of one case each."""
+    """Return ``count`` sessions of one case each, with shares from ``draw``."""
     return [make_session(f"s{n}", draw(rng), rng.uniform(0.2, 0.7), cc) for n in range(count)]
 
 
@@ -117,14 +117,14 @@ def make_session(name: str, share: float, estimate: float, cc: str) -> Session:
 
 
 def learn_from(knowledge: Knowledge, sessions: list[Session]) -> LearnedCatalogue:
-    """Return what sessions teach."""
+    """Return the calibrations and phase times learned from sessions."""
     kinds: Mapping[str, GainKind] = {b.id: b.gain.kind for b in knowledge.bottlenecks if b.gain}
     realised = {row.kind: row for row in knowledge.calibration.realised}
     return learn_from_sessions(sessions, realised, lambda bottleneck, _: kinds.get(bottleneck))
 
 
 def print_shares(knowledge: Knowledge, repeats: int) -> None:
-    """Print truth, learned share, coverage and width, by the number of cases."""
+    """Print true share, learned share, coverage and interval width, by number of cases."""
     print(f"Shares of fixes: {repeats} histories each, 95 % intervals of the next case")
     print(f"{'':28}{'cases':>6}{'truth':>8}{'learned':>9}{'± sd':>7}{'covered':>9}{'width':>7}")
     for name, known in (*TRUE_SHARES.items(), ("any, as the prior has them", None)):
@@ -148,7 +148,7 @@ def print_shares(knowledge: Knowledge, repeats: int) -> None:
 
 
 def print_success_rates(repeats: int) -> None:
-    """Print how often the interval of a rate of success holds the rate."""
+    """Print the coverage of the interval of a success rate: how often it contains the true rate."""
     print(f"\nRates of success: {repeats} histories each, 95 % intervals, covered")
     print(f"{'rate':28}" + "".join(f"{count:>8}" for count in CASE_COUNTS))
     for rate in (0.1, 0.5, 0.9):
@@ -163,7 +163,7 @@ def print_success_rates(repeats: int) -> None:
 
 
 def print_phases(repeats: int) -> None:
-    """Print how often the interval of the next session's time holds it."""
+    """Print the coverage of the predicted interval of a phase's time in the next session."""
     print(
         f"\nTimes of phases: {repeats} histories each, 80 % intervals of the next session, covered"
     )
@@ -183,7 +183,7 @@ def print_phases(repeats: int) -> None:
 
 
 def print_rankings(knowledge: Knowledge) -> None:
-    """Print which answers change once a fix was learned to give nothing on one architecture."""
+    """Print how answers change after learning that a fix has no effect on one architecture."""
     before = compile_rules(knowledge.model_copy(update={"learned": LearnedCatalogue()}))
     found = learn_from(knowledge, make_history(random.Random(0), 40, draw_zero))
     after = compile_rules(knowledge.model_copy(update={"learned": found}))
@@ -212,7 +212,7 @@ def print_rankings(knowledge: Knowledge) -> None:
 
 
 def read_recorded_metrics(program: CompiledRules) -> Iterator[dict[str, float]]:
-    """Yield what Nsight Compute measured of kernels on an H100."""
+    """Yield the metrics of kernels that Nsight Compute recorded on an H100."""
     for page in sorted(PAGES.glob("**/*.csv")):
         if page.parent.name in ("faults", "library", "ncu"):
             for launch in read_raw_page(page.read_text(encoding="utf-8"), list_raw_names(program)):
@@ -220,7 +220,7 @@ def read_recorded_metrics(program: CompiledRules) -> Iterator[dict[str, float]]:
 
 
 def mix_cases(cases: list[dict[str, float]]) -> Iterator[dict[str, float]]:
-    """Yield several cases at once, so that diagnoses compete."""
+    """Yield 2000 mixtures of three cases each, so that several diagnoses compete."""
     rng = random.Random(0)
     (mine,) = [c for c in cases if c.get("sector_load_useful_bytes") == 4.0][:1]
     for number in range(2000):
@@ -231,12 +231,12 @@ def mix_cases(cases: list[dict[str, float]]) -> Iterator[dict[str, float]]:
 
 
 def classify_change(before: Any, after: Any, same_architecture: bool) -> str:
-    """Say what differs: nothing, the gain, the order too, or something that must not.
+    """Return ``same``, ``price`` (gain changed), ``order`` (rank too) or ``else`` (an error).
 
     Args:
-        before: An answer without lessons.
+        before: The answer without learned calibrations.
         after: The answer to the same metrics with them.
-        same_architecture: Whether they are of the architecture that was learned about.
+        same_architecture: Whether the answers are for the architecture of the learned cases.
     """
     if before == after:
         return "same"

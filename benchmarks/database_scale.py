@@ -44,7 +44,7 @@ FLOOR_ROWS = 100_000
 
 
 def main() -> None:
-    """Print the table."""
+    """Fill the database, time its queries, and print one row for each."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -120,7 +120,7 @@ def _time_inserts(store: Store, count: int, folder: Path, url: str | None) -> No
 
 
 def _time_sqlite_insert(rows: list[tuple[Any, ...]], folder: Path, _: str | None) -> float:
-    """Return the seconds that sqlite3 takes by itself, in the same settings."""
+    """Return the seconds that plain sqlite3 takes to insert the rows, with the same settings."""
     raw = sqlite3.connect(folder / "raw.db", isolation_level=None)
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "cache_size=-262144"):
         raw.execute(f"PRAGMA {pragma}")
@@ -140,7 +140,7 @@ def _time_sqlite_insert(rows: list[tuple[Any, ...]], folder: Path, _: str | None
 
 
 def _time_postgres_copy(rows: list[tuple[Any, ...]], folder: Path, url: str | None) -> float:
-    """Return the seconds that COPY takes."""
+    """Return the seconds that PostgreSQL's COPY takes to insert the rows."""
     import psycopg
 
     plain = (
@@ -191,7 +191,7 @@ def _find_id(store: Store) -> str:
 
 
 def _print_plans(folder: Path, url: str | None) -> None:
-    """Print each query plan that scans the measurements; none should."""
+    """Print the steps of each query plan on the table of measurements; none should scan it."""
     which = queries.match_series(kernel="kernel_3")
     asked = {
         "history": queries.select_newest_ids(which, 0, 50),

@@ -34,7 +34,7 @@ NCU_PAGE = Path(__file__).parent.parent / "tests/data/ncu/row_softmax_full.csv"
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table of latencies and floors."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--count", type=int, default=10_000, help="bottlenecks of the large base")
     count = parser.parse_args().count
@@ -70,13 +70,13 @@ def main() -> None:
 
 
 def read_recorded_metrics(program: CompiledRules) -> dict[str, float]:
-    """Return what a recorded page of ``ncu --set full`` on an H100 holds of our metrics."""
+    """Return our metrics from a recorded page of ``ncu --set full`` on an H100."""
     (launch,) = read_raw_page(NCU_PAGE.read_text(encoding="utf-8"), list_raw_names(program))
     return launch.metrics
 
 
 def enlarge_knowledge(knowledge: Knowledge, count: int) -> Knowledge:
-    """Return a knowledge base of so many bottlenecks, each with limits of its own."""
+    """Return the knowledge, filled up to ``count`` bottlenecks by copies with their own limits."""
     shipped = [b for b in knowledge.bottlenecks if b.target == "cuda"]
     limits = {t.id: t.value for t in knowledge.thresholds.thresholds}
     copies = [
@@ -86,7 +86,7 @@ def enlarge_knowledge(knowledge: Knowledge, count: int) -> Knowledge:
 
 
 def vary_bottleneck(bottleneck: Bottleneck, at: int, limits: Mapping[str, float]) -> Bottleneck:
-    """Return a copy with another id, and with every limit moved a little."""
+    """Return a copy with another id, and with every limit scaled up by less than 10 %."""
     moved = 1 + (at % 997) / 10_000
 
     def move_limits(value: Any) -> Any:
@@ -103,12 +103,12 @@ def vary_bottleneck(bottleneck: Bottleneck, at: int, limits: Mapping[str, float]
 
 
 def recommend_ms(program: CompiledRules, metrics: Mapping[str, float], runs: int) -> float:
-    """Return the median milliseconds of one recommendation."""
+    """Return the median time of one recommendation, in ms."""
     return median_ms(lambda: recommend(program, metrics, device="h100-sxm"), runs)
 
 
 def floor_ms(program: CompiledRules, metrics: Mapping[str, float]) -> float:
-    """Return the median milliseconds of comparing every leaf whose metric is known."""
+    """Return the median time to compare every leaf that has a known metric, in ms."""
     known = complete_metrics(program, metrics, "h100-sxm")
     table = program["comparisons"]
 
@@ -124,7 +124,7 @@ def floor_ms(program: CompiledRules, metrics: Mapping[str, float]) -> float:
 
 
 def load_ms(program: CompiledRules) -> tuple[float, float]:
-    """Return the median milliseconds of loading a program from its cache, and of its JSON alone."""
+    """Return the median time to load a program from its cache, and to parse its JSON, in ms."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.json"
         path.write_text(json.dumps(program, separators=(",", ":")), encoding="utf-8")
@@ -133,7 +133,7 @@ def load_ms(program: CompiledRules) -> tuple[float, float]:
 
 
 def median_ms(work: Callable[[], Any], runs: int) -> float:
-    """Return the median milliseconds of a call."""
+    """Return the median time of a call, in ms."""
     samples = []
     for _ in range(runs + 2):
         started = time.perf_counter()

@@ -38,7 +38,7 @@ KERNEL_FOLDERS = (
 
 
 class HonestRun(NamedTuple):
-    """One run and its verdict."""
+    """One run of a correct kernel, and its verdict."""
 
     name: str
     verdict: str
@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=0.3, help="seconds of taking times")
     options = parser.parse_args()
     if options.workers > 1:
-        os.environ["KB_DEVICE_QUEUE"] = "off"  # side by side is what is asked here
+        os.environ["KB_DEVICE_QUEUE"] = "off"  # parallel runs are requested here
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as pool:
         try:
             places = list(
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def _cycle_targets(target: Target, folder: Path) -> Iterator[tuple[BenchTarget, str]]:
-    """Yield variants and workloads, over and over."""
+    """Yield pairs of variant and workload, in an endless cycle."""
     sources = [
         load_kernel_folder(path.parent)
         for one in KERNEL_FOLDERS

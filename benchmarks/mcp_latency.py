@@ -34,7 +34,7 @@ async def echo(text: str) -> str:
     return text
 server.run()
 """
-TOKEN = "0123456789-nobody-has-to-guess-this"  # noqa: S105 guards a server of this program alone
+TOKEN = "0123456789-nobody-has-to-guess-this"  # noqa: S105 only for this program's server
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
 CLIENT = {"name": "benchmark", "version": "1"}
@@ -45,8 +45,8 @@ ENVELOPE = {
 }
 CLIENT_COUNT = 16
 
-# Bytes of name, description and inputSchema as compact JSON, over four; each server's own list of
-# tools, read over stdio on 2026-11-20.
+# Server, number of tools, tokens. A token is estimated as 4 bytes of name, description and
+# inputSchema in compact JSON, from each server's tools/list over stdio on 2026-11-20.
 PEERS = (
     ("github-mcp-server, all toolsets", 117, 27_090),
     ("chrome-devtools-mcp 1.11.0", 32, 6_506),
@@ -62,7 +62,7 @@ PEERS = (
 
 
 class ToolRequest(NamedTuple):
-    """A tool, and what it is called with."""
+    """A tool and the arguments of its call."""
 
     name: str
     arguments: dict[str, Any]
@@ -73,14 +73,14 @@ ECHO_REQUEST = ToolRequest("echo", {"text": "hi"})
 
 
 class ServerConnection(Protocol):
-    """A way to ask a server."""
+    """A connection that sends requests to a server."""
 
     def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Return the response to one request."""
 
 
 class StdioConnection:
-    """A server as a child; one request at a time."""
+    """A server as a child process on stdio; one request at a time."""
 
     def __init__(self, words: Sequence[str], environment: dict[str, str], era: str) -> None:
         self.era, self.request_count = era, 0
@@ -92,7 +92,7 @@ class StdioConnection:
         )
 
     def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Send a request and read to its response."""
+        """Send a request, and read until its response."""
         self.request_count += 1
         said = {**params, "_meta": ENVELOPE} if self.era == MODERN else params
         self._send({"jsonrpc": "2.0", "id": self.request_count, "method": method, "params": said})
@@ -103,7 +103,7 @@ class StdioConnection:
         raise RuntimeError(f"the server ended before it answered {method}")
 
     def initialize(self) -> None:
-        """Do what a client of this era does first."""
+        """Send the first messages of a client of this protocol version."""
         if self.era == MODERN:
             self.ask("server/discover", {})
             return
@@ -112,7 +112,7 @@ class StdioConnection:
         self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def close(self) -> None:
-        """Close its input and wait."""
+        """Close the server's input, and wait at most 30 s for its end."""
         self.stdin.close()
         self.child.wait(30)
 
@@ -122,7 +122,7 @@ class StdioConnection:
 
 
 class HttpServerConnection:
-    """A client of an HTTP server, with a connection of its own."""
+    """A client of an HTTP server, with its own connection."""
 
     def __init__(self, port: int) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -147,7 +147,7 @@ class HttpServerConnection:
 
 
 def main() -> None:
-    """Print the tables."""
+    """Print the selected tables."""
     parts: dict[str, Callable[[dict[str, str]], None]] = {
         "starts": time_starts,
         "calls": time_calls,
@@ -171,12 +171,12 @@ def main() -> None:
 
 
 def build_echo_command() -> list[str]:
-    """Return how the floor is started."""
+    """Return the command that starts the echo server, the floor of every time."""
     return [sys.executable, "-c", ECHO_PROGRAM]
 
 
 def time_starts(environment: dict[str, str], runs: int = 20) -> None:
-    """Time from the start of a process to each of its first answers, turn and turn about."""
+    """Time from process start to each of the first answers, alternating between both servers."""
     took: dict[tuple[str, str], list[float]] = {}
     for _ in range(runs):
         for name, words, tool in (
@@ -204,7 +204,7 @@ def time_starts(environment: dict[str, str], runs: int = 20) -> None:
 
 
 def time_calls(environment: dict[str, str], count: int = 1000) -> None:
-    """Time calls one after the other, in both eras."""
+    """Time sequential calls, with both protocol versions."""
     print(f"\none call over stdio, ms, of {count}")
     print(f"{'':34}{'p50':>8}{'p99':>8}{'max':>8}")
     for era in (LEGACY, MODERN):
@@ -223,7 +223,7 @@ def time_calls(environment: dict[str, str], count: int = 1000) -> None:
 
 
 def time_concurrent_clients(environment: dict[str, str], count: int = 10_000) -> None:
-    """Let 16 clients ask at once: each its own server over stdio, then all of them one by HTTP."""
+    """Run 16 clients at once: each with its own stdio server, then all on one HTTP server."""
     print(f"\n{CLIENT_COUNT} clients at once, {count:,} calls of recommend_fix in all")
     print(f"{'':34}{'errors':>8}{'calls/s':>9}{'MiB: start':>12}{'1,000':>8}{f'{count:,}':>8}")
     servers = [_start_server(SERVER_COMMAND, environment, MODERN) for _ in range(CLIENT_COUNT)]
@@ -240,7 +240,7 @@ def time_concurrent_clients(environment: dict[str, str], count: int = 10_000) ->
 
 
 def count_tokens(environment: dict[str, str]) -> None:
-    """Count what a model would be shown of our tools, and of other servers'."""
+    """Print the estimated tokens of our list of tools, and of other servers' lists."""
     server = _start_server(SERVER_COMMAND, environment, LEGACY)
     listed = server.ask("tools/list", {})["result"]["tools"]
     server.close()
@@ -256,7 +256,7 @@ def call_tool(connection: ServerConnection, tool: ToolRequest) -> dict[str, Any]
     """Call a tool.
 
     Raises:
-        RuntimeError: It did not answer, or refused.
+        RuntimeError: The server did not answer, or the tool returned an error.
     """
     heard = connection.ask("tools/call", tool._asdict())
     if heard.get("result", {}).get("isError", True):
@@ -279,7 +279,7 @@ def _time_call(connection: ServerConnection, tool: ToolRequest) -> float:
 def _run_clients(
     what: str, connections: Sequence[ServerConnection], pids: Sequence[int], count: int
 ) -> None:
-    """Share out the calls, in two portions between which the memory is read."""
+    """Divide the calls among the clients; read the memory at start, after 1000 and at the end."""
     errors: list[str] = []
 
     def send_calls(line: ServerConnection, share: int) -> None:
@@ -310,7 +310,7 @@ def _run_clients(
 
 
 def _read_resident_mib(pids: Sequence[int]) -> float:
-    """Return the memory of processes, in MiB."""
+    """Return the total resident memory of the processes, in MiB."""
     texts = [Path(f"/proc/{pid}/status").read_text(encoding="utf-8") for pid in pids]
     return sum(int(re.findall(r"VmRSS:\s+(\d+)", text)[0]) for text in texts) / 1024
 

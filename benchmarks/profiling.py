@@ -55,14 +55,14 @@ _original_wrapper = ncu._make_ncu_command
 
 
 class ProfileRun(NamedTuple):
-    """One way to profile: how long it took, and what it names first."""
+    """One profile: the seconds that it took, and the bottleneck that its diagnosis ranks first."""
 
     seconds: float
     first_bottleneck: str
 
 
 class ProfileComparison(NamedTuple):
-    """A kernel, profiled in three ways."""
+    """One kernel, profiled in three ways: staged, full set, and full set with torch."""
 
     bench: Bench
     stage_count: int
@@ -72,7 +72,7 @@ class ProfileComparison(NamedTuple):
 
     @property
     def is_same(self) -> bool:
-        """Whether all three name the same bottleneck first."""
+        """Whether all three profiles rank the same bottleneck first."""
         return (
             self.staged_run.first_bottleneck
             == self.full_run.first_bottleneck
@@ -81,7 +81,7 @@ class ProfileComparison(NamedTuple):
 
     @property
     def time_ratios(self) -> tuple[float, float]:
-        """Seconds of the stages over those of the full set, without and with torch."""
+        """Time of the staged profile over that of the full set, without and with torch."""
         return (
             self.staged_run.seconds / self.full_run.seconds,
             self.staged_run.seconds / self.full_run_with_torch.seconds,
@@ -89,11 +89,11 @@ class ProfileComparison(NamedTuple):
 
 
 class NotProfiledError(Exception):
-    """A kernel could not be built, timed or profiled; the text says why."""
+    """A kernel could not be built, timed or profiled; the message gives the reason."""
 
 
 def main() -> None:
-    """Print the table."""
+    """Print one row for each variant, then a summary."""
     files = [*sorted(KINDS.glob("*/kernel.yaml")), *sorted(SHIPPED.glob("*/kernel.yaml"))]
     folders = {path.parent.name: path.parent for path in files}
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -116,7 +116,7 @@ def main() -> None:
 
 
 def require_profiler() -> str:
-    """Return the GPU and the version of ncu.
+    """Return the name of the GPU and the version of ncu, as one line.
 
     Raises:
         EnvironmentGapError: This machine cannot profile a CUDA kernel.
@@ -127,14 +127,14 @@ def require_profiler() -> str:
         raise EnvironmentGapError("ncu was not found", "install Nsight Compute, or put it on PATH")
     lie = (
         ncu.describe_counter_error()
-    )  # also starts ncu once, where nothing was kept: disks get warm
+    )  # without a cached result this runs ncu, which warms the page cache
     if lie is not None:
         raise EnvironmentGapError(lie, "see kb env; the counters decide, so they must be true")
     return f"{machine.title}, ncu {query_version(tool)}"
 
 
 def measure_variants(folder: Path, project: Path) -> Iterator[ProfileComparison | None]:
-    """Measure and print every CUDA variant of a kernel; None stands for what failed."""
+    """Measure and print every CUDA variant of a kernel; yield None for a failed one."""
     try:
         source = load_kernel_folder(folder)
     except KbError as error:
@@ -147,7 +147,7 @@ def measure_variants(folder: Path, project: Path) -> Iterator[ProfileComparison 
             try:
                 place = prepare_loaded(source, variant.id, "cuda")._replace(project=project)
                 row = measure_variant(place)
-            except Exception as error:  # whatever it is, the other kernels have to be shown
+            except Exception as error:  # any failure: the other kernels must still be shown
                 print_failure(name, error)
                 yield None
             else:
@@ -159,7 +159,7 @@ def measure_variant(place: BenchTarget) -> ProfileComparison:
     """Build, time and profile one variant.
 
     Raises:
-        NotProfiledError: One of them failed.
+        NotProfiledError: The build, the bench or the profile failed.
     """
     built = build_prepared(place)
     if built.error:
@@ -185,7 +185,7 @@ def measure_variant(place: BenchTarget) -> ProfileComparison:
 def profile_full_set(
     place: BenchTarget, built: Build, timed: Bench, mode: RepeatMode
 ) -> ProfileRun:
-    """Profile with the full set, on the worker of a mode.
+    """Profile with ``ncu --set full``; ``mode`` selects the worker, with or without torch.
 
     Raises:
         NotProfiledError: ncu reported nothing.
@@ -206,14 +206,14 @@ def profile_full_set(
 def build_full_set_command(
     ncu_path: str, kernels: Sequence[str], names: Sequence[str], log: Path
 ) -> list[str]:
-    """Return the command line of ``kernelkb.measure.ncu``, for the full set instead of names."""
+    """Return the command of ``kernelkb.measure.ncu`` with ``--set full``, not metric names."""
     words = list(_original_wrapper(ncu_path, kernels, names, log))
     at = words.index("--metrics")
     return [*words[:at], "--set", "full", *words[at + 2 :]]
 
 
 def first_diagnosis(place: BenchTarget, metrics: Mapping[str, float]) -> str:
-    """Return the bottleneck that an answer names first."""
+    """Return the bottleneck that matches best, or ``no diagnosis``."""
     machine = place.subject.machine
     answer = recommend(load_compiled_rules(), metrics, target="cuda", device=machine.device)
     best = next(iter(answer["diagnoses"]), None)
@@ -221,7 +221,7 @@ def first_diagnosis(place: BenchTarget, metrics: Mapping[str, float]) -> str:
 
 
 def print_row(name: str, row: ProfileComparison) -> None:
-    """Print one row."""
+    """Print the row of one variant."""
     without, with_torch = row.time_ratios
     says = f"same: {row.staged_run.first_bottleneck}"
     if not row.is_same:
@@ -236,7 +236,7 @@ def print_row(name: str, row: ProfileComparison) -> None:
 
 
 def print_summary(found: Sequence[ProfileComparison], asked: int) -> None:
-    """Print the last line."""
+    """Print the summary: agreement, failures, and median and worst ratios."""
     if not found:
         sys.exit("none was profiled")
     same = sum(row.is_same for row in found)
@@ -252,7 +252,7 @@ def print_summary(found: Sequence[ProfileComparison], asked: int) -> None:
 
 
 def print_failure(name: str, error: Exception) -> None:
-    """Print the row of what could not be profiled."""
+    """Print the row of a variant that failed, with the first line of its error."""
     line = (str(error).strip().splitlines() or ["no reason given"])[0]
     print(f"{name:22}  failed: {type(error).__name__}: {line[:200]}", flush=True)
 

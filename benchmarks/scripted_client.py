@@ -26,18 +26,18 @@ from mcp import Client, StdioServerParameters
 from mcp.types import TextContent
 
 MIN_GAIN = 1.05
-"""Times of one run side by side, without an interval: less is not called better."""
+"""The ratio of two times of one run has no interval: only above this does it mean faster."""
 SERVER_ARGS = ["-c", "from kernelkb_mcp.start import main; main()"]
 WIDTH = 150
 
 
 class OptimisationStoppedError(Exception):
-    """The optimisation cannot go on; the text says what stopped it."""
+    """The optimisation cannot continue; the message gives the reason."""
 
 
 @dataclass
 class ScriptedClient:
-    """A client at work, and what it has spent."""
+    """A client, with its count of calls and bytes, and its start time."""
 
     client: Client
     tool_names: frozenset[str]
@@ -46,10 +46,10 @@ class ScriptedClient:
     started_s: float = field(default_factory=time.monotonic)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Call a tool, show what came, wait for the end of long work, and return it.
+        """Call a tool, print its answer, wait for its job if it has one, return the result.
 
         Raises:
-            EndedError: The tool refused.
+            OptimisationStoppedError: The tool returned an error.
         """
         began = time.monotonic()
         result = await self.client.call_tool(
@@ -81,7 +81,7 @@ class ScriptedClient:
                 )
 
     async def get_prompt(self, name: str, arguments: dict[str, str]) -> None:
-        """Have a prompt, and show how long it is."""
+        """Get a prompt, and print its size and first line."""
         began = time.monotonic()
         offered = {one.name for one in (await self.client.list_prompts()).prompts}
         if name not in offered:
@@ -105,7 +105,7 @@ class ScriptedClient:
 
 
 async def optimise(session: ScriptedClient, kernel: str, target: str, workload: str | None) -> None:
-    """Go through the loop once, and once more with the variant that the advice leads to."""
+    """Run the loop once, then bench the variant that applies the advised fix."""
     asked = {"kernel": kernel, "target": target} | ({"workload": workload} if workload else {})
     await session.get_prompt("session_start", {"kernel": kernel})
     await session.call("check_environment", {"target": target})
@@ -133,10 +133,10 @@ async def optimise(session: ScriptedClient, kernel: str, target: str, workload: 
 async def call_next(
     session: ScriptedClient, answer: Mapping[str, Any], name: str, more: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Make the call of a tool that ``next`` holds.
+    """Make the call of tool ``name`` that the answer's ``next`` lists.
 
     Raises:
-        EndedError: It holds none.
+        OptimisationStoppedError: ``next`` lists no call of that tool.
     """
     for follow in _list_next_calls(answer):
         tool, arguments = parse_call(follow)
@@ -150,7 +150,7 @@ async def call_next(
 async def find_variant(
     session: ScriptedClient, kernel: str, target: str, fixes: Sequence[str]
 ) -> str | None:
-    """Return the variant that applies one of the fixes, the best-ranked first."""
+    """Return the variant that applies the best-ranked fix possible; None when there is none."""
     if "read_entry" not in session.tool_names:
         return {"cpu": "vectorized", "cuda": "warp"}[target] if fixes else None
     read = await session.call("read_entry", {"id": kernel})
@@ -164,9 +164,9 @@ async def find_variant(
 
 
 def parse_call(next_line: str) -> tuple[str | None, dict[str, Any]]:
-    """Return the tool and arguments of a line of ``next``; None where it is no call as it stands.
+    """Return tool and arguments of a line of ``next``; None and {} if it is no complete call.
 
-    >>> parsed("bench_kernel(kernel='a', target='cpu')")
+    >>> parse_call("bench_kernel(kernel='a', target='cpu')")
     ('bench_kernel', {'kernel': 'a', 'target': 'cpu'})
     """
     try:
@@ -194,10 +194,10 @@ def _summarize_answer(answer: Mapping[str, Any]) -> str:
 
 
 def _require_timed_bench(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the Bench of an answer that has a time.
+    """Return the bench of an answer, which must have a time.
 
     Raises:
-        EndedError: It has none.
+        OptimisationStoppedError: The candidate was not timed.
     """
     timed: dict[str, Any] = answer["bench"]
     if timed["candidate_us"] is None:
@@ -206,7 +206,7 @@ def _require_timed_bench(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _describe_comparison(timed: Mapping[str, Any], rival: str) -> tuple[str, bool]:
-    """Return how a variant compares with a rival of the same run, and whether it is faster."""
+    """Return a comparison of a variant with a rival of its run, and whether it is faster."""
     ours = timed["candidate_us"]
     (found,) = [one for one in timed["rivals"] if one["name"] == f"variant {rival}"]
     theirs = found["graph_us"] or found["eager_us"]
@@ -220,7 +220,7 @@ def _describe_comparison(timed: Mapping[str, Any], rival: str) -> tuple[str, boo
 
 
 def _list_fixes(advice: Mapping[str, Any]) -> list[str]:
-    """Return what is advised, best first."""
+    """Return the ids of the advised fixes, best first."""
     matches = [d for d in advice["kernels"][0]["diagnoses"] if d["verdict"] == "matches"]
     return [fix["id"] for diagnosis in matches for fix in diagnosis["fixes"]]
 
@@ -251,7 +251,7 @@ async def _run_client(server: StdioServerParameters, options: argparse.Namespace
 
 
 def main() -> int:
-    """Print the transcript; return 0 where the loop was closed."""
+    """Print the transcript; return 0 when the loop ran to its end, else 1."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--kernel", default="row_softmax")
     parser.add_argument("--target", choices=("auto", "cpu", "cuda"), default="auto")

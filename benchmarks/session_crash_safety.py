@@ -1,4 +1,4 @@
-"""What is left of a session file whose writers are killed at random.
+"""Lost and repeated entries of a session file after random kills of its writers.
 
 Run: python benchmarks/session_crash_safety.py [WRITERS APPENDS]
 
@@ -27,7 +27,7 @@ KILL_EVERY_MS = (1000, 100, 30, 10)
 
 
 def measure_row(writers: int, appends: int, every_ms: int) -> str:
-    """Return one line of the table."""
+    """Return one row: kills, acknowledged, lost, doubled and unacknowledged entries, seconds."""
     with tempfile.TemporaryDirectory() as folder:
         words = [folder, str(writers), str(appends), str(every_ms / 1e3), "1"]
         done = subprocess.run(
@@ -50,7 +50,7 @@ def measure_row(writers: int, appends: int, every_ms: int) -> str:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print one row for each mean time between kills."""
     writers, appends = [int(word) for word in sys.argv[1:3]] or [8, 500]
     print(f"{writers} writers, {appends} appends each")
     print("   kill ms  killed  acknowledged  lost  twice  whole, not said  write s  read s")

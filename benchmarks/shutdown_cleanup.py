@@ -1,4 +1,4 @@
-"""Time until every process of a server is gone that is ended in the middle of work.
+"""Time from ending a server during work until all of its processes are gone.
 
 Run: python benchmarks/shutdown_cleanup.py [TIMES]
 
@@ -24,7 +24,7 @@ END_METHODS = ("cancel", "end of input", "SIGTERM", "SIGINT", "SIGHUP", "SIGKILL
 
 
 def measure_cell(work: str, end_method: str, times: int) -> str:
-    """Return the longest of some shutdowns, in seconds, or LEFT."""
+    """Return the longest of ``times`` shutdowns, in seconds, or LEFT if anything remained."""
     longest = 0.0
     for _ in range(times):
         done = subprocess.run(
@@ -40,7 +40,7 @@ def measure_cell(work: str, end_method: str, times: int) -> str:
 
 
 def main() -> None:
-    """Print the table; exit 1 when anything was left."""
+    """Print the table; exit 1 when a process or file remained."""
     times = int(sys.argv[1]) if sys.argv[1:] else 1
     print(f"seconds until the last process was gone, the longest of {times}")
     print(f"{'':10}" + "".join(f"{how:>16}" for how in END_METHODS))

@@ -37,11 +37,11 @@ LISTED_IMPORTS = 5
 
 
 def main(runs: int) -> None:
-    """Print one row for each command: median, range, ratio to the floor; then the imports."""
+    """Print median, range and ratio to the floor of each command, then the slowest imports."""
     with tempfile.TemporaryDirectory() as cache:
         env = {**os.environ, "XDG_CACHE_HOME": cache}
         times: dict[str, list[float]] = {name: [] for name in COMMANDS}
-        for _ in range(runs):  # in turns, so that a busy moment of the machine hits every row
+        for _ in range(runs):  # interleaved: other load on the machine hits every row
             for name, argv in COMMANDS.items():
                 times[name] += measure_ms(argv, 1, env)
         floor = statistics.median(next(iter(times.values())))
@@ -56,7 +56,7 @@ def main(runs: int) -> None:
 
 
 def measure_ms(argv: list[str], runs: int, env: dict[str, str]) -> list[float]:
-    """Return wall times in milliseconds; the first run, which fills caches, is not counted."""
+    """Return wall times in milliseconds, without the first run, which fills the caches."""
     times: list[float] = []
     for _ in range(runs + 1):
         start = time.perf_counter()
@@ -66,7 +66,7 @@ def measure_ms(argv: list[str], runs: int, env: dict[str, str]) -> list[float]:
 
 
 def find_slowest_imports(env: dict[str, str]) -> list[tuple[int, str]]:
-    """Return self time in microseconds and name, slowest first."""
+    """Return self time in microseconds and module name of the slowest imports, slowest first."""
     argv = [sys.executable, "-X", "importtime", "-c", KB_PROGRAM, *RECOMMEND_ARGS]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
     found = re.findall(r"import time:\s+(\d+) \|\s+\d+ \|\s+(\S+)", done.stderr)

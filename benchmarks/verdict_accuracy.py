@@ -65,16 +65,16 @@ extern "C" int entry(const float* x, float* y, std::int64_t n, void*) {
 }
 #endif
 """
-# Far more than a GPU's cache: of data in the cache, 3 % more blocks took 2 % longer on an H100.
+# Elements. CUDA data far exceed the cache: in cache, 3 % more blocks took only 2 % longer (H100).
 SIZES: dict[Target, int] = {"cpu": 2**16, "cuda": 2**24}
-SLOTS: dict[Target, int] = {"cpu": 32, "cuda": 32}  # as in the arena of a bench: batches of 1.4 ms
+SLOTS: dict[Target, int] = {"cpu": 32, "cuda": 32}  # as many slots as in a bench: batches of 1.4 ms
 PAIRS = 60
 CUDA_FLUSH_BYTES = 2**27
 REQUEST_TIMEOUT_S = 60.0
 
 
 class Comparison(NamedTuple):
-    """One verdict of a candidate against a rival."""
+    """One verdict on a candidate against a rival, its time in seconds, and any accusation."""
 
     speedup: Speedup
     verdict: str
@@ -83,14 +83,14 @@ class Comparison(NamedTuple):
 
 
 def reference(x: torch.Tensor) -> torch.Tensor:
-    """Return what the kernel computes; x: (n,), float32 or float64."""
+    """Return the expected output of the kernel; x: (n,), float32 or float64."""
     for _ in range(16):
         x = x * 0.99 + 0.01
     return x
 
 
 def main() -> None:
-    """Print the table."""
+    """Print one row for each comparison."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--verdicts", type=int, default=200)
@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--slower", type=int, action="append", help="percent; 0 and 3 by default")
     parser.add_argument("--seconds", type=float, default=1e9, help="end a row early after these")
     options = parser.parse_args()
-    if "OMP_WAIT_POLICY" not in os.environ:  # torch, which is loaded by now, read it at its import
+    if "OMP_WAIT_POLICY" not in os.environ:  # torch, imported above, has already read it
         variables = {**os.environ, **threads_env(core_count())}
         os.execve(sys.executable, [sys.executable, *sys.argv], variables)  # noqa: S606
     print(f"{'slower by':>10}{'verdicts':>10}{'faster':>8}{'inconclusive':>14}{'slower':>8}"
@@ -143,7 +143,7 @@ def _print_row(options: argparse.Namespace, candidate: str, rival: str, slower: 
 def _compare_repeatedly(
     target: Target, candidate: str, rival: str, count: int, end: float
 ) -> list[Comparison]:
-    """Compare one pair of processes ``count`` times, each with its own batches, until a time."""
+    """Compare one pair of processes up to ``count`` times, each with new batches, until ``end``."""
     code: Reference = {"kind": "python", "file": __file__, "entry": "reference", "inputs": None}
     case = KernelCase(target, code, _make_case_spec(SIZES[target]))
     flush_bytes = 2 * cache_bytes() if target == "cpu" else CUDA_FLUSH_BYTES

@@ -1,1 +1,1 @@
-"""Records → text. Plain strings; colours and tables are the command line's business."""
+"""Formats records as plain strings; the command line adds colours and tables."""

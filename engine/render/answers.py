@@ -1,4 +1,4 @@
-"""Formats a recommendation as text, from the plain dictionary: no slow imports."""
+"""Formats a recommendation as text; takes the plain dictionary, to avoid slow imports."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 _MAX_UNKNOWN_SHOWN = 4
 
 _MAX_HYPOTHESES = 6
-"""Hypotheses that one line of what to measure names."""
+"""Most hypotheses named in one line of the metrics to measure."""
 
 
 def describe_advice(answer: KernelAnswer) -> str:
-    """Return the best diagnosis and its first fix in one sentence, or what to measure."""
+    """Return one sentence: the best diagnosis and its first fix, or the metrics to measure."""
     matches = _select_matches(answer)
     if not matches:
         ask = ", ".join(row["metric"] for row in answer["measure_next"][:3])
@@ -57,7 +57,7 @@ def format_answer_lines(answer: KernelAnswer) -> Iterator[str]:
 
 
 def _format_ncu_rules(rules: Sequence[NcuRuleEstimate]) -> Iterator[str]:
-    """Yield what Nsight Compute itself estimates, the largest of the whole kernel first."""
+    """Yield Nsight Compute's own estimates: whole-kernel rules first, then the largest share."""
     estimated = [(share, rule) for rule in rules if (share := rule["removes"])]
     if estimated:
         yield ""

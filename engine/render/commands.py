@@ -1,4 +1,4 @@
-"""docs/commands.md: the command reference, from the argument parsers of ``kb``."""
+"""Generates docs/commands.md, the command reference, from the argument parsers of ``kb``."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _ENVIRONMENT = (
 def format_commands_page(parser: ArgumentParser) -> str:
     """Return the page for a parser with subcommands: one section for each command.
 
-    Built from the actions, not from the help text, whose layout depends on the width of the
-    terminal and on the version of Python.
+    Built from the parser's actions: the layout of the help text depends on the terminal's width
+    and on the version of Python.
     """
     return "\n".join(_format_page(parser)) + "\n"
 
@@ -40,7 +40,7 @@ def _format_page(parser: ArgumentParser) -> Iterator[str]:
 
 
 def _format_command(title: str, parser: ArgumentParser, level: int) -> Iterator[str]:
-    """Yield one command: what it does, examples, arguments, then its own subcommands."""
+    """Yield one command: its description, examples, arguments, then its own subcommands."""
     yield from ("", f"{'#' * level} {title}", "")
     summary, _, rest = (parser.description or "").strip().partition("\n")
     yield summary

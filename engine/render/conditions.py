@@ -1,4 +1,4 @@
-"""A condition in words."""
+"""Formats a condition as text: ``occupancy < 0.5 and issue_rate < 0.2``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from kernelkb.model.condition import All, Any, Comparison, Condition
 
 ThresholdValues = Mapping[str, float]
-"""Threshold id to value."""
+"""Maps a threshold's id to its value."""
 
 _MORE_MARK = " –"
 
 
 def describe_condition(condition: Condition, limits: ThresholdValues) -> str:
-    """Return all of a condition."""
+    """Return the whole condition, with thresholds replaced by their values."""
     match condition:
         case Comparison():
             limit = limits[condition.threshold] if condition.threshold else condition.value
@@ -27,9 +27,9 @@ def describe_condition(condition: Condition, limits: ThresholdValues) -> str:
 
 
 def abbreviate_condition(condition: Condition, limits: ThresholdValues, max_parts: int = 2) -> str:
-    """Return the first parts of a condition, and a dash for the rest.
+    """Return at most ``max_parts`` parts of a condition, with a dash where parts are left out.
 
-    The first parts are what a person looks at first: authors put them there.
+    The first parts are kept, because authors put first what a person should look at first.
     """
     match condition:
         case All(all=parts):

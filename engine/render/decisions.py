@@ -1,4 +1,4 @@
-"""What came of a decision → text."""
+"""Formats the outcome of a decision: predicted and measured speedup, and falsifier."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kernelkb.model.session import Decision
 
 
 def format_decision_outcome(decision: Decision) -> Iterator[str]:
-    """Yield what was predicted and what was measured, as far as anything was."""
+    """Yield predicted speedup, measured speedup and falsifier, as far as each is present."""
     if decision.predicted:
         low, point, high = decision.predicted
         yield f"predicted {point:.3g}x [{low:.3g}, {high:.3g}]"
@@ -23,6 +23,10 @@ def format_decision_outcome(decision: Decision) -> Iterator[str]:
 
 
 def describe_falsifier(decision: Decision) -> str:
-    """Return ``falsifier held: occupancy 0.6 >= 0.5``, or that it failed or was not measured."""
+    """Return the falsifier and its result.
+
+    ``falsifier held: occupancy 0.6 >= 0.5``, ``falsifier failed: …``, or neither word when it was
+    not measured.
+    """
     word = {True: " held:", False: " failed:", None: ""}[decision.falsifier_held]
     return f"falsifier{word} {decision.falsifier}"

@@ -1,4 +1,4 @@
-"""One knowledge entry as a Markdown page."""
+"""Formats one knowledge entry as a Markdown page."""
 
 from __future__ import annotations
 

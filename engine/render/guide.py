@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-if TYPE_CHECKING:  # the server takes the loop from here, and starts without the knowledge
+if TYPE_CHECKING:  # the server imports the loop, and must start without loading these
     from kernelkb.model.knowledge import Knowledge
     from kernelkb.model.pattern import Pattern
     from kernelkb.model.workflow import Phase, WorkflowGate
@@ -21,7 +21,7 @@ PAGES = ("session-start", "diagnose", "close", "skill", "agents")
 
 
 class LoopStep(NamedTuple):
-    """One step of the loop."""
+    """One step of the optimisation loop: its tool, its command, and its result."""
 
     tool: str | None
     """None for a step that neither a tool nor a command does."""
@@ -40,7 +40,7 @@ LOOP = (
     LoopStep(None, None, "make that one change alone, then bench again; repeat while it pays"),
     LoopStep("log_session", "kb session log --goal TEXT", "what was learnt, for the next session"),
 )
-"""The loop: build, check, measure, change."""
+"""The optimisation loop: build, check, measure, change."""
 
 RULES = (
     "A verdict stop means: do not change code on a guess; do what next says.",
@@ -48,12 +48,12 @@ RULES = (
     "What was not measured is unknown, never zero: leave it out.",
     "Kernels live in the project's kernels/<name>/kernel.yaml.",
 )
-"""Rules for every step."""
+"""Rules that hold in every step."""
 
 _RESOURCES_BY_COMMAND = {"kb quickref": "kb://quickref", "kb session show": "kb://sessions"}
-"""The resource that stands for a command, over MCP."""
+"""Shell command to the MCP resource that replaces it."""
 _KERNEL_PLACEHOLDER = " KERNEL`"
-"""In a command, replaced by the kernel's name."""
+"""Placeholder in commands; replaced by the kernel's name."""
 _CLOSING_PATTERN = "communication-cadence"
 _DIAGNOSIS_PATTERNS = ("profile-before-optimize", "staged-profiling", "one-change-at-a-time")
 
@@ -100,7 +100,7 @@ def format_workflow_lines(knowledge: Knowledge, spelling: Spelling) -> Iterator[
 
 
 def format_stop_rule_lines(knowledge: Knowledge) -> Iterator[str]:
-    """Yield the situations in which work ends, whatever was planned."""
+    """Yield the situations in which work must stop, even when the plan is not finished."""
     yield from (f"- {rule.when} {rule.do}" for rule in knowledge.workflow.stop_rules)
 
 
@@ -158,7 +158,7 @@ def _format_gate(gate: WorkflowGate, spelling: Spelling) -> str:
 
 
 def _format_command(command: str | None, spelling: Spelling) -> str:
-    """Return the command that answers a gate's question, or its tool or resource over MCP."""
+    """Return the command that answers a gate's question; for MCP, its tool or resource."""
     if command is None:
         return ""
     if spelling == "shell":

@@ -1,4 +1,4 @@
-"""Measurements, comparisons and the ratchet → lines of text."""
+"""Formats measurements, comparisons and results of the regression gate as lines of text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernelkb.render.units import format_duration
 
 
 def format_history_lines(measurements: Sequence[Measurement]) -> Iterator[str]:
-    """Yield a line for each measurement."""
+    """Yield one line for each measurement: id, time, kind, variant, workload, result, device."""
     for one in measurements:
         subject = one.subject
         what = f"{one.kind:7} {subject.variant:16} {subject.workload:10}"
@@ -20,28 +20,28 @@ def format_history_lines(measurements: Sequence[Measurement]) -> Iterator[str]:
 
 
 def format_best_lines(measurements: Sequence[Measurement]) -> Iterator[str]:
-    """Yield a line for each place."""
+    """Yield one line for each measurement: the best of its kernel, workload and device."""
     for one in measurements:
         what = f"{one.subject.kernel:16} {one.subject.workload:10} {one.subject.variant:16}"
         yield f"{one.id[:8]}  {what} {_describe_result(one)}  on {one.subject.device}"
 
 
 def describe_choice(name: str, how: str, one: Measurement) -> str:
-    """Say which measurement was taken, and by what."""
+    """Return one line: the selected measurement, and ``how`` it was selected."""
     subject = one.subject
     what = f"{subject.variant} of {subject.kernel} on {subject.workload}, {subject.device}"
     return f"{name}: {one.id[:8]} ({how}), {what}, {one.at:%Y-%m-%d %H:%M}: {_describe_result(one)}"
 
 
 def describe_comparison(comparison: PairwiseComparison) -> str:
-    """Say how many times as fast the second one is, or why nobody can say."""
+    """Return the speedup of b over a with its interval, or the reason why there is none."""
     if comparison.ratio is None or comparison.interval is None:
         return f"no ratio: {comparison.because}"
     return f"b is {_format_ratio(comparison)} as fast as a; {comparison.because}"
 
 
 def format_regression_lines(results: Sequence[RegressionResult], *, verbose: bool) -> Iterator[str]:
-    """Yield what changed, and on demand what did not; then the counts."""
+    """Yield regressed and promoted variants (``verbose``: all), then a count of each verdict."""
     for one in results:
         if verbose or one.verdict in ("regressed", "promoted"):
             found = one.comparison
@@ -56,7 +56,7 @@ def format_regression_lines(results: Sequence[RegressionResult], *, verbose: boo
 
 
 def format_transfer_lines(headline: str, left_out: Mapping[str, int]) -> Iterator[str]:
-    """Yield what a file holds, and what could not be carried over."""
+    """Yield the headline of an export or import, then the count and reason of each omission."""
     yield headline
     yield from (f"  left out {count}: {why}" for why, count in sorted(left_out.items()))
 

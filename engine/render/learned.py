@@ -1,4 +1,4 @@
-"""What was learned → text."""
+"""Formats calibrations and phase times learned from sessions as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernelkb.record.pattern_candidates import PatternCandidate
 
 
 def list_learned_titles(learned: LearnedCatalogue) -> list[dict[str, str]]:
-    """Return each row as its id and a sentence."""
+    """Return the id and a one-sentence title of each learned fix, then of each learned phase."""
     fixes = [
         {"id": f"{f.architecture}/{f.bottleneck}/{f.fix}", "title": describe_learned_fix(f)}
         for f in learned.fixes
@@ -20,7 +20,7 @@ def list_learned_titles(learned: LearnedCatalogue) -> list[dict[str, str]]:
 
 
 def describe_learned_fix(fix: LearnedFix) -> str:
-    """Say what a fix gave."""
+    """Return the learned calibration of a fix, its prior, interval, case count and successes."""
     low, high = fix.interval
     return (
         f"{fix.calibration:.2f} of its estimate, was {fix.prior:.2f}; next case {low:.2f} to "
@@ -29,13 +29,13 @@ def describe_learned_fix(fix: LearnedFix) -> str:
 
 
 def describe_learned_phase(phase: LearnedPhase) -> str:
-    """Say how long a phase takes."""
+    """Return the predicted minutes of a phase in the next session, with their interval."""
     low, point, high = phase.minutes
     return f"{point:.2g} min in the next session, {low:.2g} to {high:.2g}; {phase.count} sessions"
 
 
 def format_change_lines(changes: Iterable[LearnedChange]) -> Iterator[str]:
-    """Yield every number that changed, under its row and the sessions behind it."""
+    """Yield each changed row with its source sessions, then its numbers, old and new."""
     for what, found in groupby(changes, key=lambda one: one.what):
         rows = list(found)
         yield f"{what} ({', '.join(rows[0].sessions)})"
@@ -45,7 +45,7 @@ def format_change_lines(changes: Iterable[LearnedChange]) -> Iterator[str]:
 
 
 def format_pattern_candidate_lines(candidates: Iterable[PatternCandidate]) -> Iterator[str]:
-    """Yield what keeps happening."""
+    """Yield one line for each sequence that occurred in several sessions."""
     for one in candidates:
         yield f"  {one.kind}: {one.says} ({len(one.sessions)} sessions: {', '.join(one.sessions)})"
 

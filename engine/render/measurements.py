@@ -1,4 +1,4 @@
-"""One sentence for each result."""
+"""Formats results of environment checks, builds, checks, benches and profiles as sentences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kernelkb.safety.untrusted_text import quote_excerpt
 
 
 def describe_environment(environment: Environment) -> str:
-    """Say what the machine is, or the first thing that it lacks."""
+    """Return the machine, compiler and torch version, or the first failed requirement."""
     for line in environment.lines:
         if line.status == "failure":
             return f"{line.name}: {line.found}"
@@ -20,7 +20,7 @@ def describe_environment(environment: Environment) -> str:
 
 
 def describe_build(build: Build) -> str:
-    """Say what came out of the compiler."""
+    """Return the compiler's error, or SIMD loops, registers and spilled bytes of the build."""
     if build.error is not None:
         return f"{build.variant} does not compile; the compiler said {quote_excerpt(build.error)}"
     parts = [f"{build.variant} for {build.target} {build.status}"]
@@ -36,12 +36,12 @@ def describe_build(build: Build) -> str:
 
 
 def _quote_detail(detail: str | None) -> str:
-    """Return what stands in a sentence of ours; kernels and profilers worded some of it."""
+    """Return the detail quoted: parts of it are untrusted text from kernels and profilers."""
     return quote_excerpt(detail) if detail else "no detail"
 
 
 def describe_check(check: Check) -> str:
-    """Say whether the answers are right, and how the judge was tested."""
+    """Return whether the outputs are correct, the worst error, and the judge's own self-test."""
     if check.status != "correct":
         return f"{check.variant} is {check.status}: {_quote_detail(check.detail)}"
     worst = max(case.max_abs_error or 0.0 for case in check.cases)
@@ -53,7 +53,7 @@ def describe_check(check: Check) -> str:
 
 
 def describe_bench(bench: Bench) -> str:
-    """Say how fast, next to what, how sure."""
+    """Return the time, the baseline's time, and the speedup with its interval and verdict."""
     if bench.candidate_us is None or bench.interval is None:
         return f"{bench.variant} was not timed ({bench.verdict}): {_quote_detail(bench.detail)}"
     low, high = bench.interval
@@ -66,7 +66,7 @@ def describe_bench(bench: Bench) -> str:
 
 
 def format_bench_lines(bench: Bench) -> list[str]:
-    """Say it in full: the verdict, the floor, the rivals, and what a reader should know."""
+    """Return the full result: verdict, floor, timing method, rivals, SM clock and warnings."""
     lines = [describe_bench(bench)]
     if bench.cure:
         lines.append(f"  cure: {bench.cure}")
@@ -97,7 +97,7 @@ def _format_record_id(result: Bench | Profile) -> list[str]:
 
 
 def describe_profile(profile: Profile) -> str:
-    """Say what was collected, by what; the shares that say most first."""
+    """Return the number of metrics, the tool, and the values of the most telling metrics."""
     shown = [
         f"{name} {profile.metrics[name]:.2f}"
         for name in (

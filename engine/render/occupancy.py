@@ -1,4 +1,4 @@
-"""An occupancy answer → text: the verdict, what limits it, and the next step."""
+"""Formats an occupancy answer as text: the verdict, the limiting resources, the next step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 OccupancyDict = Mapping[str, Any]
-"""See ``kernelkb.actions.occupancy.analyze_occupancy``."""
+"""The result of ``kernelkb.actions.occupancy.analyze_occupancy``."""
 
 _LIMITER_NAMES = {
     "warps": "warps",

@@ -1,4 +1,4 @@
-"""Outcomes of sessions → text."""
+"""Formats the outcomes of sessions, their comparison and their trend as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNKNOWN = "not known"
 
 
 def format_outcome_lines(one: SessionOutcome) -> Iterator[str]:
-    """Yield one session's metrics, a line for each."""
+    """Yield the metrics of one session, one line each."""
     told = "  (an account; nothing was measured here)" if one.kind == "reported" else ""
     yield f"{one.session}  {one.goal}{told}"
     rows = (
@@ -154,7 +154,7 @@ _COLUMNS = ("build", "bottleneck", "changes", "blind", "wrong", "speedup", "minu
 
 
 def format_trend_lines(trend: SessionTrend) -> Iterator[str]:
-    """Yield a table of sessions, oldest first, and what all of them took."""
+    """Yield a table of sessions, oldest first, then their total minutes and cost."""
     wide = max(len(one.session) for one in trend.sessions) + 2
     yield f"{'':{wide}}{''.join(f'{name:>11}' for name in _COLUMNS)}"
     for one in trend.sessions:

@@ -1,4 +1,4 @@
-"""A picture → Mermaid or DOT."""
+"""Formats a picture of a decision graph as Mermaid or DOT."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DOT_SHAPES = {"question": "hexagon", "leaf": "oval", "fix": "note", "metric": "
 
 
 def format_mermaid_lines(picture: Picture) -> Iterator[str]:
-    """Yield a flowchart; what was taken is drawn thick."""
+    """Yield a Mermaid flowchart; nodes and edges on the taken path are drawn thick."""
     names = {box["id"]: f"n{at}" for at, box in enumerate(picture["nodes"])}
     yield "flowchart TD"
     yield from (f"    {names[box['id']]}{_format_mermaid_node(box)}" for box in picture["nodes"])
@@ -32,7 +32,7 @@ def format_mermaid_lines(picture: Picture) -> Iterator[str]:
 
 
 def format_dot_lines(picture: Picture) -> Iterator[str]:
-    """Yield a digraph; what was taken is drawn thick."""
+    """Yield a DOT digraph; nodes and edges on the taken path are drawn thick."""
     yield "digraph {"
     yield f"    label={json.dumps(picture['title'], ensure_ascii=False)};"
     for box in picture["nodes"]:
@@ -53,7 +53,7 @@ def _format_mermaid_node(box: Box) -> str:
 
 
 def _escape_mermaid(text: str) -> str:
-    """Return text that Mermaid shows as it is: its own marks become entities."""
+    """Escape characters that have a meaning in Mermaid as entities."""
     for mark, entity in (("#", "#35;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;")):
         text = text.replace(mark, entity)
     return text.replace("\n", "<br/>")

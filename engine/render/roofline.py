@@ -1,4 +1,4 @@
-"""A roofline answer → text: the floor, every roof, and what is left to gain."""
+"""Formats a roofline answer as text: the floor, every roof, and the attainable speedup."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from kernelkb.render.units import format_duration
 
 RooflineDict = Mapping[str, Any]
-"""See ``kernelkb.actions.roofline.analyze_roofline``."""
+"""The result of ``kernelkb.actions.roofline.analyze_roofline``."""
 
 
 def format_roofline_lines(answer: RooflineDict) -> Iterator[str]:

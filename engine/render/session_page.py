@@ -1,4 +1,4 @@
-"""A session → what a person reads of it in its Markdown file, around the records."""
+"""Formats the human-readable parts of a session's Markdown file, around its records."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def format_title(session: Session) -> str:
 
 
 def format_plan_lines(phases: tuple[PlannedPhase, ...], gates: Mapping[str, str]) -> Iterator[str]:
-    """Yield a plan as a table with a box to tick for each gate; nothing without a plan.
+    """Yield a plan as a table with one checkbox for each gate; no line for an empty plan.
 
     Args:
         phases: The plan.
-        gates: The question that each gate asks, by its id; those that it lacks show their id only.
+        gates: Gate id to its question; a gate without a question shows its id only.
     """
     if not phases:
         return
@@ -42,14 +42,14 @@ def format_plan_lines(phases: tuple[PlannedPhase, ...], gates: Mapping[str, str]
 
 
 def format_entry_title(entry: SessionEntry) -> str:
-    """Return the heading of an entry: when, which verb, what for."""
+    """Return the heading of an entry: its time in UTC, the command that wrote it, its goal."""
     verb = f"{_escape_line(entry.by)}: " if entry.by else ""
     at = entry.at.astimezone(UTC) if entry.at.tzinfo else entry.at
     return f"## {at:%Y-%m-%d %H:%M} UTC, {verb}{_escape_line(entry.goal)}"
 
 
 def format_entry_paragraphs(entry: SessionEntry) -> Iterator[str]:
-    """Yield what happened, as paragraphs that an empty line parts."""
+    """Yield two paragraphs, each when not empty: a table of steps, and a list of findings."""
     if entry.steps:
         rows = (_format_step_row(step) for step in entry.steps)
         yield "\n".join(("| step | variant | | found | s |", "|---|---|---|---|---:|", *rows))
@@ -101,7 +101,10 @@ def _format_row(*cells: str) -> str:
 
 
 def _escape_line(text: str) -> str:
-    """Return one line that Markdown shows as it is, and that no marker of the file can be in."""
+    """Return text as one line, cut after 300 characters, with Markdown characters escaped.
+
+    Escaping ``<`` also keeps the text from containing a marker of the session file.
+    """
     line = _BREAK_CHARACTERS.sub(" ", text).strip()
     if len(line) > _MAX_LENGTH:
         line = f"{line[:_MAX_LENGTH]}…"

@@ -1,4 +1,4 @@
-"""Sessions → text."""
+"""Formats sessions and their entries as lines for the terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernelkb.render.units import describe_time_budget
 
 
 def format_session_lines(sessions: Iterable[SessionSummary]) -> Iterator[str]:
-    """Yield a line for each session."""
+    """Yield one line for each session: id, state, time, kernel and goal."""
     for one in sessions:
         if one.state == "unreadable":
             yield f"{one.session:32} unreadable  kb session show {one.session} says where"
@@ -21,7 +21,7 @@ def format_session_lines(sessions: Iterable[SessionSummary]) -> Iterator[str]:
 
 
 def format_header_lines(session: Session) -> Iterator[str]:
-    """Yield what a session is for, and its plan."""
+    """Yield the state, kernel and goal of a session, then its plan, one line for each phase."""
     state = "closed" if session.is_closed else "open"
     kernel = f", kernel {session.kernel}" if session.kernel else ""
     opened = _format_time(session.opened)
@@ -38,7 +38,7 @@ def _format_time(at: datetime) -> str:
 
 
 def format_entry_lines(entry: SessionEntry) -> Iterator[str]:
-    """Yield one entry, the goal first."""
+    """Yield the lines of one entry, its goal first."""
     where = f" on {entry.machine}" if entry.machine else ""
     yield f"{entry.session}  {_format_time(entry.at)}  {entry.goal}{where}"
     for step in entry.steps:

@@ -1,4 +1,4 @@
-"""The Agent Skill of ``skills/kernelkb`` and AGENTS.md, from the same data as the guide."""
+"""Generates the Agent Skill in ``skills/kernelkb`` and AGENTS.md, from the guide's data."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _REPOSITORY_RULES = (
 
 
 def format_skill_files(knowledge: Knowledge) -> dict[str, str]:
-    """Return the files of the skill's folder by name."""
+    """Return the skill's files: file name to text."""
     return {
         "SKILL.md": _join_lines(_format_skill(knowledge)),
         "references/workflow.md": _join_lines(_format_workflow(knowledge)),
@@ -66,7 +66,7 @@ def format_skill_files(knowledge: Knowledge) -> dict[str, str]:
 
 
 def format_agents_page(knowledge: Knowledge) -> str:
-    """Return AGENTS.md of the repository."""
+    """Return the repository's AGENTS.md as text."""
     return _join_lines(_format_agents(knowledge))
 
 

@@ -1,4 +1,4 @@
-"""Symptoms found in a log → text of ``kb diagnose``."""
+"""Formats the symptoms that ``kb diagnose`` found in a log as text."""
 
 from __future__ import annotations
 

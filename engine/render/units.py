@@ -1,4 +1,4 @@
-"""Numbers with the unit that reads best."""
+"""Formats durations in a unit that fits their size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def format_duration(us: float) -> str:
 
 
 def format_minutes(minutes: float) -> str:
-    """Return minutes as text, in seconds below one."""
+    """Return minutes as text; below one minute in seconds."""
     if minutes < 1:
         return f"{minutes * 60:.3g} s"
     return f"{minutes:.1f} min" if minutes < 10 else f"{minutes:.0f} min"
@@ -22,7 +22,7 @@ def format_minutes(minutes: float) -> str:
 def describe_time_budget(
     budget_min: float, predicted_min: tuple[float, float, float] | None
 ) -> str:
-    """Return what a phase may take, and what its tools took in earlier sessions."""
+    """Return a phase's time budget, and the time of its tools predicted from earlier sessions."""
     if predicted_min is None:
         return f"{budget_min:g} min"
     low, point, high = map(format_minutes, predicted_min)

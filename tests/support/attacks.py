@@ -1,4 +1,4 @@
-"""Kernels that try to be believed without doing their work."""
+"""Kernels that try to pass a check or a bench without doing the work."""
 
 from pathlib import Path
 
@@ -120,14 +120,14 @@ def write_attack(
     returns: bool = False,
     cuda: bool = False,
 ) -> str:
-    """Put a kernel with one candidate into a project; return the kernel's name.
+    """Write a kernel with one candidate into a project; return the kernel's name.
 
     Args:
-        project: Where.
-        body: The body of the C function after ``HEAD``, or a whole Python file.
-        python: Which of the two.
-        returns: A Python function that returns its output.
-        cuda: It is for a GPU; the body follows ``CUDA_HEAD``.
+        project: The project's folder.
+        body: The body of the C function after ``CPU_HEAD``, or a whole Python file.
+        python: Whether ``body`` is a Python file.
+        returns: Whether the candidate returns its output; for Python functions.
+        cuda: Whether the candidate is for a GPU; its body then follows ``CUDA_HEAD``.
     """
     folder = project / "kernels" / "attacked"
     folder.mkdir(parents=True, exist_ok=True)
@@ -149,5 +149,5 @@ def write_attack(
 
 
 def is_cpu_contended(found: Bench) -> bool:
-    """Return whether the threads waited for CPU cores, so that nothing could be decided."""
+    """Return whether threads waited for CPU cores, which leaves the bench undecided."""
     return found.disturbed_by == "cpu-contention"

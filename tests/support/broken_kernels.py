@@ -1,4 +1,4 @@
-"""Projects with a kernel that is broken in one way."""
+"""Writes kernels with one fault each, derived from row_softmax."""
 
 import shutil
 from pathlib import Path
@@ -55,7 +55,7 @@ WORKLOADS = "{tiny: {rows: 16, cols: 128}, small: {rows: 64, cols: 256}}"
 
 
 def make_broken_kernel(project: Path, fault: str, name: str = "broken") -> Path:
-    """Put a kernel whose plain CPU variant has the given body into a project."""
+    """Write a kernel into a project; ``fault`` selects the body of its naive CPU variant."""
     folder = project / "kernels" / name
     shutil.copytree(Path(shipped_folder("kernels")) / "row_softmax", folder)
     (folder / "naive.cpp").write_text(HEAD + BODIES[fault] + "\n}\n")

@@ -1,8 +1,8 @@
-"""Calls as an assistant makes them."""
+"""Calls tools as an MCP client does: a call that becomes a job is waited for."""
 
 
 async def call_and_wait(client, name, arguments):
-    """Call a tool and wait for its job, if it became one; return what it returns in the end."""
+    """Call a tool, wait for its job if it became one, and return the final structured result."""
     found = (await client.call_tool(name, arguments)).structured_content
     job = found.get("job")
     while job is not None and job["status"] == "running":

@@ -1,6 +1,6 @@
-"""Judges every bottleneck, guard and gate by walking the graph itself, in topological order.
+"""Evaluates every bottleneck, guard and gate by walking the graph in topological order.
 
-Slow and plain: the second implementation that the compiled rules are compared with.
+A slow and simple second implementation, as the reference for tests of the compiled rules.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def evaluate_verdicts(graph: Graph, known: Mapping[str, float]) -> dict[str, str
 
     Args:
         graph: The decision graph.
-        known: Metrics and device facts, derived ones included.
+        known: Values of metrics and device facts, including derived ones, by name.
     """
     truth = _propagate_truth(graph, known)
     return {node.partition(":")[2]: truth[node] for node in find_nodes(graph, "bottleneck")}
 
 
 def find_suppressed(graph: Graph, known: Mapping[str, float]) -> set[str]:
-    """Return the bottlenecks that a guard silences."""
+    """Return the bottlenecks that a guard suppresses."""
     truth = _propagate_truth(graph, known)
     names: set[str] = set()
     for guard in find_nodes(graph, "guard"):
@@ -45,7 +45,7 @@ def find_suppressed(graph: Graph, known: Mapping[str, float]) -> set[str]:
 
 
 def find_end_leaf(graph: Graph, tree: str, known: Mapping[str, float]) -> str:
-    """Return the id of the leaf that a gate tree ends at."""
+    """Return the id of the leaf that the metrics lead to in a gate tree."""
     truth = _propagate_truth(graph, known)
     (node,) = graph.successors(f"tree:{tree}")
     while graph.nodes[node]["kind"] == "question":

@@ -1,4 +1,4 @@
-"""A real kb-mcp child that serves HTTP on a free port."""
+"""Starts a real kb-mcp child process that serves HTTP on a free port."""
 
 import os
 import re
@@ -10,11 +10,11 @@ from typing import NamedTuple
 from processes import reset_signals
 
 SERVER_COMMAND = [sys.executable, "-c", "from kernelkb_mcp.start import main; main()"]
-TOKEN = "a-token-that-nobody-has-to-guess-0123456789"  # noqa: S105 it guards nothing
+TOKEN = "a-token-that-nobody-has-to-guess-0123456789"  # noqa: S105 a test server only
 
 
 class HttpServer(NamedTuple):
-    """A server that listens."""
+    """A running server, its port, and its stderr output up to the start."""
 
     process: subprocess.Popen
     port: int
@@ -27,7 +27,7 @@ class HttpServer(NamedTuple):
 
 @contextmanager
 def serve_http(folder, *words, token=TOKEN, **more):
-    """Serve a folder; the words stand after --http --port 0."""
+    """Serve a folder; ``words`` follow ``--http --port 0``, ``more`` sets environment variables."""
     env = {name: value for name, value in os.environ.items() if name != "KERNELKB_TOKEN"}
     env |= {"KERNELKB_TOKEN": token} if token else {}
     process = subprocess.Popen(

@@ -1,6 +1,7 @@
-"""Processes that append to one session and are killed at random: what was acknowledged is there.
+"""Appends to one session from several processes, which are killed at random.
 
-Run by itself, it prints one line of JSON. It forks, so it is a program of its own.
+As a program, it prints one line of JSON: the acknowledged entries, the number of killed writers
+and the seconds taken. It is a separate program because it forks.
 """
 
 import json
@@ -20,9 +21,9 @@ AT = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def append_entries(name, first, count, pipe, folder):
-    """Append numbered entries, and acknowledge each once it is written."""
+    """Append numbered entries, and acknowledge each on the pipe after it is written."""
     for number in range(first, count):
-        text = "x" * (number % 5 * 1500)  # several pages: a kill may come between two
+        text = "x" * (number % 5 * 1500)  # up to 6000 bytes: a kill may come between pages
         goal = f"{name} {os.getpid()} {number}"
         append_entry(SessionEntry(session="s", at=AT, goal=goal, went_wrong=(text,)), folder)
         os.write(pipe, f"{number} {goal}\n".encode())
@@ -30,7 +31,7 @@ def append_entries(name, first, count, pipe, folder):
 
 
 def fork_writer(name, first, count, folder):
-    """Fork a writer; return its process and the end of the pipe that it acknowledges to."""
+    """Fork a writer; return its process id and the read end of its acknowledgement pipe."""
     theirs, ours = os.pipe()
     child = os.fork()
     if child == 0:
@@ -44,7 +45,10 @@ def fork_writer(name, first, count, folder):
 
 
 def run_killed_writers(folder, writers, count, kill_every, seed):
-    """Return what was acknowledged, and how many writers were killed."""
+    """Return the acknowledged entries and the number of writers killed.
+
+    ``kill_every`` is the mean time between kills in seconds; a killed writer is replaced.
+    """
     random.seed(seed)
     acknowledged, killed = [], 0
     chooser = selectors.DefaultSelector()
@@ -61,7 +65,7 @@ def run_killed_writers(folder, writers, count, kill_every, seed):
     while running:
         for key, _ in chooser.select(timeout=max(0.0, due - time.monotonic())):
             name, child, following = running[key.fd]
-            text = os.read(key.fd, 1 << 16).decode()  # lines are shorter than a pipe keeps whole
+            text = os.read(key.fd, 1 << 16).decode()  # lines are shorter than PIPE_BUF: never split
             for line in text.splitlines():
                 number, goal = line.split(" ", 1)
                 acknowledged.append(goal)

@@ -1,4 +1,4 @@
-"""Launches on real architectures, and strategies that draw them."""
+"""Limits of real architectures, and Hypothesis strategies that draw launches."""
 
 from hypothesis import strategies as st
 from shipped_rules import program

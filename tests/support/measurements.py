@@ -1,4 +1,4 @@
-"""Measurements as a bench would leave them, without a machine."""
+"""Creates measurements like those that a bench or a build records, without running any."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ def make_subject(variant="naive", kernel="row_softmax", workload="medium", devic
 def make_bench(
     variant="naive", us=10.0, *, hours=0, baseline_us=30.0, seed=0, where=None, **fields
 ):
-    """Return a bench of 31 pairs around two times, taken some hours after the start."""
+    """Return a bench of 31 pairs around two times in microseconds, ``hours`` after ``START``."""
     draw = random.Random(f"{seed} {hours} {us}")
     pairs = tuple((us * exp(draw.gauss(0, 0.01)), baseline_us) for _ in range(31))
     ratio = baseline_us / us

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests: on a socket in a folder of its own, gone when they end."""
+"""Runs a real PostgreSQL server for tests, on a socket in a temporary folder."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ import psycopg
 
 
 def find_binaries():
-    """Return the folder with initdb and postgres: PATH first, then a package; None without both."""
+    """Return the folder with initdb and postgres, from PATH, else a package; None when absent."""
     for name in ("initdb", "postgres"):
         found = shutil.which(name)
         if found and (Path(found).resolve().parent / "initdb").exists():
@@ -29,12 +29,12 @@ def find_binaries():
 
 
 def build_unprivileged_options():
-    """Return how a child process gets rid of root, as subprocess wants it; PostgreSQL insists."""
+    """Return options of subprocess that drop root privileges: PostgreSQL refuses to run as root."""
     return {"user": "nobody", "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
 
 
 class PostgresServer:
-    """A running server."""
+    """A PostgreSQL server that can be stopped and started again."""
 
     def __init__(self, folder, start):
         self.folder, self._start_process, self.process = folder, start, None
@@ -56,7 +56,7 @@ class PostgresServer:
         return f"postgresql://kb@/{database}?host={quote(str(self.folder))}"
 
     def create_database(self):
-        """Make an empty database; return its address."""
+        """Create an empty database; return its URL."""
         self._database_count += 1
         name = f"kb{self._database_count}"
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
@@ -71,7 +71,7 @@ class PostgresServer:
 
 @contextmanager
 def run_postgres(bin_folder, preexec_fn=None):
-    """Start a server, in whose process a function ran first; yield it."""
+    """Yield a started server; ``preexec_fn`` runs first in its process."""
     folder = Path(tempfile.mkdtemp(prefix="kb-pg-"))
     drop = build_unprivileged_options()
     if drop:
@@ -91,6 +91,6 @@ def run_postgres(bin_folder, preexec_fn=None):
                 server.start()
                 yield server
             finally:
-                server.stop(signal.SIGQUIT)  # at once: the folder goes with it
+                server.stop(signal.SIGQUIT)  # immediate shutdown: its folder is removed next
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Finds processes by their command line, and starts them with default signals."""
+"""Finds processes by their command line, and sets the signal handling of child processes."""
 
 import signal
 import time
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def find_processes(word):
-    """Processes that are not dead or dying, whose command line holds a word."""
+    """Return live processes (no zombies) with a word in their command line, as /proc paths."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -20,7 +20,7 @@ def find_processes(word):
 
 
 def read_cmdline(entry):
-    """The command line of a process, empty when it has just gone."""
+    """Return the command line of a process; empty when the process has just ended."""
     try:
         return (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
     except OSError:
@@ -38,15 +38,15 @@ def wait_for_count(word, count):
 
 
 def reset_signals():
-    """Restore the default dispositions: a ``preexec_fn`` for children that a test sends signals to.
+    """Restore default signal handling; a ``preexec_fn`` for children that tests send signals to.
 
-    A child inherits ignored signals, and ``nohup`` and background jobs ignore SIGHUP and SIGINT.
+    A child inherits ignored signals: ``nohup`` ignores SIGHUP, and background jobs ignore SIGINT.
     """
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
 
 def ignore_signals():
-    """Ignore what ``nohup`` and a shell's background job ignore: a ``preexec_fn``."""
+    """Ignore the signals that ``nohup`` and background jobs ignore; a ``preexec_fn``."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)

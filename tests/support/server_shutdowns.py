@@ -1,4 +1,4 @@
-"""Ends a server in the middle of work, and reports what is left of it, and for how long.
+"""Ends a server during work, and reports leftover processes and files and the time to exit.
 
 As a program, ``server_shutdowns.py ACTIVITY END_METHOD`` prints one result as JSON.
 """
@@ -48,39 +48,39 @@ with exclusive_device("cpu", str):
 
 @dataclass(frozen=True)
 class ServerActivity:
-    """Work that a server can be in the middle of."""
+    """Work that a server does when it is ended."""
 
     make_kernel: Callable[[Path], object]
-    """Puts the kernel ``broken`` into a project."""
+    """Writes the kernel ``broken`` into a project."""
     tool: str
     has_started: Callable[[Path], bool]
-    """Whether the work has begun, seen from outside; takes the folder of this shutdown."""
+    """Takes the folder of this shutdown; returns whether the work has begun."""
     is_device_locked: bool = False
-    """Whether another process holds the device."""
+    """Whether another process holds the device lock meanwhile."""
     target: str = "cpu"
     server_program: str = "from kernelkb_mcp.start import main; main()"
     cancel: Callable[["StdioServer"], object] = lambda server: server.send_notification(
         "notifications/cancelled", requestId=2
     )
-    """Cancels the call, as a client does."""
+    """Cancels the call as a client would."""
 
 
 @dataclass(frozen=True)
 class ShutdownResult:
-    """What was left after a shutdown."""
+    """The time that a shutdown took, and the processes and files left after it."""
 
     seconds: float | None
-    """Until the last process was gone; None where a process stayed."""
+    """Seconds from ending the server to the end of the last process; None if one remained."""
     code: int | None
-    """The server's exit code; None where its client, its parent, was killed."""
+    """The server's exit code; None when its parent, the client, was killed."""
     left: list[str]
-    """Command lines of processes that stayed."""
+    """Command lines of the remaining processes."""
     files: list[str]
-    """Folders of jobs and of builds that stayed, and tickets that a process still holds."""
+    """Remaining folders of jobs and builds, and queue tickets that a process still locks."""
 
 
 def shut_down_server(activity, end_method):
-    """End a server in the middle of an activity; return what was left."""
+    """End a server during an activity; return a ShutdownResult."""
     with tempfile.TemporaryDirectory(prefix="kb-ending-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         for each in ("project/sessions", "scratch"):
@@ -151,19 +151,19 @@ ACTIVITIES = {
 
 
 EXIT_CODES = {
-    "cancel": 0,  # the input ends afterwards
+    "cancel": 0,  # the server goes on; its input is closed afterwards
     "end of input": 0,
     "SIGTERM": 143,
     "SIGINT": 130,
     "SIGHUP": 129,
     "SIGKILL": -9,
-    "client SIGKILL": None,  # its parent, which could wait for it, is gone
+    "client SIGKILL": None,  # unknown: only its killed parent could wait for it
 }
-"""Ways to end a server → its exit code."""
+"""Way to end a server → the server's exit code; None: cannot be known."""
 
 
 class StdioServer:
-    """A child server over stdio, without the SDK."""
+    """A child server on stdio, driven by raw JSON-RPC without the SDK."""
 
     def __init__(self, folder, serve):
         self.process = subprocess.Popen(
@@ -199,7 +199,7 @@ class StdioServer:
         raise EOFError(f"the server ended without an answer to {number}")
 
     def close(self):
-        """End its input, and return its exit code."""
+        """Close the server's input, and return its exit code."""
         with suppress(OSError):
             self.process.stdin.close()
         code = self.process.wait(END_TIMEOUT_S)
@@ -211,7 +211,7 @@ class StdioServer:
 
 
 def build_environment(folder):
-    """Return variables that name the folder, by which processes of this shutdown are found."""
+    """Return an environment that names the folder: it identifies this shutdown's processes."""
     variables = {"TMPDIR": str(folder / "scratch"), "KB_DEVICE_QUEUE": str(folder / "queue")}
     return {**os.environ, **variables}
 
@@ -236,11 +236,11 @@ def _start_and_end(folder, work, how, holder):
         seconds, left = _wait_until_gone(folder, kept, started)
         files = _list_leftovers(folder, holder)
         if how == "cancel":
-            with suppress(TimeoutError):  # the answer is out before the last file is removed
+            with suppress(TimeoutError):  # the server answers before it removes its last file
                 _wait_until(lambda: not _list_leftovers(folder, holder), END_TIMEOUT_S)
             files = _list_leftovers(
                 folder, holder
-            )  # before the end of input, which clears them away too
+            )  # listed before the input is closed, which removes files too
             server.send_request(3, "ping")
             server.read_answer(3)
             code = server.close()
@@ -264,7 +264,7 @@ def _kill_client(folder, work, holder):
 
 
 def _wait_until_gone(folder, kept, started):
-    """Wait until every process of this shutdown is gone; kill those that stay."""
+    """Wait until all processes of this shutdown have ended; kill those left after the timeout."""
     while left := {one: line for one, line in _find_processes(folder).items() if one not in kept}:
         if time.monotonic() - started > END_TIMEOUT_S:
             for one in left:
@@ -278,7 +278,7 @@ def _wait_until_gone(folder, kept, started):
 def _list_leftovers(folder, holder):
     found = [*(folder / "scratch").iterdir(), *(folder / "project").glob(".kb/build/*/.building-*")]
     held = sorted(one for one in _list_tickets(folder) if _is_locked(one))
-    found += held[1:] if holder else held  # the first one is the holder's
+    found += held[1:] if holder else held  # the first ticket is the holder's
     return [str(one.relative_to(folder)) for one in found]
 
 

@@ -1,4 +1,4 @@
-"""Sessions with a known truth, for what is learned from them."""
+"""Creates sessions with known true shares, for tests of learning from sessions."""
 
 import random
 from datetime import UTC, datetime
@@ -8,12 +8,12 @@ from shipped_rules import knowledge
 from kernelkb.model.session import Decision, Session, SessionEntry, Step
 
 PRIORS = {row.kind: row for row in knowledge().calibration.realised}
-"""What calibration.yaml takes for granted."""
+"""Priors of calibration.yaml: kind of gain → its row."""
 DAY = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def find_gain_kind(bottleneck, fix):
-    """The kind of gain, as ``kb learn`` knows it."""
+    """Return the kind of gain as ``kb learn`` does; None when the pair has none."""
     gains = {b.id: b.gain.kind for b in knowledge().bottlenecks if b.gain}
     fixes = {f.id for family in knowledge().families for f in family.fixes}
     return gains.get(bottleneck) if fix in fixes else None
@@ -24,7 +24,7 @@ def speedup_from_saving(saving):
 
 
 def make_decision(share=0.5, estimate=0.5, assumed=0.8, **more):
-    """A change that realised a share of its estimate; ``more`` overrides any field."""
+    """Return a decision that realised ``share`` of its estimate; ``more`` overrides any field."""
     measured = speedup_from_saving(share * estimate)
     point = speedup_from_saving(assumed * estimate)
     fields = {
@@ -42,7 +42,7 @@ def make_decision(share=0.5, estimate=0.5, assumed=0.8, **more):
 
 
 def make_session(name, *decisions, cc="9.0", steps=(), kind="recorded", kernel="k", **more):
-    """One session of one entry on one GPU; ``cc`` None is a CPU."""
+    """Return a session with one entry, on a GPU; on a CPU when ``cc`` is None."""
     entry = SessionEntry(
         session=name,
         at=DAY,
@@ -58,7 +58,7 @@ def make_session(name, *decisions, cc="9.0", steps=(), kind="recorded", kernel="
 
 
 def make_history(seed, count, share, cc="9.0", assumed=0.8):
-    """``count`` sessions of one case each; ``share`` draws what a case realises of its estimate."""
+    """Return ``count`` sessions of one decision each; ``share(rng)`` draws its realised share."""
     rng = random.Random(seed)
     return [
         make_session(f"s{number}", make_decision(share(rng), rng.uniform(0.2, 0.7), assumed), cc=cc)

@@ -1,4 +1,4 @@
-"""The shipped program, and random metrics for it."""
+"""The compiled rules of the shipped knowledge, and strategies that draw metrics for them."""
 
 from functools import cache
 
@@ -29,7 +29,7 @@ def graph():
 
 
 def bottleneck_rows(rules=None):
-    """Every bottleneck row of a program, whatever its target."""
+    """Return the bottleneck rows of all targets of a program."""
     return [row for found in (rules or program())["bottlenecks"].values() for row in found]
 
 
@@ -38,18 +38,18 @@ def guards(rules=None):
 
 
 def compare_metrics(measured, device=None, rules=None):
-    """What a program makes of metrics."""
+    """Return the comparisons of a program, evaluated on measured and derived metrics."""
     rules = rules or program()
     return evaluate_comparisons(rules["comparisons"], complete_metrics(rules, measured, device))
 
 
 def validate_answer(answer, kind):
-    """Hold an answer against a TypedDict: all its keys, no others, each of its type."""
+    """Validate an answer against a TypedDict: exactly its keys, each value of its type."""
     TypeAdapter(list[kind], config=Record.model_config).validate_python([answer], strict=True)
 
 
 def flatten_condition(condition, known):
-    """A readable condition as the engine wants it: flat, beside what is known of its leaves.
+    """Return a readable condition in the engine's flat form, and its evaluated comparisons.
 
     A leaf is ``("metric", op, limit)``; ``["all", …]``, ``["any", …]`` and ``["not", c]`` combine.
     """
@@ -69,13 +69,13 @@ def flatten_condition(condition, known):
 
 
 def evaluate_condition(condition, known):
-    """Judge a readable condition."""
+    """Return the truth of a readable condition; None when it is unknown."""
     flat, about = flatten_condition(condition, known)
     return judge_condition(flat, about.truth)
 
 
 def metric_values(row):
-    """Values that the metric can have, limits of conditions more often than chance would."""
+    """Return a strategy for values in a metric's range, with extra weight on common limits."""
     low, high = row["low"], row["high"]
     top = high if high is not None else 1e6
     edges = [
@@ -85,7 +85,7 @@ def metric_values(row):
 
 
 def metrics(target=None):
-    """Any subset of the metrics, each with a value that it can have."""
+    """Return a strategy for any subset of a target's metrics, each with a value in its range."""
     rows = program()["metrics"]
     chosen = {
         n: metric_values(r) for n, r in rows.items() if target is None or target in r["targets"]

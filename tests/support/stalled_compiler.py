@@ -1,4 +1,4 @@
-"""A compiler that waits for a pipe, and how it goes on."""
+"""Releases a compiler that waits for a named pipe, and waits for processes to start."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from processes import find_processes
 
 
 def release_compiler(source):
-    """Let the compiler that stalls on ``source`` read nothing, and so go on."""
+    """Open and close the pipe next to ``source``: the compiler reads nothing and goes on."""
     pipe = Path(source).parent / "wait.txt"
     for _ in range(2400):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The client half of the tasks extension, as far as the tests need it."""
+"""Client side of the MCP tasks extension, as far as the tests need it."""
 
 from typing import Any, Literal
 
@@ -53,7 +53,7 @@ class TaskState(types.Result):
 
 
 class TasksClientExtension(ClientExtension):
-    """Declares the extension."""
+    """Declares the tasks extension; tests poll their tasks themselves."""
 
     identifier = IDENTIFIER
 
@@ -65,7 +65,7 @@ class TasksClientExtension(ClientExtension):
 
 
 async def start_task(client, name, arguments, **answers):
-    """Call a tool that becomes a task; return the id."""
+    """Call a tool that becomes a task; return the task's id."""
     made = await client.session.call_tool(name, arguments, allow_claimed=True, **answers)
     assert isinstance(made, TaskCreated), made
     return made.task_id

@@ -1,4 +1,4 @@
-"""Calls of the server's tools, in process."""
+"""Calls the server's tools in this process."""
 
 import anyio
 from mcp import Client
@@ -9,7 +9,7 @@ from kernelkb_mcp.server_config import ServerConfig
 
 
 def run_client(config, work):
-    """Return what an async function makes of a client of a new server."""
+    """Return the result of ``work(client)``, with a client of a new server."""
 
     async def connect():
         async with Client(build_server(config)) as client:
@@ -28,5 +28,5 @@ def call_tool(name, config=None, **arguments):
 
 
 def leave_workspace():
-    """Lift the bounds of this process, which a server sets for good when it starts."""
+    """Remove the workspace bounds, which a starting server sets for the rest of the process."""
     workspace._bounds = None
