@@ -208,4 +208,4 @@ def test_a_knowledge_folder_without_knowledge_files_is_left_alone(project, capsy
     (project / "knowledge" / "notes.yaml").write_text("a: 1\n")
 
     assert main(["learn"]) == 2
-    assert "no knowledge" in capsys.readouterr().err
+    assert "not KernelKB knowledge" in capsys.readouterr().err

@@ -50,7 +50,7 @@ def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax_pro
         assert followed.interval[0] <= followed.measured <= followed.interval[1]
     else:
         assert "inconclusive" in {b.verdict for b in benches}  # the machine may be busy
-    assert found.followed.predicted.point > 1
+    assert found.followed.predicted["point"] > 1
     assert ("scalar_loop_count 0 == 0", True) in {
         (d.falsifier, d.falsifier_held) for d in found.decisions
     }
@@ -76,7 +76,7 @@ def test_cpu_contention_is_a_warning_and_confirms_nothing(softmax_project, capsy
 
     benches = [step for step in found.steps if step.name == "bench"]
     assert [(s.status, s.cure) for s in benches] == [("warning", reason)] * 2
-    assert [seen.answer.gate.id for seen in found.examined] == ["no-baseline"] * 2
+    assert [seen.answer["gate"]["id"] for seen in found.examined] == ["no-baseline"] * 2
     assert (found.followed.measured, found.followed.confirmed) == (None, None)
     assert {d.measured for d in found.decisions} == {None}
     (entry,) = read_entries(softmax_project)

@@ -311,5 +311,5 @@ def test_only_so_much_is_taken_on_at_once():
         jobs.start(make_tool_call("bench_kernel"), run_forever)
         jobs.start(make_tool_call("bench_kernel"), run_forever)
 
-    with pytest.raises(ToolError, match="as many as this server takes"):
+    with pytest.raises(ToolError, match="the most this server allows"):
         anyio.run(run)

@@ -69,11 +69,11 @@ def test_the_version_is_ours(project):
         (["--toolsets", "knowledge,,sessions"], "unknown toolset ''"),
         (["--read-onyl"], "unrecognized arguments: --read-onyl"),
         (["--read"], "unrecognized arguments: --read"),
-        (["--workspace", "nowhere"], "nowhere is no folder"),
-        (["--workspace", "/"], "--workspace / would keep nothing out"),
-        (["--port", "8000"], "--port goes with --http"),
-        (["--port", "0"], "--port goes with --http"),
-        (["--allow-remote"], "--allow-remote goes with --http"),
+        (["--workspace", "nowhere"], "nowhere is not a folder"),
+        (["--workspace", "/"], "--workspace / would exclude nothing"),
+        (["--port", "8000"], "--port needs --http"),
+        (["--port", "0"], "--port needs --http"),
+        (["--allow-remote"], "--allow-remote needs --http"),
         (["--http", "--port", "65536"], "'65536' is no port"),
         (["--http", "--port", "-1"], "'-1' is no port"),
         (["--http", "--host", "0.0.0.0"], "add --allow-remote"),
@@ -106,7 +106,7 @@ def test_a_rejected_address_explains_allow_remote(capsys):
     with pytest.raises(SystemExit):
         parse_command_line(["--http", "--host", "0.0.0.0"])
 
-    assert "compiles and runs code here with your rights" in capsys.readouterr().err
+    assert "can compile and run code here with your rights" in capsys.readouterr().err
 
 
 def test_http_listens_on_the_given_address():

@@ -46,7 +46,7 @@ def confined_project(project):
 
 def call_without_secret(name, **arguments):
     async def run():
-        async with Client(build_server()) as client:
+        async with Client(build_server(ServerConfig(inline_s=600.0))) as client:
             return await client.call_tool(name, arguments)
 
     result = anyio.run(run)
@@ -78,7 +78,7 @@ def test_a_pattern_that_never_ends_is_ended(confined_project):
         "recommend_fix", profile="report.csv", kernel=r"(\w*\W*)*\d\d\d\d\d\d$"
     )
 
-    assert is_workspace_error(result, "leave out a repetition")
+    assert is_workspace_error(result, "remove nested repetitions")
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,11 @@ def run_command(*command, cwd, **environment):
     )
 
 
-def list_ignored_names(_folder, names):
+def list_ignored_names(folder, names):
     """Name what no build reads: environments, caches, earlier builds, hidden folders."""
-    unwanted = {"__pycache__", "_data", "build", "dist", "shared"}
+    unwanted = {"__pycache__", "_data"}
+    if Path(folder) == ROOT:
+        unwanted |= {"build", "dist", "shared"}
     return {n for n in names if n in unwanted or (n.startswith(".") and n != ".gitignore")}
 
 
@@ -40,7 +42,7 @@ def list_ignored_names(_folder, names):
 def wheel(tmp_path_factory):
     """Build source distribution → wheel from a copy, so that a stray file cannot help."""
     folder = tmp_path_factory.mktemp("build")
-    shutil.copytree(ROOT, folder / "tree", ignore=list_ignored_names)
+    shutil.copytree(ROOT, folder / "tree", symlinks=True, ignore=list_ignored_names)
     # Without isolation: hatchling is a dev dependency, and tests use no network.
     built = run_command(sys.executable, "-m", "build", "--no-isolation", "tree", cwd=folder)
     assert built.returncode == 0, built.stdout + built.stderr
@@ -131,6 +133,20 @@ def test_the_source_distribution_holds_the_files_its_tests_read(folder, sources)
     assert wanted
     assert wanted - sources == set()
     assert (files - wanted) & sources == set()
+
+
+@pytest.mark.parametrize(
+    ("folder", "package"), [("engine", "kernelkb"), ("mcp_server", "kernelkb_mcp")]
+)
+def test_wheel_contains_every_module(folder, package, members):
+    here = {
+        f"{package}/{path.relative_to(ROOT / folder).as_posix()}"
+        for path in (ROOT / folder).rglob("*.py")
+        if "_data" not in path.parts
+    }
+
+    assert here
+    assert here - members == set()
 
 
 def test_wheel_adds_only_our_own_top_level_names(members):
