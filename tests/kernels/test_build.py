@@ -197,7 +197,7 @@ def test_without_a_gpu_the_cure_names_a_command_that_works(gpu_kernel_project, c
     assert "--target cpu" not in said
     assert "`kb build vadd --arch 9.0` compiles without a GPU" in said
     assert main(["build", "vadd", "--variant", "warp"]) == 2
-    assert "kb build vadd --variant warp --arch 9.0 compiles" in capsys.readouterr().err
+    assert "`kb build vadd --variant warp --arch 9.0` compiles" in capsys.readouterr().err
 
 
 def test_the_cpu_is_offered_where_there_is_a_variant_for_it(project, monkeypatch):

@@ -154,7 +154,7 @@ def test_an_unknown_type_is_refused():
 
 @pytest.mark.parametrize("work", [{}, {"bytes": 0}])
 def test_no_work_has_no_floor(work):
-    with pytest.raises(BadValueError, match="no work to price"):
+    with pytest.raises(BadValueError, match="no work to estimate"):
         analyze_roofline(RooflineQuery("t4", **work))
 
 

@@ -203,7 +203,7 @@ def test_windows_line_ends_change_nothing():
         (("  found: it", "  fuond: it"), "x.md:19:3: steps.0.fuond: unknown key (did you mean"),
         (("seconds: 1.5", "seconds: 1e-3"), "x.md:20:12: steps.0.seconds: YAML reads 1e-3 as text"),
         (("14:20:00Z", "14:20:00"), "x.md:14:1: at: has no time zone"),
-        (("goal: look", "session: y\ngoal: look"), "x.md:15:1: session: session follows from"),
+        (("goal: look", "session: y\ngoal: look"), "x.md:15:1: session: session is given by"),
         (("goal: look", "goal: look\ngoal: again"), "x.md:16:1: goal: key 'goal' appears twice"),
         (("goal: look", "goal: 'look"), "x.md:2"),
         (("goal: look", "closes: yes\ngoal: look"), "x.md:15:9: closes: YAML reads a bare yes"),
