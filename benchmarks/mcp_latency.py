@@ -34,7 +34,7 @@ async def echo(text: str) -> str:
     return text
 server.run()
 """
-TOKEN = "0123456789-nobody-has-to-guess-this"  # noqa: S105 only for this program's server
+TOKEN = "0123456789-token-of-this-program"  # noqa: S105 only for this program's server
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
 CLIENT = {"name": "benchmark", "version": "1"}
