@@ -63,7 +63,7 @@ def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax_pro
     assert [s.verdict for s in entry.steps if s.name == "bench"] == [b.verdict for b in benches]
     assert [s.interval for s in entry.steps if s.name == "bench"] == [b.interval for b in benches]
     named = [step.bottleneck for step in entry.steps if step.name == "recommend"]
-    assert named[0] == found.examined[0].answer.diagnoses[0].bottleneck
+    assert named[0] == found.examined[0].answer["diagnoses"][0]["bottleneck"]
 
 
 def test_cpu_contention_is_a_warning_and_confirms_nothing(softmax_project, capsys, monkeypatch):
