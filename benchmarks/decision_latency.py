@@ -22,6 +22,7 @@ from kernelkb.actions.rules_cache import _read_cache, load_compiled_rules
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.rules import CompiledRules
+from kernelkb.decide.rules_file import format_rules
 from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.model.bottleneck import Bottleneck
@@ -110,24 +111,24 @@ def recommend_ms(program: CompiledRules, metrics: Mapping[str, float], runs: int
 def floor_ms(program: CompiledRules, metrics: Mapping[str, float]) -> float:
     """Return the median time to compare every leaf that has a known metric, in ms."""
     known = complete_metrics(program, metrics, "h100-sxm")
-    table = program["comparisons"]
+    rows, by_metric = program["comparisons"]["rows"], program["comparisons"]["by_metric"]
+    limits = {name: [rows[at].limit for at in by_metric.get(name, ())] for name in known}
 
-    def compare_leaves() -> int:
+    def compare() -> int:
         true = 0
         for name, value in known.items():
-            for _, _, limits in table["by_metric"].get(name, ()):
-                for limit in limits:
-                    true += value < limit if limit.__class__ is float else 0
+            for limit in limits[name]:
+                true += value < limit if isinstance(limit, float) else 0
         return true
 
-    return median_ms(compare_leaves, 50)
+    return median_ms(compare, 50)
 
 
 def load_ms(program: CompiledRules) -> tuple[float, float]:
     """Return the median time to load a program from its cache, and to parse its JSON, in ms."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.json"
-        path.write_text(json.dumps(program, separators=(",", ":")), encoding="utf-8")
+        path.write_text(format_rules(program), encoding="utf-8")
         took = median_ms(lambda: _read_cache(str(path)), 5)
         return took, median_ms(lambda: json.loads(path.read_text(encoding="utf-8")), 5)
 

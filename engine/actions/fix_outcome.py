@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from kernelkb.actions.rules_cache import load_compiled_rules
-from kernelkb.decide.conditions import format_reason, satisfies
+from kernelkb.decide.conditions import format_comparison, satisfies
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.gain import as_speedup, combine_removed_shares
 from kernelkb.measure.statistics import Speedup
@@ -228,7 +228,7 @@ def evaluate_falsifier(
     value = known.get(row["metric"])
     if value is None or math.isnan(limit):
         return f"{row['metric']} was not measured after the change", None
-    fact = format_reason({"metric": row["metric"], "value": value, "op": row["op"], "limit": limit})
+    fact = format_comparison(row["metric"], value, row["op"], limit)
     if satisfies(value, row["op"], limit):
         return fact, True
     return f"{fact} is false; revert", False

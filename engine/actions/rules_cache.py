@@ -1,4 +1,4 @@
-"""The decision program, from its cache when the knowledge has not changed.
+"""Loads the compiled rules, from a cache file while the knowledge has not changed.
 
 The cache is keyed by content, so it cannot be stale; written to a temporary file and renamed, so
 two writers cannot mix; and optional, so a read-only machine only loses time.
@@ -6,13 +6,12 @@ two writers cannot mix; and optional, so a read-only machine only loses time.
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from kernelkb import __version__
-from kernelkb.decide.schema import RULES_SCHEMA
+from kernelkb.decide.rules_file import RULES_SCHEMA, format_rules, parse_rules
 from kernelkb.loading.digest import compute_cache_key, read_file_stamps
 from kernelkb.safety.paths import cache_folder, overlay_folder, shipped_folder
 
@@ -24,14 +23,14 @@ _STABLE_AGE_NS = 2_000_000_000
 """An edit that is younger may be followed by another one that looks the same."""
 
 _RESCAN_INTERVAL_NS = 1_000_000_000
-"""Between two looks at the shipped files: a look costs twice what a decision does."""
+"""Between two scans of the shipped files: a scan takes twice as long as a decision."""
 
 _memory_cache: dict[tuple[FileStamps, FileStamps], CompiledRules] = {}
 _last_scan: dict[str, tuple[int, int, FileStamps]] = {}
 
 
 def load_compiled_rules(root: str | None = None) -> CompiledRules:
-    """Return the program of a knowledge folder; nobody may change it.
+    """Return the rules of a knowledge folder; callers must not change them.
 
     Args:
         root: The folder; by default the shipped one with the project's own on top of it, which
@@ -46,18 +45,18 @@ def load_compiled_rules(root: str | None = None) -> CompiledRules:
     folder, overlay = shipped_folder("knowledge"), overlay_folder()
     latest, base = _scan_folder(folder)
     edited, own = read_file_stamps(overlay) if overlay else (0, ())
-    if program := _memory_cache.get((base, own)):
-        return program
+    if rules := _memory_cache.get((base, own)):
+        return rules
     _memory_cache.clear()
-    settled = time.time_ns() - max(latest, edited) > _STABLE_AGE_NS  # before the files are read
-    program = _load_or_compile(folder, overlay)
-    if settled:
-        _memory_cache[base, own] = program
-    return program
+    stable = time.time_ns() - max(latest, edited) > _STABLE_AGE_NS  # before the files are read
+    rules = _load_or_compile(folder, overlay)
+    if stable:
+        _memory_cache[base, own] = rules
+    return rules
 
 
 def _scan_folder(folder: str) -> tuple[int, FileStamps]:
-    """Look at files, unless that was done just now."""
+    """Return the newest modification time and the stamps of the files, at most so old."""
     now = time.monotonic_ns()
     when, latest, files = _last_scan.get(folder, (0, 0, ()))
     if not files or now - when > _RESCAN_INTERVAL_NS:
@@ -69,36 +68,35 @@ def _scan_folder(folder: str) -> tuple[int, FileStamps]:
 def _load_or_compile(folder: str, overlay: str | None) -> CompiledRules:
     content = compute_cache_key(folder, overlay)
     path = os.path.join(cache_folder(), f"program-{__version__}-{RULES_SCHEMA}-{content}.json")
-    program = _read_cache(path) or _compile_and_cache(folder, overlay, path)
-    program["knowledge"]["overlay"] = overlay  # the same content may lie in several projects
-    return program
+    rules = _read_cache(path) or _compile_and_cache(folder, overlay, path)
+    rules["knowledge"]["overlay"] = overlay  # several projects may have the same content
+    return rules
 
 
 def _read_cache(path: str) -> CompiledRules | None:
     try:
         with open(path, encoding="utf-8") as file:
-            program = cast("CompiledRules", json.load(file))
-        schema, version = program["schema"], program["knowledge"]["version"]
-    except (OSError, ValueError, KeyError, TypeError):
+            rules = parse_rules(file.read())
+        return rules if rules["knowledge"]["version"] == __version__ else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return program if (schema, version) == (RULES_SCHEMA, __version__) else None
 
 
 def _compile_and_cache(folder: str, overlay: str | None, path: str) -> CompiledRules:
-    import tempfile  # this and what follows cost a quarter second, once for each knowledge
+    import tempfile  # these imports cost a quarter of a second, only when knowledge has changed
     from pathlib import Path
 
     from kernelkb.graph.compile import compile_rules
     from kernelkb.loading.knowledge import load_knowledge
 
-    program = compile_rules(load_knowledge(Path(folder), Path(overlay) if overlay else None))
+    rules = compile_rules(load_knowledge(Path(folder), Path(overlay) if overlay else None))
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with tempfile.NamedTemporaryFile(
             "w", dir=os.path.dirname(path), suffix=".tmp", delete=False, encoding="utf-8"
         ) as file:
-            json.dump(program, file, separators=(",", ":"))
+            file.write(format_rules(rules))
         os.replace(file.name, path)
     except OSError:
-        return program  # nowhere to write: the next start compiles again
-    return program
+        return rules  # not writable: the next start compiles again
+    return rules

@@ -1,20 +1,40 @@
-"""Three-valued conditions: true, false, or None for what was not measured.
+"""Evaluates three-valued conditions: true, false, or None for what was not measured.
 
-Every comparison that the knowledge makes is a leaf of one table, and is made once for a set of
-metrics. A condition is the number of a leaf, or a list: ``["all", …]``, ``["any", …]``,
-``["not", c]``.
+Each comparison of the knowledge stands once in a table and is made once for a set of metrics; a
+condition is the position of a comparison, or a combination of conditions.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from kernelkb.decide.rules import FlatCondition, LeafTable
+    from kernelkb.decide.rules import ComparisonTable
     from kernelkb.model.recommendation import Reason
 
+
+class Comparison(NamedTuple):
+    """A metric against a limit."""
+
+    metric: str
+    op: str
+    limit: float | str
+    """In the metric's unit, or the name of another quantity."""
+    source: str
+    """Where the limit is from, as an explanation shows it."""
+
+
+class Combination(NamedTuple):
+    """``all`` or ``any`` of several conditions, or ``not`` of one."""
+
+    kind: Literal["all", "any", "not"]
+    parts: tuple[Condition, ...]
+
+
+Condition: TypeAlias = "int | Combination"
+"""The position of a comparison in its table, or a combination."""
 
 _OPS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -28,29 +48,28 @@ _NEGATED_OP = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "==
 
 
 class Facts(NamedTuple):
-    """What is known, and what that makes of every comparison."""
+    """Known quantities, and the outcome of every comparison."""
 
     values: Mapping[str, float]
-    table: LeafTable
+    table: ComparisonTable
     truth: list[bool | None]
-    """By leaf; None as long as a side of the comparison is unknown."""
-    touched_leaves: set[int]
-    """Leaves about which anything at all is known."""
+    """By comparison; None as long as one of its sides is unknown."""
+    touched: set[int]
+    """Comparisons that depend on a known quantity, decided or not."""
 
 
-def evaluate_comparisons(table: LeafTable, known: Mapping[str, float]) -> Facts:
-    """Make every comparison that the known quantities allow."""
-    truth: list[bool | None] = [None] * len(table["rows"])
+def evaluate_comparisons(table: ComparisonTable, known: Mapping[str, float]) -> Facts:
+    """Make every comparison whose two sides are known."""
+    rows, by_metric, by_quantity = table["rows"], table["by_metric"], table["by_quantity"]
+    truth: list[bool | None] = [None] * len(rows)
     touched: set[int] = set()
-    by_metric, touches = table["by_metric"], table["touches"]
     for name, value in known.items():
-        touched.update(touches.get(name, ()))
-        for op, leaves, limits in by_metric.get(name, ()):
-            test = _OPS[op]
-            for leaf, limit in zip(leaves, limits, strict=True):
-                right = known.get(limit) if limit.__class__ is str else limit
-                if right is not None:
-                    truth[leaf] = test(value, right)
+        touched.update(by_quantity.get(name, ()))
+        for position in by_metric.get(name, ()):
+            _, op, limit, _ = rows[position]
+            right = known.get(limit) if isinstance(limit, str) else limit
+            if right is not None:
+                truth[position] = _OPS[op](value, right)
     return Facts(known, table, truth, touched)
 
 
@@ -59,29 +78,34 @@ def satisfies(left: float, op: str, right: float) -> bool:
     return _OPS[op](left, right)
 
 
-def judge_condition(condition: FlatCondition, truth: list[bool | None]) -> bool | None:
-    """Judge a condition: false and true win over unknown wherever logic allows it."""
-    if condition.__class__ is int:
+def judge_condition(condition: Condition, truth: list[bool | None]) -> bool | None:
+    """Evaluate a condition; an unknown part matters only where the others do not decide.
+
+    Args:
+        condition: The condition.
+        truth: Outcome of each comparison; None is unknown.
+    """
+    if isinstance(condition, int):
         return truth[condition]
-    kind = condition[0]
+    kind, parts = condition
     if kind == "not":
-        inner = judge_condition(condition[1], truth)
+        inner = judge_condition(parts[0], truth)
         return None if inner is None else not inner
-    decisive = kind == "any"  # one true settles "any", one false settles "all"
-    verdict: bool | None = not decisive
-    for part in condition[1:]:
-        value = truth[part] if part.__class__ is int else judge_condition(part, truth)
+    decisive = kind == "any"  # one true part decides "any", one false part decides "all"
+    outcome: bool | None = not decisive
+    for part in parts:
+        value = truth[part] if isinstance(part, int) else judge_condition(part, truth)
         if value is decisive:
             return decisive
         if value is None:
-            verdict = None
-    return verdict
+            outcome = None
+    return outcome
 
 
-def find_reasons(condition: FlatCondition, facts: Facts, outcome: bool = True) -> Iterator[Reason]:
+def find_reasons(condition: Condition, facts: Facts, outcome: bool = True) -> Iterator[Reason]:
     """Yield the comparisons that make a condition ``outcome``, in its own order.
 
-    For an unknown condition these are the parts that hold so far.
+    Of an unknown condition these are the parts that hold so far.
     """
     if isinstance(condition, int):
         if facts.truth[condition] is outcome:
@@ -91,43 +115,50 @@ def find_reasons(condition: FlatCondition, facts: Facts, outcome: bool = True) -
                 "value": facts.values[metric],
                 "op": op if outcome else _NEGATED_OP[op],
                 "limit": facts.values[limit] if isinstance(limit, str) else limit,
-                "source": facts.table["sources"][source],
+                "source": source,
             }
-    elif condition[0] == "not":
-        yield from find_reasons(condition[1], facts, not outcome)
+    elif condition.kind == "not":
+        yield from find_reasons(condition.parts[0], facts, not outcome)
     else:
-        for part in condition[1:]:
+        for part in condition.parts:
             if judge_condition(part, facts.truth) in (outcome, None):
                 yield from find_reasons(part, facts, outcome)
 
 
-def find_missing_quantities(condition: FlatCondition, facts: Facts) -> list[str]:
-    """Return the quantities that still decide an unknown condition, each once, in order."""
-    found: dict[str, None] = {}
+def find_missing_quantities(condition: Condition, facts: Facts) -> list[str]:
+    """Return the unknown quantities that can still decide a condition, each once, in order."""
+    missing: dict[str, None] = {}
     truth, known, rows = facts.truth, facts.values, facts.table["rows"]
 
-    def walk(part: FlatCondition) -> None:
-        if part.__class__ is not int:
-            if judge_condition(part, truth) is None:
-                for inner in part[1:]:
-                    walk(inner)
-        elif truth[part] is None:
-            metric, _, limit, _ = rows[part]
-            if metric not in known:
-                found[metric] = None
-            if limit.__class__ is str and limit not in known:
-                found[limit] = None
+    def collect(part: Condition) -> None:
+        if isinstance(part, int):
+            if truth[part] is None:
+                metric, _, limit, _ = rows[part]
+                if metric not in known:
+                    missing[metric] = None
+                if isinstance(limit, str) and limit not in known:
+                    missing[limit] = None
+        elif judge_condition(part, truth) is None:
+            for inner in part.parts:
+                collect(inner)
 
-    walk(condition)
-    return list(found)
+    collect(condition)
+    return list(missing)
 
 
-def format_reason(reason: Mapping[str, Any], notes: Mapping[str, str] | None = None) -> str:
-    """Return one comparison as text: ``speedup 0.3 < 0.5``.
+def format_reasons(reasons: Iterable[Reason], facts: Facts) -> str:
+    """Return comparisons as text: ``speedup 0.3 < 0.5, occupancy 0.2 < 0.3``.
 
-    Args:
-        reason: The comparison.
-        notes: Of the program: what is to be said of a limit that is not as it was shipped.
+    A note follows a limit that a project or a review changed.
     """
-    note = notes.get(reason["source"], "") if notes else ""
-    return f"{reason['metric']} {reason['value']:.4g} {reason['op']} {reason['limit']:.4g}{note}"
+    notes = facts.table["notes"]
+    return ", ".join(
+        format_comparison(reason["metric"], reason["value"], reason["op"], reason["limit"])
+        + notes.get(reason["source"], "")
+        for reason in reasons
+    )
+
+
+def format_comparison(metric: str, value: float, op: str, limit: float) -> str:
+    """Return one comparison as text: ``speedup 0.3 < 0.5``."""
+    return f"{metric} {value:.4g} {op} {limit:.4g}"

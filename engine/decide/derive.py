@@ -1,16 +1,27 @@
-"""Metrics that follow from others. Unknown in, unknown out; division by zero is unknown too."""
+"""Computes the metrics that follow from others; an unknown operand gives an unknown result."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.decide.residency import derive_residency_metrics
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
     from kernelkb.device_math.roofline import Roof
+
+
+class DerivedMetric(NamedTuple):
+    """How one metric is computed from others."""
+
+    metric: str
+    op: str
+    operands: list[float | str]
+    """Numbers, and names of quantities."""
+    quantities: list[str]
+    """The operands that are quantities."""
 
 
 def complete_metrics(
@@ -37,16 +48,16 @@ def complete_metrics(
 
 
 def _add_derived_metrics(rules: CompiledRules, known: dict[str, float]) -> None:
-    for name, op, operands, needs in rules["derived"]:
-        if name in known:
+    for metric, op, operands, quantities in rules["derived"]:
+        if metric in known:
             continue
-        for need in needs:
-            if need not in known:
+        for name in quantities:
+            if name not in known:
                 break
         else:
             value = _compute_finite(op, [known[o] if isinstance(o, str) else o for o in operands])
             if value is not None:
-                known[name] = value
+                known[metric] = value
 
 
 def _compute_finite(op: str, values: list[float]) -> float | None:
@@ -81,18 +92,18 @@ def _apply_operation(op: str, values: list[float]) -> float | None:
             from kernelkb.device_math.waves import wave_loss
 
             return wave_loss(values[0])
-    raise AssertionError(f"the loader lets no operation {op!r} through")
+    raise AssertionError(f"operation {op!r} is not one of model.metric.Derivation")
 
 
 def hidden_latency(active: float, wanted: float, latency: float) -> float:
-    """Return the share of the time that more warps would hide; it saturates.
+    """Return the share of the time that more warps would hide, 0 to 1; it saturates.
 
     GPA's model (Zhou et al., CGO 2021): a warp can issue in one of ``latency`` cycles, so of
     ``n`` warps at least one can with probability 1 - (1 - 1/latency)^n.
 
     Args:
-        active: Warps per scheduler now.
-        wanted: Warps per scheduler then.
+        active: Warps per scheduler before.
+        wanted: Warps per scheduler after.
         latency: Cycles between two instructions of a warp.
     """
     idle = 1 - 1 / latency if latency > 1 else 0.0
@@ -129,7 +140,7 @@ def binding_roof(known: Mapping[str, float]) -> Roof | None:
 
 
 def _is_read_from_memory(known: Mapping[str, float]) -> bool:
-    """Say whether the data must come from memory: what fits a cache may beat the memory's roof."""
+    """Return whether the data must come from DRAM; a working set that fits the L2 may not."""
     ratio = known.get("cache_ratio")
     if ratio is None and "device.l2_bytes" in known and "algorithmic_bytes" in known:
         ratio = known["algorithmic_bytes"] / known["device.l2_bytes"]
@@ -139,7 +150,7 @@ def _is_read_from_memory(known: Mapping[str, float]) -> bool:
 
 
 def _achievable_bandwidth_gbps(known: Mapping[str, float]) -> float | None:
-    """Prefer this machine's measured copy over the data sheet."""
+    """Return the copy bandwidth, measured on this machine or else from the data sheet; or None."""
     if "copy_peak_gbps" in known:
         return known["copy_peak_gbps"]
     if "device.dram_gbps" in known:

@@ -1,19 +1,19 @@
-"""Judge every bottleneck against the metrics."""
+"""Judges every bottleneck against the metrics: matches, excluded or unknown."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.decide.conditions import Facts, find_reasons, format_reason, judge_condition
+from kernelkb.decide.conditions import Facts, find_reasons, format_reasons, judge_condition
 
 if TYPE_CHECKING:
+    from kernelkb.decide.conditions import Condition
     from kernelkb.decide.rules import (
         BottleneckRow,
         CalibrationRow,
         CompiledRules,
         FalsifierRow,
-        FlatCondition,
         GuardRow,
     )
     from kernelkb.model.recommendation import (
@@ -27,17 +27,19 @@ if TYPE_CHECKING:
 
 
 _OPEN_LOOK_ALIKE_FACTOR = 0.8
-"""What is left of the confidence for each look-alike that could not be ruled out (judgement)."""
+"""Factor on the confidence for each look-alike that could not be ruled out (judgement)."""
 
 
 class BottleneckMatch(NamedTuple):
-    """A bottleneck that matches, with what ranking and asking further need."""
+    """A bottleneck that matches."""
 
     row: BottleneckRow
     diagnosis: Diagnosis
     removed_share: tuple[float, float, float] | None
-    open_conditions: list[FlatCondition]
-    """Unknown conditions that would rule a look-alike out."""
+    """Predicted share of the kernel's time that its fix removes: low, point, high, from 0 to 1.
+    None without an estimate."""
+    open_conditions: list[Condition]
+    """Conditions of look-alikes that are still unknown."""
 
 
 def judge_bottleneck(row: BottleneckRow, truth: list[bool | None]) -> str:
@@ -55,64 +57,69 @@ def judge_bottleneck(row: BottleneckRow, truth: list[bool | None]) -> str:
 
 
 class DiagnosisResult(NamedTuple):
-    """What a set of metrics says about every bottleneck that it does not exclude."""
+    """Every bottleneck that the metrics do not exclude."""
 
     matches: list[BottleneckMatch]
     open_rows: list[BottleneckRow]
-    """Those that stay unknown, in evaluation order."""
+    """Unknown bottlenecks, in evaluation order."""
     suppressed: list[Suppressed]
     """Matches, and fixes of matches, that a guard forbids."""
 
 
 def diagnose(rules: CompiledRules, facts: Facts, target: str) -> DiagnosisResult:
-    """Judge every bottleneck of a target, and withhold what a guard forbids."""
-    truth, untouched = facts.truth, facts.touched_leaves.isdisjoint
+    """Judge every bottleneck of a target, and suppress the advice that a guard forbids."""
+    truth, is_untouched = facts.truth, facts.touched.isdisjoint
     guards = [guard for guard in rules["guards"][target] if judge_condition(guard["when"], truth)]
-    silenced: dict[str, GuardRow] = {}
-    for guard in reversed(guards):  # the first guard in the file speaks
-        silenced.update(dict.fromkeys(guard["bottlenecks"], guard))
-    found = DiagnosisResult([], [], [])
+    suppressing: dict[str, GuardRow] = {}
+    for guard in reversed(guards):  # of several guards the answer names the first in the file
+        suppressing.update(dict.fromkeys(guard["bottlenecks"], guard))
+    result = DiagnosisResult([], [], [])
     for row in rules["bottlenecks"][target]:
-        outcome = "unknown" if untouched(row["leaves"]) else judge_bottleneck(row, truth)
-        if outcome == "unknown":
-            if row["id"] not in silenced:
-                found.open_rows.append(row)
-        elif outcome == "matches":
-            if row["id"] in silenced:
-                found.suppressed.append(_build_suppressed(row["id"], silenced[row["id"]], facts))
+        unknown = is_untouched(row["comparisons"])
+        verdict = "unknown" if unknown else judge_bottleneck(row, truth)
+        name = row["id"]
+        if verdict == "unknown":
+            if name not in suppressing:
+                result.open_rows.append(row)
+        elif verdict == "matches":
+            if name in suppressing:
+                result.suppressed.append(_build_suppressed(name, suppressing[name], facts))
             else:
-                found.matches.append(_build_match(rules, row, facts, guards, found.suppressed))
-    return found
+                result.matches.append(_build_match(rules, row, facts, guards, result.suppressed))
+    return result
 
 
-OpenBottleneck: TypeAlias = "tuple[BottleneckRow, int | None]"
-"""An unknown bottleneck, and how many comparisons of its condition hold; None: nothing that it
-asks for is known."""
+class OpenBottlenecks(NamedTuple):
+    """Unknown bottlenecks, the best supported first."""
+
+    rows: list[BottleneckRow]
+    held_counts: dict[str, int]
+    """By id, the comparisons of its condition that hold; absent if no quantity in it is known."""
 
 
 def rank_open_bottlenecks(
     rows: list[BottleneckRow], facts: Facts, max_count: int
-) -> list[OpenBottleneck]:
-    """Return the unknown bottlenecks to which most already points, the best first."""
-    truth, untouched = facts.truth, facts.touched_leaves.isdisjoint
-    found: list[OpenBottleneck] = []
+) -> OpenBottlenecks:
+    """Return the unknown bottlenecks with the most comparisons that hold, the best first."""
+    truth, is_untouched = facts.truth, facts.touched.isdisjoint
+    held_counts: dict[str, int] = {}
     for row in rows:
-        leaves = row["hint"]["leaves"]
-        found.append((row, None if untouched(leaves) else [truth[n] for n in leaves].count(True)))
-    found.sort(key=lambda one: one[1] or 0, reverse=True)
-    return found[:max_count]
+        own = row["requirements"]["comparisons"]
+        if not is_untouched(own):
+            held_counts[row["id"]] = [truth[position] for position in own].count(True)
+    ranked = sorted(rows, key=lambda row: held_counts.get(row["id"], 0), reverse=True)
+    return OpenBottlenecks(ranked[:max_count], held_counts)
 
 
-def build_unknown_diagnosis(bottleneck: OpenBottleneck, facts: Facts) -> Diagnosis:
-    """Return what an answer says of an unknown bottleneck."""
-    row, held = bottleneck
+def build_unknown_diagnosis(row: BottleneckRow, facts: Facts) -> Diagnosis:
+    """Return the entry of an unknown bottleneck in an answer."""
     return {
         "bottleneck": row["id"],
         "group": row["group"],
         "verdict": "unknown",
         "confidence": 0.0,
         "predicted_speedup": None,
-        "because": [] if held is None else list(find_reasons(row["when"], facts)),
+        "because": list(find_reasons(row["when"], facts)),
         "ruled_out": [],
         "falsifier": None,
         "fixes": [],
@@ -127,15 +134,13 @@ def _build_match(
     guards: list[GuardRow],
     suppressed: list[Suppressed],
 ) -> BottleneckMatch:
-    from kernelkb.decide.gain import (
-        as_speedup,
-        predict_removed_share,
-    )  # a few numbers mostly match nothing
+    # Imported here: a few numbers mostly match nothing.
+    from kernelkb.decide.gain import as_speedup, predict_removed_share
 
     widen = max((guard["widen"] for guard in guards if guard["widen"]), default=1.0)
     fixes = _select_fixes(rules, row, facts, guards, suppressed)
-    lesson = _find_calibration(rules, row, fixes, facts.values)
-    share = lesson["share"] if lesson else None
+    calibration = _find_calibration(rules, row, fixes, facts.values)
+    share = calibration["share"] if calibration else None
     removed = predict_removed_share(row["gain"], facts.values, rules["realised"], widen, share)
     doubts = [o["when"] for o in row["unless"] if judge_condition(o["when"], facts.truth) is None]
     diagnosis: Diagnosis = {
@@ -148,7 +153,7 @@ def _build_match(
         "ruled_out": _list_ruled_out(row, facts),
         "falsifier": _describe_falsifier(row["falsifier"], facts.values),
         "fixes": fixes,
-        "learned": lesson["learned"] if lesson and removed else None,
+        "learned": calibration["learned"] if calibration and removed else None,
     }
     return BottleneckMatch(row, diagnosis, removed, doubts)
 
@@ -156,10 +161,7 @@ def _build_match(
 def _find_calibration(
     rules: CompiledRules, row: BottleneckRow, fixes: list[Advice], known: Mapping[str, float]
 ) -> CalibrationRow | None:
-    """Return what was learned about the fix to try first, where it would be tried.
-
-    The order of the fixes stays: it says what comes before what, and is no matter of price.
-    """
+    """Return the calibration of the first fix on this architecture; None without a case."""
     if not fixes or not rules["learned"]:
         return None
     cc = known.get("device.cc")
@@ -175,25 +177,23 @@ def _find_calibration(
 def _build_suppressed(
     bottleneck: str, guard: GuardRow, facts: Facts, fix: str | None = None
 ) -> Suppressed:
-    grounds = ", ".join(
-        format_reason(r, facts.table["notes"]) for r in find_reasons(guard["when"], facts)
-    )
-    because = f"{grounds}: {guard['because']}"
+    reasons = format_reasons(find_reasons(guard["when"], facts), facts)
+    because = f"{reasons}: {guard['because']}"
     return {"bottleneck": bottleneck, "guard": guard["id"], "because": because, "fix": fix}
 
 
-def _drop_duplicates(found: list[Reason]) -> list[Reason]:
-    return [reason for at, reason in enumerate(found) if reason not in found[:at]]
+def _drop_duplicates(reasons: list[Reason]) -> list[Reason]:
+    return [reason for at, reason in enumerate(reasons) if reason not in reasons[:at]]
 
 
 def _list_ruled_out(row: BottleneckRow, facts: Facts) -> list[RuledOut]:
-    out: list[RuledOut] = []
+    excluded: list[RuledOut] = []
     for other in row["unless"]:
         if judge_condition(other["when"], facts.truth) is False:
-            reasons_not = find_reasons(other["when"], facts, outcome=False)
-            grounds = ", ".join(format_reason(r, facts.table["notes"]) for r in reasons_not)
-            out.append({"bottleneck": other["bottleneck"], "because": grounds})
-    return out
+            reasons = find_reasons(other["when"], facts, outcome=False)
+            because = format_reasons(reasons, facts)
+            excluded.append({"bottleneck": other["bottleneck"], "because": because})
+    return excluded
 
 
 def _describe_falsifier(row: FalsifierRow | None, known: Mapping[str, float]) -> Expectation | None:

@@ -1,10 +1,10 @@
-"""Walk a gate tree to its leaf."""
+"""Walks a tree of yes/no questions about metrics to its leaf."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from kernelkb.decide.conditions import Facts, find_reasons, format_reason, judge_condition
+from kernelkb.decide.conditions import Facts, find_reasons, format_reasons, judge_condition
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import TreeRow
@@ -16,19 +16,22 @@ PERFORMANCE_GATE = "performance-gate"
 
 
 class GateWalk(NamedTuple):
-    """Where a walk went."""
+    """The leaf that a walk ended at, and the way to it."""
 
     gate: Gate
+    """The leaf."""
     path: tuple[tuple[str, str], ...]
     """Question id and the branch taken: then, otherwise or unknown."""
     do: tuple[str, ...]
+    """Next steps, in order."""
     comes_first: bool
+    """Whether they come before any fix."""
 
 
 def walk_gate_tree(tree: TreeRow, facts: Facts) -> GateWalk:
-    """Follow the tree from its root; unknown has a branch of its own at every question."""
+    """Follow a tree from its root; at every question, unknown has its own branch."""
     path: list[tuple[str, str]] = []
-    spoken = ""
+    reasons = ""
     node = tree["root"]
     while node not in tree["leaves"]:
         question = tree["questions"][node]
@@ -36,15 +39,13 @@ def walk_gate_tree(tree: TreeRow, facts: Facts) -> GateWalk:
         branch = "unknown" if holds is None else "then" if holds else "otherwise"
         path.append((node, branch))
         if holds is not None:
-            found = find_reasons(question["when"], facts, holds)
-            grounds = [format_reason(reason, facts.table["notes"]) for reason in found]
-            spoken = ", ".join(grounds) or spoken
+            reasons = format_reasons(find_reasons(question["when"], facts, holds), facts) or reasons
         node = question["then"] if holds else question["otherwise"] if holds is False else ""
         node = node or question["unknown"]
     leaf = tree["leaves"][node]
     because = leaf["because"]
-    if spoken and path[-1][1] != "unknown":
-        because = f"{spoken}: {because[0].lower()}{because[1:]}"
+    if reasons and path[-1][1] != "unknown":
+        because = f"{reasons}: {because[0].lower()}{because[1:]}"
     verdict = cast("GateVerdict", leaf["verdict"])  # other trees also end in diagnose and measure
     gate: Gate = {"id": node, "verdict": verdict, "because": because}
     return GateWalk(gate, tuple(path), tuple(leaf["do"]), leaf["comes_first"])

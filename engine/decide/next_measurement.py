@@ -1,27 +1,28 @@
-"""What to measure next: the most hypotheses settled for the least collecting.
+"""Chooses what to measure next: a greedy cover of the open hypotheses by recipes.
 
-A recipe is worth, to each open hypothesis, the chance that its metrics settle it. Most hypotheses
-are false, so what can exclude counts for most; what could only confirm counts little.
+A recipe is worth, to each open hypothesis, the chance that its metrics decide it. Most hypotheses
+are false, so a recipe that can exclude one counts more than a recipe that can only confirm it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.decide.conditions import Facts, find_missing_quantities
-from kernelkb.decide.diagnose import BottleneckMatch, OpenBottleneck
 
 if TYPE_CHECKING:
-    from kernelkb.decide.rules import CompiledRules, FlatCondition
+    from kernelkb.decide.conditions import Condition
+    from kernelkb.decide.diagnose import BottleneckMatch, OpenBottlenecks
+    from kernelkb.decide.rules import CompiledRules
     from kernelkb.model.recommendation import Measure
 
 
 _MAX_ROWS = 10
-"""Rows worth reading; the first recipe usually settles the rest."""
+"""Metrics in one answer; the first recipe usually decides the rest."""
 
 _MAX_ROWS_PER_RECIPE = 6
-"""Rows of one recipe, so that a cheap one does not hide behind a large one."""
+"""Metrics of one recipe, so that a large one leaves room for a cheap one."""
 
 _MAX_HYPOTHESES_PER_METRIC = 8
 """Hypotheses named for one metric."""
@@ -30,210 +31,231 @@ _MAX_RECIPES = 4
 """Recipes in one answer."""
 
 _PRIOR_PROBABILITY = 0.1
-"""Prior chance that a hypothesis is true: about one in ten of those that are still open."""
+"""Prior chance that an open hypothesis is true (judgement)."""
 
 _EVIDENCE_WEIGHT = 2
-"""How many times more than a coincidence a part that holds speaks for the whole (judgement)."""
+"""Factor by which a comparison that holds raises the odds of its hypothesis (judgement)."""
 
-_ALL_RECIPES = -1
-"""All bits set: settled already, whatever is collected."""
+_NO_RECIPES: frozenset[str] = frozenset()
 
 
-DecidingRecipes: TypeAlias = tuple[int, int, float]
-"""Open conditions of one kind: the recipes, as bits, that could make them false, those that could
-make them true, and how likely they are true."""
+class DecidingRecipes(NamedTuple):
+    """The recipes that could decide a condition."""
+
+    excluding: frozenset[str]
+    """Those that could make it false."""
+    confirming: frozenset[str]
+    """Those that could make it true."""
+
+
+class OpenCondition(NamedTuple):
+    """An undecided condition of a bottleneck, or of a look-alike."""
+
+    bottleneck: str
+    recipes: DecidingRecipes
+    probability: float
+    """Chance that it is true, 0 to 1."""
+    weight: int
+    """1, and 1 more for each of its comparisons that holds."""
+    metrics: list[str]
+    """Metrics to collect for it."""
+
+
+def build_untouched_condition(
+    bottleneck: str, recipes: DecidingRecipes, metrics: list[str]
+) -> OpenCondition:
+    """Return the condition of a bottleneck while no quantity in it is known."""
+    return OpenCondition(bottleneck, recipes, _PRIOR_PROBABILITY, 1, metrics)
+
+
+class _Stake(NamedTuple):
+    """The weight of all open conditions that the same recipes decide with the same chance."""
+
+    recipes: DecidingRecipes
+    if_false: float
+    if_true: float
 
 
 def choose_next_measurements(
     rules: CompiledRules,
     matches: Iterable[BottleneckMatch],
-    open_bottlenecks: Iterable[OpenBottleneck],
+    open_bottlenecks: OpenBottlenecks,
     facts: Facts,
     kernel: str,
     target: str,
     gate_metrics: Iterable[str],
 ) -> list[Measure]:
-    """Return metrics to collect, those of the most valuable recipe first.
+    """Return the metrics to collect, those of the most valuable recipe first.
 
     Args:
-        rules: Knows the metrics and how to collect them.
+        rules: The compiled rules: metrics and how to collect them.
         matches: Diagnoses, whose look-alikes may be open.
         open_bottlenecks: Bottlenecks that are unknown, the best supported first.
-        facts: What is known, and so is not asked for again.
+        facts: What is known, and so is not requested again.
         kernel: Name to put into the commands; empty for a placeholder.
-        target: cpu or cuda.
-        gate_metrics: Metrics that the gate wants, whatever the hypotheses need.
+        target: ``cpu`` or ``cuda``.
+        gate_metrics: Metrics that the gate needs; they come first.
     """
-    wanted: dict[str, list[str]] = {name: [] for name in gate_metrics}
-    stakes: dict[DecidingRecipes, float] = {}
-    masks = _build_recipe_masks(rules, facts)
-    for name, stake, weight, asks in _iter_undecided(
-        rules, matches, open_bottlenecks, facts, masks
+    wanted: dict[str, list[str]] = {}
+    weights: dict[tuple[DecidingRecipes, float], int] = {}
+    for name, recipes, probability, weight, metrics in _iter_open_conditions(
+        rules, matches, open_bottlenecks, facts
     ):
-        stakes[stake] = stakes.get(stake, 0.0) + weight
-        for metric in asks:
-            if metric in wanted:
-                wanted[metric].append(name)
-            else:
-                wanted[metric] = [name]
-    rows = [_build_row(rules, name, [], kernel, target) for name in gate_metrics]
-    for recipe, names in _choose_recipes(rules, wanted, stakes, set(gate_metrics), target):
-        rows += [_build_row(rules, n, wanted[n], kernel, target, recipe) for n in names]
+        key = (recipes, probability)
+        weights[key] = weights.get(key, 0) + weight
+        for metric in metrics:
+            wanted.setdefault(metric, []).append(name)
+    stakes = [_Stake(recipes, n * (1 - p), n * p) for (recipes, p), n in weights.items()]
+    kernel = _strip_kernel_signature(kernel) or "<kernel>"
+    rows: list[Measure] = []
+    for metric in gate_metrics:
+        recipe = rules["metrics"][metric]["recipe"] or ""
+        rows.append(_build_row(rules, metric, recipe, [], kernel, target))
+        wanted.pop(metric, None)
+    for recipe, names in _choose_recipes(rules, wanted, stakes, target):
+        rows += [_build_row(rules, n, recipe, wanted[n], kernel, target) for n in names]
         if len(rows) >= _MAX_ROWS:
             break
     return rows[:_MAX_ROWS]
 
 
 def _choose_recipes(
-    rules: CompiledRules,
-    wanted: Mapping[str, list[str]],
-    weights: Mapping[DecidingRecipes, float],
-    excluded: Container[str],
-    target: str,
+    rules: CompiledRules, wanted: Mapping[str, list[str]], stakes: list[_Stake], target: str
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield recipes, the most valuable first, with the wanted metrics that each adds."""
-    by_recipe = _group_by_recipe(rules, wanted, excluded)
-    for recipe in _rank_recipes(rules, weights, target):
-        bits = rules["recipes"][recipe]["collects"]
-        inside = [one for at, found in by_recipe.items() if bits >> at & 1 for one in found]
-        by_recipe = {at: found for at, found in by_recipe.items() if not bits >> at & 1}
-        yield recipe, [name for *_, name in sorted(inside)[:_MAX_ROWS_PER_RECIPE]]
+    """Yield recipes, the most valuable first, with the metrics that each adds, the best first."""
+    by_recipe = _group_by_recipe(rules, wanted)
+    for recipe in _rank_recipes(rules, stakes, target):
+        covered = by_recipe.keys() & rules["recipes"][recipe]["covers"]
+        ranked = sorted(metric for name in covered for metric in by_recipe.pop(name))
+        yield recipe, [name for *_, name in ranked[:_MAX_ROWS_PER_RECIPE]]
 
 
-def _iter_undecided(
+def _iter_open_conditions(
     rules: CompiledRules,
     matches: Iterable[BottleneckMatch],
-    open_bottlenecks: Iterable[OpenBottleneck],
+    open_bottlenecks: OpenBottlenecks,
     facts: Facts,
-    masks: Sequence[int],
-) -> Iterator[tuple[str, DecidingRecipes, int, list[str]]]:
-    """Yield for each open condition whose it is, its stake, its weight, and what it asks for.
-
-    The more of a condition holds already, the likelier it is and the more settling it counts.
-    """
-    for finding in matches:
-        for condition in finding.open_conditions:
-            stake = (*find_deciding_recipes(condition, facts.truth, masks), _PRIOR_PROBABILITY)
-            asks = _expand_to_collectable(rules, find_missing_quantities(condition, facts), facts)
-            yield finding.row["id"], stake, 1, asks
-    for row, held in open_bottlenecks:
-        hint = row["hint"]
-        if held is None:
-            yield row["id"], (hint["false"], hint["true"], _PRIOR_PROBABILITY), 1, hint["asks"]
+) -> Iterator[OpenCondition]:
+    """Yield the undecided conditions of look-alikes, then those of bottlenecks."""
+    by_comparison = _list_deciding_recipes(rules, facts)
+    for match in matches:
+        for when in match.open_conditions:
+            deciding = find_deciding_recipes(when, by_comparison)
+            metrics = _expand_to_collectable(rules, find_missing_quantities(when, facts), facts)
+            yield OpenCondition(match.row["id"], deciding, _PRIOR_PROBABILITY, 1, metrics)
+    for row in open_bottlenecks.rows:
+        held_count = open_bottlenecks.held_counts.get(row["id"])
+        if held_count is None:
+            yield row["requirements"]["untouched"]
             continue
-        likely = 1 - (1 - _PRIOR_PROBABILITY) ** (1 + _EVIDENCE_WEIGHT * held)
-        stake = (*find_deciding_recipes(row["when"], facts.truth, masks), likely)
-        yield (
-            row["id"],
-            stake,
-            1 + held,
-            _expand_to_collectable(rules, find_missing_quantities(row["when"], facts), facts),
-        )
+        deciding = find_deciding_recipes(row["when"], by_comparison)
+        probability = 1 - (1 - _PRIOR_PROBABILITY) ** (1 + _EVIDENCE_WEIGHT * held_count)
+        metrics = _expand_to_collectable(rules, find_missing_quantities(row["when"], facts), facts)
+        yield OpenCondition(row["id"], deciding, probability, 1 + held_count, metrics)
 
 
-def _build_recipe_masks(rules: CompiledRules, facts: Facts) -> list[int]:
-    """Return for each open leaf the recipes, as bits, that collect what it still lacks."""
+def _list_deciding_recipes(rules: CompiledRules, facts: Facts) -> list[DecidingRecipes]:
+    """Return for each comparison the recipes that could still decide it."""
     table, known, collectors = rules["comparisons"], facts.values, rules["collectors"]
-    masks = table["collected_by"].copy()
-    for leaf in facts.touched_leaves:
-        if facts.truth[leaf] is None:
-            mask = _ALL_RECIPES
-            for name in table["needs"][leaf]:
-                if name not in known:
-                    mask &= collectors.get(name, 0)
-            masks[leaf] = mask if mask != _ALL_RECIPES else 0
-    return masks
+    recipes = frozenset(rules["recipes"])
+    holds, fails = DecidingRecipes(_NO_RECIPES, recipes), DecidingRecipes(recipes, _NO_RECIPES)
+    deciding = table["deciding"].copy()
+    for position in facts.touched:
+        outcome = facts.truth[position]
+        if outcome is None:
+            lacking = [name for name in table["needs"][position] if name not in known]
+            collecting = find_common_recipes(lacking, collectors)
+            deciding[position] = DecidingRecipes(collecting, collecting)
+        else:
+            deciding[position] = holds if outcome else fails
+    return deciding
+
+
+def find_common_recipes(
+    metrics: Iterable[str], collectors: Mapping[str, frozenset[str]]
+) -> frozenset[str]:
+    """Return the recipes that collect all of some metrics; none for no metrics."""
+    sets = [collectors.get(name, _NO_RECIPES) for name in metrics]
+    return sets[0].intersection(*sets[1:]) if sets else _NO_RECIPES
 
 
 def find_deciding_recipes(
-    condition: FlatCondition, truth: Sequence[bool | None], masks: Sequence[int]
-) -> tuple[int, int]:
-    """Return the recipes, as bits, that could make a condition false, and true."""
-    if condition.__class__ is int:
-        value = truth[condition]
-        if value is None:
-            return masks[condition], masks[condition]
-        return (0, _ALL_RECIPES) if value else (_ALL_RECIPES, 0)
-    kind = condition[0]
-    if kind == "not":
-        false, true = find_deciding_recipes(condition[1], truth, masks)
-        return true, false
-    some, every = 0, _ALL_RECIPES
-    for part in condition[1:]:
-        if part.__class__ is int and truth[part] is None:
-            settled = masks[part]
-            some |= settled
-            every &= settled
-            continue
-        false, true = find_deciding_recipes(part, truth, masks)
-        some |= false if kind == "all" else true
-        every &= true if kind == "all" else false
-    return (some, every) if kind == "all" else (every, some)
+    condition: Condition, deciding: Sequence[DecidingRecipes]
+) -> DecidingRecipes:
+    """Return the recipes that could make a condition false, and those that could make it true.
 
-
-def _rank_recipes(
-    rules: CompiledRules, weights: Mapping[DecidingRecipes, float], target: str
-) -> Iterator[str]:
-    """Yield the recipes that could settle something, the most settled for its cost first.
-
-    What the recipes before could exclude already counts only as far as it would still be open.
+    Args:
+        condition: The condition.
+        deciding: For each comparison the recipes that could decide it. One that is decided already
+            needs none: all recipes give its outcome, and none the opposite.
     """
-    open_ = [(f, t, n * (1 - p), n * p) for (f, t, p), n in weights.items()]
-    recipes = rules["recipes"].items()
-    bits = {n: 1 << at for at, (n, r) in enumerate(recipes) if r["target"] in (None, target)}
-    for _ in range(min(_MAX_RECIPES, len(bits))):
-        best, most = "", 0.0
-        for name, bit in bits.items():
-            settled = 0.0
-            for false, true, if_false, if_true in open_:
-                if false & bit:
-                    settled += if_false
-                if true & bit:
-                    settled += if_true
-            worth = settled / rules["recipes"][name]["cost"]
-            if worth > most:
-                best, most = name, worth
-        if not best:
+    if isinstance(condition, int):
+        return deciding[condition]
+    kind, parts = condition
+    found = [
+        deciding[p] if isinstance(p, int) else find_deciding_recipes(p, deciding) for p in parts
+    ]
+    excluding, confirming = [part.excluding for part in found], [part.confirming for part in found]
+    if kind == "not":
+        return DecidingRecipes(confirming[0], excluding[0])
+    if kind == "all":  # one false part is enough to exclude; to confirm, all must hold
+        return DecidingRecipes(_NO_RECIPES.union(*excluding), frozenset.intersection(*confirming))
+    return DecidingRecipes(frozenset.intersection(*excluding), _NO_RECIPES.union(*confirming))
+
+
+def _rank_recipes(rules: CompiledRules, stakes: list[_Stake], target: str) -> Iterator[str]:
+    """Yield the recipes that could decide something, the most decided for its cost first.
+
+    What an earlier recipe may have decided counts only as far as it may still be open.
+    """
+    costs = {n: r["cost"] for n, r in rules["recipes"].items() if r["target"] in (None, target)}
+    for _ in range(_MAX_RECIPES):
+        decided = dict.fromkeys(rules["recipes"], 0.0)
+        for recipes, if_false, if_true in stakes:
+            for name in recipes.excluding:
+                decided[name] += if_false
+            for name in recipes.confirming:
+                decided[name] += if_true
+        best = max(costs, key=lambda name: decided[name] / costs[name], default="")
+        if not best or not decided[best]:
             return
         yield best
-        bit = bits.pop(best)
-        left = [
-            1
-            - ((if_false if f & bit else 0.0) + (if_true if t & bit else 0.0))
-            / (if_false + if_true)
-            for f, t, if_false, if_true in open_
-        ]
-        open_ = [(f, t, x * n, y * n) for (f, t, x, y), n in zip(open_, left, strict=True) if n > 0]
+        del costs[best]
+        stakes = [left for stake in stakes if (left := _discount(stake, best)) is not None]
+
+
+def _discount(stake: _Stake, recipe: str) -> _Stake | None:
+    """Return what of a stake may still be open after a recipe; None if nothing."""
+    recipes, if_false, if_true = stake
+    decided = (if_false if recipe in recipes.excluding else 0.0) + (
+        if_true if recipe in recipes.confirming else 0.0
+    )
+    open_share = 1 - decided / (if_false + if_true)
+    return _Stake(recipes, if_false * open_share, if_true * open_share) if open_share > 0 else None
 
 
 def _group_by_recipe(
-    rules: CompiledRules, wanted: Mapping[str, list[str]], excluded: Container[str]
-) -> dict[int, list[tuple[str, int, int, str]]]:
-    """Return the wanted metrics under the position of the recipe that collects each.
+    rules: CompiledRules, wanted: Mapping[str, list[str]]
+) -> dict[str, list[tuple[str, int, int, str]]]:
+    """Return the wanted metrics by the recipe that collects each.
 
-    Each with its rank: by evidence level, then by how many hypotheses want it, then as first asked.
+    Each as its rank and name: by evidence level, then most hypotheses first, then as first wanted.
     """
-    position = {name: at for at, name in enumerate(rules["recipes"])}
     metrics = rules["metrics"]
-    found: dict[int, list[tuple[str, int, int, str]]] = {}
-    for at, (name, wishes) in enumerate(wanted.items()):
-        if name not in excluded:
-            row = metrics[name]
-            place = position[row["recipe"] or ""]
-            found.setdefault(place, []).append((row["level"], -len(wishes), at, name))
-    return found
+    groups: dict[str, list[tuple[str, int, int, str]]] = {}
+    for position, (name, bottlenecks) in enumerate(wanted.items()):
+        row = metrics[name]
+        rank = (row["level"], -len(bottlenecks), position, name)
+        groups.setdefault(row["recipe"] or "", []).append(rank)
+    return groups
 
 
 def _expand_to_collectable(rules: CompiledRules, names: Iterable[str], facts: Facts) -> list[str]:
-    """Replace derived metrics by what they follow from; drop what is known or not collectable."""
+    """Replace derived metrics by their inputs; drop what is known or not collectable."""
     bases, collectors, known = rules["bases"], rules["collectors"], facts.values
     found: dict[str, None] = {}
     for name in names:
-        if name not in bases:
-            if name in collectors:
-                found[name] = None
-            continue
-        for base in bases[name]:
+        for base in bases.get(name, (name,)):
             if base in collectors and base not in known:
                 found[base] = None
     return list(found)
@@ -241,23 +263,22 @@ def _expand_to_collectable(rules: CompiledRules, names: Iterable[str], facts: Fa
 
 def _build_row(
     rules: CompiledRules,
-    name: str,
-    separates: list[str],
+    metric: str,
+    recipe: str,
+    bottlenecks: list[str],
     kernel: str,
     target: str,
-    recipe: str | None = None,
 ) -> Measure:
-    row = rules["recipes"][recipe or rules["metrics"][name]["recipe"] or ""]
-    command = row["command"].replace("{kernel}", _strip_kernel_signature(kernel) or "<kernel>")
+    row = rules["recipes"][recipe]
     return {
-        "metric": name,
-        "separates": list(dict.fromkeys(separates))[:_MAX_HYPOTHESES_PER_METRIC],
+        "metric": metric,
+        "separates": list(dict.fromkeys(bottlenecks))[:_MAX_HYPOTHESES_PER_METRIC],
         "cost": row["cost"],
-        "command": command.replace("{target}", target),
+        "command": row["command"].replace("{kernel}", kernel).replace("{target}", target),
     }
 
 
 def _strip_kernel_signature(kernel: str) -> str:
-    """Return a kernel's name without return type, arguments and name space, fit for a command."""
+    """Return a kernel's name without return type, arguments and name space, for a command."""
     words = kernel.partition("<")[0].partition("(")[0].split()
     return words[-1].rpartition("::")[2] if words else ""

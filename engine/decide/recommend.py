@@ -11,7 +11,7 @@ from kernelkb.decide.derive import binding_roof, complete_metrics
 from kernelkb.decide.diagnose import (
     BottleneckMatch,
     DiagnosisResult,
-    OpenBottleneck,
+    OpenBottlenecks,
     build_unknown_diagnosis,
     diagnose,
     rank_open_bottlenecks,
@@ -88,19 +88,19 @@ def recommend(
 
 def _diagnose_and_rank(
     rules: CompiledRules, facts: Facts, target: str
-) -> tuple[DiagnosisResult, list[BottleneckMatch], list[OpenBottleneck]]:
+) -> tuple[DiagnosisResult, list[BottleneckMatch], OpenBottlenecks]:
     found = diagnose(rules, facts, target)
     matches = rank_matches(found.matches, rules["effort"])
     return found, matches, rank_open_bottlenecks(found.open_rows, facts, _MAX_OPEN_CONSIDERED)
 
 
 def _list_diagnoses(
-    matches: list[BottleneckMatch], open_: list[OpenBottleneck], facts: Facts
+    matches: list[BottleneckMatch], open_: OpenBottlenecks, facts: Facts
 ) -> list[Diagnosis]:
     """Return every match, and the unknown ones to which most points."""
     return [
         *(finding.diagnosis for finding in matches),
-        *(build_unknown_diagnosis(candidate, facts) for candidate in open_[:_MAX_OPEN_LISTED]),
+        *(build_unknown_diagnosis(row, facts) for row in open_.rows[:_MAX_OPEN_LISTED]),
     ]
 
 
@@ -133,7 +133,8 @@ def _build_conclusions(rules: CompiledRules, level: str, known: Mapping[str, flo
     can: list[str] = []
     cannot: list[str] = []
     limits = rules["levels"].get(level, {"can": [], "cannot": []})
-    for say, needs in limits["can"]:
+    for claim in limits["can"]:
+        say, needs = claim["say"], claim["needs"]
         lacking = [name for name in needs if name not in known]
         if lacking:
             cannot.append(f"{say}; that takes {', '.join(lacking)}")

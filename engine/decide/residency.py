@@ -99,8 +99,8 @@ def _compute_capability(rules: CompiledRules, device: str) -> str:
 
 
 def _build_launch(known: Mapping[str, float]) -> Launch | None:
-    threads, registers = known.get("block_thread_count"), known.get("register_count")
-    if not threads or not registers:
+    threads, registers = known.get("block_thread_count", 0), known.get("register_count", 0)
+    if threads < 1 or registers < 1:
         return None
     from kernelkb.device_math.limits import Launch
 

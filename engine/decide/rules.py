@@ -1,40 +1,40 @@
-"""The decision program: the knowledge flattened to what deciding needs, as plain JSON.
+"""Types of the compiled rules: the knowledge, reduced to what a decision needs.
 
-A condition is the number of a leaf in the table of comparisons, or a list: ``["all", …]``,
-``["any", …]`` and ``["not", c]`` combine.
+``kernelkb.graph.compile`` builds them, ``kernelkb.decide.rules_file`` writes and reads their cache.
+Only type checkers import this module on the way to a decision.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
+from kernelkb.decide.conditions import Comparison, Condition
+
 if TYPE_CHECKING:
+    from kernelkb.decide.derive import DerivedMetric
+    from kernelkb.decide.next_measurement import DecidingRecipes, OpenCondition
     from kernelkb.model.recommendation import Advice, KnowledgeStamp, LearnedFrom
 
-FlatCondition = Any
 
+class ComparisonTable(TypedDict):
+    """Every comparison in the knowledge, each once; conditions refer to them by position."""
 
-class LeafTable(TypedDict):
-    """Every comparison that the knowledge makes, each once."""
-
-    rows: list[list[Any]]
-    """``[metric, op, limit, source]``; a limit that is text names another quantity, and a source
-    is a position in ``sources``."""
-    by_metric: dict[str, list[list[Any]]]
-    """For each metric that stands left ``[op, [leaf, …], [limit, …]]`` for each operator."""
+    rows: list[Comparison]
+    by_metric: dict[str, list[int]]
+    """For each metric the comparisons whose left side it is."""
+    by_quantity: dict[str, list[int]]
+    """For each quantity the comparisons that depend on it: on either side, or through a derived
+    metric."""
     needs: list[list[str]]
-    """For each leaf the metrics that a tool has to collect for it."""
-    collected_by: list[int]
-    """For each leaf the recipes, as bits, that collect all of these."""
-    touches: dict[str, list[int]]
-    """For each quantity the leaves that it has a part in."""
-    sources: list[str]
+    """For each comparison the metrics that a tool has to collect for it."""
+    deciding: list[DecidingRecipes]
+    """For each comparison the recipes that collect all of these, and so decide it."""
     notes: dict[str, str]
-    """For a source that names a limit which is not as it was shipped, whose it is."""
+    """For a source whose limit a project or a review changed: the words that say so."""
 
 
 class MetricRow(TypedDict):
-    """What deciding must know about a metric."""
+    """Unit, range and origin of a metric."""
 
     unit: str
     low: float
@@ -45,25 +45,36 @@ class MetricRow(TypedDict):
     recipe: str | None
 
 
+class RawNameRow(TypedDict):
+    """How Nsight Compute's reports name a metric."""
+
+    names: list[str]
+    """On the raw page, the preferred one first."""
+    scale: float
+    titles: list[str]
+    """``section/title`` on the details page."""
+    zero_is_value: bool
+
+
 class RecipeRow(TypedDict):
     """How to collect a group of metrics."""
 
     command: str
     cost: float
     target: str | None
-    collects: int
-    """One bit for each recipe, in their order, whose metrics this one collects too."""
+    covers: frozenset[str]
+    """Recipes whose metrics this one collects, itself included."""
 
 
 class EstimateRow(TypedDict):
-    """Which estimator, fed with what."""
+    """An estimator and its inputs: numbers, or names of quantities."""
 
     estimator: str
     inputs: dict[str, float | str]
 
 
 class GainRow(TypedDict):
-    """Which estimates, which of them to take, calibrated how."""
+    """The estimates of a gain, which of them to take, and the kind that calibrates it."""
 
     kind: str
     take: str
@@ -71,15 +82,15 @@ class GainRow(TypedDict):
 
 
 class LookAlikeRow(TypedDict):
-    """Another bottleneck, and when it is that one instead."""
+    """Another bottleneck with the same symptoms, and the condition that tells them apart."""
 
     bottleneck: str
-    when: FlatCondition
+    when: Condition
     because: str
 
 
 class FalsifierRow(TypedDict):
-    """What must move."""
+    """The comparison that must hold after a fix."""
 
     metric: str
     op: str
@@ -87,63 +98,64 @@ class FalsifierRow(TypedDict):
 
 
 class RequirementsRow(TypedDict):
-    """What asking for more comes to while nothing is known about a condition."""
+    """What deciding the condition of a bottleneck takes."""
 
-    leaves: list[int]
-    false: int
-    """Recipes, as bits, that could make it false."""
-    true: int
-    asks: list[str]
-    """Metrics that a tool can collect for it."""
+    comparisons: list[int]
+    """Its comparisons, in its order."""
+    untouched: OpenCondition
+    """The condition while no quantity in it is known."""
 
 
 class BottleneckRow(TypedDict):
-    """One diagnosis, in evaluation order."""
+    """One bottleneck; rows stand in evaluation order."""
 
     id: str
     group: str
     target: str
-    when: FlatCondition
+    when: Condition
     unless: list[LookAlikeRow]
     weight: float
+    """Confidence of a match, 0 to 1, before open look-alikes lower it."""
     gain: GainRow | None
     falsifier: FalsifierRow | None
     fixes: list[str]
-    leaves: list[int]
-    """Every comparison that its verdict rests on, those of look-alikes too."""
-    hint: RequirementsRow
+    comparisons: list[int]
+    """Every comparison that its verdict depends on, those of look-alikes too."""
+    requirements: RequirementsRow
+    """Of ``when``."""
 
 
 class GuardRow(TypedDict):
-    """When to keep quiet, and about what."""
+    """A condition that suppresses advice."""
 
     id: str
     target: str
-    when: FlatCondition
+    when: Condition
     bottlenecks: list[str]
     fixes: list[str]
     widen: float | None
+    """Factor by which it widens the intervals of predictions."""
     because: str
 
 
 class FixRow(TypedDict):
-    """One change: how an answer says it, and when it is offered at all."""
+    """One change, as an answer shows it, and the condition under which it is offered."""
 
     advice: Advice
-    applies: NotRequired[FlatCondition]
+    applies: NotRequired[Condition]
 
 
 class QuestionRow(TypedDict):
-    """One node of a gate tree."""
+    """An inner node of a gate tree: its condition and its three branches."""
 
-    when: FlatCondition
+    when: Condition
     then: str
     otherwise: str
     unknown: str
 
 
 class LeafRow(TypedDict):
-    """Where a gate tree ends."""
+    """A leaf of a gate tree."""
 
     verdict: str
     because: str
@@ -152,23 +164,29 @@ class LeafRow(TypedDict):
 
 
 class TreeRow(TypedDict):
-    """A gate tree."""
+    """A gate tree; questions and leaves by their ids."""
 
     root: str
     questions: dict[str, QuestionRow]
     leaves: dict[str, LeafRow]
 
 
-class LevelRow(TypedDict):
-    """What an evidence level allows."""
+class ClaimRow(TypedDict):
+    """A conclusion, and the metrics that it takes."""
 
-    can: list[list[Any]]
-    """``[what to say, [metrics that it needs]]``."""
+    say: str
+    needs: list[str]
+
+
+class LevelRow(TypedDict):
+    """The conclusions that an evidence level allows, and those that it never does."""
+
+    can: list[ClaimRow]
     cannot: list[str]
 
 
 class SymptomRow(TypedDict):
-    """How one failure shows in a log."""
+    """The patterns that find one failure in a log, and its cause and cure."""
 
     id: str
     kind: str
@@ -184,7 +202,7 @@ class SymptomRow(TypedDict):
 
 
 class HardwareTables(TypedDict):
-    """What the calculators know about GPUs: the fields of ``kernelkb.model.device`` as they are."""
+    """Limits and peaks of GPUs for the calculators: the fields of ``kernelkb.model.device``."""
 
     common: dict[str, Any]
     architectures: dict[str, dict[str, Any]]
@@ -194,7 +212,7 @@ class HardwareTables(TypedDict):
 
 
 class CalibrationRow(TypedDict):
-    """What sessions taught about a fix for a bottleneck on an architecture."""
+    """Calibration of one fix for one bottleneck on one architecture, from measured cases."""
 
     share: list[float]
     """Of an estimated saving that is realised: usually, at worst, and at best."""
@@ -203,21 +221,18 @@ class CalibrationRow(TypedDict):
 
 
 class CompiledRules(TypedDict):
-    """Everything that deciding needs."""
+    """Everything that a decision reads."""
 
     schema: int
     knowledge: KnowledgeStamp
     metrics: dict[str, MetricRow]
-    derived: list[list[Any]]
-    """``[metric, op, [operand, …], [operands that are quantities]]`` in an order in which each
-    uses only those before it."""
-    collectors: dict[str, int]
-    """For each metric that tools collect the recipes, as bits, that do."""
+    derived: list[DerivedMetric]
+    """Each uses only measured metrics and those before it."""
+    collectors: dict[str, frozenset[str]]
+    """For each metric that tools collect, the recipes that do."""
     bases: dict[str, list[str]]
-    """For each derived metric what it comes down to: metrics that a tool collects, device facts."""
-    raw_names: dict[str, list[Any]]
-    """Per metric ``[[raw name, …], scale, [section/title, …], whether 0 is a value]`` in Nsight
-    Compute's reports."""
+    """For each derived metric the measured metrics and device facts that it follows from."""
+    raw_names: dict[str, RawNameRow]
     recipes: dict[str, RecipeRow]
     limits: dict[str, dict[str, float]]
     """``limit.<threshold>`` by device, and for any other device under ``""``."""
@@ -225,7 +240,7 @@ class CompiledRules(TypedDict):
     device_names: dict[str, str]
     """Lower-case name or alias to device id."""
     hardware: HardwareTables
-    comparisons: LeafTable
+    comparisons: ComparisonTable
     bottlenecks: dict[str, list[BottleneckRow]]
     """By target, in evaluation order."""
     guards: dict[str, list[GuardRow]]
@@ -233,12 +248,12 @@ class CompiledRules(TypedDict):
     trees: dict[str, TreeRow]
     fixes: dict[str, FixRow]
     realised: dict[str, list[float]]
-    """Share of a predicted saving that is realised: usually, and at worst."""
+    """By kind of gain, the share of a predicted saving that is realised: usually, and at worst."""
     learned: dict[str, CalibrationRow]
     """By ``architecture/bottleneck/fix``, such as ``sm_90/spilling/reduce-live-range``; comes
     before ``realised``."""
     effort: dict[str, float]
-    """What a fix's rank is multiplied by, per bucket of minutes."""
+    """Rank factor of a fix by its bucket of minutes: ``5``, ``30``, ``120`` or ``480``."""
     levels: dict[str, LevelRow]
     """``cuda/L1`` and the like."""
     symptoms: list[SymptomRow]

@@ -1,111 +1,131 @@
-"""The table of comparisons: each leaf of each condition once, with thresholds as numbers."""
+"""Compiles conditions to positions in one table that holds each comparison once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any as Json
 
-from kernelkb.decide.next_measurement import find_deciding_recipes
-from kernelkb.decide.rules import FlatCondition, LeafTable, RequirementsRow
+from kernelkb.decide.conditions import Combination, Comparison, Condition
+from kernelkb.decide.next_measurement import (
+    DecidingRecipes,
+    build_untouched_condition,
+    find_common_recipes,
+    find_deciding_recipes,
+)
+from kernelkb.decide.rules import ComparisonTable, RequirementsRow
 from kernelkb.graph.provenance import build_threshold_notes, find_reviewed_conditions
-from kernelkb.model import condition as cond
+from kernelkb.model import condition as model
 from kernelkb.model.knowledge import Knowledge
 
 
 class ComparisonTableBuilder:
-    """Collects leaves while conditions are flattened."""
+    """Collects comparisons, each once, and what deciding them takes.
+
+    Args:
+        bases: For each metric the measured metrics that it follows from.
+        collectors: For each measured metric the recipes that collect it.
+    """
 
     def __init__(
-        self, knowledge: Knowledge, bases: dict[str, list[str]], collectors: dict[str, int]
+        self,
+        bases: dict[str, list[str]],
+        collectors: dict[str, frozenset[str]],
     ) -> None:
-        self._thresholds = {t.id: t for t in knowledge.thresholds.thresholds}
-        self._notes = build_threshold_notes(knowledge)
-        self._reviewed = find_reviewed_conditions(knowledge)
         self._bases = bases
         self._collectors = collectors
-        self._seen: dict[tuple[Json, ...], int] = {}
-        self._sources: dict[str, int] = {}
-        self.table: LeafTable = {
+        self._positions: dict[Comparison, int] = {}
+        self.table: ComparisonTable = {
             "rows": [],
             "by_metric": {},
+            "by_quantity": {},
             "needs": [],
-            "collected_by": [],
-            "touches": {},
-            "sources": [],
+            "deciding": [],
             "notes": {},
         }
 
-    def flatten_condition(self, condition: cond.Condition, source: str) -> FlatCondition:
-        """Return a condition as numbers of leaves and lists of them."""
+    def add(self, comparison: Comparison) -> int:
+        """Return the position of a comparison, which is added if it is new."""
+        if comparison in self._positions:
+            return self._positions[comparison]
+        table, position = self.table, len(self._positions)
+        self._positions[comparison] = position
+        metric, _, limit, _ = comparison
+        sides = [metric, limit] if isinstance(limit, str) else [metric]
+        quantities = [name for name in sides if not name.startswith("limit.")]
+        needs = dict.fromkeys(base for name in quantities for base in self._bases.get(name, [name]))
+        table["rows"].append(comparison)
+        table["by_metric"].setdefault(metric, []).append(position)
+        table["needs"].append(list(needs))
+        collecting = find_common_recipes(needs, self._collectors)
+        table["deciding"].append(DecidingRecipes(collecting, collecting))
+        for name in dict.fromkeys([*quantities, *needs]):
+            table["by_quantity"].setdefault(name, []).append(position)
+        return position
+
+    def find_requirements(self, bottleneck: str, condition: Condition) -> RequirementsRow:
+        """Return what deciding the condition of a bottleneck takes."""
+        own = list(dict.fromkeys(iter_comparisons(condition)))
+        needs, deciding = self.table["needs"], self.table["deciding"]
+        bases = dict.fromkeys(base for position in own for base in needs[position])
+        return {
+            "comparisons": own,
+            "untouched": build_untouched_condition(
+                bottleneck,
+                find_deciding_recipes(condition, deciding),
+                [base for base in bases if base in self._collectors],
+            ),
+        }
+
+
+class ConditionCompiler:
+    """Turns the conditions of records into those of the compiled rules, with numeric limits.
+
+    Args:
+        knowledge: Thresholds, and the changes that explanations mention.
+        comparisons: Where the comparisons are collected.
+    """
+
+    def __init__(self, knowledge: Knowledge, comparisons: ComparisonTableBuilder) -> None:
+        self.comparisons = comparisons
+        self._thresholds = {t.id: t for t in knowledge.thresholds.thresholds}
+        self._notes = build_threshold_notes(knowledge)
+        self._reviewed = find_reviewed_conditions(knowledge)
+
+    def compile(self, condition: model.Condition, source: str) -> Condition:
+        """Return a compiled condition.
+
+        Args:
+            condition: The condition of a record.
+            source: Where limits that name no threshold are from.
+        """
         source = self._reviewed.get(id(condition), source)
         match condition:
-            case cond.All(all=parts):
-                return ["all", *(self.flatten_condition(part, source) for part in parts)]
-            case cond.Any(any=parts):
-                return ["any", *(self.flatten_condition(part, source) for part in parts)]
-            case cond.Not(negated=inner):
-                return ["not", self.flatten_condition(inner, source)]
-        limit: float | str | None = condition.value
+            case model.All(all=parts):
+                return Combination("all", tuple(self.compile(part, source) for part in parts))
+            case model.Any(any=parts):
+                return Combination("any", tuple(self.compile(part, source) for part in parts))
+            case model.Not(negated=inner):
+                return Combination("not", (self.compile(inner, source),))
         if condition.threshold is not None:
-            threshold = self._thresholds[condition.threshold]
-            limit = f"limit.{threshold.id}" if threshold.by_device else threshold.value
-            named = ", ".join(threshold.sources)
-            note = self._notes.get(threshold.id, "")
-            source = f"threshold {threshold.id} ({threshold.evidence}{note}): {named}"
-            if note:
-                self.table["notes"][source] = f" ({note.removeprefix(', ')})"
-        key = (condition.metric, condition.op, limit, self._intern_source(source))
-        return self._seen[key] if key in self._seen else self._add_leaf(key)
+            return self._add_threshold_comparison(condition, condition.threshold)
+        if condition.value is None:
+            raise AssertionError(f"the comparison of {condition.metric} has no limit")
+        row = Comparison(condition.metric, condition.op, condition.value, source)
+        return self.comparisons.add(row)
 
-    def _intern_source(self, text: str) -> int:
-        if text not in self._sources:
-            self._sources[text] = len(self._sources)
-            self.table["sources"].append(text)
-        return self._sources[text]
-
-    def _add_leaf(self, key: tuple[Json, ...]) -> int:
-        leaf = self._seen[key] = len(self._seen)
-        metric, op, limit, _ = key
-        self.table["rows"].append(list(key))
-        self._index_by_metric(leaf, metric, op, limit)
-        names = [metric, *([limit] if isinstance(limit, str) else [])]
-        asked = [name for name in names if not name.startswith("limit.")]
-        needs = dict.fromkeys(base for name in asked for base in self._bases.get(name, [name]))
-        mask = -1
-        for base in needs:
-            mask &= self._collectors.get(base, 0)
-        self.table["needs"].append(list(needs))
-        self.table["collected_by"].append(mask)
-        for name in {*asked, *needs}:
-            self.table["touches"].setdefault(name, []).append(leaf)
-        return leaf
-
-    def _index_by_metric(self, leaf: int, metric: str, op: str, limit: float | str) -> None:
-        groups = self.table["by_metric"].setdefault(metric, [])
-        group = next((g for g in groups if g[0] == op), None)
-        if group is None:
-            groups.append(group := [op, [], []])
-        group[1].append(leaf)
-        group[2].append(limit)
-
-    def find_requirements(self, condition: FlatCondition) -> RequirementsRow:
-        """Return what asking comes to while nothing is known about a flat condition."""
-        leaves = list(dict.fromkeys(iter_leaves(condition)))
-        nothing: list[bool | None] = [None] * len(self._seen)
-        false, true = find_deciding_recipes(condition, nothing, self.table["collected_by"])
-        asks = dict.fromkeys(
-            base
-            for leaf in leaves
-            for base in self.table["needs"][leaf]
-            if base in self._collectors
-        )
-        return {"leaves": leaves, "false": false, "true": true, "asks": list(asks)}
+    def _add_threshold_comparison(self, condition: model.Comparison, name: str) -> int:
+        threshold = self._thresholds[name]
+        note = self._notes.get(name, "")
+        source = f"threshold {name} ({threshold.evidence}{note}): {', '.join(threshold.sources)}"
+        if note:
+            self.comparisons.table["notes"][source] = f" ({note.removeprefix(', ')})"
+        limit = f"limit.{name}" if threshold.by_device else threshold.value
+        return self.comparisons.add(Comparison(condition.metric, condition.op, limit, source))
 
 
-def iter_leaves(condition: FlatCondition) -> Iterator[int]:
-    """Yield the leaves of a flat condition, in its order."""
+def iter_comparisons(condition: Condition) -> Iterator[int]:
+    """Yield the positions of a condition's comparisons, in its order."""
     if isinstance(condition, int):
         yield condition
     else:
-        for part in condition[1:]:
-            yield from iter_leaves(part)
+        for part in condition.parts:
+            yield from iter_comparisons(part)

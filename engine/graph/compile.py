@@ -1,33 +1,39 @@
-"""The decision graph → the flat program that ``kb recommend`` runs."""
+"""Compiles the knowledge to the rules that ``kb recommend`` runs.
+
+The graph gives two orders, by topological sort: of derived metrics, each after its operands, and of
+bottlenecks. Everything else comes from the records.
+"""
 
 from __future__ import annotations
 
-from typing import Any as Json
 from typing import TypeVar, get_args
 
 import networkx as nx
 
 from kernelkb import __version__
+from kernelkb.decide.derive import DerivedMetric
 from kernelkb.decide.rules import (
     BottleneckRow,
     CompiledRules,
     FixRow,
+    GainRow,
     GuardRow,
     LevelRow,
     LookAlikeRow,
     MetricRow,
+    RawNameRow,
     SymptomRow,
     TreeRow,
 )
-from kernelkb.decide.schema import RULES_SCHEMA
+from kernelkb.decide.rules_file import RULES_SCHEMA
 from kernelkb.graph.build import Graph, build_graph, extract_truth_flow, find_guarded_bottlenecks
 from kernelkb.graph.calibration import build_calibration_rows
-from kernelkb.graph.comparisons import ComparisonTableBuilder, iter_leaves
+from kernelkb.graph.comparisons import ComparisonTableBuilder, ConditionCompiler, iter_comparisons
 from kernelkb.graph.device_facts import build_device_facts, index_device_names
 from kernelkb.graph.hardware import build_hardware_tables
 from kernelkb.graph.recipes import build_recipe_rows, find_base_metrics, find_collectors
 from kernelkb.model.base import Target
-from kernelkb.model.bottleneck import Bottleneck, Group, Guard
+from kernelkb.model.bottleneck import Bottleneck, Gain, Group, Guard
 from kernelkb.model.fix import Fix
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.metric import Metric
@@ -40,18 +46,19 @@ Row = TypeVar("Row", BottleneckRow, GuardRow)
 
 
 def compile_rules(knowledge: Knowledge) -> CompiledRules:
-    """Return the decision program of a knowledge base, ready to be written as JSON."""
+    """Return the compiled rules of a knowledge base."""
     graph = build_graph(knowledge)
     bases = find_base_metrics(knowledge)
     recipes = build_recipe_rows(knowledge)
     collectors = find_collectors(knowledge, recipes)
-    leaves = ComparisonTableBuilder(knowledge, bases, collectors)
+    comparisons = ComparisonTableBuilder(bases, collectors)
+    conditions = ConditionCompiler(knowledge, comparisons)
     return {
         "schema": RULES_SCHEMA,
         "knowledge": _build_stamp(knowledge),
         "metrics": {m.id: _build_metric_row(m) for m in knowledge.catalogue.metrics},
-        "derived": _build_derived_rows(graph),
-        "bases": {m: found for m, found in bases.items() if found != [m]},
+        "derived": _order_derived_metrics(graph),
+        "bases": {m: inputs for m, inputs in bases.items() if inputs != [m]},
         "raw_names": _build_raw_name_rows(knowledge),
         "recipes": recipes,
         "collectors": collectors,
@@ -60,21 +67,23 @@ def compile_rules(knowledge: Knowledge) -> CompiledRules:
         "device_names": index_device_names(knowledge),
         "hardware": build_hardware_tables(knowledge.devices),
         "bottlenecks": _group_by_target(
-            [_build_bottleneck_row(b, knowledge, leaves) for b in _order_bottlenecks(graph)]
+            [_build_bottleneck_row(b, knowledge, conditions) for b in _order_bottlenecks(graph)]
         ),
         "guards": _group_by_target(
-            [_build_guard_row(g, knowledge, leaves) for g in knowledge.guards.guards]
+            [_build_guard_row(g, knowledge, conditions) for g in knowledge.guards.guards]
         ),
-        "trees": {tree.id: _build_tree_row(tree, leaves) for tree in knowledge.trees},
+        "trees": {tree.id: _build_tree_row(tree, conditions) for tree in knowledge.trees},
         "fixes": {
-            f.id: _build_fix_row(f, leaves) for family in knowledge.families for f in family.fixes
+            f.id: _build_fix_row(f, conditions)
+            for family in knowledge.families
+            for f in family.fixes
         },
         "realised": {r.kind: [r.usual, r.worst] for r in knowledge.calibration.realised},
         "learned": build_calibration_rows(knowledge),
         "effort": _list_effort_factors(knowledge),
         "levels": _build_level_rows(knowledge),
         "symptoms": _build_symptom_rows(knowledge),
-        "comparisons": leaves.table,
+        "comparisons": comparisons.table,
     }
 
 
@@ -87,7 +96,7 @@ def _build_stamp(knowledge: Knowledge) -> KnowledgeStamp:
 
 
 def _list_device_dependent_limits(knowledge: Knowledge) -> dict[str, dict[str, float]]:
-    """Return the thresholds that differ between GPUs; the others stand in the comparisons."""
+    """Return the thresholds that differ between GPUs; the others are numbers in comparisons."""
     return {
         f"limit.{t.id}": {"": t.value, **t.by_device}
         for t in knowledge.thresholds.thresholds
@@ -107,7 +116,7 @@ def _list_effort_factors(knowledge: Knowledge) -> dict[str, float]:
 def _build_level_rows(knowledge: Knowledge) -> dict[str, LevelRow]:
     return {
         f"{row.target}/{row.level}": {
-            "can": [[claim.say, list(claim.needs)] for claim in row.can],
+            "can": [{"say": claim.say, "needs": list(claim.needs)} for claim in row.can],
             "cannot": list(row.cannot),
         }
         for row in knowledge.guards.levels
@@ -134,16 +143,16 @@ def _build_symptom_rows(knowledge: Knowledge) -> list[SymptomRow]:
     ]
 
 
-def _build_raw_name_rows(knowledge: Knowledge) -> dict[str, list[Json]]:
-    found = [m for m in knowledge.catalogue.metrics if "ncu" in m.raw]
+def _build_raw_name_rows(knowledge: Knowledge) -> dict[str, RawNameRow]:
     return {
-        m.id: [
-            list(m.raw["ncu"]),
-            m.raw_scale,
-            list(m.raw.get("ncu-details", ())),
-            m.raw_zero == "known",
-        ]
-        for m in found
+        m.id: {
+            "names": list(m.raw["ncu"]),
+            "scale": m.raw_scale,
+            "titles": list(m.raw.get("ncu-details", ())),
+            "zero_is_value": m.raw_zero == "known",
+        }
+        for m in knowledge.catalogue.metrics
+        if "ncu" in m.raw
     }
 
 
@@ -159,7 +168,7 @@ def _build_metric_row(metric: Metric) -> MetricRow:
     }
 
 
-def _build_fix_row(fix: Fix, leaves: ComparisonTableBuilder) -> FixRow:
+def _build_fix_row(fix: Fix, conditions: ConditionCompiler) -> FixRow:
     advice: Advice = {
         "id": fix.id,
         "do": fix.do,
@@ -171,7 +180,7 @@ def _build_fix_row(fix: Fix, leaves: ComparisonTableBuilder) -> FixRow:
     }
     row: FixRow = {"advice": advice}
     if fix.applies is not None:
-        row["applies"] = leaves.flatten_condition(fix.applies, ", ".join(fix.sources))
+        row["applies"] = conditions.compile(fix.applies, ", ".join(fix.sources))
     return row
 
 
@@ -183,14 +192,15 @@ def _metric_dependency_view(graph: Graph) -> Graph:
     return part
 
 
-def _build_derived_rows(graph: Graph) -> list[list[Json]]:
-    rows: list[list[Json]] = []
+def _order_derived_metrics(graph: Graph) -> list[DerivedMetric]:
+    """Return the derived metrics, each after its operands."""
+    rows: list[DerivedMetric] = []
     for node in nx.lexicographical_topological_sort(_metric_dependency_view(graph)):
         record = graph.nodes[node].get("record")
         if isinstance(record, Metric) and record.derive:
             operands = list(record.derive.of)
-            needs = [operand for operand in operands if isinstance(operand, str)]
-            rows.append([record.id, record.derive.op, operands, needs])
+            quantities = [operand for operand in operands if isinstance(operand, str)]
+            rows.append(DerivedMetric(record.id, record.derive.op, operands, quantities))
     return rows
 
 
@@ -206,20 +216,20 @@ def _order_bottlenecks(graph: Graph) -> list[Bottleneck]:
 
 
 def _build_bottleneck_row(
-    b: Bottleneck, knowledge: Knowledge, leaves: ComparisonTableBuilder
+    b: Bottleneck, knowledge: Knowledge, conditions: ConditionCompiler
 ) -> BottleneckRow:
     source = _format_sources(b.id, b.sources, knowledge)
-    when = leaves.flatten_condition(b.when, source)
+    when = conditions.compile(b.when, source)
     unless: list[LookAlikeRow] = [
         {
             "bottleneck": other.bottleneck,
-            "when": leaves.flatten_condition(other.when, source),
+            "when": conditions.compile(other.when, source),
             "because": other.because,
         }
         for other in b.unless
     ]
     parts = (when, *(row["when"] for row in unless))
-    every = [leaf for part in parts for leaf in iter_leaves(part)]
+    positions = [position for part in parts for position in iter_comparisons(part)]
     return {
         "id": b.id,
         "group": b.group,
@@ -227,23 +237,21 @@ def _build_bottleneck_row(
         "when": when,
         "unless": unless,
         "weight": getattr(knowledge.calibration.weights, b.evidence),
-        "gain": (
-            {
-                "kind": b.gain.kind,
-                "take": b.gain.take,
-                "estimates": [
-                    {"estimator": e.estimator, "inputs": dict(e.inputs)} for e in b.gain.estimates
-                ],
-            }
-            if b.gain
-            else None
-        ),
+        "gain": _build_gain_row(b.gain) if b.gain else None,
         "falsifier": (
             {"metric": f.metric, "op": f.op, "value": f.value} if (f := b.falsifier) else None
         ),
         "fixes": list(b.fixes),
-        "leaves": list(dict.fromkeys(every)),
-        "hint": leaves.find_requirements(when),
+        "comparisons": list(dict.fromkeys(positions)),
+        "requirements": conditions.comparisons.find_requirements(b.id, when),
+    }
+
+
+def _build_gain_row(gain: Gain) -> GainRow:
+    return {
+        "kind": gain.kind,
+        "take": gain.take,
+        "estimates": [{"estimator": e.estimator, "inputs": dict(e.inputs)} for e in gain.estimates],
     }
 
 
@@ -252,15 +260,11 @@ def _format_sources(name: str, sources: tuple[str, ...], knowledge: Knowledge) -
     return own + ", ".join(sources)
 
 
-def _build_guard_row(
-    guard: Guard, knowledge: Knowledge, leaves: ComparisonTableBuilder
-) -> GuardRow:
+def _build_guard_row(guard: Guard, knowledge: Knowledge, conditions: ConditionCompiler) -> GuardRow:
     return {
         "id": guard.id,
         "target": guard.target,
-        "when": leaves.flatten_condition(
-            guard.when, _format_sources(guard.id, guard.sources, knowledge)
-        ),
+        "when": conditions.compile(guard.when, _format_sources(guard.id, guard.sources, knowledge)),
         "bottlenecks": find_guarded_bottlenecks(guard, knowledge.bottlenecks),
         "fixes": list(guard.fixes),
         "widen": guard.widen,
@@ -268,13 +272,13 @@ def _build_guard_row(
     }
 
 
-def _build_tree_row(tree: Tree, leaves: ComparisonTableBuilder) -> TreeRow:
+def _build_tree_row(tree: Tree, conditions: ConditionCompiler) -> TreeRow:
     source = ", ".join(tree.sources)
     return {
         "root": tree.root,
         "questions": {
             q.id: {
-                "when": leaves.flatten_condition(q.when, source),
+                "when": conditions.compile(q.when, source),
                 "then": q.then,
                 "otherwise": q.otherwise,
                 "unknown": q.unknown,

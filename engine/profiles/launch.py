@@ -58,10 +58,11 @@ class ProfiledLaunch(NamedTuple):
 
 def list_raw_names(rules: CompiledRules) -> list[RawName]:
     """Return how every metric of a program that reports can hold is found in one."""
-    rows = rules["raw_names"].items()
     return [
-        RawName(metric, tuple(names), scale, tuple(titles), zero)
-        for metric, (names, scale, titles, zero) in rows
+        RawName(
+            metric, tuple(row["names"]), row["scale"], tuple(row["titles"]), row["zero_is_value"]
+        )
+        for metric, row in rules["raw_names"].items()
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from kernelkb.decide.conditions import format_comparison
 from kernelkb.render.units import format_duration
 
 if TYPE_CHECKING:
@@ -138,10 +139,8 @@ def _format_diagnoses(answer: KernelAnswer) -> Iterator[str]:
 
 
 def _format_reason(reason: Reason) -> str:
-    return (
-        f"{reason['metric']} {reason['value']:.4g} {reason['op']} {reason['limit']:.4g} "
-        f"({reason['source']})"
-    )
+    comparison = format_comparison(reason["metric"], reason["value"], reason["op"], reason["limit"])
+    return f"{comparison} ({reason['source']})"
 
 
 def _format_fixes(fixes: Sequence[Advice]) -> Iterator[str]:

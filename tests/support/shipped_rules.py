@@ -5,9 +5,15 @@ from functools import cache
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from kernelkb.decide.conditions import evaluate_comparisons, judge_condition
+from kernelkb.decide.conditions import (
+    Combination,
+    Comparison,
+    evaluate_comparisons,
+    judge_condition,
+)
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.graph.build import build_graph
+from kernelkb.graph.comparisons import ComparisonTableBuilder
 from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.model.base import Record
@@ -49,23 +55,20 @@ def validate_answer(answer, kind):
 
 
 def flatten_condition(condition, known):
-    """Return a readable condition in the engine's flat form, and its evaluated comparisons.
+    """A compiled condition, and the outcomes of its comparisons.
 
-    A leaf is ``("metric", op, limit)``; ``["all", …]``, ``["any", …]`` and ``["not", c]`` combine.
+    A comparison is ``("metric", op, limit)``; ``["all", …]``, ``["any", …]`` and ``["not", c]``
+    combine.
     """
-    table = {"rows": [], "by_metric": {}, "needs": [], "touches": {}, "sources": ["test"]}
-    table["notes"] = {}
+    builder = ComparisonTableBuilder({}, {})
 
     def flatten_part(part):
         if isinstance(part, list):
-            return [part[0], *map(flatten_part, part[1:])]
-        metric, op, limit = part
-        leaf = len(table["rows"])
-        table["rows"].append([metric, op, limit, 0])
-        table["by_metric"].setdefault(metric, []).append([op, [leaf], [limit]])
-        return leaf
+            return Combination(part[0], tuple(map(flatten_part, part[1:])))
+        return builder.add(Comparison(*part, "test"))
 
-    return flatten_part(condition), evaluate_comparisons(table, known)
+    compiled = flatten_part(condition)
+    return compiled, evaluate_comparisons(builder.table, known)
 
 
 def evaluate_condition(condition, known):

@@ -1,13 +1,12 @@
 """What was learned changes the answers that it is about, and no other."""
 
-import json
-
 import pytest
 from session_histories import PRIORS, find_gain_kind, make_decision, make_session
 from shipped_rules import knowledge, program, validate_answer
 
 from kernelkb.checks.lint import lint
 from kernelkb.decide.recommend import recommend
+from kernelkb.decide.rules_file import format_rules
 from kernelkb.graph.compile import compile_rules
 from kernelkb.model.learned import LearnedCatalogue, LearnedFix
 from kernelkb.model.recommendation import KernelAnswer
@@ -116,7 +115,7 @@ def test_the_first_case_changes_the_prediction_smoothly():
 
 def test_a_program_without_lessons_is_not_larger_for_them():
     assert UNCALIBRATED["learned"] == {}
-    assert json.dumps(UNCALIBRATED).count('"learned"') == 1
+    assert format_rules(UNCALIBRATED).count('"learned"') == 1
 
 
 ROW = LearnedFix(

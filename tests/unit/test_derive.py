@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shipped_rules import metrics, program
 
-from kernelkb.decide.derive import complete_metrics
+from kernelkb.decide.derive import DerivedMetric, complete_metrics
 
 
 def test_a_quotient_by_zero_is_unknown():
@@ -60,7 +60,7 @@ def test_a_given_floor_yields_the_attainable_speedup():
 
 def derive_metric(op, *operands):
     needs = [operand for operand in operands if isinstance(operand, str)]
-    rows = {"derived": [["x", op, list(operands), needs]], "devices": {}, "limits": {}}
+    rows = {"derived": [DerivedMetric("x", op, list(operands), needs)], "devices": {}, "limits": {}}
     return complete_metrics(rows, {"a": 6.0, "b": 2.0}, None).get("x")
 
 

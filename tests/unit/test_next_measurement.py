@@ -1,73 +1,64 @@
 """What to measure next, on a program small enough to see through."""
 
-from functools import reduce
-from operator import and_, or_
-
 import pytest
 from hypothesis import given, settings
 from shipped_rules import compare_metrics, metrics, program
 
-from kernelkb.decide.conditions import evaluate_comparisons
+from kernelkb.decide.conditions import Combination, Comparison, evaluate_comparisons
 from kernelkb.decide.diagnose import diagnose, rank_open_bottlenecks
 from kernelkb.decide.next_measurement import choose_next_measurements
+from kernelkb.graph.comparisons import ComparisonTableBuilder
 
-LEAF_INDEX = {"a": 0, "b": 1, "c": 2, "a_over_b": 3, "told": 4}
-LEAF_METRICS = [["a"], ["b"], ["c"], ["a", "b"], ["told"]]
-SMALL_RULES = {
-    "metrics": {
-        "a": {"recipe": "cheap", "level": "L2"},
-        "b": {"recipe": "cheap", "level": "L2"},
-        "c": {"recipe": "dear", "level": "L3"},
-        "a_over_b": {"recipe": None, "level": "L0"},
-        "told": {"recipe": None, "level": "L0"},
+CHEAP_AND_DEAR = {
+    "cheap": {
+        "command": "look at {kernel} on {target}",
+        "cost": 1.0,
+        "target": None,
+        "covers": {"cheap"},
     },
-    "recipes": {
-        "cheap": {
-            "command": "look at {kernel} on {target}",
-            "cost": 1.0,
-            "target": None,
-            "collects": 0b01,
-        },
-        "dear": {
-            "command": "look hard at {kernel}",
-            "cost": 40.0,
-            "target": None,
-            "collects": 0b11,
-        },
-    },
-    "collectors": {"a": 0b11, "b": 0b11, "c": 0b10},
-    "bases": {"a_over_b": ["a", "b"]},
-    "comparisons": {
-        "rows": [[name, ">", 0.0, 0] for name in LEAF_INDEX],
-        "by_metric": {name: [[">", [leaf], [0.0]]] for name, leaf in LEAF_INDEX.items()},
-        "needs": LEAF_METRICS,
-        "collected_by": [0b11, 0b11, 0b10, 0b11, 0],
-        "touches": {"a": [0, 3], "b": [1, 3], "c": [2], "a_over_b": [3], "told": [4]},
-        "sources": ["test"],
+    "dear": {
+        "command": "look hard at {kernel}",
+        "cost": 40.0,
+        "target": None,
+        "covers": {"cheap", "dear"},
     },
 }
+RECIPE_OF = {"a": "cheap", "b": "cheap", "c": "dear", "a_over_b": None, "told": None}
+LEVELS = {"a": "L2", "b": "L2", "c": "L3", "a_over_b": "L0", "told": "L0"}
+BASES = {"a_over_b": ["a", "b"]}
 
 
-def make_open_condition(name, *missing, of="all"):
-    when = [of, *(LEAF_INDEX[metric] for metric in missing)]
-    masks = [SMALL_RULES["comparisons"]["collected_by"][leaf] for leaf in when[1:]]
-    some, every = reduce(or_, masks), reduce(and_, masks)
-    asks = dict.fromkeys(
-        m for leaf in when[1:] for m in LEAF_METRICS[leaf] if m in SMALL_RULES["collectors"]
-    )
-    hint = {
-        "leaves": when[1:],
-        "false": some if of == "all" else every,
-        "true": every if of == "all" else some,
-        "asks": list(asks),
-    }
-    return {"id": name, "when": when, "hint": hint}
+class SmallRules:
+    """Five metrics, two recipes, and a comparison ``> 0`` of each metric."""
+
+    def __init__(self, recipes=CHEAP_AND_DEAR):
+        collectors = {
+            metric: frozenset(name for name, row in recipes.items() if own in row["covers"])
+            for metric, own in RECIPE_OF.items()
+            if own
+        }
+        self.table = ComparisonTableBuilder(BASES, collectors)
+        self.compiled = {
+            "metrics": {m: {"recipe": own, "level": LEVELS[m]} for m, own in RECIPE_OF.items()},
+            "recipes": recipes,
+            "collectors": collectors,
+            "bases": BASES,
+            "comparisons": self.table.table,
+        }
+
+    def make_bottleneck(self, name, *metrics, of="all"):
+        when = Combination(of, tuple(self.table.add(Comparison(m, ">", 0, "")) for m in metrics))
+        return {"id": name, "when": when, "requirements": self.table.find_requirements(name, when)}
+
+
+SMALL_RULES = SmallRules()
+make_open_condition = SMALL_RULES.make_bottleneck
 
 
 def suggest_measurements(*rows, known=(), kernel="k", extra=(), of=SMALL_RULES):
-    about = evaluate_comparisons(of["comparisons"], dict.fromkeys(known, 1.0))
+    about = evaluate_comparisons(of.compiled["comparisons"], dict.fromkeys(known, 1.0))
     open_ = rank_open_bottlenecks(list(rows), about, 100)
-    return choose_next_measurements(of, [], open_, about, kernel, "cpu", extra)
+    return choose_next_measurements(of.compiled, [], open_, about, kernel, "cpu", extra)
 
 
 def list_metrics(rows):
@@ -106,23 +97,14 @@ def test_a_metric_lists_the_bottlenecks_it_separates():
 
 
 def test_a_metric_that_can_exclude_outweighs_one_that_only_confirms():
-    """One false part settles an ``all``; an ``any`` stays open until every part is known."""
-    dear = {
-        "cheap": {**SMALL_RULES["recipes"]["cheap"], "cost": 40.0},
-        "dear": SMALL_RULES["recipes"]["dear"],
-    }
-    exclusive = {**dear, "dear": {**dear["dear"], "collects": 0b10}}
-    collectors = {"a": 0b01, "b": 0b01, "c": 0b10}
-    table = {**SMALL_RULES["comparisons"], "collected_by": [0b01, 0b01, 0b10, 0b01, 0]}
-    small = {**SMALL_RULES, "recipes": exclusive, "collectors": collectors, "comparisons": table}
-    either, both = (
-        make_open_condition("either", "a", "c", of="any"),
-        make_open_condition("both", "a", "c"),
+    """One false part decides an ``all``; an ``any`` stays open until every part is known."""
+    small = SmallRules(
+        {name: {**row, "cost": 40.0, "covers": {name}} for name, row in CHEAP_AND_DEAR.items()}
     )
-    either["hint"].update({"false": 0, "true": 0b11})
-    both["hint"].update({"false": 0b10, "true": 0})
+    confirmable = small.make_bottleneck("confirmable", "a", "told", of="any")
+    excludable = small.make_bottleneck("excludable", "c", "told", of="all")
 
-    assert list_metrics(suggest_measurements(either, both, of=small))[0] == "c"
+    assert list_metrics(suggest_measurements(confirmable, excludable, of=small))[0] == "c"
 
 
 def test_known_parts_of_a_condition_narrow_the_request():

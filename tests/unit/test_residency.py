@@ -50,6 +50,12 @@ def test_without_block_or_registers_nothing_is_implied(lost):
     assert dict(derive_residency_metrics(program(), known, "l4")) == {}
 
 
+@pytest.mark.parametrize("name", ["block_thread_count", "register_count"])
+def test_less_than_one_thread_or_register_implies_nothing(name):
+    """A mean over launches, or a mistake; int() of it is 0, by which limits would divide."""
+    assert compute_residency(**{name: 0.5}) == {}
+
+
 def test_without_a_gpu_nothing_is_implied():
     assert compute_residency(device=None) == {}
 

@@ -1,0 +1,82 @@
+"""Writes compiled rules as JSON, and reads them back."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from kernelkb.decide.conditions import Combination, Comparison, Condition
+from kernelkb.decide.derive import DerivedMetric
+from kernelkb.decide.next_measurement import DecidingRecipes, OpenCondition
+
+if TYPE_CHECKING:
+    from kernelkb.decide.rules import CompiledRules
+
+RULES_SCHEMA = 13
+"""Raise it whenever ``kernelkb.decide.rules`` changes: caches of another shape are ignored."""
+
+
+def format_rules(rules: CompiledRules) -> str:
+    """Return the rules as JSON; named tuples and sets become lists."""
+    return json.dumps(rules, separators=(",", ":"), default=sorted)
+
+
+def parse_rules(text: str) -> CompiledRules:
+    """Return the rules that ``format_rules`` wrote.
+
+    Raises:
+        ValueError, KeyError, TypeError: The text is something else.
+    """
+    rules: CompiledRules = json.loads(text)
+    if rules["schema"] != RULES_SCHEMA:
+        raise ValueError(f"schema {rules['schema']}, not {RULES_SCHEMA}")
+    rules["derived"] = [DerivedMetric(*row) for row in rules["derived"]]
+    rules["collectors"] = {m: _share_set(tuple(names)) for m, names in rules["collectors"].items()}
+    table = rules["comparisons"]
+    table["rows"] = [Comparison(*row) for row in table["rows"]]
+    table["deciding"] = [_parse_deciding(pair) for pair in table["deciding"]]
+    for recipe in rules["recipes"].values():
+        recipe["covers"] = _share_set(tuple(recipe["covers"]))
+    for bottleneck in (row for rows in rules["bottlenecks"].values() for row in rows):
+        bottleneck["when"] = _parse_condition(bottleneck["when"])
+        for look_alike in bottleneck["unless"]:
+            look_alike["when"] = _parse_condition(look_alike["when"])
+        requirements = bottleneck["requirements"]
+        requirements["untouched"] = _parse_open_condition(requirements["untouched"])
+    for guard in (row for rows in rules["guards"].values() for row in rows):
+        guard["when"] = _parse_condition(guard["when"])
+    for question in (row for tree in rules["trees"].values() for row in tree["questions"].values()):
+        question["when"] = _parse_condition(question["when"])
+    for fix in rules["fixes"].values():
+        if "applies" in fix:
+            fix["applies"] = _parse_condition(fix["applies"])
+    return rules
+
+
+@cache
+def _share_set(names: tuple[str, ...]) -> frozenset[str]:
+    """Return one object for equal sets, so that comparing them is fast."""
+    return frozenset(names)
+
+
+def _parse_deciding(data: Any) -> DecidingRecipes:
+    excluding, confirming = data
+    return _share_pair(tuple(excluding), tuple(confirming))
+
+
+@cache
+def _share_pair(excluding: tuple[str, ...], confirming: tuple[str, ...]) -> DecidingRecipes:
+    return DecidingRecipes(_share_set(excluding), _share_set(confirming))
+
+
+def _parse_open_condition(data: Any) -> OpenCondition:
+    bottleneck, recipes, probability, weight, metrics = data
+    return OpenCondition(bottleneck, _parse_deciding(recipes), probability, weight, metrics)
+
+
+def _parse_condition(data: Any) -> Condition:
+    if isinstance(data, int):
+        return data
+    kind, parts = data
+    return Combination(kind, tuple([_parse_condition(part) for part in parts]))
