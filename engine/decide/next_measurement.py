@@ -96,16 +96,8 @@ def choose_next_measurements(
         target: ``cpu`` or ``cuda``.
         gate_metrics: Metrics that the gate needs; they come first.
     """
-    wanted: dict[str, list[str]] = {}
-    weights: dict[tuple[DecidingRecipes, float], int] = {}
-    for name, recipes, probability, weight, metrics in _iter_open_conditions(
-        rules, matches, open_bottlenecks, facts
-    ):
-        key = (recipes, probability)
-        weights[key] = weights.get(key, 0) + weight
-        for metric in metrics:
-            wanted.setdefault(metric, []).append(name)
-    stakes = [_Stake(recipes, n * (1 - p), n * p) for (recipes, p), n in weights.items()]
+    conditions = _iter_open_conditions(rules, matches, open_bottlenecks, facts)
+    wanted, stakes = _sum_conditions(conditions)
     kernel = _strip_kernel_signature(kernel) or "<kernel>"
     rows: list[Measure] = []
     for metric in gate_metrics:
@@ -117,6 +109,20 @@ def choose_next_measurements(
         if len(rows) >= _MAX_ROWS:
             break
     return rows[:_MAX_ROWS]
+
+
+def _sum_conditions(
+    conditions: Iterable[OpenCondition],
+) -> tuple[dict[str, list[str]], list[_Stake]]:
+    """Return the bottlenecks that need each metric, and the stakes."""
+    wanted: dict[str, list[str]] = {}
+    weights: dict[tuple[DecidingRecipes, float], int] = {}
+    for name, recipes, probability, weight, metrics in conditions:
+        key = (recipes, probability)
+        weights[key] = weights.get(key, 0) + weight
+        for metric in metrics:
+            wanted.setdefault(metric, []).append(name)
+    return wanted, [_Stake(recipes, n * (1 - p), n * p) for (recipes, p), n in weights.items()]
 
 
 def _choose_recipes(

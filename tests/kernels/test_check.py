@@ -48,6 +48,12 @@ def test_each_fault_has_its_status_and_reason(project, how, status, word):
     assert found.status == "correct" or found.cure
 
 
+def test_the_process_of_a_c_function_loads_no_torch(project):
+    found = check_broken_kernel(project, "fails-beside-torch")
+
+    assert found.status == "correct", found.detail
+
+
 def test_an_endless_loop_is_ended(project):
     found = check_broken_kernel(project, "endless", timeout_s=6.0)
 

@@ -29,6 +29,11 @@ HUGE_ALLOCATION = (
     "  volatile char* p = (volatile char*)std::malloc((std::size_t)1 << 60);\n  p[0] = 1; return 0;"
 )
 WRONG_AFTER_30_CALLS = "  if (++calls > 30) std::memset(y, 0, rows * cols * 4);\n  return 0;"
+FAILS_BESIDE_TORCH = """\
+  char line[4096];
+  std::FILE* maps = std::fopen("/proc/self/maps", "r");
+  while (maps && std::fgets(line, sizeof line, maps)) if (std::strstr(line, "libtorch")) return 7;
+  return maps ? std::fclose(maps) : 8;"""
 ONE_PERCENT_OFF = "  for (std::int64_t i = 0; i < rows * cols; ++i) y[i] *= 1.01f;\n  return 0;"
 
 BODIES = {
@@ -40,6 +45,7 @@ BODIES = {
     "nan": "  for (std::int64_t i = 0; i < rows * cols; ++i) y[i] = NAN;\n  return 0;",
     "input-changed": CORRECT_BODY + "  const_cast<float*>(x)[0] = 0; return 0;",
     "odd-columns": CORRECT_BODY + "  if (cols == 33) y[0] += 0.5f;\n  return 0;",
+    "fails-beside-torch": CORRECT_BODY + FAILS_BESIDE_TORCH,
     "code-7": CORRECT_BODY + "  return 7;",
     "segfault": "  *(volatile int*)8 = 1; return 0;",
     "abort": "  std::abort();",

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from kernelkb.measure.worker.runner.library_runner import load_c_function, to_c_number
+from kernelkb.measure.worker.shared.failures import KernelError
 from kernelkb.measure.worker.shared.messages.specs import (
     CEntryCode,
     Code,
@@ -34,10 +36,6 @@ Binder = Callable[[Sequence[Any], Sequence[torch.Tensor], Sequence[int]], BoundC
 of the axes; returns the call that is timed."""
 
 
-class KernelError(Exception):
-    """The candidate returned an error code, or outputs of another type, shape, dtype or device."""
-
-
 def load_code(code: Code, target: Target) -> Binder:
     """Load code, ready to be bound to arrays.
 
@@ -57,8 +55,7 @@ def load_code(code: Code, target: Target) -> Binder:
 
 def _load_c_entry(code: CEntryCode) -> Binder:
     """Arguments: pointers of inputs and outputs, numbers, axes (int64), stream; returns int."""
-    function = getattr(ctypes.CDLL(code["library"]), code["entry"])
-    function.restype = ctypes.c_int
+    function = load_c_function(code)
 
     def bind(
         inputs: Sequence[Any], outputs: Sequence[torch.Tensor], axes: Sequence[int]
@@ -69,8 +66,7 @@ def _load_c_entry(code: CEntryCode) -> Binder:
 
         def call(stream: int) -> int:
             _ = live_tensors  # the closure keeps the memory behind the pointers
-            error_code: int = function(*arguments, ctypes.c_void_p(stream))
-            return error_code
+            return function(*arguments, ctypes.c_void_p(stream))
 
         return call
 
@@ -80,7 +76,7 @@ def _load_c_entry(code: CEntryCode) -> Binder:
 def _to_c_value(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return ctypes.c_void_p(value.data_ptr())
-    return ctypes.c_double(value) if isinstance(value, float) else ctypes.c_int64(value)
+    return to_c_number(value)
 
 
 def _load_tvm_ffi(code: TvmFfiCode) -> Binder:

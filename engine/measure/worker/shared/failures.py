@@ -18,6 +18,10 @@ _LOAD_FAILURE_PHRASES = (
 _MAX_TEXT_CHARS = 2000
 
 
+class KernelError(Exception):
+    """In a runner: its code returned an error code, or outputs of another type, shape or dtype."""
+
+
 class RunnerDied(Exception):
     """A runner process ended, hung, exceeded a limit or broke the message protocol.
 

@@ -1,0 +1,159 @@
+"""Binds a C function of a shared library to shared memory on a CPU, and calls it; without torch.
+
+Importing torch takes 1.5 s of CPU time, more than most checks of such a function take.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import math
+import mmap
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernelkb.measure.worker.shared.failures import KernelError
+from kernelkb.measure.worker.shared.messages.runner_commands import (
+    BareCommand,
+    BatchAnswer,
+    BindCommand,
+    CallCommand,
+    EmptyAnswer,
+    OpenCommand,
+    RunBatchCommand,
+)
+from kernelkb.measure.worker.shared.messages.specs import CEntryCode
+
+if TYPE_CHECKING:
+    from kernelkb.measure.worker.runner.serve import Handler
+
+
+class LibraryRunner:
+    """Calls one function on the slots of shared memory.
+
+    Its arguments: pointers to inputs and outputs, numbers, axes (int64), a null stream.
+
+    Attributes:
+        handlers: By command.
+    """
+
+    def __init__(self, code: CEntryCode) -> None:
+        _load_openmp()
+        self._code = code
+        self._function: Callable[..., int] | None = None
+        self._calls: list[Callable[[], int]] = []
+        self._map: mmap.mmap | None = None
+        self._descriptor = -1
+        self.handlers: dict[str, Handler] = {
+            "ready": self._handle_ready,
+            "load": self._handle_load,
+            "open": self._handle_open,
+            "close": self._handle_close,
+            "bind": self._handle_bind,
+            "call": self._handle_call,
+            "synchronize": self._handle_ready,
+            "run-batch": self._handle_run_batch,
+        }
+
+    def _handle_ready(self, _command: BareCommand, _files: list[int]) -> EmptyAnswer:
+        return {}
+
+    def _handle_load(self, _command: BareCommand, _files: list[int]) -> EmptyAnswer:
+        self._function = load_c_function(self._code)
+        return {}
+
+    def _handle_open(self, command: OpenCommand, files: list[int]) -> EmptyAnswer:
+        self._unmap()
+        self._descriptor = files[0]
+        # MAP_POPULATE: else the first call on each slot would be timed with its page faults.
+        flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
+        self._map = mmap.mmap(self._descriptor, command["bytes"], flags=flags)
+        return {}
+
+    def _handle_close(self, _command: BareCommand, _files: list[int]) -> EmptyAnswer:
+        self._unmap()
+        return {}
+
+    def _unmap(self) -> None:
+        self._calls = []
+        if self._map is not None:
+            self._map.close()
+            os.close(self._descriptor)
+            self._map = None
+
+    def _handle_bind(self, command: BindCommand, _files: list[int]) -> EmptyAnswer:
+        """Bind the function to each slot's arrays."""
+        function = self._function
+        if function is None or self._map is None:
+            raise RuntimeError("bind before load and open")
+        start = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        self._calls = []
+        for row in command["offsets"]:
+            arguments = [
+                ctypes.c_void_p(start + offset if math.prod(spec["shape"]) else None)
+                for offset, spec in zip(row, command["specs"], strict=True)
+            ]
+            self._calls.append(_bind(function, arguments, command))
+        return {}
+
+    def _handle_call(self, command: CallCommand, _files: list[int]) -> EmptyAnswer:
+        self._call_slots([command["slot"]])
+        return {}
+
+    def _call_slots(self, slots: list[int]) -> None:
+        for slot in slots:
+            if code := self._calls[slot]():
+                raise KernelError(f"the entry point returned {code}")
+
+    def _handle_run_batch(self, command: RunBatchCommand, _files: list[int]) -> BatchAnswer:
+        if "graph_id" in command:
+            raise RuntimeError("there are no CUDA graphs on a CPU")
+        start = time.perf_counter_ns()
+        self._call_slots(command["slots"])
+        return {"runner_ns": time.perf_counter_ns() - start, "copy_ns": 0}
+
+
+def _load_openmp() -> None:
+    """Load the OpenMP library that torch ships, as importing torch does in the rivals' processes.
+
+    It binds this thread to the first core of ``OMP_PLACES``, and code that uses OpenMP gets the
+    same library as the rivals.
+    """
+    torch = importlib.util.find_spec("torch")
+    if torch is not None and torch.origin is not None:
+        with suppress(OSError):  # a build of torch with another OpenMP library
+            ctypes.CDLL(str(Path(torch.origin).parent / "lib" / "libgomp.so.1"), ctypes.RTLD_GLOBAL)
+
+
+def load_c_function(code: CEntryCode) -> Callable[..., int]:
+    """Return the entry point of a shared library.
+
+    Raises:
+        OSError: The library cannot be loaded.
+        AttributeError: It has no such function.
+    """
+    function = getattr(ctypes.CDLL(code["library"]), code["entry"])
+    function.restype = ctypes.c_int
+    loaded: Callable[..., int] = function
+    return loaded
+
+
+def _bind(
+    function: Callable[..., int], pointers: list[ctypes.c_void_p], command: BindCommand
+) -> Callable[[], int]:
+    input_count = command["input_count"]
+    inputs: list[object] = list(pointers[:input_count])
+    for position, value in command["scalars"]:
+        inputs.insert(position, to_c_number(value))
+    axes = [ctypes.c_int64(size) for size in command["axes"]]
+    arguments = (*inputs, *pointers[input_count:], *axes, ctypes.c_void_p(None))
+    return lambda: function(*arguments)
+
+
+def to_c_number(value: float | int) -> ctypes.c_double | ctypes.c_int64:
+    """Return a scalar argument as C passes it: a double, or an int64."""
+    return ctypes.c_double(value) if isinstance(value, float) else ctypes.c_int64(value)

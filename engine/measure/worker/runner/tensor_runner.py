@@ -1,0 +1,218 @@
+"""Binds a candidate or rival to torch tensors in shared memory, and calls it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kernelkb.measure.worker.runner import load_candidate
+from kernelkb.measure.worker.shared.failures import KernelError
+from kernelkb.measure.worker.shared.memory import Arena, release_torch_cache
+from kernelkb.measure.worker.shared.messages.runner_commands import (
+    BareCommand,
+    BatchAnswer,
+    BindCommand,
+    CallCommand,
+    CaptureAnswer,
+    CaptureCommand,
+    DelayedCallCommand,
+    EmptyAnswer,
+    OpenCommand,
+    RunBatchCommand,
+    ServeJob,
+)
+
+if TYPE_CHECKING:
+    from kernelkb.measure.worker.runner.serve import Handler
+
+_MAX_REASON_CHARS = 300
+
+
+class TensorRunner:
+    """Binds loaded code to the slots of shared memory and calls it.
+
+    Attributes:
+        target: ``cpu`` or ``cuda``.
+        handlers: By command.
+    """
+
+    def __init__(self, job: ServeJob) -> None:
+        torch.set_grad_enabled(False)
+        self.target = job["target"]
+        self._code = job["code"]
+        self._binder: load_candidate.Binder | None = None
+        self._calls: list[load_candidate.BoundCall] = []
+        self._outputs: list[list[torch.Tensor]] = []
+        self._graphs: dict[int, tuple[Any, dict[int, Any]]] = {}
+        self._arena: Arena | None = None
+        self._live_tensors: list[torch.Tensor] = []
+        self._pointer_table = memoryview(b"")
+        self.handlers: dict[str, Handler] = {
+            "ready": self._handle_ready,
+            "load": self._handle_load,
+            "open": self._handle_open,
+            "close": self._handle_close,
+            "bind": self._handle_bind,
+            "call": self._handle_call,
+            "call-delayed": self._handle_delayed_call,
+            "synchronize": self._handle_synchronize,
+            "capture": self._handle_capture,
+            "run-batch": self._handle_run_batch,
+        }
+
+    def _handle_ready(self, _command: BareCommand, _files: list[int]) -> EmptyAnswer:
+        """Answer once the sandbox is up and the device works; no candidate code has run."""
+        if self.target == "cuda":
+            torch.zeros(1, device="cuda")
+        return {}
+
+    def _handle_load(self, _command: BareCommand, _files: list[int]) -> EmptyAnswer:
+        self._binder = load_candidate.load_code(self._code, self.target)
+        return {}
+
+    def _handle_open(self, command: OpenCommand, files: list[int]) -> EmptyAnswer:
+        self._release_arena()
+        handle = command["handle"] if self.target == "cuda" else files[0]
+        self._arena = Arena(command["bytes"], self.target, owner_handle=handle)
+        self._pointer_table = self._arena.pointer_table(command["pointer_table_offset"])
+        return {}
+
+    def _handle_close(self, _command: BareCommand, _files: list[int]) -> EmptyAnswer:
+        self._release_arena()
+        self._arena = None
+        return {}
+
+    def _release_arena(self) -> None:
+        """Drop everything that points into the arena, then the arena."""
+        self._calls, self._outputs, self._graphs = [], [], {}
+        self._live_tensors, self._pointer_table = [], memoryview(b"")
+        if self._arena is not None:
+            self._arena.close()
+
+    def _handle_bind(self, command: BindCommand, _files: list[int]) -> EmptyAnswer:
+        """Bind the code to each slot's arrays."""
+        arena, bind = self._arena, self._binder
+        if arena is None or bind is None:
+            raise RuntimeError("bind before load and open")
+        input_count = command["input_count"]
+        self._calls, self._outputs, self._graphs = [], [], {}
+        for row in command["offsets"]:
+            arrays = [
+                arena.view(offset, spec) for offset, spec in zip(row, command["specs"], strict=True)
+            ]
+            inputs: list[Any] = list(arrays[:input_count])
+            for position, value in command["scalars"]:
+                inputs.insert(position, value)
+            outputs = arrays[input_count:]
+            self._outputs.append(outputs)
+            self._calls.append(bind(inputs, outputs, command["axes"]))
+        return {}
+
+    def _handle_call(self, command: CallCommand, _files: list[int]) -> EmptyAnswer:
+        self._copy_to_outputs(self._call_slots([command["slot"]]))
+        self._synchronize()
+        release_torch_cache()
+        return {}
+
+    def _handle_delayed_call(self, command: DelayedCallCommand, _files: list[int]) -> EmptyAnswer:
+        """Call on a slot behind a spinning kernel; answer while that still runs."""
+        torch.cuda._sleep(command["cycles"])
+        self._call_slots([command["slot"]])
+        return {}
+
+    def _handle_synchronize(self, _command: BareCommand, _files: list[int]) -> EmptyAnswer:
+        self._synchronize()
+        return {}
+
+    def _call_slots(self, slots: list[int]) -> dict[int, Any]:
+        """Call slot after slot; return the results of code that returns its outputs, by slot."""
+        stream = torch.cuda.current_stream().cuda_stream if self.target == "cuda" else 0
+        results: dict[int, Any] = {}
+        for slot in slots:
+            result = self._calls[slot](stream)
+            if isinstance(result, int):
+                if result:
+                    text = f" ({_cuda_error_text(result)})" if self.target == "cuda" else ""
+                    raise KernelError(f"the entry point returned {result}{text}")
+            elif result is not None:
+                results[slot] = result
+        return results
+
+    def _synchronize(self) -> None:
+        if self.target == "cuda":
+            torch.cuda.synchronize()
+
+    def _handle_capture(self, command: CaptureCommand, _files: list[int]) -> CaptureAnswer:
+        """Capture one CUDA graph of calls on some slots, in their order; or report why not."""
+        reason = None
+        self._graphs.pop(command["graph_id"], None)  # a graph keeps what it allocated
+        home_stream = torch.cuda.current_stream()
+        try:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                results = self._call_slots(command["slots"])
+            self._graphs[command["graph_id"]] = (graph, results)
+        except Exception as error:  # not every kernel can be captured
+            reason = f"{type(error).__name__}: {error}"[:_MAX_REASON_CHARS]
+            torch.cuda.set_stream(home_stream)  # a failed capture leaves its own stream current
+        return {"reason": reason}
+
+    def _handle_run_batch(self, command: RunBatchCommand, _files: list[int]) -> BatchAnswer:
+        """Replay a graph or call on slots; all work is done when this answers.
+
+        The judge stops this process at the answer.
+        """
+        if self.target == "cpu":
+            if "graph_id" in command:
+                raise RuntimeError("there are no CUDA graphs on a CPU")
+            slots = command["slots"]
+            self._live_tensors.clear()
+            start = time.perf_counter_ns()
+            self._publish_addresses(self._call_slots(slots))
+            return {"runner_ns": time.perf_counter_ns() - start, "copy_ns": 0}
+        begin, called_at, end = (torch.cuda.Event(enable_timing=True) for _ in range(3))
+        begin.record()
+        if "slots" in command:
+            results = self._call_slots(command["slots"])
+        else:
+            graph, results = self._graphs[command["graph_id"]]
+            graph.replay()
+        called_at.record()
+        self._copy_to_outputs(results)
+        end.record()
+        torch.cuda.synchronize()
+        return {
+            "runner_ns": begin.elapsed_time(called_at) * 1e6,
+            "copy_ns": called_at.elapsed_time(end) * 1e6,
+        }
+
+    def _publish_addresses(self, results: dict[int, Any]) -> None:
+        """Write where the returned tensors are (CPU), so that the judge reads them there itself.
+
+        They are kept alive until the next batch.
+        """
+        for slot, result in results.items():
+            outputs = self._outputs[slot]
+            for index, tensor in enumerate(load_candidate.validate_outputs(result, outputs)):
+                contiguous = tensor.contiguous()
+                self._live_tensors.append(contiguous)
+                self._pointer_table[slot * len(outputs) + index] = contiguous.data_ptr()
+
+    def _copy_to_outputs(self, results: dict[int, Any]) -> None:
+        """Copy the tensors that a returning function returned into the judge's output buffers."""
+        for slot, result in results.items():
+            outputs = self._outputs[slot]
+            tensors = load_candidate.validate_outputs(result, outputs)
+            for tensor, output in zip(tensors, outputs, strict=True):
+                if tensor.data_ptr() == output.data_ptr() and output.numel():
+                    raise KernelError("it returned memory of the judge's, not its own")
+                output.copy_(tensor)
+
+
+def _cuda_error_text(code: int) -> str:
+    try:
+        return str(torch.cuda.cudart().cudaGetErrorString(torch.cuda.cudart().cudaError(code)))
+    except (RuntimeError, TypeError, ValueError):
+        return "no CUDA error of that number"
