@@ -36,6 +36,12 @@ def isolate_cache(tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
+def shorten_benches(monkeypatch):
+    """Few tests ask for a narrow interval; those say for how long they time."""
+    monkeypatch.setenv("KB_BUDGET", "0.4")
+
+
+@pytest.fixture(autouse=True)
 def disable_torch_compile(request, monkeypatch):
     """Let torch.compile do nothing on a GPU: it takes half of a test, and few ask for it."""
     if request.node.get_closest_marker("gpu"):

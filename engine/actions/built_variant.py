@@ -73,7 +73,7 @@ def bench_built(
     built: Build,
     workload: str,
     timeout_s: float = bench.TIMEOUT_S,
-    budget_s: float = bench.BUDGET_S,
+    budget_s: float | None = None,
     incumbent: bench.RivalVariant | None = None,
     *,
     alone: bool = False,

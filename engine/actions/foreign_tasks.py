@@ -19,7 +19,6 @@ from kernelkb.errors import BadValueError
 from kernelkb.loading.flashinfer import convert_flashinfer
 from kernelkb.loading.kernel_files import KernelFiles
 from kernelkb.loading.kernels import load_kernel_folder
-from kernelkb.measure.bench import BUDGET_S
 from kernelkb.measure.candidate_policy import check_candidate_source, find_library_only_reason
 from kernelkb.measure.kernelbench import convert_kernelbench_task
 from kernelkb.measure.machine.device_lock import lock_device
@@ -40,7 +39,7 @@ def bench_task(
     *,
     workloads: str | None = None,
     timeout_s: float = TASK_TIMEOUT_S,
-    budget_s: float = BUDGET_S,
+    budget_s: float | None = None,
 ) -> Bench:
     """Check and time a candidate, in a kernel folder written below ``.kb/tasks``.
 
@@ -51,7 +50,7 @@ def bench_task(
         workload: One of the definition's workloads; the first by default.
         workloads: A JSON Lines file of workloads; by default that of the definition's data set.
         timeout_s: Limit for the check and for the bench, in seconds each.
-        budget_s: Seconds of timing.
+        budget_s: Seconds of timing; None: the default of ``kernelkb.measure.bench``.
 
     Raises:
         BadValueError: A file has another format, or needs what the harness does not have.

@@ -34,8 +34,9 @@ class BenchOptions(NamedTuple):
 
     check_timeout_s: float = check.TIMEOUT_S
     bench_timeout_s: float = bench.TIMEOUT_S
-    budget_s: float = bench.BUDGET_S
-    """Time for the timed batches, without compiling, checking and warming up."""
+    budget_s: float | None = None
+    """Time for the timed batches, without compiling, checking and warming up; None: the default of
+    ``kernelkb.measure.bench``."""
     with_sanitizer: bool = False
     """Also run compute-sanitizer, and count its findings as wrong answers."""
     incumbent: bench.RivalVariant | None = None
@@ -74,7 +75,7 @@ def bench_variant(
     target: TargetChoice = "auto",
     workload: str | None = None,
     timeout_s: float = bench.TIMEOUT_S,
-    budget_s: float = bench.BUDGET_S,
+    budget_s: float | None = None,
     with_sanitizer: bool = False,
     against: str | None = None,
 ) -> Bench:
@@ -92,7 +93,7 @@ def bench_prepared(
     bench_target: BenchTarget,
     workload: str | None,
     timeout_s: float,
-    budget_s: float,
+    budget_s: float | None,
     *,
     with_sanitizer: bool = False,
     against: str | None = None,

@@ -148,7 +148,7 @@ def run_regress(options: Namespace) -> int:
     kb regress row_softmax --fail-under 0.95 --verbose
     """
     from kernelkb.actions.measurements import check_project_regressions
-    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.cli.output import print_record
     from kernelkb.render.history import format_regression_lines
 
     results = check_project_regressions(
@@ -158,10 +158,8 @@ def run_regress(options: Namespace) -> int:
         options.fail_under,
         renew=options.renew,
     )
-    if options.json:
-        print_json(results)
-    else:
-        print_lines(format_regression_lines(results, verbose=options.verbose))
+    lines = format_regression_lines(results, verbose=options.verbose)
+    print_record(results, lines, as_json=options.json)
     return int(any(result.verdict == "regressed" for result in results))
 
 
@@ -201,18 +199,15 @@ def run_export(options: Namespace) -> int:
     kb export | gzip > measurements.jsonl.gz
     """
     from kernelkb.actions.measurements import export_to_file
-    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.cli.output import print_record
     from kernelkb.render.history import format_transfer_lines
 
     if options.file is None:
         return _print_export(options)
     done = export_to_file(options.format, options.file)
-    if options.json:
-        print_json({"total": done.total, "left_out": done.left_out})
-    else:
-        what = f"{done.total} measurements in {options.file}"
-        print_lines(format_transfer_lines(what, done.left_out))
-    return 0
+    lines = format_transfer_lines(f"{done.total} measurements in {options.file}", done.left_out)
+    record = {"total": done.total, "left_out": done.left_out}
+    return print_record(record, lines, as_json=options.json)
 
 
 def _print_export(options: Namespace) -> int:
@@ -245,11 +240,9 @@ def run_import(options: Namespace) -> int:
     kb import measurements.jsonl
     """
     from kernelkb.actions.measurements import import_file
-    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.cli.output import print_record
 
     counts = import_file(options.file)
-    if options.json:
-        print_json({"total": counts.total, "new": counts.new, "left_out": counts.left_out})
-    else:
-        print_lines([f"{counts.total} measurements in {options.file}, {counts.new} of them new"])
-    return 0
+    lines = [f"{counts.total} measurements in {options.file}, {counts.new} of them new"]
+    record = {"total": counts.total, "new": counts.new, "left_out": counts.left_out}
+    return print_record(record, lines, as_json=options.json)

@@ -34,7 +34,7 @@ def run_build(options: Namespace) -> int:
     kb build row_softmax --variant warp --arch 9.0
     """
     from kernelkb.actions.building import build_configurations, build_variant
-    from kernelkb.cli.output import interruptible_measurement, print_json, print_lines
+    from kernelkb.cli.output import interruptible_measurement, print_record
 
     which = (options.variant, options.target, options.arch)
     macros = dict(map(_parse_macro, options.define or ()))
@@ -43,10 +43,8 @@ def run_build(options: Namespace) -> int:
             builds = build_configurations(options.kernel, macros, *which)
         else:
             builds = [build_variant(options.kernel, *which)]
-    if options.json:
-        print_json(builds if options.define else builds[0])
-    else:
-        print_lines(line for built in builds for line in _format_build(built))
+    lines = [line for built in builds for line in _format_build(built)]
+    print_record(builds if options.define else builds[0], lines, as_json=options.json)
     return int(any(built.error is not None for built in builds))
 
 
@@ -77,9 +75,8 @@ def add_bench_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--budget",
         type=parse_seconds,
-        default=3.0,
         metavar="S",
-        help="seconds of timing; default 3",
+        help="seconds of timing; default 3, or KB_BUDGET",
     )
     parser.add_argument(
         "--against", metavar="VARIANT", help="another variant to time against, besides torch"
@@ -108,7 +105,7 @@ def run_bench(options: Namespace) -> int:
     kb bench row_softmax --variant vectorized --target cpu --workload medium
     kb bench --task 23_Softmax.py --candidate mine.py
     """
-    from kernelkb.cli.output import interruptible_measurement, print_json, print_lines
+    from kernelkb.cli.output import interruptible_measurement, print_record
     from kernelkb.render.measurements import format_bench_lines
 
     if bool(options.kernel) == bool(options.task) or bool(options.task) != bool(options.candidate):
@@ -116,10 +113,7 @@ def run_bench(options: Namespace) -> int:
     _refuse_ignored(options)
     with interruptible_measurement():
         bench = _bench_task(options) if options.task else _bench_kernel(options)
-    if options.json:
-        print_json(bench)
-    else:
-        print_lines(format_bench_lines(bench))
+    print_record(bench, format_bench_lines(bench), as_json=options.json)
     return int(bench.verdict in ("incorrect", "invalid"))
 
 

@@ -21,6 +21,15 @@ def print_lines(lines: Iterable[str]) -> None:
     sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
+def print_record(record: Any, lines: Iterable[str], *, as_json: bool) -> int:
+    """Print a record as JSON, or else the lines that show it; return exit status 0."""
+    if as_json:
+        print_json(record)
+    else:
+        print_lines(lines)
+    return 0
+
+
 def print_result(line: str | None, cure: str | None) -> None:
     """Print one result, with its cure where there is one."""
     print_lines([*([line] if line else []), *([f"  cure: {cure}"] if cure else [])])

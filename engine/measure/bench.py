@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import os
 import time
 from typing import Any
 
-from kernelkb.errors import KbError
+from kernelkb.errors import BadValueError, KbError
 from kernelkb.measure.bench_verdict import compute_bench_fields, is_below_floor
 from kernelkb.measure.case_specs import (
     make_case_spec,
@@ -23,7 +25,7 @@ from kernelkb.measure.worker.shared.messages.judge_jobs import BenchJob, BenchRe
 from kernelkb.model.measurement import Bench, Build
 
 TIMEOUT_S = 120.0
-BUDGET_S = 3.0
+_BUDGET_S = 3.0
 _MIN_PAIRS, _MAX_PAIRS = 15, 400
 _BATCH_NS = {"cpu": 4e6, "cuda": 2e6}
 """Length of a batch to aim at: some hundred times the uncertainty of the harness's round trip."""
@@ -41,7 +43,7 @@ def bench(
     *,
     workload: str,
     timeout_s: float = TIMEOUT_S,
-    budget_s: float = BUDGET_S,
+    budget_s: float | None = None,
     rival_variant: RivalVariant | None = None,
     skip_other_rivals: bool = False,
 ) -> Bench:
@@ -54,14 +56,17 @@ def bench(
         build: Its build, which must not have failed.
         workload: One of the kernel's named workloads.
         timeout_s: For everything.
-        budget_s: How long to time pairs of batches.
+        budget_s: How long to time pairs of batches; None: ``KB_BUDGET``, or else 3 s.
         rival_variant: One more rival, which must be correct.
         skip_other_rivals: Make it the only one.
 
     Raises:
         KbError: The baselines failed, or used all the time.
+        BadValueError: ``KB_BUDGET`` is not a number of seconds.
     """
     started = time.monotonic()
+    if budget_s is None:
+        budget_s = _default_budget_s()
     job = _make_job(
         subject, build, workload, budget_s, rival_variant, skip_other_rivals=skip_other_rivals
     )
@@ -128,6 +133,17 @@ def _describe_failure(result: BenchResult) -> dict[str, Any]:
         f"a baseline failed: {result['baseline_error']}; measure again, or remove it from "
         f"kernel.yaml or --against"
     )
+
+
+def _default_budget_s() -> float:
+    text = os.environ.get("KB_BUDGET", "")
+    try:
+        budget_s = float(text or _BUDGET_S)
+    except ValueError:
+        budget_s = math.nan
+    if not 0 < budget_s < math.inf:
+        raise BadValueError(f"KB_BUDGET is {text!r}; set it to a number of seconds above 0")
+    return budget_s
 
 
 def _make_job(

@@ -11,6 +11,7 @@ _ENVIRONMENT = (
     ("KB_PYTHON", "the interpreter that has torch; only worker processes use it"),
     ("KB_DATABASE", "URL of a PostgreSQL database for measurements, instead of SQLite"),
     ("KB_DEVICE_QUEUE", "folder of the device queue; `off` measures at once"),
+    ("KB_BUDGET", "seconds of timing in a bench; default 3"),
     ("KERNELKB_TOKEN", "bearer token of `kb-mcp --http`"),
     ("CUDA_HOME", "where the CUDA toolkit is, if nvcc is not on PATH"),
     ("XDG_CACHE_HOME", "where compiled knowledge and measured peaks are cached"),

@@ -251,7 +251,17 @@ HONEST_TASKS = {
 }
 
 
-@pytest.mark.parametrize("how", HONEST_TASKS)
+COMMON_TASKS = ("a truth value", "several outputs")
+"""The others go through the same steps, and need a minute."""
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(how, marks=() if how in COMMON_TASKS else pytest.mark.slow)
+        for how in HONEST_TASKS
+    ],
+)
 def test_honest_candidates_of_ordinary_tasks_are_correct(project, tmp_path, how):
     init, names, body, inputs = HONEST_TASKS[how]
     mine = TASK.format(init=init, names=names, body=body, inputs=inputs)

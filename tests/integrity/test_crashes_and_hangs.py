@@ -3,6 +3,9 @@
 import pytest
 from attacks import write_attack
 
+from kernelkb.actions.bench_target import prepare
+from kernelkb.actions.building import build_prepared
+from kernelkb.actions.built_variant import bench_built
 from kernelkb.actions.kernels import bench_variant
 
 HONEST_BODY = "  honest(x, y, rows, cols);\n"
@@ -35,11 +38,9 @@ ENDLESS_KERNEL = "__global__ void endless(volatile float* y) { while (y[0] != 12
 @pytest.mark.parametrize("how", CPU_FAILURES)
 def test_an_end_while_it_is_timed_is_a_status(project, how):
     what, word = CPU_FAILURES[how]
-    found = bench_variant(
-        write_attack(project, FAIL_AFTER_60_CALLS.format(what) + HONEST_BODY),
-        target="cpu",
-        budget_s=1.0,
-    )
+    name = write_attack(project, FAIL_AFTER_60_CALLS.format(what) + HONEST_BODY)
+    place = prepare(name, target="cpu")
+    found = bench_built(place, build_prepared(place), "small", budget_s=1.0)
 
     assert found.verdict == "invalid"
     assert word in found.detail

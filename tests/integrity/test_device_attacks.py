@@ -150,10 +150,10 @@ def test_returning_judge_memory_is_rejected(project):
     body = """
 import gc
 import torch
-from kernelkb.measure.worker.runner import serve as R
+from kernelkb.measure.worker.runner import serve, tensor_runner as R
 
 def softmax(x):
-    me = next(o for o in gc.get_objects() if type(o) is R.Runner)
+    me = next(o for o in gc.get_objects() if type(o) is R.TensorRunner)
     y = me._outputs[0][0]
     return torch.softmax(x, dim=-1, out=y) if y.shape == x.shape else torch.softmax(x, dim=-1)
 """

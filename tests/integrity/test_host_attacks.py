@@ -307,30 +307,26 @@ def test_a_thread_that_computes_ahead_gains_nothing(project):
     assert found.verdict != "faster"
 
 
-SANDBOX_ESCAPES = {
-    "reads the judge's memory": """
+SANDBOX_ESCAPES = """
   char byte;
   iovec ours{&byte, 1}, theirs{reinterpret_cast<void*>(&honest), 1};
   if (process_vm_readv(getppid(), &ours, 1, &theirs, 1, 0) == 1) return 66;
   const std::string path = "/proc/" + std::to_string(getppid()) + "/mem";
   if (open(path.c_str(), O_RDONLY) >= 0) return 67;
-""",
-    "traces the judge": "  if (ptrace(PTRACE_ATTACH, getppid(), nullptr, nullptr) == 0) return 66;",
-    "kills the judge": "  if (kill(getppid(), 0) == 0) return 66;",
-    "opens the network": "  if (socket(AF_INET, SOCK_STREAM, 0) >= 0) return 66;",
-    "writes elsewhere": """
-  if (open("/tmp/kernelkb-was-here", O_WRONLY | O_CREAT, 0644) >= 0) return 66;
-  if (open("/dev/shm/kernelkb-was-here", O_WRONLY | O_CREAT, 0644) >= 0) return 67;
-  if (open("../result.json", O_WRONLY | O_CREAT, 0644) >= 0) return 68;
-""",
-    "starts a process": "  if (fork() >= 0) return 66;",
-    "leaves its session": "  if (setsid() >= 0) return 66;",
-}
+  if (ptrace(PTRACE_ATTACH, getppid(), nullptr, nullptr) == 0) return 68;
+  if (kill(getppid(), 0) == 0) return 69;
+  if (socket(AF_INET, SOCK_STREAM, 0) >= 0) return 70;
+  if (open("/tmp/kernelkb-was-here", O_WRONLY | O_CREAT, 0644) >= 0) return 71;
+  if (open("/dev/shm/kernelkb-was-here", O_WRONLY | O_CREAT, 0644) >= 0) return 72;
+  if (open("../result.json", O_WRONLY | O_CREAT, 0644) >= 0) return 73;
+  if (fork() >= 0) return 74;
+  if (setsid() >= 0) return 75;
+"""
+"""One candidate tries them all: a code that it returns says which one succeeded."""
 
 
-@pytest.mark.parametrize("what", SANDBOX_ESCAPES)
-def test_sandbox_escapes_are_blocked(project, what):
-    found = check_variant(write_attack(project, SANDBOX_ESCAPES[what] + HONEST_BODY), target="cpu")
+def test_sandbox_escapes_are_blocked(project):
+    found = check_variant(write_attack(project, SANDBOX_ESCAPES + HONEST_BODY), target="cpu")
 
     assert set(found.layers) >= {"landlock", "seccomp"}
     assert found.status == "correct", found.detail

@@ -12,13 +12,13 @@ from kernelkb.actions.kernels import bench_variant, check_variant
 TAKEOVER_HEAD = """
 import gc, mmap, os, socket, threading, time
 import torch
-from kernelkb.measure.worker.runner import serve as R
+from kernelkb.measure.worker.runner import serve, tensor_runner as R
 
 def right(x):
     return torch.softmax(x, dim=-1)
 
 def mine():
-    return next(o for o in gc.get_objects() if type(o) is R.Runner)
+    return next(o for o in gc.get_objects() if type(o) is R.TensorRunner)
 """
 
 TAKEOVER_ATTACKS = {
@@ -40,7 +40,7 @@ def softmax(x):
     return y
 """,
     "H11 the answer comes first, the work later": """
-real_send, real_run_batch = R.send, R.Runner._handle_run_batch
+real_send, real_run_batch = serve.send, R.TensorRunner._handle_run_batch
 
 def run_batch(self, command, files):
     channel = next(o for o in gc.get_objects() if type(o) is socket.socket)
@@ -48,7 +48,7 @@ def run_batch(self, command, files):
     real_run_batch(self, command, files)
     return {"late": 1}
 
-R.send = lambda channel, answer: None if "late" in answer else real_send(channel, answer)
+serve.send = lambda channel, answer: None if "late" in answer else real_send(channel, answer)
 taken = []
 
 def softmax(x):
@@ -59,20 +59,20 @@ def softmax(x):
     return right(x)
 """,
     "H11 the answer comes before the question": """
-real_send, said = R.send, []
+real_send, said = serve.send, []
 
 def send(channel, answer):
     real_send(channel, answer)
     real_send(channel, {"sequence": answer["sequence"] + 1, "runner_ns": 3000, "copy_ns": 0})
 
-R.send = send
+serve.send = send
 
 def softmax(x):
     return right(x)
 """,
     "H7 what it returns lies where the judge's own arrays are": """
 known = {}
-R.Runner._copy_to_outputs = lambda self, returned: None
+R.TensorRunner._copy_to_outputs = lambda self, returned: None
 
 def softmax(x):
     if x.data_ptr() not in known:
@@ -133,14 +133,14 @@ def test_garbage_after_an_answer_is_a_candidate_error(project):
     body = (
         TAKEOVER_HEAD
         + """
-real_send = R.send
+real_send = serve.send
 
 def send(channel, answer):
     real_send(channel, answer)
     channel.send(b"[[[")
 
 def softmax(x):
-    R.send = send
+    serve.send = send
     return right(x)
 """
     )

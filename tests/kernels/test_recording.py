@@ -40,23 +40,16 @@ def test_a_bench_is_kept_with_all_that_it_depends_on(project, kernel):
     assert len(made.samples) == timed.pair_count
 
 
-def test_the_same_variant_measured_again_is_the_same_subject_and_another_record(project, kernel):
-    bench_variant(kernel, target="cpu", budget_s=0.3)
-    bench_variant(kernel, target="cpu", budget_s=0.3)
-
-    one, other = read_history(project, kernel)
-    assert one.subject_id == other.subject_id
-    assert one.id != other.id
-
-
-def test_a_changed_source_is_another_subject(project, kernel):
-    bench_variant(kernel, target="cpu", budget_s=0.3)
+def test_measuring_again_is_the_same_subject_and_a_changed_source_another_one(project, kernel):
     source = project / "kernels" / kernel / "candidate.cpp"
-    source.write_text(source.read_text() + "// changed\n")
-    bench_variant(kernel, target="cpu", budget_s=0.3)
+    for text in ("", "", "// changed\n"):
+        source.write_text(source.read_text() + text)
+        place = prepare(kernel, target="cpu")
+        bench_built(place, build_prepared(place), "small", budget_s=0.1)
 
-    one, other = read_history(project, kernel)
-    assert one.subject_id != other.subject_id
+    one, other, changed = read_history(project, kernel)
+    assert one.subject_id == other.subject_id != changed.subject_id
+    assert len({one.id, other.id, changed.id}) == 3
 
 
 def test_a_profile_is_kept_with_the_bench_that_it_explains(project, kernel):

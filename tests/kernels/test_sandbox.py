@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+from broken_kernels import make_broken_kernel
 from processes import find_processes, ignore_signals, wait_for_count
 
 from kernelkb.actions.kernels import check_variant
@@ -158,7 +159,8 @@ def test_nothing_in_the_working_directory_is_imported(tmp_path, monkeypatch):
 
 
 def test_the_reported_sandbox_layers_are_those_of_a_check(project):
-    found = check_variant("row_softmax", "naive", "cpu")
+    make_broken_kernel(project, "right")
+    found = check_variant("broken", "naive", "cpu")
 
     assert candidate_sandbox.detect_layers()[0] == list(found.layers)
 
@@ -166,7 +168,7 @@ def test_the_reported_sandbox_layers_are_those_of_a_check(project):
 SIGNALLING_BODY = """
 import os, runpy, signal, subprocess, sys
 sandbox = runpy.run_path(sys.argv[1])
-other = subprocess.Popen(["sleep", "20"])
+other = subprocess.Popen(["sleep", "20"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 sandbox["_apply_seccomp"]({"fork": True, "families": []})
 os.kill(os.getpid(), 0)
 for how in (os.kill, lambda pid, s: signal.pidfd_send_signal(os.pidfd_open(pid), s)):

@@ -10,7 +10,7 @@ from kernelkb.record.measurements.store import open_store
 HONEST_BODY = "  honest(x, y, rows, cols);\n"
 
 
-def test_a_bench_lands_in_the_open_session_with_its_numbers_and_its_record(project):
+def test_a_bench_and_the_open_session_name_each_other(project):
     kernel = write_attack(project, HONEST_BODY)
     start_session("mine", "make it faster", kernel=kernel)
     timed = bench_variant(kernel, target="cpu", budget_s=0.3)
@@ -26,13 +26,6 @@ def test_a_bench_lands_in_the_open_session_with_its_numbers_and_its_record(proje
         timed.speedup,
     )
     assert entry.environment["torch"]
-
-
-def test_the_record_names_the_session_that_it_belongs_to(project):
-    kernel = write_attack(project, HONEST_BODY)
-    start_session("mine", "make it faster")
-    bench_variant(kernel, target="cpu", budget_s=0.3)
-
     with open_store(project) as store:
         assert store.history(kernel)[0].session == "mine"
 

@@ -12,6 +12,7 @@ import sys
 
 import anyio
 import pytest
+from broken_kernels import make_broken_kernel
 from mcp import Client, StdioServerParameters
 
 MAX_CLIENT_INSTRUCTIONS = 4100
@@ -21,16 +22,16 @@ MAX_OWN_RESULT = 8_000
 MAX_LIST_TOKENS = 2000
 MAX_TOOL_TOKENS = 460
 HIDDEN_KEYS = ("pattern", "minimum", "maximum", "exclusiveMinimum", "default", "title", "maxLength")
-SOFTMAX = {"kernel": "row_softmax", "target": "cpu"}
+SMALL_SOFTMAX = {"kernel": "broken", "target": "cpu"}
 
 GOOD_CALLS = {
     "search_knowledge": {"query": "coalesced"},
     "read_entry": {"id": "uncoalesced-global-access"},
     "recommend_fix": {"speedup": 0.3, "occupancy": 0.4},
     "check_environment": {"target": "cpu"},
-    "build_kernel": SOFTMAX,
-    "bench_kernel": {**SOFTMAX, "workload": "tiny"},
-    "profile_kernel": {**SOFTMAX, "workload": "tiny"},
+    "build_kernel": SMALL_SOFTMAX,
+    "bench_kernel": {**SMALL_SOFTMAX, "workload": "tiny"},
+    "profile_kernel": {**SMALL_SOFTMAX, "workload": "tiny"},
     "job": {},
     "log_session": {"goal": "see what is shown", "kernel": "row_softmax"},
 }
@@ -55,8 +56,8 @@ BAD_CALLS = {
     "recommend_fix": ({"metrics": {"occupency": 1}}, ["'occupency'", "'occupancy'"]),
     "check_environment": ({"target": "tpu"}, ["target", "'auto', 'cpu' or 'cuda'"]),
     "build_kernel": ({"kernel": "row_sofmax"}, ["'row_sofmax'", "'row_softmax'"]),
-    "bench_kernel": ({**SOFTMAX, "workload": "huge"}, ["'huge'", "tiny"]),
-    "profile_kernel": ({**SOFTMAX, "variant": "nope"}, ["'nope'", "naive"]),
+    "bench_kernel": ({**SMALL_SOFTMAX, "workload": "huge"}, ["'huge'", "tiny"]),
+    "profile_kernel": ({**SMALL_SOFTMAX, "variant": "nope"}, ["'nope'", "naive"]),
     "job": ({"id": "bench-0"}, ["bench-0", "run the tool again"]),
     "log_session": ({"goal": "x", "cost_usd": -1}, ["cost_usd", "0"]),
 }
@@ -102,6 +103,7 @@ def client_view(tmp_path_factory):
     """One real server: its instructions, its tools, and a good and a bad call of each."""
     project = tmp_path_factory.mktemp("shown")
     (project / "sessions").mkdir()
+    make_broken_kernel(project, "right")
     serve = ["-c", "from kernelkb_mcp.start import main; main()"]
     server = StdioServerParameters(
         command=sys.executable, args=serve, cwd=project, env=dict(os.environ)

@@ -1,0 +1,247 @@
+"""``kb session``: plans, records, compares and reviews optimisation sessions."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kernelkb.cli.options import add_json_argument
+
+
+class Verb(NamedTuple):
+    """One verb of ``kb session``."""
+
+    summary: str
+    add_arguments: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], int]
+
+
+_REMOVED_VERBS = {
+    "submit": "kb session review SESSION writes knowledge/reviews/SESSION.yaml to fill in",
+    "accept": "commit knowledge/reviews/SESSION.yaml to accept a review, delete it to undo one",
+}
+"""Verbs of earlier releases and what replaces them; to be removed after one release."""
+
+
+def add_session_arguments(parser: ArgumentParser) -> None:
+    """Add a parser for each verb."""
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for name, verb in VERBS.items():
+        of_verb = verbs.add_parser(name, help=verb.summary)
+        verb.add_arguments(of_verb)
+        add_json_argument(of_verb)
+    for name in _REMOVED_VERBS:  # without help, so not listed; no prefix, so any option is read
+        removed = verbs.add_parser(name, prefix_chars="\0", add_help=False)
+        removed.add_argument("ignored", nargs="*")
+
+
+def run_session(options: Namespace) -> int:
+    """Plan, show, log, compare and review what was done, in the project's sessions folder.
+
+    kb session new 2026-11-21-gemm "gemm at half of cuBLAS" --plan optimize --kernel gemm
+    kb session log --goal "faster softmax" --went-wrong "guessed twice" --went-right "profiled"
+    kb session close --went-right "profiled before changing anything" --cost-usd 12
+    """
+    if options.verb in _REMOVED_VERBS:
+        from kernelkb.errors import KbError
+
+        raise KbError(f"kb session {options.verb} was removed; {_REMOVED_VERBS[options.verb]}")
+    return VERBS[options.verb].run(options)
+
+
+def _add_new_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("session", metavar="ID", help="such as 2026-11-21-gemm; names the file")
+    parser.add_argument("goal", help="what it is for, best as a number with a unit")
+    parser.add_argument(
+        "--plan",
+        choices=("baseline", "optimize"),
+        help="with gates and time budgets: up to a number to trust, or all the way",
+    )
+    parser.add_argument("--kernel", help="only work on this one is logged here; default: any")
+
+
+def _run_new(options: Namespace) -> int:
+    from kernelkb.actions.sessions import start_session
+    from kernelkb.cli.output import print_record
+
+    opened = start_session(options.session, options.goal, options.plan, options.kernel)
+    lines = [f"opened {opened.path}"]
+    if opened.previous:
+        lines.append(f"{opened.previous} is not closed; kb session close {opened.previous}")
+    return print_record(opened.session, lines, as_json=options.json)
+
+
+def _add_log_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--goal", required=True)
+    parser.add_argument("--kernel")
+    parser.add_argument("--variant")
+    parser.add_argument("--target", choices=("cpu", "cuda"))
+    parser.add_argument(
+        "--session", help="id; default: the open one, else today's with that kernel"
+    )
+    _add_lesson_arguments(parser)
+
+
+def _run_log(options: Namespace) -> int:
+    from kernelkb.actions.sessions import log_retrospective
+    from kernelkb.cli.output import print_record
+
+    entry, path = log_retrospective(
+        {
+            "goal": options.goal,
+            "kernel": options.kernel,
+            "variant": options.variant,
+            "target": options.target,
+            "session": options.session,
+            **_read_lesson_options(options),
+        }
+    )
+    return print_record(entry, [f"appended to {path}"], as_json=options.json)
+
+
+def _add_close_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("session", nargs="?", metavar="ID", help="default: the open one")
+    _add_lesson_arguments(parser)
+
+
+def _run_close(options: Namespace) -> int:
+    from kernelkb.actions.sessions import close_session
+    from kernelkb.cli.output import print_record
+
+    entry, path = close_session(options.session, _read_lesson_options(options))
+    return print_record(entry, [f"closed {path}"], as_json=options.json)
+
+
+def _add_lesson_arguments(parser: ArgumentParser) -> None:
+    """Add what was learnt, and the cost."""
+    parser.add_argument("--went-wrong", action="append", default=[], metavar="TEXT")
+    parser.add_argument("--went-right", action="append", default=[], metavar="TEXT")
+    parser.add_argument("--pattern-candidate", action="append", default=[], metavar="TEXT")
+    parser.add_argument("--cost-usd", type=float, metavar="USD")
+
+
+def _read_lesson_options(options: Namespace) -> dict[str, Any]:
+    """Return what ``_add_lesson_arguments`` added, as fields of an entry."""
+    return {
+        "went_wrong": options.went_wrong,
+        "went_right": options.went_right,
+        "pattern_candidates": options.pattern_candidate,
+        "cost_usd": options.cost_usd,
+    }
+
+
+def _add_no_arguments(_parser: ArgumentParser) -> None:
+    pass
+
+
+def _run_list(options: Namespace) -> int:
+    from kernelkb.actions.sessions import list_sessions
+    from kernelkb.cli.output import print_record
+    from kernelkb.render.sessions import format_session_lines
+
+    found = list_sessions()
+    return print_record(found, format_session_lines(found), as_json=options.json)
+
+
+def _add_session_argument(parser: ArgumentParser) -> None:
+    parser.add_argument("session", nargs="?", default="last", help="a session's id; default: last")
+
+
+def _run_show(options: Namespace) -> int:
+    from kernelkb.actions.sessions import load_session
+    from kernelkb.cli.output import print_record
+    from kernelkb.render.sessions import format_entry_lines, format_header_lines
+
+    session = load_session(options.session)
+    lines = list(format_header_lines(session))
+    for entry in session.entries:
+        lines += format_entry_lines(entry)
+    return print_record(session, lines, as_json=options.json)
+
+
+def _run_metrics(options: Namespace) -> int:
+    from kernelkb.actions.session_outcomes import compute_session_metrics
+    from kernelkb.cli.output import print_record
+    from kernelkb.render.outcomes import format_outcome_lines
+
+    found = compute_session_metrics(options.session)
+    return print_record(found, format_outcome_lines(found), as_json=options.json)
+
+
+def _add_compare_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("before", metavar="A", help="a session's id")
+    parser.add_argument("after", metavar="B", help="another's; last is the one written last")
+
+
+def _run_compare(options: Namespace) -> int:
+    from kernelkb.actions.session_outcomes import compare_sessions
+    from kernelkb.cli.output import print_record
+    from kernelkb.render.outcomes import format_session_comparison_lines
+
+    found = compare_sessions(options.before, options.after)
+    return print_record(found, format_session_comparison_lines(found), as_json=options.json)
+
+
+def _add_trend_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--kernel", help="only sessions with this kernel")
+    parser.add_argument("--plot", metavar="FILE.md", help="write it as Mermaid charts, too")
+
+
+def _run_trend(options: Namespace) -> int:
+    from kernelkb.actions.session_outcomes import compute_session_trend, plot_trend
+    from kernelkb.cli.output import print_record
+    from kernelkb.render.outcomes import format_trend_lines
+
+    trend = compute_session_trend(options.kernel)
+    path = plot_trend(trend, options.plot) if options.plot else None
+    written = [f"charts written to {path}"] if path else []
+    return print_record(trend, [*format_trend_lines(trend), *written], as_json=options.json)
+
+
+def _run_review(options: Namespace) -> int:
+    """Write a session's review file, or check it; return 1 if it has problems."""
+    from kernelkb.actions.reviews import (
+        get_threshold_values,
+        preview_review,
+        write_review_template,
+    )
+    from kernelkb.cli.output import print_record
+    from kernelkb.render.reviews import format_preview_lines
+
+    session, path, is_new = write_review_template(options.session)
+    if is_new:
+        next_step = f"fill it in, then run kb session review {session} again to check it"
+        written = {"file": str(path), "written": True}
+        return print_record(written, [f"wrote {path}", next_step], as_json=options.json)
+    preview = preview_review(session)
+    lines = format_preview_lines(preview, get_threshold_values())
+    print_record(preview, lines, as_json=options.json)
+    return int(bool(preview.problems))
+
+
+VERBS = {
+    "new": Verb(
+        "write down a plan and open a session: verbs log into it by themselves",
+        _add_new_arguments,
+        _run_new,
+    ),
+    "log": Verb("append a retrospective", _add_log_arguments, _run_log),
+    "close": Verb("end a session", _add_close_arguments, _run_close),
+    "list": Verb("print all sessions", _add_no_arguments, _run_list),
+    "show": Verb("print a session's plan and entries", _add_session_argument, _run_show),
+    "metrics": Verb(
+        "say how a session went: time, changes, speedup, cost", _add_session_argument, _run_metrics
+    ),
+    "compare": Verb("set two sessions side by side", _add_compare_arguments, _run_compare),
+    "trend": Verb(
+        "print the outcomes of all sessions in time order, as a table or as charts",
+        _add_trend_arguments,
+        _run_trend,
+    ),
+    "review": Verb(
+        "write a session's review file, or check it and print what it changes",
+        _add_session_argument,
+        _run_review,
+    ),
+}
