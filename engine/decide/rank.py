@@ -28,7 +28,7 @@ def rank_matches(
 
 
 def score(finding: BottleneckMatch, effort: Mapping[str, float]) -> float:
-    """Return what a match is worth trying, 0 to 1; 0 when its gain cannot be priced."""
+    """Return the score of a match, 0 to 1; 0 without an estimate of its gain."""
     if finding.removed_share is None:
         return 0.0
     fixes = finding.diagnosis["fixes"]

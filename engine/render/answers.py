@@ -180,7 +180,7 @@ def _format_measure_next(rows: Sequence[Measure]) -> Iterator[str]:
             if len(separates) > _MAX_HYPOTHESES
             else ""
         )
-        about = f": settles {', '.join(separates[:_MAX_HYPOTHESES])}{more}" if separates else ""
+        about = f": decides {', '.join(separates[:_MAX_HYPOTHESES])}{more}" if separates else ""
         yield f"  {', '.join(row['metric'] for row in metrics)}{about}"
         yield f"    $ {command}"
 

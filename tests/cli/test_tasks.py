@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from slow_examples import mark_slow
 
 from kernelkb.actions.foreign_tasks import bench_task
 from kernelkb.cli import main
@@ -66,7 +67,7 @@ def write_task_files(tmp_path, task, candidate):
 @pytest.mark.parametrize("how", CANDIDATES)
 def test_a_kernelbench_candidate_gets_its_verdict(project, tmp_path, how):
     text, verdicts = CANDIDATES[how]
-    found = bench_task(*write_task_files(tmp_path, SOFTMAX_TASK, text), target="cpu", budget_s=1.0)
+    found = bench_task(*write_task_files(tmp_path, SOFTMAX_TASK, text), target="cpu", budget_s=0.2)
 
     assert found.verdict in verdicts, found
     assert found.cure or found.verdict not in ("incorrect", "invalid")
@@ -75,7 +76,12 @@ def test_a_kernelbench_candidate_gets_its_verdict(project, tmp_path, how):
 @pytest.mark.parametrize(
     ("old", "new", "warning"),
     [
-        ("torch.softmax(x * self.scale, dim=self.dim)", "torch.ones_like(x)", "1 everywhere"),
+        pytest.param(
+            "torch.softmax(x * self.scale, dim=self.dim)",
+            "torch.ones_like(x)",
+            "1 everywhere",
+            marks=pytest.mark.slow,
+        ),
         ("torch.softmax(x * self.scale", "torch.softmax(x * 0", "input 0 does not matter"),
         ("torch.rand(64, 4096)", "torch.full((64, 4096), 0.5)", "the same whatever the seed"),
     ],
@@ -83,7 +89,7 @@ def test_a_kernelbench_candidate_gets_its_verdict(project, tmp_path, how):
 def test_a_trivial_task_is_reported(project, tmp_path, old, new, warning):
     right = CORRECT_SOFTMAX.replace("return e / e.sum(self.dim, keepdim=True)", "return e")
     paths = write_task_files(tmp_path, SOFTMAX_TASK.replace(old, new), right)
-    found = bench_task(*paths, target="cpu", budget_s=1.0)
+    found = bench_task(*paths, target="cpu", budget_s=0.2)
 
     assert any(warning in one for one in found.warnings), found.warnings
 
@@ -160,9 +166,10 @@ INCORRECT_CANDIDATE = "def run(x, weight, eps):\n    return norm(x, weight, 0.5)
     ("made", "verdicts"),
     [
         (make_solution(RETURNING_CANDIDATE), ("faster", "slower", "inconclusive")),
-        (
+        pytest.param(
             make_solution(WRITING_CANDIDATE, destination_passing_style=True),
             ("faster", "slower", "inconclusive"),
+            marks=pytest.mark.slow,
         ),
         (make_solution(INCORRECT_CANDIDATE), ("incorrect",)),
     ],
@@ -170,7 +177,7 @@ INCORRECT_CANDIDATE = "def run(x, weight, eps):\n    return norm(x, weight, 0.5)
 def test_a_solution_of_flashinfer_bench_gets_its_verdict(definition_path, tmp_path, made, verdicts):
     (tmp_path / "mine.json").write_text(json.dumps(made))
     found = bench_task(
-        str(definition_path), str(tmp_path / "mine.json"), target="cpu", budget_s=1.0
+        str(definition_path), str(tmp_path / "mine.json"), target="cpu", budget_s=0.2
     )
 
     assert found.verdict in verdicts, found
@@ -251,16 +258,8 @@ HONEST_TASKS = {
 }
 
 
-COMMON_TASKS = ("a truth value", "several outputs")
-"""The others go through the same steps, and need a minute."""
-
-
 @pytest.mark.parametrize(
-    "how",
-    [
-        pytest.param(how, marks=() if how in COMMON_TASKS else pytest.mark.slow)
-        for how in HONEST_TASKS
-    ],
+    "how", mark_slow(HONEST_TASKS, HONEST_TASKS.keys() - {"a truth value", "several outputs"})
 )
 def test_honest_candidates_of_ordinary_tasks_are_correct(project, tmp_path, how):
     init, names, body, inputs = HONEST_TASKS[how]

@@ -66,6 +66,7 @@ def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax_pro
     assert named[0] == found.examined[0].answer["diagnoses"][0]["bottleneck"]
 
 
+@pytest.mark.slow
 def test_cpu_contention_is_a_warning_and_confirms_nothing(softmax_project, capsys, monkeypatch):
     disturbed = {"verdict": "inconclusive", "disturbed_by": "cpu-contention"}
     reason = DISTURBANCE_TEXT["cpu-contention"]
@@ -95,6 +96,7 @@ def test_a_pipe_gets_plain_lines_and_the_session_one_more_entry(softmax_project,
     assert "triage row_softmax on cpu" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_progress(softmax_project):
     body = "import sys; from kernelkb.cli import main; sys.exit(main())"
     words = ["triage", "row_softmax", "--target", "cpu", "--variant", "vectorized"]

@@ -5,6 +5,7 @@ The numbers are those of the table of reward hacks that this suite answers (H1 t
 
 import pytest
 from attacks import is_cpu_contended, write_attack
+from slow_examples import mark_slow
 
 from kernelkb.actions.kernels import bench_variant, check_variant
 
@@ -178,7 +179,11 @@ extern "C" int twice(const std::int32_t* x, std::int32_t* y, std::int64_t n, voi
 """
 
 
-@pytest.mark.parametrize("inputs", ["", ", inputs: made"], ids=["drawn by us", "made by the task"])
+@pytest.mark.parametrize(
+    "inputs",
+    ["", pytest.param(", inputs: made", marks=pytest.mark.slow)],
+    ids=["drawn by us", "made by the task"],
+)
 def test_integer_inputs_change_before_each_batch(project, inputs):
     folder = project / "kernels" / "counted"
     folder.mkdir(parents=True)
@@ -189,7 +194,7 @@ def test_integer_inputs_change_before_each_batch(project, inputs):
     assert bench_variant("counted", target="cpu", budget_s=0.5).verdict == "incorrect"
 
 
-@pytest.mark.parametrize("how", TIMING_ATTACKS)
+@pytest.mark.parametrize("how", mark_slow(TIMING_ATTACKS, ["H4 wrong in one call of three"]))
 def test_timing_attacks_are_incorrect_or_invalid(project, how):
     found = bench_variant(write_attack(project, TIMING_ATTACKS[how]), target="cpu", budget_s=1.0)
 
@@ -197,14 +202,19 @@ def test_timing_attacks_are_incorrect_or_invalid(project, how):
     assert found.cure
 
 
-@pytest.mark.parametrize("how", CHECK_ATTACKS)
+@pytest.mark.parametrize(
+    "how",
+    mark_slow(CHECK_ATTACKS, ["H14 one input element is changed", "H15 zeros", "H15 the mean"]),
+)
 def test_incorrect_kernels_fail_the_check(project, how):
     found = check_variant(write_attack(project, CHECK_ATTACKS[how]), target="cpu")
 
     assert found.status == "incorrect", found
 
 
-@pytest.mark.parametrize("how", PYTHON_ATTACKS)
+@pytest.mark.parametrize(
+    "how", mark_slow(PYTHON_ATTACKS, ["H13 memory that the reference has freed"])
+)
 def test_python_attacks_fail_the_check(project, how):
     found = check_variant(
         write_attack(project, PYTHON_ATTACKS[how], python=True, returns=True), target="cpu"
@@ -249,6 +259,7 @@ def test_caching_by_input_fingerprint_gains_nothing(project):
     assert found.verdict != "faster"
 
 
+@pytest.mark.slow
 def test_a_slow_first_call_gains_nothing(project):
     body = """
   static int calls = 0;
@@ -298,6 +309,7 @@ AHEAD_OF_TIME_BODY = """
 """
 
 
+@pytest.mark.slow
 def test_a_thread_that_computes_ahead_gains_nothing(project):
     name = write_attack(project, AHEAD_OF_TIME_BODY)
     source = project / "kernels" / name / "candidate.cpp"

@@ -237,6 +237,7 @@ def test_bench_kernel_matches_the_cli(project, run_kb_json):
     assert drop_times(made) == drop_times(told)
 
 
+@pytest.mark.slow
 def test_a_bench_that_was_timed_has_the_same_shape(project, run_kb_json):
     make_broken_kernel(project, "right")
     told = run_kb_json("bench", *BENCH_WORDS)

@@ -216,7 +216,9 @@ def test_an_occupied_port_is_reported_in_one_line(project):
     assert done.stderr.startswith("kb-mcp: cannot listen on 127.0.0.1:")
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_a_signal_ends_the_server_and_the_kernel(project, scratch, how):
     make_broken_kernel(project, "endless")
     arguments = {"kernel": "broken", "target": "cpu"}

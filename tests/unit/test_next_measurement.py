@@ -113,7 +113,7 @@ def test_known_parts_of_a_condition_narrow_the_request():
     assert list_metrics(rows) == ["c"]
 
 
-def test_a_metric_that_settles_more_comes_first_within_a_recipe():
+def test_a_metric_that_decides_more_comes_first_within_a_recipe():
     rows = suggest_measurements(
         make_open_condition("one", "b"),
         make_open_condition("two", "a"),
