@@ -86,6 +86,7 @@ def build_server(config: ServerConfig | None = None) -> KernelServer:
 def main(argv: Sequence[str] | None = None) -> None:
     """Serve over stdio until the client closes it, or over HTTP; kill all children at exit."""
     config, http_config = parse_command_line(argv)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, exit statuses of children are lost
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup
             signal.signal(number, _exit_on_signal)

@@ -57,11 +57,10 @@ def _raise_on_signals() -> Iterator[None]:
     def raise_exit(number: int, _frame: object) -> None:
         raise SystemExit(128 + number)
 
-    if (
-        threading.current_thread() is not threading.main_thread()
-    ):  # signals arrive in the main thread
+    if threading.current_thread() is not threading.main_thread():  # where signals arrive
         yield
         return
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, exit statuses of children are lost
     previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     for number, handler in previous.items():
         if handler != signal.SIG_IGN:  # nohup

@@ -130,6 +130,26 @@ def test_a_child_ends_as_its_program_ended(tmp_path, script, code):
     assert end.returncode == code
 
 
+def test_an_exit_status_is_seen_where_the_parent_ignored_sigchld(tmp_path):
+    """A child inherits that, and then ``Popen`` reports 0 for a program that failed."""
+    body = (
+        "import pathlib\n"
+        "from kernelkb.cli.output import interruptible_measurement\n"
+        "from kernelkb.measure.process.subprocesses import run_supervised\n"
+        "with interruptible_measurement():\n"
+        f"    log = pathlib.Path({str(tmp_path / 'log')!r})\n"
+        "    print(run_supervised(['false'], log=log, timeout_s=60).returncode)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", body],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+    )
+
+    assert done.stdout == "1\n", done.stderr
+
+
 def test_a_supervised_program_starts_with_default_signals(tmp_path):
     """Whether a candidate survives a signal must not depend on how we were started."""
     names = ("SIGINT", "SIGQUIT", "SIGHUP", "SIGPIPE", "SIGXFSZ")
