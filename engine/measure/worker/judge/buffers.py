@@ -97,7 +97,7 @@ class CaseBuffers:
                 *files,
             )
         except RunnerError as error:
-            raise UnsupportedHost(str(error), "see what kb env reports about this GPU") from error
+            raise UnsupportedHost(str(error)) from error
         runner.ask(
             {
                 "command": "bind",

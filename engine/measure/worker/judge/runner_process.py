@@ -111,9 +111,7 @@ class RunnerProcess:
         try:
             self.ask({"command": "ready"}, _READY_TIMEOUT_S)
         except (RunnerError, RunnerDied) as error:
-            raise UnsupportedHost(
-                f"no runner starts: {error}", "see what kb env reports"
-            ) from error
+            raise UnsupportedHost(f"no runner starts: {error}") from error
         with suppress(OSError, ValueError):  # read before any code runs that could overwrite it
             self.sandbox_layers = json.loads((self._folder / "layers.json").read_text("utf-8"))
         self.total_request_s = 0.0  # the start is not the candidate's time

@@ -72,11 +72,11 @@ class UnsupportedHost(Exception):
 
     Attributes:
         gap: What is missing.
-        cure: What to do about it.
+        cure: What to do about it; None: inspect the machine.
     """
 
-    def __init__(self, gap: str, cure: str) -> None:
-        super().__init__(f"{gap}; {cure}")
+    def __init__(self, gap: str, cure: str | None = None) -> None:
+        super().__init__(f"{gap}; {cure}" if cure else gap)
         self.gap, self.cure = gap, cure
 
     def to_message(self) -> HostGap:

@@ -193,4 +193,5 @@ class HostGap(TypedDict):
     """What this machine lacks for measuring, and what to do about it."""
 
     gap: str
-    cure: str
+    cure: str | None
+    """None: what ``kb env`` lists."""
