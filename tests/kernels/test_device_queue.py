@@ -373,14 +373,19 @@ def test_queue_wait_is_not_counted_in_a_steps_time(queue, project):
     from kernelkb.actions.steps import StepOutcome, StepRunner
 
     holder = start_holder()
-    threading.Timer(2.0, holder.kill).start()
+    release = threading.Timer(1.5, holder.kill)
 
     def work():
         with exclusive_device("it", device_title):
             return queue_wait_s()
 
+    def release_once(_event):
+        if not release.ident:
+            release.start()
+
     steps = StepRunner()
-    waited = steps.run("check", None, work, lambda _: StepOutcome("ok", "it went"))
+    with progress_listener(release_once):
+        waited = steps.run("check", None, work, lambda _: StepOutcome("ok", "it went"))
 
     assert waited > 1
     assert steps.records[0].seconds < waited

@@ -47,7 +47,7 @@ def test_measuring_again_is_the_same_subject_and_a_changed_source_another_one(pr
         place = prepare(kernel, target="cpu")
         bench_built(place, build_prepared(place), "small", budget_s=0.1)
 
-    one, other, changed = read_history(project, kernel)
+    changed, other, one = read_history(project, kernel)  # the newest first
     assert one.subject_id == other.subject_id != changed.subject_id
     assert len({one.id, other.id, changed.id}) == 3
 

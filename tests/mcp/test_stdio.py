@@ -104,7 +104,7 @@ def send_message(server, number, method, **params):
 def close_server(server):
     for pipe in (server.stdin, server.stdout, server.stderr):
         pipe.close()
-    return server.wait(20)
+    return server.wait(120)
 
 
 def test_the_end_of_input_is_a_clean_end(project):
