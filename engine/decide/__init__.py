@@ -1,1 +1,4 @@
-"""From metrics to a decision. Pure: no I/O, no clock, no randomness, no pydantic."""
+"""Computes recommendations from metrics and compiled rules.
+
+Pure: no I/O, no clock, no randomness, no pydantic.
+"""

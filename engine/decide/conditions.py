@@ -1,7 +1,7 @@
-"""Evaluates three-valued conditions: true, false, or None for what was not measured.
+"""Evaluates conditions on metrics to true, false, or None where a required metric is unknown.
 
-Each comparison of the knowledge stands once in a table and is made once for a set of metrics; a
-condition is the position of a comparison, or a combination of conditions.
+A table holds each comparison of the knowledge once; each is evaluated once for a set of metrics. A
+condition is the position of a comparison in the table, or a combination of conditions.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Comparison(NamedTuple):
-    """A metric against a limit."""
+    """One comparison of a metric with a limit: ``metric op limit``."""
 
     metric: str
     op: str
     limit: float | str
-    """In the metric's unit, or the name of another quantity."""
+    """A number in the metric's unit, or the name of another quantity."""
     source: str
-    """Where the limit is from, as an explanation shows it."""
+    """Source of the limit, as shown in explanations."""
 
 
 class Combination(NamedTuple):
@@ -53,13 +53,18 @@ class Facts(NamedTuple):
     values: Mapping[str, float]
     table: ComparisonTable
     truth: list[bool | None]
-    """By comparison; None as long as one of its sides is unknown."""
+    """Outcome of each comparison, by position; None if one of its sides is unknown."""
     touched: set[int]
-    """Comparisons that depend on a known quantity, decided or not."""
+    """Positions of the comparisons that depend on a known quantity, decided or not."""
 
 
 def evaluate_comparisons(table: ComparisonTable, known: Mapping[str, float]) -> Facts:
-    """Make every comparison whose two sides are known."""
+    """Return the known quantities with the outcome of every comparison.
+
+    Args:
+        table: The comparisons of the knowledge.
+        known: Value of each known quantity, in its unit.
+    """
     rows, by_metric, by_quantity = table["rows"], table["by_metric"], table["by_quantity"]
     truth: list[bool | None] = [None] * len(rows)
     touched: set[int] = set()
@@ -74,16 +79,16 @@ def evaluate_comparisons(table: ComparisonTable, known: Mapping[str, float]) -> 
 
 
 def satisfies(left: float, op: str, right: float) -> bool:
-    """Compare two numbers."""
+    """Return whether ``left op right`` holds."""
     return _OPS[op](left, right)
 
 
 def judge_condition(condition: Condition, truth: list[bool | None]) -> bool | None:
-    """Evaluate a condition; an unknown part matters only where the others do not decide.
+    """Return whether a condition is true; None if the known comparisons do not decide it.
 
     Args:
         condition: The condition.
-        truth: Outcome of each comparison; None is unknown.
+        truth: Outcome of each comparison, by position; None is unknown.
     """
     if isinstance(condition, int):
         return truth[condition]
@@ -103,9 +108,10 @@ def judge_condition(condition: Condition, truth: list[bool | None]) -> bool | No
 
 
 def find_reasons(condition: Condition, facts: Facts, outcome: bool = True) -> Iterator[Reason]:
-    """Yield the comparisons that make a condition ``outcome``, in its own order.
+    """Yield the comparisons that make a condition true, or false if ``outcome`` is False.
 
-    Of an unknown condition these are the parts that hold so far.
+    They come in the order of the condition. For an unknown condition, yield the comparisons that
+    contribute to ``outcome`` so far.
     """
     if isinstance(condition, int):
         if facts.truth[condition] is outcome:

@@ -1,4 +1,4 @@
-"""Computes the metrics that follow from others; an unknown operand gives an unknown result."""
+"""Computes derived metrics from measured metrics and device facts; unknown if an input is."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class DerivedMetric(NamedTuple):
-    """How one metric is computed from others."""
+    """The formula of one derived metric: an operation and its operands."""
 
     metric: str
     op: str
     operands: list[float | str]
-    """Numbers, and names of quantities."""
+    """Each a number or the name of a quantity."""
     quantities: list[str]
     """The operands that are quantities."""
 
@@ -96,10 +96,10 @@ def _apply_operation(op: str, values: list[float]) -> float | None:
 
 
 def hidden_latency(active: float, wanted: float, latency: float) -> float:
-    """Return the share of the time that more warps would hide, 0 to 1; it saturates.
+    """Return the share of the time that more warps would remove by hiding latency, 0 to 1.
 
-    GPA's model (Zhou et al., CGO 2021): a warp can issue in one of ``latency`` cycles, so of
-    ``n`` warps at least one can with probability 1 - (1 - 1/latency)^n.
+    GPA's model (Zhou et al., CGO 2021): a warp can issue in one of ``latency`` cycles, so at least
+    one of ``n`` warps can issue with probability 1 - (1 - 1/latency)^n. The gain saturates with n.
 
     Args:
         active: Warps per scheduler before.
@@ -123,7 +123,7 @@ def _add_roofline_floor(known: dict[str, float]) -> None:
 
 
 def binding_roof(known: Mapping[str, float]) -> Roof | None:
-    """Return the roof that a kernel with this work reaches first, None if no roof is known."""
+    """Return the roof that limits a kernel with these metrics; None if no roof is known."""
     from kernelkb.device_math.roofline import highest_roof, roofs
 
     return highest_roof(
@@ -140,7 +140,7 @@ def binding_roof(known: Mapping[str, float]) -> Roof | None:
 
 
 def _is_read_from_memory(known: Mapping[str, float]) -> bool:
-    """Return whether the data must come from DRAM; a working set that fits the L2 may not."""
+    """Return whether the data must come from DRAM; False if L2 may hold the working set."""
     ratio = known.get("cache_ratio")
     if ratio is None and "device.l2_bytes" in known and "algorithmic_bytes" in known:
         ratio = known["algorithmic_bytes"] / known["device.l2_bytes"]
@@ -150,7 +150,7 @@ def _is_read_from_memory(known: Mapping[str, float]) -> bool:
 
 
 def _achievable_bandwidth_gbps(known: Mapping[str, float]) -> float | None:
-    """Return the copy bandwidth, measured on this machine or else from the data sheet; or None."""
+    """Return the copy bandwidth in GB/s: measured, else from the data sheet, else None."""
     if "copy_peak_gbps" in known:
         return known["copy_peak_gbps"]
     if "device.dram_gbps" in known:

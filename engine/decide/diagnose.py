@@ -1,4 +1,4 @@
-"""Judges every bottleneck against the metrics: matches, excluded or unknown."""
+"""Decides for each bottleneck whether the metrics match it, exclude it or leave it unknown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OPEN_LOOK_ALIKE_FACTOR = 0.8
 
 
 class BottleneckMatch(NamedTuple):
-    """A bottleneck that matches."""
+    """A bottleneck that the metrics match, with its diagnosis and predicted gain."""
 
     row: BottleneckRow
     diagnosis: Diagnosis
@@ -45,7 +45,7 @@ class BottleneckMatch(NamedTuple):
 def judge_bottleneck(row: BottleneckRow, truth: list[bool | None]) -> str:
     """Return ``matches``, ``excluded`` or ``unknown``.
 
-    A look-alike that holds excludes; one that is unknown leaves a match standing, with doubt.
+    A look-alike whose condition is true excludes the bottleneck; one that is unknown does not.
     """
     held = judge_condition(row["when"], truth)
     if held is False:
@@ -67,11 +67,11 @@ class DiagnosisResult(NamedTuple):
 
 
 def diagnose(rules: CompiledRules, facts: Facts, target: str) -> DiagnosisResult:
-    """Judge every bottleneck of a target, and suppress the advice that a guard forbids."""
+    """Return the matching, unknown and suppressed bottlenecks of a target, ``cpu`` or ``cuda``."""
     truth, is_untouched = facts.truth, facts.touched.isdisjoint
     guards = [guard for guard in rules["guards"][target] if judge_condition(guard["when"], truth)]
     suppressing: dict[str, GuardRow] = {}
-    for guard in reversed(guards):  # of several guards the answer names the first in the file
+    for guard in reversed(guards):  # reversed, so that the first of several guards is reported
         suppressing.update(dict.fromkeys(guard["bottlenecks"], guard))
     result = DiagnosisResult([], [], [])
     for row in rules["bottlenecks"][target]:
@@ -90,17 +90,17 @@ def diagnose(rules: CompiledRules, facts: Facts, target: str) -> DiagnosisResult
 
 
 class OpenBottlenecks(NamedTuple):
-    """Unknown bottlenecks, the best supported first."""
+    """Unknown bottlenecks, those with the most true comparisons first."""
 
     rows: list[BottleneckRow]
     held_counts: dict[str, int]
-    """By id, the comparisons of its condition that hold; absent if no quantity in it is known."""
+    """By id, how many comparisons of its condition are true; absent if no quantity is known."""
 
 
 def rank_open_bottlenecks(
     rows: list[BottleneckRow], facts: Facts, max_count: int
 ) -> OpenBottlenecks:
-    """Return the unknown bottlenecks with the most comparisons that hold, the best first."""
+    """Return at most ``max_count`` unknown bottlenecks, those with most true comparisons first."""
     truth, is_untouched = facts.truth, facts.touched.isdisjoint
     held_counts: dict[str, int] = {}
     for row in rows:
@@ -112,7 +112,7 @@ def rank_open_bottlenecks(
 
 
 def build_unknown_diagnosis(row: BottleneckRow, facts: Facts) -> Diagnosis:
-    """Return the entry of an unknown bottleneck in an answer."""
+    """Return the diagnosis of an unknown bottleneck: no prediction and no fixes."""
     return {
         "bottleneck": row["id"],
         "group": row["group"],
@@ -134,7 +134,7 @@ def _build_match(
     guards: list[GuardRow],
     suppressed: list[Suppressed],
 ) -> BottleneckMatch:
-    # Imported here: a few numbers mostly match nothing.
+    # Imported here to start faster: with few metrics, usually no bottleneck matches.
     from kernelkb.decide.gain import as_speedup, predict_removed_share
 
     widen = max((guard["widen"] for guard in guards if guard["widen"]), default=1.0)
@@ -161,7 +161,7 @@ def _build_match(
 def _find_calibration(
     rules: CompiledRules, row: BottleneckRow, fixes: list[Advice], known: Mapping[str, float]
 ) -> CalibrationRow | None:
-    """Return the calibration of the first fix on this architecture; None without a case."""
+    """Return the calibration of the first fix on this architecture; None if never measured."""
     if not fixes or not rules["learned"]:
         return None
     cc = known.get("device.cc")
@@ -214,7 +214,7 @@ def _select_fixes(
     guards: list[GuardRow],
     suppressed: list[Suppressed],
 ) -> list[Advice]:
-    """Return the fixes that fit this kernel and GPU, in the order to try them."""
+    """Return the applicable fixes, in the order to try them; add guarded ones to ``suppressed``."""
     offered: list[Advice] = []
     for name in row["fixes"]:
         fix = rules["fixes"][name]

@@ -1,4 +1,4 @@
-"""What a fix would save: the fraction of the kernel's time that goes away."""
+"""Predicts what curing a bottleneck would gain, as a share of time removed or as a speedup."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORK_CHANGING_KINDS = frozenset({"traffic", "launch"})
 _WORK_PRESERVING_KINDS = frozenset({"parallelism", "latency-hiding", "barrier"})
 
 _MAX_SHARE = 0.999
-"""A fraction of 1 would mean a kernel that takes no time."""
+"""Largest share of the time that a prediction removes; 1 would be a kernel without duration."""
 
 
 def predict_removed_share(
@@ -30,15 +30,15 @@ def predict_removed_share(
     """Return the calibrated fraction of time removed as low, point, high, or None if unknown.
 
     Args:
-        gain: The estimates, which of them to take, and the calibration row.
-        known: Metrics, completed.
-        realization: For each calibration row the share of a predicted saving that is realised
+        gain: The estimates, which of them to take, and their kind; None without an estimate.
+        known: Measured and derived metrics, with device facts.
+        realization: For each kind of gain the share of a predicted saving that is realised
             usually, and at worst.
         interval_factor: How many times wider than usual the interval is.
-        learned: What sessions taught instead: the share usually, at worst, and at best.
+        learned: Shares learned from sessions, used instead: usual, worst and best.
 
-    No estimate goes beyond the roofline floor, where that is known, except of changes that remove
-    work or calls, for which the floor does not hold.
+    A known roofline floor limits the estimate, except for changes that remove work or launches and
+    so lower the floor itself.
     """
     if gain is None:
         return None
@@ -70,10 +70,11 @@ def _evaluate_estimate(row: EstimateRow, known: Mapping[str, float]) -> float | 
 
 
 def _max_removable_share(kind: str, known: Mapping[str, float]) -> float:
-    """Return the fraction of time above the roof.
+    """Return the largest share of the time that a fix of this kind can remove.
 
-    What changes the work moves the roof itself. Where no floor is known, changes that leave the
-    work as it is cannot gain more than the busiest unit leaves idle [E2].
+    It is the time above the roofline floor, unless the fix changes the work and so the floor. If
+    no floor is known, a fix that keeps the work can gain no more than the idle share of the
+    busiest unit [E2].
     """
     attainable = known.get("attainable_speedup")
     if attainable is not None and kind not in _WORK_CHANGING_KINDS:
@@ -90,7 +91,7 @@ def _max_removable_share(kind: str, known: Mapping[str, float]) -> float:
 
 
 def as_speedup(removed: tuple[float, float, float]) -> PredictedSpeedup:
-    """Turn fractions of time removed into speedups: s = 1 / (1 - p)."""
+    """Return the speedups for shares of time removed (low, point, high): s = 1 / (1 - p)."""
     low, point, high = (round(1 / (1 - p), 3) for p in removed)
     return {"low": low, "point": point, "high": high}
 
@@ -98,7 +99,11 @@ def as_speedup(removed: tuple[float, float, float]) -> PredictedSpeedup:
 def combine_removed_shares(
     removed: Mapping[str, tuple[float, float, float]],
 ) -> tuple[float, float, float]:
-    """Combine fractions across mechanism groups: 1 - Π(1 - p). One entry for each group."""
+    """Return the share of time that the fixes of several groups remove together: 1 - Π(1 - p).
+
+    Args:
+        removed: Low, point and high share of time removed, by group.
+    """
     low, point, high = (
         1 - math.prod(1 - interval[at] for interval in removed.values()) for at in range(3)
     )

@@ -1,4 +1,4 @@
-"""Walks a tree of yes/no questions about metrics to its leaf."""
+"""Evaluates a decision tree over the metrics, such as the gate: continue or stop."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 
 PERFORMANCE_GATE = "performance-gate"
-"""The tree that every recommendation starts with."""
+"""Id of the tree that every recommendation evaluates first."""
 
 
 class GateWalk(NamedTuple):
-    """The leaf that a walk ended at, and the way to it."""
+    """The leaf at which a walk ended, and the path to it."""
 
     gate: Gate
-    """The leaf."""
+    """The leaf's id and verdict, with the reasons."""
     path: tuple[tuple[str, str], ...]
-    """Question id and the branch taken: then, otherwise or unknown."""
+    """For each question passed, its id and the branch taken: then, otherwise or unknown."""
     do: tuple[str, ...]
     """Next steps, in order."""
     comes_first: bool
@@ -29,7 +29,7 @@ class GateWalk(NamedTuple):
 
 
 def walk_gate_tree(tree: TreeRow, facts: Facts) -> GateWalk:
-    """Follow a tree from its root; at every question, unknown has its own branch."""
+    """Return the leaf reached from the root; every question has a branch for unknown."""
     path: list[tuple[str, str]] = []
     reasons = ""
     node = tree["root"]

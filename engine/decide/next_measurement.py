@@ -1,7 +1,9 @@
-"""Chooses what to measure next: a greedy cover of the open hypotheses by recipes.
+"""Chooses the metrics to measure next: those that decide most unknown bottlenecks for their cost.
 
-A recipe is worth, to each open hypothesis, the chance that its metrics decide it. Most hypotheses
-are false, so a recipe that can exclude one counts more than a recipe that can only confirm it.
+Selection is greedy. A hypothesis is a bottleneck, or a look-alike of one, whose condition is still
+unknown. The value of a recipe is the sum, over the hypotheses, of the chance that its metrics
+decide them. Most hypotheses are false, so a recipe that can exclude one counts more than a recipe
+that can only confirm it.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _MAX_RECIPES = 4
 """Recipes in one answer."""
 
 _PRIOR_PROBABILITY = 0.1
-"""Prior chance that an open hypothesis is true (judgement)."""
+"""Prior chance that an unknown hypothesis is true (judgement)."""
 
 _EVIDENCE_WEIGHT = 2
 """Factor by which a comparison that holds raises the odds of its hypothesis (judgement)."""
@@ -69,11 +71,13 @@ def build_untouched_condition(
 
 
 class _Stake(NamedTuple):
-    """The weight of all open conditions that the same recipes decide with the same chance."""
+    """The summed weight of all unknown conditions with the same recipes and probability."""
 
     recipes: DecidingRecipes
     if_false: float
+    """Weight × probability that the conditions are false, which excluding recipes can show."""
     if_true: float
+    """Weight × probability that the conditions are true, which confirming recipes can show."""
 
 
 def choose_next_measurements(
@@ -89,9 +93,9 @@ def choose_next_measurements(
 
     Args:
         rules: The compiled rules: metrics and how to collect them.
-        matches: Diagnoses, whose look-alikes may be open.
-        open_bottlenecks: Bottlenecks that are unknown, the best supported first.
-        facts: What is known, and so is not requested again.
+        matches: Matching bottlenecks, whose look-alikes may be unknown.
+        open_bottlenecks: Unknown bottlenecks, those with the most true comparisons first.
+        facts: Known quantities, which are not requested again.
         kernel: Name to put into the commands; empty for a placeholder.
         target: ``cpu`` or ``cuda``.
         gate_metrics: Metrics that the gate needs; they come first.
@@ -114,7 +118,7 @@ def choose_next_measurements(
 def _sum_conditions(
     conditions: Iterable[OpenCondition],
 ) -> tuple[dict[str, list[str]], list[_Stake]]:
-    """Return the bottlenecks that need each metric, and the stakes."""
+    """Return the bottlenecks that need each metric, and the summed weights."""
     wanted: dict[str, list[str]] = {}
     weights: dict[tuple[DecidingRecipes, float], int] = {}
     for name, recipes, probability, weight, metrics in conditions:
@@ -128,7 +132,7 @@ def _sum_conditions(
 def _choose_recipes(
     rules: CompiledRules, wanted: Mapping[str, list[str]], stakes: list[_Stake], target: str
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield recipes, the most valuable first, with the metrics that each adds, the best first."""
+    """Yield each recipe, most valuable first, with the ranked metrics that it adds."""
     by_recipe = _group_by_recipe(rules, wanted)
     for recipe in _rank_recipes(rules, stakes, target):
         covered = by_recipe.keys() & rules["recipes"][recipe]["covers"]
@@ -210,9 +214,9 @@ def find_deciding_recipes(
 
 
 def _rank_recipes(rules: CompiledRules, stakes: list[_Stake], target: str) -> Iterator[str]:
-    """Yield the recipes that could decide something, the most decided for its cost first.
+    """Yield the recipes that could decide a condition, those that decide most for their cost first.
 
-    What an earlier recipe may have decided counts only as far as it may still be open.
+    A condition that an earlier recipe may decide counts only with the chance that it stays unknown.
     """
     costs = {n: r["cost"] for n, r in rules["recipes"].items() if r["target"] in (None, target)}
     for _ in range(_MAX_RECIPES):
@@ -231,7 +235,7 @@ def _rank_recipes(rules: CompiledRules, stakes: list[_Stake], target: str) -> It
 
 
 def _discount(stake: _Stake, recipe: str) -> _Stake | None:
-    """Return what of a stake may still be open after a recipe; None if nothing."""
+    """Return a stake, reduced to the chance that it stays unknown after a recipe; None if zero."""
     recipes, if_false, if_true = stake
     decided = (if_false if recipe in recipes.excluding else 0.0) + (
         if_true if recipe in recipes.confirming else 0.0
@@ -243,9 +247,9 @@ def _discount(stake: _Stake, recipe: str) -> _Stake | None:
 def _group_by_recipe(
     rules: CompiledRules, wanted: Mapping[str, list[str]]
 ) -> dict[str, list[tuple[str, int, int, str]]]:
-    """Return the wanted metrics by the recipe that collects each.
+    """Return the required metrics by the recipe that collects each.
 
-    Each as its rank and name: by evidence level, then most hypotheses first, then as first wanted.
+    Each is a tuple to sort by: evidence level, number of hypotheses (negated), position, name.
     """
     metrics = rules["metrics"]
     groups: dict[str, list[tuple[str, int, int, str]]] = {}
@@ -257,7 +261,7 @@ def _group_by_recipe(
 
 
 def _expand_to_collectable(rules: CompiledRules, names: Iterable[str], facts: Facts) -> list[str]:
-    """Replace derived metrics by their inputs; drop what is known or not collectable."""
+    """Return the collectable, unknown metrics that the named ones are or are derived from."""
     bases, collectors, known = rules["bases"], rules["collectors"], facts.values
     found: dict[str, None] = {}
     for name in names:

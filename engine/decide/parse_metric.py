@@ -1,4 +1,4 @@
-"""What somebody typed → a number in the metric's unit, or a refusal that says what to type."""
+"""Parses a metric's value as typed on a command line ("88%", "0.4") to a number in its unit."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ if TYPE_CHECKING:
 
 
 _MIN_LIKELY_PERCENT = 2.0
-"""From here on a share was probably typed as a percentage."""
+"""A share of at least this value was probably typed as a percentage."""
 
 _COUNTER_TOLERANCE = 1.05
-"""A counter may exceed its peak by this much; what a report says beyond it contradicts itself."""
+"""Largest valid share: a hardware counter can exceed its peak slightly, but not by more."""
 
 HEADLINE_FLAGS = ("speedup", "bandwidth", "occupancy", "kernel-us")
 """The headline flags, without their dashes."""
 
 
 def find_metric_for_flag(rules: CompiledRules, flag: str, target: str) -> str:
-    """Return the metric that a headline flag sets: ``bandwidth`` differs between GPU and CPU."""
+    """Return the metric that a headline flag sets; for ``bandwidth`` it depends on the target.
+
+    Raises:
+        UnknownNameError: No such flag.
+    """
     for name, row in rules["metrics"].items():
         if row["flag"] == flag and target in row["targets"]:
             return name
@@ -31,10 +35,10 @@ def find_metric_for_flag(rules: CompiledRules, flag: str, target: str) -> str:
 
 
 def parse_metric_value(rules: CompiledRules, name: str, text: str | float) -> float:
-    """Return the value of a metric as somebody gave it.
+    """Return the value of a metric in its unit, from text or a number.
 
     Args:
-        rules: Defines the metric's unit and range.
+        rules: The compiled rules, with the metric's unit and range.
         name: Metric id.
         text: A number, or for shares also a percentage such as ``40%``.
 
@@ -78,7 +82,7 @@ def _check_range(name: str, value: float, row: MetricRow) -> None:
 
 
 def resolve_device(rules: CompiledRules, name: str) -> str:
-    """Return our id of a GPU from its id or any name that drivers and people use for it.
+    """Return the id of a GPU, given its id, its name in the driver, or an alias.
 
     Raises:
         UnknownNameError: No such GPU.
@@ -90,5 +94,5 @@ def resolve_device(rules: CompiledRules, name: str) -> str:
 
 
 def find_device(names: Mapping[str, str], name: str) -> str | None:
-    """Like ``device_named``, but None for a GPU that no file knows."""
+    """Return the id of a GPU as ``resolve_device`` does, but None for an unknown GPU."""
     return names.get(" ".join(name.lower().split()))

@@ -1,4 +1,4 @@
-"""Best first."""
+"""Ranks matched bottlenecks: faults and terminal verdicts first, then by predicted gain."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from kernelkb.decide.diagnose import BottleneckMatch
 
 _LEADING_GROUPS = ("correctness", "build", "measurement", "terminal")
-"""Groups that come before any gain: the numbers mean nothing, or there is nothing left to gain."""
+"""Groups ranked before all others: the measured times are not valid, or no gain is possible."""
 
 
 def rank_matches(
@@ -15,8 +15,11 @@ def rank_matches(
 ) -> list[BottleneckMatch]:
     """Return the same matches: faults and terminal verdicts, then the others by score.
 
-    The score of a match is its predicted share of time removed, times confidence, times a factor
-    for the effort of its first fix. Ties keep evaluation order.
+    Ties keep evaluation order.
+
+    Args:
+        matches: Matches in evaluation order.
+        effort: Factor by the minutes that a fix takes, such as ``30``.
     """
 
     def sort_key(finding: BottleneckMatch) -> tuple[int, float]:
@@ -28,7 +31,11 @@ def rank_matches(
 
 
 def score(finding: BottleneckMatch, effort: Mapping[str, float]) -> float:
-    """Return the score of a match, 0 to 1; 0 without an estimate of its gain."""
+    """Return the rank score of a match, 0 to 1; 0 if its gain cannot be estimated.
+
+    It is the predicted share of time removed, times the confidence, times a factor for the effort
+    of the first fix.
+    """
     if finding.removed_share is None:
         return 0.0
     fixes = finding.diagnosis["fixes"]

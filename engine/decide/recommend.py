@@ -1,4 +1,4 @@
-"""Metrics in, the whole answer out."""
+"""Computes the recommendation for one kernel: gate, diagnoses, fixes, what to measure next."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 EVIDENCE_LEVELS: tuple[Level, ...] = ("L0", "L1", "L2", "L3", "L4")
 
 _MAX_OPEN_CONSIDERED = 100
-"""Unknown diagnoses that asking further considers, the best supported first."""
+"""Maximum number of unknown bottlenecks for which the next measurements are chosen."""
 
 _MAX_OPEN_LISTED = 10
-"""Unknown diagnoses in an answer."""
+"""Maximum number of unknown diagnoses in an answer."""
 
 
 def recommend(
@@ -52,14 +52,14 @@ def recommend(
     device: str | None = None,
     kernel: str = "",
 ) -> KernelAnswer:
-    """Say whether to go on, what limits the kernel, what to change, or what to measure.
+    """Return whether to continue, what limits the kernel, and what to change or measure next.
 
     Args:
-        rules: The flattened knowledge.
-        metrics: Values by metric id, in its unit; what is not finite counts as absent.
+        rules: The compiled rules.
+        metrics: Values by metric id, in the metric's unit; values that are not finite are ignored.
         target: ``cuda`` or ``cpu``.
-        device: Our id of the GPU, None if unknown.
-        kernel: Its name, for the answer and the commands in it; may be empty.
+        device: Id of the GPU; None if unknown.
+        kernel: The kernel's name, for the answer and the commands in it; may be empty.
     """
     known = complete_metrics(rules, metrics, device)
     facts = evaluate_comparisons(rules["comparisons"], known)
@@ -97,7 +97,7 @@ def _diagnose_and_rank(
 def _list_diagnoses(
     matches: list[BottleneckMatch], open_: OpenBottlenecks, facts: Facts
 ) -> list[Diagnosis]:
-    """Return every match, and the unknown ones to which most points."""
+    """Return every match, then the unknown bottlenecks with the most true comparisons."""
     return [
         *(finding.diagnosis for finding in matches),
         *(build_unknown_diagnosis(row, facts) for row in open_.rows[:_MAX_OPEN_LISTED]),
@@ -110,14 +110,14 @@ def _list_notes(
     known: Mapping[str, float],
     device: str | None,
 ) -> list[str]:
-    """Name the next step of the resource that limits residency, where one does."""
+    """Return a note on the launch change that raises occupancy, if occupancy is a bottleneck."""
     limited = any(finding.row["id"].startswith("occupancy-limited-") for finding in matches)
     step = describe_next_step(rules, known, device) if limited else None
     return [f"next step of the launch: {step}"] if step else []
 
 
 def build_recommendation(rules: CompiledRules, answers: Iterable[KernelAnswer]) -> Recommendation:
-    """Wrap the answers of one call."""
+    """Return the answers of one call with the version of the knowledge."""
     return {"kernels": list(answers), "knowledge": rules["knowledge"]}
 
 
@@ -129,7 +129,7 @@ def evidence_level(rules: CompiledRules, metrics: Mapping[str, float]) -> Level:
 
 
 def _build_conclusions(rules: CompiledRules, level: str, known: Mapping[str, float]) -> Conclusions:
-    """Sort what the level allows by whether what it takes was measured."""
+    """Return the conclusions of an evidence level, split by whether their metrics are known."""
     can: list[str] = []
     cannot: list[str] = []
     limits = rules["levels"].get(level, {"can": [], "cannot": []})
@@ -159,7 +159,10 @@ def _build_headroom(known: Mapping[str, float]) -> Headroom | None:
 def _combine_best_matches(
     matches: list[BottleneckMatch], known: Mapping[str, float]
 ) -> CombinedSpeedup | None:
-    """Combine the best match of each group: within a group mechanisms remove the same cycles."""
+    """Return the predicted speedup of the best matches of all groups; None below two groups.
+
+    Only one per group counts, because the fixes of one group remove the same cycles.
+    """
     best: dict[str, tuple[float, float, float]] = {}
     for finding in matches:
         group = finding.row["group"]
@@ -178,7 +181,7 @@ def _combine_best_matches(
 
 
 def _list_gate_metrics(known: Mapping[str, float], gate: GateWalk) -> list[str]:
-    """Ask for the speedup before anything else when the gate could not be decided without it."""
+    """Return the metrics to measure first: the speedup, if the gate is undecided without it."""
     undecided = gate.path and gate.path[-1][1] == "unknown"
     return ["speedup"] if undecided and "speedup" not in known else []
 
@@ -186,7 +189,7 @@ def _list_gate_metrics(known: Mapping[str, float], gate: GateWalk) -> list[str]:
 def _list_next_steps(
     matches: list[BottleneckMatch], gate: GateWalk, ask: list[Measure]
 ) -> list[str]:
-    """The one change to make if there is one, else the one command to type."""
+    """Return the next steps: one change to make, or else a command to run."""
     best = matches[0] if matches else None
     if best is None or not best.diagnosis["fixes"]:
         return [*gate.do[:1], *(row["command"] for row in ask[:1]), *gate.do[1:]]

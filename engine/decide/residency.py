@@ -1,4 +1,4 @@
-"""What a launch's own numbers say about a known GPU: blocks that fit, occupancy, waves."""
+"""Computes blocks per SM, occupancy and waves from a launch's metrics and a known GPU."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules, HardwareTables
     from kernelkb.device_math.limits import Launch, Limits
 
-# The calculators are imported where a launch is known: most questions hold a few numbers only.
+# The calculators are imported only if the launch is known: most calls give only a few metrics.
 
 
 def build_limits(hardware: HardwareTables, cc: str) -> Limits:
-    """Return the limits of an architecture that the program has."""
+    """Return the limits of an architecture, given its compute capability, such as ``9.0``."""
     from kernelkb.device_math.limits import Limits
 
     common, own = hardware["common"], hardware["architectures"][cc]
@@ -41,10 +41,10 @@ def build_limits(hardware: HardwareTables, cc: str) -> Limits:
 def derive_residency_metrics(
     rules: CompiledRules, known: Mapping[str, float], device: str | None
 ) -> Iterator[tuple[str, float]]:
-    """Yield the metrics that follow from block, registers and shared memory on a known GPU.
+    """Yield (metric, value) for the blocks per SM, occupancy and waves of a launch on a known GPU.
 
-    Unknown in, unknown out: without the shared memory of a block nobody knows what fits, only what
-    registers and warps allow.
+    Nothing is yielded without block size and registers. If the shared memory of a block is
+    unknown, only the limits by warps, block slots and registers are.
     """
     launch = _build_launch(known)
     if device is None or launch is None:
@@ -76,7 +76,7 @@ def derive_residency_metrics(
 def describe_next_step(
     rules: CompiledRules, known: Mapping[str, float], device: str | None
 ) -> str | None:
-    """Say what the smallest change is that makes room for one more block; None if unknown."""
+    """Return the smallest change that fits one more block on an SM, as text; None if unknown."""
     launch = _build_launch(known)
     if device is None or launch is None or not _is_shared_memory_known(known):
         return None

@@ -1,7 +1,7 @@
-"""Types of the compiled rules: the knowledge, reduced to what a decision needs.
+"""Defines the types of the compiled rules: the knowledge, reduced to what a decision needs.
 
 ``kernelkb.graph.compile`` builds them, ``kernelkb.decide.rules_file`` writes and reads their cache.
-Only type checkers import this module on the way to a decision.
+Other modules of ``decide/`` import it only for type checking, to start faster.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ class ComparisonTable(TypedDict):
 
     rows: list[Comparison]
     by_metric: dict[str, list[int]]
-    """For each metric the comparisons whose left side it is."""
+    """For each metric the comparisons with it on the left side."""
     by_quantity: dict[str, list[int]]
     """For each quantity the comparisons that depend on it: on either side, or through a derived
     metric."""
     needs: list[list[str]]
-    """For each comparison the metrics that a tool has to collect for it."""
+    """For each comparison the measured metrics that it depends on."""
     deciding: list[DecidingRecipes]
     """For each comparison the recipes that collect all of these, and so decide it."""
     notes: dict[str, str]
-    """For a source whose limit a project or a review changed: the words that say so."""
+    """For each source of a limit that a project or a review changed, a note on the change."""
 
 
 class MetricRow(TypedDict):
-    """Unit, range and origin of a metric."""
+    """Unit, range, evidence level and recipe of a metric."""
 
     unit: str
     low: float
@@ -46,18 +46,20 @@ class MetricRow(TypedDict):
 
 
 class RawNameRow(TypedDict):
-    """How Nsight Compute's reports name a metric."""
+    """The names of a metric in Nsight Compute's reports."""
 
     names: list[str]
-    """On the raw page, the preferred one first."""
+    """Names on the raw page, the preferred one first."""
     scale: float
+    """Factor from the raw value to the metric's unit."""
     titles: list[str]
     """``section/title`` on the details page."""
     zero_is_value: bool
+    """Whether a raw 0 is a value; if not, it means unknown."""
 
 
 class RecipeRow(TypedDict):
-    """How to collect a group of metrics."""
+    """The command that collects a group of metrics, and its cost in profiler passes."""
 
     command: str
     cost: float
@@ -74,7 +76,7 @@ class EstimateRow(TypedDict):
 
 
 class GainRow(TypedDict):
-    """The estimates of a gain, which of them to take, and the kind that calibrates it."""
+    """The estimates of a gain, which of them to take, and the kind that selects its calibration."""
 
     kind: str
     take: str
@@ -98,16 +100,16 @@ class FalsifierRow(TypedDict):
 
 
 class RequirementsRow(TypedDict):
-    """What deciding the condition of a bottleneck takes."""
+    """What is needed to decide the condition of a bottleneck."""
 
     comparisons: list[int]
-    """Its comparisons, in its order."""
+    """The comparisons of the condition, in its order."""
     untouched: OpenCondition
     """The condition while no quantity in it is known."""
 
 
 class BottleneckRow(TypedDict):
-    """One bottleneck; rows stand in evaluation order."""
+    """One bottleneck; rows are in evaluation order."""
 
     id: str
     group: str
@@ -115,14 +117,14 @@ class BottleneckRow(TypedDict):
     when: Condition
     unless: list[LookAlikeRow]
     weight: float
-    """Confidence of a match, 0 to 1, before open look-alikes lower it."""
+    """Confidence of a match, 0 to 1, before unknown look-alikes lower it."""
     gain: GainRow | None
     falsifier: FalsifierRow | None
     fixes: list[str]
     comparisons: list[int]
-    """Every comparison that its verdict depends on, those of look-alikes too."""
+    """Every comparison that its verdict depends on, including those of look-alikes."""
     requirements: RequirementsRow
-    """Of ``when``."""
+    """What is needed to decide ``when``."""
 
 
 class GuardRow(TypedDict):
@@ -134,19 +136,19 @@ class GuardRow(TypedDict):
     bottlenecks: list[str]
     fixes: list[str]
     widen: float | None
-    """Factor by which it widens the intervals of predictions."""
+    """Factor on the width of predicted intervals; None: unchanged."""
     because: str
 
 
 class FixRow(TypedDict):
-    """One change, as an answer shows it, and the condition under which it is offered."""
+    """One fix as it appears in an answer; it is left out of answers if ``applies`` is false."""
 
     advice: Advice
     applies: NotRequired[Condition]
 
 
 class QuestionRow(TypedDict):
-    """An inner node of a gate tree: its condition and its three branches."""
+    """An inner node of a decision tree: its condition and its three branches."""
 
     when: Condition
     then: str
@@ -155,7 +157,7 @@ class QuestionRow(TypedDict):
 
 
 class LeafRow(TypedDict):
-    """A leaf of a gate tree."""
+    """A leaf of a decision tree."""
 
     verdict: str
     because: str
@@ -164,7 +166,7 @@ class LeafRow(TypedDict):
 
 
 class TreeRow(TypedDict):
-    """A gate tree; questions and leaves by their ids."""
+    """A decision tree; questions and leaves by their ids."""
 
     root: str
     questions: dict[str, QuestionRow]
@@ -172,14 +174,14 @@ class TreeRow(TypedDict):
 
 
 class ClaimRow(TypedDict):
-    """A conclusion, and the metrics that it takes."""
+    """A conclusion, and the metrics that must be known for it."""
 
     say: str
     needs: list[str]
 
 
 class LevelRow(TypedDict):
-    """The conclusions that an evidence level allows, and those that it never does."""
+    """The conclusions that an evidence level allows, and those that it does not allow."""
 
     can: list[ClaimRow]
     cannot: list[str]
@@ -208,34 +210,34 @@ class HardwareTables(TypedDict):
     architectures: dict[str, dict[str, Any]]
     """By compute capability."""
     devices: dict[str, dict[str, Any]]
-    """By our id."""
+    """By device id."""
 
 
 class CalibrationRow(TypedDict):
     """Calibration of one fix for one bottleneck on one architecture, from measured cases."""
 
     share: list[float]
-    """Of an estimated saving that is realised: usually, at worst, and at best."""
+    """Share of an estimated saving that is realised: usually, at worst, and at best."""
     learned: LearnedFrom
-    """The cases behind it, as an answer shows them."""
+    """The measured cases, as they appear in an answer."""
 
 
 class CompiledRules(TypedDict):
-    """Everything that a decision reads."""
+    """All data that a decision reads."""
 
     schema: int
     knowledge: KnowledgeStamp
     metrics: dict[str, MetricRow]
     derived: list[DerivedMetric]
-    """Each uses only measured metrics and those before it."""
+    """In dependency order: each uses only measured metrics and derived ones before it."""
     collectors: dict[str, frozenset[str]]
-    """For each metric that tools collect, the recipes that do."""
+    """For each measured metric, the recipes that collect it."""
     bases: dict[str, list[str]]
     """For each derived metric the measured metrics and device facts that it follows from."""
     raw_names: dict[str, RawNameRow]
     recipes: dict[str, RecipeRow]
     limits: dict[str, dict[str, float]]
-    """``limit.<threshold>`` by device, and for any other device under ``""``."""
+    """For each ``limit.<threshold>``, its value by device id; ``""`` is any other device."""
     devices: dict[str, dict[str, float]]
     device_names: dict[str, str]
     """Lower-case name or alias to device id."""
@@ -250,10 +252,10 @@ class CompiledRules(TypedDict):
     realised: dict[str, list[float]]
     """By kind of gain, the share of a predicted saving that is realised: usually, and at worst."""
     learned: dict[str, CalibrationRow]
-    """By ``architecture/bottleneck/fix``, such as ``sm_90/spilling/reduce-live-range``; comes
-    before ``realised``."""
+    """By ``architecture/bottleneck/fix``, such as ``sm_90/spilling/reduce-live-range``; used
+    instead of ``realised``."""
     effort: dict[str, float]
-    """Rank factor of a fix by its bucket of minutes: ``5``, ``30``, ``120`` or ``480``."""
+    """Rank factor of a fix by its class of minutes: ``5``, ``30``, ``120`` or ``480``."""
     levels: dict[str, LevelRow]
-    """``cuda/L1`` and the like."""
+    """By target and evidence level, such as ``cuda/L1``."""
     symptoms: list[SymptomRow]

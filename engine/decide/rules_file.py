@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
 
 RULES_SCHEMA = 13
-"""Raise it whenever ``kernelkb.decide.rules`` changes: caches of another shape are ignored."""
+"""Version of the file format. Raise it whenever ``kernelkb.decide.rules`` changes: files of other
+versions are ignored."""
 
 
 def format_rules(rules: CompiledRules) -> str:
@@ -26,7 +27,7 @@ def parse_rules(text: str) -> CompiledRules:
     """Return the rules that ``format_rules`` wrote.
 
     Raises:
-        ValueError, KeyError, TypeError: The text is something else.
+        ValueError, KeyError, TypeError: The text is not rules of this version.
     """
     rules: CompiledRules = json.loads(text)
     if rules["schema"] != RULES_SCHEMA:

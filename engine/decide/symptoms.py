@@ -1,4 +1,4 @@
-"""A log → the symptoms in it, each with its cause and its cure."""
+"""Finds known symptoms in a build or run log and returns their causes and cures."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ class SymptomMatch(TypedDict):
     kind: str
     title: str
     line: int
-    """Where it begins, from 1."""
+    """Number of its first line in the log, from 1."""
     said: str
-    """The line itself."""
+    """Text of that line."""
     captured: dict[str, str]
+    """Values of the named groups of the regular expression."""
     times: int
-    """How often it is in the log."""
+    """Number of log lines that show it."""
     cause: str
     cure: str
     check: str
     note: str | None
-    """What follows from the captured numbers."""
+    """A remark computed from the captured numbers, or None."""
     fixes: list[str]
     pattern: str | None
 
@@ -39,14 +40,14 @@ class _SymptomHit(NamedTuple):
 
 
 _MAX_LINE_LENGTH = 300
-"""Characters of a line that an answer repeats."""
+"""Maximum number of characters of a log line in an answer."""
 
 
 def find_symptoms(rules: CompiledRules, log: str, arch: str | None = None) -> list[SymptomMatch]:
-    """Return what a log shows, in the order in which it first says so.
+    """Return the symptoms found in a log, in order of their first occurrence.
 
     Args:
-        rules: The flattened knowledge.
+        rules: The compiled rules.
         log: Output of a compiler, a loader, a sanitizer or a run.
         arch: Compute capability such as ``8.9``; read from the log when None.
     """
@@ -91,7 +92,7 @@ def _describe_hit(
 
 
 def _find_log_architecture(text: str) -> str | None:
-    """Return the compute capability of the one target that a log names, None for several."""
+    """Return the compute capability of the ``sm_`` target in a log; None if not exactly one."""
     named = set(re.findall(r"\bsm_(\d+)(\d)[af]?\b", text))
     return ".".join(named.pop()) if len(named) == 1 else None
 

@@ -1,1 +1,4 @@
-"""Arithmetic about hardware. Pure."""
+"""Computes occupancy, register and shared-memory limits, waves and roofline floors.
+
+Pure: no I/O, no clock, no randomness.
+"""

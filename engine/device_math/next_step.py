@@ -1,4 +1,4 @@
-"""The smallest change of a launch that lets more of it share an SM."""
+"""Finds the smallest change of a launch that fits more blocks or warps on an SM."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ Field = Literal[
 
 
 class LaunchChange(NamedTuple):
-    """One number of a launch, and what it must become."""
+    """The present and the required value of one property of a launch."""
 
     field: Field
-    """``shared_bytes`` is the static and dynamic part together; of ``static_bytes`` what is too
-    much moves to the dynamic part."""
+    """``shared_bytes``: the static and dynamic part together. ``static_bytes``: the excess moves to
+    the dynamic part."""
     now: int
     to: int
-    """The largest value that will do; for ``carveout_bytes`` the smallest."""
+    """The largest value that is enough; for ``carveout_bytes`` the smallest."""
 
 
 class LaunchStep(NamedTuple):
-    """What a launch becomes by changes that are all needed together."""
+    """Changes that are all needed together, with the resulting launch and its occupancy."""
 
     changes: tuple[LaunchChange, ...]
     launch: Launch
@@ -34,7 +34,7 @@ class LaunchStep(NamedTuple):
 
 
 class RegisterStep(NamedTuple):
-    """The most registers per thread that still give so many blocks."""
+    """The maximum registers per thread at which this number of blocks fits on an SM."""
 
     registers: int
     blocks: int
@@ -43,10 +43,10 @@ class RegisterStep(NamedTuple):
 
 
 def one_more_block(limits: Limits, launch: Launch) -> LaunchStep | None:
-    """Return the least that has to change for one more block of the same size.
+    """Return the smallest changes that fit one more block of the same size on an SM.
 
-    Registers are handed out in steps, so the change may make room for more than one.
-    None: this block size is full, by warps or by block slots; see ``better_block_size``.
+    Registers are allocated in steps, so more than one block may fit afterwards.
+    None: no change is enough. If warps or block slots are the limit, see ``better_block_size``.
     """
     now = occupancy(limits, launch)
     goal = now.blocks + 1
@@ -57,10 +57,10 @@ def one_more_block(limits: Limits, launch: Launch) -> LaunchStep | None:
 
 
 def better_block_size(limits: Limits, launch: Launch) -> LaunchStep | None:
-    """Return the block size that fills the SM best, with all else as it is; None: none is better.
+    """Return the block size with the most resident warps, all else unchanged; None: none is better.
 
-    Of equally good ones it is the nearest. The shared memory of a block stays the same, which is
-    right only where it does not grow with the block.
+    Of equally good sizes, return the one nearest to the present size. The shared memory of a block
+    is kept, which is correct only for a kernel where it does not depend on the block size.
     """
     now = occupancy(limits, launch)
     best: tuple[int, int, LaunchStep] | None = None
@@ -73,10 +73,10 @@ def better_block_size(limits: Limits, launch: Launch) -> LaunchStep | None:
 
 
 def register_steps(limits: Limits, launch: Launch) -> list[RegisterStep]:
-    """Return the register counts at which a launch loses a block, rising.
+    """Return the registers per thread above which fewer blocks fit on an SM, ascending.
 
-    A thread that uses one register more than a step names gets the blocks of the next step, and
-    after the last step the launch fails. Every other limit of the launch counts too.
+    With one register more than a step's, the launch has the blocks of the next step; above the last
+    step it fails. Every other limit of the launch applies too.
     """
     each = limits.register_unit // limits.warp
     counts = {
@@ -92,14 +92,14 @@ def register_steps(limits: Limits, launch: Launch) -> list[RegisterStep]:
 
 
 def spare_registers(limits: Limits, launch: Launch) -> int:
-    """Return how many more registers a thread could use without costing a block."""
+    """Return how many more registers a thread could use with the same blocks per SM."""
     blocks = occupancy(limits, launch).blocks
     most = registers_for_blocks(limits, launch.threads, blocks) if blocks else None
     return most - launch.registers if most else 0
 
 
 def spare_shared_bytes(limits: Limits, launch: Launch) -> int:
-    """Return how many more bytes of shared memory a block could use without costing a block."""
+    """Return how many more bytes of shared memory a block could use with the same blocks per SM."""
     blocks = occupancy(limits, launch).blocks
     most = largest_shared_bytes(limits, blocks, launch.carveout_bytes) if blocks else None
     return most - launch.shared_bytes if most else 0
@@ -108,7 +108,7 @@ def spare_shared_bytes(limits: Limits, launch: Launch) -> int:
 def _required_changes(
     limits: Limits, launch: Launch, now: Occupancy, goal: int
 ) -> list[LaunchChange] | None:
-    """Return what must change for ``goal`` blocks; None where nothing helps."""
+    """Return the changes needed for ``goal`` blocks per SM; None if no change is enough."""
     found: list[LaunchChange] = []
     if _is_below(now.limits.registers, goal):
         most = registers_for_blocks(limits, launch.threads, goal)
@@ -134,7 +134,10 @@ def _is_below(room: int | None, goal: int) -> bool:
 
 
 def _choose_shared_memory_change(limits: Limits, launch: Launch, goal: int) -> LaunchChange | None:
-    """Prefer a larger carve-out, which costs the kernel nothing but cache, to fewer bytes."""
+    """Return a larger carve-out if that is enough, else fewer bytes per block; None if neither is.
+
+    A larger carve-out is preferred, because it only makes the L1 cache smaller.
+    """
     if launch.carveout_bytes is not None:
         size = smallest_carveout(limits, launch.shared_bytes, goal)
         if size is not None:

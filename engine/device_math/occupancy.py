@@ -1,4 +1,4 @@
-"""How many blocks of a launch fit on one SM, and what keeps out the next one.
+"""Computes how many blocks of a launch fit on one SM, and which resources limit the number.
 
 The rules are those of NVIDIA's own calculator, cuda_occupancy.h of CUDA 13.0.
 """
@@ -16,11 +16,11 @@ Limiter = Literal["warps", "registers", "shared_memory", "blocks", "barriers"]
 Obstacle = Literal[
     "threads", "registers_thread", "registers_block", "static_bytes", "shared_bytes", "barriers"
 ]
-"""Why a launch fails: which of its numbers is above what a block may have."""
+"""Why a launch fails: the property that exceeds the limit of a block."""
 
 
 class BlockLimits(NamedTuple):
-    """Blocks per SM that each resource has room for. None: it does not matter here."""
+    """Blocks per SM that each resource allows; None: no limit."""
 
     warps: int
     registers: int | None
@@ -30,7 +30,7 @@ class BlockLimits(NamedTuple):
 
 
 class Occupancy(NamedTuple):
-    """How full one SM gets."""
+    """Resident blocks and warps of one SM, and what limits them."""
 
     blocks: int
     warps: int
@@ -38,20 +38,20 @@ class Occupancy(NamedTuple):
     """Warps ÷ the warps that an SM can hold, 0 to 1."""
     limits: BlockLimits
     limiters: tuple[Limiter, ...]
-    """What runs out first; several when they run out together."""
+    """The resources that limit the blocks; several if they allow the same number."""
     registers_block: int
-    """Registers that a block takes from its SM."""
+    """Registers allocated to a block."""
     shared: SharedBudget
     obstacles: tuple[Obstacle, ...]
     """Empty when the launch is possible."""
 
 
 def occupancy(limits: Limits, launch: Launch) -> Occupancy:
-    """Return how many blocks of a launch share an SM.
+    """Return how many blocks of a launch fit on an SM, and what limits them.
 
     Args:
-        limits: The architecture.
-        launch: At least one thread; the other numbers may be 0.
+        limits: Limits of the architecture.
+        launch: The launch, with at least one thread; the other numbers may be 0.
     """
     warps = limits.warps_per_block(launch.threads)
     shared = shared_memory_budget(limits, launch)

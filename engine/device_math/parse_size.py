@@ -1,4 +1,4 @@
-"""What somebody typed → a count or a number of bytes, or a refusal that says what to type."""
+"""Parses sizes and numbers as typed on a command line ("48KiB", "2.5e9") to bytes or numbers."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ _BINARY_UNITS = {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _SIZE_PATTERN = re.compile(r"(\d+(?:\.\d+)?(?:e\+?\d+)?)\s*([a-z]*)", re.ASCII)
 _TILE_PATTERN = re.compile(r"\d{1,9}(?:[x*]\d{1,9}){1,5}", re.ASCII)
 _MAX_BYTES = 2.0**60
+"""Largest size that is accepted."""
 _PLAUSIBLE_RANGE = (1e-6, 1e30)
-"""Of operations, microseconds and rates; beyond it quotients overflow."""
+"""Accepted range of operations, microseconds and rates; outside it, quotients overflow."""
 
 
 def parse_byte_count(name: str, text: str | int) -> int:
     """Return a number of bytes.
 
     Args:
-        name: What the bytes are, for the refusal.
+        name: Name of the size in the error message.
         text: Plain bytes, ``48KiB``, or the factors of a tile: ``128x64x2x3`` is rows, columns,
             bytes of an element, stages.
 
     Raises:
-        BadValueError: Not a size, or a decimal unit that may mean 1000 or 1024.
+        BadValueError: Not a size, or a unit such as KB, which may mean 1000 or 1024 bytes.
     """
     word = str(text).strip().lower().replace("_", "")
     if _TILE_PATTERN.fullmatch(word):
@@ -50,10 +51,10 @@ def parse_byte_count(name: str, text: str | int) -> int:
 
 
 def parse_whole_number(name: str, text: str | int, low: int, high: int) -> int:
-    """Return a whole number within a range.
+    """Return a whole number from ``low`` to ``high``.
 
     Raises:
-        BadValueError: Not a whole number, or outside.
+        BadValueError: Not a whole number, or outside the range.
     """
     try:
         value = int(str(text).strip().replace("_", ""))
@@ -65,10 +66,10 @@ def parse_whole_number(name: str, text: str | int, low: int, high: int) -> int:
 
 
 def parse_positive_number(name: str, text: str | float) -> float:
-    """Return a number above zero: ``2.5e9``.
+    """Return a number above zero, given as a number or as text such as ``2.5e9``.
 
     Raises:
-        BadValueError: Not a number, not finite, not positive, or of no physical size.
+        BadValueError: Not a number, not finite, or outside the accepted range.
     """
     try:
         value = float(str(text).strip().replace("_", ""))

@@ -1,7 +1,7 @@
-"""How many registers a thread may have, and how many blocks fit because of them.
+"""Computes register limits: the blocks per SM that fit, and the registers a thread may have.
 
-Warps are dealt to the SM's partitions, and each partition hands out registers from its own share.
-So a block of 9 warps is limited like one of 12: three to a partition.
+Warps are distributed over the SM's partitions, and each partition has its own share of the
+registers. So a block of 9 warps has the same limit as one of 12: three per partition.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ from kernelkb.device_math.limits import Limits, round_up
 
 
 def registers_per_warp(limits: Limits, registers: int) -> int:
-    """Return the registers that a warp takes when each of its threads uses so many."""
+    """Return the registers allocated to a warp, given the registers per thread."""
     return round_up(registers * limits.warp, limits.register_unit)
 
 
 def blocks_for_registers(limits: Limits, threads: int, registers: int) -> int | None:
-    """Return the blocks per SM that fit: 0 when none can be launched, None when any number."""
+    """Return the blocks per SM that the registers allow; 0: the launch fails; None: no limit."""
     if registers > limits.registers_thread:
         return 0
     if not registers:
         return None
     warps, each = limits.warps_per_block(threads), registers_per_warp(limits, registers)
-    # The launch is checked as if every partition held as many warps as the fullest.
+    # The launch is checked as if every partition had as many warps as the fullest one.
     if each * round_up(warps, limits.partitions) > limits.registers_block:
         return 0
     return limits.registers // limits.partitions // each * limits.partitions // warps
 
 
 def registers_for_blocks(limits: Limits, threads: int, blocks: int) -> int | None:
-    """Return the most registers per thread at which so many blocks fit, by registers alone.
+    """Return the maximum registers per thread at which so many blocks fit on an SM.
 
-    None: not even the smallest count does.
+    Only registers are considered. None: so many blocks fit with no register count.
     """
     partition = limits.registers // limits.partitions
     fullest = -(-blocks * limits.warps_per_block(threads) // limits.partitions)
@@ -39,7 +39,7 @@ def registers_for_blocks(limits: Limits, threads: int, blocks: int) -> int | Non
 
 
 def register_cap(limits: Limits, threads: int) -> int | None:
-    """Return the registers per thread that ptxas allows a kernel bound to this block size.
+    """Return the registers per thread that ptxas allows with ``__launch_bounds__(threads)``.
 
     None: no kernel of this block size can be launched.
     """

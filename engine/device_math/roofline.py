@@ -1,4 +1,4 @@
-"""The fastest that a machine could do a given amount of work."""
+"""Computes the roofline floor: the shortest time that a machine's peaks allow for given work."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Literal, NamedTuple
 RoofName = Literal["memory", "compute", "launch"]
 
 MIN_MEMORY_CACHE_RATIO = 2.0
-"""Working set ÷ last-level cache from which on memory speed, not cache speed, is what is timed."""
+"""Least working set ÷ last-level cache at which memory, not the cache, determines the time."""
 
 
 class Roof(NamedTuple):
-    """One thing that no kernel can be faster than, for a given amount of work."""
+    """One lower bound on the time of any kernel that does a given amount of work."""
 
     name: RoofName
     floor_us: float
@@ -37,7 +37,7 @@ def roofs(
 
 
 def highest_roof(known: list[Roof]) -> Roof | None:
-    """Return the roof that is reached first, or None: a launch alone is no roof."""
+    """Return the roof with the longest time; None if neither memory nor compute is known."""
     if not any(roof.name != "launch" for roof in known):
         return None
     return max(known, key=lambda roof: roof.floor_us)
@@ -58,7 +58,7 @@ def floor_us(
         bandwidth_gbps: Achievable memory bandwidth, 1e9 bytes per second.
         flops: Operations that any correct kernel must do.
         peak_tflops: Fastest rate of any unit that could do them, 1e12 per second.
-        launch_floor_us: Time of an empty kernel or call.
+        launch_floor_us: Time of an empty kernel or call, in microseconds.
     """
     highest = highest_roof(
         roofs(
@@ -78,9 +78,9 @@ def ridge_flop_per_byte(peak_tflops: float, bandwidth_gbps: float) -> float:
 
 
 def comes_from_memory(cache_ratio: float | None) -> bool:
-    """Say whether data must come from memory: what fits a cache may beat the memory's roof.
+    """Return whether data must come from DRAM; cached data can be faster than the memory roof.
 
     Args:
-        cache_ratio: Working set ÷ last-level cache. None, unknown, counts as memory.
+        cache_ratio: Working set ÷ last-level cache; None, unknown, returns True.
     """
     return cache_ratio is None or cache_ratio >= MIN_MEMORY_CACHE_RATIO

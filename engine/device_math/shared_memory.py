@@ -1,4 +1,4 @@
-"""How much shared memory a block may have, and how many blocks fit because of it."""
+"""Computes shared-memory limits: the blocks per SM that fit, and the bytes a block may have."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from kernelkb.device_math.limits import Launch, Limits, round_up
 
 
 class SharedBudget(NamedTuple):
-    """What becomes of the shared memory that a block asks for. Bytes."""
+    """The shared memory of a block: requested, allocated and left, in bytes."""
 
     asked: int
-    """Static and dynamic."""
+    """Requested by the block, static and dynamic."""
     allocated: int
-    """What the block takes from its SM: with the driver's share, rounded up."""
+    """Allocated to the block: with the driver's reserve, rounded up."""
     carveout: int
-    """What the SM is set to."""
+    """Shared memory of the SM."""
     blocks: int | None
-    """Blocks per SM that fit. None: this block needs nothing, so any number."""
+    """Blocks per SM that fit; None: no limit, because the block needs no shared memory."""
     static_fits: bool
-    """Whether the static part is one that a kernel may declare."""
+    """Whether the static part is within the limit of static shared memory."""
     fits: bool
-    """Whether static and dynamic part together are within what a block may have at all."""
+    """Whether static and dynamic part together are within the limit of a block with opt-in."""
     opt_in_bytes: int | None
-    """What to pass to cudaFuncSetAttribute before the launch. None: nothing to do."""
+    """Value to set with cudaFuncSetAttribute before the launch; None: not needed."""
     left_without_opt_in: int
-    """Negative: by how much the block exceeds it."""
+    """Bytes left to the limit without opt-in; negative: bytes above it."""
     left: int
-    """To the most that a block may have. Negative: by how much the block exceeds it."""
+    """Bytes left to the limit with opt-in; negative: bytes above it."""
 
 
 def shared_memory_budget(limits: Limits, launch: Launch) -> SharedBudget:
-    """Return what a launch's shared memory costs and allows.
+    """Return the allocated shared memory of a launch, the blocks that fit and the bytes left.
 
-    The opt-in is for dynamic memory only: no attribute lifts the limit of the static part.
+    The opt-in is for dynamic memory only: no attribute raises the limit of the static part.
     """
     asked = launch.shared_bytes
     allocated = allocation(limits, asked)
@@ -55,15 +55,15 @@ def shared_memory_budget(limits: Limits, launch: Launch) -> SharedBudget:
 
 
 def allocation(limits: Limits, asked: int) -> int:
-    """Return the bytes that a block takes from its SM when it asks for so many."""
+    """Return the bytes allocated to a block that requests ``asked`` bytes."""
     return round_up(asked + limits.shared_reserved, limits.shared_unit)
 
 
 def largest_shared_bytes(limits: Limits, blocks: int, carveout_bytes: int | None) -> int | None:
-    """Return the most that each block may ask for when so many are to share an SM.
+    """Return the maximum bytes that each block may request if so many are to fit on an SM.
 
     Args:
-        limits: The architecture.
+        limits: Limits of the architecture.
         blocks: Blocks per SM, at least one.
         carveout_bytes: Shared memory per SM that the kernel prefers; None is the largest.
 
@@ -77,19 +77,19 @@ def largest_shared_bytes(limits: Limits, blocks: int, carveout_bytes: int | None
         asked = each - limits.shared_reserved
         fitting = _blocks_that_fit(each, _choose_carveout(limits, carveout_bytes, each))
         if asked >= 0 and (fitting is None or fitting >= blocks):
-            found = asked  # sizes rise, and so does what they leave for each block
+            found = asked  # the sizes ascend, so the last one that fits leaves most for a block
     return found
 
 
 def smallest_carveout(limits: Limits, asked: int, blocks: int) -> int | None:
-    """Return the least shared memory per SM at which so many blocks fit, or None."""
+    """Return the smallest shared memory per SM, in bytes, at which so many blocks fit, or None."""
     allocated = allocation(limits, asked)
     enough = (size for size in limits.carveouts if size >= allocated * blocks)
     return next(enough, None) if asked <= limits.shared_opt_in else None
 
 
 def _choose_carveout(limits: Limits, preferred: int | None, needed: int) -> int:
-    """Return the size that the SM is set to: what is preferred, or more if a block needs it."""
+    """Return the shared memory of the SM: the preferred size, or more if a block needs it."""
     least = max(limits.shared if preferred is None else preferred, needed)
     return next((size for size in limits.carveouts if size >= least), limits.carveouts[-1])
 

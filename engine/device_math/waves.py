@@ -1,4 +1,4 @@
-"""How a grid fills a GPU over time."""
+"""Computes how many waves of blocks a grid needs on a GPU, and the share of slots left empty."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 
 class Waves(NamedTuple):
-    """A grid, dealt out to all SMs at once until it is used up."""
+    """The waves of a grid whose blocks are distributed over all SMs."""
 
     slots: int
-    """Blocks that run at the same time at most."""
+    """Maximum number of blocks that run at the same time."""
     waves: float
     """Grid ÷ slots."""
     rounds: int
-    """How many times the slots are filled, the last time perhaps not fully."""
+    """Waves rounded up; in the last round some slots may stay empty."""
     tail_blocks: int
     """Blocks of the last round."""
     loss: float

@@ -1,1 +1,4 @@
-"""The decision graph. The only package that imports networkx."""
+"""Builds the knowledge as a graph, searches it, draws it, and compiles it to rules.
+
+The only package that imports networkx.
+"""

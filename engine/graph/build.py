@@ -1,9 +1,9 @@
-"""Knowledge → the decision graph.
+"""Builds the decision graph of the knowledge, a networkx graph of its entries and conditions.
 
-Nodes are ``kind:id``. Truth flows along the edges of ``FLOW``: metrics into comparisons,
-comparisons into the conditions they are part of, conditions into bottlenecks, guards and questions,
-bottlenecks and symptoms into fixes, questions into their branches. Edges of other kinds only say
-what belongs together.
+Nodes are named ``kind:id``. An edge of ``TRUTH_FLOW_KINDS`` means that its target depends on its
+source: comparisons on metrics, conditions on their comparisons, bottlenecks, guards and questions
+on conditions, fixes on bottlenecks and symptoms, branches on questions. Edges of other kinds only
+relate entries.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kernelkb.model.workflow import Workflow
 Graph: TypeAlias = "nx.DiGraph[str]"
 
 TRUTH_FLOW_KINDS = frozenset({"feeds", "part", "decides", "excludes", "cured-by", "branch"})
-"""Edge kinds along which truth flows; together they must have no cycle."""
+"""Kinds of edges whose target depends on their source; together they must have no cycle."""
 
 
 def build_graph(knowledge: Knowledge) -> Graph:
@@ -55,7 +55,7 @@ def build_graph(knowledge: Knowledge) -> Graph:
 
 
 def extract_truth_flow(graph: Graph) -> Graph:
-    """Return the part of the graph along which truth flows."""
+    """Return the graph with all its nodes, but only the edges of ``TRUTH_FLOW_KINDS``."""
     edges = [(a, b) for a, b, data in graph.edges(data=True) if data["kind"] in TRUTH_FLOW_KINDS]
     part: Graph = graph.edge_subgraph(edges).copy()
     part.add_nodes_from(graph.nodes(data=True))
@@ -68,7 +68,7 @@ def find_nodes(graph: Graph, kind: str) -> Iterator[str]:
 
 
 def find_guarded_bottlenecks(guard: Guard, bottlenecks: tuple[Bottleneck, ...]) -> list[str]:
-    """Return the ids of the bottlenecks that a guard can silence."""
+    """Return the ids of the bottlenecks that a guard can suppress."""
     return [
         b.id
         for b in bottlenecks

@@ -1,4 +1,4 @@
-"""What sessions taught → the shares that predictions use."""
+"""Computes the calibration of predictions from the fixes that sessions measured."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.learned import LearnedFix
 
 MIN_CALIBRATION = 0.05
-"""A prediction of nothing could never be found wrong: nobody would try the fix again."""
+"""Least share of a saving that is predicted: at 0 a fix would not be tried and measured again."""
 
 _PRIOR_CASES = 5
+"""Weight of the prior, in measured cases, as in ``LearnedFix.calibration``."""
 _MAX_SESSIONS_LISTED = 5
+"""Maximum number of sessions in a row, the latest ones."""
 
 
 def build_calibration_rows(knowledge: Knowledge) -> dict[str, CalibrationRow]:
-    """Return a row for each fix that has a measured case; the others keep their kind's shares."""
+    """Return a row for each fix with a measured case, by ``architecture/bottleneck/fix``.
+
+    The other fixes use the shares of their kind of gain.
+    """
     worst = {row.kind: row.worst for row in knowledge.calibration.realised}
     return {
         f"{fix.architecture}/{fix.bottleneck}/{fix.fix}": _build_calibration_row(
@@ -26,10 +31,10 @@ def build_calibration_rows(knowledge: Knowledge) -> dict[str, CalibrationRow]:
 
 
 def _build_calibration_row(fix: LearnedFix, worst: float) -> CalibrationRow:
-    """Return the shares in force.
+    """Return the shares that predictions use for one fix.
 
-    The ends of the interval move from those of the kind to the learned ones at the pace of the
-    usual share, so that the first case makes no jump.
+    Each end of the interval is a mean of the learned end and that of the kind (``worst`` and 1),
+    weighted by cases as the usual share is, so that the first case changes it only a little.
     """
     weight = fix.count / (fix.count + _PRIOR_CASES)
     low, high = fix.interval

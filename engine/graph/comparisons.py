@@ -18,7 +18,7 @@ from kernelkb.model.knowledge import Knowledge
 
 
 class ComparisonTableBuilder:
-    """Collects comparisons, each once, and what deciding them takes.
+    """Builds the comparison table: each comparison once, with the metrics and recipes it needs.
 
     Args:
         bases: For each metric the measured metrics that it follows from.
@@ -62,7 +62,7 @@ class ComparisonTableBuilder:
         return position
 
     def find_requirements(self, bottleneck: str, condition: Condition) -> RequirementsRow:
-        """Return what deciding the condition of a bottleneck takes."""
+        """Return the comparisons, recipes and metrics that decide the condition of a bottleneck."""
         own = list(dict.fromkeys(iter_comparisons(condition)))
         needs, deciding = self.table["needs"], self.table["deciding"]
         bases = dict.fromkeys(base for position in own for base in needs[position])
@@ -77,11 +77,11 @@ class ComparisonTableBuilder:
 
 
 class ConditionCompiler:
-    """Turns the conditions of records into those of the compiled rules, with numeric limits.
+    """Compiles the conditions of records to those of the compiled rules, with numeric limits.
 
     Args:
-        knowledge: Thresholds, and the changes that explanations mention.
-        comparisons: Where the comparisons are collected.
+        knowledge: Source of the thresholds and of their changes.
+        comparisons: The table to which comparisons are added.
     """
 
     def __init__(self, knowledge: Knowledge, comparisons: ComparisonTableBuilder) -> None:
@@ -95,7 +95,7 @@ class ConditionCompiler:
 
         Args:
             condition: The condition of a record.
-            source: Where limits that name no threshold are from.
+            source: Source of the limits that are not thresholds.
         """
         source = self._reviewed.get(id(condition), source)
         match condition:

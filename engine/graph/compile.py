@@ -1,6 +1,6 @@
 """Compiles the knowledge to the rules that ``kb recommend`` runs.
 
-The graph gives two orders, by topological sort: of derived metrics, each after its operands, and of
+Topological sorts of the graph give two orders: of derived metrics, each after its operands, and of
 bottlenecks. Everything else comes from the records.
 """
 
@@ -205,7 +205,7 @@ def _order_derived_metrics(graph: Graph) -> list[DerivedMetric]:
 
 
 def _order_bottlenecks(graph: Graph) -> list[Bottleneck]:
-    """Return the bottlenecks in evaluation order: by group, then as truth reaches them."""
+    """Return the bottlenecks in evaluation order: by group, then by topological sort."""
     position = {group: at for at, group in enumerate(_GROUPS)}
     order = [
         graph.nodes[node]["record"]

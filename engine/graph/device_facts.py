@@ -1,4 +1,4 @@
-"""What conditions may ask of a GPU."""
+"""Computes the facts of a GPU that conditions may use, such as ``device.sm_count``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kernelkb.model.knowledge import Knowledge
 
 
 def build_device_facts(device: Device, knowledge: Knowledge) -> dict[str, float]:
-    """Return what ``device.<fact>`` means for one GPU; see ``references.DEVICE_FACTS``."""
+    """Return the value of each ``device.<fact>`` for one GPU; see ``references.DEVICE_FACTS``."""
     arch = next(a for a in knowledge.devices.architectures if a.cc == device.cc)
     streamed = device.dram_gbps * device.achievable_dram_share
     peaks = (device.fp32_tflops, device.fp16_tensor_tflops, device.fp8_tensor_tflops or 0.0)
@@ -34,7 +34,7 @@ def _select_architecture_limits(arch: Architecture) -> dict[str, float]:
 
 
 def index_device_names(knowledge: Knowledge) -> dict[str, str]:
-    """Return our id for every name that drivers and people use, in lower case."""
+    """Return the device id for each id, title and alias of a GPU, in lower case."""
     names: dict[str, str] = {}
     for device in knowledge.devices.devices:
         for name in (device.id, device.title, *device.aliases):

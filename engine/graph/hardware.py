@@ -1,4 +1,4 @@
-"""What the device calculators need to know, as plain JSON in the decision program."""
+"""Converts ``devices.yaml`` to plain tables in the compiled rules, for ``device_math/``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kernelkb.model.device import DeviceCatalogue
 def build_hardware_tables(catalogue: DeviceCatalogue) -> HardwareTables:
     """Return every limit and peak of ``devices.yaml``, by compute capability and by device id."""
     unused = {"sources", "aliases"}
-    common = catalogue.common  # only a project's own file may lack it, and that is merged by now
+    common = catalogue.common  # None only in a project's own file, which is merged already
     return {
         "common": common.model_dump(mode="json", exclude=unused) if common else {},
         "architectures": {

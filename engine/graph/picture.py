@@ -1,4 +1,4 @@
-"""What a picture of a part of the knowledge shows: boxes, arrows, and which of them were taken."""
+"""Builds pictures of trees and bottlenecks as data: boxes, arrows, and which of them were taken."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _BRANCH_LABELS = {"then": "yes", "otherwise": "no", "unknown": "not known"}
 def build_tree_picture(
     tree: Tree, gate_walk: GateWalk | None, question_texts: Mapping[str, str]
 ) -> Picture:
-    """Return a tree with everything that its leaves lead to.
+    """Return the picture of a tree and of the entries that its leaves lead to.
 
     Args:
         tree: The tree.
@@ -78,12 +78,12 @@ def build_tree_picture(
 def build_bottleneck_picture(
     bottleneck: Bottleneck, knowledge: Knowledge, known: Mapping[str, float], verdict: str
 ) -> Picture:
-    """Return a bottleneck between what shows it and what cures it, with what resembles it.
+    """Return the picture of a bottleneck with its metrics, look-alikes and fixes.
 
     Args:
         bottleneck: The bottleneck.
-        knowledge: Knows the metrics' titles.
-        known: Metrics whose values the picture shows.
+        knowledge: Source of the metrics' titles.
+        known: Values of metrics, which the picture shows.
         verdict: ``matches``, ``excluded`` or ``unknown``.
     """
     titles = {metric.id: metric.title for metric in knowledge.catalogue.metrics}

@@ -1,4 +1,4 @@
-"""Who changed a limit or a condition: what an explanation says of it."""
+"""Describes, for explanations, which project or review changed a limit or a condition."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kernelkb.model.review import ConditionChange, KnowledgeChange
 
 
 def build_threshold_notes(knowledge: Knowledge) -> dict[str, str]:
-    """Return, for each threshold that is not as it was shipped, the words that say so."""
+    """Return a note for each threshold that a project or a review changed, by its id."""
     notes = {
         name: f", the project's own, shipped {value:g}"
         for name, value in knowledge.overridden.items()
@@ -28,7 +28,7 @@ def build_threshold_notes(knowledge: Knowledge) -> dict[str, str]:
 
 
 def find_reviewed_conditions(knowledge: Knowledge) -> dict[int, str]:
-    """Return the source of each condition that a review added, by the identity of its record."""
+    """Return the source of each condition that a review added, by the ``id()`` of its record."""
     return {
         id(change.added_condition): f"review of {review.session} by {review.reviewer}"
         for review in knowledge.reviews

@@ -7,7 +7,10 @@ from kernelkb.model.knowledge import Knowledge
 
 
 def find_base_metrics(knowledge: Knowledge) -> dict[str, list[str]]:
-    """Return for each metric what it follows from: itself where a tool collects it."""
+    """Return for each metric the measured metrics and device facts that it follows from.
+
+    A metric that is not derived, or that a tool collects, follows from itself.
+    """
     metrics = {m.id: m for m in knowledge.catalogue.metrics}
 
     def resolve_bases(name: str) -> dict[str, None]:
@@ -24,7 +27,7 @@ def find_base_metrics(knowledge: Knowledge) -> dict[str, list[str]]:
 
 
 def build_recipe_rows(knowledge: Knowledge) -> dict[str, RecipeRow]:
-    """Return every recipe, with those whose metrics it collects besides its own."""
+    """Return every recipe by id, with the recipes whose metrics it collects too."""
     recipes = {r.id: r for r in knowledge.catalogue.recipes}
 
     def find_covered(name: str) -> frozenset[str]:
@@ -44,7 +47,7 @@ def build_recipe_rows(knowledge: Knowledge) -> dict[str, RecipeRow]:
 def find_collectors(
     knowledge: Knowledge, recipes: dict[str, RecipeRow]
 ) -> dict[str, frozenset[str]]:
-    """Return for each metric that tools collect the recipes that do."""
+    """Return for each metric that a tool collects the recipes that collect it."""
     return {
         m.id: frozenset(name for name, row in recipes.items() if m.recipe in row["covers"])
         for m in knowledge.catalogue.metrics

@@ -1,4 +1,7 @@
-"""Ranks knowledge entries against a query of words, ids or metric names, also misspelt ones."""
+"""Finds and ranks the knowledge entries that match a query of words, ids or metric names.
+
+Misspelt words are matched too.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from rapidfuzz.distance import JaroWinkler
 from kernelkb.graph.build import Graph
 
 _FIELD_WEIGHTS = {"id": 4.0, "title": 3.0, "words": 1.0}
-"""Of a word, by its field (judgement)."""
+"""Factor on the score of a word, by the field that it is in (judgement)."""
 
 _KIND_WEIGHTS = {
     "bottleneck": 1.5,
@@ -28,7 +31,7 @@ _KIND_WEIGHTS = {
     "metric": 0.9,
     "threshold": 0.7,
 }
-"""Of an entry: people look for causes and fixes before limits (judgement)."""
+"""Factor on the score of an entry, by kind: causes and fixes before limits (judgement)."""
 _UNINDEXED_FIELDS = {"sources", "unless", "evidence", "group", "target", "targets", "level"}
 
 _MIN_SIMILARITY = 0.85
@@ -44,7 +47,7 @@ _STOP_WORDS = frozenset(
 
 
 class Hit(NamedTuple):
-    """One entry that fits a query."""
+    """One entry that matches a query."""
 
     kind: str
     id: str
@@ -56,8 +59,9 @@ class SearchIndex(NamedTuple):
     """The words of every entry."""
 
     weights: Mapping[str, Mapping[str, float]]
-    """Word to node to the weight of the best field that holds it."""
+    """For each word and node, the weight of the best field that holds the word."""
     titles: Mapping[str, str]
+    """By node."""
 
 
 def build_search_index(graph: Graph) -> SearchIndex:
@@ -78,16 +82,16 @@ def build_search_index(graph: Graph) -> SearchIndex:
 def search(
     search_index: SearchIndex, query: str, *, kind: str | None = None, max_count: int = 10
 ) -> list[Hit]:
-    """Return the entries that fit a query, the best first.
+    """Return the entries that match a query, the best first.
 
     Every word of the query adds the weight of its best field in an entry, times the squared
     similarity, times its rarity among the entries. Each missing word halves the score.
 
     Args:
-        search_index: The index.
+        search_index: The words of every entry.
         query: Ids, words of a symptom, raw metric names.
-        kind: Only entries of this kind.
-        max_count: The longest list.
+        kind: Return only entries of this kind; None: of all kinds.
+        max_count: Maximum number of hits.
     """
     words = list(_iter_query_words(search_index, query))
     scores: dict[str, list[float]] = defaultdict(list)
@@ -110,7 +114,7 @@ def search(
 def extract_words(text: str) -> list[str]:
     """Return the words of a text without stop words; hyphens and underscores separate words.
 
-    A word that begins with un or non counts without it as well.
+    A word that begins with "un" or "non" is also returned without that prefix.
     """
     words = [word for word in re.findall(r"[a-z0-9]+", text.lower()) if word not in _STOP_WORDS]
     bare = [re.sub(r"^(?:un|non)(?=[a-z]{5})", "", word) for word in words]

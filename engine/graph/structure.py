@@ -1,4 +1,4 @@
-"""Questions about the graph's shape."""
+"""Finds cycles and unreachable nodes in the decision graph."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from kernelkb.graph.build import Graph, extract_truth_flow
 
 
 def find_cycles(graph: Graph) -> list[list[str]]:
-    """Return the circles along which truth would flow for ever; none in sound knowledge."""
+    """Return the cycles of dependencies, each as sorted nodes; valid knowledge has none."""
     return [sorted(circle) for circle in nx.simple_cycles(extract_truth_flow(graph))]
 
 
 def find_unreachable_nodes(graph: Graph, tree: str) -> list[str]:
-    """Return the questions and leaves of a tree that no walk from its root comes to."""
+    """Return the questions and leaves of a tree that cannot be reached from its root."""
     reached = nx.descendants(_branch_view(graph), f"tree:{tree}")
     nodes = [n for n in graph if n.startswith(f"gate:{tree}/")]
     return [n for n in nodes if n not in reached]

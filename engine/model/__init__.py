@@ -1,4 +1,4 @@
-"""Frozen pydantic records of knowledge and measurements. No I/O; import the submodule you need.
+"""Defines the records of knowledge and measurements: frozen pydantic classes without I/O.
 
-One module for each kind of file or result, however short: its name is the file's.
+Each kind of file or result has a module of its own, named after it; import the one you need.
 """

@@ -1,4 +1,4 @@
-"""Base class and field types of all records, and the keys that records may have."""
+"""Defines the base class and the shared field types of all records, and lists their keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 Slug = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=60)]
-"""Kebab-case words, at most 60 characters. Never a bare number, which would say nothing."""
+"""Kebab-case words that begin with a letter, at most 60 characters."""
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=60)]
 """A snake_case name that an expression may use: a metric, an axis, a kernel."""
@@ -21,8 +21,8 @@ Target = Literal["cpu", "cuda"]
 """Where a kernel runs."""
 
 EvidenceLevel = Literal["L0", "L1", "L2", "L3", "L4", "LC", "LS"]
-"""What a metric takes to measure. L0: times and shapes. L1: bandwidth and occupancy. L2: speed of
-light and scheduler counters. L3: stall reasons and memory transactions. L4: counters per source
+"""What must be measured for a metric. L0: times and shapes. L1: bandwidth and occupancy. L2: speed
+of light and scheduler counters. L3: stall reasons and memory transactions. L4: counters per source
 line. LC: compiler output, without a run. LS: a timeline of the system."""
 
 Evidence = Literal["measured", "reported", "judgement"]
@@ -44,7 +44,10 @@ is usually realised."""
 
 
 class Record(BaseModel):
-    """Immutable, without unknown keys, NaN or infinity; field docstrings become the JSON schema."""
+    """Base of all records: immutable; unknown keys, NaN and infinity are errors.
+
+    Docstrings of fields become descriptions in the JSON schema.
+    """
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False

@@ -1,4 +1,4 @@
-"""One cause of slowness: what shows it, what resembles it, what it costs, what cures it."""
+"""Defines the records of bottlenecks, guards and the conclusions of evidence levels."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Group = Literal[
     "compute",
     "terminal",
 ]
-"""In evaluation order. Mechanisms of one group remove the same cycles: their gains never add."""
+"""In evaluation order. Fixes for one group remove the same cycles, so their gains never add."""
 
 
 class LookAlike(Record):
-    """Another cause with the same first symptoms; when its condition holds, it is that one."""
+    """Another bottleneck with the same first symptoms; if ``when`` is true, it is the cause."""
 
     bottleneck: Slug
     when: Condition
@@ -33,28 +33,28 @@ class LookAlike(Record):
 
 
 class Estimate(Record):
-    """One estimator and what it is fed."""
+    """One estimator and its inputs."""
 
     estimator: Slug
     inputs: dict[Name, Quantity | float] = Field(default_factory=dict)
 
 
 class Gain(Record):
-    """What curing the bottleneck would save."""
+    """How to estimate the share of the time that curing the bottleneck would save."""
 
     kind: GainKind
     take: Literal["smallest", "largest", "first"] = "smallest"
-    """Of several estimates; those whose inputs are unknown do not count."""
+    """Which of several estimates to use; those with unknown inputs are left out."""
     estimates: tuple[Estimate, ...] = Field(min_length=1)
 
 
 class Falsifier(Record):
-    """What must move if the diagnosis was right; if it does not, revert the change."""
+    """What must hold after a fix; if it does not, the diagnosis was wrong: revert the change."""
 
     metric: Name
     op: Op
     value: float | Quantity
-    """A number, a quantity, or the metric itself: then its value before the change."""
+    """A number, a quantity, or the metric itself, which means its value before the change."""
 
 
 class Case(Record):
@@ -66,7 +66,7 @@ class Case(Record):
 
 
 class Bottleneck(Record):
-    """One diagnosis that the engine can make."""
+    """One cause of slowness, with its condition, look-alikes, gain, falsifier and fixes."""
 
     id: Slug
     title: str
@@ -78,11 +78,11 @@ class Bottleneck(Record):
     when: Condition
     unless: tuple[LookAlike, ...] = ()
     evidence: Literal["direct", "derived", "coarse", "pattern"]
-    """How close the condition is to the mechanism: a counter of it, an inference, a hint."""
+    """How directly the condition shows the mechanism, from a counter of it to a mere hint."""
     gain: Gain | None = None
     falsifier: Falsifier | None = None
     confirm: str
-    """What a person looks at to be sure."""
+    """How a person can confirm it."""
     fixes: tuple[Slug, ...] = Field(min_length=1)
     """In the order to try them."""
     architecture_notes: str | None = None
@@ -91,7 +91,7 @@ class Bottleneck(Record):
 
 
 class Guard(Record):
-    """A situation in which certain advice would be wrong, however well its condition fits."""
+    """A condition under which certain advice is suppressed, because it would be wrong."""
 
     id: Slug
     target: Target
@@ -100,22 +100,22 @@ class Guard(Record):
     bottlenecks: tuple[Slug, ...] = ()
     except_: tuple[Slug, ...] = Field(default=(), alias="except")
     fixes: tuple[Slug, ...] = ()
-    """Withheld from whatever diagnosis would offer them."""
+    """Fixes to suppress in every diagnosis."""
     widen: float | None = Field(default=None, gt=1)
-    """Predicted savings become this many times less certain, to both sides."""
+    """Factor on the width of predicted intervals, to both sides; None: unchanged."""
     because: str
     sources: tuple[Slug, ...] = Field(min_length=1)
 
 
 class Claim(Record):
-    """Something that may be said, once what it needs was measured."""
+    """A conclusion that is allowed once the metrics that it needs are known."""
 
     say: str
     needs: tuple[Name, ...] = Field(min_length=1)
 
 
 class LevelLimits(Record):
-    """What one evidence level allows somebody to say."""
+    """The conclusions that one evidence level allows, and those that it does not allow."""
 
     level: EvidenceLevel
     target: Target

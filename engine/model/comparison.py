@@ -1,4 +1,4 @@
-"""The comparison of two measurements, promotions, and results of the regression gate."""
+"""Defines the records of compared measurements, promotions and regression-gate results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernelkb.model.session import MeasurementId
 
 
 class PromotionScope(Record):
-    """Kernel, workload, device and target: measurements are promoted and compared within them."""
+    """The kernel, workload, device and target within which measurements are compared."""
 
     kernel: Name
     workload: str
@@ -36,22 +36,22 @@ class PairwiseComparison(Record):
 
 
 class Promotion(Record):
-    """From ``at`` on, the measurement that others of its place are compared with."""
+    """The measurement with which later ones of its scope are compared, from ``at`` on."""
 
     place: PromotionScope
     number: int
-    """Counts the promotions of a place from 1; the last one is in force."""
+    """Number of the promotion in its scope, from 1; the last one applies."""
     measurement: MeasurementId
     previous: MeasurementId | None = None
     at: datetime
     because: str
     ratio: float | None = None
-    """Over the previous one; None for the first."""
+    """Speedup over the previous one; None for the first."""
     interval: tuple[float, float] | None = None
 
 
 class RegressionResult(Record):
-    """The verdict of the regression gate on one variant in one place."""
+    """The verdict of the regression gate on one variant in one scope."""
 
     place: PromotionScope
     variant: Slug

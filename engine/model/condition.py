@@ -1,4 +1,4 @@
-"""Conditions over metrics, as data. Evaluation is three-valued and lives in kernelkb.decide."""
+"""Defines the records of conditions on metrics; ``kernelkb.decide.conditions`` evaluates them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Op = Literal["<", "<=", ">", ">=", "==", "!="]
 
 
 class Comparison(Record):
-    """A leaf: one metric against a number, another quantity, or a threshold."""
+    """A comparison of one metric with a number, another quantity, or a threshold."""
 
     metric: Quantity
     op: Op
@@ -28,19 +28,19 @@ class Comparison(Record):
 
 
 class All(Record):
-    """True when every part is true; false as soon as one is false."""
+    """True if every part is true; false if any part is false; otherwise unknown."""
 
     all: tuple[Condition, ...] = Field(min_length=1)
 
 
 class Any(Record):
-    """True as soon as one part is true; false when every part is false."""
+    """True if any part is true; false if every part is false; otherwise unknown."""
 
     any: tuple[Condition, ...] = Field(min_length=1)
 
 
 class Not(Record):
-    """Turns true and false around; unknown stays unknown."""
+    """The negation of a condition; unknown stays unknown."""
 
     negated: Condition = Field(alias="not")
 
@@ -66,7 +66,7 @@ for _model in (All, Any, Not):
 
 
 def iter_comparisons(condition: Condition) -> Iterator[Comparison]:
-    """Yield every leaf of a condition, left to right."""
+    """Yield every comparison of a condition, left to right."""
     match condition:
         case All(all=parts) | Any(any=parts):
             for part in parts:

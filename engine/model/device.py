@@ -1,4 +1,4 @@
-"""Facts about GPUs: limits per architecture, peaks per product."""
+"""Defines the records of GPUs: limits per architecture, peaks per product."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Architecture(Record):
     smem_sm: PositiveInt
     """Bytes of shared memory per SM."""
     smem_optin_block: PositiveInt
-    """Bytes that one block may ask for after raising its dynamic limit."""
+    """Maximum bytes of one block whose kernel raised its limit of dynamic shared memory."""
     smem_reserved_block: int = Field(ge=0)
     smem_gran: PositiveInt
     carveouts_kb: tuple[int, ...] = Field(min_length=1)
     barriers_sm: int | None
-    """Block barriers that one SM has; None where no calculator counts them."""
+    """Block barriers of one SM; None: not counted on this architecture."""
     fp32_lanes: int | None
     fp64_lanes: int | None
     xu_lanes: int | None
@@ -31,12 +31,12 @@ class Architecture(Record):
 
     @property
     def id(self) -> str:
-        """Name of the entry, as every other record has one."""
+        """The compute capability; every entry of the knowledge has an id."""
         return self.cc
 
     @property
     def title(self) -> str:
-        """Name that compilers use."""
+        """Name of the architecture for compilers, such as ``sm_90``."""
         return f"sm_{self.cc.replace('.', '')}"
 
 
@@ -59,17 +59,17 @@ class CommonLimits(Record):
     smem_bytes_per_clk_sm_cc75: int
     barriers_block: int
     launch_floor_us: float
-    """Least time of a kernel that does nothing, where this machine's was not measured."""
+    """Time of an empty kernel in microseconds, used where it was not measured."""
     sources: tuple[Slug, ...] = Field(min_length=1)
 
 
 class Device(Record):
-    """One product. Peaks are data-sheet figures: a machine's measured peak overrules them."""
+    """One GPU product. Peaks are from the data sheet; a machine's measured peaks replace them."""
 
     id: Slug
     title: str
     aliases: tuple[str, ...] = ()
-    """Names that drivers and people use: ``NVIDIA H100 80GB HBM3``."""
+    """Other names, such as the driver's ``NVIDIA H100 80GB HBM3``."""
     cc: str
     sm_count: PositiveInt
     sm_clock_mhz: float

@@ -1,4 +1,4 @@
-"""Fixes: single changes to a kernel that can be measured alone (``knowledge/fixes/``)."""
+"""Defines fixes: single changes to a kernel that can be measured alone (``knowledge/fixes/``)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Fix(Record):
     after: str
     """The same code with the fix."""
     when_not: str | None
-    """Situations in which it does not help or does harm; None where there are none known."""
+    """Situations in which it does not help or does harm; None if none is known."""
     cost_min: Literal[5, 30, 120, 480]
     """Minutes of work for an experienced engineer, in four classes."""
     risk: Literal["low", "medium", "high"]
     """How likely it is to break the kernel or to make it slower."""
     risk_note: str | None = None
-    """The risk in words; None where the class says enough."""
+    """The risk in words; None if the class is enough."""
     targets: tuple[Target, ...]
     """Where it can be applied."""
     applies: Condition | None = None

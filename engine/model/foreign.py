@@ -1,4 +1,4 @@
-"""Formats of other projects that agents write kernels in. Fields that we do not use are ignored.
+"""Defines the kernel file formats of other projects; fields that are not used are ignored.
 
 FlashInfer-Bench: flashinfer-bench 0.1.2, the FlashInfer Trace schema.
 """
@@ -11,20 +11,20 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class ForeignRecord(BaseModel):
-    """A record that somebody else defines, and may extend."""
+    """Base of records that another project defines and may extend: unknown keys are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
 
 class Axis(ForeignRecord):
-    """A dimension: of one size always, or of one size for each workload."""
+    """A dimension with a constant size, or with a size for each workload."""
 
     type: Literal["const", "var"]
     value: int | None = None
 
 
 class Tensor(ForeignRecord):
-    """An array, or a number where there is no shape."""
+    """An array, or a number if ``shape`` is None."""
 
     shape: tuple[str, ...] | None
     dtype: str
@@ -42,14 +42,14 @@ class Definition(ForeignRecord):
 
 
 class WorkloadInput(ForeignRecord):
-    """Where an input's values come from."""
+    """The source of an input's values."""
 
     type: Literal["random", "scalar", "safetensors"]
     value: bool | int | float | None = None
 
 
 class Workload(ForeignRecord):
-    """Sizes of the variable axes, and inputs."""
+    """Sizes of the variable axes, and sources of the inputs."""
 
     axes: dict[str, int]
     inputs: dict[str, WorkloadInput] = Field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Measurement records of the database: immutable, addressed by a hash of their content."""
+"""Defines the measurement records of the database, addressed by a hash of their content."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class SubjectRecord(Record):
     sources: dict[str, str]
     """Digest of each file that the variant is made of, and of the reference."""
     flags: tuple[str, ...] = ()
-    """Of the compiler, with the macros of this configuration."""
+    """Compiler flags, with the macros of this configuration."""
     inputs: dict[str, int] = Field(default_factory=dict)
     """Axes of the workload."""
     device: str
     """Name of the GPU or CPU, as the system reports it."""
     environment: dict[str, str] = Field(default_factory=dict)
-    """Driver, compiler, torch, operating system."""
+    """Versions of driver, compiler, torch and operating system."""
     judge: str
     """Version of KernelKB that measured it."""
 
@@ -50,18 +50,18 @@ class Measurement(Record):
     candidate_us: float | None = None
     baseline: str | None = None
     baseline_sources: dict[str, str] = Field(default_factory=dict)
-    """Digest of each file of the variant that was the baseline; empty where it was no variant."""
+    """Digest of each file of the variant that was the baseline; empty if it was not a variant."""
     baseline_us: float | None = None
     speedup: float | None = None
     interval: tuple[float, float] | None = None
     timing: Literal["graph", "eager"] | None = None
     status: str | None = None
-    """Of a build, a check or a profile."""
+    """Status of a build, a check or a profile."""
     detail: str | None = None
     metrics: dict[Name, float] = Field(default_factory=dict)
     disturbed_by: Disturbance | None = None
-    """As in ``Bench``. None adds nothing to the hash, so records without it keep their ids."""
+    """As in ``Bench``. None is left out of the hash, so that older records keep their ids."""
     warnings: tuple[str, ...] = ()
     samples: tuple[tuple[float, float], ...] = ()
-    """Microseconds of a call of candidate and baseline, pair by pair."""
+    """Microseconds per call of candidate and baseline, one entry for each pair of batches."""
     seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""kernel.yaml: inputs, outputs, reference, tolerances and variants of a kernel."""
+"""Defines the records of a kernel.yaml: inputs, outputs, reference, tolerances and variants."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Array(Record):
 
 
 class Input(Array):
-    """A tensor that the harness fills with new values for every check."""
+    """A tensor that the judge fills with new values for every check."""
 
     fill: Literal["normal", "uniform", "integers", "ones", "zeros"] = "normal"
     """normal: mean 0, standard deviation ``scale``. uniform: 0 to ``scale``. integers: 0 to
@@ -99,7 +99,7 @@ class Baseline(Record):
 
 
 class Tolerance(Record):
-    """An element matches when |got − want| ≤ atol + rtol·|want|."""
+    """An element matches if |output − expected| ≤ atol + rtol·|expected|."""
 
     atol: float = Field(gt=0)
     """Absolute tolerance, in the unit of the output."""

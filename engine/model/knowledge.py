@@ -1,4 +1,4 @@
-"""The whole knowledge base as one record, loaded and with every reference resolved."""
+"""Defines the record of the whole knowledge base, loaded and with every reference resolved."""
 
 from __future__ import annotations
 

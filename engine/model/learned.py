@@ -1,4 +1,4 @@
-"""learned.yaml: realised share of predicted gains per fix, and minutes per phase, from sessions."""
+"""Defines the records of learned.yaml: realised shares of predicted gains, minutes per phase."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kernelkb.model.session import SessionId
 
 
 class LearnedFix(Record):
-    """Measured against predicted gain of one fix for one bottleneck on one architecture."""
+    """The measured and the predicted gain of one fix for one bottleneck on one architecture."""
 
     fix: Slug
     bottleneck: Slug

@@ -1,4 +1,4 @@
-"""Results of the harness: environment, build, check, bench and profile of one variant."""
+"""Defines the results of environment, build, check, bench and profile of one variant."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DISTURBANCE_TEXT: dict[Disturbance, str] = {
 
 
 class EnvironmentLine(Record):
-    """One requirement, and what this machine has of it."""
+    """One requirement, and what was found on this machine."""
 
     name: str
     status: Status
@@ -184,7 +184,7 @@ class Clocks(Record):
     throttled: tuple[str, ...] = ()
     """NVML's reasons for lowered clocks; batches under thermal or power throttling are dropped."""
     dropped_count: int = 0
-    """Pairs of batches that were dropped for that."""
+    """Pairs of batches that were dropped for these reasons."""
 
 
 class Bench(Record):
@@ -210,7 +210,7 @@ class Bench(Record):
     eager_us: float | None = None
     """Time of a call with its launch by the CPU; by the runner's own clock."""
     warm_us: float | None = None
-    """With data in the cache; by the runner's own clock, so it decides nothing."""
+    """Time with data in the cache, by the runner's own clock; not used for the verdict."""
     floor_us: float | None = None
     """Lower bound of a correct kernel's time on this machine, by its measured peaks."""
     attainable_speedup: float | None = None
@@ -221,8 +221,8 @@ class Bench(Record):
     clocks: Clocks | None = None
     layers: tuple[str, ...] = ()
     disturbed_by: Disturbance | None = None
-    """What slowed the machine down meanwhile. An ``inconclusive`` verdict with it says nothing of
-    the candidate."""
+    """What slowed the machine down during the bench. An ``inconclusive`` verdict is then not
+    evidence about the candidate."""
     warnings: tuple[str, ...] = ()
     metrics: dict[Name, float] = Field(default_factory=dict)
     samples: tuple[tuple[float, float], ...] = Field(default=(), exclude=True)
@@ -236,7 +236,7 @@ class Bench(Record):
 
 
 class Profile(Record):
-    """Metrics of one variant by a profiler, which decide on causes and never on times."""
+    """Metrics of one variant by a profiler; they show causes and are never a source of times."""
 
     kernel: Name
     variant: Slug

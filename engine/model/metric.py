@@ -1,4 +1,4 @@
-"""A named measured quantity, and the recipes that collect it."""
+"""Defines the records of metrics, with unit and range, and of the recipes that collect them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPERAND_COUNTS = {
 
 
 class Derivation(Record):
-    """How a metric follows from others; unknown as long as one of them is unknown."""
+    """The formula of a derived metric, which is unknown while one of its operands is."""
 
     op: Literal[
         "quotient",
@@ -49,7 +49,7 @@ class Metric(Record):
     """One quantity that conditions may refer to."""
 
     id: Name
-    """Anything with a dimension wears it: ``kernel_us``; ratios and shares are plain words."""
+    """Ends in the unit, as ``kernel_us`` does; ratios, shares and truths have no unit."""
     title: str
     definition: str
     unit: Unit
@@ -63,15 +63,15 @@ class Metric(Record):
     raw: dict[Literal["ncu", "ncu-details"], tuple[str, ...]] = Field(
         default_factory=dict, alias="from"
     )
-    """Raw names for each tool; the first that a report holds wins. On the details page of ncu a
+    """Raw names for each tool; the first one in a report is used. On the details page of ncu a
     name is ``section/title``."""
     raw_scale: float = 1.0
-    """What a raw value is multiplied by to reach this metric's unit."""
+    """Factor from a raw value to this metric's unit."""
     raw_zero: Literal["known", "unknown"] = "known"
-    """Whether a raw 0 is a value, or what a tool reports of an average over nothing."""
+    """known: a raw 0 is a value. unknown: the tool reports 0 for an average over no samples."""
     derive: Derivation | None = None
     recipe: Slug | None = None
-    """The recipe that collects it; null for what only the caller can say, or what is derived."""
+    """The recipe that collects it; null if it is derived or only the caller can give it."""
     sources: tuple[Slug, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -88,7 +88,7 @@ class Recipe(Record):
     title: str
     target: Target | None = None
     command: str
-    """What to type; ``{kernel}`` stands for the kernel's name, ``{target}`` for cpu or cuda."""
+    """Shell command; ``{kernel}`` stands for the kernel's name, ``{target}`` for cpu or cuda."""
     cost: float = Field(gt=0)
     """Relative cost of collecting, in profiler replay passes; 2 for what a build prints."""
     includes: tuple[Slug, ...] = ()

@@ -1,4 +1,4 @@
-"""What came of a session, computed from its record."""
+"""Defines the success metrics of one session, of two sessions compared, and of all sessions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kernelkb.model.session import SessionId
 
 
 class AchievedSpeedup(Record):
-    """A speedup, and all that it holds for."""
+    """A measured speedup, with the kernel, machine, variant and workload that it holds for."""
 
     speedup: float
-    """Reference time over ours."""
+    """Time of the baseline ÷ time of the variant."""
     interval: tuple[float, float] | None = None
-    """None where the record gives none."""
+    """None if the record has none."""
     kernel: Name | None = None
     target: Target | None = None
     machine: str | None = None
@@ -23,51 +23,53 @@ class AchievedSpeedup(Record):
     baseline: str | None = None
     workload: str | None = None
     checked: bool = False
-    """A check found the same code right."""
+    """Whether a check found the same code correct."""
 
 
 class PhaseOutcome(Record):
-    """What a phase of the plan was predicted to take, and what it took."""
+    """The predicted and the actual minutes of one phase of a plan."""
 
     phase: Slug
     predicted_min: tuple[float, float, float]
-    """Low, point, high; 80 %."""
+    """Minutes: low, point, high; low to high covers 80 %."""
     minutes: float | None
-    """None when nothing of it was logged."""
+    """Actual minutes; None if no part of it was logged."""
     inside: bool | None
+    """Whether ``minutes`` lies within low and high; None if unknown."""
 
 
 class SessionOutcome(Record):
-    """How a session went. None means that the record does not say; it is never a zero."""
+    """The success metrics of one session. None means unknown, never zero."""
 
     session: SessionId
     opened: datetime
     kind: Literal["recorded", "reported"]
     goal: str
     kernel: Name | None = None
-    """None where the session had several."""
+    """None if the session had several."""
     minutes: float | None = None
-    """All of it: work, and pauses of less than an hour where the steps say when they began."""
+    """Total: work, and pauses of less than an hour if the steps have times."""
     worked: bool = False
-    """Some code was built and then found right."""
+    """Whether some code was built and then found correct."""
     minutes_to_build: float | None = None
-    """Until a check first found right what was built."""
+    """Minutes until a check first found built code correct."""
     bottleneck: Slug | None = None
-    """The first that a recommendation named."""
+    """The first bottleneck of the first recommendation that has one."""
     minutes_to_bottleneck: float | None = None
     changes: int | None = None
-    """Codes that were built after the first. Going back to an earlier one is no change."""
+    """Versions of the code built after the first one. A return to an earlier one is no change."""
     blind_changes: int | None = None
-    """Changes without a profile since the last one. Mending a wrong result is not blind."""
+    """Changes without a profile since the last one, except those that repair a wrong result."""
     judged_changes: int | None = None
-    """Changes of which the record tells whether they were wrong."""
+    """Changes for which the record shows whether they were wrong."""
     wrong_changes: int | None = None
-    """Those whose check failed, or whose whole interval lies below the one before. None where there
-    were changes and none could be judged."""
+    """Changes whose check failed, or that were slower by the whole interval. None if there were
+    changes and none could be judged."""
     final: AchievedSpeedup | None = None
-    """The last valid bench. The time of code whose check failed is none."""
+    """The last valid bench; a bench of code whose check failed is not valid."""
     best: AchievedSpeedup | None = None
-    """The fastest of those on the same kernel, machine, workload and baseline as ``final``."""
+    """The fastest valid bench with the kernel, target, machine, workload and baseline of
+    ``final``."""
     cost_usd: float | None = None
     decisions: int = 0
     predicted: int = 0
@@ -75,26 +77,27 @@ class SessionOutcome(Record):
     measured: int = 0
     """Decisions whose gain was measured."""
     inside: int = 0
-    """Decisions with both, the measured gain inside the predicted interval."""
+    """Decisions whose measured gain lies inside the predicted interval."""
     compared: int = 0
-    """Decisions with both."""
+    """Decisions with a predicted interval and a measured gain."""
     falsifiers_held: int = 0
     falsifiers_failed: int = 0
     phases: tuple[PhaseOutcome, ...] = ()
-    """Those of the plan for which earlier sessions let expect a time."""
+    """Phases of the plan with predicted minutes."""
     claims: int = 0
+    """Statements of the session about itself."""
     false_claims: int = 0
-    """What the session said of itself, and what of it did not hold up."""
+    """Claims that were found false."""
 
 
 class MetricDifference(Record):
-    """One metric of two sessions."""
+    """One metric of two sessions, with its difference."""
 
     metric: Name
     before: float | None
     after: float | None
     difference: float | None
-    """after − before; None where one is not known, or the two are of different things."""
+    """after − before; None if one is unknown or the two are not comparable."""
 
 
 class SessionComparison(Record):
@@ -106,19 +109,20 @@ class SessionComparison(Record):
     ratio: float | None = None
     """Final speedup of the second over that of the first."""
     interval: tuple[float, float] | None = None
-    """The widest that both intervals allow."""
+    """The widest interval of the ratio that both intervals allow."""
     why_not: str | None = None
     """Why there is no ratio."""
 
 
 class SessionTrend(Record):
-    """Sessions in the order in which they were opened, and what all of them took."""
+    """Sessions in the order in which they were opened, with their total minutes and cost."""
 
     sessions: tuple[SessionOutcome, ...]
     minutes: float | None = None
-    """Of those that say; None where none does."""
+    """Sum over the sessions with known minutes; None if there are none."""
     timed: int = 0
-    """How many say."""
+    """Number of sessions with known minutes."""
     cost_usd: float | None = None
+    """Sum over the sessions with known cost; None if there are none."""
     priced: int = 0
-    """How many say what they cost."""
+    """Number of sessions with known cost."""

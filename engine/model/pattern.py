@@ -1,4 +1,4 @@
-"""Patterns: ways of working, their triggers and their conflicts (``knowledge/patterns/``)."""
+"""Defines patterns: ways of working, with triggers and conflicts (``knowledge/patterns/``)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from kernelkb.model.base import Record, Slug
 
 
 class Origin(Record):
-    """The rule of an older document that an entry goes back to, and why the entry differs."""
+    """The rule of an older document from which an entry stems, and why the entry differs."""
 
     rule: str
-    """The rule, as that document words it."""
+    """Text of the rule in that document."""
     number: str | None = None
-    """Its number there; None where it had none."""
+    """Its number there; None if it had none."""
     refined_because: str | None = None
-    """Why the entry differs; None where it does not."""
+    """Why the entry differs; None if it does not."""
 
 
 class Conflict(Record):

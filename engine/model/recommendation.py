@@ -1,8 +1,8 @@
-"""The JSON object that ``kb recommend --json`` prints and ``recommend_fix`` returns.
+"""Defines the JSON object that ``kb recommend --json`` prints and ``recommend_fix`` returns.
 
-Plain dictionaries, because building checked records costs more than deciding: mypy checks every
-place that builds or reads one, and the MCP server and the tests validate answers against the
-schema that pydantic derives from these classes and their docstrings.
+Answers are plain dictionaries, because building pydantic records takes longer than deciding. mypy
+checks every place that builds or reads one, and the MCP server and the tests validate answers
+against the schema that pydantic derives from these classes and their docstrings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Level = Literal["L0", "L1", "L2", "L3", "L4"]
 
 
 class Gate(TypedDict):
-    """Should work on this kernel go on?"""
+    """Whether work on this kernel should continue, and why."""
 
     id: str
     verdict: GateVerdict
@@ -24,17 +24,17 @@ class Gate(TypedDict):
 
 
 class Headroom(TypedDict):
-    """How far the kernel is from the fastest that this machine could do the same work."""
+    """The kernel's time compared with the shortest time that this machine allows for its work."""
 
     bound: Literal["memory", "compute", "launch"] | None
-    """The roof that is reached first; null when the floor was given, not computed."""
+    """The roof that limits the kernel; null when the floor was given, not computed."""
     floor_us: float
     measured_us: float
     attainable_speedup: float
 
 
 class Reason(TypedDict):
-    """One comparison that was made."""
+    """One comparison of a metric with a limit, and the source of the limit."""
 
     metric: str
     value: float
@@ -51,7 +51,7 @@ class RuledOut(TypedDict):
 
 
 class PredictedSpeedup(TypedDict):
-    """Of the kernel's time, after calibration; never beyond the roofline floor."""
+    """Predicted speedup of the kernel after calibration: low, point and high."""
 
     low: float
     point: float
@@ -59,7 +59,7 @@ class PredictedSpeedup(TypedDict):
 
 
 class CombinedSpeedup(PredictedSpeedup):
-    """What the best change of each group would give together.
+    """Predicted speedup if the best change of each group is made.
 
     Changes of one group remove the same cycles, so only the best of each counts; shares of time
     removed combine as 1 - (1 - a)(1 - b).
@@ -88,7 +88,7 @@ class Advice(TypedDict):
 
 
 class LearnedFrom(TypedDict):
-    """The measured cases behind a prediction; the first fix decides."""
+    """The measured cases of the first fix, from which the prediction is calibrated."""
 
     fix: str
     architecture: str
@@ -98,7 +98,7 @@ class LearnedFrom(TypedDict):
     calibration: float
     """The share that is assumed now."""
     count: float
-    """Measured cases; of several fixes applied together each counts as a part."""
+    """Measured cases; one in which n fixes were applied together counts 1/n."""
     session_count: int
     sessions: list[str]
     """The latest of them; `kb show FIX` names all."""
@@ -117,13 +117,13 @@ class Diagnosis(TypedDict):
     ruled_out: list[RuledOut]
     falsifier: Expectation | None
     fixes: list[Advice]
-    """Empty while the verdict is unknown: an unconfirmed cause gets no cure."""
+    """Empty while the verdict is unknown."""
     learned: LearnedFrom | None
     """Null where the prediction rests on calibration.yaml alone."""
 
 
 class Suppressed(TypedDict):
-    """Advice that the numbers suggest and the situation forbids."""
+    """Advice that the metrics suggest and a guard forbids."""
 
     bottleneck: str
     guard: str
@@ -133,7 +133,7 @@ class Suppressed(TypedDict):
 
 
 class Measure(TypedDict):
-    """What to measure next, and how."""
+    """A metric to measure next, and the command that collects it."""
 
     metric: str
     separates: list[str]
@@ -155,7 +155,7 @@ class NcuRuleEstimate(TypedDict):
 
 
 class Conclusions(TypedDict):
-    """What the evidence at hand allows to conclude, and what it does not."""
+    """The conclusions that the known metrics allow, and those that they do not."""
 
     can: list[str]
     cannot: list[str]
@@ -174,20 +174,20 @@ class KernelAnswer(TypedDict):
     combined_speedup: CombinedSpeedup | None
     """Null unless changes of at least two groups have an estimate."""
     diagnoses: list[Diagnosis]
-    """Every match, then the best supported of the unknown ones."""
+    """Every match, then the unknown ones with the most true comparisons."""
     open_count: int
-    """Bottlenecks that stay unknown, those not listed included."""
+    """Number of unknown bottlenecks, including those not listed."""
     suppressed: list[Suppressed]
     measure_next: list[Measure]
     ncu_rules: list[NcuRuleEstimate]
-    """Empty unless a report was read that holds them."""
+    """Empty unless a report contains them."""
     notes: list[str]
-    """What was odd about the numbers, and what was left out because of it."""
+    """Remarks: where the metrics are from, what was left out and why, the next launch to try."""
     next: list[str]
 
 
 class KnowledgeStamp(TypedDict):
-    """Which knowledge gave the answer."""
+    """Version and hash of the knowledge that an answer is from."""
 
     version: str
     sha256: str
@@ -195,7 +195,7 @@ class KnowledgeStamp(TypedDict):
 
 
 class Recommendation(TypedDict):
-    """One object for one call, one entry for each kernel in the report."""
+    """The answers of one call, one for each kernel in the report."""
 
     kernels: list[KernelAnswer]
     knowledge: KnowledgeStamp

@@ -1,4 +1,4 @@
-"""Review files: an expert's verdicts on a session's decisions, and corrections of the knowledge."""
+"""Defines review files: an expert's verdicts on decisions, and corrections of the knowledge."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class PatternChange(Record):
 
     change: Literal["pattern"]
     candidate: str | None = None
-    """The session's text of it; None where the reviewer thought of it."""
+    """Text of the session's candidate; None for a pattern of the reviewer's own."""
     id: Slug
     title: Text
     problem: Text
@@ -141,13 +141,13 @@ class AcceptedReview(Record):
     verdicts: tuple[Review, ...] = ()
     corrections: tuple[Correction, ...] = ()
     breaks: tuple[str, ...] = ()
-    """Cases of the knowledge that need not hold any more, as ``kb session review`` names them."""
+    """Cases of the knowledge that may fail from now on, by their names in ``kb session review``."""
     comment: Text | None = None
 
     @field_validator("verdicts", "corrections", "breaks", mode="before")
     @classmethod
     def _read_null_as_empty(cls, value: object) -> object:
-        return () if value is None else value  # a key whose list is all comments
+        return () if value is None else value  # YAML reads a list with comments only as null
 
 
 class KnowledgeChange(Record):

@@ -1,4 +1,4 @@
-"""A session: the record of one optimisation sitting, with its steps, decisions and lessons."""
+"""Defines the record of a session: its goal and plan, and entries with steps and decisions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Step(Record):
     variant: Slug | None = None
     status: Literal["ok", "warning", "failure"]
     found: str
-    """One sentence for people."""
+    """The result in one sentence."""
     seconds: float
     """Duration without waiting for the device. 0 in a reported session, where it is unknown."""
     cure: str | None = None

@@ -1,4 +1,4 @@
-"""Symptoms: regular expressions over build, load and run logs (``knowledge/symptoms/``)."""
+"""Defines symptoms: regular expressions on build, load and run logs (``knowledge/symptoms/``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits that conditions refer to by name, and the bibliography they come from."""
+"""Defines the records of thresholds, calibration, rank weights and sources."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kernelkb.model.base import Evidence, GainKind, Name, Record, Slug
 
 
 class Threshold(Record):
-    """A limit on one metric. Projects may override it; every explanation shows which one held."""
+    """A named limit of one metric. Projects may override it; explanations show the one used."""
 
     id: Slug
     metric: Name
     value: float
     by_device: dict[Slug, float] = Field(default_factory=dict)
-    """Where a device needs another value, that value."""
+    """Value by device id, for devices that need another one."""
     evidence: Evidence
     why: str
     sources: tuple[Slug, ...] = Field(min_length=1)
@@ -29,7 +29,7 @@ class ThresholdCatalogue(Record):
 
 
 class Realization(Record):
-    """How much of a predicted saving is usually realised, for one kind of change."""
+    """The usual and the lowest share of a predicted saving that is realised, by kind of gain."""
 
     kind: GainKind
     usual: float = Field(ge=0, le=1)
@@ -64,7 +64,7 @@ class Calibration(Record):
 
 
 class Source(Record):
-    """Where a claim comes from."""
+    """One document or session from which claims of the knowledge come."""
 
     id: Slug
     title: str

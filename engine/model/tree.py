@@ -1,4 +1,4 @@
-"""Trees of questions whose leaves are verdicts, or point to where to look."""
+"""Defines decision trees: questions about metrics whose leaves are verdicts with next steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelkb.model.pattern import Origin
 
 
 class Question(Record):
-    """One node: where to go when its condition is true, false, or cannot be known."""
+    """One inner node: a condition, and the next node if it is true, false or unknown."""
 
     id: Slug
     ask: str
@@ -24,26 +24,26 @@ class Question(Record):
 
 
 class LeadsTo(Record):
-    """What a leaf points to in the rest of the knowledge."""
+    """The entries of the knowledge to which a leaf refers."""
 
     bottlenecks: tuple[Slug, ...] = ()
     symptoms: tuple[Slug, ...] = ()
     patterns: tuple[Slug, ...] = ()
     metrics: tuple[Name, ...] = ()
-    """To measure before anything can be said."""
+    """Metrics to measure before a decision is possible."""
 
 
 class Leaf(Record):
-    """Where a walk ends."""
+    """An end of a tree: the verdict, its reason and the next steps."""
 
     id: Slug
     verdict: Literal["stop", "caution", "continue", "done", "diagnose", "measure"]
-    """The first four judge whether to go on; the others say where to look."""
+    """The first four decide whether to continue; the others name what to look at or measure."""
     because: str
     do: tuple[str, ...] = Field(min_length=1)
-    """What comes next, in order."""
+    """Next steps, in order."""
     comes_first: bool = False
-    """Whether that comes before any fix, because no fix means anything until it is done."""
+    """Whether they come before any fix, because no fix can be evaluated until they are done."""
     leads_to: LeadsTo | None = None
     origin: Origin | None = None
 
@@ -62,7 +62,7 @@ class Tree(Record):
     title: str
     root: Slug
     budget_min: float = Field(gt=0)
-    """Minutes that somebody should need to get through it."""
+    """Minutes that a person should need to complete it."""
     questions: tuple[Question, ...] = Field(min_length=1)
     leaves: tuple[Leaf, ...] = Field(min_length=1)
     cases: tuple[TreeCase, ...] = Field(min_length=1)

@@ -1,4 +1,4 @@
-"""Result of ``kb triage``: build, check, bench and profile of a kernel's variants, and fixes."""
+"""Defines the result of ``kb triage``: each variant's build, check, bench, profile and fixes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""workflow.yaml: phases of optimising a kernel, the gates between them, and stop rules."""
+"""Defines the records of workflow.yaml: phases of optimising a kernel, gates and stop rules."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class WorkflowGate(Record):
     otherwise: str
     """What to do when it does not pass."""
     command: str | None = None
-    """The kb command that shows it; None where it is read elsewhere."""
+    """The kb command that shows it; None if there is none."""
     tree: Slug | None = None
-    """The decision tree that evaluates it; None where a person does."""
+    """The decision tree that evaluates it; None if a person does."""
     patterns: tuple[Slug, ...] = ()
     origin: Origin | None = None
 
@@ -38,7 +38,7 @@ class Phase(Record):
 
 
 class StopRule(Record):
-    """A condition under which to stop, whatever the plan."""
+    """A condition under which to stop, even if the plan is not finished."""
 
     id: Slug
     when: str

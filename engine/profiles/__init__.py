@@ -1,1 +1,1 @@
-"""Reports of other tools → metrics by our names."""
+"""Reads reports of Nsight Compute and returns the metrics of each launch, by KernelKB's ids."""

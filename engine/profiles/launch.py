@@ -1,4 +1,4 @@
-"""What every kind of report comes down to."""
+"""Defines a profiled launch, which every report reader returns, and converts raw values."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Literal, NamedTuple
 
 from kernelkb.decide.rules import CompiledRules
 
-_UNIT_SCALES = {  # ncu scales units for reading unless told --print-units base
+_UNIT_SCALES = {  # factor to ns or bytes; without --print-units base, ncu prints scaled units
     "nsecond": 1.0, "ns": 1.0, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6,
     "second": 1e9, "s": 1e9, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12,
 }  # fmt: skip
 
 
 class RawName(NamedTuple):
-    """How one of our metrics is found in a report."""
+    """The raw names of one metric in a report, and the conversion of its values."""
 
     metric: str
     names: tuple[str, ...]
@@ -22,25 +22,26 @@ class RawName(NamedTuple):
     titles: tuple[str, ...] = ()
     """``section/title`` on the details page."""
     zero_is_value: bool = True
-    """Whether 0 is a value; else it is an average over nothing."""
+    """Whether a raw 0 is a value; if not, it is an average over no samples, and so unknown."""
 
     def to_metric_unit(self, raw: float | None, unit: str) -> float | None:
-        """Return a raw value in the metric's unit, None where it says nothing."""
+        """Return a raw value in the metric's unit; None if it is unknown."""
         if raw is None or (raw == 0 and not self.zero_is_value):
             return None
         return raw * self.scale * base_scale(unit)
 
 
 class NcuRule(NamedTuple):
-    """What one of Nsight Compute's own rules says about a launch."""
+    """The result of one of Nsight Compute's own rules for a launch."""
 
     rule: str
     says: str
+    """The rule's message."""
     removes: float | None
-    """Share of the time that it would save; None when it says nothing about that."""
+    """Estimated share of the scope's time that a fix would remove; None without an estimate."""
     scope: Literal["kernel", "local"] | None
-    """Of the whole kernel, or of one unit of it only: then it needs a weight that ncu does not
-    give."""
+    """kernel: the whole kernel. local: one unit of it; ncu does not report that unit's share of the
+    kernel's time. None without an estimate."""
 
 
 class ProfiledLaunch(NamedTuple):
@@ -48,16 +49,16 @@ class ProfiledLaunch(NamedTuple):
 
     kernel: str
     metrics: dict[str, float]
-    """By our ids, in our units; what a report does not hold is absent."""
+    """Values by metric id, in the metric's unit; metrics that the report lacks are absent."""
     device: str = ""
-    """As the driver names it; empty when the report does not say."""
+    """Name of the GPU as the driver reports it; empty if the report has none."""
     shape: tuple[str, str] = ("", "")
     """Grid and block, as the report writes them."""
     rules: tuple[NcuRule, ...] = ()
 
 
 def list_raw_names(rules: CompiledRules) -> list[RawName]:
-    """Return how every metric of a program that reports can hold is found in one."""
+    """Return the raw names of every metric that a report can contain."""
     return [
         RawName(
             metric, tuple(row["names"]), row["scale"], tuple(row["titles"]), row["zero_is_value"]
@@ -67,12 +68,12 @@ def list_raw_names(rules: CompiledRules) -> list[RawName]:
 
 
 def base_scale(unit: str) -> float:
-    """Return what a value in this unit of ncu is multiplied by to reach its base unit."""
+    """Return the factor from a unit of ncu, such as ``Kbyte`` or ``us``, to its base unit."""
     return _UNIT_SCALES.get(unit.partition("/")[0], 1.0)
 
 
 def parse_cell_number(cell: str) -> float | None:
-    """Return the number in a cell; ``n/a``, ``no data``, nothing and NaN are no numbers."""
+    """Return the number in a cell; None for ``n/a``, ``no data``, an empty cell or NaN."""
     try:
         value = float(cell.replace(",", ""))
     except ValueError:
@@ -83,7 +84,10 @@ def parse_cell_number(cell: str) -> float | None:
 def parse_rule_estimate(
     share: float | None, scope: str
 ) -> tuple[float | None, Literal["kernel", "local"] | None]:
-    """Return the share of time that a rule's estimate, in percent, stands for, and its scope."""
+    """Return a rule's estimate, in percent of time removed, as a share, and its scope.
+
+    Both are None without a valid estimate.
+    """
     if share is None or not 0 <= share < 100:
         return None, None
     return share / 100, "kernel" if scope == "global" else "local"

@@ -1,8 +1,8 @@
-"""Nsight Compute's raw CSV page → launches.
+"""Parses Nsight Compute's raw CSV page to launches with their metrics.
 
 The page is wide: one row for each launch, one column for each raw metric, a second row with units.
-Columns differ between GPUs and versions, so names are looked up, never counted. ``n/a``, ``no
-data``, empty cells and NaN mean that a counter said nothing, which is not zero.
+Columns differ between GPUs and versions, so they are found by name, never by position. ``n/a``,
+``no data``, empty cells and NaN mean that a counter is unknown, not zero.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _CURE = "write one with: ncu --import REPORT --csv --page raw --print-units base
 
 
 def read_raw_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:
-    """Return every launch in a raw page, with those of the wanted metrics that it holds.
+    """Return every launch in a raw page, with those of the metrics that it contains.
 
     Args:
-        text: What ``ncu --csv --page raw`` printed; lines before the header are ignored.
-        wanted: Our metrics and their raw names, the preferred name first.
+        text: Output of ``ncu --csv --page raw``; lines before the header are ignored.
+        wanted: Metrics to read, with their raw names, the preferred name first.
 
     Raises:
-        KbError: There is no raw page in the text.
+        KbError: The text contains no raw page.
     """
     rows = read_csv_table(text, "this is no raw CSV page of Nsight Compute", _CURE)
     columns = {name: at for at, name in enumerate(rows[0])}
@@ -52,11 +52,11 @@ def read_csv_table(text: str, message: str, cure: str) -> list[list[str]]:
 
     Args:
         text: The page; lines before the header are ignored.
-        message: Said when there is no header.
-        cure: How to write a sound page.
+        message: Begins the error message if there is no header.
+        cure: Ends each error message: how to write a valid page.
 
     Raises:
-        KbError: There is no header, or the text is torn inside a cell.
+        KbError: There is no header, or the text is not valid CSV.
     """
     lines = text.splitlines()
     head = next((at for at, line in enumerate(lines) if f'"{KERNEL_NAME_COLUMN}"' in line), None)

@@ -1,4 +1,4 @@
-"""Nsight Compute's details CSV page → launches, with what its own rules say.
+"""Parses Nsight Compute's details CSV page to launches with metrics and the results of its rules.
 
 The page is long: one row for each metric or rule of each launch. It names metrics by section and
 title, holds fewer of them than the raw page, and rounds them.
@@ -27,17 +27,17 @@ def read_details_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaun
     """Return every launch in a details page.
 
     Args:
-        text: What ``ncu --csv --page details`` printed; lines before the header are ignored.
-        wanted: Our metrics, with their titles on this page.
+        text: Output of ``ncu --csv --page details``; lines before the header are ignored.
+        wanted: Metrics to read, with their titles on this page.
 
     Raises:
-        KbError: There is no details page in the text.
+        KbError: The text contains no details page.
     """
     header, *rows = read_csv_table(text, "this is no details CSV page of Nsight Compute", _CURE)
     if not {"Section Name", "Metric Name", "Metric Value"} <= set(header):
         raise KbError(f"this is not the details page of Nsight Compute; {_CURE}")
     launches: dict[str, list[Row]] = {}
-    least = header.index("Metric Value") + 1  # rows of metrics leave the cells about rules out
+    least = header.index("Metric Value") + 1  # rows of metrics lack the cells for rules
     for cells in rows:
         if len(cells) >= least:
             row = dict(zip(header, cells, strict=False))

@@ -1,4 +1,4 @@
-"""A binary report of Nsight Compute → launches, by NVIDIA's own reader or by ncu itself."""
+"""Reads a binary report (.ncu-rep) to launches, with the ncu-report package or the ncu command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from kernelkb.profiles.ncu_csv import read_raw_page
 from kernelkb.profiles.ncu_details import read_details_page
 
 MAGIC = b"NVR\0"
+"""First bytes of a ``.ncu-rep`` file."""
 _TIMEOUT_S = 120.0
+"""Maximum duration of one export by ncu."""
 _NO_READER_MESSAGE = (
     "reading a .ncu-rep file takes the ncu-report package or ncu itself: "
     "pip install 'kernelkb[reports]', or write a CSV page where ncu is installed: "
@@ -28,11 +30,11 @@ def read_binary(path: Path, wanted: Sequence[RawName], ncu: str | None) -> list[
 
     Args:
         path: The file.
-        wanted: Our metrics and their raw names.
-        ncu: The program, used where the ``ncu-report`` package is not installed; or None.
+        wanted: Metrics to read, with their raw names.
+        ncu: Path of the ncu command, used if the ``ncu-report`` package is not installed; or None.
 
     Raises:
-        KbError: Nothing can read it, or it holds no complete launch.
+        KbError: No reader is installed, or ncu finds no launch in the file.
     """
     try:
         reader = importlib.import_module("ncu_report")
@@ -90,7 +92,7 @@ def _iter_rules(reader: Any, action: Any) -> Iterator[NcuRule]:
 
 
 def _strip_links(text: str) -> str:
-    """Return a message without ncu's links: ``@section:Name:what is shown@``."""
+    """Return a message with ncu's links, ``@section:Name:text@``, replaced by their text."""
     return re.sub(r"@(?:section|url|source):[^:@]*:([^@]*)@", r"\1", text)
 
 

@@ -1,4 +1,4 @@
-"""Any report of Nsight Compute → launches."""
+"""Reads any report of Nsight Compute, binary or CSV, to launches with their metrics."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _OTHER_FORMATS = {
     b"PK\x03\x04": "an archive",
     b"\x1f\x8b": "a compressed file; unpack it first",
 }
+"""File formats that are rejected, by their first bytes."""
 
 
 def read_report(
@@ -28,11 +29,11 @@ def read_report(
 
     Args:
         path: A ``.ncu-rep`` file, a raw CSV page or a details CSV page.
-        wanted: Our metrics, their raw names and their titles.
-        ncu: The program, for binary reports where no reader is installed.
+        wanted: Metrics to read, with their raw names and titles.
+        ncu: Path of the ncu command, for binary reports if ``ncu-report`` is not installed.
 
     Raises:
-        KbError: The file cannot be read, is something else, or holds no complete launch.
+        KbError: The file cannot be read, is not a report, or has no complete launch.
     """
     try:
         data = read_bytes(path, MAX_REPORT_BYTES)
