@@ -18,15 +18,13 @@ from kernelkb.graph.structure import find_cycles, find_unreachable_nodes
 from kernelkb.model.bottleneck import Bottleneck
 from kernelkb.model.condition import iter_comparisons
 from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.learned import LearnedFix
+from kernelkb.model.learned import PRIOR_CASES, LearnedFix
 from kernelkb.model.review import FixChange
 
 Complaint = tuple[str, str]
 """The id of an entry, and a sentence about what is wrong with it."""
 _ROUNDING_TOLERANCE = 0.0002
 """learned.yaml holds four decimals."""
-_PRIOR_CASES = 5
-"""Cases that the prior counts for, as in kernelkb.model.learned."""
 
 
 def lint(knowledge: Knowledge) -> list[Complaint]:
@@ -150,7 +148,7 @@ def every_learned_share_follows(knowledge: Knowledge) -> Iterator[tuple[str, str
 
 def _find_contradiction(row: LearnedFix) -> str | None:
     mean = row.prior if row.observed is None else row.observed
-    share = (row.count * mean + _PRIOR_CASES * row.prior) / (row.count + _PRIOR_CASES)
+    share = (row.count * mean + PRIOR_CASES * row.prior) / (row.count + PRIOR_CASES)
     if abs(share - row.calibration) > _ROUNDING_TOLERANCE:
         return f"calibration is {row.calibration:g}, should be {share:.4f}; run kb learn"
     if not row.interval[0] <= row.calibration <= row.interval[1]:

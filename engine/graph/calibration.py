@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from kernelkb.decide.rules import CalibrationRow
 from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.learned import LearnedFix
+from kernelkb.model.learned import PRIOR_CASES, LearnedFix
 
 MIN_CALIBRATION = 0.05
 """Least share of a saving that is predicted: at 0 a fix would not be tried and measured again."""
 
-_PRIOR_CASES = 5
-"""Weight of the prior, in measured cases, as in ``LearnedFix.calibration``."""
 _MAX_SESSIONS_LISTED = 5
 """Maximum number of sessions in a row, the latest ones."""
 
@@ -36,7 +34,7 @@ def _build_calibration_row(fix: LearnedFix, worst: float) -> CalibrationRow:
     Each end of the interval is a mean of the learned end and that of the kind (``worst`` and 1),
     weighted by cases as the usual share is, so that the first case changes it only a little.
     """
-    weight = fix.count / (fix.count + _PRIOR_CASES)
+    weight = fix.count / (fix.count + PRIOR_CASES)
     low, high = fix.interval
     low, high = weight * low + (1 - weight) * worst, weight * high + (1 - weight)
     usual = max(fix.calibration, MIN_CALIBRATION)

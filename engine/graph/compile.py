@@ -29,8 +29,11 @@ from kernelkb.decide.rules_file import RULES_SCHEMA
 from kernelkb.graph.build import Graph, build_graph, extract_truth_flow, find_guarded_bottlenecks
 from kernelkb.graph.calibration import build_calibration_rows
 from kernelkb.graph.comparisons import ComparisonTableBuilder, ConditionCompiler, iter_comparisons
-from kernelkb.graph.device_facts import build_device_facts, index_device_names
-from kernelkb.graph.hardware import build_hardware_tables
+from kernelkb.graph.devices import (
+    build_device_facts,
+    build_hardware_tables,
+    index_device_names,
+)
 from kernelkb.graph.recipes import build_recipe_rows, find_base_metrics, find_collectors
 from kernelkb.model.base import Target
 from kernelkb.model.bottleneck import Bottleneck, Gain, Group, Guard

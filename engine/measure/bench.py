@@ -65,11 +65,8 @@ def bench(
         BadValueError: ``KB_BUDGET`` is not a number of seconds.
     """
     started = time.monotonic()
-    if budget_s is None:
-        budget_s = _default_budget_s()
-    job = _make_job(
-        subject, build, workload, budget_s, rival_variant, skip_other_rivals=skip_other_rivals
-    )
+    budget_s = _default_budget_s() if budget_s is None else budget_s
+    job = _make_job(subject, build, workload, budget_s, rival_variant, skip_other_rivals)
     env = threads_env(subject.machine.core_count)
     with scratch_folder() as folder, sample_gpu(subject.machine.target) as sampler:
         run = run_job(job, folder, timeout_s=timeout_s, env=env)
@@ -152,7 +149,6 @@ def _make_job(
     workload: str,
     budget_s: float,
     rival_variant: RivalVariant | None,
-    *,
     skip_other_rivals: bool,
 ) -> BenchJob:
     kernel_folder, target = subject.kernel_folder, subject.variant.target

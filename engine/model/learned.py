@@ -7,6 +7,9 @@ from pydantic import Field, model_validator
 from kernelkb.model.base import GainKind, Name, Record, Slug
 from kernelkb.model.session import SessionId
 
+PRIOR_CASES = 5.0
+"""Weight of the prior, in cases, in ``LearnedFix.calibration``."""
+
 
 class LearnedFix(Record):
     """The measured and the predicted gain of one fix for one bottleneck on one architecture."""

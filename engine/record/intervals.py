@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
-PRIOR_CASES = 5.0
-"""Weight of the prior, in cases, in the share that predictions use."""
+from kernelkb.model.learned import PRIOR_CASES
 
 _INTERVAL_PRIOR_CASES = 1.0
 """Weight of the prior, in cases, in the mean and the spread of the next case's interval. With five,

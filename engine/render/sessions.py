@@ -27,7 +27,7 @@ def format_header_lines(session: Session) -> Iterator[str]:
     opened = _format_time(session.opened)
     yield f"{session.session}, opened {opened}, {state}{kernel}: {session.goal}"
     if session.kind == "reported":
-        yield f"  reported, and no evidence; from {session.source or 'nobody said where'}"
+        yield f"  reported, without evidence; source: {session.source or 'unknown'}"
     for phase in session.phases:
         allowed = describe_time_budget(phase.budget_min, phase.predicted_min)
         yield f"  {phase.phase:10} {allowed}: {', '.join(phase.gates)}"

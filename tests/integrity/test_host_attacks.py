@@ -224,6 +224,7 @@ def test_python_attacks_fail_the_check(project, how):
     assert found.detail
 
 
+@pytest.mark.slow
 def test_a_patched_python_clock_is_invalid(project):
     body = """
 import time

@@ -123,9 +123,9 @@ def softmax(x):
 
 def test_the_runner_process_loads_no_module_of_the_judge(project):
     name = write_attack(project, LIST_LOADED_MODULES, python=True, returns=True)
-    timed = bench_variant(name, target="cpu", budget_s=0.1)
+    checked = check_variant(name, target="cpu")  # a bench starts the same process
 
-    assert timed.verdict not in ("incorrect", "invalid"), timed.detail
+    assert checked.status == "correct", checked.detail
 
 
 def test_garbage_after_an_answer_is_a_candidate_error(project):

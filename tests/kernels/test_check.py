@@ -226,6 +226,7 @@ def test_a_candidate_that_takes_all_the_time_is_invalid(project):
     assert (found.verdict, found.detail) == ("invalid", "it did not finish within 16 s")
 
 
+@pytest.mark.slow
 def test_a_baseline_that_takes_all_the_time_is_not_the_candidates_fault(project):
     with pytest.raises(KbError, match="within 16 s, while torch ran; allow more"):
         bench_slow_kernel(project, 0, 6)

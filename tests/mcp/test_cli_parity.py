@@ -249,6 +249,7 @@ def test_a_bench_that_was_timed_has_the_same_shape(project, run_kb_json):
     assert [made[name] for name in names] == [told[name] for name in names]
 
 
+@pytest.mark.slow
 def test_profile_kernel_matches_the_cli(project, run_kb_json):
     make_broken_kernel(project, "right")
     told = run_kb_json("profile", *BENCH_WORDS)

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import anyio
 import httpx2
@@ -229,12 +230,18 @@ def test_a_signal_ends_the_server_and_the_kernel(project, scratch, how):
         "params": {"name": "bench_kernel", "arguments": arguments, "_meta": META},
     }
     headers = {"Mcp-Method": "tools/call", "Mcp-Name": "bench_kernel"}
-    with serve_http(project) as server, httpx2.Client(timeout=300) as client:
-        headers = {**BASE_HEADERS, **BEARER, "MCP-Protocol-Version": MODERN, **headers}
-        with client.stream("POST", server.url, json=body, headers=headers):
-            started = wait_for_candidate(scratch)
-            server.process.send_signal(how)
-            code = server.process.wait(120)
+    headers = {**BASE_HEADERS, **BEARER, "MCP-Protocol-Version": MODERN, **headers}
+    with (
+        serve_http(project) as server,
+        httpx2.Client(timeout=300) as client,
+        ThreadPoolExecutor() as pool,
+    ):
+        # In a thread: the answer begins when the server turns the call into a job, after 15 s.
+        call = pool.submit(client.post, server.url, json=body, headers=headers)
+        started = wait_for_candidate(scratch)
+        server.process.send_signal(how)
+        code = server.process.wait(120)
+        call.exception(timeout=120)
 
     assert started
     assert code == 128 + how

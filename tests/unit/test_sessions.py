@@ -101,8 +101,9 @@ def test_writers_at_the_same_time_lose_and_mix_nothing(tmp_path):
     assert len(set(read_goals(tmp_path))) == 60
 
 
-def test_500_appends_of_8_processes_that_are_killed_at_random_are_there_once(tmp_path):
-    words = [tmp_path, "8", "500", "0.03", str(os.getpid())]
+@pytest.mark.parametrize("count", [100, pytest.param(500, marks=pytest.mark.slow)])
+def test_appends_of_8_processes_that_are_killed_at_random_are_there_once(tmp_path, count):
+    words = [tmp_path, "8", str(count), "0.03", str(os.getpid())]
     done = subprocess.run(
         [sys.executable, ROOT / "tests" / "support" / "killed_writers.py", *words],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -111,8 +112,8 @@ def test_500_appends_of_8_processes_that_are_killed_at_random_are_there_once(tmp
     told = json.loads(done.stdout)
     there = collections.Counter(read_goals(tmp_path, "s"))
 
-    assert told["killed"] > 20
-    assert len(told["acknowledged"]) == len(set(told["acknowledged"])) == 8 * 500
+    assert told["killed"] > count / 25
+    assert len(told["acknowledged"]) == len(set(told["acknowledged"])) == 8 * count
     assert [goal for goal in told["acknowledged"] if there[goal] != 1] == []
     assert max(there.values()) == 1
 

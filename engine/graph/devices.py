@@ -1,8 +1,9 @@
-"""Computes the facts of a GPU that conditions may use, such as ``device.sm_count``."""
+"""Compiles ``devices.yaml``: facts for conditions, tables for the calculators, names of GPUs."""
 
 from __future__ import annotations
 
-from kernelkb.model.device import Architecture, Device
+from kernelkb.decide.rules import HardwareTables
+from kernelkb.model.device import Architecture, Device, DeviceCatalogue
 from kernelkb.model.knowledge import Knowledge
 
 
@@ -31,6 +32,19 @@ def build_device_facts(device: Device, knowledge: Knowledge) -> dict[str, float]
 
 def _select_architecture_limits(arch: Architecture) -> dict[str, float]:
     return {"max_threads_sm": arch.max_threads_sm, "max_blocks_sm": arch.max_blocks_sm}
+
+
+def build_hardware_tables(catalogue: DeviceCatalogue) -> HardwareTables:
+    """Return every limit and peak of ``devices.yaml``, by compute capability and by device id."""
+    unused = {"sources", "aliases"}
+    common = catalogue.common  # None only in a project's own file, which is merged already
+    return {
+        "common": common.model_dump(mode="json", exclude=unused) if common else {},
+        "architectures": {
+            a.cc: a.model_dump(mode="json", exclude=unused) for a in catalogue.architectures
+        },
+        "devices": {d.id: d.model_dump(mode="json", exclude=unused) for d in catalogue.devices},
+    }
 
 
 def index_device_names(knowledge: Knowledge) -> dict[str, str]:
