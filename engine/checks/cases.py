@@ -80,9 +80,9 @@ def no_look_alike_shows_its_symptom(
 ) -> Iterator[tuple[str, str]]:
     """No symptom is found in its counterexample."""
     for symptom in (s for family in knowledge.symptoms for s in family.symptoms):
-        rows = find_symptoms(rules, symptom.resembles)
+        rows = find_symptoms(rules, symptom.counterexample)
         if any(row["symptom"] == symptom.id for row in rows):
-            yield symptom.id, "is found in the text that only resembles it"
+            yield symptom.id, "is found in its counterexample"
 
 
 def _format_metrics(metrics: dict[str, float]) -> str:

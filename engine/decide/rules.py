@@ -193,14 +193,14 @@ class SymptomRow(TypedDict):
     id: str
     kind: str
     title: str
-    says: list[str]
+    log_patterns: list[str]
     unless: list[str]
     cause: str
     cure: str
     check: str
     fixes: list[str]
     pattern: str | None
-    weighs: str | None
+    explain: str | None
 
 
 class HardwareTables(TypedDict):

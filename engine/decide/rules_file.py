@@ -13,7 +13,7 @@ from kernelkb.decide.next_measurement import DecidingRecipes, OpenCondition
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
 
-RULES_SCHEMA = 13
+RULES_SCHEMA = 14
 """Version of the file format. Raise it whenever ``kernelkb.decide.rules`` changes: files of other
 versions are ignored."""
 

@@ -59,7 +59,7 @@ def find_symptoms(rules: CompiledRules, log: str, arch: str | None = None) -> li
 
 
 def _match_symptom(row: SymptomRow, text: str) -> _SymptomHit | None:
-    matches = [m for says in row["says"] for m in re.finditer(says, text, re.MULTILINE)]
+    matches = [m for p in row["log_patterns"] for m in re.finditer(p, text, re.MULTILINE)]
     if not matches:
         return None
     first = min(matches, key=lambda m: m.start())
@@ -100,7 +100,7 @@ def _find_log_architecture(text: str) -> str | None:
 def _describe_captured(
     rules: CompiledRules, row: SymptomRow, captured: Mapping[str, str], arch: str | None
 ) -> str | None:
-    if row["weighs"] != "shared-memory":
+    if row["explain"] != "shared-memory":
         return None
     size = captured.get("bytes") or captured.get("size")
     if size is None:

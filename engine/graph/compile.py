@@ -132,14 +132,14 @@ def _build_symptom_rows(knowledge: Knowledge) -> list[SymptomRow]:
             "id": s.id,
             "kind": family.family,
             "title": s.title,
-            "says": list(s.says),
+            "log_patterns": list(s.log_patterns),
             "unless": list(s.unless),
             "cause": s.cause,
             "cure": s.cure,
             "check": s.check,
             "fixes": list(s.fixes),
             "pattern": s.pattern,
-            "weighs": s.weighs,
+            "explain": s.explain,
         }
         for family in knowledge.symptoms
         for s in family.symptoms

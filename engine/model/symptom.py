@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from kernelkb.model.base import Record, Slug
 
@@ -24,12 +24,15 @@ Regex = Annotated[str, AfterValidator(_check_regex)]
 """A regular expression of Python's ``re`` with MULTILINE; named groups are captured."""
 
 
+_OLD_KEYS = {"says": "log_patterns", "resembles": "counterexample", "weighs": "explain"}
+
+
 class Symptom(Record):
     """One kind of failure: the log lines that show it, its cause and its cure."""
 
     id: Slug
     title: str
-    says: tuple[Regex, ...] = Field(min_length=1)
+    log_patterns: tuple[Regex, ...] = Field(min_length=1)
     """The symptom is found where any of these matches, anywhere in the log."""
     unless: tuple[Slug, ...] = ()
     """More specific symptoms: this one is not reported where one of them is found too."""
@@ -41,15 +44,23 @@ class Symptom(Record):
     fixes: tuple[Slug, ...] = ()
     pattern: Slug | None = None
     """The pattern that avoids it; None without one."""
-    weighs: Literal["shared-memory"] | None = None
-    """A limit that the engine checks with the captured values: whether the bytes fit the device."""
+    explain: Literal["shared-memory"] | None = None
+    """A note to compute from the captured values: whether the bytes fit the device."""
     example: str
     """An excerpt of a real log, in which the symptom is found."""
     captures: dict[str, str] = Field(default_factory=dict)
     """Values of the named groups in the example."""
-    resembles: str
-    """Counterexample: similar text of another meaning, in which the symptom must not be found."""
+    counterexample: str
+    """Similar text of another meaning, in which the symptom must not be found."""
     sources: tuple[Slug, ...] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_old_keys(cls, data: Any) -> Any:
+        """Read the keys of the earlier release from a project's own files; for one release."""
+        if not isinstance(data, dict) or not data.keys() & _OLD_KEYS.keys():
+            return data
+        return {_OLD_KEYS.get(key, key): value for key, value in data.items()}
 
 
 class SymptomFamily(Record):
