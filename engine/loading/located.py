@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,6 +51,17 @@ def read_yaml(
             {},
             [_make_problem(shown, _FILE_START, (), f"cannot be read: {error.strerror}")],
         )
+    record, marks, problems = _parse_file(text, model, shown)
+    return record, marks, [*problems]
+
+
+@lru_cache(maxsize=256)
+def _parse_file(text: str, model: type[M], shown: str) -> tuple[M | None, Marks, list[Problem]]:
+    """Parse a file that was read, unless this process has parsed the same text before.
+
+    A review is previewed on knowledge that is loaded three times, and a server loads it again
+    after each edit of one file. Records are immutable, and no caller changes the marks.
+    """
     return parse_yaml(text, model, shown)
 
 

@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+import pytest
 from attacks import is_cpu_contended, write_attack
 from processes import find_processes
 
@@ -106,6 +107,7 @@ def softmax(x):
 """
 
 
+@pytest.mark.slow
 def test_a_candidate_that_keeps_forking_is_killed(project):
     word = f"hopper{abs(hash(project)) % 10**6}"
     body = HOPPING_CANDIDATE.format(source=HOPPING_PROGRAM, word=word)

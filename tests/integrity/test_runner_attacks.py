@@ -157,7 +157,11 @@ EXPECTED_VERDICTS = {
 
 
 @pytest.mark.parametrize(
-    "how", mark_slow(EXPECTED_VERDICTS, ["H7 a child of its own computes ahead"])
+    "how",
+    mark_slow(
+        EXPECTED_VERDICTS,
+        ["H7 a child of its own computes ahead", "H11 the answer comes first, the work later"],
+    ),
 )
 def test_a_runner_that_is_taken_over_is_found_out(project, how):
     name = write_attack(project, TAKEOVER_HEAD + TAKEOVER_ATTACKS[how], python=True, returns=True)

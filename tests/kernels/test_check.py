@@ -137,7 +137,7 @@ def test_the_fields_of_a_bench_are_consistent_and_follow_from_its_samples(projec
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("raise ValueError('not here')", "not here"),
+        pytest.param("raise ValueError('not here')", "not here", marks=pytest.mark.slow),
         pytest.param("os.abort()", "SIGABRT", marks=pytest.mark.slow),
         ("CALLS.append(x) if len(CALLS) < 3 else os.abort()", "SIGABRT"),
     ],
