@@ -194,7 +194,13 @@ def test_integer_inputs_change_before_each_batch(project, inputs):
     assert bench_variant("counted", target="cpu", budget_s=0.5).verdict == "incorrect"
 
 
-@pytest.mark.parametrize("how", mark_slow(TIMING_ATTACKS, ["H4 wrong in one call of three"]))
+@pytest.mark.parametrize(
+    "how",
+    mark_slow(
+        TIMING_ATTACKS,
+        ["H3 all problems that it knows of at once, then none", "H4 wrong in one call of three"],
+    ),
+)
 def test_timing_attacks_are_incorrect_or_invalid(project, how):
     found = bench_variant(write_attack(project, TIMING_ATTACKS[how]), target="cpu", budget_s=1.0)
 
@@ -244,6 +250,7 @@ def softmax(x, y):
         assert "the judge's clock" in found.detail
 
 
+@pytest.mark.slow
 def test_caching_by_input_fingerprint_gains_nothing(project):
     body = """
   static std::map<std::string, std::vector<float>> kept;

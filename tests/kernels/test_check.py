@@ -25,19 +25,26 @@ def check_broken_kernel(project, how, timeout_s=60.0):
     ("how", "status", "word"),
     [
         ("right", "correct", ""),
-        ("prints-a-result", "correct", ""),
+        pytest.param("prints-a-result", "correct", "", marks=pytest.mark.slow),
         ("zeros", "incorrect", "of the elements are wrong"),
-        ("one-percent-off", "incorrect", "of the elements are wrong"),
-        ("last-element", "incorrect", "1 elements are NaN or were never written"),
+        pytest.param(
+            "one-percent-off", "incorrect", "of the elements are wrong", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "last-element",
+            "incorrect",
+            "1 elements are NaN or were never written",
+            marks=pytest.mark.slow,
+        ),
         ("nothing-written", "incorrect", "NaN or were never written"),
-        ("nan", "incorrect", "NaN or were never written"),
+        pytest.param("nan", "incorrect", "NaN or were never written", marks=pytest.mark.slow),
         ("input-changed", "incorrect", "changed its input x"),
         ("odd-columns", "incorrect", "cols=33"),
         ("code-7", "kernel-error", "returned 7"),
         ("segfault", "crashed", "SIGSEGV on rows=1 cols=1"),
         ("abort", "crashed", "SIGABRT"),
-        ("exit", "crashed", "ended the process with status 0"),
-        ("too-much-memory", "crashed", "SIGSEGV"),
+        pytest.param("exit", "crashed", "ended the process with status 0", marks=pytest.mark.slow),
+        pytest.param("too-much-memory", "crashed", "SIGSEGV", marks=pytest.mark.slow),
     ],
 )
 def test_each_fault_has_its_status_and_reason(project, how, status, word):
@@ -220,6 +227,7 @@ def bench_slow_kernel(project, candidate_s, reference_s):
     return bench_built(place, build_prepared(place), "small", 16.0, 0.5)
 
 
+@pytest.mark.slow
 def test_a_candidate_that_takes_all_the_time_is_invalid(project):
     found = bench_slow_kernel(project, 6, 0)
 
