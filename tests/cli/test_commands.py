@@ -178,7 +178,11 @@ def test_env_names_every_line_and_its_cure(project, capsys):
 
 @pytest.mark.parametrize(
     ("command", "record"),
-    [("build", Build), ("bench", Bench), pytest.param("profile", Profile, marks=pytest.mark.slow)],
+    [
+        ("build", Build),
+        pytest.param("bench", Bench, marks=pytest.mark.slow),
+        pytest.param("profile", Profile, marks=pytest.mark.slow),
+    ],
 )
 def test_a_step_prints_its_record(project, capsys, command, record):
     make_broken_kernel(project, "right")

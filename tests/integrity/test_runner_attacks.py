@@ -222,7 +222,8 @@ RIVAL_ATTACKS = {
 }
 
 
-@pytest.mark.parametrize("how", mark_slow(RIVAL_ATTACKS, ["H11 the rival's priority and cores"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("how", RIVAL_ATTACKS)
 def test_slowing_down_a_rival_gains_nothing(project, how):
     name = write_attack(project, RIVAL_ATTACKS[how])
     source = project / "kernels" / name / "candidate.cpp"

@@ -56,6 +56,7 @@ def test_both_protocol_eras_read_and_prompt(project, mode):
     assert said.startswith("# A session on gemm")
 
 
+@pytest.mark.slow
 def test_the_whole_loop_over_pipes(project):
     make_broken_kernel(project, "right")
 
