@@ -8,33 +8,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from kernelkb.decide.rule_rows import Condition
     from kernelkb.decide.rules import ComparisonTable
     from kernelkb.model.recommendation import Reason
 
-
-class Comparison(NamedTuple):
-    """One comparison of a metric with a limit: ``metric op limit``."""
-
-    metric: str
-    op: str
-    limit: float | str
-    """A number in the metric's unit, or the name of another quantity."""
-    source: str
-    """Source of the limit, as shown in explanations."""
-
-
-class Combination(NamedTuple):
-    """``all`` or ``any`` of several conditions, or ``not`` of one."""
-
-    kind: Literal["all", "any", "not"]
-    parts: tuple[Condition, ...]
-
-
-Condition: TypeAlias = "int | Combination"
-"""The position of a comparison in its table, or a combination."""
 
 _OPS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kernelkb.decide.residency import derive_residency_metrics
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
     from kernelkb.device_math.roofline import Roof
-
-
-class DerivedMetric(NamedTuple):
-    """The formula of one derived metric: an operation and its operands."""
-
-    metric: str
-    op: str
-    operands: list[float | str]
-    """Each a number or the name of a quantity."""
-    quantities: list[str]
-    """The operands that are quantities."""
 
 
 def complete_metrics(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kernelkb.decide.conditions import Facts, find_reasons, format_reasons, judge_condition
 
 if TYPE_CHECKING:
-    from kernelkb.decide.conditions import Condition
+    from kernelkb.decide.rule_rows import Condition
     from kernelkb.decide.rules import (
         BottleneckRow,
         CalibrationRow,

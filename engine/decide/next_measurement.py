@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.decide.conditions import Facts, find_missing_quantities
+from kernelkb.decide.rule_rows import DecidingRecipes, OpenCondition
 
 if TYPE_CHECKING:
-    from kernelkb.decide.conditions import Condition
     from kernelkb.decide.diagnose import BottleneckMatch, OpenBottlenecks
+    from kernelkb.decide.rule_rows import Condition
     from kernelkb.decide.rules import CompiledRules
     from kernelkb.model.recommendation import Measure
 
@@ -39,28 +40,6 @@ _EVIDENCE_WEIGHT = 2
 """Factor by which a comparison that holds raises the odds of its hypothesis (judgement)."""
 
 _NO_RECIPES: frozenset[str] = frozenset()
-
-
-class DecidingRecipes(NamedTuple):
-    """The recipes that could decide a condition."""
-
-    excluding: frozenset[str]
-    """Those that could make it false."""
-    confirming: frozenset[str]
-    """Those that could make it true."""
-
-
-class OpenCondition(NamedTuple):
-    """An undecided condition of a bottleneck, or of a look-alike."""
-
-    bottleneck: str
-    recipes: DecidingRecipes
-    probability: float
-    """Chance that it is true, 0 to 1."""
-    weight: int
-    """1, and 1 more for each of its comparisons that holds."""
-    metrics: list[str]
-    """Metrics to collect for it."""
 
 
 def build_untouched_condition(

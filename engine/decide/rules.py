@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
-from kernelkb.decide.conditions import Comparison, Condition
+from kernelkb.decide.rule_rows import (
+    Comparison,
+    Condition,
+    DecidingRecipes,
+    DerivedMetric,
+    OpenCondition,
+)
 
 if TYPE_CHECKING:
-    from kernelkb.decide.derive import DerivedMetric
-    from kernelkb.decide.next_measurement import DecidingRecipes, OpenCondition
     from kernelkb.model.recommendation import Advice, KnowledgeStamp, LearnedFrom
 
 

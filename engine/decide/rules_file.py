@@ -6,9 +6,14 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from kernelkb.decide.conditions import Combination, Comparison, Condition
-from kernelkb.decide.derive import DerivedMetric
-from kernelkb.decide.next_measurement import DecidingRecipes, OpenCondition
+from kernelkb.decide.rule_rows import (
+    Combination,
+    Comparison,
+    Condition,
+    DecidingRecipes,
+    DerivedMetric,
+    OpenCondition,
+)
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules

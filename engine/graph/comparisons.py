@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernelkb.decide.conditions import Combination, Comparison, Condition
 from kernelkb.decide.next_measurement import (
-    DecidingRecipes,
     build_untouched_condition,
     find_common_recipes,
     find_deciding_recipes,
 )
+from kernelkb.decide.rule_rows import Combination, Comparison, Condition, DecidingRecipes
 from kernelkb.decide.rules import ComparisonTable, RequirementsRow
 from kernelkb.graph.provenance import build_threshold_notes, find_reviewed_conditions
 from kernelkb.model import condition as model

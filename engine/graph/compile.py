@@ -11,7 +11,7 @@ from typing import TypeVar, get_args
 import networkx as nx
 
 from kernelkb import __version__
-from kernelkb.decide.derive import DerivedMetric
+from kernelkb.decide.rule_rows import DerivedMetric
 from kernelkb.decide.rules import (
     BottleneckRow,
     CompiledRules,

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shipped_rules import metrics, program
 
-from kernelkb.decide.derive import DerivedMetric, complete_metrics
+from kernelkb.decide.derive import complete_metrics
+from kernelkb.decide.rule_rows import DerivedMetric
 
 
 def test_a_quotient_by_zero_is_unknown():

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kernelkb.measure.worker.shared.failures import KernelError
 from kernelkb.measure.worker.shared.messages.runner_commands import (
@@ -23,13 +22,11 @@ from kernelkb.measure.worker.shared.messages.runner_commands import (
     BindCommand,
     CallCommand,
     EmptyAnswer,
+    Handler,
     OpenCommand,
     RunBatchCommand,
 )
 from kernelkb.measure.worker.shared.messages.specs import CEntryCode
-
-if TYPE_CHECKING:
-    from kernelkb.measure.worker.runner.serve import Handler
 
 
 class LibraryRunner:

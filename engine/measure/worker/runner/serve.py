@@ -7,18 +7,15 @@ process reports are compared with that clock, never trusted alone.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from kernelkb.measure.worker.shared.channel import receive_with_files, send
 from kernelkb.measure.worker.shared.failures import KernelError
-from kernelkb.measure.worker.shared.messages.runner_commands import EmptyAnswer, ServeJob
+from kernelkb.measure.worker.shared.messages.runner_commands import Handler, ServeJob
 
 _MAX_EXCEPTION_CHARS = 2000
-
-Handler = Callable[[Any, list[int]], EmptyAnswer]
-"""Takes a command and the file descriptors that came with it."""
 
 
 def serve(job: ServeJob, _folder: Path) -> dict[str, Any]:

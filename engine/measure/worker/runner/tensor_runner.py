@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -19,13 +19,11 @@ from kernelkb.measure.worker.shared.messages.runner_commands import (
     CaptureCommand,
     DelayedCallCommand,
     EmptyAnswer,
+    Handler,
     OpenCommand,
     RunBatchCommand,
     ServeJob,
 )
-
-if TYPE_CHECKING:
-    from kernelkb.measure.worker.runner.serve import Handler
 
 _MAX_REASON_CHARS = 300
 

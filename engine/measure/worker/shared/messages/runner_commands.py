@@ -6,8 +6,8 @@ no answer: it reads them as ``Answer``, objects of any type, and checks each val
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, TypedDict, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypedDict, final
 
 from kernelkb.measure.worker.shared.messages.specs import ArraySpec, Code, Scalar, Target
 
@@ -135,3 +135,6 @@ class BatchAnswer(EmptyAnswer):
 
 Answer = Mapping[str, object]
 """An answer as the judge reads it: keys and types are the candidate's to choose."""
+
+Handler = Callable[[Any, list[int]], EmptyAnswer]
+"""In a runner: takes a command and the file descriptors that came with it, and answers."""
