@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, TypeAlias
 
 
-class Comparison(NamedTuple):
+class CompiledComparison(NamedTuple):
     """One comparison of a metric with a limit: ``metric op limit``."""
 
     metric: str

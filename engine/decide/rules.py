@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from kernelkb.decide.rule_rows import (
-    Comparison,
+    CompiledComparison,
     Condition,
     DecidingRecipes,
     DerivedMetric,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class ComparisonTable(TypedDict):
     """Every comparison in the knowledge, each once; conditions refer to them by position."""
 
-    rows: list[Comparison]
+    rows: list[CompiledComparison]
     by_metric: dict[str, list[int]]
     """For each metric the comparisons with it on the left side."""
     by_quantity: dict[str, list[int]]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelkb.decide.rule_rows import (
     Combination,
-    Comparison,
+    CompiledComparison,
     Condition,
     DecidingRecipes,
     DerivedMetric,
@@ -40,7 +40,7 @@ def parse_rules(text: str) -> CompiledRules:
     rules["derived"] = [DerivedMetric(*row) for row in rules["derived"]]
     rules["collectors"] = {m: _share_set(tuple(names)) for m, names in rules["collectors"].items()}
     table = rules["comparisons"]
-    table["rows"] = [Comparison(*row) for row in table["rows"]]
+    table["rows"] = [CompiledComparison(*row) for row in table["rows"]]
     table["deciding"] = [_parse_deciding(pair) for pair in table["deciding"]]
     for recipe in rules["recipes"].values():
         recipe["covers"] = _share_set(tuple(recipe["covers"]))

@@ -9,7 +9,7 @@ from kernelkb.decide.next_measurement import (
     find_common_recipes,
     find_deciding_recipes,
 )
-from kernelkb.decide.rule_rows import Combination, Comparison, Condition, DecidingRecipes
+from kernelkb.decide.rule_rows import Combination, CompiledComparison, Condition, DecidingRecipes
 from kernelkb.decide.rules import ComparisonTable, RequirementsRow
 from kernelkb.graph.provenance import build_threshold_notes, find_reviewed_conditions
 from kernelkb.model import condition as model
@@ -31,7 +31,7 @@ class ComparisonTableBuilder:
     ) -> None:
         self._bases = bases
         self._collectors = collectors
-        self._positions: dict[Comparison, int] = {}
+        self._positions: dict[CompiledComparison, int] = {}
         self.table: ComparisonTable = {
             "rows": [],
             "by_metric": {},
@@ -41,7 +41,7 @@ class ComparisonTableBuilder:
             "notes": {},
         }
 
-    def add(self, comparison: Comparison) -> int:
+    def add(self, comparison: CompiledComparison) -> int:
         """Return the position of a comparison, which is added if it is new."""
         if comparison in self._positions:
             return self._positions[comparison]
@@ -108,7 +108,7 @@ class ConditionCompiler:
             return self._add_threshold_comparison(condition, condition.threshold)
         if condition.value is None:
             raise AssertionError(f"the comparison of {condition.metric} has no limit")
-        row = Comparison(condition.metric, condition.op, condition.value, source)
+        row = CompiledComparison(condition.metric, condition.op, condition.value, source)
         return self.comparisons.add(row)
 
     def _add_threshold_comparison(self, condition: model.Comparison, name: str) -> int:
@@ -118,7 +118,9 @@ class ConditionCompiler:
         if note:
             self.comparisons.table["notes"][source] = f" ({note.removeprefix(', ')})"
         limit = f"limit.{name}" if threshold.by_device else threshold.value
-        return self.comparisons.add(Comparison(condition.metric, condition.op, limit, source))
+        return self.comparisons.add(
+            CompiledComparison(condition.metric, condition.op, limit, source)
+        )
 
 
 def iter_comparisons(condition: Condition) -> Iterator[int]:

@@ -21,7 +21,7 @@ from kernelkb.measure.machine.peaks import get_machine_peaks
 from kernelkb.measure.process.worker_jobs import JobRun, run_job, scratch_folder, threads_env
 from kernelkb.measure.runner_specs import make_candidate_spec, make_rival_specs, returns_outputs
 from kernelkb.measure.subject import MeasurementSubject
-from kernelkb.measure.worker.shared.messages.judge_jobs import BenchJob, BenchResult, BenchTimes
+from kernelkb.measure.worker.shared.messages.judge_jobs import BenchJob, BenchJobResult, BenchTimes
 from kernelkb.model.measurement import Bench, Build
 
 TIMEOUT_S = 120.0
@@ -91,7 +91,7 @@ def _compute_verdict_fields(
     return compute_bench_fields(subject, workload, times, peaks, sampler)
 
 
-def _find_candidate_timeout(run: JobRun[BenchResult], timeout_s: float) -> BenchResult | None:
+def _find_candidate_timeout(run: JobRun[BenchJobResult], timeout_s: float) -> BenchJobResult | None:
     """Return the failure of a candidate that was running when the time was up.
 
     Raises:
@@ -114,7 +114,7 @@ def _find_candidate_timeout(run: JobRun[BenchResult], timeout_s: float) -> Bench
     )
 
 
-def _describe_failure(result: BenchResult) -> dict[str, Any]:
+def _describe_failure(result: BenchJobResult) -> dict[str, Any]:
     """Return the fields of a Bench without times.
 
     Raises:

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -47,3 +48,13 @@ def test_every_module_says_in_one_sentence_what_it_is():
         assert len(first.split()) > 3, path
         assert first.endswith((".", ":")), path
         assert "→" not in first, path
+
+
+def test_no_class_name_is_used_twice():
+    places = defaultdict(list)
+    for path in [*(ROOT / "engine").rglob("*.py"), *(ROOT / "mcp_server").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(path.name)
+
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

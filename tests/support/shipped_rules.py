@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 
 from kernelkb.decide.conditions import evaluate_comparisons, judge_condition
 from kernelkb.decide.derive import complete_metrics
-from kernelkb.decide.rule_rows import Combination, Comparison
+from kernelkb.decide.rule_rows import Combination, CompiledComparison
 from kernelkb.graph.build import build_graph
 from kernelkb.graph.comparisons import ComparisonTableBuilder
 from kernelkb.graph.compile import compile_rules
@@ -61,7 +61,7 @@ def flatten_condition(condition, known):
     def flatten_part(part):
         if isinstance(part, list):
             return Combination(part[0], tuple(map(flatten_part, part[1:])))
-        return builder.add(Comparison(*part, "test"))
+        return builder.add(CompiledComparison(*part, "test"))
 
     compiled = flatten_part(condition)
     return compiled, evaluate_comparisons(builder.table, known)

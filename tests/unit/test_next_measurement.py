@@ -7,7 +7,7 @@ from shipped_rules import compare_metrics, metrics, program
 from kernelkb.decide.conditions import evaluate_comparisons
 from kernelkb.decide.diagnose import diagnose, rank_open_bottlenecks
 from kernelkb.decide.next_measurement import choose_next_measurements
-from kernelkb.decide.rule_rows import Combination, Comparison
+from kernelkb.decide.rule_rows import Combination, CompiledComparison
 from kernelkb.graph.comparisons import ComparisonTableBuilder
 
 CHEAP_AND_DEAR = {
@@ -48,7 +48,9 @@ class SmallRules:
         }
 
     def make_bottleneck(self, name, *metrics, of="all"):
-        when = Combination(of, tuple(self.table.add(Comparison(m, ">", 0, "")) for m in metrics))
+        when = Combination(
+            of, tuple(self.table.add(CompiledComparison(m, ">", 0, "")) for m in metrics)
+        )
         return {"id": name, "when": when, "requirements": self.table.find_requirements(name, when)}
 
 

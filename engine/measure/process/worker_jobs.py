@@ -18,9 +18,9 @@ import kernelkb
 from kernelkb.measure.process.subprocesses import ProcessResult, run_supervised
 from kernelkb.measure.worker.shared.messages.judge_jobs import (
     BenchJob,
-    BenchResult,
+    BenchJobResult,
     CheckJob,
-    CheckResult,
+    CheckJobResult,
     restore_batches,
 )
 from kernelkb.measure.worker.shared.messages.other_jobs import (
@@ -120,11 +120,11 @@ def remove_scratch_folders() -> None:
 @overload
 def run_job(
     job: CheckJob, folder: Path, *, timeout_s: float, env: _Env | None = None
-) -> JobRun[CheckResult]: ...
+) -> JobRun[CheckJobResult]: ...
 @overload
 def run_job(
     job: BenchJob, folder: Path, *, timeout_s: float, env: _Env | None = None
-) -> JobRun[BenchResult]: ...
+) -> JobRun[BenchJobResult]: ...
 @overload
 def run_job(
     job: RepeatJob, folder: Path, *, timeout_s: float, wrapper: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from kernelkb.measure.worker.shared.messages.judge_jobs import (
     CaseResult,
     CheckJob,
     CheckReport,
-    Comparison,
+    OutputComparison,
 )
 from kernelkb.measure.worker.shared.messages.specs import CaseSpec, RunnerStatus
 
@@ -158,7 +158,7 @@ def _find_stream_order_fault(
 
 
 def _build_result(
-    buffers: CaseBuffers, slot: int, comparison: Comparison, kernel_error: str | None
+    buffers: CaseBuffers, slot: int, comparison: OutputComparison, kernel_error: str | None
 ) -> CaseResult:
     return {
         **comparison,

@@ -10,7 +10,7 @@ import torch
 from kernelkb.measure.worker.judge.error_limits import ErrorLimits, error_limits, true_share
 from kernelkb.measure.worker.judge.inputs import KernelCase, Tensors
 from kernelkb.measure.worker.shared.memory import release_torch_cache
-from kernelkb.measure.worker.shared.messages.judge_jobs import Comparison
+from kernelkb.measure.worker.shared.messages.judge_jobs import OutputComparison
 from kernelkb.measure.worker.shared.messages.specs import ArraySpec, Tolerances
 
 _FEW_OUTPUTS = 4096
@@ -124,7 +124,7 @@ class ReferenceOutputs:
                     sensitivity[index] = max(sensitivity[index], largest)
         return sensitivity
 
-    def compare(self, outputs: Tensors) -> Comparison:
+    def compare(self, outputs: Tensors) -> OutputComparison:
         """Compare outputs, one tensor per output array; return the worst comparison."""
         comparisons = [self._compare_output(index, output) for index, output in enumerate(outputs)]
         return min(comparisons, key=lambda c: (c["correct"], c["matched_ratio"]))
@@ -152,7 +152,7 @@ class ReferenceOutputs:
                     outputs.append(self._case.run_reference(swapped, self.dtype)[index])
         return outputs
 
-    def _compare_output(self, index: int, output: torch.Tensor) -> Comparison:
+    def _compare_output(self, index: int, output: torch.Tensor) -> OutputComparison:
         oracle, limits = self._oracle_outputs[index], self._limits[index]
         if not oracle.is_floating_point():
             return _compare_integers(output, oracle, self._native_outputs[index], limits)
@@ -176,7 +176,7 @@ class ReferenceOutputs:
 
 def _compare_integers(
     output: torch.Tensor, oracle: torch.Tensor, native: torch.Tensor | None, limits: ErrorLimits
-) -> Comparison:
+) -> OutputComparison:
     """Compare integers: equal to the oracle or to the reference's own output, or within limits."""
     equal = output == oracle.to(output.dtype)
     if native is not None:

@@ -24,7 +24,7 @@ from kernelkb.measure.worker.judge.runner_timer import CALL_TIMEOUT_S, RunnerTim
 from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError
 from kernelkb.measure.worker.shared.messages.judge_jobs import (
     BenchJob,
-    BenchResult,
+    BenchJobResult,
     BenchTimes,
     RivalTimes,
 )
@@ -46,7 +46,9 @@ _GUARD_BYTES = 4096
 _MAX_REASON_CHARS = 300
 
 
-def run_paired_bench(job: BenchJob, folder: Path, runners: dict[str, RunnerProcess]) -> BenchResult:
+def run_paired_bench(
+    job: BenchJob, folder: Path, runners: dict[str, RunnerProcess]
+) -> BenchJobResult:
     """Time the candidate against its fastest rival.
 
     The name of the runner that is running is in the file ``progress`` of the folder.

@@ -7,10 +7,14 @@ from pathlib import Path
 from kernelkb.measure.worker.judge.procfs import become_subreaper
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import UnsupportedHost
-from kernelkb.measure.worker.shared.messages.judge_jobs import BenchResult, CheckResult, JudgeJob
+from kernelkb.measure.worker.shared.messages.judge_jobs import (
+    BenchJobResult,
+    CheckJobResult,
+    JudgeJob,
+)
 
 
-def run_judge(job: JudgeJob, folder: Path) -> CheckResult | BenchResult:
+def run_judge(job: JudgeJob, folder: Path) -> CheckJobResult | BenchJobResult:
     """Do a check or bench job, with one process for each of its runners.
 
     Args:

@@ -29,7 +29,7 @@ class CheckJob(TypedDict):
     """One: ``candidate``."""
 
 
-class Comparison(TypedDict):
+class OutputComparison(TypedDict):
     """Outputs against the reference; of several outputs the worst."""
 
     correct: bool
@@ -42,7 +42,7 @@ class Comparison(TypedDict):
     """Largest error of the reference itself, computed in the kernel's own dtype."""
 
 
-class CaseResult(Comparison):
+class CaseResult(OutputComparison):
     """A candidate on one case: the worst of several calls."""
 
     name: str
@@ -71,7 +71,7 @@ class JudgeResult(TypedDict, total=False):
     unsupported_host: HostGap
 
 
-class CheckResult(JudgeResult, total=False):
+class CheckJobResult(JudgeResult, total=False):
     """Answer to a CheckJob: exactly one key."""
 
     report: CheckReport
@@ -174,7 +174,7 @@ class BenchTimes(PairTimes):
     """As in ``Batch``, before the candidate was loaded; 0 on a CPU."""
 
 
-class BenchResult(JudgeResult, total=False):
+class BenchJobResult(JudgeResult, total=False):
     """Answer to a BenchJob: exactly one key."""
 
     times: BenchTimes
@@ -190,7 +190,7 @@ JudgeJob = CheckJob | BenchJob
 
 
 def restore_batches(times: PairTimes) -> None:
-    """Turn the lists of a decoded BenchResult back into batches, in place: JSON has no tuples."""
+    """Turn the lists of a decoded result back into batches, in place: JSON has no tuples."""
     times["candidate_batches"] = [Batch(*row) for row in times["candidate_batches"]]
     times["rival_batches"] = [Batch(*row) for row in times["rival_batches"]]
     times["single_call_batches"] = [Batch(*row) for row in times["single_call_batches"]]
