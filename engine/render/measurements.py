@@ -41,14 +41,14 @@ def _quote_detail(detail: str | None) -> str:
 
 
 def describe_check(check: Check) -> str:
-    """Return whether the outputs are correct, the worst error, and the judge's own self-test."""
+    """Return whether the outputs are correct, the largest error, and the judge's own self-test."""
     if check.status != "correct":
         return f"{check.variant} is {check.status}: {_quote_detail(check.detail)}"
-    worst = max(case.max_abs_error or 0.0 for case in check.cases)
+    largest = max(case.max_abs_error or 0.0 for case in check.cases)
     own = max(case.reference_error for case in check.cases)
     return (
-        f"{check.variant} is right on {len(check.cases)} workloads; worst error {worst:.1e}, "
-        f"torch's own {own:.1e}; the judge refused {len(check.selftest)} wrong answers first"
+        f"{check.variant} is correct on {len(check.cases)} workloads; largest error {largest:.1e}, "
+        f"torch's own {own:.1e}; the judge rejected {len(check.selftest)} wrong answers first"
     )
 
 

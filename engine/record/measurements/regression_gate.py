@@ -138,7 +138,7 @@ class _PlaceGate:
             )
         if not same and _is_clearly_not_faster(best, one):
             return self._build_result(
-                "steady", one, None, f"no faster, next to the same {one.baseline}"
+                "steady", one, None, f"no faster, against the same {one.baseline}"
             )
         found = compute_comparison(best, one)
         if found.ratio is None or found.interval is None:
