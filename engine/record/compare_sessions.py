@@ -86,7 +86,7 @@ def _unusable_reason(side: SessionOutcome) -> str | None:
     if side.kind == "reported":
         return f"{side.session} is an account, and nothing in it was measured here"
     if not final.checked:
-        return f"{side.session} timed code that no check found right"
+        return f"{side.session} timed code that no check passed"
     missing = [
         name
         for name, value in zip(_COMPARISON_KEYS, comparison_key(final), strict=True)

@@ -47,7 +47,7 @@ def _describe_phase_time(phase: PhaseOutcome) -> str:
 
 def _describe_first_build(one: SessionOutcome) -> str:
     if not one.worked:
-        return "none: nothing that was built was found right"
+        return "none: no build passed a check"
     return _describe_delay(one.minutes_to_build)
 
 
@@ -94,7 +94,7 @@ def _describe_speedup(reached: AchievedSpeedup | None) -> str:
     text += f", {what}" if what else ""
     text += f", {reached.workload}" if reached.workload else ""
     text += f", on {reached.machine}" if reached.machine else ""
-    return text if reached.checked else f"{text}; no check found it right"
+    return text if reached.checked else f"{text}; no check passed it"
 
 
 def _describe_decisions(one: SessionOutcome) -> str:
@@ -162,7 +162,7 @@ def format_trend_lines(trend: SessionTrend) -> Iterator[str]:
         yield f"{one.session:{wide}}{cells}{_format_remark(one)}"
     yield f"minutes: {_format_total(_format_number(trend.minutes), trend.timed, trend)}"
     yield f"cost: {_format_total(_format_optional_cost(trend.cost_usd), trend.priced, trend)}"
-    yield "build: minutes until something built was found right; bottleneck: until one was named"
+    yield "build: minutes until a build passed a check; bottleneck: until one was named"
     yield "wrong 1/2: one of two changes that can be judged; -: never; ?: the record does not say"
 
 

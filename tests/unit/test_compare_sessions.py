@@ -59,7 +59,7 @@ def test_without_the_same_terms_there_is_no_ratio(term):
         (make_outcomes(None, "b"), "b has no valid speedup"),
         (
             make_outcomes(make_reached(1, 0.9, 1.1, checked=False), "b"),
-            "b timed code that no check found right",
+            "b timed code that no check passed",
         ),
         (
             make_outcomes(make_reached(1, 0.9, 1.1, baseline=None), "b"),
