@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo 'make demo    triage one kernel on this machine, GPU or not'
 	@echo 'make test    run the tests, without the slow ones and those that need a GPU'
-	@echo 'make test-slow   run the slow ones: long fuzzes, crash sweeps, conformance suites'
+	@echo 'make test-slow   run the slow ones: fuzzes, crash sweeps, further attacks and benches, conformance'
 	@echo 'make check   lint, types, import rules, knowledge and generated files'
 	@echo 'make conformance   what official suites and clients of MCP say about the server; needs npm'
 	@echo 'make clean   remove the environment, the caches and the builds'
@@ -35,7 +35,7 @@ PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 4 --dist loadf
 
 test: $(VENV)/.installed-dev
 	@$(PYTEST)
-	@echo 'not run: make test-slow (long fuzzes, crash sweeps); $(BIN)/python -m pytest -m gpu (needs a GPU)'
+	@echo 'not run: make test-slow; $(BIN)/python -m pytest -m gpu (needs a GPU)'
 
 test-slow: $(VENV)/.installed-dev
 	@$(PYTEST) -m 'slow and not gpu'

@@ -148,7 +148,7 @@ def _format_argument(parameter: Parameter, function: Function) -> str:
 def draft_python_launcher(
     name: str, function: Function, include: str, side_effect_lines: Sequence[int]
 ) -> str:
-    """Return a Python module that loads a function from a file, whatever the file's name.
+    """Return a Python module that loads a function from a file of any name.
 
     Args:
         name: The kernel's id.

@@ -63,7 +63,7 @@ async def recommend_fix(
 ) -> Annotated[CallToolResult, RecommendResult]:
     """Decide whether to continue, what limits a kernel, and the one change to make or measure.
 
-    Give run, profile or numbers, whatever was measured; absent metrics are unknown, never zero.
+    Give run, profile or numbers, as measured; absent metrics are unknown, never zero.
     Causes are named only as far as the evidence goes; fixes come with a predicted gain.
     """
     from kernelkb.actions.session_log import log_recommendation, should_log_to_session

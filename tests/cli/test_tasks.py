@@ -83,7 +83,7 @@ def test_a_kernelbench_candidate_gets_its_verdict(project, tmp_path, how):
             marks=pytest.mark.slow,
         ),
         ("torch.softmax(x * self.scale", "torch.softmax(x * 0", "input 0 does not matter"),
-        ("torch.rand(64, 4096)", "torch.full((64, 4096), 0.5)", "the same whatever the seed"),
+        ("torch.rand(64, 4096)", "torch.full((64, 4096), 0.5)", "the same for every seed"),
     ],
 )
 def test_a_trivial_task_is_reported(project, tmp_path, old, new, warning):

@@ -42,7 +42,7 @@ def test_a_metaphor_is_found(tmp_path, monkeypatch):
     assert len(list(find_words(["engine"]))) == 2
 
 
-def test_every_module_says_in_one_sentence_what_it_is():
+def test_every_module_begins_with_a_sentence():
     for path in [*(ROOT / "engine").rglob("*.py"), *(ROOT / "mcp_server").rglob("*.py")]:
         first = (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()[0]
         assert len(first.split()) > 3, path

@@ -29,7 +29,7 @@ def query_torch_info(*, fresh: bool = False) -> TorchInfo:
     """Return the facts about torch and the GPU, from the cache unless torch or the driver changed.
 
     Args:
-        fresh: Query again, whatever is cached.
+        fresh: Query again, even if the facts are cached.
     """
     python = worker_python()
     if shutil.which(python) is None:

@@ -1,7 +1,7 @@
 """Defines the tables and indexes of the measurement database.
 
 A *series* is all measurements of one kind of one variant on one kernel, workload, device and
-target. The newest and the fastest of a series each take one index lookup, whatever the number of
+target. The newest and the fastest of a series each take one index lookup for any number of
 measurements. Records are only added, never changed, and their keys are computed from their
 content, so no foreign keys are needed for consistency.
 """

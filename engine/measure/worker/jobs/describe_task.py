@@ -136,7 +136,7 @@ def _find_trivialities(
             continue
         changed = [*inputs[:index], other_inputs[index], *inputs[index + 1 :]]
         if torch.equal(value, other_inputs[index]):
-            warnings.append(f"input {index} is the same whatever the seed")
+            warnings.append(f"input {index} is the same for every seed")
         elif all(map(torch.equal, outputs, _run_model(model, changed))):
             warnings.append(f"input {index} does not matter to the output")
     return warnings

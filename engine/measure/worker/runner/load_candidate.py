@@ -40,7 +40,7 @@ def load_code(code: Code, target: Target) -> Binder:
     """Load code, ready to be bound to arrays.
 
     Raises:
-        Exception: Whatever loading it raises: a missing library or symbol, an error in its source.
+        Exception: Any that loading raises: a missing library or symbol, an error in its source.
     """
     if code["kind"] == "c":
         return _load_c_entry(code)

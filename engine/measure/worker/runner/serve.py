@@ -32,7 +32,7 @@ def serve(job: ServeJob, _folder: Path) -> dict[str, Any]:
             answer |= handlers[command["command"]](command, files)
         except KernelError as error:
             answer["kernel_error"] = str(error)
-        except Exception as error:  # whatever the candidate's code raises; the judge classifies it
+        except Exception as error:  # of the candidate's code; the judge classifies it
             answer["exception"] = f"{type(error).__name__}: {error}"[:_MAX_EXCEPTION_CHARS]
         send(channel, answer)
 
