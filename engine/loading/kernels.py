@@ -43,11 +43,21 @@ def find_kernel_folders(project: Path | None = None) -> dict[str, Path]:
     return folders
 
 
+def find_zoo_folders(project: Path | None = None) -> dict[str, Path]:
+    """Return every folder of ``kernels/zoo/<bottleneck>/`` by name: pairs of one change each."""
+    root = project or Path(project_root())
+    folders: dict[str, Path] = {}
+    for base in (Path(shipped_folder("kernels")), root / "kernels"):
+        for path in sorted(base.glob("zoo/*/*/kernel.yaml")):
+            folders[path.parent.name] = path.parent
+    return folders
+
+
 def load_kernel(name: str, project: Path | None = None) -> KernelFolder:
     """Load one kernel.
 
     Args:
-        name: The folder's name below ``kernels/``.
+        name: The folder's name below ``kernels/`` or ``kernels/zoo/<bottleneck>/``.
         project: The project's root; by default that of the working directory.
 
     Raises:
@@ -55,6 +65,8 @@ def load_kernel(name: str, project: Path | None = None) -> KernelFolder:
         KnowledgeError: Its kernel.yaml is invalid; carries every problem.
     """
     folders = find_kernel_folders(project)
+    if name not in folders:
+        folders = find_zoo_folders(project) | folders
     if name not in folders:
         raise UnknownNameError("kernel", name, folders, "show", id="kernels")
     return load_kernel_folder(folders[name])

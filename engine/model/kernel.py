@@ -173,6 +173,28 @@ class Variant(Record):
         return self
 
 
+class Pair(Record):
+    """Two variants that differ by one change, whose effect was measured (``kernels/zoo``)."""
+
+    before: Slug = "before"
+    """Id of the variant without the change."""
+    after: Slug = "after"
+    """Id of the variant with it."""
+    kind: Literal["flaw", "two-flaws", "at-roof", "slower"]
+    """flaw: the change cures the cause. two-flaws: it cures two that hide each other. at-roof: a
+    sensible change that gains nothing, since ``before`` is at its roof. slower: a change that an
+    expert would try and that makes this kernel slower."""
+    operation: Slug
+    """What is computed, such as ``softmax``; pairs of one operation are left out together when a
+    fit is tested."""
+    bottlenecks: tuple[Slug, ...] = Field(min_length=1)
+    """What limits ``before``: any of them is a correct first cause."""
+    fix: Slug
+    """The change."""
+    change: str
+    """The change in words, with the factor that its author chose."""
+
+
 class Kernel(Record):
     """A kernel. In a C call, int64 axes follow the pointers of the inputs and outputs."""
 
@@ -197,6 +219,8 @@ class Kernel(Record):
     entry: Symbol
     """Function or class to call in every variant that does not name its own."""
     variants: tuple[Variant, ...] = Field(min_length=1)
+    pair: Pair | None = None
+    """Two of the variants that differ by one change; None outside ``kernels/zoo``."""
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
