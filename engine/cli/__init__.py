@@ -29,6 +29,7 @@ COMMANDS = {
     "guide": "how an assistant works with KernelKB; writes the Agent Skill",
     "learn": "calibrate predictions from sessions; leave one out again",
     "session": "plan, log, show and review work sessions",
+    "zoo": "pairs of kernels that differ by one change: list them, record them on your GPU",
     "history": "recorded measurements of a kernel, newest first",
     "compare": "ratio of two measurements, with its interval",
     "best": "the fastest valid measurement of each kernel, workload and device",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from kernelkb.decide.formulas import evaluate_formula
 from kernelkb.decide.residency import derive_residency_metrics
 
 if TYPE_CHECKING:
@@ -37,67 +38,16 @@ def complete_metrics(
 
 
 def _add_derived_metrics(rules: CompiledRules, known: dict[str, float]) -> None:
-    for metric, op, operands, quantities in rules["derived"]:
+    for metric, program, quantities in rules["derived"]:
         if metric in known:
             continue
         for name in quantities:
             if name not in known:
                 break
         else:
-            value = _compute_finite(op, [known[o] if isinstance(o, str) else o for o in operands])
+            value = evaluate_formula(program, known)
             if value is not None:
                 known[metric] = value
-
-
-def _compute_finite(op: str, values: list[float]) -> float | None:
-    try:
-        value = _apply_operation(op, values)
-    except OverflowError:
-        return None
-    return value if value is not None and math.isfinite(value) else None
-
-
-def _apply_operation(op: str, values: list[float]) -> float | None:
-    match op:
-        case "quotient":
-            return values[0] / values[1] if values[1] else None
-        case "difference":
-            return values[0] - values[1]
-        case "product":
-            return math.prod(values)
-        case "sum":
-            return math.fsum(values)
-        case "max":
-            return max(values)
-        case "min":
-            return min(values)
-        case "remainder":
-            return math.fmod(values[0], values[1]) if values[1] else None
-        case "ceil-quotient":
-            return float(math.ceil(values[0] / values[1])) if values[1] else None
-        case "latency-hiding":
-            return hidden_latency(*values)
-        case "wave-loss":
-            from kernelkb.device_math.waves import wave_loss
-
-            return wave_loss(values[0])
-    raise AssertionError(f"operation {op!r} is not one of model.metric.Derivation")
-
-
-def hidden_latency(active: float, wanted: float, latency: float) -> float:
-    """Return the share of the time that more warps would remove by hiding latency, 0 to 1.
-
-    GPA's model (Zhou et al., CGO 2021): a warp can issue in one of ``latency`` cycles, so at least
-    one of ``n`` warps can issue with probability 1 - (1 - 1/latency)^n. The gain saturates with n.
-
-    Args:
-        active: Warps per scheduler before.
-        wanted: Warps per scheduler after.
-        latency: Cycles between two instructions of a warp.
-    """
-    idle = 1 - 1 / latency if latency > 1 else 0.0
-    reached = 1 - idle**wanted
-    return 1 - (1 - idle**active) / reached if wanted > active and reached > 0 else 0.0
 
 
 def _add_roofline_floor(known: dict[str, float]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from kernelkb.decide.derive import hidden_latency
+from kernelkb.decide.formulas import hidden_latency
 
 
 def _amdahl(*, fraction: float, factor: float) -> float:

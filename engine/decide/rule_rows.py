@@ -28,14 +28,13 @@ Condition: TypeAlias = "int | Combination"
 
 
 class DerivedMetric(NamedTuple):
-    """The formula of one derived metric: an operation and its operands."""
+    """One formula of a derived metric; of several, the first whose quantities are known holds."""
 
     metric: str
-    op: str
-    operands: list[float | str]
-    """Each a number or the name of a quantity."""
+    program: list[float | str]
+    """Postfix, see ``kernelkb.model.formula``."""
     quantities: list[str]
-    """The operands that are quantities."""
+    """The quantities in it."""
 
 
 class DecidingRecipes(NamedTuple):

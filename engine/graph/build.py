@@ -15,6 +15,7 @@ import networkx as nx
 
 from kernelkb.model.bottleneck import Bottleneck, Guard
 from kernelkb.model.condition import All, Any, Comparison, Condition, Not
+from kernelkb.model.formula import list_quantities
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.metric import Metric
 from kernelkb.model.pattern import Pattern
@@ -83,9 +84,8 @@ def _add_metric(graph: Graph, metric: Metric) -> None:
     graph.add_node(node, kind="metric", record=metric)
     if metric.recipe:
         graph.add_edge(f"recipe:{metric.recipe}", node, kind="collects")
-    for operand in metric.derive.of if metric.derive else ():
-        if isinstance(operand, str):
-            graph.add_edge(_ensure_quantity_node(graph, operand), node, kind="feeds")
+    for operand in (name for formula in metric.derive for name in list_quantities(formula)):
+        graph.add_edge(_ensure_quantity_node(graph, operand), node, kind="feeds")
 
 
 def _add_bottleneck(graph: Graph, bottleneck: Bottleneck) -> None:

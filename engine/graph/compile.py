@@ -38,6 +38,7 @@ from kernelkb.graph.recipes import build_recipe_rows, find_base_metrics, find_co
 from kernelkb.model.base import Target
 from kernelkb.model.bottleneck import Bottleneck, Gain, Group, Guard
 from kernelkb.model.fix import Fix
+from kernelkb.model.formula import list_quantities, parse_formula
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.metric import Metric
 from kernelkb.model.recommendation import Advice, KnowledgeStamp
@@ -201,9 +202,10 @@ def _order_derived_metrics(graph: Graph) -> list[DerivedMetric]:
     for node in nx.lexicographical_topological_sort(_metric_dependency_view(graph)):
         record = graph.nodes[node].get("record")
         if isinstance(record, Metric) and record.derive:
-            operands = list(record.derive.of)
-            quantities = [operand for operand in operands if isinstance(operand, str)]
-            rows.append(DerivedMetric(record.id, record.derive.op, operands, quantities))
+            rows += [
+                DerivedMetric(record.id, list(parse_formula(text)), list_quantities(text))
+                for text in record.derive
+            ]
     return rows
 
 

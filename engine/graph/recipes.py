@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernelkb.decide.rules import RecipeRow
+from kernelkb.model.formula import list_quantities
 from kernelkb.model.knowledge import Knowledge
 
 
@@ -15,12 +16,11 @@ def find_base_metrics(knowledge: Knowledge) -> dict[str, list[str]]:
 
     def resolve_bases(name: str) -> dict[str, None]:
         metric = metrics.get(name)
-        if metric is None or metric.recipe or metric.derive is None:
+        if metric is None or metric.recipe or not metric.derive:
             return {name: None}
         bases: dict[str, None] = {}
-        for operand in metric.derive.of:
-            if isinstance(operand, str):
-                bases.update(resolve_bases(operand))
+        for operand in list_quantities(metric.derive[0]):
+            bases.update(resolve_bases(operand))
         return bases
 
     return {name: list(resolve_bases(name)) for name in metrics}

@@ -13,6 +13,7 @@ from kernelkb.loading.located import Loc, Marks, locate_problem
 from kernelkb.model.bottleneck import Bottleneck
 from kernelkb.model.device import DeviceCatalogue
 from kernelkb.model.fix import FixFamily
+from kernelkb.model.formula import list_quantities
 from kernelkb.model.metric import MetricCatalogue
 from kernelkb.model.pattern import Pattern
 from kernelkb.model.review import AcceptedReview, PatternChange
@@ -140,7 +141,10 @@ def _iter_references(file: LoadedFile) -> Iterator[_Reference]:
                 yield from walk(item, (*loc, position))
 
     def leaves(value: object, loc: Loc, kind: str) -> Iterator[_Reference]:
-        if isinstance(value, str):
+        if isinstance(value, str) and kind == "formula":
+            for name in list_quantities(value):
+                yield _Reference(file, loc, "quantity", name)
+        elif isinstance(value, str):
             yield _Reference(file, loc, kind, value)
         elif isinstance(value, tuple):
             for position, item in enumerate(value):
@@ -154,9 +158,8 @@ def _iter_references(file: LoadedFile) -> Iterator[_Reference]:
 
 
 _REFERENCE_FIELDS: dict[str, dict[str, str]] = {
-    "Metric": {"recipe": "recipe"},
+    "Metric": {"recipe": "recipe", "derive": "formula"},
     "Recipe": {"includes": "recipe"},
-    "Derivation": {"of": "quantity"},
     "Device": {"cc": "architecture"},
     "Threshold": {"metric": "metric", "by_device": "device keys"},
     "Comparison": {"metric": "quantity", "value": "quantity", "threshold": "threshold"},

@@ -79,12 +79,13 @@ def _profile_gpu(
     report_folder: Path,
     timeout_s: float,
 ) -> dict[str, Any]:
-    metrics = _static_metrics(build)
+    metrics = static_metrics(build)
     evidence = list(_static_evidence(build))
     pages: list[str] = []
     detail, cure = describe_counter_error(), "use another version of ncu; until then use ptxas"
     if detail is None:
-        job, kernels = _make_repeat_job(subject, build, bench.workload), subject.variant.kernels
+        job = make_repeat_job(subject, build, bench.workload, _COUNTER_CALLS)
+        kernels = subject.variant.kernels
         requested: set[str] = set()
         for stage in range(_MAX_STAGES):
             wanted = next_counters({**bench.metrics, **metrics})
@@ -113,7 +114,9 @@ def _profile_gpu(
     }
 
 
-def _make_repeat_job(subject: MeasurementSubject, build: Build, workload: str) -> RepeatJob:
+def make_repeat_job(
+    subject: MeasurementSubject, build: Build, workload: str, call_count: int
+) -> RepeatJob:
     """Return the job that ncu profiles: without torch where possible.
 
     ncu starts the process for each stage, and torch takes seconds to import. torch is needed for
@@ -134,7 +137,7 @@ def _make_repeat_job(subject: MeasurementSubject, build: Build, workload: str) -
         "reference": reference,
         "code": code,
         "cases": [case],
-        "call_count": _COUNTER_CALLS,
+        "call_count": call_count,
     }
 
 
@@ -238,7 +241,8 @@ def _loop_evidence(variant: Variant, loops: Sequence[Loop]) -> tuple[str, ...]:
     )
 
 
-def _static_metrics(build: Build) -> dict[str, float]:
+def static_metrics(build: Build) -> dict[str, float]:
+    """Return the metrics that the compiler reports."""
     if not build.resources:
         return {}
     return {

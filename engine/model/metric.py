@@ -2,47 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from kernelkb.model.base import EvidenceLevel, Name, Quantity, Record, Slug, Target
+from kernelkb.model.base import EvidenceLevel, Name, Record, Slug, Target
+from kernelkb.model.formula import Formula
 
 Unit = Literal["ratio", "share", "truth", "us", "bytes", "gbps", "count", "cycles", "seconds"]
 _DIMENSIONAL_UNITS = ("us", "bytes", "gbps", "count", "cycles", "seconds")
-_OPERAND_COUNTS = {
-    "quotient": 2,
-    "difference": 2,
-    "remainder": 2,
-    "ceil-quotient": 2,
-    "wave-loss": 1,
-    "latency-hiding": 3,
-}
 
 
-class Derivation(Record):
-    """The formula of a derived metric, which is unknown while one of its operands is."""
+def _to_formulas(value: object) -> object:
+    """Return one formula, or several, as a list of texts; YAML reads a lone number as one."""
+    values = value if isinstance(value, list | tuple) else [value]
+    return [str(v) if isinstance(v, int | float) else v for v in values]
 
-    op: Literal[
-        "quotient",
-        "product",
-        "sum",
-        "difference",
-        "max",
-        "min",
-        "remainder",
-        "ceil-quotient",
-        "wave-loss",
-        "latency-hiding",
-    ]
-    of: tuple[Quantity | float, ...] = Field(min_length=1)
 
-    @model_validator(mode="after")
-    def _check_operand_count(self) -> Self:
-        wanted = _OPERAND_COUNTS.get(self.op)
-        if wanted and len(self.of) != wanted:
-            raise ValueError(f"{self.op} takes {wanted} operands, not {len(self.of)}")
-        return self
+Formulas = Annotated[tuple[Formula, ...], BeforeValidator(_to_formulas)]
+"""One formula, or several in order of preference: the first whose quantities are known holds."""
 
 
 class Metric(Record):
@@ -69,7 +47,8 @@ class Metric(Record):
     """Factor from a raw value to this metric's unit."""
     raw_zero: Literal["known", "unknown"] = "known"
     """known: a raw 0 is a value. unknown: the tool reports 0 for an average over no samples."""
-    derive: Derivation | None = None
+    derive: Formulas = ()
+    """How it follows from other quantities; empty if it does not."""
     recipe: Slug | None = None
     """The recipe that collects it; null if it is derived or only the caller can give it."""
     sources: tuple[Slug, ...] = Field(min_length=1)

@@ -9,6 +9,7 @@ from shipped_rules import metrics, program
 
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.rule_rows import DerivedMetric
+from kernelkb.model.formula import list_quantities, parse_formula
 
 
 def test_a_quotient_by_zero_is_unknown():
@@ -59,43 +60,58 @@ def test_a_given_floor_yields_the_attainable_speedup():
     )
 
 
-def derive_metric(op, *operands):
-    needs = [operand for operand in operands if isinstance(operand, str)]
-    rows = {"derived": [DerivedMetric("x", op, list(operands), needs)], "devices": {}, "limits": {}}
+def derive_metric(*formulas):
+    rows = {
+        "derived": [DerivedMetric("x", parse_formula(f), list_quantities(f)) for f in formulas],
+        "devices": {},
+        "limits": {},
+    }
     return complete_metrics(rows, {"a": 6.0, "b": 2.0}, None).get("x")
 
 
 @pytest.mark.parametrize(
-    ("op", "operands", "value"),
+    ("formula", "value"),
     [
-        ("quotient", ("a", "b"), 3.0),
-        ("difference", ("a", "b"), 4.0),
-        ("product", ("a", "b", 0.5), 6.0),
-        ("sum", ("a", "b", 1.0), 9.0),
-        ("max", ("a", "b"), 6.0),
-        ("min", ("a", "b"), 2.0),
-        ("remainder", (7.0, "b"), 1.0),
-        ("remainder", (7.0, 0.0), None),
-        ("ceil-quotient", (7.0, "b"), 4.0),
-        ("ceil-quotient", ("a", 0.0), None),
-        ("latency-hiding", (2.0, 2.0, 8.0), 0.0),
-        ("wave-loss", (1.5,), 0.25),
-        ("wave-loss", (2.0,), 0.0),
-        ("wave-loss", (0.0,), None),
-        ("quotient", ("a", 0.0), None),
-        ("sum", ("a", "absent"), None),
-        ("max", ("absent", "a"), None),
+        ("a / b", 3.0),
+        ("a - b", 4.0),
+        ("a * b * 0.5", 6.0),
+        ("a + b * 2", 10.0),
+        ("(a + b) * 2", 16.0),
+        ("-b + 1", -1.0),
+        ("max(a, b, 7)", 7.0),
+        ("min(a, b)", 2.0),
+        ("mod(7, b)", 1.0),
+        ("mod(7, 0)", None),
+        ("ceil(7 / b)", 4.0),
+        ("a / 0", None),
+        ("sqrt(a + b * 5)", 4.0),
+        ("sqrt(b - a)", None),
+        ("hidden_latency(2, 2, 8)", 0.0),
+        ("wave_loss(1.5)", 0.25),
+        ("wave_loss(2)", 0.0),
+        ("wave_loss(0)", None),
+        ("a + absent", None),
+        ("max(absent, a)", None),
+        ("1e308 / 1e-308", None),
+        ("1.7e308 + 1.7e308", None),
     ],
 )
-def test_derivation_operators_match_hand_computed_values(op, operands, value):
-    assert derive_metric(op, *operands) == value
+def test_formulas_match_hand_computed_values(formula, value):
+    assert derive_metric(formula) == value
+
+
+def test_the_first_formula_whose_quantities_are_known_holds():
+    assert derive_metric("absent + 1", "a", "b") == 6.0
 
 
 @pytest.mark.parametrize(
-    ("op", "operands"), [("quotient", (1e308, 1e-308)), ("sum", (1.7e308, 1.7e308))]
+    "text",
+    ["a b", "a.b", "f(a)", "min(a)", "a ** 2", "a if b else 1", "[a]", "True", "'a'", "", "a; b"]
+    + ["hidden_latency(a, b)", "min(a, key=b)", "__import__('os')", "(" * 500 + "a" + ")" * 500],
 )
-def test_an_overflowing_derivation_is_unknown(op, operands):
-    assert derive_metric(op, *operands) is None
+def test_what_is_no_formula_is_refused(text):
+    with pytest.raises(ValueError, match="formula|function"):
+        parse_formula(text)
 
 
 def test_a_known_device_adds_its_properties():
@@ -167,5 +183,5 @@ def test_completing_twice_is_completing_once(measured):
 def test_derivations_stand_in_an_order_that_can_be_computed():
     names = [row[0] for row in program()["derived"]]
 
-    for at, (_, _, operands, _) in enumerate(program()["derived"]):
+    for at, (_, _, operands) in enumerate(program()["derived"]):
         assert not set(operands) & set(names[at:])

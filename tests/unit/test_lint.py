@@ -6,7 +6,6 @@ from shipped_rules import knowledge
 from kernelkb.checks import lint as lint_module
 from kernelkb.checks.lint import lint
 from kernelkb.model.bottleneck import Case, Estimate, Gain
-from kernelkb.model.metric import Derivation
 
 
 def change_bottleneck(bottleneck, **update):
@@ -99,7 +98,7 @@ def test_a_leaf_that_no_walk_reaches_is_named():
 
 def test_metrics_that_follow_from_each_other_are_a_circle():
     metrics = tuple(
-        m.model_copy(update={"derive": Derivation(op="sum", of=("cache_ratio", 1.0))})
+        m.model_copy(update={"derive": ("cache_ratio + 1",)})
         if m.id == "working_set_bytes"
         else m
         for m in knowledge().catalogue.metrics

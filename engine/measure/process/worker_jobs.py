@@ -34,6 +34,7 @@ from kernelkb.measure.worker.shared.messages.other_jobs import (
     ProbeResult,
     RepeatJob,
     RepeatResult,
+    RepeatSeveralJob,
     TorchProfileJob,
     TorchProfileResult,
 )
@@ -47,6 +48,7 @@ Job = (
     CheckJob
     | BenchJob
     | RepeatJob
+    | RepeatSeveralJob
     | TorchProfileJob
     | KnownTrafficJob
     | DescribeJob
@@ -128,6 +130,10 @@ def run_job(
 @overload
 def run_job(
     job: RepeatJob, folder: Path, *, timeout_s: float, wrapper: tuple[str, ...] = ()
+) -> JobRun[RepeatResult]: ...
+@overload
+def run_job(
+    job: RepeatSeveralJob, folder: Path, *, timeout_s: float, wrapper: tuple[str, ...] = ()
 ) -> JobRun[RepeatResult]: ...
 @overload
 def run_job(

@@ -43,6 +43,10 @@ def _import_mode(mode: str) -> Callable[[Any, Path], object]:
         from kernelkb.measure.worker.jobs.repeat_without_torch import repeat_without_torch
 
         return repeat_without_torch
+    if mode == "repeat-several":
+        from kernelkb.measure.worker.jobs.repeat_without_torch import repeat_several
+
+        return repeat_several
     if mode == "known-traffic":
         from kernelkb.measure.worker.jobs.repeat_without_torch import run_known_traffic
 

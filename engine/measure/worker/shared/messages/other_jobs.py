@@ -25,6 +25,13 @@ class RepeatResult(TypedDict):
     call_count: int
 
 
+class RepeatSeveralJob(TypedDict):
+    """Call several C entry points, one after another, for one run of a profiler."""
+
+    mode: Literal["repeat-several"]
+    jobs: list[RepeatJob]
+
+
 class TorchProfileJob(TypedDict):
     """Call a candidate on a GPU under torch's profiler."""
 

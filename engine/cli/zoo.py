@@ -1,0 +1,64 @@
+"""The command that lists and records the zoo: pairs of kernels that differ by one change."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from kernelkb.cli.options import parse_seconds
+from kernelkb.errors import BadValueError
+
+_MEASURED = "kernels/zoo/measured"
+_REPORTS = "tests/data/zoo"
+
+
+def add_zoo_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb zoo``."""
+    parser.add_argument("verb", choices=("list", "record", "extract"), help="what to do")
+    parser.add_argument("pairs", nargs="*", metavar="PAIR", help="record these; default all")
+    parser.add_argument(
+        "--measured", metavar="FOLDER", default=_MEASURED, help=f"numbers; default {_MEASURED}"
+    )
+    parser.add_argument(
+        "--reports",
+        metavar="FOLDER",
+        default=_REPORTS,
+        help=f"binary reports; default {_REPORTS}",
+    )
+    parser.add_argument(
+        "--budget", type=parse_seconds, metavar="S", help="seconds of timing a pair; default 0.5"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run_zoo(options: Namespace) -> int:
+    """List the pairs, record them on this machine's GPU, or read their reports again.
+
+    kb zoo list
+    kb zoo record histogram_few_bins
+    kb zoo extract
+    """
+    from kernelkb.actions.zoo import extract_metrics, list_pairs, record_pairs
+    from kernelkb.cli.output import interruptible_measurement, print_record
+
+    if options.verb != "record" and options.pairs:
+        raise BadValueError(f"kb zoo {options.verb} takes no names; leave them out")
+    if options.verb == "list":
+        pairs = list_pairs()
+        lines = [f"{name}: {k.pair.kind}, {k.pair.fix}" for name, k in pairs.items() if k.pair]
+        print_record(list(pairs.values()), lines, as_json=options.json)
+        return 0
+    folders = Path(options.measured), Path(options.reports)
+    if options.verb == "extract":
+        rows = extract_metrics(*folders)
+    else:
+        with interruptible_measurement():
+            rows = record_pairs(
+                options.pairs,
+                *folders,
+                budget_s=options.budget or 0.5,
+                show_progress=lambda line: print_record([], [line], as_json=False),
+            )
+    lines = [f"{row.kernel}: {row.speedup:.2f}x, {row.report or 'no report'}" for row in rows]
+    print_record(rows, lines, as_json=options.json)
+    return int(not rows)
