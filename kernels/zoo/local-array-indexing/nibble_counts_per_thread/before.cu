@@ -1,0 +1,43 @@
+// kernel: nibble_counts_per_thread/before/cuda
+// flaw: the array of counts is indexed by data, so that it lies in local memory
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kBlocks = 132 * 8;
+constexpr int kBins = 16;
+
+union Bytes {
+  uint4 packed;
+  std::uint8_t value[16];
+};
+
+__global__ void __launch_bounds__(kThreads)
+    count_bytes(const uint4* __restrict__ keys, int* __restrict__ counts, int vectors) {
+  int own[kBins];
+  for (int b = 0; b < kBins; ++b) own[b] = 0;
+  for (int i = blockIdx.x * kThreads + threadIdx.x; i < vectors; i += kBlocks * kThreads) {
+    Bytes key;
+    key.packed = keys[i];
+#pragma unroll
+    for (int k = 0; k < 16; ++k) ++own[key.value[k]];
+  }
+#pragma unroll
+  for (int b = 0; b < kBins; ++b) {
+    const int sum = __reduce_add_sync(0xffffffffu, own[b]);
+    if (threadIdx.x % 32 == 0) atomicAdd(&counts[b], sum);
+  }
+}
+
+}  // namespace
+
+extern "C" int count_values(const std::uint8_t* keys, const int* start, int* counts,
+                            std::int64_t n, void* stream) {
+  (void)start;
+  count_bytes<<<kBlocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+      reinterpret_cast<const uint4*>(keys), counts, static_cast<int>(n / 16));
+  return static_cast<int>(cudaGetLastError());
+}

@@ -1,0 +1,32 @@
+// kernel: gemv_int8_row_a_thread/before/cuda
+// flaw: neighbouring lanes read different rows, and 64 blocks leave half the SMs idle
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace {
+
+constexpr int kThreads = 256;
+
+__global__ void __launch_bounds__(kThreads)
+    multiply_rows(const std::int8_t* __restrict__ weights,
+                  const float* __restrict__ scales, const float* __restrict__ x,
+                  float* __restrict__ y, int rows, int cols) {
+  const int row = blockIdx.x * kThreads + threadIdx.x;
+  if (row >= rows) return;
+  constexpr int first = 0, step = 1;
+  const std::int8_t* own = weights + static_cast<std::int64_t>(row) * cols;
+  float sum = 0.0f;
+  for (int c = first; c < cols; c += step) sum += static_cast<float>(own[c] - 64) * x[c];
+  y[row] = sum * scales[row];
+}
+
+}  // namespace
+
+extern "C" int gemv_int8(const std::int8_t* weights, const float* scales, const float* x,
+                         float* y, std::int64_t rows, std::int64_t cols, void* stream) {
+  const unsigned blocks = static_cast<unsigned>((rows + kThreads - 1) / kThreads);
+  multiply_rows<<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+      weights, scales, x, y, static_cast<int>(rows), static_cast<int>(cols));
+  return static_cast<int>(cudaGetLastError());
+}
