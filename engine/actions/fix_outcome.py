@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.conditions import format_comparison, satisfies
 from kernelkb.decide.derive import complete_metrics
-from kernelkb.decide.gain import as_speedup, combine_removed_shares
 from kernelkb.measure.statistics import Speedup
 from kernelkb.model.kernel import Kernel, Variant
+from kernelkb.model.learned import PRIOR_SHARE
 from kernelkb.model.measurement import Bench
 from kernelkb.model.recommendation import Diagnosis, KernelAnswer, PredictedSpeedup
 from kernelkb.model.session import Decision
@@ -79,16 +78,40 @@ def compare_to_prediction(
     if direct_bench and direct:
         unmeasured = find_noise_reason(direct_bench)
         point, low, high = direct
+    predicted = predict_combined_speedup(choice, before.answer)
     return FixOutcome(
         before=before.variant,
         after=after.variant,
         fixes=tuple(dict.fromkeys(fix for _, fix in choice.diagnosis_fixes)),
-        predicted=predict_combined_speedup(choice, before.answer),
+        predicted=predicted,
         measured=None if unmeasured else point,
         interval=None if unmeasured else (low, high),
         confirmed=None if unmeasured else low > 1,
+        cause=_judge_cause(choice, before, after),
+        gain=None if unmeasured else _judge_gain(point, predicted),
         unmeasured=unmeasured,
     )
+
+
+def _judge_cause(
+    choice: FixVariant, before: VariantResult, after: VariantResult
+) -> Literal["confirmed", "refuted"] | None:
+    """Return whether the falsifier of the best diagnosis held."""
+    for diagnosis, _ in choice.diagnosis_fixes:
+        held = evaluate_falsifier(diagnosis, before, after)[1]
+        if held is not None:
+            return "confirmed" if held else "refuted"
+    return None
+
+
+def _judge_gain(
+    measured: float, predicted: PredictedSpeedup | None
+) -> Literal["below", "inside", "above"] | None:
+    if predicted is None:
+        return None
+    if measured < predicted["low"]:
+        return "below"
+    return "above" if measured > predicted["high"] else "inside"
 
 
 def are_comparable(before: VariantResult, after: VariantResult) -> bool:
@@ -136,20 +159,20 @@ def _describe_timing(timed: Bench) -> str:
 def predict_combined_speedup(
     choice: FixVariant, answer: KernelAnswer | None
 ) -> PredictedSpeedup | None:
-    """Combine the predictions of all fixes of the variant; the roofline caps the result."""
-    groups: dict[str, tuple[float, float, float]] = {}
-    for diagnosis, _ in choice.diagnosis_fixes:
-        gain = diagnosis["predicted_speedup"]
-        if gain is not None:
-            removed = (1 - 1 / gain["low"], 1 - 1 / gain["point"], 1 - 1 / gain["high"])
-            group = diagnosis["group"]
-            groups[group] = max(groups.get(group, (0.0, 0.0, 0.0)), removed)
-    if not groups:
-        return None
-    headroom = answer["headroom"] if answer else None
-    cap = 1 - 1 / headroom["attainable_speedup"] if headroom else 1.0
-    low, point, high = (min(share, cap) for share in combine_removed_shares(groups))
-    return as_speedup((low, point, high))
+    """Return the best prediction of the variant's fixes; joint ones are priced together."""
+    gains = [
+        fix["predicted_speedup"]
+        for diagnosis, name in choice.diagnosis_fixes
+        for fix in diagnosis["fixes"]
+        if fix["id"] == name and fix["predicted_speedup"] is not None
+    ]
+    together = answer["combined_speedup"] if answer else None
+    if together and len(gains) > 1:
+        found = {diagnosis["bottleneck"] for diagnosis, _ in choice.diagnosis_fixes}
+        if found >= set(together["bottlenecks"]):
+            low, point, high = together["low"], together["point"], together["high"]
+            return {"low": low, "point": point, "high": high}
+    return max(gains, key=lambda gain: gain["point"], default=None)
 
 
 def make_decisions(
@@ -171,6 +194,7 @@ def make_decisions(
                 interval=outcome.interval if outcome else None,
                 falsifier=falsifier,
                 falsifier_held=held,
+                falsifier_could_fail=None if held is None else True,
                 together=tuple(name for name in choice.added_fixes if name != fix),
             )
         )
@@ -194,14 +218,11 @@ def make_unapplied_decisions(answer: KernelAnswer) -> tuple[Decision, ...]:
     )
 
 
-def _find_calibration(diagnosis: Diagnosis) -> float | None:
+def _find_calibration(diagnosis: Diagnosis) -> float:
     """Return the factor on the estimated saving that the prediction used."""
     if diagnosis["learned"]:
         return diagnosis["learned"]["calibration"]
-    program = load_compiled_rules()
-    rows = (row for group in program["bottlenecks"].values() for row in group)
-    gain = next(row for row in rows if row["id"] == diagnosis["bottleneck"])["gain"]
-    return program["realised"][gain["kind"]][0] if gain else None
+    return PRIOR_SHARE
 
 
 def evaluate_falsifier(
@@ -209,26 +230,19 @@ def evaluate_falsifier(
 ) -> tuple[str | None, bool | None]:
     """Return the falsifier's comparison after the change, and whether it is true.
 
-    A falsifier that compares a metric with itself means its value before the change.
-
     Returns:
         The text is None where the bottleneck has no falsifier or a profile is missing; the boolean
         is None there, too, and where the metric was not measured.
     """
-    program = load_compiled_rules()
-    rows = (row for group in program["bottlenecks"].values() for row in group)
-    row = next(r for r in rows if r["id"] == diagnosis["bottleneck"])["falsifier"]
-    if row is None or before.profile is None or after.profile is None:
+    expected = diagnosis["falsifier"]
+    if expected is None or before.profile is None or after.profile is None:
         return None, None
-    known = complete_metrics(program, after.profile.metrics, None)
-    earlier = complete_metrics(program, before.profile.metrics, None)
-    limit = row["value"]
-    if isinstance(limit, str):
-        limit = (earlier if limit == row["metric"] else known).get(limit, math.nan)
-    value = known.get(row["metric"])
-    if value is None or math.isnan(limit):
-        return f"{row['metric']} was not measured after the change", None
-    fact = format_comparison(row["metric"], value, row["op"], limit)
-    if satisfies(value, row["op"], limit):
+    known = complete_metrics(load_compiled_rules(), after.profile.metrics, None)
+    metric, op, limit = expected["metric"], expected["op"], expected["value"]
+    value = known.get(metric)
+    if value is None:
+        return f"{metric} was not measured after the change", None
+    fact = format_comparison(metric, value, op, limit)
+    if satisfies(value, op, limit):
         return fact, True
     return f"{fact} is false; revert", False

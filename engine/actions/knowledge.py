@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from kernelkb.actions.bench_target import get_project_path
 from kernelkb.checks.lint import lint
 from kernelkb.errors import KnowledgeError, Problem, SessionError, UnknownNameError
+from kernelkb.graph.measured import summarize_measured
 from kernelkb.loading.digest import compute_cache_key
 from kernelkb.loading.kernels import find_kernel_folders, load_kernel
 from kernelkb.loading.knowledge import load_knowledge
@@ -117,9 +118,27 @@ def look_up_entries(kind_or_id: str) -> list[dict[str, Any]] | dict[str, Any]:
             record = entries[kind_or_id]
             fields = record.model_dump(mode="json", by_alias=True, exclude_none=True)
             learned = _find_learned(knowledge.learned, record)
-            return {**fields, **learned, **_collect_entry_changes(kind, kind_or_id, knowledge)}
+            measured = _find_measured(knowledge, record)
+            return {
+                **fields,
+                **measured,
+                **learned,
+                **_collect_entry_changes(kind, kind_or_id, knowledge),
+            }
     names = [name for entries in kinds.values() for name in entries]
     raise UnknownNameError("entry", kind_or_id, (*ENTRY_KINDS, *names), "show", kind=None)
+
+
+def _find_measured(knowledge: Knowledge, record: BaseModel) -> dict[str, Any]:
+    """Return what a fix gave in the measured pairs of the zoo; nothing for other entries."""
+    if not isinstance(record, Fix):
+        return {}
+    cases = [case for case in knowledge.measured.cases if case.fix == record.id]
+    summary = summarize_measured(knowledge, record.id)
+    if summary is None:
+        return {"measured": "no measured case"}
+    rows = [case.model_dump(mode="json", exclude={"fix"}) for case in cases]
+    return {"measured": {**{k: v for k, v in summary.items() if k != "kernels"}, "cases": rows}}
 
 
 def _collect_entry_changes(kind: str, name: str, knowledge: Knowledge) -> dict[str, Any]:

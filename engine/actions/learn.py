@@ -16,14 +16,12 @@ from kernelkb.graph.devices import index_device_names
 from kernelkb.loading.kernels import find_kernel_folders, load_kernel
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.loading.located import read_yaml
-from kernelkb.model.base import GainKind
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.learned import LearnedCatalogue
 from kernelkb.model.session import Decision, Session, SessionEntry
-from kernelkb.model.threshold import Realization
 from kernelkb.record.learn import learn_from_sessions
 from kernelkb.record.learned_diff import LearnedChange, diff_learned
-from kernelkb.record.learning_cases import GainKindLookup
+from kernelkb.record.learning_cases import IsKnown
 from kernelkb.record.pattern_candidates import PatternCandidate, find_pattern_candidates
 from kernelkb.record.sessions import list_session_ids, read_session
 from kernelkb.safety.paths import overlay_folder, shipped_folder
@@ -66,9 +64,7 @@ def update_learned_file(
     before = _read_learned(path)
     sessions = read_sessions(get_project_path() / "sessions", knowledge)
     forgotten = _resolve_forgotten(before, [s.session for s in sessions], forget, unforget)
-    learned = learn_from_sessions(
-        sessions, _get_priors(knowledge), make_gain_kind_lookup(knowledge), forgotten
-    )
+    learned = learn_from_sessions(sessions, make_entry_lookup(knowledge), forgotten)
     text = format_learned_yaml(learned)
     is_same = text == (
         path.read_text(encoding="utf-8")
@@ -103,11 +99,11 @@ def undo_learn() -> Path:
     return path
 
 
-def make_gain_kind_lookup(knowledge: Knowledge) -> GainKindLookup:
-    """Return a function that gives the kind of gain of a bottleneck and a fix."""
-    gains: dict[str, GainKind] = {b.id: b.gain.kind for b in knowledge.bottlenecks if b.gain}
+def make_entry_lookup(knowledge: Knowledge) -> IsKnown:
+    """Return a function that tells whether the knowledge has a bottleneck and a fix."""
+    bottlenecks = {b.id for b in knowledge.bottlenecks}
     fixes = {fix.id for family in knowledge.families for fix in family.fixes}
-    return lambda bottleneck, fix: gains.get(bottleneck) if fix in fixes else None
+    return lambda bottleneck, fix: bottleneck in bottlenecks and fix in fixes
 
 
 def format_learned_yaml(record: LearnedCatalogue) -> str:
@@ -152,10 +148,6 @@ def _complete_decision(decision: Decision, fixes: Mapping[str, tuple[str, ...]])
         return decision
     others = fixes.get(decision.applied_as or "", ())
     return decision.model_copy(update={"together": tuple(f for f in others if f != decision.fix)})
-
-
-def _get_priors(knowledge: Knowledge) -> dict[GainKind, Realization]:
-    return {row.kind: row for row in knowledge.calibration.realised}
 
 
 def _resolve_forgotten(

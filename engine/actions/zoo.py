@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kernelkb.actions.bench_target import BenchTarget, get_project_path, prepare
 from kernelkb.actions.building import build_prepared
+from kernelkb.actions.measured_cases import write_measured_cases
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.errors import BadValueError, EnvironmentGapError, KbError, UnknownNameError
 from kernelkb.loading.kernels import find_zoo_folders, load_kernel_folder
@@ -28,10 +29,10 @@ from kernelkb.model.zoo import PairRecording, VariantRecording
 from kernelkb.profiles.launch import ProfiledLaunch, list_raw_names
 from kernelkb.profiles.report import read_report
 
-_CHECKS_AT_ONCE = 6
+_CHECKS_AT_ONCE = 12
 _CHECK_TIMEOUT_S = 120.0
 _REPORT_TIMEOUT_S = 300.0
-_BUDGET_S = 0.5
+_BUDGET_S = 0.4
 
 ShowProgress = Callable[[str], None]
 
@@ -106,6 +107,7 @@ def record_pairs(
             members = [(one, row) for one, row in timed if one.family == family]
             recordings += _profile_pairs(members, reports / str(machine.device), show_progress)
     write_recordings(measured / f"{machine.device}.jsonl", recordings)
+    write_measured_cases(measured)
     return recordings
 
 
@@ -130,6 +132,7 @@ def extract_metrics(measured: Path, reports: Path) -> list[PairRecording]:
         ]
         write_recordings(file, rows)
         renewed += rows
+    write_measured_cases(measured)
     return renewed
 
 
@@ -144,7 +147,8 @@ def write_recordings(file: Path, recordings: Iterable[PairRecording]) -> None:
 
 def _prepare_pair(name: str, kernel: Kernel) -> BuiltPair:
     pair = kernel.pair
-    assert pair is not None, f"{name} is a pair"
+    if pair is None:
+        raise BadValueError(f"{name} declares no pair; add one to its kernel.yaml")
     before, after = (prepare(name, variant, "cuda") for variant in (pair.before, pair.after))
     return BuiltPair(pair, kernel.default_workload["cuda"], before, after, {})
 
@@ -264,9 +268,23 @@ def _add_metrics(row: PairRecording, launches: Sequence[ProfiledLaunch]) -> Pair
     """Return a recording with the metrics of its two launches in its report."""
     sides = {"before": row.before, "after": row.after}
     for offset, (name, side) in enumerate(sides.items()):
-        metrics = {**side.metrics, **launches[row.launch + offset].metrics}
-        sides[name] = side.model_copy(update={"metrics": metrics})
+        launch = launches[row.launch + offset]
+        sides[name] = side.model_copy(
+            update={
+                "metrics": {**side.metrics, **launch.metrics},
+                "ncu_rules": _list_rule_estimates(launch),
+            }
+        )
     return row.model_copy(update=sides)
+
+
+def _list_rule_estimates(launch: ProfiledLaunch) -> dict[str, float]:
+    """Return the largest share of the kernel's time that each rule says a fix would remove."""
+    estimates: dict[str, float] = {}
+    for rule in launch.rules:
+        if rule.scope == "kernel" and rule.removes:
+            estimates[rule.rule] = max(rule.removes, estimates.get(rule.rule, 0.0))
+    return estimates
 
 
 def _read_launches(report: Path) -> list[ProfiledLaunch]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from kernelkb.checks.cases import (
     every_case_holds,
@@ -11,14 +10,13 @@ from kernelkb.checks.cases import (
     every_leaf_has_a_case,
     no_look_alike_shows_its_symptom,
 )
-from kernelkb.decide.estimators import ESTIMATORS
 from kernelkb.graph.build import Graph, build_graph, find_nodes
 from kernelkb.graph.compile import compile_rules
 from kernelkb.graph.structure import find_cycles, find_unreachable_nodes
 from kernelkb.model.bottleneck import Bottleneck
 from kernelkb.model.condition import iter_comparisons
 from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.learned import PRIOR_CASES, LearnedFix
+from kernelkb.model.learned import PRIOR_CASES, PRIOR_SHARE, LearnedFix
 from kernelkb.model.review import FixChange
 
 Complaint = tuple[str, str]
@@ -37,10 +35,9 @@ def lint(knowledge: Knowledge) -> list[Complaint]:
     return [
         *every_gate_can_be_reached(graph, knowledge),
         *every_fix_cures_something(graph, knowledge),
-        *every_threshold_is_used(graph),
+        *every_threshold_is_used(graph, knowledge),
         *every_bottleneck_can_be_measured(knowledge),
-        *every_estimator_gets_its_inputs(knowledge),
-        *every_kind_of_gain_is_calibrated(knowledge),
+        *every_effect_is_used(knowledge),
         *every_learned_share_follows(knowledge),
         *every_threshold_limits_its_own_metric(graph),
         *every_case_holds(knowledge, rules),
@@ -85,10 +82,14 @@ def every_pattern_is_reached(graph: Graph, knowledge: Knowledge) -> Iterator[Com
             yield node, "no entry names this pattern; remove it or use it"
 
 
-def every_threshold_is_used(graph: Graph) -> Iterator[Complaint]:
-    """Every threshold is used by a condition."""
+def every_threshold_is_used(graph: Graph, knowledge: Knowledge) -> Iterator[Complaint]:
+    """Every threshold is used by a condition, also by one of a fix or an effect."""
+    fixes = (fix.applies for family in knowledge.families for fix in family.fixes)
+    effects = (effect.when for effect in knowledge.effects.effects)
+    conditions = (when for when in (*fixes, *effects) if when is not None)
+    used = {leaf.threshold for when in conditions for leaf in iter_comparisons(when)}
     for node in find_nodes(graph, "threshold"):
-        if not graph.out_degree(node):
+        if not graph.out_degree(node) and node.partition(":")[2] not in used:
             yield node, "no condition uses this threshold; remove it or use it"
 
 
@@ -104,51 +105,25 @@ def every_bottleneck_can_be_measured(knowledge: Knowledge) -> Iterator[Complaint
                 yield b.id, f"needs {metric.id}, which has no recipe and no derivation"
 
 
-def every_estimator_gets_its_inputs(knowledge: Knowledge) -> Iterator[Complaint]:
-    """Every gain names existing estimators and gives each exactly its inputs."""
-    for b in knowledge.bottlenecks:
-        for row in b.gain.estimates if b.gain else ():
-            function: Callable[..., float] | None = ESTIMATORS.get(row.estimator)
-            if function is None:
-                yield b.id, f"unknown estimator {row.estimator!r}; known: {', '.join(ESTIMATORS)}"
-            elif set(inspect.signature(function).parameters) != set(row.inputs):
-                takes = ", ".join(inspect.signature(function).parameters)
-                yield b.id, f"estimator {row.estimator} takes exactly: {takes}"
-
-
-def every_kind_of_gain_is_calibrated(knowledge: Knowledge) -> Iterator[Complaint]:
-    """Every kind of gain has one calibration row, with worst ≤ usual."""
-    rows = [row.kind for row in knowledge.calibration.realised]
-    for b in knowledge.bottlenecks:
-        if b.gain and b.gain.kind not in rows:
-            yield b.id, f"gain kind {b.gain.kind!r} has no row in calibration.yaml; add one"
-    for row in knowledge.calibration.realised:
-        if rows.count(row.kind) > 1:
-            yield row.kind, "has two rows in calibration.yaml; keep one"
-        if row.worst > row.usual:
-            yield row.kind, f"worst {row.worst:g} exceeds usual {row.usual:g}; swap them"
+def every_effect_is_used(knowledge: Knowledge) -> Iterator[Complaint]:
+    """Every effect is that of a fix."""
+    used = {name for family in knowledge.families for fix in family.fixes for name in fix.effects}
+    for effect in knowledge.effects.effects:
+        if effect.id not in used:
+            yield effect.id, "no fix has this effect; give it to one, or remove it"
 
 
 def every_learned_share_follows(knowledge: Knowledge) -> Iterator[tuple[str, str]]:
-    """Every learned share follows from its count, its mean and its prior."""
-    priors = {row.kind: row.usual for row in knowledge.calibration.realised}
-    kinds = {b.id: b.gain.kind for b in knowledge.bottlenecks if b.gain}
+    """Every learned share follows from its count and its mean."""
     for row in knowledge.learned.fixes:
         where = f"learned.yaml: {row.fix} for {row.bottleneck} on {row.architecture}"
-        if kinds.get(row.bottleneck) != row.kind:
-            yield where, f"the gain of {row.bottleneck} is not of kind {row.kind}; run kb learn"
-        elif priors.get(row.kind) != row.prior:
-            yield (
-                where,
-                f"prior {row.prior} is not that of calibration.yaml; run kb learn",
-            )
-        elif contradiction := _find_contradiction(row):
+        if contradiction := _find_contradiction(row):
             yield where, contradiction
 
 
 def _find_contradiction(row: LearnedFix) -> str | None:
-    mean = row.prior if row.observed is None else row.observed
-    share = (row.count * mean + PRIOR_CASES * row.prior) / (row.count + PRIOR_CASES)
+    mean = PRIOR_SHARE if row.observed is None else row.observed
+    share = (row.count * mean + PRIOR_CASES * PRIOR_SHARE) / (row.count + PRIOR_CASES)
     if abs(share - row.calibration) > _ROUNDING_TOLERANCE:
         return f"calibration is {row.calibration:g}, should be {share:.4f}; run kb learn"
     if not row.interval[0] <= row.calibration <= row.interval[1]:

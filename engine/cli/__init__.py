@@ -30,6 +30,7 @@ COMMANDS = {
     "learn": "calibrate predictions from sessions; leave one out again",
     "session": "plan, log, show and review work sessions",
     "zoo": "pairs of kernels that differ by one change: list them, record them on your GPU",
+    "score": "how often the advice was right on measured pairs, beside Nsight Compute's rules",
     "history": "recorded measurements of a kernel, newest first",
     "compare": "ratio of two measurements, with its interval",
     "best": "the fastest valid measurement of each kernel, workload and device",

@@ -21,6 +21,12 @@ def print_lines(lines: Iterable[str]) -> None:
     sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
+def print_progress(line: str) -> None:
+    """Print a line to stderr at once, while a long command runs."""
+    sys.stderr.write(f"kb: {line}\n")
+    sys.stderr.flush()
+
+
 def print_record(record: Any, lines: Iterable[str], *, as_json: bool) -> int:
     """Print a record as JSON, or else the lines that show it; return exit status 0."""
     if as_json:

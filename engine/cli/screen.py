@@ -100,8 +100,11 @@ def _format_measured_gain(done: FixOutcome) -> str:
     if done.measured is None or done.interval is None:
         return f"not measured: {done.unmeasured}"
     low, high = done.interval
-    word = "confirmed" if done.confirmed else "not confirmed"
-    return f"measured {done.measured:.3g}x [{low:.3g}, {high:.3g}], {word}"
+    faster = "" if done.confirmed else ", not confirmed to be faster"
+    cause = f"; cause {done.cause}" if done.cause else ""
+    gain = {"below": "; gain below the interval", "above": "; gain above the interval"}
+    told = gain.get(done.gain or "", "; gain inside the interval" if done.gain else "")
+    return f"measured {done.measured:.3g}x [{low:.3g}, {high:.3g}]{faster}{cause}{told}"
 
 
 def _format_row(status: str, what: str, found: str) -> Text:

@@ -26,7 +26,7 @@ def add_zoo_arguments(parser: ArgumentParser) -> None:
         help=f"binary reports; default {_REPORTS}",
     )
     parser.add_argument(
-        "--budget", type=parse_seconds, metavar="S", help="seconds of timing a pair; default 0.5"
+        "--budget", type=parse_seconds, metavar="S", help="seconds of timing a pair; default 0.4"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -39,7 +39,7 @@ def run_zoo(options: Namespace) -> int:
     kb zoo extract
     """
     from kernelkb.actions.zoo import extract_metrics, list_pairs, record_pairs
-    from kernelkb.cli.output import interruptible_measurement, print_record
+    from kernelkb.cli.output import interruptible_measurement, print_progress, print_record
 
     if options.verb != "record" and options.pairs:
         raise BadValueError(f"kb zoo {options.verb} takes no names; leave them out")
@@ -56,8 +56,8 @@ def run_zoo(options: Namespace) -> int:
             rows = record_pairs(
                 options.pairs,
                 *folders,
-                budget_s=options.budget or 0.5,
-                show_progress=lambda line: print_record([], [line], as_json=False),
+                budget_s=options.budget or 0.4,
+                show_progress=print_progress,
             )
     lines = [f"{row.kernel}: {row.speedup:.2f}x, {row.report or 'no report'}" for row in rows]
     print_record(rows, lines, as_json=options.json)

@@ -6,25 +6,35 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.decide.conditions import Facts, find_reasons, format_reasons, judge_condition
+from kernelkb.decide.falsifier import build_falsifier
 
 if TYPE_CHECKING:
+    from kernelkb.decide.predict import Prediction, Predictor
     from kernelkb.decide.rule_rows import Condition
     from kernelkb.decide.rules import (
         BottleneckRow,
         CalibrationRow,
         CompiledRules,
-        FalsifierRow,
         GuardRow,
+        LibraryRow,
     )
     from kernelkb.model.recommendation import (
         Advice,
         Diagnosis,
-        Expectation,
         Reason,
         RuledOut,
         Suppressed,
     )
 
+
+_UNPRICED_GROUPS = ("correctness", "build", "measurement", "terminal")
+"""Groups whose fixes make no kernel faster: they repair a measurement, or say that it is done."""
+
+_ROOF_GROUPS = ("memory-traffic", "terminal", *_UNPRICED_GROUPS)
+"""Groups whose diagnoses are not advice alone, but say what binds."""
+
+_MIN_SPEEDUP = 1.03
+"""Predicted speedup below which a true observation is no advice (judgement)."""
 
 _OPEN_LOOK_ALIKE_FACTOR = 0.8
 """Factor on the confidence for each look-alike that could not be ruled out (judgement)."""
@@ -35,9 +45,8 @@ class BottleneckMatch(NamedTuple):
 
     row: BottleneckRow
     diagnosis: Diagnosis
-    removed_share: tuple[float, float, float] | None
-    """Predicted share of the kernel's time that its fix removes: low, point, high, from 0 to 1.
-    None without an estimate."""
+    prediction: Prediction | None
+    """What its first fix with a computed gain would gain; None if no fix has one."""
     open_conditions: list[Condition]
     """Conditions of look-alikes that are still unknown."""
 
@@ -66,8 +75,17 @@ class DiagnosisResult(NamedTuple):
     """Matches, and fixes of matches, that a guard forbids."""
 
 
-def diagnose(rules: CompiledRules, facts: Facts, target: str) -> DiagnosisResult:
-    """Return the matching, unknown and suppressed bottlenecks of a target, ``cpu`` or ``cuda``."""
+def diagnose(
+    rules: CompiledRules,
+    facts: Facts,
+    target: str,
+    predictor: Predictor,
+    library: LibraryRow | None = None,
+) -> DiagnosisResult:
+    """Return the matching, unknown and suppressed bottlenecks of a target, ``cpu`` or ``cuda``.
+
+    Of a kernel of a library only the fixes that change its call are offered.
+    """
     truth, is_untouched = facts.truth, facts.touched.isdisjoint
     guards = [guard for guard in rules["guards"][target] if judge_condition(guard["when"], truth)]
     suppressing: dict[str, GuardRow] = {}
@@ -85,7 +103,14 @@ def diagnose(rules: CompiledRules, facts: Facts, target: str) -> DiagnosisResult
             if name in suppressing:
                 result.suppressed.append(_build_suppressed(name, suppressing[name], facts))
             else:
-                result.matches.append(_build_match(rules, row, facts, guards, result.suppressed))
+                match = _build_match(
+                    rules, row, facts, guards, result.suppressed, predictor, library
+                )
+                because = _find_reason_to_drop(match, library)
+                if because is None:
+                    result.matches.append(match)
+                else:
+                    result.suppressed.append(because)
     return result
 
 
@@ -133,29 +158,58 @@ def _build_match(
     facts: Facts,
     guards: list[GuardRow],
     suppressed: list[Suppressed],
+    predictor: Predictor,
+    library: LibraryRow | None,
 ) -> BottleneckMatch:
-    # Imported here to start faster: with few metrics, usually no bottleneck matches.
-    from kernelkb.decide.gain import as_speedup, predict_removed_share
-
     widen = max((guard["widen"] for guard in guards if guard["widen"]), default=1.0)
     fixes = _select_fixes(rules, row, facts, guards, suppressed)
+    if library is not None:
+        fixes = [fix for fix in fixes if rules["fixes"][fix["id"]]["at_call"]]
     calibration = _find_calibration(rules, row, fixes, facts.values)
     share = calibration["share"] if calibration else None
-    removed = predict_removed_share(row["gain"], facts.values, rules["realised"], widen, share)
+    prediction = _predict_fixes(row, fixes, predictor, share, widen)
     doubts = [o["when"] for o in row["unless"] if judge_condition(o["when"], facts.truth) is None]
     diagnosis: Diagnosis = {
         "bottleneck": row["id"],
         "group": row["group"],
         "verdict": "matches",
         "confidence": round(row["weight"] * _OPEN_LOOK_ALIKE_FACTOR ** len(doubts), 3),
-        "predicted_speedup": as_speedup(removed) if removed else None,
+        "predicted_speedup": predictor.make_interval(prediction, widen) if prediction else None,
         "because": _drop_duplicates(list(find_reasons(row["when"], facts))),
         "ruled_out": _list_ruled_out(row, facts),
-        "falsifier": _describe_falsifier(row["falsifier"], facts.values),
+        "falsifier": build_falsifier(row, facts, rules["time_model"], predictor.now, prediction),
         "fixes": fixes,
-        "learned": calibration["learned"] if calibration and removed else None,
+        "learned": calibration["learned"] if calibration and prediction else None,
     }
-    return BottleneckMatch(row, diagnosis, removed, doubts)
+    return BottleneckMatch(row, diagnosis, prediction, doubts)
+
+
+def _predict_fixes(
+    row: BottleneckRow,
+    fixes: list[Advice],
+    predictor: Predictor,
+    learned_share: float | None,
+    widen: float,
+) -> Prediction | None:
+    """Give each fix its predicted speedup, and leave out those that give nothing.
+
+    Returns:
+        The prediction of the first fix with an effect that is to be expected and needs no
+        permission; None if a counter for it is missing.
+    """
+    found: dict[str, Prediction] = {}
+    for fix in fixes if row["group"] not in _UNPRICED_GROUPS else ():
+        prediction = predictor.predict_fix(fix["id"], learned_share if fix is fixes[0] else None)
+        if prediction is not None:
+            found[fix["id"]] = prediction
+            fix["predicted_speedup"] = predictor.make_interval(prediction, widen)
+    wanted = [f["id"] for f in fixes if predictor.expects_effect(f["id"])]
+    firm = [name for name in wanted if name not in found or not found[name].conditional]
+    first = found.get(firm[0]) if firm else None
+    if first is not None and first.speedup >= _MIN_SPEEDUP:
+        gainless = {name for name, p in found.items() if p.speedup < _MIN_SPEEDUP}
+        fixes[:] = [fix for fix in fixes if fix["id"] not in gainless]
+    return first
 
 
 def _find_calibration(
@@ -182,6 +236,21 @@ def _build_suppressed(
     return {"bottleneck": bottleneck, "guard": guard["id"], "because": because, "fix": fix}
 
 
+def _find_reason_to_drop(match: BottleneckMatch, library: LibraryRow | None) -> Suppressed | None:
+    """Return why a true observation is no advice; None if it is.
+
+    That a roof binds is worth saying also where no fix gains anything.
+    """
+    name, gain = match.row["id"], match.prediction.speedup if match.prediction else None
+    if library is not None and not match.diagnosis["fixes"]:
+        because = f"its fixes change the kernel, which is {library['title']}'s"
+        return {"bottleneck": name, "guard": "library-kernel", "because": because, "fix": None}
+    if gain is None or gain >= _MIN_SPEEDUP or match.row["group"] in _ROOF_GROUPS:
+        return None
+    because = f"its fix would gain {gain:.2f}x: other limits hold the time"
+    return {"bottleneck": name, "guard": "no-gain", "because": because, "fix": None}
+
+
 def _drop_duplicates(reasons: list[Reason]) -> list[Reason]:
     return [reason for at, reason in enumerate(reasons) if reason not in reasons[:at]]
 
@@ -194,17 +263,6 @@ def _list_ruled_out(row: BottleneckRow, facts: Facts) -> list[RuledOut]:
             because = format_reasons(reasons, facts)
             excluded.append({"bottleneck": other["bottleneck"], "because": because})
     return excluded
-
-
-def _describe_falsifier(row: FalsifierRow | None, known: Mapping[str, float]) -> Expectation | None:
-    if row is None:
-        return None
-    value = row["value"]
-    limit = known.get(value) if isinstance(value, str) else value
-    goal = f"{value}" if limit is None else f"{limit:.4g}"
-    now = known.get(row["metric"])
-    was = "" if now is None else f", it is {now:.4g} now"
-    return {"metric": row["metric"], "expect": f"{row['metric']} {row['op']} {goal}{was}"}
 
 
 def _select_fixes(
@@ -222,5 +280,5 @@ def _select_fixes(
         if guard:
             suppressed.append(_build_suppressed(row["id"], guard, facts, name))
         elif "applies" not in fix or judge_condition(fix["applies"], facts.truth) is not False:
-            offered.append(fix["advice"])
+            offered.append(fix["advice"].copy())
     return offered

@@ -16,17 +16,17 @@ def evaluate_formula(program: Sequence[str | float], known: Mapping[str, float])
     stack: list[float] = []
     push, pop = stack.append, stack.pop
     try:
-        for token in program:
-            if not isinstance(token, str):
-                push(token)
-            elif token in _BINARY:
+        for item in program:
+            if not isinstance(item, str):
+                push(item)
+            elif item in _BINARY:
                 right = pop()
-                push(_BINARY[token](pop(), right))
-            elif token in known:
-                push(known[token])
-            elif token in _UNARY:
-                push(_UNARY[token](pop()))
-            elif token == "hidden_latency":
+                push(_BINARY[item](pop(), right))
+            elif item in known:
+                push(known[item])
+            elif item in _UNARY:
+                push(_UNARY[item](pop()))
+            elif item == "hidden_latency":
                 latency, wanted = pop(), pop()
                 push(hidden_latency(pop(), wanted, latency))
             else:
@@ -73,5 +73,5 @@ _BINARY: dict[str, Callable[[float, float], float]] = {
 _UNARY: dict[str, Callable[[float], float]] = {
     "ceil": lambda value: float(math.ceil(value)),
     "sqrt": math.sqrt,
-    "wave_loss": _wave_loss,
+    "last_wave_loss": _wave_loss,
 }

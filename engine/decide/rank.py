@@ -9,35 +9,59 @@ from kernelkb.decide.diagnose import BottleneckMatch
 _LEADING_GROUPS = ("correctness", "build", "measurement", "terminal")
 """Groups ranked before all others: the measured times are not valid, or no gain is possible."""
 
+_UNPRICED_SAVING = 0.08
+"""Saving assumed where none can be computed: a roof that binds stands before fixes that give
+nothing, and after those that give something (judgement)."""
+
+_CAUSE_SPEEDUP = 1.1
+"""Least predicted speedup of a cause that stands before its symptoms (judgement)."""
+
+_BEHIND_CAUSE = 0.99
+
 
 def rank_matches(
     matches: Iterable[BottleneckMatch], effort: Mapping[str, float]
 ) -> list[BottleneckMatch]:
     """Return the same matches: faults and terminal verdicts, then the others by score.
 
-    Ties keep evaluation order.
+    A symptom stands behind its causes. Ties keep evaluation order.
 
     Args:
         matches: Matches in evaluation order.
         effort: Factor by the minutes that a fix takes, such as ``30``.
     """
+    found = list(matches)
+    scores = _lower_symptoms(found, {match.row["id"]: score(match, effort) for match in found})
 
     def sort_key(finding: BottleneckMatch) -> tuple[int, float]:
         if finding.row["group"] in _LEADING_GROUPS:
             return _LEADING_GROUPS.index(finding.row["group"]), 0.0
-        return len(_LEADING_GROUPS), -score(finding, effort)
+        return len(_LEADING_GROUPS), -scores[finding.row["id"]]
 
-    return sorted(matches, key=sort_key)
+    return sorted(found, key=sort_key)
+
+
+def _lower_symptoms(found: list[BottleneckMatch], scores: Mapping[str, float]) -> dict[str, float]:
+    """Return the scores, that of each symptom below those of its causes."""
+    causes = {m.row["id"] for m in found if m.prediction and m.prediction.speedup >= _CAUSE_SPEEDUP}
+    lowered = dict(scores)
+    for _ in found:  # as often as a chain of symptoms can be long
+        for match in found:
+            name = match.row["id"]
+            above = [lowered[cause] for cause in match.row["symptom_of"] if cause in causes]
+            lowered[name] = min([lowered[name], *(each * _BEHIND_CAUSE for each in above)])
+    return lowered
 
 
 def score(finding: BottleneckMatch, effort: Mapping[str, float]) -> float:
-    """Return the rank score of a match, 0 to 1; 0 if its gain cannot be estimated.
+    """Return the rank score of a match, 0 to 1.
 
-    It is the predicted share of time removed, times the confidence, times a factor for the effort
-    of the first fix.
+    It is the share of the time that its fix would remove, times the confidence, times a factor for
+    the effort of the first fix.
     """
-    if finding.removed_share is None:
-        return 0.0
+    saved = _UNPRICED_SAVING
+    if finding.prediction is not None:
+        saved = max(0.0, 1 - 1 / finding.prediction.speedup)
     fixes = finding.diagnosis["fixes"]
     factor = effort[str(fixes[0]["cost_min"])] if fixes else 1.0
-    return finding.removed_share[1] * finding.diagnosis["confidence"] * factor
+    return saved * finding.diagnosis["confidence"] * factor

@@ -18,11 +18,19 @@ from kernelkb.decide.diagnose import (
 )
 from kernelkb.decide.gates import PERFORMANCE_GATE, GateWalk, walk_gate_tree
 from kernelkb.decide.next_measurement import choose_next_measurements
+from kernelkb.decide.outlook import (
+    build_chain,
+    build_time_shares,
+    estimate_headroom,
+    find_gap,
+    find_joint_cure,
+)
+from kernelkb.decide.predict import Predictor
 from kernelkb.decide.rank import rank_matches
 from kernelkb.decide.residency import describe_next_step
 
 if TYPE_CHECKING:
-    from kernelkb.decide.rules import CompiledRules
+    from kernelkb.decide.rules import CompiledRules, LibraryRow
     from kernelkb.model.recommendation import (
         CombinedSpeedup,
         Conclusions,
@@ -64,7 +72,9 @@ def recommend(
     known = complete_metrics(rules, metrics, device)
     facts = evaluate_comparisons(rules["comparisons"], known)
     gate = walk_gate_tree(rules["trees"][PERFORMANCE_GATE], facts)
-    found, matches, open_ = _diagnose_and_rank(rules, facts, target)
+    predictor = Predictor(rules, facts)
+    library = find_library(rules, kernel)
+    found, matches, open_ = _diagnose_and_rank(rules, facts, target, predictor, library)
     wanted = _list_gate_metrics(known, gate)
     ask = choose_next_measurements(rules, matches, open_, facts, kernel, target, wanted)
     return {
@@ -75,21 +85,39 @@ def recommend(
         "evidence_level": (level := evidence_level(rules, metrics)),
         "conclusions": _build_conclusions(rules, f"{target}/{level}", known),
         "headroom": _build_headroom(known),
-        "combined_speedup": _combine_best_matches(matches, known),
+        "combined_speedup": (combined := _combine_matches(matches, predictor)),
+        "joint": find_joint_cure(rules, matches, predictor),
+        "chain": build_chain(matches, predictor),
+        "at_most": _round(estimate_headroom(predictor, known)),
+        "gap": find_gap(known, _explain(matches, combined), predictor),
+        "time": build_time_shares(rules, predictor),
         "diagnoses": _list_diagnoses(matches, open_, facts),
         "open_count": len(found.open_rows),
         "suppressed": found.suppressed,
         "measure_next": ask,
         "ncu_rules": [],
-        "notes": _list_notes(rules, matches, known, device),
+        "notes": _list_notes(rules, matches, known, device, library),
         "next": _list_next_steps(matches, gate, ask),
     }
 
 
+def find_library(rules: CompiledRules, kernel: str) -> LibraryRow | None:
+    """Return the library that a kernel comes from, by its name; None for a kernel of one's own."""
+    if not kernel:
+        return None
+    import re  # a few metrics without a name need no patterns
+
+    return next((row for row in rules["libraries"] if re.search(row["name_pattern"], kernel)), None)
+
+
 def _diagnose_and_rank(
-    rules: CompiledRules, facts: Facts, target: str
+    rules: CompiledRules,
+    facts: Facts,
+    target: str,
+    predictor: Predictor,
+    library: LibraryRow | None,
 ) -> tuple[DiagnosisResult, list[BottleneckMatch], OpenBottlenecks]:
-    found = diagnose(rules, facts, target)
+    found = diagnose(rules, facts, target, predictor, library)
     matches = rank_matches(found.matches, rules["effort"])
     return found, matches, rank_open_bottlenecks(found.open_rows, facts, _MAX_OPEN_CONSIDERED)
 
@@ -109,8 +137,13 @@ def _list_notes(
     matches: list[BottleneckMatch],
     known: Mapping[str, float],
     device: str | None,
+    library: LibraryRow | None,
 ) -> list[str]:
-    """Return a note on the launch change that raises occupancy, if occupancy is a bottleneck."""
+    """Return notes: a library's kernel, and the launch change that raises occupancy."""
+    if library is not None:
+        return [
+            f"a kernel of {library['title']}: change the call, not the kernel: {library['advice']}"
+        ]
     limited = any(finding.row["id"].startswith("occupancy-limited-") for finding in matches)
     step = describe_next_step(rules, known, device) if limited else None
     return [f"next step of the launch: {step}"] if step else []
@@ -156,28 +189,25 @@ def _build_headroom(known: Mapping[str, float]) -> Headroom | None:
     }
 
 
-def _combine_best_matches(
-    matches: list[BottleneckMatch], known: Mapping[str, float]
+def _combine_matches(
+    matches: list[BottleneckMatch], predictor: Predictor
 ) -> CombinedSpeedup | None:
-    """Return the predicted speedup of the best matches of all groups; None below two groups.
-
-    Only one per group counts, because the fixes of one group remove the same cycles.
-    """
-    best: dict[str, tuple[float, float, float]] = {}
-    for finding in matches:
-        group = finding.row["group"]
-        if finding.removed_share and finding.removed_share[1] > best.get(group, (0.0, 0.0, 0.0))[1]:
-            best[group] = finding.removed_share
-    if len(best) < 2:
+    """Return the predicted speedup of all matches' fixes together; None below two."""
+    priced = [(m.row["id"], m.prediction) for m in matches if m.prediction is not None]
+    if len(priced) < 2:
         return None
-    from kernelkb.decide.gain import as_speedup, combine_removed_shares
+    together = predictor.predict_together(found for _, found in priced)
+    return {**predictor.make_interval(together), "bottlenecks": [name for name, _ in priced]}
 
-    removed = combine_removed_shares(best)
-    attainable = known.get("attainable_speedup", 0.0)
-    if attainable > 1 and "memory-traffic" not in best and "system" not in best:
-        low, point, high = (min(part, 1 - 1 / attainable) for part in removed)
-        removed = (low, point, high)
-    return {**as_speedup(removed), "groups": list(best)}
+
+def _explain(matches: list[BottleneckMatch], combined: CombinedSpeedup | None) -> float:
+    """Return the predicted speedup of all fixes together, at least 1."""
+    single = [m.prediction.speedup for m in matches if m.prediction is not None]
+    return max(1.0, combined["point"] if combined else 1.0, *single)
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
 
 
 def _list_gate_metrics(known: Mapping[str, float], gate: GateWalk) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
+from kernelkb.decide.effect_rows import EffectRow, TimeModelRow
 from kernelkb.decide.rule_rows import (
     CompiledComparison,
     Condition,
@@ -72,21 +73,6 @@ class RecipeRow(TypedDict):
     """Recipes whose metrics this one collects, itself included."""
 
 
-class EstimateRow(TypedDict):
-    """An estimator and its inputs: numbers, or names of quantities."""
-
-    estimator: str
-    inputs: dict[str, float | str]
-
-
-class GainRow(TypedDict):
-    """The estimates of a gain, which of them to take, and the kind that selects its calibration."""
-
-    kind: str
-    take: str
-    estimates: list[EstimateRow]
-
-
 class LookAlikeRow(TypedDict):
     """Another bottleneck with the same symptoms, and the condition that tells them apart."""
 
@@ -122,9 +108,10 @@ class BottleneckRow(TypedDict):
     unless: list[LookAlikeRow]
     weight: float
     """Confidence of a match, 0 to 1, before unknown look-alikes lower it."""
-    gain: GainRow | None
     falsifier: FalsifierRow | None
     fixes: list[str]
+    symptom_of: list[str]
+    """Bottlenecks that come first where they match with a gain."""
     comparisons: list[int]
     """Every comparison that its verdict depends on, including those of look-alikes."""
     requirements: RequirementsRow
@@ -144,11 +131,22 @@ class GuardRow(TypedDict):
     because: str
 
 
+class LibraryRow(TypedDict):
+    """A library: the pattern of its kernels' names, and what can be changed at the call."""
+
+    id: str
+    title: str
+    name_pattern: str
+    advice: str
+
+
 class FixRow(TypedDict):
     """One fix as it appears in an answer; it is left out of answers if ``applies`` is false."""
 
     advice: Advice
+    at_call: bool
     applies: NotRequired[Condition]
+    effects: list[str]
 
 
 class QuestionRow(TypedDict):
@@ -220,8 +218,8 @@ class HardwareTables(TypedDict):
 class CalibrationRow(TypedDict):
     """Calibration of one fix for one bottleneck on one architecture, from measured cases."""
 
-    share: list[float]
-    """Share of an estimated saving that is realised: usually, at worst, and at best."""
+    share: float
+    """Share of a predicted saving that is realised."""
     learned: LearnedFrom
     """The measured cases, as they appear in an answer."""
 
@@ -253,11 +251,11 @@ class CompiledRules(TypedDict):
     """By target."""
     trees: dict[str, TreeRow]
     fixes: dict[str, FixRow]
-    realised: dict[str, list[float]]
-    """By kind of gain, the share of a predicted saving that is realised: usually, and at worst."""
+    libraries: list[LibraryRow]
+    time_model: TimeModelRow
+    effects: dict[str, EffectRow]
     learned: dict[str, CalibrationRow]
-    """By ``architecture/bottleneck/fix``, such as ``sm_90/spilling/reduce-live-range``; used
-    instead of ``realised``."""
+    """By ``architecture/bottleneck/fix``, such as ``sm_90/spilling/reduce-live-range``."""
     effort: dict[str, float]
     """Rank factor of a fix by its class of minutes: ``5``, ``30``, ``120`` or ``480``."""
     levels: dict[str, LevelRow]

@@ -18,7 +18,7 @@ from kernelkb.decide.rule_rows import (
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
 
-RULES_SCHEMA = 14
+RULES_SCHEMA = 22
 """Version of the file format. Raise it whenever ``kernelkb.decide.rules`` changes: files of other
 versions are ignored."""
 
@@ -57,6 +57,9 @@ def parse_rules(text: str) -> CompiledRules:
     for fix in rules["fixes"].values():
         if "applies" in fix:
             fix["applies"] = _parse_condition(fix["applies"])
+    for effect in rules["effects"].values():
+        if "when" in effect:
+            effect["when"] = _parse_condition(effect["when"])
     return rules
 
 

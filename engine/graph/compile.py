@@ -16,7 +16,6 @@ from kernelkb.decide.rules import (
     BottleneckRow,
     CompiledRules,
     FixRow,
-    GainRow,
     GuardRow,
     LevelRow,
     LookAlikeRow,
@@ -27,21 +26,23 @@ from kernelkb.decide.rules import (
 )
 from kernelkb.decide.rules_file import RULES_SCHEMA
 from kernelkb.graph.build import Graph, build_graph, extract_truth_flow, find_guarded_bottlenecks
-from kernelkb.graph.calibration import build_calibration_rows
+from kernelkb.graph.calibration import build_calibration_rows, list_effort_factors
 from kernelkb.graph.comparisons import ComparisonTableBuilder, ConditionCompiler, iter_comparisons
 from kernelkb.graph.devices import (
     build_device_facts,
     build_hardware_tables,
     index_device_names,
 )
+from kernelkb.graph.effects import build_effect_rows, build_library_rows, build_time_model_row
+from kernelkb.graph.measured import summarize_measured
 from kernelkb.graph.recipes import build_recipe_rows, find_base_metrics, find_collectors
 from kernelkb.model.base import Target
-from kernelkb.model.bottleneck import Bottleneck, Gain, Group, Guard
+from kernelkb.model.bottleneck import Bottleneck, Group, Guard
 from kernelkb.model.fix import Fix
 from kernelkb.model.formula import list_quantities, parse_formula
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.metric import Metric
-from kernelkb.model.recommendation import Advice, KnowledgeStamp
+from kernelkb.model.recommendation import Advice, KnowledgeStamp, MeasuredGain
 from kernelkb.model.tree import Tree
 
 _GROUPS: tuple[str, ...] = get_args(Group)
@@ -78,13 +79,15 @@ def compile_rules(knowledge: Knowledge) -> CompiledRules:
         ),
         "trees": {tree.id: _build_tree_row(tree, conditions) for tree in knowledge.trees},
         "fixes": {
-            f.id: _build_fix_row(f, conditions)
+            f.id: _build_fix_row(f, conditions, summarize_measured(knowledge, f.id))
             for family in knowledge.families
             for f in family.fixes
         },
-        "realised": {r.kind: [r.usual, r.worst] for r in knowledge.calibration.realised},
+        "libraries": build_library_rows(knowledge),
+        "time_model": build_time_model_row(knowledge),
+        "effects": build_effect_rows(knowledge, conditions),
         "learned": build_calibration_rows(knowledge),
-        "effort": _list_effort_factors(knowledge),
+        "effort": list_effort_factors(knowledge),
         "levels": _build_level_rows(knowledge),
         "symptoms": _build_symptom_rows(knowledge),
         "comparisons": comparisons.table,
@@ -110,11 +113,6 @@ def _list_device_dependent_limits(knowledge: Knowledge) -> dict[str, dict[str, f
 
 def _group_by_target(rows: list[Row]) -> dict[str, list[Row]]:
     return {target: [r for r in rows if r["target"] == target] for target in get_args(Target)}
-
-
-def _list_effort_factors(knowledge: Knowledge) -> dict[str, float]:
-    weights = knowledge.calibration.weights.model_dump()
-    return {str(m): weights[f"effort_{m}"] for m in (5, 30, 120, 480)}
 
 
 def _build_level_rows(knowledge: Knowledge) -> dict[str, LevelRow]:
@@ -172,7 +170,9 @@ def _build_metric_row(metric: Metric) -> MetricRow:
     }
 
 
-def _build_fix_row(fix: Fix, conditions: ConditionCompiler) -> FixRow:
+def _build_fix_row(
+    fix: Fix, conditions: ConditionCompiler, measured: MeasuredGain | None
+) -> FixRow:
     advice: Advice = {
         "id": fix.id,
         "do": fix.do,
@@ -181,8 +181,10 @@ def _build_fix_row(fix: Fix, conditions: ConditionCompiler) -> FixRow:
         "when_not": fix.when_not,
         "cost_min": fix.cost_min,
         "risk": fix.risk,
+        "predicted_speedup": None,
+        "measured": measured,
     }
-    row: FixRow = {"advice": advice}
+    row: FixRow = {"advice": advice, "at_call": fix.at_call, "effects": list(fix.effects)}
     if fix.applies is not None:
         row["applies"] = conditions.compile(fix.applies, ", ".join(fix.sources))
     return row
@@ -242,21 +244,13 @@ def _build_bottleneck_row(
         "when": when,
         "unless": unless,
         "weight": getattr(knowledge.calibration.weights, b.evidence),
-        "gain": _build_gain_row(b.gain) if b.gain else None,
         "falsifier": (
             {"metric": f.metric, "op": f.op, "value": f.value} if (f := b.falsifier) else None
         ),
         "fixes": list(b.fixes),
+        "symptom_of": list(b.symptom_of),
         "comparisons": list(dict.fromkeys(positions)),
         "requirements": conditions.comparisons.find_requirements(b.id, when),
-    }
-
-
-def _build_gain_row(gain: Gain) -> GainRow:
-    return {
-        "kind": gain.kind,
-        "take": gain.take,
-        "estimates": [{"estimator": e.estimator, "inputs": dict(e.inputs)} for e in gain.estimates],
     }
 
 

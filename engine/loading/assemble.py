@@ -13,9 +13,12 @@ from pydantic import BaseModel
 from kernelkb.loading.references import LoadedFile
 from kernelkb.model.bottleneck import Bottleneck, GuardCatalogue
 from kernelkb.model.device import DeviceCatalogue
+from kernelkb.model.effect import EffectCatalogue
 from kernelkb.model.fix import FixFamily
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.learned import LearnedCatalogue, LearnedFix
+from kernelkb.model.library import LibraryCatalogue
+from kernelkb.model.measured import MeasuredCatalogue
 from kernelkb.model.metric import MetricCatalogue
 from kernelkb.model.pattern import Pattern
 from kernelkb.model.review import AcceptedReview
@@ -32,6 +35,9 @@ SINGLE_FILES: dict[str, type[BaseModel]] = {
     "thresholds.yaml": ThresholdCatalogue,
     "guards.yaml": GuardCatalogue,
     "calibration.yaml": Calibration,
+    "effects.yaml": EffectCatalogue,
+    "libraries.yaml": LibraryCatalogue,
+    "measured.yaml": MeasuredCatalogue,
     "learned.yaml": LearnedCatalogue,
     "sources.yaml": Bibliography,
     "workflow.yaml": Workflow,
@@ -44,7 +50,7 @@ RECORD_FOLDERS: dict[str, type[BaseModel]] = {
     "patterns": Pattern,
     "reviews": AcceptedReview,
 }
-OPTIONAL_FILES = frozenset({"learned.yaml"})
+OPTIONAL_FILES = frozenset({"learned.yaml", "measured.yaml"})
 """Single files that a knowledge folder need not have."""
 GATE_FILE = "trees/performance-gate.yaml"
 """Also required: every recommendation starts with this tree."""
@@ -67,11 +73,14 @@ def assemble(files: list[LoadedFile], sha256: str, overlay: Path | None) -> Know
         guards=_join_lists(files, GuardCatalogue),
         calibration=_select_records(files, Calibration)[-1],
         bibliography=_join_lists(files, Bibliography),
+        effects=_join_lists(files, EffectCatalogue),
+        libraries=_join_lists(files, LibraryCatalogue),
         bottlenecks=tuple(_select_records(files, Bottleneck)),
         families=tuple(_select_records(files, FixFamily)),
         trees=tuple(_select_records(files, Tree)),
         symptoms=tuple(_select_records(files, SymptomFamily)),
         patterns=tuple(_select_records(files, Pattern)),
+        measured=_join_measured(files),
         workflow=_join_lists(files, Workflow),
         learned=_merge_learned(_select_records(files, LearnedCatalogue)),
         sha256=sha256,
@@ -79,6 +88,11 @@ def assemble(files: list[LoadedFile], sha256: str, overlay: Path | None) -> Know
         own=frozenset(_list_entry_ids(own)),
         overridden=overridden,
     )
+
+
+def _join_measured(files: list[LoadedFile]) -> MeasuredCatalogue:
+    found = _select_records(files, MeasuredCatalogue)
+    return MeasuredCatalogue(cases=tuple(case for one in found for case in one.cases))
 
 
 def _select_records(files: list[LoadedFile], model: type[M]) -> list[M]:

@@ -14,10 +14,12 @@ from kernelkb.loading.assemble import (
     assemble,
 )
 from kernelkb.loading.digest import compute_sha256, list_yaml_files
+from kernelkb.loading.effect_names import find_unknown_resources
 from kernelkb.loading.located import locate_problem, read_yaml
 from kernelkb.loading.references import LoadedFile, find_reference_problems
 from kernelkb.loading.reviews import apply_reviews
 from kernelkb.model.device import DeviceCatalogue
+from kernelkb.model.effect import EffectCatalogue
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.safety.paths import shipped_folder
 
@@ -47,7 +49,7 @@ def load_knowledge(
         files += [file._replace(own=True) for file in own]
         problems += overlay_problems
     if not problems:  # a file that did not load would make every reference to it dangle
-        problems = find_reference_problems(files)
+        problems = [*find_reference_problems(files), *find_unknown_resources(files)]
     if problems:
         raise KnowledgeError(problems)
     sha256 = compute_sha256(str(folder), str(overlay) if overlay else None)
@@ -105,4 +107,8 @@ def _find_missing_files(folder: Path, files: list[LoadedFile]) -> Iterator[Probl
         if isinstance(file.record, DeviceCatalogue) and file.record.common is None:
             yield locate_problem(
                 file.display_path, file.marks, (), "required key 'common' is missing"
+            )
+        if isinstance(file.record, EffectCatalogue) and file.record.model is None:
+            yield locate_problem(
+                file.display_path, file.marks, (), "required key 'model' is missing"
             )

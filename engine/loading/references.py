@@ -12,6 +12,7 @@ from kernelkb.errors import Problem, did_you_mean
 from kernelkb.loading.located import Loc, Marks, locate_problem
 from kernelkb.model.bottleneck import Bottleneck
 from kernelkb.model.device import DeviceCatalogue
+from kernelkb.model.effect import EffectCatalogue
 from kernelkb.model.fix import FixFamily
 from kernelkb.model.formula import list_quantities
 from kernelkb.model.metric import MetricCatalogue
@@ -95,6 +96,8 @@ def _collect_names(files: list[LoadedFile]) -> dict[str, set[str]]:
                 add("source", (s.id for s in record.sources))
             case Bottleneck() as record:
                 add("bottleneck", (record.id,))
+            case EffectCatalogue() as record:
+                add("effect", (e.id for e in record.effects))
             case FixFamily() as record:
                 add("fix", (f.id for f in record.fixes))
             case SymptomFamily() as record:
@@ -164,12 +167,26 @@ _REFERENCE_FIELDS: dict[str, dict[str, str]] = {
     "Threshold": {"metric": "metric", "by_device": "device keys"},
     "Comparison": {"metric": "quantity", "value": "quantity", "threshold": "threshold"},
     "LookAlike": {"bottleneck": "bottleneck"},
-    "Bottleneck": {"fixes": "fix"},
-    "Estimate": {"inputs": "quantity"},
+    "Bottleneck": {"fixes": "fix", "symptom_of": "bottleneck"},
+    "Fix": {"effects": "effect"},
+    "Resource": {"use": "metric", "peak": "quantity"},
+    "Wait": {"metric": "metric"},
+    "TimeModel": {
+        "fill": "metric",
+        "warps": "metric",
+        "duration": "metric",
+        "empty_kernel": "metric",
+    },
+    "Effect": {
+        "parts": "effect",
+        **dict.fromkeys(("work", "add", "waits"), "formula"),
+        **dict.fromkeys(("latency", "fill", "warps", "time"), "formula"),
+    },
     "Falsifier": {"metric": "metric", "value": "quantity"},
     "Case": {"metrics": "quantity keys"},
     "TreeCase": {"metrics": "quantity keys"},
     "Claim": {"needs": "metric"},
+    "MeasuredCase": {"fix": "fix", "bottleneck": "bottleneck", "device": "device"},
     "LearnedFix": {"fix": "fix", "bottleneck": "bottleneck"},
     "Symptom": {"unless": "symptom", "fixes": "fix", "pattern": "pattern"},
     "Pattern": {"refines": "pattern", "bottlenecks": "bottleneck"},
@@ -259,6 +276,8 @@ _ENTRY_LISTS = (
     ("threshold", "thresholds"),
     ("guard", "guards"),
     ("source", "sources"),
+    ("effect", "effects"),
+    ("library", "libraries"),
     ("fix", "fixes"),
     ("symptom", "symptoms"),
     ("phase", "phases"),

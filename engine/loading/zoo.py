@@ -39,4 +39,6 @@ def format_recording(recording: PairRecording) -> str:
     for side in ("before", "after"):
         metrics = fields[side]["metrics"]
         fields[side]["metrics"] = {n: float(f"{metrics[n]:.{_DIGITS}g}") for n in sorted(metrics)}
+        rules = fields[side]["ncu_rules"]
+        fields[side]["ncu_rules"] = {name: round(rules[name], 4) for name in sorted(rules)}
     return json.dumps(fields) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -39,6 +40,35 @@ def record_full_report(
     with scratch_folder() as folder:
         run = run_job(job, folder, timeout_s=timeout_s, wrapper=wrapper)
     if run.process.returncode == 0 and report.is_file():
+        report.write_bytes(blank_foreign_sources(report.read_bytes()))
         return None
     lines = [line for line in run.process.output.splitlines() if line.strip()]
     return lines[-1] if lines else f"ncu ended with {run.process.returncode}"
+
+
+def blank_foreign_sources(report: bytes) -> bytes:
+    """Return a report in which the text of the toolkit's own headers is blank.
+
+    ncu imports every file with a line in the kernel, also headers of the CUDA toolkit, which are
+    not ours to publish. Lines keep their numbers, and the report its length. In the report, which
+    is a protocol buffer, the text is the field of number 2 behind that of the path.
+    """
+    blanked = bytearray(report)
+    for match in _HEADER_PATH.finditer(report):
+        start, length = _read_varint(report, match.end())
+        blanked[start : start + length] = re.sub(rb"[^\n]", b" ", report[start : start + length])
+    return bytes(blanked)
+
+
+_HEADER_PATH = re.compile(rb"/[\w./+-]*/include/[\w./+-]+\x12")
+
+
+def _read_varint(data: bytes, start: int) -> tuple[int, int]:
+    """Return the position behind a variable-length integer, and the integer."""
+    value = shift = 0
+    while True:
+        byte = data[start]
+        value |= (byte & 0x7F) << shift
+        start, shift = start + 1, shift + 7
+        if byte < 0x80:
+            return start, value

@@ -28,20 +28,6 @@ line. LC: compiler output, without a run. LS: a timeline of the system."""
 Evidence = Literal["measured", "reported", "judgement"]
 """measured: in a recorded session. reported: by a source. judgement: by the authors."""
 
-GainKind = Literal[
-    "parallelism",
-    "elimination",
-    "barrier",
-    "latency-hiding",
-    "transactions",
-    "tensor-cores",
-    "traffic",
-    "launch",
-    "validity",
-]
-"""How a fix saves time. calibration.yaml has a row per kind: the share of a predicted saving that
-is usually realised."""
-
 
 class Record(BaseModel):
     """Base of all records: immutable; unknown keys, NaN and infinity are errors.

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from kernelkb.model.base import EvidenceLevel, GainKind, Name, Quantity, Record, Slug, Target
+from kernelkb.model.base import EvidenceLevel, Name, Quantity, Record, Slug, Target
 from kernelkb.model.condition import Condition, Op
 
 Group = Literal[
@@ -21,7 +21,7 @@ Group = Literal[
     "compute",
     "terminal",
 ]
-"""In evaluation order. Fixes for one group remove the same cycles, so their gains never add."""
+"""In evaluation order."""
 
 
 class LookAlike(Record):
@@ -30,22 +30,6 @@ class LookAlike(Record):
     bottleneck: Slug
     when: Condition
     because: str
-
-
-class Estimate(Record):
-    """One estimator and its inputs."""
-
-    estimator: Slug
-    inputs: dict[Name, Quantity | float] = Field(default_factory=dict)
-
-
-class Gain(Record):
-    """How to estimate the share of the time that curing the bottleneck would save."""
-
-    kind: GainKind
-    take: Literal["smallest", "largest", "first"] = "smallest"
-    """Which of several estimates to use; those with unknown inputs are left out."""
-    estimates: tuple[Estimate, ...] = Field(min_length=1)
 
 
 class Falsifier(Record):
@@ -66,7 +50,7 @@ class Case(Record):
 
 
 class Bottleneck(Record):
-    """One cause of slowness, with its condition, look-alikes, gain, falsifier and fixes."""
+    """One cause of slowness, with its condition, look-alikes, falsifier and fixes."""
 
     id: Slug
     title: str
@@ -77,9 +61,11 @@ class Bottleneck(Record):
     definition: str
     when: Condition
     unless: tuple[LookAlike, ...] = ()
+    symptom_of: tuple[Slug, ...] = ()
+    """Bottlenecks that cause what it shows: where one of them matches with a gain, it comes first.
+    """
     evidence: Literal["direct", "derived", "coarse", "pattern"]
     """How directly the condition shows the mechanism, from a counter of it to a mere hint."""
-    gain: Gain | None = None
     falsifier: Falsifier | None = None
     confirm: str
     """How a person can confirm it."""

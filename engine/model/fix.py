@@ -32,6 +32,12 @@ class Fix(Record):
     """Where it can be applied."""
     applies: Condition | None = None
     """The fix is suggested unless this is false; an unknown condition keeps it. None: always."""
+    at_call: bool = False
+    """Whether it changes the call of a kernel or its data, so that it applies to a library's kernel
+    too."""
+    effects: tuple[Slug, ...] = ()
+    """What it changes in the model of the time: the first effect that is to be expected and whose
+    quantities are known. Empty: its gain cannot be computed."""
     sources: tuple[Slug, ...] = Field(min_length=1)
     """Ids of ``sources.yaml``."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 Program = tuple[str | float, ...]
 """Postfix: a number, the name of a quantity, or an operator that replaces the values before it."""
@@ -22,7 +22,7 @@ _BINARY_OPERATORS: dict[type[ast.operator], str] = {
 }
 _FOLDED_FUNCTIONS = ("min", "max")
 """Functions of two or more values."""
-_FUNCTION_ARITIES = {"ceil": 1, "sqrt": 1, "mod": 2, "wave_loss": 1, "hidden_latency": 3}
+_FUNCTION_ARITIES = {"ceil": 1, "sqrt": 1, "mod": 2, "last_wave_loss": 1, "hidden_latency": 3}
 OPERATORS = frozenset({*_BINARY_OPERATORS.values(), *_FOLDED_FUNCTIONS, *_FUNCTION_ARITIES})
 
 
@@ -45,20 +45,28 @@ def list_quantities(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def _to_text(value: object) -> object:
+    """Return a number, as YAML reads a formula of one number, as text."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if is_number else value
+
+
 def _check_formula(text: str) -> str:
     parse_formula(text)
     return text
 
 
-Formula = Annotated[str, AfterValidator(_check_formula)]
+Formula = Annotated[str, BeforeValidator(_to_text), AfterValidator(_check_formula)]
 """Arithmetic with numbers, quantities, ``+ - * /``, parentheses, ``min``, ``max``, ``ceil``,
-``sqrt``, ``mod``, ``wave_loss`` and ``hidden_latency``."""
+``sqrt``, ``mod``, ``last_wave_loss`` and ``hidden_latency``."""
 
 
 def _flatten(node: ast.expr) -> list[str | float]:
     match node:
-        case ast.Constant(value=int() | float()) if not isinstance(node.value, bool):
-            return [float(node.value)]
+        case ast.Constant(value=bool()):
+            pass
+        case ast.Constant(value=int() | float() as number):
+            return [float(number)]
         case ast.Name():
             return [node.id]
         case ast.Attribute(value=ast.Name(id="device")):
@@ -68,8 +76,8 @@ def _flatten(node: ast.expr) -> list[str | float]:
         case ast.BinOp() if type(node.op) in _BINARY_OPERATORS:
             symbol = _BINARY_OPERATORS[type(node.op)]
             return [*_flatten(node.left), *_flatten(node.right), symbol]
-        case ast.Call(func=ast.Name(), keywords=[]):
-            return _flatten_call(node.func.id, node.args)
+        case ast.Call(func=ast.Name(id=function), keywords=[]):
+            return _flatten_call(function, node.args)
     raise ValueError(f"{ast.unparse(node)!r} is not allowed in a formula")
 
 

@@ -180,10 +180,10 @@ class Pair(Record):
     """Id of the variant without the change."""
     after: Slug = "after"
     """Id of the variant with it."""
-    kind: Literal["flaw", "two-flaws", "at-roof", "slower"]
+    kind: Literal["flaw", "two-flaws", "at-roof", "no-gain"]
     """flaw: the change cures the cause. two-flaws: it cures two that hide each other. at-roof: a
-    sensible change that gains nothing, since ``before`` is at its roof. slower: a change that an
-    expert would try and that makes this kernel slower."""
+    sensible change that gains nothing, since ``before`` is at its roof. no-gain: a change that an
+    expert would try, and that gains nothing here or makes it slower."""
     operation: Slug
     """What is computed, such as ``softmax``; pairs of one operation are left out together when a
     fit is tested."""

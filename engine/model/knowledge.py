@@ -7,8 +7,11 @@ from pydantic import Field
 from kernelkb.model.base import Record
 from kernelkb.model.bottleneck import Bottleneck, GuardCatalogue
 from kernelkb.model.device import DeviceCatalogue
+from kernelkb.model.effect import EffectCatalogue
 from kernelkb.model.fix import FixFamily
 from kernelkb.model.learned import LearnedCatalogue
+from kernelkb.model.library import LibraryCatalogue
+from kernelkb.model.measured import MeasuredCatalogue
 from kernelkb.model.metric import MetricCatalogue
 from kernelkb.model.pattern import Pattern
 from kernelkb.model.review import AcceptedReview, KnowledgeChange
@@ -28,11 +31,15 @@ class Knowledge(Record):
     calibration: Calibration
     bibliography: Bibliography
     bottlenecks: tuple[Bottleneck, ...]
+    effects: EffectCatalogue
+    libraries: LibraryCatalogue = LibraryCatalogue()
     families: tuple[FixFamily, ...]
     trees: tuple[Tree, ...]
     symptoms: tuple[SymptomFamily, ...]
     patterns: tuple[Pattern, ...]
     workflow: Workflow
+    measured: MeasuredCatalogue = MeasuredCatalogue()
+    """What changes gave in the zoo; empty without measured.yaml."""
     learned: LearnedCatalogue = LearnedCatalogue()
     """Calibrations from recorded sessions; empty without learned.yaml."""
     sha256: str

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from kernelkb.model.base import GainKind, Name, Record, Slug
+from kernelkb.model.base import Name, Record, Slug
 from kernelkb.model.session import SessionId
 
+PRIOR_SHARE = 1.0
+"""Share of a predicted saving that is assumed before any case: the model's own prediction."""
 PRIOR_CASES = 5.0
 """Weight of the prior, in cases, in ``LearnedFix.calibration``."""
 
@@ -18,14 +20,10 @@ class LearnedFix(Record):
     bottleneck: Slug
     architecture: Name
     """``sm_90`` and so on, or ``cpu``."""
-    kind: GainKind
-    """The bottleneck's kind of gain."""
-    prior: float
-    """Usual share of a predicted saving that is realised, from calibration.yaml."""
     observed: float | None
     """Realised share of the predicted saving, mean over ``count`` cases; None without a case."""
     calibration: float
-    """The share used for predictions: (count · observed + 5 · prior) / (count + 5)."""
+    """The share used for predictions: (count · observed + 5) / (count + 5)."""
     interval: tuple[float, float]
     """95 % prediction interval of the next case's share, low and high, with the prior included."""
     count: float

@@ -7,16 +7,15 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from kernelkb.model.base import EvidenceLevel, Name, Record, Slug, Target
-from kernelkb.model.formula import Formula
+from kernelkb.model.formula import OPERATORS, Formula
 
 Unit = Literal["ratio", "share", "truth", "us", "bytes", "gbps", "count", "cycles", "seconds"]
 _DIMENSIONAL_UNITS = ("us", "bytes", "gbps", "count", "cycles", "seconds")
 
 
 def _to_formulas(value: object) -> object:
-    """Return one formula, or several, as a list of texts; YAML reads a lone number as one."""
-    values = value if isinstance(value, list | tuple) else [value]
-    return [str(v) if isinstance(v, int | float) else v for v in values]
+    """Return one formula, or several, as a sequence."""
+    return value if isinstance(value, list | tuple) else [value]
 
 
 Formulas = Annotated[tuple[Formula, ...], BeforeValidator(_to_formulas)]
@@ -55,6 +54,8 @@ class Metric(Record):
 
     @model_validator(mode="after")
     def _check_unit_suffix(self) -> Self:
+        if self.id in OPERATORS:
+            raise ValueError(f"{self.id} is a function of formulas; choose another id")
         if self.unit in _DIMENSIONAL_UNITS and not self.id.endswith(f"_{self.unit}"):
             raise ValueError(f"{self.id} has unit {self.unit}; name it {self.id}_{self.unit}")
         return self

@@ -51,7 +51,7 @@ class RuledOut(TypedDict):
 
 
 class PredictedSpeedup(TypedDict):
-    """Predicted speedup of the kernel after calibration: low, point and high."""
+    """Predicted speedup of the kernel; low to high holds four of five measured gains."""
 
     low: float
     point: float
@@ -59,20 +59,33 @@ class PredictedSpeedup(TypedDict):
 
 
 class CombinedSpeedup(PredictedSpeedup):
-    """Predicted speedup if the best change of each group is made.
+    """Predicted speedup if the changes for all diagnoses are made."""
 
-    Changes of one group remove the same cycles, so only the best of each counts; shares of time
-    removed combine as 1 - (1 - a)(1 - b).
-    """
-
-    groups: list[str]
+    bottlenecks: list[str]
 
 
 class Expectation(TypedDict):
-    """If the metric does not move like this after the fix, the diagnosis was wrong: revert."""
+    """If this does not hold after the fix, the diagnosis was wrong: revert. It is false now."""
 
     metric: str
+    op: str
+    value: float
+    before: float
+    """The metric before the change."""
     expect: str
+    """The comparison in words."""
+
+
+class MeasuredGain(TypedDict):
+    """What a fix gave in the pairs of the zoo, also where it gave nothing."""
+
+    count: int
+    median: float
+    """Speedup."""
+    lowest: float
+    highest: float
+    kernels: list[str]
+    """The pairs; `kb show FIX` lists them with their operation and GPU."""
 
 
 class Advice(TypedDict):
@@ -85,6 +98,10 @@ class Advice(TypedDict):
     when_not: str | None
     cost_min: int
     risk: str
+    predicted_speedup: PredictedSpeedup | None
+    """Of this change alone; null where it depends on more than the counters tell."""
+    measured: MeasuredGain | None
+    """Null without a measured case."""
 
 
 class LearnedFrom(TypedDict):
@@ -120,6 +137,49 @@ class Diagnosis(TypedDict):
     """Empty while the verdict is unknown."""
     learned: LearnedFrom | None
     """Null where the prediction rests on calibration.yaml alone."""
+
+
+class TimeShare(TypedDict):
+    """One part of the kernel's time; the parts sum to 1."""
+
+    part: str
+    """launch, fill, a group of resources, a reason to wait, unexplained, or other."""
+    title: str
+    share: float
+
+
+class ChainStep(TypedDict):
+    """One fix after those before it: what then binds, and what it would give."""
+
+    bottleneck: str
+    fix: str
+    step_speedup: float
+    total_speedup: float
+    """With the steps before."""
+
+
+class JointCure(TypedDict):
+    """Two flaws that hide each other, priced together."""
+
+    parts: list[str]
+    """Two bottlenecks, or the two things that one fix does at once."""
+    alone: list[float]
+    """Predicted speedup of each part alone."""
+    predicted_speedup: PredictedSpeedup
+
+
+class Gap(TypedDict):
+    """What separates a kernel from its reference or floor, beyond what all fixes explain."""
+
+    against: Literal["reference", "floor"]
+    ratio: float
+    """Time over that of the reference or the floor."""
+    explained: float
+    """Predicted speedup of all fixes together."""
+    rest: float
+    excess: dict[str, float]
+    """By level, l1, l2 and dram: bytes moved over those of the algorithm."""
+    because: str
 
 
 class Suppressed(TypedDict):
@@ -172,7 +232,18 @@ class KernelAnswer(TypedDict):
     conclusions: Conclusions
     headroom: Headroom | None
     combined_speedup: CombinedSpeedup | None
-    """Null unless changes of at least two groups have an estimate."""
+    """Null unless the changes of at least two diagnoses have a predicted gain."""
+    joint: JointCure | None
+    """Null unless two flaws hide each other."""
+    chain: list[ChainStep]
+    """The best fix, then what binds after it, and so on."""
+    at_most: float | None
+    """Speedup at which useful traffic and arithmetic bind, from counters alone; a bound for kernels
+    that keep their algorithm. Null without counters."""
+    gap: Gap | None
+    """Null unless much is left that no fix explains."""
+    time: list[TimeShare]
+    """Where the time goes; empty without a profile."""
     diagnoses: list[Diagnosis]
     """Every match, then the unknown ones with the most true comparisons."""
     open_count: int

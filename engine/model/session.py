@@ -67,6 +67,9 @@ class Decision(Record):
     """The comparison that had to become true, with the value after the change."""
     falsifier_held: bool | None = None
     """Whether it became true; None where the metric was not measured after the change."""
+    falsifier_could_fail: bool | None = None
+    """Whether it was false before the change; None in older records, which do not tell. Only then
+    is it evidence."""
     together: tuple[Slug, ...] = ()
     """Other fixes that the same variant applied; ``measured`` is the gain of all of them."""
 

@@ -1,4 +1,4 @@
-"""Defines the records of thresholds, calibration, rank weights and sources."""
+"""Defines the records of thresholds, rank weights and sources."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import date
 
 from pydantic import Field
 
-from kernelkb.model.base import Evidence, GainKind, Name, Record, Slug
+from kernelkb.model.base import Evidence, Name, Record, Slug
 
 
 class Threshold(Record):
@@ -26,17 +26,6 @@ class ThresholdCatalogue(Record):
     """The file ``thresholds.yaml``."""
 
     thresholds: tuple[Threshold, ...] = Field(min_length=1)
-
-
-class Realization(Record):
-    """The usual and the lowest share of a predicted saving that is realised, by kind of gain."""
-
-    kind: GainKind
-    usual: float = Field(ge=0, le=1)
-    worst: float = Field(ge=0, le=1)
-    evidence: Evidence
-    why: str
-    sources: tuple[Slug, ...] = Field(min_length=1)
 
 
 class Weights(Record):
@@ -59,7 +48,6 @@ class Weights(Record):
 class Calibration(Record):
     """The file ``calibration.yaml``."""
 
-    realised: tuple[Realization, ...] = Field(min_length=1)
     weights: Weights
 
 

@@ -37,6 +37,11 @@ class FixOutcome(Record):
     """Confidence interval of ``measured``, low and high."""
     confirmed: bool | None
     """Whether the whole interval is above 1; None without an interval."""
+    cause: Literal["confirmed", "refuted"] | None = None
+    """Whether the cause was right: the falsifier of the first diagnosis held, or failed. None where
+    it was not measured."""
+    gain: Literal["below", "inside", "above"] | None = None
+    """Where the measured speedup lies to the predicted interval; None without one of them."""
     unmeasured: str | None = None
     """Why ``measured`` is None although both were timed."""
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kernelkb.model.base import GainKind
-from kernelkb.model.learned import LearnedCatalogue, LearnedFix, LearnedPhase
+from kernelkb.model.learned import PRIOR_SHARE, LearnedCatalogue, LearnedFix, LearnedPhase
 from kernelkb.model.session import Session
-from kernelkb.model.threshold import Realization
 from kernelkb.record.intervals import WeightedShare, predict_minutes, predict_share, wilson_interval
-from kernelkb.record.learning_cases import GainKindLookup, LearningCase, extract_cases
+from kernelkb.record.learning_cases import IsKnown, LearningCase, extract_cases
 from kernelkb.record.phases import sum_minutes_by_phase
 
 _DIGITS = 4
@@ -26,27 +24,25 @@ class PhaseDuration(NamedTuple):
 
 def learn_from_sessions(
     sessions: Sequence[Session],
-    realised: Mapping[GainKind, Realization],
-    find_gain_kind: GainKindLookup,
+    is_known: IsKnown,
     forgotten: Iterable[str] = (),
 ) -> LearnedCatalogue:
     """Return the learned gains and phase times; the order of the sessions does not matter.
 
     Args:
         sessions: All sessions. Reported sessions, which were not measured here, do not count.
-        realised: The prior share of the estimate from calibration.yaml, by kind of gain.
-        find_gain_kind: See ``learning_cases.GainKindLookup``.
+        is_known: Whether the knowledge still has a bottleneck and a fix.
         forgotten: Ids of sessions to leave out, as if they did not exist.
     """
     out = frozenset(forgotten)
     counted = [s for s in sessions if s.kind == "recorded" and s.session not in out]
-    cases = [case for one in counted for case in extract_cases(one, realised, find_gain_kind)]
+    cases = [case for one in counted for case in extract_cases(one, is_known)]
     times = [
         PhaseDuration(one.session, phase, minutes)
         for one in counted
         for phase, minutes in sum_minutes_by_phase(one).items()
     ]
-    found = learn_from_cases(cases, times, realised)
+    found = learn_from_cases(cases, times)
     names = tuple(sorted(one.session for one in counted))
     return found.model_copy(update={"sessions": names, "forgotten": tuple(sorted(out))})
 
@@ -54,7 +50,6 @@ def learn_from_sessions(
 def learn_from_cases(
     cases: Iterable[LearningCase],
     times: Iterable[PhaseDuration],
-    realised: Mapping[GainKind, Realization],
 ) -> LearnedCatalogue:
     """Return the learned gains and phase times from cases and times, of sessions or of a replay."""
     by_fix: dict[tuple[str, str, str], list[LearningCase]] = {}
@@ -64,25 +59,21 @@ def learn_from_cases(
     for time in times:
         by_phase.setdefault(time.phase, []).append(time)
     return LearnedCatalogue(
-        fixes=tuple(
-            _learn_fix(found, realised[found[0].kind]) for _, found in sorted(by_fix.items())
-        ),
+        fixes=tuple(_learn_fix(found) for _, found in sorted(by_fix.items())),
         phases=tuple(_learn_phase(found) for _, found in sorted(by_phase.items())),
     )
 
 
-def _learn_fix(cases: list[LearningCase], prior: Realization) -> LearnedFix:
+def _learn_fix(cases: list[LearningCase]) -> LearnedFix:
     first = cases[0]
     shares = [WeightedShare(case.share, case.weight) for case in cases if case.share is not None]
-    found = predict_share(prior.usual, shares)
+    found = predict_share(PRIOR_SHARE, shares)
     outcomes = [case.succeeded for case in cases if case.succeeded is not None]
     falsifiers = [case.falsifier_held for case in cases if case.falsifier_held is not None]
     return LearnedFix(
         fix=first.fix,
         bottleneck=first.bottleneck,
         architecture=first.architecture,
-        kind=first.kind,
-        prior=prior.usual,
         observed=None if found.observed_mean is None else round(found.observed_mean, _DIGITS),
         calibration=round(found.calibration, _DIGITS),
         interval=_round_interval(found.interval),

@@ -8,6 +8,7 @@ Only changes that a recorded session applied and measured are evidence. The rule
   a saving is ``1 − 1/speedup``. A slow-down has a negative saving.
 - Several fixes in one variant share its measured saving. It is compared with what all of them
   together were predicted to save, 1 − Π(1 − saving), and counts as 1/k of a case for each of k.
+- A falsifier counts only if it was false before the change; older records do not tell.
 - An estimate below 5 % of the time is smaller than the noise between benches, so the share is
   unknown; the success and the falsifier still count.
 - The share of one case is clipped to −1 … 1: a mechanism cannot give more than its estimate.
@@ -18,19 +19,18 @@ Only changes that a recorded session applied and measured are evidence. The rule
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from kernelkb.model.base import GainKind
+from kernelkb.model.learned import PRIOR_SHARE
 from kernelkb.model.session import Decision, Session, SessionEntry
-from kernelkb.model.threshold import Realization
 from kernelkb.record.intervals import clip_share
 
 MIN_ESTIMATE = 0.05
 """Estimated share of the time below which the realised share of a case is unknown."""
 
-GainKindLookup: TypeAlias = Callable[[str, str], GainKind | None]
-"""Maps bottleneck and fix to the kind of gain; None if either or the gain is not in knowledge/."""
+IsKnown: TypeAlias = Callable[[str, str], bool]
+"""Whether the knowledge has a bottleneck and a fix."""
 
 
 class LearningCase(NamedTuple):
@@ -41,7 +41,6 @@ class LearningCase(NamedTuple):
     fix: str
     architecture: str
     """``sm_90``, or ``cpu``."""
-    kind: GainKind
     share: float | None = None
     """Realised share of the estimated saving, −1 to 1; None where it is unknown."""
     weight: float = 1.0
@@ -52,13 +51,11 @@ class LearningCase(NamedTuple):
     """Whether the falsifier's comparison became true; None when not measured."""
 
 
-def extract_cases(
-    session: Session, realised: Mapping[GainKind, Realization], find_gain_kind: GainKindLookup
-) -> list[LearningCase]:
+def extract_cases(session: Session, is_known: IsKnown) -> list[LearningCase]:
     """Return the cases of a recorded session; a reported one has none."""
     cases: dict[tuple[str, ...], LearningCase] = {}
     for entry in session.entries if session.kind == "recorded" else ():
-        for variant, case in _extract_entry_cases(session.session, entry, realised, find_gain_kind):
+        for variant, case in _extract_entry_cases(session.session, entry, is_known):
             diagnosis = (case.bottleneck, case.fix, case.architecture)
             key = (entry.kernel or session.kernel or "", variant, *diagnosis)
             if key not in cases or case.succeeded is not None:
@@ -76,8 +73,7 @@ def find_architecture(entry: SessionEntry) -> str | None:
 def _extract_entry_cases(
     session: str,
     entry: SessionEntry,
-    realised: Mapping[GainKind, Realization],
-    find_gain_kind: GainKindLookup,
+    is_known: IsKnown,
 ) -> Iterator[tuple[str, LearningCase]]:
     architecture = find_architecture(entry)
     if architecture is None:
@@ -88,15 +84,13 @@ def _extract_entry_cases(
             by_variant.setdefault(decision.applied_as, []).append(decision)
     for variant, decisions in by_variant.items():
         for decision in decisions:
-            kind = find_gain_kind(decision.bottleneck, decision.fix)
-            if kind is not None:
-                prior = realised[kind].usual
-                case = LearningCase(session, decision.bottleneck, decision.fix, architecture, kind)
-                yield variant, _add_measurement(case, decision, decisions, prior)
+            if is_known(decision.bottleneck, decision.fix):
+                case = LearningCase(session, decision.bottleneck, decision.fix, architecture)
+                yield variant, _add_measurement(case, decision, decisions)
 
 
 def _add_measurement(
-    case: LearningCase, decision: Decision, decisions: Sequence[Decision], prior: float
+    case: LearningCase, decision: Decision, decisions: Sequence[Decision]
 ) -> LearningCase:
     """Add the measured gain of a decision, if it has one."""
     speedup = decision.measured
@@ -104,17 +98,17 @@ def _add_measurement(
         return case
     fixes = {fix for other in decisions for fix in (other.fix, *other.together)}
     return case._replace(
-        share=_realized_share(decision, decisions, 1 - 1 / speedup, prior),
+        share=_realized_share(decision, decisions, 1 - 1 / speedup),
         weight=1 / len(fixes),
         succeeded=decision.interval[0] > 1,
-        falsifier_held=decision.falsifier_held,
+        falsifier_held=decision.falsifier_held if decision.falsifier_could_fail else None,
     )
 
 
 def _realized_share(
-    decision: Decision, decisions: Sequence[Decision], saved: float, prior: float
+    decision: Decision, decisions: Sequence[Decision], saved: float
 ) -> float | None:
-    calibration = prior if decision.calibration is None else decision.calibration
+    calibration = PRIOR_SHARE if decision.calibration is None else decision.calibration
     if decision.predicted is None or calibration <= 0:
         return None
     if _predicted_saving(decision) / calibration < MIN_ESTIMATE:

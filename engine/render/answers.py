@@ -20,9 +20,12 @@ if TYPE_CHECKING:
         PredictedSpeedup,
         Reason,
         Suppressed,
+        TimeShare,
     )
 
 _MAX_UNKNOWN_SHOWN = 4
+
+_BAR_WIDTH = 20
 
 _MAX_HYPOTHESES = 6
 """Most hypotheses named in one line of the metrics to measure."""
@@ -32,6 +35,8 @@ def describe_advice(answer: KernelAnswer) -> str:
     """Return one sentence: the best diagnosis and its first fix, or the metrics to measure."""
     matches = _select_matches(answer)
     if not matches:
+        if answer["gap"]:
+            return answer["gap"]["because"]
         ask = ", ".join(row["metric"] for row in answer["measure_next"][:3])
         return f"no cause can be named yet; measure {ask}" if ask else "nothing known limits it"
     best = matches[0]
@@ -48,9 +53,12 @@ def format_answer_lines(answer: KernelAnswer) -> Iterator[str]:
     yield f"{name}{gate['verdict'].upper()} ({gate['id']})"
     yield f"  {gate['because']}"
     yield from _format_headroom(answer["headroom"])
+    yield from _format_at_most(answer)
     yield from (f"  note: {note}" for note in answer["notes"])
     yield from _format_conclusions(answer)
+    yield from _format_time(answer["time"])
     yield from _format_diagnoses(answer)
+    yield from _format_outlook(answer)
     yield from _format_suppressed(answer["suppressed"])
     yield from _format_ncu_rules(answer["ncu_rules"])
     yield from _format_measure_next(answer["measure_next"])
@@ -108,6 +116,44 @@ def _format_headroom(room: Headroom | None) -> Iterator[str]:
         )
 
 
+def _format_at_most(answer: KernelAnswer) -> Iterator[str]:
+    if answer["at_most"] is not None:
+        yield f"  everything: at most about {answer['at_most']:.3g}x, from the counters alone"
+    if answer["gap"]:
+        yield f"  {answer['gap']['because']}"
+
+
+def _format_time(shares: Sequence[TimeShare]) -> Iterator[str]:
+    """Yield where the time goes, one bar for each part."""
+    if shares:
+        yield ""
+        yield "Where the time goes"
+    for row in shares:
+        filled = round(row["share"] * _BAR_WIDTH)
+        bar = "#" * filled + "." * (_BAR_WIDTH - filled)
+        yield f"  {row['title']:32} {bar} {100 * row['share']:5.1f} %"
+
+
+def _format_outlook(answer: KernelAnswer) -> Iterator[str]:
+    """Yield flaws that hide each other, and what binds after the first fix."""
+    joint, chain = answer["joint"], answer["chain"]
+    if joint or len(chain) > 1:
+        yield ""
+    if joint:
+        alone = " and ".join(
+            f"{part} ({speedup:.3g}x alone)"
+            for part, speedup in zip(joint["parts"], joint["alone"], strict=True)
+        )
+        yield f"Together {format_speedup(joint['predicted_speedup'])}: {alone}"
+    if len(chain) > 1:
+        yield f"After {chain[0]['fix']} ({chain[0]['total_speedup']:.3g}x)"
+    for step in chain[1:]:
+        yield (
+            f"  {step['bottleneck']} binds: {step['fix']} gives {step['step_speedup']:.3g}x more, "
+            f"{step['total_speedup']:.3g}x in all"
+        )
+
+
 def _format_conclusions(answer: KernelAnswer) -> Iterator[str]:
     conclusions = answer["conclusions"]
     if conclusions["can"] or conclusions["cannot"]:
@@ -145,12 +191,24 @@ def _format_reason(reason: Reason) -> str:
 
 def _format_fixes(fixes: Sequence[Advice]) -> Iterator[str]:
     for fix in fixes[:1]:
-        yield f"     fix {fix['id']}: {fix['do']}"
+        gain = fix["predicted_speedup"]
+        told = f", {format_speedup(gain)}" if gain else ""
+        yield f"     fix {fix['id']}{told}: {fix['do']}"
         yield f"         before {fix['before']}   after {fix['after']}"
+        yield f"         {_describe_measured(fix)}"
         cost = f"about {fix['cost_min']} min, risk {fix['risk']}"
         yield f"         {cost}{'; not when ' + fix['when_not'] if fix['when_not'] else ''}"
     if fixes[1:]:
         yield f"     then {', '.join(fix['id'] for fix in fixes[1:])}"
+
+
+def _describe_measured(fix: Advice) -> str:
+    """Return what a fix gave in measured pairs of kernels."""
+    found = fix["measured"]
+    if found is None:
+        return "no measured case"
+    span = f", {found['lowest']:.3g}x to {found['highest']:.3g}x" if found["count"] > 1 else ""
+    return f"measured {found['count']} times: median {found['median']:.3g}x{span}"
 
 
 def _format_suppressed(rows: Sequence[Suppressed]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Iterator
 
 from kernelkb.graph.picture import build_tree_picture
@@ -23,7 +24,7 @@ def format_entry_page(record: Record, knowledge: Knowledge) -> str:
         case Bottleneck():
             lines = _format_bottleneck(record, knowledge, limits)
         case Fix():
-            lines = _format_fix(record, limits)
+            lines = _format_fix(record, knowledge, limits)
         case Pattern():
             lines = _format_pattern(record)
         case Tree():
@@ -60,7 +61,7 @@ def _format_bottleneck(
         yield f"- {case.name}: {shown} → {case.verdict}"
 
 
-def _format_fix(fix: Fix, limits: ThresholdValues) -> Iterator[str]:
+def _format_fix(fix: Fix, knowledge: Knowledge, limits: ThresholdValues) -> Iterator[str]:
     yield from (f"# {fix.do}", "", f"`{fix.id}` · {', '.join(fix.targets)}", "")
     yield from ("Before:", "", f"    {fix.before}", "", "After:", "", f"    {fix.after}", "")
     yield f"- cost: about {fix.cost_min} minutes with experience"
@@ -69,6 +70,32 @@ def _format_fix(fix: Fix, limits: ThresholdValues) -> Iterator[str]:
         yield f"- not when: {fix.when_not}"
     if fix.applies:
         yield f"- applies when: {describe_condition(fix.applies, limits)}"
+    yield from _format_effects(fix, knowledge)
+    yield from _format_measured_cases(fix, knowledge)
+
+
+def _format_effects(fix: Fix, knowledge: Knowledge) -> Iterator[str]:
+    """Yield what the fix changes in the model of the time."""
+    titles = {effect.id: effect.title for effect in knowledge.effects.effects}
+    for effect in fix.effects:
+        yield f"- effect `{effect}`: {titles[effect]}"
+
+
+def _format_measured_cases(fix: Fix, knowledge: Knowledge) -> Iterator[str]:
+    """Yield what the fix gave in each pair of the zoo."""
+    cases = [case for case in knowledge.measured.cases if case.fix == fix.id]
+    yield from ("", "## Measured", "")
+    if not cases:
+        yield "No measured case."
+        return
+    gains = sorted(case.speedup for case in cases)
+    median = statistics.median(gains)
+    yield f"{len(cases)} cases: median {median:.3g}x, {gains[0]:.3g}x to {gains[-1]:.3g}x."
+    yield ""
+    for case in cases:
+        folder = f"kernels/zoo/*/{case.kernel}"
+        how = "" if case.timed_by == "bench" else ", profiler durations"
+        yield f"- {case.speedup:.3g}x, {case.operation} on {case.device}{how}: `{folder}`"
 
 
 def _format_pattern(pattern: Pattern) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from kernelkb.model.learned import LearnedCatalogue, LearnedFix, LearnedPhase
+from kernelkb.model.learned import PRIOR_SHARE, LearnedCatalogue, LearnedFix, LearnedPhase
 from kernelkb.record.learned_diff import LearnedChange
 from kernelkb.record.pattern_candidates import PatternCandidate
 
@@ -23,7 +23,7 @@ def describe_learned_fix(fix: LearnedFix) -> str:
     """Return the learned calibration of a fix, its prior, interval, case count and successes."""
     low, high = fix.interval
     return (
-        f"{fix.calibration:.2f} of its estimate, was {fix.prior:.2f}; next case {low:.2f} to "
+        f"{fix.calibration:.2f} of its estimate, was {PRIOR_SHARE:.2f}; next case {low:.2f} to "
         f"{high:.2f}; {fix.count:.3g} cases, {fix.succeeded} of {fix.measured} faster"
     )
 

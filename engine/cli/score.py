@@ -1,0 +1,30 @@
+"""The command that scores the advice on measured pairs."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+
+def add_score_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb score``."""
+    parser.add_argument(
+        "--measured", metavar="FOLDER", help="recordings of kb zoo record; default kernels/zoo"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run_score(options: Namespace) -> int:
+    """Score the advice on pairs of kernels that differ by one measured change.
+
+    The widths of intervals are fitted without the pairs of the same operation.
+
+    kb score
+    kb score --json
+    """
+    from kernelkb.actions.score import score_advice
+    from kernelkb.cli.output import print_record
+    from kernelkb.render.score import format_score_lines
+
+    score = score_advice(Path(options.measured) if options.measured else None)
+    return print_record(score, format_score_lines(score), as_json=options.json)

@@ -1,0 +1,205 @@
+"""Looks beyond the first fix: where the time goes, what binds next, and how far it is to the floor.
+
+The headroom from counters alone is the time that useful DRAM traffic and useful arithmetic take at
+their practical peaks: a bound for kernels that keep their algorithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kernelkb.decide.time_model import combine_roofs, split_time
+
+if TYPE_CHECKING:
+    from kernelkb.decide.diagnose import BottleneckMatch
+    from kernelkb.decide.predict import Prediction, Predictor
+    from kernelkb.decide.rules import CompiledRules
+    from kernelkb.model.recommendation import ChainStep, Gap, JointCure, TimeShare
+
+_MIN_SHARE = 0.02
+"""Shares below are summed as other."""
+_MIN_STEP = 1.05
+_MAX_STEPS = 4
+_MIN_GAP = 1.5
+"""Factor between a gap and what the fixes explain, above which the rest is named."""
+_HIDDEN_FACTOR = 1.25
+"""Factor by which two fixes together exceed the product of both alone, if flaws hide each other."""
+_GROUP_TITLES = {"memory": "memory", "l1": "L1", "compute": "computation"}
+_OTHER_TITLES = {"launch": "launch", "fill": "SMs without work", "unexplained": "unexplained"}
+_USEFUL = ("useful_dram_utilization", "dram_practical_share", "useful_issue_utilization")
+
+
+def build_time_shares(rules: CompiledRules, predictor: Predictor) -> list[TimeShare]:
+    """Return where the time goes, largest share first; the shares sum to 1. Empty if unknown."""
+    now = predictor.now
+    if now is None:
+        return []
+    titles = {row["id"]: row["title"] for row in rules["time_model"]["resources"]}
+    rows: list[TimeShare] = []
+    other = 0.0
+    for name, share in split_time(now).items():
+        if name in now.groups:
+            busiest = max(now.groups[name], key=lambda resource: now.use[resource])
+            title = f"{_GROUP_TITLES.get(name, name)}: {titles[busiest]}"
+        else:
+            title = _OTHER_TITLES.get(name, f"waiting: {name}")
+        if share < _MIN_SHARE and name != "unexplained":
+            other += share
+        elif share > 0:
+            rows.append({"part": name, "title": title, "share": round(share, 4)})
+    rows.sort(key=lambda row: -row["share"])
+    if other > 0:
+        rows.append({"part": "other", "title": "other", "share": round(other, 4)})
+    return rows
+
+
+def build_chain(matches: list[BottleneckMatch], predictor: Predictor) -> list[ChainStep]:
+    """Return the fixes one after another: after each, the one that then gives most."""
+    left = [(m, m.prediction) for m in matches if m.prediction is not None]
+    steps: list[ChainStep] = []
+    done: list[Prediction] = []
+    total = 1.0
+    while left and len(steps) < _MAX_STEPS:
+        ranked = left[:1] if not steps else left
+        match, prediction = max(
+            ranked, key=lambda pair: predictor.predict_together([*done, pair[1]]).speedup
+        )
+        reached = predictor.predict_together([*done, prediction]).speedup
+        if reached < total * _MIN_STEP:
+            break
+        done.append(prediction)
+        left = [pair for pair in left if pair[0] is not match]
+        told = round(prediction.speedup, 3)
+        fix = next(
+            fix["id"]
+            for fix in match.diagnosis["fixes"]
+            if (gain := fix["predicted_speedup"]) and gain["point"] == told
+        )
+        steps.append(
+            {
+                "bottleneck": match.row["id"],
+                "fix": fix,
+                "step_speedup": round(reached / total, 3),
+                "total_speedup": round(reached, 3),
+            }
+        )
+        total = reached
+    return steps
+
+
+def find_joint_cure(
+    rules: CompiledRules, matches: list[BottleneckMatch], predictor: Predictor
+) -> JointCure | None:
+    """Return the flaws that hide each other: cured together they give far more than each alone.
+
+    Either one fix cures both, or the fixes of two diagnoses need each other.
+    """
+    for match in matches[:1]:
+        parts = rules["effects"][match.prediction.effect]["parts"] if match.prediction else []
+        alone = [found for name in parts if (found := predictor.predict_effect(name))]
+        if match.prediction and len(alone) > 1:
+            titles = [rules["effects"][found.effect]["title"] for found in alone]
+            return _build_joint(titles, alone, match.prediction, predictor)
+    return _find_hidden_pair(matches, predictor)
+
+
+def _find_hidden_pair(matches: list[BottleneckMatch], predictor: Predictor) -> JointCure | None:
+    priced = [(m.row["id"], m.prediction) for m in matches if m.prediction and m.prediction.change]
+    best: JointCure | None = None
+    for index, (first, one) in enumerate(priced):
+        for second, other in priced[index + 1 :]:
+            together = predictor.predict_together([one, other])
+            if together.speedup < one.speedup * other.speedup * _HIDDEN_FACTOR:
+                continue
+            if best is None or together.speedup > best["predicted_speedup"]["point"]:
+                best = _build_joint([first, second], [one, other], together, predictor)
+    return best
+
+
+def _build_joint(
+    parts: list[str], alone: list[Prediction], together: Prediction, predictor: Predictor
+) -> JointCure:
+    return {
+        "parts": parts,
+        "alone": [round(found.speedup, 3) for found in alone],
+        "predicted_speedup": predictor.make_interval(together),
+    }
+
+
+def estimate_headroom(predictor: Predictor, known: Mapping[str, float]) -> float | None:
+    """Return the speedup at which useful traffic and arithmetic bind; None if unknown."""
+    now = predictor.now
+    if now is None or any(name not in known for name in _USEFUL):
+        return None
+    dram, peak, issue = (known[name] for name in _USEFUL)
+    if peak <= 0:
+        return None
+    roofs = combine_roofs({"memory": dram / peak, "compute": issue / 0.95})
+    return max(1.0, 1 / max(now.launch + roofs, 0.001))
+
+
+def find_gap(known: Mapping[str, float], explained: float, predictor: Predictor) -> Gap | None:
+    """Return what is left between this kernel and its reference or floor after all fixes.
+
+    Args:
+        known: Measured and derived metrics.
+        explained: Predicted speedup of all fixes together, at least 1.
+        predictor: Predicts for the launch.
+
+    Returns:
+        None if nothing is known to compare with, or the fixes explain most of the gap.
+    """
+    against, ratio = "", 0.0
+    speedup, attainable = known.get("speedup"), known.get("attainable_speedup")
+    if speedup is not None and 0 < speedup < 1:
+        against, ratio = "reference", 1 / speedup
+    elif attainable is not None and predictor.now is not None:
+        against, ratio = "floor", attainable
+    if not against or ratio < explained * _MIN_GAP:
+        return None
+    excess = _list_excess(known)
+    rest = ratio / explained
+    cause = _name_restructuring(known, excess)
+    target = "than the reference" if against == "reference" else "than its floor"
+    named = f"named causes explain {explained:.3g}x" if explained > 1 else "no named cause explains"
+    return {
+        "against": "reference" if against == "reference" else "floor",
+        "ratio": round(ratio, 3),
+        "explained": round(explained, 3),
+        "rest": round(rest, 3),
+        "excess": {name: round(value, 3) for name, value in excess.items()},
+        "because": f"{ratio:.3g}x slower {target}, {named}: the rest is structural: {cause}",
+    }
+
+
+def _list_excess(known: Mapping[str, float]) -> dict[str, float]:
+    """Return the bytes at each level of memory over those of the algorithm."""
+    needed = known.get("algorithmic_bytes")
+    if not needed:
+        return {}
+    sectors = {
+        "l1": known.get("load_sector_count", 0.0) + known.get("store_sector_count", 0.0),
+        "l2": known.get("l2_sector_count", 0.0),
+        "dram": known.get("dram_bytes", 0.0) / 32,
+    }
+    return {level: count * 32 / needed for level, count in sectors.items() if count}
+
+
+def _name_restructuring(known: Mapping[str, float], excess: Mapping[str, float]) -> str:
+    if excess.get("dram", 0.0) > 1.5:
+        return (
+            f"DRAM moves {excess['dram']:.3g} times the algorithm's bytes; keep data on the chip "
+            "between its uses, in fewer passes"
+        )
+    largest = max(excess, key=lambda level: excess[level], default=None)
+    if largest and excess[largest] > 4:
+        return (
+            f"data reuse: {largest.upper()} moves {excess[largest]:.3g} times the algorithm's "
+            "bytes; let each loaded value serve more results, in registers and shared memory"
+        )
+    if known.get("flop_ratio", 0.0) > 1.5:
+        return f"it computes {known['flop_ratio']:.3g} times the algorithm's operations"
+    if known.get("matrix_work") == 1 and known.get("tensor_utilization", 1.0) < 0.05:
+        return "the reference may use tensor cores"
+    return "another algorithm, or another division of the work"

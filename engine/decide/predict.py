@@ -1,0 +1,187 @@
+"""Predicts what fixes would gain: their effects, applied to the model of the kernel's time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import exp, log, prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from kernelkb.decide.conditions import judge_condition
+from kernelkb.decide.formulas import evaluate_formula
+from kernelkb.decide.time_model import (
+    Change,
+    KernelTime,
+    build_kernel_time,
+    combine_changes,
+    predict_time,
+)
+
+if TYPE_CHECKING:
+    from kernelkb.decide.conditions import Facts
+    from kernelkb.decide.effect_rows import EffectRow, Program, TimeModelRow
+    from kernelkb.decide.rules import CompiledRules
+    from kernelkb.model.recommendation import PredictedSpeedup
+
+_COVERAGE = "80"
+"""Percent of the measured gains that an interval is to hold."""
+_MISSING_ERROR = 5.0
+"""Growth of the width of intervals with the share of missing counters (fitted by leaving out)."""
+_MAX_ERROR = 3.0
+_MAX_SPEEDUP = 1000.0
+_FLOOR_ERROR = 1.1
+"""Measured kernels come this much below a roofline of practical peaks."""
+
+
+class Prediction(NamedTuple):
+    """The predicted speedup of one effect, or of several together."""
+
+    speedup: float
+    change: Change | None
+    """None where the effect gives the time itself."""
+    time: float
+    """Time after ÷ time before by such an effect; else 1."""
+    error: float
+    """Factor on the width of the interval."""
+    lowers_floor: bool
+    conditional: bool = False
+    """Whether somebody has to allow the change."""
+    effect: str = ""
+    """Its id; empty for several together."""
+
+
+class Predictor:
+    """Predicts gains for one launch; each effect is evaluated once."""
+
+    def __init__(self, rules: CompiledRules, facts: Facts) -> None:
+        """Build the model of the launch's time, if its counters are known."""
+        self._rules, self._facts = rules, facts
+        self._effects: dict[str, Prediction | None] = {}
+        self.now = build_kernel_time(rules["time_model"], facts.values)
+        self._error = _widen_for_missing(rules["time_model"], self.now)
+
+    def predict_fix(self, fix: str, learned_share: float | None = None) -> Prediction | None:
+        """Return the gain of a fix by the first of its effects that applies; None without one.
+
+        Args:
+            fix: Its id.
+            learned_share: Share of a predicted saving that sessions found realised.
+        """
+        for effect in self._rules["fixes"][fix]["effects"]:
+            found = self.predict_effect(effect)
+            if found is not None:
+                return found if learned_share is None else _scale_saving(found, learned_share)
+        return None
+
+    def expects_effect(self, fix: str) -> bool:
+        """Return whether a fix has an effect that is not excluded, known or unknown."""
+        rows = (self._rules["effects"][name] for name in self._rules["fixes"][fix]["effects"])
+        return any(
+            "when" not in row or judge_condition(row["when"], self._facts.truth) is not False
+            for row in rows
+        )
+
+    def predict_effect(self, effect: str) -> Prediction | None:
+        """Return the gain of an effect; None where it is not to be expected, or is unknown."""
+        if effect not in self._effects:
+            found = self._predict_effect(self._rules["effects"][effect])
+            self._effects[effect] = found and found._replace(effect=effect)
+        return self._effects[effect]
+
+    def predict_together(self, parts: Iterable[Prediction]) -> Prediction:
+        """Return the gain of several fixes at once, which may hide or need each other."""
+        found = list(parts)
+        changes = combine_changes([part.change for part in found if part.change])
+        time = prod(part.time for part in found)
+        after = predict_time(self.now, changes) * time if self.now else time
+        lowers = any(part.lowers_floor for part in found)
+        error = max((part.error for part in found), default=1.0)
+        return Prediction(self._cap(1 / after, lowers), changes, time, error, lowers)
+
+    def make_interval(self, found: Prediction, widen: float = 1.0) -> PredictedSpeedup:
+        """Return the speedup with the interval that holds four of five measured gains."""
+        row = self._rules["time_model"]
+        center = log(max(found.speedup, 1.0))
+        width = row["widths"][_COVERAGE] * (1 + row["slope"] * center)
+        width *= found.error * widen * (self._error if found.change else 1.0)
+        low, high = found.speedup / exp(width), found.speedup * exp(width)
+        cap = self._cap(_MAX_SPEEDUP, found.lowers_floor) * _FLOOR_ERROR
+        high = max(min(high, cap), found.speedup)
+        return {"low": round(low, 3), "point": round(found.speedup, 3), "high": round(high, 3)}
+
+    def _predict_effect(self, row: EffectRow) -> Prediction | None:
+        if "when" in row and not judge_condition(row["when"], self._facts.truth):
+            return None
+        lowers = row["lowers_floor"]
+        if row["time"] is not None:
+            time = self._evaluate(row["time"])
+            if time is None:
+                return None
+            time = min(1.0, max(time, 1 / _MAX_SPEEDUP))
+            speedup = self._cap(1 / time, lowers)
+            return Prediction(speedup, None, time, row["error"], lowers, row["conditional"])
+        change = self._build_change(row, self.now) if self.now else None
+        if change is None or self.now is None:
+            return None
+        speedup = self._cap(1 / predict_time(self.now, change), lowers)
+        return Prediction(speedup, change, 1.0, row["error"], lowers, row["conditional"])
+
+    def _build_change(self, row: EffectRow, now: KernelTime) -> Change | None:
+        """Return the change with its numbers; None if a quantity is unknown."""
+        work = self._evaluate_all(row["work"], now.use)
+        added = self._evaluate_all(row["add"], now.use)
+        waits = self._evaluate_all(row["waits"], now.waits)
+        if work is None or added is None or waits is None:
+            return None
+        if not (work or added or waits) and (row["work"] or row["waits"]):
+            return None
+        numbers = {name: self._evaluate(row[name]) for name in ("latency", "fill", "warps")}
+        for name in ("latency", "fill", "warps"):
+            if row[name] is not None and numbers[name] is None:
+                return None
+        latency = numbers["latency"]
+        return Change(
+            work=work,
+            added=added,
+            waits=waits,
+            latency=1.0 if latency is None else latency,
+            fill=numbers["fill"],
+            warps=numbers["warps"],
+        )
+
+    def _evaluate_all(
+        self, programs: Mapping[str, Program], known: Mapping[str, float]
+    ) -> dict[str, float] | None:
+        """Return the values of the known resources; None if one cannot be computed."""
+        values: dict[str, float] = {}
+        for name, program in programs.items():
+            if name in known:
+                value = evaluate_formula(program, self._facts.values)
+                if value is None:
+                    return None
+                values[name] = max(0.0, value)
+        return values
+
+    def _evaluate(self, program: Program | None) -> float | None:
+        return None if program is None else evaluate_formula(program, self._facts.values)
+
+    def _cap(self, speedup: float, lowers_floor: bool) -> float:
+        """Return a speedup that does not pass the roofline, unless the change lowers it."""
+        attainable = self._facts.values.get("attainable_speedup")
+        if attainable is not None and not lowers_floor:
+            speedup = min(speedup, max(attainable, 1.0))
+        return min(speedup, _MAX_SPEEDUP)
+
+
+def _widen_for_missing(row: TimeModelRow, now: KernelTime | None) -> float:
+    """Return the factor on the width of intervals for the counters that a reduced profile lacks."""
+    if now is None:
+        return _MAX_ERROR
+    wanted = len(row["resources"]) + len(row["waits"])
+    missing = 1 - (len(now.use) + len(now.waits)) / wanted
+    return min(_MAX_ERROR, 1 + _MISSING_ERROR * missing)
+
+
+def _scale_saving(found: Prediction, share: float) -> Prediction:
+    """Return a prediction of which a share of the saving is realised."""
+    saved = share * (1 - 1 / found.speedup)
+    return found._replace(speedup=1 / (1 - saved) if saved < 1 else found.speedup)

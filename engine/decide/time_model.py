@@ -1,0 +1,203 @@
+"""Models a kernel's time from its counters: roofs, latency and launch; and what a change gives.
+
+Each resource is used for a share of the time, at its practical peak. The largest share of a group
+stands for the group, since its members carry the same traffic; groups overlap almost entirely (a
+4-norm), and what they do not explain is latency, which overlaps with them in part (a 2-norm):
+
+    time = launch + sqrt(roofs² + latency²)        roofs = (memory⁴ + l1⁴ + compute⁴)^(1/4)
+
+All are shares of the measured time, so the model reproduces that time exactly. A change scales the
+work of resources, fills idle SMs, adds warps in flight or removes reasons to wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from kernelkb.decide.effect_rows import TimeModelRow
+
+_ROOF_EXPONENT = 4.0
+_LATENCY_EXPONENT = 2.0
+_MIN_FILL = 0.001
+"""Smallest share of the time in which an SM has work: one block of a grid on a large GPU."""
+_MIN_TIME = 0.001
+"""Smallest share of the time that a change leaves; 0 would be a kernel without duration."""
+
+
+class KernelTime(NamedTuple):
+    """Where the time of a launch goes, as shares of it."""
+
+    use: dict[str, float]
+    """By resource: its share of the time at its practical peak; on the SMs, over all of them."""
+    groups: dict[str, list[str]]
+    """Resources by group: ``memory`` serves all SMs; the others are on each SM."""
+    fill: float
+    """Mean share of the time in which an SM has work."""
+    launch: float
+    """Share of an empty kernel's time."""
+    latency: float
+    """What the roofs do not explain."""
+    warps: float | None
+    """Warps in flight on the whole GPU."""
+    waits: dict[str, float]
+    """By reason to wait, the share of a warp's latency."""
+    follows: dict[str, str]
+    """By reason, the resource whose work its waiting is proportional to, or ``others``."""
+
+
+class Change(NamedTuple):
+    """What a fix changes. Every factor is new ÷ old."""
+
+    work: dict[str, float]
+    """By resource, the factor on its work."""
+    added: dict[str, float]
+    """By resource, use that the change adds, as a share of the present time."""
+    waits: dict[str, float]
+    """By stall reason, the share of its waiting that stays."""
+    latency: float = 1.0
+    """Factor on the latency, besides that of warps and waits."""
+    fill: float | None = None
+    """New share of the time in which an SM has work; None: as it is."""
+    warps: float | None = None
+    """New number of warps in flight; None: as it is."""
+
+
+NO_CHANGE = Change({}, {}, {})
+
+
+def build_kernel_time(row: TimeModelRow, known: Mapping[str, float]) -> KernelTime | None:
+    """Return where the time of a launch goes; None without a resource of memory and one of the SMs.
+
+    Args:
+        row: The resources, with their practical peaks.
+        known: Measured and derived metrics.
+    """
+    use: dict[str, float] = {}
+    groups: dict[str, list[str]] = {}
+    for resource in row["resources"]:
+        value, peak = known.get(resource["use"]), resource["peak"]
+        limit = known.get(peak) if isinstance(peak, str) else peak
+        if value is not None and limit:
+            use[resource["id"]] = max(0.0, value / limit)
+            groups.setdefault(resource["group"], []).append(resource["id"])
+    if "memory" not in groups or len(groups) < 2:
+        return None
+    fill = min(1.0, max(_MIN_FILL, known.get(row["fill"]) or 1.0))
+    duration, empty = known.get(row["duration"]), known.get(row["empty_kernel"], row["empty_us"])
+    launch = min(empty / duration, 0.5) if duration else 0.0
+    roofs = combine_roofs(sum_groups(use, groups, fill))
+    if roofs > 1 - launch:
+        use = {name: value * (1 - launch) / roofs for name, value in use.items()}
+        roofs = 1 - launch
+    latency = max(0.0, (1 - launch) ** _LATENCY_EXPONENT - roofs**_LATENCY_EXPONENT)
+    waits = {name: known[m] for name, (m, _) in row["waits"].items() if m and m in known}
+    follows = {name: target for name, (_, target) in row["waits"].items() if target}
+    warps = known.get(row["warps"])
+    return KernelTime(
+        use, groups, fill, launch, latency ** (1 / _LATENCY_EXPONENT), warps or None, waits, follows
+    )
+
+
+def sum_groups(
+    use: Mapping[str, float], groups: Mapping[str, list[str]], fill: float
+) -> dict[str, float]:
+    """Return each group's share of the time: that of its busiest resource, on the filled SMs."""
+    return {
+        group: max(use[name] for name in names) / (1.0 if group == "memory" else fill)
+        for group, names in groups.items()
+    }
+
+
+def combine_roofs(shares: Mapping[str, float]) -> float:
+    """Return the share of the time that the roofs explain together."""
+    total: float = sum(share**_ROOF_EXPONENT for share in shares.values())
+    return float(total ** (1 / _ROOF_EXPONENT))
+
+
+def predict_time(now: KernelTime, change: Change) -> float:
+    """Return the time after a change, as a share of the time before it."""
+    use = {
+        name: value * change.work.get(name, 1.0) + change.added.get(name, 0.0)
+        for name, value in now.use.items()
+    }
+    fill = now.fill if change.fill is None else max(change.fill, now.fill)
+    roofs = combine_roofs(sum_groups(use, now.groups, fill))
+    latency = now.latency * compute_latency_factor(now, change)
+    total = roofs**_LATENCY_EXPONENT + latency**_LATENCY_EXPONENT
+    return max(now.launch + float(total ** (1 / _LATENCY_EXPONENT)), _MIN_TIME)
+
+
+def compute_latency_factor(now: KernelTime, change: Change) -> float:
+    """Return the factor on the latency: fewer reasons to wait, and more warps that wait at once.
+
+    A reason shrinks with the work that it follows. Warps at a barrier wait for warps that wait for
+    the other reasons, so that waiting shrinks as those do.
+    """
+    kept: dict[str, float] = {}
+    for name, share in now.waits.items():
+        target = now.follows.get(name)
+        if target != "others":
+            work = min(1.0, change.work.get(target, 1.0)) if target else 1.0
+            kept[name] = share * change.waits.get(name, 1.0) * work
+    before = sum(share for name, share in now.waits.items() if name in kept)
+    mean = sum(kept.values()) / before if before else 1.0
+    after = sum(kept.values()) + sum(
+        share * change.waits.get(name, 1.0) * min(1.0, mean)
+        for name, share in now.waits.items()
+        if name not in kept
+    )
+    known = sum(now.waits.values())
+    more_warps = 1.0
+    if change.warps and now.warps and change.warps > now.warps:
+        more_warps = now.warps / change.warps
+    return max(0.0, min(1.0, after + max(0.0, 1 - known))) * more_warps * change.latency
+
+
+def combine_changes(changes: Iterable[Change]) -> Change:
+    """Return one change that does what several do."""
+    parts = list(changes)
+    fills = [part.fill for part in parts if part.fill is not None]
+    warps = [part.warps for part in parts if part.warps is not None]
+    return Change(
+        work=_multiply([part.work for part in parts]),
+        added={
+            name: sum(part.added.get(name, 0.0) for part in parts)
+            for name in {name for part in parts for name in part.added}
+        },
+        waits=_multiply([part.waits for part in parts]),
+        latency=prod(part.latency for part in parts),
+        fill=max(fills) if fills else None,
+        warps=max(warps) if warps else None,
+    )
+
+
+def _multiply(factors: list[dict[str, float]]) -> dict[str, float]:
+    names = {name for each in factors for name in each}
+    return {name: prod(each.get(name, 1.0) for each in factors) for name in names}
+
+
+def split_time(now: KernelTime) -> dict[str, float]:
+    """Return the time by cause, as shares that sum to 1.
+
+    ``launch``; ``fill``: SMs without work; each group of resources; each reason to wait;
+    ``unexplained``: latency without a counter for its reason.
+    """
+    shares = {"launch": now.launch, "fill": (1 - now.fill) * (1 - now.launch)}
+    busy = 1 - sum(shares.values())
+    groups = sum_groups(now.use, now.groups, now.fill)
+    roofs = combine_roofs(groups)
+    both = roofs**_LATENCY_EXPONENT + now.latency**_LATENCY_EXPONENT
+    explained = busy * roofs**_LATENCY_EXPONENT / both if both else 0.0
+    for group, share in groups.items():
+        part = (share / roofs) ** _ROOF_EXPONENT if roofs else 0.0
+        shares[group] = explained * part
+    waiting = busy - explained
+    known = min(1.0, sum(now.waits.values()))
+    scale = known / sum(now.waits.values()) if known else 0.0
+    for name, share in now.waits.items():
+        shares[name] = waiting * share * scale
+    shares["unexplained"] = waiting * (1 - known)
+    return shares

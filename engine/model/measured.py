@@ -1,0 +1,30 @@
+"""Defines the records of measured.yaml: what changes gave, from the recordings of the zoo."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from kernelkb.model.base import Name, Record, Slug
+
+
+class MeasuredCase(Record):
+    """One change of one kernel on one GPU."""
+
+    kernel: Name
+    """The pair: a folder below ``kernels/zoo/<bottleneck>/``."""
+    fix: Slug
+    bottleneck: Slug
+    """What limited the kernel before."""
+    operation: Slug
+    device: Slug
+    speedup: float = Field(gt=0)
+    """Time before ÷ time after."""
+    timed_by: Literal["bench", "profiler"]
+
+
+class MeasuredCatalogue(Record):
+    """The file ``measured.yaml``, which kb zoo writes from the recordings."""
+
+    cases: tuple[MeasuredCase, ...] = ()
