@@ -15,7 +15,7 @@ import math
 import random
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,16 +24,15 @@ from kernelkb.decide.recommend import recommend
 from kernelkb.decide.rules import CompiledRules
 from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.model.base import GainKind
 from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.learned import LearnedCatalogue, LearnedFix
+from kernelkb.model.learned import PRIOR_SHARE, LearnedCatalogue, LearnedFix
 from kernelkb.model.session import Decision, Session, SessionEntry
 from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
 from kernelkb.record.intervals import clip_share, predict_minutes, wilson_interval
 from kernelkb.record.learn import learn_from_sessions
 
-BOTTLENECK, FIX = "uncoalesced-global-access", "remap-threads-coalesced"
+PAIR = BOTTLENECK, FIX = "uncoalesced-global-access", "remap-threads-coalesced"
 CASE_COUNTS = (1, 2, 3, 5, 10, 20, 50)
 PAGES = Path(__file__).parent.parent / "tests/data/ncu"
 DAY = datetime(2026, 11, 1, tzinfo=UTC)
@@ -41,8 +40,8 @@ DrawShare = Callable[[random.Random], float]
 
 
 def draw_half(rng: random.Random) -> float:
-    """Draw a share from N(0.4, 0.1): half of the predicted share, which is 0.8."""
-    return rng.gauss(0.4, 0.1)
+    """Draw a share from N(0.5, 0.1): half of what the model predicts."""
+    return rng.gauss(0.5, 0.1)
 
 
 def draw_zero(rng: random.Random) -> float:
@@ -51,8 +50,8 @@ def draw_zero(rng: random.Random) -> float:
 
 
 def draw_as_predicted(rng: random.Random) -> float:
-    """Draw a share from N(0.8, 0.1): the fix gives the predicted share."""
-    return rng.gauss(0.8, 0.1)
+    """Draw a share from N(1.0, 0.1): the fix gives what the model predicts."""
+    return rng.gauss(PRIOR_SHARE, 0.1)
 
 
 def draw_noise(rng: random.Random) -> float:
@@ -63,7 +62,7 @@ def draw_noise(rng: random.Random) -> float:
 def draw_fix_from_prior(rng: random.Random) -> DrawShare:
     """Draw a fix: its mean and spread come from the prior that the interval assumes."""
     spread = 0.35 / abs(rng.gauss(0, 1))
-    mean = rng.gauss(0.8, spread)
+    mean = rng.gauss(PRIOR_SHARE, spread)
     return lambda other: other.gauss(mean, spread)
 
 
@@ -87,7 +86,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=1000, help="histories for each row")
     repeats = parser.parse_args().repeats
     knowledge = load_knowledge()
-    print_shares(knowledge, repeats)
+    print_shares(repeats)
     print_success_rates(repeats)
     print_phases(repeats)
     print_rankings(knowledge)
@@ -99,14 +98,15 @@ def make_history(rng: random.Random, count: int, draw: DrawShare, cc: str = "9.0
 
 
 def make_session(name: str, share: float, estimate: float, cc: str) -> Session:
-    """Return a session in which the fix realised a share of its estimate."""
+    """Return a session in which the fix realised a share of its predicted saving."""
     measured = 1 / (1 - min(share * estimate, 0.99))
+    predicted = 1 / (1 - estimate)
     decision = Decision(
         bottleneck=BOTTLENECK,
         fix=FIX,
         applied_as="after",
-        predicted=(1.0, 1 / (1 - 0.8 * estimate), 1 / (1 - estimate)),
-        calibration=0.8,
+        predicted=(1.0, predicted, predicted),
+        calibration=PRIOR_SHARE,
         measured=measured,
         interval=(measured * 0.99, measured * 1.01),
     )
@@ -116,14 +116,12 @@ def make_session(name: str, share: float, estimate: float, cc: str) -> Session:
     return Session(session=name, opened=DAY, goal="g", entries=(entry,))
 
 
-def learn_from(knowledge: Knowledge, sessions: list[Session]) -> LearnedCatalogue:
+def learn_from(sessions: list[Session]) -> LearnedCatalogue:
     """Return the calibrations and phase times learned from sessions."""
-    kinds: Mapping[str, GainKind] = {b.id: b.gain.kind for b in knowledge.bottlenecks if b.gain}
-    realised = {row.kind: row for row in knowledge.calibration.realised}
-    return learn_from_sessions(sessions, realised, lambda bottleneck, _: kinds.get(bottleneck))
+    return learn_from_sessions(sessions, lambda bottleneck, fix: (bottleneck, fix) == PAIR)
 
 
-def print_shares(knowledge: Knowledge, repeats: int) -> None:
+def print_shares(repeats: int) -> None:
     """Print true share, learned share, coverage and interval width, by number of cases."""
     print(f"Shares of fixes: {repeats} histories each, 95 % intervals of the next case")
     print(f"{'':28}{'cases':>6}{'truth':>8}{'learned':>9}{'± sd':>7}{'covered':>9}{'width':>7}")
@@ -136,7 +134,7 @@ def print_shares(knowledge: Knowledge, repeats: int) -> None:
             hits = 0
             for _ in range(repeats):
                 draw = known or draw_fix_from_prior(rng)
-                row = learn_from(knowledge, make_history(rng, count, draw)).fixes[0]
+                row = learn_from(make_history(rng, count, draw)).fixes[0]
                 found.append(row)
                 hits += row.interval[0] <= clip_share(draw(rng)) <= row.interval[1]
             values = [row.calibration for row in found]
@@ -185,79 +183,98 @@ def print_phases(repeats: int) -> None:
 def print_rankings(knowledge: Knowledge) -> None:
     """Print how answers change after learning that a fix has no effect on one architecture."""
     before = compile_rules(knowledge.model_copy(update={"learned": LearnedCatalogue()}))
-    found = learn_from(knowledge, make_history(random.Random(0), 40, draw_zero))
+    found = learn_from(make_history(random.Random(0), 40, draw_zero))
     after = compile_rules(knowledge.model_copy(update={"learned": found}))
     cases = [dict(case.metrics) for b in knowledge.bottlenecks for case in b.cases]
-    vectors = [*read_recorded_metrics(before), *cases, *mix_cases(cases)]
+    (mine,) = read_page(before, PAGES / "row_softmax_full.csv")
+    vectors = [*read_recorded_metrics(before), *cases, *mix_cases(cases, mine)]
+    symptoms = {b.id for b in knowledge.bottlenecks if BOTTLENECK in b.symptom_of}
     print(f"\nAnswers to {len(vectors)} vectors of metrics, after 40 cases of nothing on sm_90")
-    print(f"{'':12}{'same':>8}{'gain':>8}{'order':>8}{'anything else':>15}")
+    print(f"{'':12}{'same':>8}{'gain':>8}{'order':>8}{'left out':>10}{'anything else':>15}")
     for device in ("h100-sxm", "a100-80-sxm", "l4", None):
         seen = Counter(
             classify_change(
                 recommend(before, v, device=device),
                 recommend(after, v, device=device),
                 device == "h100-sxm" or v.get("device.cc") == 9.0,
+                symptoms,
             )
             for v in vectors
         )
-        row = "".join(f"{seen[kind]:8}" for kind in ("same", "price", "order"))
-        print(f"{device or 'unknown':12}{row}{seen['else']:15}")
+        print_changes(device or "unknown", seen)
     seen = Counter(
         classify_change(
-            recommend(before, v, target="cpu"), recommend(after, v, target="cpu"), False
+            recommend(before, v, target="cpu"), recommend(after, v, target="cpu"), False, symptoms
         )
         for v in vectors
     )
-    print(f"{'cpu':12}{seen['same']:8}{seen['price']:8}{seen['order']:8}{seen['else']:15}")
+    print_changes("cpu", seen)
+
+
+def print_changes(name: str, seen: Counter[str]) -> None:
+    """Print a row of the table of changed answers."""
+    row = "".join(f"{seen[kind]:8}" for kind in ("same", "price", "order"))
+    print(f"{name:12}{row}{seen['gone']:10}{seen['else']:15}")
 
 
 def read_recorded_metrics(program: CompiledRules) -> Iterator[dict[str, float]]:
     """Yield the metrics of kernels that Nsight Compute recorded on an H100."""
     for page in sorted(PAGES.glob("**/*.csv")):
         if page.parent.name in ("faults", "library", "ncu"):
-            for launch in read_raw_page(page.read_text(encoding="utf-8"), list_raw_names(program)):
-                yield launch.metrics
+            yield from read_page(program, page)
 
 
-def mix_cases(cases: list[dict[str, float]]) -> Iterator[dict[str, float]]:
-    """Yield 2000 mixtures of three cases each, so that several diagnoses compete."""
+def read_page(program: CompiledRules, page: Path) -> list[dict[str, float]]:
+    """Return the metrics of every launch of a raw page."""
+    launches = read_raw_page(page.read_text(encoding="utf-8"), list_raw_names(program))
+    return [launch.metrics for launch in launches]
+
+
+def mix_cases(
+    cases: list[dict[str, float]], profile: dict[str, float]
+) -> Iterator[dict[str, float]]:
+    """Yield 2000 mixtures of three cases each, so that several diagnoses compete.
+
+    Every second one has the counters of a profile in which the learned fix is offered.
+    """
     rng = random.Random(0)
-    (mine,) = [c for c in cases if c.get("sector_load_useful_bytes") == 4.0][:1]
     for number in range(2000):
         mixed: dict[str, float] = {}
         for case in rng.sample(cases, 3):
             mixed.update(case)
-        yield {**mixed, **mine, "l2_utilization": rng.random()} if number % 2 else mixed
+        yield {**mixed, **profile} if number % 2 else mixed
 
 
-def classify_change(before: Any, after: Any, same_architecture: bool) -> str:
-    """Return ``same``, ``price`` (gain changed), ``order`` (rank too) or ``else`` (an error).
+def classify_change(before: Any, after: Any, same_architecture: bool, symptoms: set[str]) -> str:
+    """Return ``same``, ``price`` (gain changed), ``order``, ``gone`` or ``else`` (an error).
 
     Args:
         before: The answer without learned calibrations.
-        after: The answer to the same metrics with them.
+        after: The answer to the same metrics with them. ``gone``: the learned gain is none.
         same_architecture: Whether the answers are for the architecture of the learned cases.
+        symptoms: Bottlenecks that stand behind the learned one where it gains something.
     """
     if before == after:
         return "same"
     old, new = ({d["bottleneck"]: d for d in one["diagnoses"]} for one in (before, after))
     about = {name for name in old if old[name] != new.get(name)}
-    fixed = ("gate", "evidence_level", "conclusions", "headroom", "suppressed", "open_count")
-    first = old[BOTTLENECK]["fixes"][0]["id"] if BOTTLENECK in old else None
+    gone = [row for row in after["suppressed"] if row not in before["suppressed"]]
+    told_gone = [(row["bottleneck"], row["guard"]) for row in gone] == [(BOTTLENECK, "no-gain")]
+    fixed = ("gate", "evidence_level", "conclusions", "headroom", "open_count")
     kept, was = (
-        {**one.get(BOTTLENECK, {}), "predicted_speedup": None, "learned": None}
+        {**one.get(BOTTLENECK, {}), "predicted_speedup": None, "learned": None, "fixes": None}
         for one in (new, old)
     )
     if (
-        about != {BOTTLENECK}
-        or set(old) != set(new)
-        or first != FIX
+        not about <= {BOTTLENECK}
+        or not (told_gone or (set(old) == set(new) and kept == was and not gone))
         or not same_architecture
-        or kept != was
         or any(before[key] != after[key] for key in fixed)
     ):
         return "else"
-    rest = [[name for name in one if name != BOTTLENECK] for one in (list(old), list(new))]
+    if told_gone:
+        return "gone"
+    rest = [[name for name in one if name not in {BOTTLENECK, *symptoms}] for one in (old, new)]
     if rest[0] != rest[1]:
         return "else"
     return "price" if list(old) == list(new) else "order"

@@ -40,7 +40,7 @@ from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.measure import ncu
 from kernelkb.measure.machine.tools import find_cuda_tool, query_version
-from kernelkb.measure.profile import TIMEOUT_S, _make_repeat_job, _static_metrics
+from kernelkb.measure.profile import TIMEOUT_S, make_repeat_job, static_metrics
 from kernelkb.model.measurement import Bench, Build
 from kernelkb.profiles.launch import list_raw_names
 
@@ -190,7 +190,7 @@ def profile_full_set(
     Raises:
         NotProfiledError: ncu reported nothing.
     """
-    job = _make_repeat_job(place.subject, built, timed.workload)
+    job = make_repeat_job(place.subject, built, timed.workload, 3)
     job["mode"] = mode
     raw = list_raw_names(load_compiled_rules())
     with patch.object(ncu, "_make_ncu_command", build_full_set_command):
@@ -199,7 +199,7 @@ def profile_full_set(
         took = time.perf_counter() - started
     if found.launch is None:
         raise NotProfiledError(f"full set, {mode}: {found.reason}")
-    known = {**timed.metrics, **_static_metrics(built), **found.launch.metrics}
+    known = {**timed.metrics, **static_metrics(built), **found.launch.metrics}
     return ProfileRun(took, first_diagnosis(place, known))
 
 

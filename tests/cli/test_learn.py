@@ -1,12 +1,15 @@
 """kb learn in a project: what it writes, forgets and takes back."""
 
 import json
+from pathlib import Path
 
 import pytest
 from session_histories import make_decision, make_session
 
 from kernelkb.cli import main
 from kernelkb.record.sessions import append_entry
+
+PAGE = Path(__file__).parents[1] / "data" / "ncu" / "row_softmax_full.csv"
 
 
 @pytest.fixture
@@ -42,13 +45,13 @@ def test_every_number_that_changed_is_printed_with_its_sessions(project, capsys)
     out = run_kb(capsys, "learn")
 
     assert "remap-threads-coalesced for uncoalesced-global-access on sm_90 (good, other)" in out
-    assert "calibration       none -> 0.7429" in out
+    assert "calibration       none -> 0.8857" in out
     record_session(project, "third", share=0.1)
-    assert "calibration       0.7429 -> 0.6625" in run_kb(capsys, "learn")
+    assert "calibration       0.8857 -> 0.7875" in run_kb(capsys, "learn")
 
 
 def test_a_dry_run_writes_nothing(project, capsys):
-    assert "0.7429" in run_kb(capsys, "learn", "--dry-run")
+    assert "0.8857" in run_kb(capsys, "learn", "--dry-run")
     assert not (project / "knowledge").exists()
     assert not (project / ".kb").exists()
 
@@ -124,15 +127,13 @@ def test_kb_learn_rejects_contradictory_options(project, capsys, words, says):
 
 
 def test_the_next_answer_uses_what_was_learned(project, capsys):
-    given = ("sector_load_useful_bytes=8", "load_sector_count=4e6", "load_request_count=2.5e5")
-    numbers = [word for one in (*given, "l2_utilization=0.5") for word in ("--metric", one)]
-    ask = ("recommend", "--gpu", "h100-sxm", "--json", *numbers)
+    ask = ("recommend", "--gpu", "h100-sxm", "--json", "--profile", str(PAGE))
     run_kb(capsys, "learn")
     (kernel,) = json.loads(run_kb(capsys, *ask))["kernels"]
     first = next(d for d in kernel["diagnoses"] if d.get("learned"))
 
     assert first["bottleneck"] == "uncoalesced-global-access"
-    assert first["learned"]["calibration"] == 0.7429
+    assert first["learned"]["calibration"] == 0.8857
     assert first["learned"]["sessions"] == ["good", "other"]
 
 
@@ -142,7 +143,7 @@ def test_a_project_s_own_row_comes_before_the_shipped_one(project, capsys):
     rows = [row for row in shown["learned"] if row["fix"] == "remap-threads-coalesced"]
 
     assert [row["sessions"] for row in rows] == [["good", "other"]]
-    assert "0.74 of its estimate" in run_kb(capsys, "show", "learned")
+    assert "0.89 of its estimate" in run_kb(capsys, "show", "learned")
 
 
 def test_an_unmeasured_project_case_keeps_the_shipped_row(project, capsys):

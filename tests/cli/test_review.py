@@ -10,6 +10,7 @@ import pytest
 from kernelkb.actions.knowledge import load_project_knowledge
 from kernelkb.actions.sessions import log_retrospective
 from kernelkb.cli import main
+from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.model.review import Review
 from kernelkb.model.session import SessionEntry
 from kernelkb.record.sessions import append_entry
@@ -230,15 +231,20 @@ def test_a_condition_becomes_narrower_or_wider(review_project, capsys, way, valu
         assert f"review of {SESSION} by Ada" in {r["source"] for r in named[0]["because"]}
 
 
+FIXES = next(
+    list(b.fixes) for b in load_knowledge().bottlenecks if b.id == "uncoalesced-global-access"
+)
+
+
 @pytest.mark.parametrize(
     ("move", "fix", "order"),
     [
-        ("up", "smem-transpose", ["remap-threads-coalesced", "smem-transpose", "aos-to-soa"]),
-        ("down", "remap-threads-coalesced", ["aos-to-soa", "remap-threads-coalesced"]),
-        ("first", "align-base", ["align-base", "remap-threads-coalesced"]),
-        ("first", "tile-into-smem", ["tile-into-smem", "remap-threads-coalesced"]),
-        ("withdraw", "remap-threads-coalesced", ["aos-to-soa", "smem-transpose"]),
-        ("up", "remap-threads-coalesced", ["remap-threads-coalesced", "aos-to-soa"]),
+        ("up", FIXES[2], [FIXES[0], FIXES[2], FIXES[1]]),
+        ("down", FIXES[0], [FIXES[1], FIXES[0]]),
+        ("first", FIXES[-1], [FIXES[-1], FIXES[0]]),
+        ("first", "tile-into-smem", ["tile-into-smem", FIXES[0]]),
+        ("withdraw", FIXES[0], FIXES[1:3]),
+        ("up", FIXES[0], FIXES[:2]),
     ],
 )
 def test_a_fix_moves_in_the_order_of_its_bottleneck(review_project, capsys, move, fix, order):
@@ -252,7 +258,7 @@ def test_a_fix_moves_in_the_order_of_its_bottleneck(review_project, capsys, move
 
     assert code == 0
     assert found["fixes"][: len(order)] == order
-    assert found["reviewed"][0]["was"][0] == "remap-threads-coalesced"
+    assert found["reviewed"][0]["was"] == FIXES
     assert found["reviewed"][0]["reviewer"] == "Ada"
 
 

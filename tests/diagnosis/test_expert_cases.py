@@ -1,6 +1,7 @@
 """Twenty situations that an expert has judged: what must be said, what it gains, what must not be.
 
-Gains are worked out by hand from the formulas of the estimators, as shares of the time removed.
+Of gains the tests say what physics allows: how often less work is possible, what binds then, and
+nothing where counters do not tell. Few of the cases have the counters of a whole profile.
 """
 
 import pytest
@@ -46,8 +47,14 @@ def list_suppressed(answer):
     return {row["bottleneck"] for row in answer["suppressed"]}
 
 
-def predicted_speedup(answer, name, of="point"):
-    return find_diagnosis(answer, name)["predicted_speedup"][of]
+def predicted_speedup(answer, name):
+    return find_diagnosis(answer, name)["predicted_speedup"]["point"]
+
+
+def largest_promise(answer):
+    """The largest gain that any diagnosis promises; 1 if none does."""
+    gains = [d["predicted_speedup"] for d in answer["diagnoses"] if d["predicted_speedup"]]
+    return max((gain["point"] for gain in gains), default=1.0)
 
 
 def test_a_wrong_attention_is_not_tuned():
@@ -56,7 +63,7 @@ def test_a_wrong_attention_is_not_tuned():
     assert answer["gate"]["verdict"] == "stop"
     assert "wrong" in answer["next"][0]
     assert list_matches(answer) == []
-    assert {"small-grid", "tensor-core-unused", "problem-too-small"} <= list_suppressed(answer)
+    assert {"small-grid", "tensor-core-unused"} <= list_suppressed(answer)
 
 
 def test_the_corrected_attention_fills_2_of_58_sms():
@@ -66,13 +73,20 @@ def test_the_corrected_attention_fills_2_of_58_sms():
         "measure_next"
     ]
 
-    assert {"small-grid", "tensor-core-unused", "problem-too-small"} <= set(list_matches(answer))
+    assert {"small-grid", "tensor-core-unused"} <= set(list_matches(answer))
+    assert "problem-too-small" not in list_matches(answer)  # it takes 291 times its floor
     assert answer["headroom"]["floor_us"] == 2.5
     assert answer["headroom"]["bound"] == "launch"
-    assert predicted_speedup(answer, "small-grid", "high") == pytest.approx(58 / 2, rel=0.01)
+    assert predicted_speedup(answer, "small-grid") == pytest.approx(58 / 2, rel=0.01)
     assert not {"vectorize-128b", "launch-bounds", "reduce-live-range"} & set(list_fixes(answer))
     assert "dram-bandwidth-bound" not in list_matches(answer)
     assert ask_next[0]["metric"] == "mma_opcode_count"
+
+
+def test_no_fix_of_the_attention_beats_an_empty_kernel():
+    answer = recommend_for("l4", correct=1, dram_utilization=0.04, occupancy=0.08, **ATTENTION)
+
+    assert largest_promise(answer) <= answer["headroom"]["attainable_speedup"]
 
 
 def test_an_elementwise_kernel_at_the_memory_roof_is_near_roofline():
@@ -80,9 +94,7 @@ def test_an_elementwise_kernel_at_the_memory_roof_is_near_roofline():
 
     assert list_matches(answer)[0] == "near-roofline"
     assert {"fuse-kernels", "reduce-precision"} <= set(list_fixes(answer))
-    assert predicted_speedup(answer, "dram-bandwidth-bound", "high") == pytest.approx(
-        1 / (1 - 0.455), abs=2e-3
-    )
+    assert largest_promise(answer) <= 1.2
     assert not {"vectorize-128b", "raise-occupancy"} & set(list_fixes(answer))
 
 
@@ -92,9 +104,7 @@ def test_a_strided_kernel_is_not_merely_bandwidth_bound():
     )
 
     assert list_matches(answer)[0] == "uncoalesced-global-access"
-    assert predicted_speedup(answer, "uncoalesced-global-access") == pytest.approx(
-        1 / (1 - 0.8 * 0.88 * (1 - 1 / 3.9)), abs=0.02
-    )
+    assert largest_promise(answer) <= 3.9  # each byte of the algorithm once
     assert list_fixes(answer)[0] != "reduce-precision"
 
 
@@ -116,9 +126,7 @@ def test_high_occupancy_with_stalls_is_memory_latency():
     answer = recommend_for(**LATENCY)
 
     assert list_matches(answer) == ["memory-latency-bound"]
-    assert predicted_speedup(answer, "memory-latency-bound") == pytest.approx(
-        1 / (1 - 0.6 * 0.62), abs=2e-3
-    )
+    assert 1.2 < predicted_speedup(answer, "memory-latency-bound") < 1 / (1 - 0.62)
     assert "raise-occupancy" not in list_fixes(answer)
     assert any(row.get("fix") == "raise-occupancy" for row in answer["suppressed"])
 
@@ -144,7 +152,7 @@ def test_168_registers_limit_occupancy_on_an_a100():
     )
 
     assert list_matches(answer) == ["occupancy-limited-registers"]
-    assert predicted_speedup(answer, "occupancy-limited-registers") == pytest.approx(1.53, abs=0.01)
+    assert largest_promise(answer) <= 2  # twice as many warps
     (note,) = answer["notes"]
     assert "registers 168 -> 128 makes room for 2 blocks an SM" in note
 
@@ -159,9 +167,8 @@ def test_133_blocks_on_132_sms_are_a_tail_effect():
     )
 
     assert "tail-effect" in list_matches(answer)
-    assert predicted_speedup(answer, "tail-effect", "high") == pytest.approx(
-        1 / (1 - 0.496), abs=0.01
-    )
+    # Two waves become 133/132 of one.
+    assert predicted_speedup(answer, "tail-effect") == pytest.approx(2 * 132 / 133, abs=0.01)
     assert not {"raise-occupancy", "launch-bounds"} & set(list_fixes(answer))
 
 
@@ -173,15 +180,14 @@ def test_wavefront_replays_are_bank_conflicts():
     )
 
     assert list_matches(answer)[0] == "shared-memory-bank-conflicts"
-    high = predicted_speedup(answer, "shared-memory-bank-conflicts", "high")
-    assert 1 - 1 / high == pytest.approx(0.875 * 0.88, abs=2e-3)
+    assert largest_promise(answer) <= 1 / (1 - 0.875)  # an eighth of the wavefronts
 
 
 def test_a_stack_frame_without_spills():
     answer = recommend_for(spill_store_bytes=0, stack_bytes=64, local_instruction_share=0.18)
 
     assert list_matches(answer) == ["local-array-indexing"]
-    assert predicted_speedup(answer, "local-array-indexing", "high") >= 1.21
+    assert largest_promise(answer) <= 1 / (1 - 0.18)
     assert "relax-register-cap" not in list_fixes(answer)
 
 
@@ -193,12 +199,14 @@ def test_double_literals_on_an_l4():
         fp64_utilization=0.92,
         fma_utilization=0.12,
         memory_utilization=0.20,
+        dram_utilization=0.20,
     )
 
     assert list_matches(answer) == ["fp64-on-slow-pipe"]
     assert list_fixes(answer)[0] == "float-literals"
-    high = predicted_speedup(answer, "fp64-on-slow-pipe", "high")
-    assert 1 - 1 / high == pytest.approx(1 - 20 / 92, abs=2e-3)
+    # The FMA pipe of an L4 is 64 times as wide, so memory binds next, at a fifth of its peak; what
+    # is latency stays latency.
+    assert 2.5 < predicted_speedup(answer, "fp64-on-slow-pipe") <= 5
 
 
 def test_a_large_gemm_with_warp_level_mma_should_use_wgmma():
@@ -221,8 +229,7 @@ def test_a_large_gemm_with_warp_level_mma_should_use_wgmma():
     assert list_matches(answer) == ["tensor-pipe-underfed"]
     assert list_fixes(answer)[0] == "use-wgmma"
     assert "tma-pipeline" in list_fixes(answer)
-    high = predicted_speedup(answer, "tensor-pipe-underfed", "high")
-    assert high == pytest.approx(TENSOR_GEMM_US * 0.8 * 989e6 / (2 * 8192**3), rel=0.01)
+    assert largest_promise(answer) <= TENSOR_GEMM_US * 989e6 / (2 * 8192**3)
     assert not {"raise-occupancy", "branchless-select"} & set(list_fixes(answer))
 
 
@@ -231,9 +238,8 @@ def test_200_kernels_of_four_microseconds_are_launch_bound():
 
     assert list_matches(answer) == ["launch-overhead-bound"]
     assert list_fixes(answer)[0] == "cuda-graph"
-    assert predicted_speedup(answer, "launch-overhead-bound", "high") == pytest.approx(
-        9 / 5, abs=0.01
-    )
+    # Of 5 µs between the launches, a graph leaves 1.
+    assert predicted_speedup(answer, "launch-overhead-bound") == pytest.approx(9 / 5, abs=0.01)
     assert not {"vectorize-128b", "unroll-ilp"} & set(list_fixes(answer))
 
 
@@ -261,9 +267,7 @@ def test_causal_attention_with_unequal_blocks():
 
     assert list_matches(answer) == ["workload-imbalance"]
     assert list_fixes(answer)[0] == "sort-work-longest-first"
-    assert predicted_speedup(answer, "workload-imbalance", "high") == pytest.approx(
-        1 / 0.7, rel=0.35
-    )
+    assert 1.2 < predicted_speedup(answer, "workload-imbalance") <= 1 / 0.7
 
 
 def test_small_tiles_that_l2_serves():
@@ -271,9 +275,7 @@ def test_small_tiles_that_l2_serves():
 
     assert list_matches(answer) == ["l2-bandwidth-bound"]
     assert list_fixes(answer)[0] == "larger-block-tile"
-    assert predicted_speedup(answer, "l2-bandwidth-bound", "high") == pytest.approx(
-        1 / (1 - 0.43), abs=2e-3
-    )
+    assert largest_promise(answer) <= 2  # half of the reads of L2
 
 
 def test_blocks_of_1024_on_an_l4():
@@ -295,9 +297,7 @@ def test_blocks_of_1024_on_an_l4():
     )
 
     assert list_matches(answer) == ["occupancy-limited-block-size"]
-    expected = 1 - (1 - 0.95**8) / (1 - 0.95**12)
-    high = predicted_speedup(answer, "occupancy-limited-block-size", "high")
-    assert 1 - 1 / high == pytest.approx(expected, abs=2e-3)
+    assert largest_promise(answer) <= 12 / 8  # warps
     assert "launch-bounds" not in list_fixes(answer)
 
 

@@ -42,7 +42,7 @@ FAULTS = {
     "strided_copy": ["uncoalesced-global-access", "store-drain"],
     "transpose_conflicts": ["shared-memory-bank-conflicts", "barrier-stall"],
     "transpose_padded": ["l1tex-bandwidth-bound", "mio-throttle", "narrow-memory-access"],
-    "triangular": ["integer-address-overhead"],
+    "triangular": ["integer-address-overhead", "workload-imbalance"],
     "wmma_gemm": ["uncoalesced-global-access", "l1tex-bandwidth-bound", "tail-effect"],
 }
 

@@ -19,7 +19,10 @@ from kernelkb.safety.paths import shipped_folder
 
 CASES = [(b, case) for b in knowledge().bottlenecks for case in b.cases]
 ROWS = {row["id"]: row for row in bottleneck_rows()}
-KERNELS = [load_kernel_folder(path) for path in sorted(Path(shipped_folder("kernels")).iterdir())]
+KERNELS = [
+    load_kernel_folder(file.parent)
+    for file in sorted(Path(shipped_folder("kernels")).glob("*/kernel.yaml"))
+]
 VARIANTS = [(source, variant) for source in KERNELS for variant in source.kernel.variants]
 HEADER = ["kernel", "shapes", "launch", "shared", "work", "roof", "tolerance", "measured"]
 

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from session_histories import PRIORS
 from shipped_rules import knowledge
 
-from kernelkb.actions.learn import HEADER, format_learned_yaml, make_gain_kind_lookup, read_sessions
+from kernelkb.actions.learn import HEADER, format_learned_yaml, make_entry_lookup, read_sessions
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.record.learn import learn_from_sessions
 
@@ -21,7 +20,7 @@ def test_the_shipped_lessons_follow_from_the_sessions_that_they_name(monkeypatch
         for one in read_sessions(ROOT / "sessions", knowledge())
         if one.session in (*shipped.sessions, *shipped.forgotten)
     ]
-    found = learn_from_sessions(read, PRIORS, make_gain_kind_lookup(knowledge()), shipped.forgotten)
+    found = learn_from_sessions(read, make_entry_lookup(knowledge()), shipped.forgotten)
 
     assert format_learned_yaml(found) == FILE.read_text(), "run kb learn, then kb quickref --write"
 

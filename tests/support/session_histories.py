@@ -5,25 +5,20 @@ from datetime import UTC, datetime
 
 from shipped_rules import knowledge
 
+from kernelkb.actions.learn import make_entry_lookup
+from kernelkb.model.learned import PRIOR_SHARE
 from kernelkb.model.session import Decision, Session, SessionEntry, Step
 
-PRIORS = {row.kind: row for row in knowledge().calibration.realised}
-"""Priors of calibration.yaml: kind of gain → its row."""
+is_known = make_entry_lookup(knowledge())
+"""Whether the shipped knowledge has a bottleneck and a fix."""
 DAY = datetime(2026, 11, 1, tzinfo=UTC)
-
-
-def find_gain_kind(bottleneck, fix):
-    """Return the kind of gain as ``kb learn`` does; None when the pair has none."""
-    gains = {b.id: b.gain.kind for b in knowledge().bottlenecks if b.gain}
-    fixes = {f.id for family in knowledge().families for f in family.fixes}
-    return gains.get(bottleneck) if fix in fixes else None
 
 
 def speedup_from_saving(saving):
     return 1 / (1 - saving)
 
 
-def make_decision(share=0.5, estimate=0.5, assumed=0.8, **more):
+def make_decision(share=0.5, estimate=0.5, assumed=PRIOR_SHARE, **more):
     """Return a decision that realised ``share`` of its estimate; ``more`` overrides any field."""
     measured = speedup_from_saving(share * estimate)
     point = speedup_from_saving(assumed * estimate)
@@ -37,6 +32,7 @@ def make_decision(share=0.5, estimate=0.5, assumed=0.8, **more):
         "interval": (measured * 0.99, measured * 1.01),
         "falsifier": "x 1 > 0",
         "falsifier_held": True,
+        "falsifier_could_fail": True,
     }
     return Decision(**{**fields, **more})
 
@@ -57,7 +53,7 @@ def make_session(name, *decisions, cc="9.0", steps=(), kind="recorded", kernel="
     return Session(session=name, opened=DAY, goal="g", kind=kind, entries=(entry,))
 
 
-def make_history(seed, count, share, cc="9.0", assumed=0.8):
+def make_history(seed, count, share, cc="9.0", assumed=PRIOR_SHARE):
     """Return ``count`` sessions of one decision each; ``share(rng)`` draws its realised share."""
     rng = random.Random(seed)
     return [

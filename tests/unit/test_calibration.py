@@ -1,37 +1,33 @@
 """What was learned changes the answers that it is about, and no other."""
 
+from pathlib import Path
+
 import pytest
-from session_histories import PRIORS, find_gain_kind, make_decision, make_session
+from session_histories import is_known, make_decision, make_session
 from shipped_rules import knowledge, program, validate_answer
 
 from kernelkb.checks.lint import lint
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.rules_file import format_rules
 from kernelkb.graph.compile import compile_rules
-from kernelkb.model.learned import LearnedCatalogue, LearnedFix
+from kernelkb.model.learned import PRIOR_SHARE, LearnedCatalogue, LearnedFix
 from kernelkb.model.recommendation import KernelAnswer
+from kernelkb.profiles.launch import list_raw_names
+from kernelkb.profiles.ncu_csv import read_raw_page
 from kernelkb.record.learn import learn_from_sessions
 from kernelkb.render.answers import format_answer_lines
 
 UNCALIBRATED = compile_rules(knowledge().model_copy(update={"learned": LearnedCatalogue()}))
-MEASURED = {
-    "sector_load_useful_bytes": 8.0,
-    "load_sector_count": 4e6,
-    "load_request_count": 2.5e5,
-    "l1_utilization": 0.9,
-    "l2_utilization": 0.5,
-    "dram_utilization": 0.7,
-    "memory_utilization": 0.9,
-    "sm_utilization": 0.3,
-    "waves": 0.6,
-    "grid_block_count": 80,
-}
+PAGE = Path(__file__).parents[1] / "data" / "ncu" / "row_softmax_full.csv"
+(LAUNCH,) = read_raw_page(PAGE.read_text(), list_raw_names(program()))
+MEASURED = LAUNCH.metrics
+"""A whole profile of one thread for each row: few lanes are neighbours, few SMs have work."""
 OTHER_BOTTLENECK = {"spill_store_bytes": 4096.0, "spill_instruction_share": 0.2}
 BAD_SESSIONS = [make_session(f"s{n}", make_decision(share=-0.2)) for n in range(40)]
 
 
 def compile_learned(sessions):
-    found = learn_from_sessions(sessions, PRIORS, find_gain_kind)
+    found = learn_from_sessions(sessions, is_known)
     return compile_rules(knowledge().model_copy(update={"learned": found}))
 
 
@@ -82,11 +78,11 @@ def test_an_answer_names_its_calibration_sessions():
     answer = recommend(compile_learned(BAD_SESSIONS[:2]), MEASURED, device="h100-sxm")
     said = find_match(answer)["learned"]
 
-    assert (said["count"], said["sessions"], said["prior"]) == (2, ["s0", "s1"], 0.8)
-    assert said["calibration"] == pytest.approx((2 * -0.2 + 4) / 7, abs=1e-4)
+    assert (said["count"], said["sessions"], said["prior"]) == (2, ["s0", "s1"], PRIOR_SHARE)
+    assert said["calibration"] == pytest.approx((2 * -0.2 + 5) / 7, abs=1e-4)
     validate_answer(answer, KernelAnswer)
     text = "\n".join(format_answer_lines(answer))
-    assert "learned on sm_90: remap-threads-coalesced gives 0.514 of its estimate" in text
+    assert "learned on sm_90: remap-threads-coalesced gives 0.657 of its estimate" in text
 
 
 def test_an_answer_names_five_sessions_and_counts_all():
@@ -122,10 +118,8 @@ ROW = LearnedFix(
     fix="remap-threads-coalesced",
     bottleneck="uncoalesced-global-access",
     architecture="sm_90",
-    kind="transactions",
-    prior=0.8,
     observed=0.2,
-    calibration=0.5,
+    calibration=0.6,
     interval=(0.0, 1.0),
     count=5,
     tried=5,
@@ -139,10 +133,8 @@ ROW = LearnedFix(
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"calibration": 0.6}, "calibration is 0.6, should be 0.5000"),
-        ({"prior": 0.7}, "prior 0.7 is not that of calibration.yaml"),
-        ({"kind": "traffic"}, "is not of kind traffic"),
-        ({"interval": (0.6, 1.0)}, "lies outside its interval"),
+        ({"calibration": 0.7}, "calibration is 0.7, should be 0.6000"),
+        ({"interval": (0.7, 1.0)}, "lies outside its interval"),
         ({"succeeded": 6}, "succeeded ≤ measured ≤ tried does not hold"),
     ],
 )

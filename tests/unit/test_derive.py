@@ -87,9 +87,9 @@ def derive_metric(*formulas):
         ("sqrt(a + b * 5)", 4.0),
         ("sqrt(b - a)", None),
         ("hidden_latency(2, 2, 8)", 0.0),
-        ("wave_loss(1.5)", 0.25),
-        ("wave_loss(2)", 0.0),
-        ("wave_loss(0)", None),
+        ("last_wave_loss(1.5)", 0.25),
+        ("last_wave_loss(2)", 0.0),
+        ("last_wave_loss(0)", None),
         ("a + absent", None),
         ("max(absent, a)", None),
         ("1e308 / 1e-308", None),
@@ -106,11 +106,14 @@ def test_the_first_formula_whose_quantities_are_known_holds():
 
 @pytest.mark.parametrize(
     "text",
-    ["a b", "a.b", "f(a)", "min(a)", "a ** 2", "a if b else 1", "[a]", "True", "'a'", "", "a; b"]
-    + ["hidden_latency(a, b)", "min(a, key=b)", "__import__('os')", "(" * 500 + "a" + ")" * 500],
+    [
+        *("a b", "a.b", "f(a)", "min(a)", "a ** 2", "a if b else 1", "[a]", "True"),
+        *("'a'", "", "a; b", "hidden_latency(a, b)", "min(a, key=b)", "__import__('os')"),
+        "(" * 500 + "a" + ")" * 500,
+    ],
 )
 def test_what_is_no_formula_is_refused(text):
-    with pytest.raises(ValueError, match="formula|function"):
+    with pytest.raises(ValueError, match=r"formula|function"):
         parse_formula(text)
 
 

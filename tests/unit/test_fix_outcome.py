@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from session_histories import PRIORS, find_gain_kind, make_decision, make_session
+from session_histories import is_known, make_decision, make_session
 from shipped_rules import knowledge, program
 
 from kernelkb.actions import fix_outcome
@@ -14,6 +14,7 @@ from kernelkb.actions.fix_outcome import (
     choose_fix_variant,
     compare_to_prediction,
     make_decisions,
+    predict_combined_speedup,
 )
 from kernelkb.cli.screen import print_triage
 from kernelkb.decide.recommend import recommend
@@ -23,9 +24,11 @@ from kernelkb.measure.bench_verdict import find_disturbance
 from kernelkb.measure.statistics import Speedup
 from kernelkb.measure.timing_analysis import FilteredPairs
 from kernelkb.model.kernel import Variant
-from kernelkb.model.learned import LearnedCatalogue
-from kernelkb.model.measurement import DISTURBANCE_TEXT, Bench, Clocks
+from kernelkb.model.learned import PRIOR_SHARE, LearnedCatalogue
+from kernelkb.model.measurement import DISTURBANCE_TEXT, Bench, Clocks, Profile
 from kernelkb.model.triage import Triage, VariantResult
+from kernelkb.profiles.launch import list_raw_names
+from kernelkb.profiles.ncu_csv import read_raw_page
 from kernelkb.record.learn import learn_from_sessions
 from kernelkb.record.measurements.compare import find_noise_reason
 
@@ -153,6 +156,102 @@ def test_what_disturbed_a_bench_follows_from_its_pairs(pairs, speedup, clocks, d
     assert find_disturbance(pairs, speedup, clocks) == disturbance
 
 
+def make_gain(low, point, high):
+    return {"low": low, "point": point, "high": high}
+
+
+def make_diagnosis(bottleneck="b", gain=None, falsifier=None, **fix_gains):
+    """A diagnosis whose fixes have these gains."""
+    fixes = [
+        {"id": name.replace("_", "-"), "predicted_speedup": value}
+        for name, value in fix_gains.items()
+    ]
+    return {
+        "bottleneck": bottleneck,
+        "verdict": "matches",
+        "predicted_speedup": gain,
+        "fixes": fixes,
+        "falsifier": falsifier,
+        "learned": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("gain", "said"),
+    [
+        (make_gain(3.0, 3.5, 4.5), "inside"),
+        (make_gain(4.5, 5.0, 9.0), "below"),
+        (make_gain(1.0, 2.0, 3.5), "above"),
+        (None, None),
+    ],
+)
+def test_a_gain_is_judged_by_the_predicted_interval(gain, said):
+    choice = FixVariant(FAST_VARIANT, ((make_diagnosis(the_fix=gain), "the-fix"),))
+    found = compare_to_prediction(
+        SLOW_RESULT, make_result("fast", 2.0, (1.8, 2.4), "faster"), choice
+    )
+
+    assert found.measured == pytest.approx(4.0)
+    assert (found.predicted, found.gain) == (gain, said)
+
+
+def add_profile(result, **metrics):
+    profile = Profile(
+        kernel="k",
+        variant=result.variant,
+        target="cpu",
+        workload="small",
+        tool="ncu",
+        metrics=metrics,
+        seconds=1.0,
+    )
+    return result.model_copy(update={"profile": profile})
+
+
+EXPECTED = {"metric": "waves", "op": ">=", "value": 1.0, "before": 0.5, "expect": "waves >= 1"}
+
+
+@pytest.mark.parametrize(
+    ("after", "cause"), [({"waves": 2.0}, "confirmed"), ({"waves": 0.6}, "refuted"), ({}, None)]
+)
+def test_a_cause_is_judged_by_its_falsifier_and_not_by_the_gain(after, cause):
+    choice = FixVariant(FAST_VARIANT, ((make_diagnosis(falsifier=EXPECTED), "the-fix"),))
+    slower = make_result("fast", 0.4, (0.38, 0.42))
+    found = compare_to_prediction(
+        add_profile(SLOW_RESULT, waves=0.5), add_profile(slower, **after), choice
+    )
+
+    assert (found.cause, found.confirmed) == (cause, False)
+
+
+def test_without_profiles_nothing_is_said_about_the_cause():
+    choice = FixVariant(FAST_VARIANT, ((make_diagnosis(falsifier=EXPECTED), "the-fix"),))
+    found = compare_to_prediction(SLOW_RESULT, make_result("fast", 2.0, (1.8, 2.4)), choice)
+
+    assert found.cause is None
+
+
+def test_fixes_that_cure_all_causes_are_predicted_together():
+    gain, both = make_gain(1.0, 1.5, 2.0), make_gain(2.0, 4.0, 8.0)
+    diagnoses = [make_diagnosis("a", gain, one=gain), make_diagnosis("b", gain, other=gain)]
+    answer = {"combined_speedup": {**both, "bottlenecks": ["a", "b"]}}
+    whole = FixVariant(FAST_VARIANT, ((diagnoses[0], "one"), (diagnoses[1], "other")))
+    part = FixVariant(FAST_VARIANT, ((diagnoses[0], "one"),))
+
+    assert predict_combined_speedup(whole, answer) == both
+    assert predict_combined_speedup(part, answer) == gain
+    assert predict_combined_speedup(whole, None) == gain
+
+
+def test_a_decision_records_the_prediction_of_its_own_fix():
+    own, best = make_gain(1.0, 1.1, 1.2), make_gain(4.0, 8.0, 16.0)
+    diagnosis = make_diagnosis(gain=best, best_fix=best, own_fix=own)
+    choice = FixVariant(FAST_VARIANT, ((diagnosis, "own-fix"),))
+    (decision,) = make_decisions(choice, None, SLOW_RESULT, SLOW_RESULT)
+
+    assert decision.predicted == (1.0, 1.1, 1.2)
+
+
 def test_an_inconclusive_bench_still_gives_a_ratio():
     found = compare_to_prediction(
         SLOW_RESULT, make_result("fast", 1.0, (0.99, 1.01), "inconclusive"), CHOICE
@@ -224,13 +323,13 @@ def test_the_end_names_the_baseline_that_each_was_timed_next_to(capsys):
     assert "confirmed" not in out
 
 
-GIVEN = {"sector_load_useful_bytes": 8.0, "load_sector_count": 4e6, "load_request_count": 2.5e5}
+PAGE = ROOT / "tests" / "data" / "ncu" / "row_softmax_full.csv"
 
 
 def recommend_scattered_loads(taught):
     """What a program says of a kernel whose loads are scattered."""
-    known = {**GIVEN, "l2_utilization": 0.5}
-    return recommend(taught, known, device="h100-sxm")
+    (launch,) = read_raw_page(PAGE.read_text(), list_raw_names(taught))
+    return recommend(taught, launch.metrics, device="h100-sxm")
 
 
 def log_decision(taught, monkeypatch):
@@ -249,13 +348,11 @@ def log_decision(taught, monkeypatch):
 
 def test_a_decision_records_the_calibration_it_used(monkeypatch):
     unlearned = compile_rules(knowledge().model_copy(update={"learned": LearnedCatalogue()}))
-    lesson = learn_from_sessions(
-        [make_session("s", make_decision(share=0.2))], PRIORS, find_gain_kind
-    )
+    lesson = learn_from_sessions([make_session("s", make_decision(share=0.2))], is_known)
     taught = compile_rules(knowledge().model_copy(update={"learned": lesson}))
 
-    assert log_decision(unlearned, monkeypatch).calibration == 0.8
-    assert log_decision(taught, monkeypatch).calibration == 0.7
+    assert log_decision(unlearned, monkeypatch).calibration == PRIOR_SHARE
+    assert log_decision(taught, monkeypatch).calibration == pytest.approx((0.2 + 5) / 6, abs=1e-4)
 
 
 def test_a_decision_lists_the_other_fixes_of_the_variant(monkeypatch):

@@ -73,7 +73,14 @@ def test_a_missing_folder_is_reported(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["metrics.yaml", "devices.yaml", "thresholds.yaml", "guards.yaml", "calibration.yaml"],
+    [
+        "metrics.yaml",
+        "devices.yaml",
+        "thresholds.yaml",
+        "guards.yaml",
+        "calibration.yaml",
+        "effects.yaml",
+    ],
 )
 def test_each_single_file_is_required(knowledge_copy, name):
     (knowledge_copy / name).unlink()
@@ -125,8 +132,14 @@ def test_the_digest_names_the_content_and_not_the_place(knowledge_copy):
     assert load_knowledge(knowledge_copy).sha256 == load_knowledge().sha256
 
 
-@pytest.mark.parametrize("of", ["[working_set_bytes]", "[working_set_bytes, cache_bytes, 2.0]"])
-def test_a_quotient_has_two_operands(knowledge_copy, of):
-    edit_file(knowledge_copy, "metrics.yaml", "of: [working_set_bytes, cache_bytes]", f"of: {of}")
+@pytest.mark.parametrize("formula", ["working_set_bytes /", "working_set_bytes cache_bytes"])
+def test_a_wrong_formula_is_found_where_it_stands(knowledge_copy, formula):
+    edit_file(
+        knowledge_copy,
+        "metrics.yaml",
+        "derive: working_set_bytes / cache_bytes",
+        f"derive: {formula}",
+    )
 
-    assert any("metrics.yaml:" in text for text in load_problems(knowledge_copy))
+    (found,) = load_problems(knowledge_copy)
+    assert re.search(r"metrics\.yaml:\d+:\d+: .*is not a formula", found)

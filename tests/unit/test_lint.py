@@ -1,11 +1,10 @@
 """Each check of the knowledge fires on the smallest thing it is for."""
 
-import pytest
 from shipped_rules import knowledge
 
 from kernelkb.checks import lint as lint_module
 from kernelkb.checks.lint import lint
-from kernelkb.model.bottleneck import Case, Estimate, Gain
+from kernelkb.model.bottleneck import Case
 
 
 def change_bottleneck(bottleneck, **update):
@@ -13,10 +12,6 @@ def change_bottleneck(bottleneck, **update):
         b.model_copy(update=update) if b.id == bottleneck else b for b in knowledge().bottlenecks
     )
     return knowledge().model_copy(update={"bottlenecks": found})
-
-
-def make_gain(estimator, **inputs):
-    return Gain(kind="parallelism", estimates=[Estimate(estimator=estimator, inputs=inputs)])
 
 
 def list_complaints(broken):
@@ -50,20 +45,14 @@ def test_a_bottleneck_needs_a_case_on_each_side():
     )
 
 
-@pytest.mark.parametrize(
-    ("gain", "complaint"),
-    [
-        (make_gain("wave-tale"), "unknown estimator 'wave-tale'"),
-        (
-            make_gain("wave-tail", wave=1.0),
-            "takes exactly: waves",
-        ),
-    ],
-)
-def test_a_gain_must_fit_its_estimator(gain, complaint):
-    assert any(
-        complaint in text for text in list_complaints(change_bottleneck("tail-effect", gain=gain))
+def test_an_effect_that_no_fix_has_is_named():
+    effect = knowledge().effects.effects[0].model_copy(update={"id": "idle"})
+    more = knowledge().effects.model_copy(
+        update={"effects": (*knowledge().effects.effects, effect)}
     )
+    broken = knowledge().model_copy(update={"effects": more})
+
+    assert list_complaints(broken) == ["idle: no fix has this effect; give it to one, or remove it"]
 
 
 def test_a_fix_that_cures_nothing_is_named():
@@ -98,9 +87,7 @@ def test_a_leaf_that_no_walk_reaches_is_named():
 
 def test_metrics_that_follow_from_each_other_are_a_circle():
     metrics = tuple(
-        m.model_copy(update={"derive": ("cache_ratio + 1",)})
-        if m.id == "working_set_bytes"
-        else m
+        m.model_copy(update={"derive": ("cache_ratio + 1",)}) if m.id == "working_set_bytes" else m
         for m in knowledge().catalogue.metrics
     )
     catalogue = knowledge().catalogue.model_copy(update={"metrics": metrics})
@@ -152,12 +139,12 @@ def test_every_check_says_in_one_sentence_what_it_proves():
         f for name, f in vars(lint_module).items() if name.startswith(("every_", "truth_", "no_"))
     ]
 
-    assert len(checks) == 15
+    assert len(checks) == 14
     assert all(check.__doc__.count(".") == 1 and check.__doc__.endswith(".") for check in checks)
 
 
 def test_every_complaint_of_a_badly_broken_base_is_made():
     only = Case(name="only", metrics={"waves": 0.5}, verdict="excluded")
-    broken = change_bottleneck("small-grid", cases=(only,), gain=make_gain("nothing"))
+    broken = change_bottleneck("small-grid", cases=(only,), fixes=())
 
     assert len(list_complaints(broken)) >= 3

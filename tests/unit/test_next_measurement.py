@@ -7,6 +7,7 @@ from shipped_rules import compare_metrics, metrics, program
 from kernelkb.decide.conditions import evaluate_comparisons
 from kernelkb.decide.diagnose import diagnose, rank_open_bottlenecks
 from kernelkb.decide.next_measurement import choose_next_measurements
+from kernelkb.decide.predict import Predictor
 from kernelkb.decide.rule_rows import Combination, CompiledComparison
 from kernelkb.graph.comparisons import ComparisonTableBuilder
 
@@ -155,7 +156,7 @@ def test_nothing_open_asks_for_nothing():
 @settings(max_examples=40, deadline=None)
 def test_every_question_is_one_that_can_be_answered(target, measured):
     about = compare_metrics(measured)
-    found = diagnose(program(), about, target)
+    found = diagnose(program(), about, target, Predictor(program(), about))
     open_ = rank_open_bottlenecks(found.open_rows, about, 100)
     rows = choose_next_measurements(program(), found.matches, open_, about, "k", target, [])
 

@@ -4,13 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelkb.decide.diagnose import BottleneckMatch
+from kernelkb.decide.predict import Prediction
 from kernelkb.decide.rank import rank_matches, score
 
 EFFORT = {"5": 1.0, "30": 0.9, "120": 0.7, "480": 0.5}
 
 
-def make_finding(name, group="latency", saved=0.5, sure=1.0, minutes=5):
-    removed = None if saved is None else (saved / 2, saved, saved)
+def make_finding(name, group="latency", saved=0.5, sure=1.0, minutes=5, symptom_of=()):
+    time = 1.0 if saved is None else 1 - saved
+    prediction = None if saved is None else Prediction(1 / time, None, time, 1.0, False)
     diagnosis = {
         "bottleneck": name,
         "verdict": "matches",
@@ -18,7 +20,8 @@ def make_finding(name, group="latency", saved=0.5, sure=1.0, minutes=5):
         "because": [],
         "fixes": [{"cost_min": minutes}] if minutes else [],
     }
-    return BottleneckMatch({"id": name, "group": group}, diagnosis, removed, [])
+    row = {"id": name, "group": group, "symptom_of": list(symptom_of)}
+    return BottleneckMatch(row, diagnosis, prediction, [])
 
 
 def ranked_ids(*findings):
@@ -65,12 +68,48 @@ def test_faults_of_the_result_come_before_faults_of_the_timer_and_the_roof():
     assert found == ["correctness", "build", "measurement", "terminal"]
 
 
+def test_a_symptom_stands_right_behind_its_cause():
+    cause = make_finding("cause", saved=0.2)
+    symptom = make_finding("symptom", saved=0.6, symptom_of=["cause"])
+
+    assert ranked_ids(symptom, make_finding("other", saved=0.4), cause) == [
+        "other",
+        "cause",
+        "symptom",
+    ]
+
+
+def test_a_symptom_of_a_symptom_stands_behind_both():
+    cause = make_finding("cause", saved=0.2)
+    symptom = make_finding("symptom", saved=0.6, symptom_of=["cause"])
+    last = make_finding("last", saved=0.5, symptom_of=["symptom"])
+
+    assert ranked_ids(last, symptom, cause) == ["cause", "symptom", "last"]
+
+
+def test_a_symptom_of_a_cause_that_gains_nothing_stands_for_itself():
+    cause = make_finding("cause", saved=0.01)
+    symptom = make_finding("symptom", saved=0.6, symptom_of=["cause", "absent"])
+
+    assert ranked_ids(cause, symptom) == ["symptom", "cause"]
+
+
 def test_ranking_is_stable():
     assert ranked_ids(*(make_finding(name) for name in "cab")) == ["c", "a", "b"]
 
 
-def test_a_match_without_an_estimate_scores_zero():
-    assert score(make_finding("unpriced", saved=None), EFFORT) == 0.0
+def test_a_match_without_a_prediction_stands_between_fixes_that_gain_and_fixes_that_do_not():
+    gain, unpriced = make_finding("gain", saved=0.3), make_finding("unpriced", saved=None)
+
+    assert ranked_ids(make_finding("nothing", saved=0.0), unpriced, gain) == [
+        "gain",
+        "unpriced",
+        "nothing",
+    ]
+
+
+def test_a_predicted_slow_down_scores_no_less_than_nothing():
+    assert score(make_finding("slower", saved=-0.5), EFFORT) == 0.0
 
 
 FINDINGS = st.lists(
@@ -81,7 +120,9 @@ FINDINGS = st.lists(
         saved=st.none() | st.floats(0, 0.999),
         sure=st.floats(0, 1),
         minutes=st.sampled_from([0, 5, 30, 120, 480]),
-    )
+        symptom_of=st.lists(st.sampled_from("abcdef"), max_size=2),
+    ),
+    unique_by=lambda finding: finding.row["id"],
 )
 
 

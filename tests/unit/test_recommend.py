@@ -7,6 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shipped_rules import compare_metrics, metrics, program, validate_answer
 
+from kernelkb.decide.conditions import satisfies
+from kernelkb.decide.diagnose import diagnose
+from kernelkb.decide.predict import Predictor
 from kernelkb.decide.rank import rank_matches
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.decide.rules_file import format_rules
@@ -37,11 +40,16 @@ def test_every_answer_keeps_the_contract(target, measured):
 
 def test_the_keys_are_those_of_the_contract():
     assert set(recommend_for(speedup=0.3)) == ANSWER_KEYS | {
-        "conclusions",
+        "at_most",
+        "chain",
         "combined_speedup",
+        "conclusions",
+        "gap",
+        "joint",
         "ncu_rules",
-        "open_count",
         "notes",
+        "open_count",
+        "time",
     }
 
 
@@ -56,9 +64,8 @@ def test_matches_come_before_unknown(measured):
 @given(metrics("cuda"))
 @settings(max_examples=30, deadline=None)
 def test_ranking_loses_and_invents_nothing(measured):
-    from kernelkb.decide.diagnose import diagnose
-
-    found = diagnose(program(), compare_metrics(measured), "cuda").matches
+    facts = compare_metrics(measured)
+    found = diagnose(program(), facts, "cuda", Predictor(program(), facts)).matches
     order = rank_matches(found, program()["effort"])
 
     assert sorted(f.row["id"] for f in order) == sorted(f.row["id"] for f in found)
@@ -126,7 +133,6 @@ def test_uncoalesced_access_ranks_before_bandwidth():
     )
 
     assert list_matches(answer)[0] == "uncoalesced-global-access"
-    assert predicted_point(answer, "uncoalesced-global-access") == pytest.approx(2.1, abs=0.05)
 
 
 def test_stalls_with_idle_memory_are_latency_and_not_occupancy():
@@ -144,7 +150,8 @@ def test_stalls_with_idle_memory_are_latency_and_not_occupancy():
     )
 
     assert list_matches(answer)[0] == "memory-latency-bound"
-    assert predicted_point(answer, "memory-latency-bound") == pytest.approx(1.59, abs=0.02)
+    # If no warp waited for loads, 0.38 of the latency would be left; a busy unit hides none of it.
+    assert 1.2 < predicted_point(answer, "memory-latency-bound") < 1 / 0.38
     assert not any("occupancy" in name for name in list_matches(answer))
 
 
@@ -161,20 +168,18 @@ def test_registers_limit_occupancy():
         sm_utilization=0.30,
         memory_utilization=0.20,
         active_warps=2,
-        next_step_warps=4,
-        warp_latency_cycles=8,
         waves=4,
     )
 
     assert list_matches(answer)[0] == "occupancy-limited-registers"
-    assert predicted_point(answer, "occupancy-limited-registers") == pytest.approx(1.53, abs=0.01)
 
 
 def test_one_block_too_many_is_a_tail_effect():
     answer = recommend_for("h100-sxm", waves=133 / 132, grid_block_count=133)
 
     assert list_matches(answer) == ["tail-effect"]
-    assert predicted_point(answer, "tail-effect") == pytest.approx(1 / (1 - 0.8 * 0.496), abs=0.01)
+    # Two waves become 133/132 of one.
+    assert predicted_point(answer, "tail-effect") == pytest.approx(2 / (133 / 132), abs=0.01)
 
 
 def test_replayed_wavefronts_are_bank_conflicts():
@@ -183,9 +188,6 @@ def test_replayed_wavefronts_are_bank_conflicts():
     )
 
     assert list_matches(answer) == ["shared-memory-bank-conflicts"]
-    assert predicted_point(answer, list_matches(answer)[0]) == pytest.approx(
-        1 / (1 - 0.8 * 0.77), abs=0.02
-    )
 
 
 def test_gaps_between_launches_suggest_a_cuda_graph():
@@ -193,7 +195,8 @@ def test_gaps_between_launches_suggest_a_cuda_graph():
 
     assert list_matches(answer) == ["launch-overhead-bound"]
     assert answer["diagnoses"][0]["fixes"][0]["id"] == "cuda-graph"
-    assert predicted_point(answer, "launch-overhead-bound") == pytest.approx(1.67, abs=0.02)
+    # Of 5 µs between the launches, a graph leaves 1.
+    assert predicted_point(answer, "launch-overhead-bound") == pytest.approx(9 / 5, abs=0.01)
 
 
 def test_an_impossible_speedup_stops():
@@ -345,6 +348,24 @@ def test_the_reason_of_a_match_was_measured(measured):
             assert reason["source"]
 
 
+@given(metrics("cuda"), st.sampled_from([None, "h100-sxm"]))
+@settings(max_examples=60, deadline=None)
+def test_no_falsifier_holds_before_the_change(measured, device):
+    for diagnosis in recommend(program(), measured, device=device)["diagnoses"]:
+        told = diagnosis["falsifier"]
+        if told is not None:
+            assert not satisfies(told["before"], told["op"], told["value"])
+
+
+@given(metrics("cuda"))
+@settings(max_examples=60, deadline=None)
+def test_the_promise_of_a_diagnosis_is_that_of_one_of_its_fixes(measured):
+    for diagnosis in recommend(program(), measured, device="h100-sxm")["diagnoses"]:
+        gains = [fix["predicted_speedup"] for fix in diagnosis["fixes"]]
+
+        assert diagnosis["predicted_speedup"] in (None, *gains)
+
+
 def test_every_diagnosis_has_a_name_of_its_own():
     names = [d["bottleneck"] for d in recommend_for()["diagnoses"]]
 
@@ -383,11 +404,11 @@ def test_the_roof_that_holds_is_named(work, bound):
 
 def test_a_look_alike_that_was_ruled_out_is_named_with_the_number():
     answer = recommend_for(
-        dram_utilization=0.91, over_fetch=1.02, sm_utilization=0.3, attainable_speedup=1.3
+        dram_utilization=0.91, over_fetch=1.2, sm_utilization=0.3, attainable_speedup=1.3
     )
     (found,) = [d for d in answer["diagnoses"] if d["bottleneck"] == "dram-bandwidth-bound"]
 
-    assert {"bottleneck": "uncoalesced-global-access", "because": "over_fetch 1.02 <= 1.5"} in (
+    assert {"bottleneck": "uncoalesced-global-access", "because": "over_fetch 1.2 <= 1.5"} in (
         found["ruled_out"]
     )
 
@@ -431,14 +452,21 @@ def test_a_tiny_grid_ranks_before_memory_bottlenecks():
 
     assert list_matches(answer)[0] == "small-grid"
     assert "dram-bandwidth-bound" not in list_matches(answer)
-    assert predicted_point(answer, "small-grid") == pytest.approx(1 / (1 - 0.8 * 0.966), abs=0.05)
+    (found,) = [d for d in answer["diagnoses"] if d["bottleneck"] == "small-grid"]
+    gain = found["predicted_speedup"]
+    assert gain["low"] <= 58 / 2 <= gain["high"]  # as many times as many SMs
 
 
-def test_halving_the_bytes_gains_at_most_1_84x():
-    answer = recommend_for("a100-80-sxm", dram_utilization=0.91, occupancy=0.85, over_fetch=1.02)
+def test_halving_the_bytes_at_most_halves_the_time_and_is_not_promised():
+    answer = recommend_for(
+        "a100-80-sxm", dram_utilization=0.91, occupancy=0.85, over_fetch=1.2, issue_use=0.1
+    )
     (found,) = [d for d in answer["diagnoses"] if d["bottleneck"] == "dram-bandwidth-bound"]
+    (fix,) = [fix for fix in found["fixes"] if fix["id"] == "reduce-precision"]
 
-    assert found["predicted_speedup"]["high"] == pytest.approx(1 / (1 - 0.455), abs=0.01)
+    assert 1.5 < fix["predicted_speedup"]["point"] <= 2
+    promised = found["predicted_speedup"]
+    assert promised is None or promised["point"] <= 1.2  # of reading each byte once
 
 
 def test_lower_precision_is_not_the_first_fix_for_over_fetch():

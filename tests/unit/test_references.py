@@ -43,12 +43,6 @@ def edit_file(folder, name, old, new):
         ),
         (
             NEAR,
-            "inputs: {attainable: attainable_speedup}",
-            "inputs: {attainable: atainable_speedup}",
-            "unknown metric 'atainable_speedup' (did you mean 'attainable_speedup'?)",
-        ),
-        (
-            NEAR,
             "{attainable_speedup: 0.5}",
             "{attainable_speed: 0.5}",
             "unknown metric 'attainable_speed' (did you mean 'attainable_speedup'?)",
@@ -91,8 +85,8 @@ def edit_file(folder, name, old, new):
         ),
         (
             "metrics.yaml",
-            "of: [working_set_bytes",
-            "of: [working_bytes",
+            "derive: working_set_bytes /",
+            "derive: working_bytes /",
             "unknown metric 'working_bytes' (did you mean 'working_set_bytes'?)",
         ),
         (
@@ -121,9 +115,9 @@ def edit_file(folder, name, old, new):
         ),
         (
             "calibration.yaml",
-            "sources: [gpa]",
-            "sources: [gpaa]",
-            "unknown source 'gpaa' (did you mean 'gpa'?)",
+            "sources: [kernelkb-judgement]",
+            "sources: [kernelkb-judgment]",
+            "unknown source 'kernelkb-judgment' (did you mean 'kernelkb-judgement'?)",
         ),
     ],
 )

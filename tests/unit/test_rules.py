@@ -20,10 +20,11 @@ from shipped_rules import (
 )
 
 from kernelkb.actions.rules_cache import load_compiled_rules
-from kernelkb.decide import rule_rows, rules
+from kernelkb.decide import effect_rows, rule_rows, rules
 from kernelkb.decide.conditions import judge_condition
 from kernelkb.decide.diagnose import diagnose, judge_bottleneck
 from kernelkb.decide.gates import walk_gate_tree
+from kernelkb.decide.predict import Predictor
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.rules_file import RULES_SCHEMA, format_rules, parse_rules
 from kernelkb.errors import KnowledgeError
@@ -60,7 +61,8 @@ def test_rules_and_graph_suppress_the_same_bottlenecks(measured):
     quiet = {
         b for g in guards() if judge_condition(g["when"], about.truth) for b in g["bottlenecks"]
     }
-    both = [diagnose(program(), about, target) for target in ("cpu", "cuda")]
+    predictor = Predictor(program(), about)
+    both = [diagnose(program(), about, target, predictor) for target in ("cpu", "cuda")]
     said = {row["id"] for found in both for row in found.open_rows}
     said |= {finding.row["id"] for found in both for finding in found.matches}
 
@@ -213,7 +215,7 @@ def test_flattening_twice_gives_the_same():
     assert compile_rules(knowledge()) == program()
 
 
-SCHEMA_DIGEST = (14, "61f4bc6d1ffefbe3")
+SCHEMA_DIGEST = (22, "4abca46ebd6fcc99")
 """The schema, and what the classes of the program looked like when it was raised last."""
 
 
@@ -224,7 +226,7 @@ def test_a_changed_shape_raises_the_schema():
             (field, getattr(kind, "__forward_arg__", kind))
             for field, kind in one.__annotations__.items()
         )
-        for module in (rules, rule_rows)
+        for module in (rules, rule_rows, effect_rows)
         for name, one in vars(module).items()
         if isinstance(one, type) and one.__module__ == module.__name__
     }

@@ -1,0 +1,267 @@
+"""Recordings of pairs: their file, their reports, and the command that lists them."""
+
+import json
+import lzma
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelkb.actions.zoo import extract_metrics, list_pairs, write_recordings
+from kernelkb.cli import main
+from kernelkb.errors import BadValueError, KnowledgeError, UnknownNameError
+from kernelkb.loading.kernels import find_kernel_folders, find_zoo_folders, load_kernel
+from kernelkb.loading.zoo import format_recording, read_recordings
+from kernelkb.measure.full_reports import blank_foreign_sources
+from kernelkb.model.zoo import PairRecording, VariantRecording
+from kernelkb.safety.paths import shipped_folder
+
+PAIR = "histogram_few_bins"
+REPORTS = sorted((Path(__file__).parents[1] / "data" / "zoo").glob("*/*.xz"))
+
+
+def make_variant(name="before", kernel_us=12.5, **metrics):
+    return VariantRecording(variant=name, kernel_us=kernel_us, metrics=metrics)
+
+
+def make_recording(kernel="a_pair", **fields):
+    return PairRecording(
+        **{
+            "kernel": kernel,
+            "device": "h100-sxm",
+            "driver": "580.1",
+            "workload": "main",
+            "speedup": 2.5,
+            "interval": (2.4, 2.6),
+            "before": make_variant("before", 12.5, occupancy=0.5),
+            "after": make_variant("after", 5.0, occupancy=0.75),
+            **fields,
+        }
+    )
+
+
+def write_lines(folder, *rows):
+    file = folder / "h100-sxm.jsonl"
+    file.write_text("".join(map(format_recording, rows)))
+    return file
+
+
+NUMBER = st.floats(0, 1e15, allow_subnormal=False).map(lambda value: float(f"{value:.7g}"))
+METRICS = st.dictionaries(st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True), NUMBER)
+VARIANTS = st.builds(
+    VariantRecording,
+    variant=st.sampled_from(["before", "after"]),
+    kernel_us=st.floats(0.001, 1e9),
+    metrics=METRICS,
+)
+RECORDINGS = st.builds(
+    make_recording,
+    st.sampled_from(["a_pair", "b_pair"]),
+    speedup=st.floats(0.001, 1000),
+    interval=st.none() | st.tuples(st.floats(0, 10), st.floats(0, 10)),
+    timed_by=st.sampled_from(["bench", "profiler"]),
+    before=VARIANTS,
+    after=VARIANTS,
+    report=st.sampled_from(["", "small-grid.ncu-rep.xz"]),
+    launch=st.integers(0, 40),
+)
+
+
+@given(st.lists(RECORDINGS, max_size=4))
+def test_reading_is_the_inverse_of_writing(tmp_path_factory, rows):
+    file = write_lines(tmp_path_factory.mktemp("zoo"), *rows)
+
+    assert read_recordings(file) == rows
+
+
+def test_metrics_are_written_in_alphabetical_order_with_seven_digits():
+    row = make_recording(before=make_variant(waves=1 / 3, occupancy=123456789.0))
+    metrics = json.loads(format_recording(row))["before"]["metrics"]
+
+    assert list(metrics.items()) == [("occupancy", 123456800.0), ("waves", 0.3333333)]
+
+
+def test_a_recording_is_one_line():
+    assert format_recording(make_recording()).count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"kernel": "a_pair"', "Invalid JSON"),
+        ('{"kernel": "a_pair"}', "Field required"),
+        ("", "Invalid JSON"),
+    ],
+)
+def test_a_wrong_line_names_its_line(tmp_path, text, says):
+    good = format_recording(make_recording())
+    file = tmp_path / "h100-sxm.jsonl"
+    file.write_text(f"{good}{text}\n{good}")
+    with pytest.raises(KnowledgeError) as caught:
+        read_recordings(file)
+    (problem,) = caught.value.problems
+
+    assert (problem.path, problem.line) == (str(file), 2)
+    assert says in problem.message
+
+
+def test_every_wrong_line_is_named(tmp_path):
+    file = tmp_path / "h100-sxm.jsonl"
+    file.write_text(f"[]\n{format_recording(make_recording())}[]\n")
+    with pytest.raises(KnowledgeError) as caught:
+        read_recordings(file)
+
+    assert [problem.line for problem in caught.value.problems] == [1, 3]
+
+
+@pytest.mark.parametrize("wrong", [{"speedup": 0.0}, {"device": "H100"}, {"timed_by": "clock"}])
+def test_a_recording_that_cannot_be_is_refused(tmp_path, wrong):
+    fields = json.loads(format_recording(make_recording()))
+    file = tmp_path / "h100-sxm.jsonl"
+    file.write_text(json.dumps({**fields, **wrong}) + "\n")
+
+    with pytest.raises(KnowledgeError):
+        read_recordings(file)
+
+
+def test_a_new_recording_stands_in_place_of_the_old_one_of_its_pair(tmp_path):
+    file = tmp_path / "measured" / "h100-sxm.jsonl"
+    write_recordings(file, [make_recording("b_pair"), make_recording("a_pair")])
+    write_recordings(file, [make_recording("b_pair", speedup=7.0)])
+
+    assert [(row.kernel, row.speedup) for row in read_recordings(file)] == [
+        ("a_pair", 2.5),
+        ("b_pair", 7.0),
+    ]
+
+
+def test_without_recordings_there_is_nothing_to_extract(tmp_path):
+    with pytest.raises(BadValueError, match="kb zoo record writes them"):
+        extract_metrics(tmp_path, tmp_path)
+
+
+HEADERS = [
+    "/usr/local/cuda/targets/x86_64-linux/include/cuda_fp16.hpp",
+    "/usr/local/cuda/include/crt/mma.h",
+    "/usr/local/cuda-13.0/include/cub/block.cuh",
+    "/usr/include/c++/13/cmath",
+]
+
+
+def encode_length(number):
+    """A number as a protocol buffer has it: seven bits a byte, lowest first."""
+    low, rest = number & 0x7F, number >> 7
+    return bytes([low | 0x80]) + encode_length(rest) if rest else bytes([low])
+
+
+def encode_file(path, text):
+    """A source file in a report: the fields of its path and its text."""
+    fields = ((1, path.encode()), (2, text.encode()))
+    return b"".join(
+        bytes([number << 3 | 2]) + encode_length(len(data)) + data for number, data in fields
+    )
+
+
+@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.parametrize("repeat", [1, 50, 5000])
+def test_the_text_of_a_header_becomes_blank(header, repeat):
+    text = "// licence\nint secret();\n" * repeat
+    blank = f"{' ' * 10}\n{' ' * 13}\n" * repeat
+
+    assert blank_foreign_sources(encode_file(header, text)) == encode_file(header, blank)
+
+
+def test_the_text_of_a_kernel_stays():
+    report = encode_file(
+        "/work/kernels/zoo/small-grid/a_pair/before.cu", '#include "a.h"\nint x;\n'
+    )
+
+    assert blank_foreign_sources(report) == report
+
+
+def test_what_stands_around_a_header_stays():
+    own = encode_file("/work/before.cu", "int own;\n")
+    report = own + encode_file(HEADERS[0], "a\nb\n") + own + encode_file(HEADERS[1], "c\n") + own
+    blanked = blank_foreign_sources(report)
+
+    assert blanked.count(own) == 3
+    assert b"a\nb" not in blanked
+
+
+@given(st.text("ab \n\tü", max_size=300), st.sampled_from(HEADERS))
+def test_blanking_keeps_the_length_and_the_lines(text, header):
+    report = encode_file("/work/before.cu", text) + encode_file(header, text) + b"tail"
+    blanked = blank_foreign_sources(report)
+
+    assert len(blanked) == len(report)
+    assert [at for at, byte in enumerate(blanked) if byte == 10] == [
+        at for at, byte in enumerate(report) if byte == 10
+    ]
+    assert blank_foreign_sources(blanked) == blanked
+
+
+@given(st.binary(max_size=300))
+def test_bytes_without_a_header_stay(report):
+    assert blank_foreign_sources(report) == report
+
+
+@pytest.mark.parametrize("packed", REPORTS, ids=lambda file: file.name.partition(".")[0])
+def test_no_report_holds_the_text_of_a_header(packed):
+    report = lzma.decompress(packed.read_bytes())
+
+    assert b"Copyright" not in report
+    assert blank_foreign_sources(report) == report
+
+
+def test_a_pair_is_found_by_its_name_and_is_none_of_the_kernels(project):
+    assert load_kernel(PAIR).kernel.pair.fix == "block-privatize"
+    assert PAIR in find_zoo_folders()
+    assert PAIR not in find_kernel_folders()
+
+
+def test_a_pair_of_the_project_hides_the_shipped_one(project):
+    own = project / "kernels" / "zoo" / "ours" / PAIR
+    shutil.copytree(find_zoo_folders()[PAIR], own)
+
+    assert find_zoo_folders()[PAIR] == own
+    assert list(list_pairs()).count(PAIR) == 1
+
+
+def test_kb_zoo_lists_every_pair_with_its_fix(project, capsys):
+    assert main(["zoo", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+
+    assert len(lines) == len(
+        list((Path(shipped_folder("kernels")) / "zoo").glob("*/*/kernel.yaml"))
+    )
+    assert f"{PAIR}: flaw, block-privatize" in lines
+
+
+def test_kb_zoo_lists_the_whole_pairs_as_json(project, capsys):
+    assert main(["zoo", "list", "--json"]) == 0
+    kernels = {kernel["id"]: kernel for kernel in json.loads(capsys.readouterr().out)}
+
+    assert kernels[PAIR]["pair"]["bottlenecks"] == ["atomic-contention"]
+
+
+@pytest.mark.parametrize("verb", ["list", "extract"])
+def test_only_recording_takes_names(project, capsys, verb):
+    assert main(["zoo", verb, PAIR]) == 2
+    assert "takes no names; leave them out" in capsys.readouterr().err
+
+
+def test_an_unknown_pair_is_offered_the_near_one(project, capsys):
+    assert main(["zoo", "record", "histogram_few_bin"]) == 2
+    assert f"did you mean '{PAIR}'?" in capsys.readouterr().err
+
+
+def test_extracting_without_recordings_says_what_writes_them(project, capsys):
+    assert main(["zoo", "extract"]) == 2
+    assert "kb zoo record writes them" in capsys.readouterr().err
+
+
+def test_an_unknown_pair_is_no_kernel(project):
+    with pytest.raises(UnknownNameError, match=f"did you mean '{PAIR}'"):
+        load_kernel("histogram_few_bin")
