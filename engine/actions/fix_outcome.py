@@ -181,7 +181,7 @@ def make_decisions(
     """Return the decisions for the session: prediction, measurement and falsifier of each fix."""
     decisions: list[Decision] = []
     for diagnosis, fix in choice.diagnosis_fixes:
-        gain = diagnosis["predicted_speedup"]
+        gain = next((a["predicted_speedup"] for a in diagnosis["fixes"] if a["id"] == fix), None)
         falsifier, held = evaluate_falsifier(diagnosis, before, after)
         decisions.append(
             Decision(
@@ -189,7 +189,7 @@ def make_decisions(
                 fix=fix,
                 applied_as=choice.variant.id,
                 predicted=(gain["low"], gain["point"], gain["high"]) if gain else None,
-                calibration=_find_calibration(diagnosis) if gain else None,
+                calibration=_find_calibration(diagnosis, fix) if gain else None,
                 measured=outcome.measured if outcome else None,
                 interval=outcome.interval if outcome else None,
                 falsifier=falsifier,
@@ -206,21 +206,22 @@ def make_unapplied_decisions(answer: KernelAnswer) -> tuple[Decision, ...]:
     best = next((d for d in answer["diagnoses"] if d["verdict"] == "matches"), None)
     if best is None or not best["fixes"]:
         return ()
-    gain = best["predicted_speedup"]
+    fix = best["fixes"][0]
+    gain = fix["predicted_speedup"]
     predicted = (gain["low"], gain["point"], gain["high"]) if gain else None
     return (
         Decision(
             bottleneck=best["bottleneck"],
-            fix=best["fixes"][0]["id"],
+            fix=fix["id"],
             predicted=predicted,
-            calibration=_find_calibration(best) if gain else None,
+            calibration=_find_calibration(best, fix["id"]) if gain else None,
         ),
     )
 
 
-def _find_calibration(diagnosis: Diagnosis) -> float:
-    """Return the factor on the estimated saving that the prediction used."""
-    if diagnosis["learned"]:
+def _find_calibration(diagnosis: Diagnosis, fix: str) -> float:
+    """Return the factor on the estimated saving that the prediction used: the first fix's only."""
+    if diagnosis["learned"] and diagnosis["fixes"][0]["id"] == fix:
         return diagnosis["learned"]["calibration"]
     return PRIOR_SHARE
 

@@ -87,13 +87,7 @@ def record_pairs(
         UnknownNameError: There is no such pair.
         EnvironmentGapError: There is no GPU, no compiler or no ncu.
     """
-    known = list_pairs()
-    for name in names:
-        if name not in known:
-            raise UnknownNameError("pair", name, known, "zoo", id="list")
-    if find_cuda_tool("ncu") is None:
-        raise EnvironmentGapError("ncu was not found", "install Nsight Compute, or put it on PATH")
-    chosen = [_prepare_pair(name, known[name]) for name in names or known]
+    chosen = _prepare_pairs(names)
     with ThreadPoolExecutor() as pool:
         built = [one for one in pool.map(_build_pair, chosen) if _report_errors(one, show_progress)]
     recordings: list[PairRecording] = []
@@ -117,8 +111,7 @@ def extract_metrics(measured: Path, reports: Path) -> list[PairRecording]:
     Raises:
         BadValueError: A folder has no recordings.
     """
-    files = sorted(measured.glob("*.jsonl"))
-    if not files:
+    if not (files := sorted(measured.glob("*.jsonl"))):
         raise BadValueError(f"no recordings in {measured}; kb zoo record writes them")
     renewed: list[PairRecording] = []
     for file in files:
@@ -145,6 +138,16 @@ def write_recordings(file: Path, recordings: Iterable[PairRecording]) -> None:
     file.write_text(text, encoding="utf-8")
 
 
+def _prepare_pairs(names: Sequence[str]) -> list[BuiltPair]:
+    known = list_pairs()
+    for name in names:
+        if name not in known:
+            raise UnknownNameError("pair", name, known, "zoo", id="list")
+    if find_cuda_tool("ncu") is None:
+        raise EnvironmentGapError("ncu was not found", "install Nsight Compute, or put it on PATH")
+    return [_prepare_pair(name, known[name]) for name in names or known]
+
+
 def _prepare_pair(name: str, kernel: Kernel) -> BuiltPair:
     pair = kernel.pair
     if pair is None:
@@ -160,9 +163,9 @@ def _build_pair(pair: BuiltPair) -> BuiltPair:
 
 def _report_errors(pair: BuiltPair, show_progress: ShowProgress) -> bool:
     """Return whether both variants were compiled."""
-    errors = [f"{name}: {b.error}" for name, b in pair.builds.items() if b.error is not None]
-    for error in errors:
-        show_progress(f"{pair.kernel.id}: {error}")
+    errors = {name: b.error for name, b in pair.builds.items() if b.error is not None}
+    for name, error in errors.items():
+        show_progress(f"{pair.kernel.id}/{name}: {error}")
     return not errors
 
 
@@ -269,12 +272,9 @@ def _add_metrics(row: PairRecording, launches: Sequence[ProfiledLaunch]) -> Pair
     sides = {"before": row.before, "after": row.after}
     for offset, (name, side) in enumerate(sides.items()):
         launch = launches[row.launch + offset]
-        sides[name] = side.model_copy(
-            update={
-                "metrics": {**side.metrics, **launch.metrics},
-                "ncu_rules": _list_rule_estimates(launch),
-            }
-        )
+        metrics = {**side.metrics, **launch.metrics}
+        update = {"metrics": metrics, "ncu_rules": _list_rule_estimates(launch)}
+        sides[name] = side.model_copy(update=update)
     return row.model_copy(update=sides)
 
 

@@ -73,6 +73,8 @@ class DiagnosisResult(NamedTuple):
     """Unknown bottlenecks, in evaluation order."""
     suppressed: list[Suppressed]
     """Matches, and fixes of matches, that a guard forbids."""
+    library: LibraryRow | None
+    """The library that the kernel comes from; None for a kernel of one's own."""
 
 
 def diagnose(
@@ -91,7 +93,7 @@ def diagnose(
     suppressing: dict[str, GuardRow] = {}
     for guard in reversed(guards):  # reversed, so that the first of several guards is reported
         suppressing.update(dict.fromkeys(guard["bottlenecks"], guard))
-    result = DiagnosisResult([], [], [])
+    result = DiagnosisResult([], [], [], library)
     for row in rules["bottlenecks"][target]:
         unknown = is_untouched(row["comparisons"])
         verdict = "unknown" if unknown else judge_bottleneck(row, truth)

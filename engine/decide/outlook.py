@@ -7,15 +7,25 @@ their practical peaks: a bound for kernels that keep their algorithm.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from math import inf
+from typing import TYPE_CHECKING, Literal
 
+from kernelkb.decide.derive import binding_roof
 from kernelkb.decide.time_model import combine_roofs, split_time
 
 if TYPE_CHECKING:
     from kernelkb.decide.diagnose import BottleneckMatch
     from kernelkb.decide.predict import Prediction, Predictor
     from kernelkb.decide.rules import CompiledRules
-    from kernelkb.model.recommendation import ChainStep, Gap, JointCure, TimeShare
+    from kernelkb.model.recommendation import (
+        ChainStep,
+        CombinedSpeedup,
+        Gap,
+        Headroom,
+        JointCure,
+        Outlook,
+        TimeShare,
+    )
 
 _MIN_SHARE = 0.02
 """Shares below are summed as other."""
@@ -28,6 +38,26 @@ _HIDDEN_FACTOR = 1.25
 _GROUP_TITLES = {"memory": "memory", "l1": "L1", "compute": "computation"}
 _OTHER_TITLES = {"launch": "launch", "fill": "SMs without work", "unexplained": "unexplained"}
 _USEFUL = ("useful_dram_utilization", "dram_practical_share", "useful_issue_utilization")
+
+
+def build_outlook(
+    rules: CompiledRules,
+    matches: list[BottleneckMatch],
+    predictor: Predictor,
+    known: Mapping[str, float],
+) -> Outlook:
+    """Return all of it: what all fixes give, in which order, and what is left."""
+    combined = _combine_matches(matches, predictor)
+    headroom = estimate_headroom(predictor, known)
+    return {
+        "headroom": _build_headroom(known),
+        "combined_speedup": combined,
+        "joint": find_joint_cure(rules, matches, predictor),
+        "chain": build_chain(matches, predictor),
+        "at_most": None if headroom is None else round(headroom, 3),
+        "gap": find_gap(known, _explain(matches, combined), predictor),
+        "time": build_time_shares(rules, predictor),
+    }
 
 
 def build_time_shares(rules: CompiledRules, predictor: Predictor) -> list[TimeShare]:
@@ -148,15 +178,18 @@ def find_gap(known: Mapping[str, float], explained: float, predictor: Predictor)
         predictor: Predicts for the launch.
 
     Returns:
-        None if nothing is known to compare with, or the fixes explain most of the gap.
+        None without a profile or anything to compare with, and where the fixes explain most of
+        the gap.
     """
-    against, ratio = "", 0.0
-    speedup, attainable = known.get("speedup"), known.get("attainable_speedup")
+    if predictor.now is None:
+        return None
+    against: Literal["reference", "floor"] = "reference"
+    speedup, ratio = known.get("speedup"), known.get("attainable_speedup", 0.0)
     if speedup is not None and 0 < speedup < 1:
-        against, ratio = "reference", 1 / speedup
-    elif attainable is not None and predictor.now is not None:
-        against, ratio = "floor", attainable
-    if not against or ratio < explained * _MIN_GAP:
+        ratio = 1 / speedup
+    else:
+        against = "floor"
+    if not explained * _MIN_GAP <= ratio < inf:
         return None
     excess = _list_excess(known)
     rest = ratio / explained
@@ -164,7 +197,7 @@ def find_gap(known: Mapping[str, float], explained: float, predictor: Predictor)
     target = "than the reference" if against == "reference" else "than its floor"
     named = f"named causes explain {explained:.3g}x" if explained > 1 else "no named cause explains"
     return {
-        "against": "reference" if against == "reference" else "floor",
+        "against": against,
         "ratio": round(ratio, 3),
         "explained": round(explained, 3),
         "rest": round(rest, 3),
@@ -183,7 +216,8 @@ def _list_excess(known: Mapping[str, float]) -> dict[str, float]:
         "l2": known.get("l2_sector_count", 0.0),
         "dram": known.get("dram_bytes", 0.0) / 32,
     }
-    return {level: count * 32 / needed for level, count in sectors.items() if count}
+    excess = {level: count * 32 / needed for level, count in sectors.items() if count}
+    return {level: factor for level, factor in excess.items() if factor < inf}
 
 
 def _name_restructuring(known: Mapping[str, float], excess: Mapping[str, float]) -> str:
@@ -203,3 +237,33 @@ def _name_restructuring(known: Mapping[str, float], excess: Mapping[str, float])
     if known.get("matrix_work") == 1 and known.get("tensor_utilization", 1.0) < 0.05:
         return "the reference may use tensor cores"
     return "another algorithm, or another division of the work"
+
+
+def _build_headroom(known: Mapping[str, float]) -> Headroom | None:
+    if not {"floor_us", "kernel_us", "attainable_speedup"} <= known.keys():
+        return None
+    roof = binding_roof(known)
+    holds = roof is not None and roof.floor_us == known["floor_us"]
+    return {
+        "bound": roof.name if roof and holds else None,
+        "floor_us": known["floor_us"],
+        "measured_us": known["kernel_us"],
+        "attainable_speedup": known["attainable_speedup"],
+    }
+
+
+def _combine_matches(
+    matches: list[BottleneckMatch], predictor: Predictor
+) -> CombinedSpeedup | None:
+    """Return the predicted speedup of all matches' fixes together; None below two."""
+    priced = [(m.row["id"], m.prediction) for m in matches if m.prediction is not None]
+    if len(priced) < 2:
+        return None
+    together = predictor.predict_together(found for _, found in priced)
+    return {**predictor.make_interval(together), "bottlenecks": [name for name, _ in priced]}
+
+
+def _explain(matches: list[BottleneckMatch], combined: CombinedSpeedup | None) -> float:
+    """Return the predicted speedup of all fixes together, at least 1."""
+    single = [m.prediction.speedup for m in matches if m.prediction is not None]
+    return max(1.0, combined["point"] if combined else 1.0, *single)

@@ -44,7 +44,7 @@ class Prediction(NamedTuple):
     """Factor on the width of the interval."""
     lowers_floor: bool
     conditional: bool = False
-    """Whether somebody has to allow the change."""
+    """Whether its user has to allow the change."""
     effect: str = ""
     """Its id; empty for several together."""
 
@@ -143,7 +143,7 @@ class Predictor:
             work=work,
             added=added,
             waits=waits,
-            latency=1.0 if latency is None else latency,
+            latency=1.0 if latency is None else max(0.0, latency),
             fill=numbers["fill"],
             warps=numbers["warps"],
         )

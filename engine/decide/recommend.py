@@ -7,7 +7,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from kernelkb.decide.conditions import Facts, evaluate_comparisons
-from kernelkb.decide.derive import binding_roof, complete_metrics
+from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.diagnose import (
     BottleneckMatch,
     DiagnosisResult,
@@ -18,13 +18,7 @@ from kernelkb.decide.diagnose import (
 )
 from kernelkb.decide.gates import PERFORMANCE_GATE, GateWalk, walk_gate_tree
 from kernelkb.decide.next_measurement import choose_next_measurements
-from kernelkb.decide.outlook import (
-    build_chain,
-    build_time_shares,
-    estimate_headroom,
-    find_gap,
-    find_joint_cure,
-)
+from kernelkb.decide.outlook import build_outlook
 from kernelkb.decide.predict import Predictor
 from kernelkb.decide.rank import rank_matches
 from kernelkb.decide.residency import describe_next_step
@@ -32,10 +26,8 @@ from kernelkb.decide.residency import describe_next_step
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules, LibraryRow
     from kernelkb.model.recommendation import (
-        CombinedSpeedup,
         Conclusions,
         Diagnosis,
-        Headroom,
         KernelAnswer,
         Level,
         Measure,
@@ -73,8 +65,7 @@ def recommend(
     facts = evaluate_comparisons(rules["comparisons"], known)
     gate = walk_gate_tree(rules["trees"][PERFORMANCE_GATE], facts)
     predictor = Predictor(rules, facts)
-    library = find_library(rules, kernel)
-    found, matches, open_ = _diagnose_and_rank(rules, facts, target, predictor, library)
+    found, matches, open_ = _diagnose_and_rank(rules, facts, target, predictor, kernel)
     wanted = _list_gate_metrics(known, gate)
     ask = choose_next_measurements(rules, matches, open_, facts, kernel, target, wanted)
     return {
@@ -84,19 +75,13 @@ def recommend(
         "gate": gate.gate,
         "evidence_level": (level := evidence_level(rules, metrics)),
         "conclusions": _build_conclusions(rules, f"{target}/{level}", known),
-        "headroom": _build_headroom(known),
-        "combined_speedup": (combined := _combine_matches(matches, predictor)),
-        "joint": find_joint_cure(rules, matches, predictor),
-        "chain": build_chain(matches, predictor),
-        "at_most": _round(estimate_headroom(predictor, known)),
-        "gap": find_gap(known, _explain(matches, combined), predictor),
-        "time": build_time_shares(rules, predictor),
+        **build_outlook(rules, matches, predictor, known),
         "diagnoses": _list_diagnoses(matches, open_, facts),
         "open_count": len(found.open_rows),
         "suppressed": found.suppressed,
         "measure_next": ask,
         "ncu_rules": [],
-        "notes": _list_notes(rules, matches, known, device, library),
+        "notes": _list_notes(rules, matches, known, device, found.library),
         "next": _list_next_steps(matches, gate, ask),
     }
 
@@ -115,9 +100,9 @@ def _diagnose_and_rank(
     facts: Facts,
     target: str,
     predictor: Predictor,
-    library: LibraryRow | None,
+    kernel: str,
 ) -> tuple[DiagnosisResult, list[BottleneckMatch], OpenBottlenecks]:
-    found = diagnose(rules, facts, target, predictor, library)
+    found = diagnose(rules, facts, target, predictor, find_library(rules, kernel))
     matches = rank_matches(found.matches, rules["effort"])
     return found, matches, rank_open_bottlenecks(found.open_rows, facts, _MAX_OPEN_CONSIDERED)
 
@@ -174,40 +159,6 @@ def _build_conclusions(rules: CompiledRules, level: str, known: Mapping[str, flo
         else:
             can.append(f"{say} ({', '.join(f'{n} {known[n]:.4g}' for n in needs)})")
     return {"can": can, "cannot": [*cannot, *limits["cannot"]]}
-
-
-def _build_headroom(known: Mapping[str, float]) -> Headroom | None:
-    if not {"floor_us", "kernel_us", "attainable_speedup"} <= known.keys():
-        return None
-    roof = binding_roof(known)
-    holds = roof is not None and roof.floor_us == known["floor_us"]
-    return {
-        "bound": roof.name if roof and holds else None,
-        "floor_us": known["floor_us"],
-        "measured_us": known["kernel_us"],
-        "attainable_speedup": known["attainable_speedup"],
-    }
-
-
-def _combine_matches(
-    matches: list[BottleneckMatch], predictor: Predictor
-) -> CombinedSpeedup | None:
-    """Return the predicted speedup of all matches' fixes together; None below two."""
-    priced = [(m.row["id"], m.prediction) for m in matches if m.prediction is not None]
-    if len(priced) < 2:
-        return None
-    together = predictor.predict_together(found for _, found in priced)
-    return {**predictor.make_interval(together), "bottlenecks": [name for name, _ in priced]}
-
-
-def _explain(matches: list[BottleneckMatch], combined: CombinedSpeedup | None) -> float:
-    """Return the predicted speedup of all fixes together, at least 1."""
-    single = [m.prediction.speedup for m in matches if m.prediction is not None]
-    return max(1.0, combined["point"] if combined else 1.0, *single)
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)
 
 
 def _list_gate_metrics(known: Mapping[str, float], gate: GateWalk) -> list[str]:

@@ -25,6 +25,8 @@ _MIN_FILL = 0.001
 """Smallest share of the time in which an SM has work: one block of a grid on a large GPU."""
 _MIN_TIME = 0.001
 """Smallest share of the time that a change leaves; 0 would be a kernel without duration."""
+_MAX_USE = 1000.0
+"""Largest use of a resource that is taken as given; more cannot have been measured."""
 
 
 class KernelTime(NamedTuple):
@@ -81,7 +83,7 @@ def build_kernel_time(row: TimeModelRow, known: Mapping[str, float]) -> KernelTi
         value, peak = known.get(resource["use"]), resource["peak"]
         limit = known.get(peak) if isinstance(peak, str) else peak
         if value is not None and limit:
-            use[resource["id"]] = max(0.0, value / limit)
+            use[resource["id"]] = min(_MAX_USE, max(0.0, value / limit))
             groups.setdefault(resource["group"], []).append(resource["id"])
     if "memory" not in groups or len(groups) < 2:
         return None
@@ -113,8 +115,11 @@ def sum_groups(
 
 def combine_roofs(shares: Mapping[str, float]) -> float:
     """Return the share of the time that the roofs explain together."""
-    total: float = sum(share**_ROOF_EXPONENT for share in shares.values())
-    return float(total ** (1 / _ROOF_EXPONENT))
+    largest = max(shares.values(), default=0.0)
+    if largest == 0:
+        return 0.0
+    total: float = sum((share / largest) ** _ROOF_EXPONENT for share in shares.values())
+    return largest * float(total ** (1 / _ROOF_EXPONENT))
 
 
 def predict_time(now: KernelTime, change: Change) -> float:

@@ -78,11 +78,7 @@ def compile_rules(knowledge: Knowledge) -> CompiledRules:
             [_build_guard_row(g, knowledge, conditions) for g in knowledge.guards.guards]
         ),
         "trees": {tree.id: _build_tree_row(tree, conditions) for tree in knowledge.trees},
-        "fixes": {
-            f.id: _build_fix_row(f, conditions, summarize_measured(knowledge, f.id))
-            for family in knowledge.families
-            for f in family.fixes
-        },
+        "fixes": _build_fix_rows(knowledge, conditions),
         "libraries": build_library_rows(knowledge),
         "time_model": build_time_model_row(knowledge),
         "effects": build_effect_rows(knowledge, conditions),
@@ -167,6 +163,14 @@ def _build_metric_row(metric: Metric) -> MetricRow:
         "targets": list(metric.targets),
         "flag": metric.flag,
         "recipe": metric.recipe,
+    }
+
+
+def _build_fix_rows(knowledge: Knowledge, conditions: ConditionCompiler) -> dict[str, FixRow]:
+    return {
+        fix.id: _build_fix_row(fix, conditions, summarize_measured(knowledge, fix.id))
+        for family in knowledge.families
+        for fix in family.fixes
     }
 
 

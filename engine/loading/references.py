@@ -160,6 +160,7 @@ def _iter_references(file: LoadedFile) -> Iterator[_Reference]:
     return walk(file.record, ())
 
 
+_EFFECT_FORMULAS = ("work", "add", "waits", "latency", "fill", "warps", "time")
 _REFERENCE_FIELDS: dict[str, dict[str, str]] = {
     "Metric": {"recipe": "recipe", "derive": "formula"},
     "Recipe": {"includes": "recipe"},
@@ -171,17 +172,8 @@ _REFERENCE_FIELDS: dict[str, dict[str, str]] = {
     "Fix": {"effects": "effect"},
     "Resource": {"use": "metric", "peak": "quantity"},
     "Wait": {"metric": "metric"},
-    "TimeModel": {
-        "fill": "metric",
-        "warps": "metric",
-        "duration": "metric",
-        "empty_kernel": "metric",
-    },
-    "Effect": {
-        "parts": "effect",
-        **dict.fromkeys(("work", "add", "waits"), "formula"),
-        **dict.fromkeys(("latency", "fill", "warps", "time"), "formula"),
-    },
+    "TimeModel": dict.fromkeys(("fill", "warps", "duration", "empty_kernel"), "metric"),
+    "Effect": {"parts": "effect", **dict.fromkeys(_EFFECT_FORMULAS, "formula")},
     "Falsifier": {"metric": "metric", "value": "quantity"},
     "Case": {"metrics": "quantity keys"},
     "TreeCase": {"metrics": "quantity keys"},

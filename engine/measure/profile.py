@@ -85,7 +85,6 @@ def _profile_gpu(
     detail, cure = describe_counter_error(), "use another version of ncu; until then use ptxas"
     if detail is None:
         job = make_repeat_job(subject, build, bench.workload, _COUNTER_CALLS)
-        kernels = subject.variant.kernels
         requested: set[str] = set()
         for stage in range(_MAX_STAGES):
             wanted = next_counters({**bench.metrics, **metrics})
@@ -93,7 +92,7 @@ def _profile_gpu(
             if not counters:
                 break
             requested |= {counter.metric for counter in counters}
-            report = collect_counters(job, kernels, counters, timeout_s=timeout_s)
+            report = collect_counters(job, subject.variant.kernels, counters, timeout_s=timeout_s)
             if report.launch is None:
                 detail, cure = report.reason, report.cure or ""
                 break

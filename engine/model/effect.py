@@ -99,7 +99,7 @@ class Effect(Record):
     lowers_floor: bool = False
     """Whether it changes the work of the algorithm, so that the roofline does not cap the gain."""
     conditional: bool = False
-    """Whether somebody has to allow it, such as another data type: the fix has a predicted gain,
+    """Whether its user has to allow it, such as another data type: the fix has a predicted gain,
     its diagnosis does not promise it."""
     error: float = Field(default=1.0, gt=0)
     """Factor on the width of the interval."""

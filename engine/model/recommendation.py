@@ -221,15 +221,9 @@ class Conclusions(TypedDict):
     cannot: list[str]
 
 
-class KernelAnswer(TypedDict):
-    """The whole answer for one kernel."""
+class Outlook(TypedDict):
+    """What lies beyond the first fix."""
 
-    kernel: str
-    launch: int
-    device: str | None
-    gate: Gate
-    evidence_level: Level
-    conclusions: Conclusions
     headroom: Headroom | None
     combined_speedup: CombinedSpeedup | None
     """Null unless the changes of at least two diagnoses have a predicted gain."""
@@ -244,6 +238,17 @@ class KernelAnswer(TypedDict):
     """Null unless much is left that no fix explains."""
     time: list[TimeShare]
     """Where the time goes; empty without a profile."""
+
+
+class KernelAnswer(Outlook):
+    """The whole answer for one kernel."""
+
+    kernel: str
+    launch: int
+    device: str | None
+    gate: Gate
+    evidence_level: Level
+    conclusions: Conclusions
     diagnoses: list[Diagnosis]
     """Every match, then the unknown ones with the most true comparisons."""
     open_count: int
