@@ -56,7 +56,7 @@ def draw_as_predicted(rng: random.Random) -> float:
 
 def draw_noise(rng: random.Random) -> float:
     """Draw the share of a speedup that is independent of the estimate: 1 with 10 % of noise."""
-    return (1 - math.exp(-rng.gauss(0, 0.1))) / rng.uniform(0.2, 0.7)
+    return rng.gauss(0, 0.1) / rng.uniform(0.2, 0.7)
 
 
 def draw_fix_from_prior(rng: random.Random) -> DrawShare:
@@ -98,14 +98,14 @@ def make_history(rng: random.Random, count: int, draw: DrawShare, cc: str = "9.0
 
 
 def make_session(name: str, share: float, estimate: float, cc: str) -> Session:
-    """Return a session in which the fix realised a share of its predicted saving."""
-    measured = 1 / (1 - min(share * estimate, 0.99))
-    predicted = 1 / (1 - estimate)
+    """Return a session in which the fix realised a share of its predicted gain."""
+    measured, predicted = math.exp(share * estimate), math.exp(estimate)
     decision = Decision(
         bottleneck=BOTTLENECK,
         fix=FIX,
         applied_as="after",
         predicted=(1.0, predicted, predicted),
+        predicted_by="effects",
         calibration=PRIOR_SHARE,
         measured=measured,
         interval=(measured * 0.99, measured * 1.01),

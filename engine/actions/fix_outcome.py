@@ -189,6 +189,7 @@ def make_decisions(
                 fix=fix,
                 applied_as=choice.variant.id,
                 predicted=(gain["low"], gain["point"], gain["high"]) if gain else None,
+                predicted_by="effects" if gain else None,
                 calibration=_find_calibration(diagnosis, fix) if gain else None,
                 measured=outcome.measured if outcome else None,
                 interval=outcome.interval if outcome else None,
@@ -214,13 +215,14 @@ def make_unapplied_decisions(answer: KernelAnswer) -> tuple[Decision, ...]:
             bottleneck=best["bottleneck"],
             fix=fix["id"],
             predicted=predicted,
+            predicted_by="effects" if gain else None,
             calibration=_find_calibration(best, fix["id"]) if gain else None,
         ),
     )
 
 
 def _find_calibration(diagnosis: Diagnosis, fix: str) -> float:
-    """Return the factor on the estimated saving that the prediction used: the first fix's only."""
+    """Return the share of the model's gain that the prediction used; only the first fix has one."""
     if diagnosis["learned"] and diagnosis["fixes"][0]["id"] == fix:
         return diagnosis["learned"]["calibration"]
     return PRIOR_SHARE

@@ -197,7 +197,8 @@ def _predict_fixes(
 
     Returns:
         The prediction of the first fix with an effect that is to be expected and needs no
-        permission; None if a counter for it is missing.
+        permission, or of the next one if sessions found that it gives nothing; None if a counter
+        for it is missing.
     """
     found: dict[str, Prediction] = {}
     for fix in fixes if row["group"] not in _UNPRICED_GROUPS else ():
@@ -208,6 +209,9 @@ def _predict_fixes(
     wanted = [f["id"] for f in fixes if predictor.expects_effect(f["id"])]
     firm = [name for name in wanted if name not in found or not found[name].conditional]
     first = found.get(firm[0]) if firm else None
+    if first is not None and first.speedup < _MIN_SPEEDUP <= first.model_speedup:
+        others = (found[name] for name in firm if name in found)
+        first = next((other for other in others if other.speedup >= _MIN_SPEEDUP), first)
     if first is not None and first.speedup >= _MIN_SPEEDUP:
         gainless = {name for name, p in found.items() if p.speedup < _MIN_SPEEDUP}
         fixes[:] = [fix for fix in fixes if fix["id"] not in gainless]

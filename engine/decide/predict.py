@@ -39,7 +39,7 @@ class Prediction(NamedTuple):
     change: Change | None
     """None where the effect gives the time itself."""
     time: float
-    """Time after ÷ time before by such an effect; else 1."""
+    """Time after ÷ time before by such an effect, and by what sessions found; else 1."""
     error: float
     """Factor on the width of the interval."""
     lowers_floor: bool
@@ -47,6 +47,13 @@ class Prediction(NamedTuple):
     """Whether its user has to allow the change."""
     effect: str = ""
     """Its id; empty for several together."""
+    learned_share: float = 1.0
+    """Share of the model's gain that sessions found realised, which ``speedup`` has."""
+
+    @property
+    def model_speedup(self) -> float:
+        """The speedup by the model alone."""
+        return self.speedup ** (1 / self.learned_share) if self.learned_share > 0 else self.speedup
 
 
 class Predictor:
@@ -64,12 +71,12 @@ class Predictor:
 
         Args:
             fix: Its id.
-            learned_share: Share of a predicted saving that sessions found realised.
+            learned_share: Share of a predicted gain that sessions found realised.
         """
         for effect in self._rules["fixes"][fix]["effects"]:
             found = self.predict_effect(effect)
             if found is not None:
-                return found if learned_share is None else _scale_saving(found, learned_share)
+                return found if learned_share is None else self._scale_gain(found, learned_share)
         return None
 
     def expects_effect(self, fix: str) -> bool:
@@ -161,6 +168,12 @@ class Predictor:
                 values[name] = max(0.0, value)
         return values
 
+    def _scale_gain(self, found: Prediction, share: float) -> Prediction:
+        """Return a prediction of which a share is realised, of the logarithm of the speedup."""
+        speedup = self._cap(found.speedup**share, found.lowers_floor)
+        time = found.time * found.speedup / speedup
+        return found._replace(speedup=speedup, time=time, learned_share=share)
+
     def _evaluate(self, program: Program | None) -> float | None:
         return None if program is None else evaluate_formula(program, self._facts.values)
 
@@ -179,9 +192,3 @@ def _widen_for_missing(row: TimeModelRow, now: KernelTime | None) -> float:
     wanted = len(row["resources"]) + len(row["waits"])
     missing = 1 - (len(now.use) + len(now.waits)) / wanted
     return min(_MAX_ERROR, 1 + _MISSING_ERROR * missing)
-
-
-def _scale_saving(found: Prediction, share: float) -> Prediction:
-    """Return a prediction of which a share of the saving is realised."""
-    saved = share * (1 - 1 / found.speedup)
-    return found._replace(speedup=1 / (1 - saved) if saved < 1 else found.speedup)

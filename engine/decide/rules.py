@@ -219,7 +219,7 @@ class CalibrationRow(TypedDict):
     """Calibration of one fix for one bottleneck on one architecture, from measured cases."""
 
     share: float
-    """Share of a predicted saving that is realised."""
+    """Share of a predicted gain that is realised: of the logarithm of the speedup."""
     learned: LearnedFrom
     """The measured cases, as they appear in an answer."""
 

@@ -7,7 +7,7 @@ from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.learned import PRIOR_SHARE, LearnedFix
 
 MIN_CALIBRATION = 0.05
-"""Least share of a saving that is predicted: at 0 a fix would not be tried and measured again."""
+"""Least share of a gain that is predicted: at 0 a fix would not be tried and measured again."""
 
 _MAX_SESSIONS_LISTED = 5
 """Maximum number of sessions in a row, the latest ones."""

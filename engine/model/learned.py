@@ -1,4 +1,7 @@
-"""Defines the records of learned.yaml: realised shares of predicted gains, minutes per phase."""
+"""Defines the records of learned.yaml: realised shares of predicted gains, minutes per phase.
+
+A gain is the logarithm of a speedup: of a predicted 9x, 3x is half.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from kernelkb.model.base import Name, Record, Slug
 from kernelkb.model.session import SessionId
 
 PRIOR_SHARE = 1.0
-"""Share of a predicted saving that is assumed before any case: the model's own prediction."""
+"""Share of a predicted gain that is assumed before any case: the model's own prediction."""
 PRIOR_CASES = 5.0
 """Weight of the prior, in cases, in ``LearnedFix.calibration``."""
 
@@ -21,7 +24,7 @@ class LearnedFix(Record):
     architecture: Name
     """``sm_90`` and so on, or ``cpu``."""
     observed: float | None
-    """Realised share of the predicted saving, mean over ``count`` cases; None without a case."""
+    """Realised share of the predicted gain, mean over ``count`` cases; None without a case."""
     calibration: float
     """The share used for predictions: (count · observed + 5) / (count + 5)."""
     interval: tuple[float, float]

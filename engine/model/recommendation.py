@@ -111,7 +111,7 @@ class LearnedFrom(TypedDict):
     architecture: str
     """``sm_90``, or ``cpu``."""
     prior: float
-    """Share of an estimated saving that was assumed before any case."""
+    """Share of a predicted gain (logarithm of the speedup) that was assumed before any case."""
     calibration: float
     """The share that is assumed now."""
     count: float

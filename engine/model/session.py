@@ -59,8 +59,11 @@ class Decision(Record):
     """The variant that applied it; None when it was not applied."""
     predicted: tuple[float, float, float] | None = None
     """Speedup low, point, high."""
+    predicted_by: Literal["effects"] | None = None
+    """The model that predicted it; None in records of older versions, whose estimators are gone:
+    how far those were wrong says nothing about the effects of today."""
     calibration: float | None = None
-    """Factor on the estimated saving that ``predicted`` used; see ``LearnedFix``."""
+    """Share of the model's gain that ``predicted`` used; see ``LearnedFix``."""
     measured: float | None = None
     interval: tuple[float, float] | None = None
     falsifier: str | None = None

@@ -18,16 +18,17 @@ _INTERVAL_PRIOR_CASES = 1.0
 a wrong prior would still dominate the interval after fifty cases, and the interval would be too
 narrow after one noisy case; benchmarks/calibration_accuracy.py measures the coverage."""
 
-MIN_SHARE, MAX_SHARE = -1.0, 1.0
-"""Bounds of the share of one case. The estimate is the most that its mechanism can give, so any
-further gain has another cause. One case moves a share of 0.8 by at most 0.3."""
+MIN_SHARE, MAX_SHARE = -1.0, 2.0
+"""Bounds of the share of one case: further gain or loss has another cause. With a prior of 1 they
+let one case move a share by at most 1/3."""
 
 MIN_MINUTES = 0.01
 """Least phase time in minutes: plans are no finer, and a cached step takes almost no time."""
 
 _SHARE_STD_DEV = 0.35
 """Standard deviation of shares before any case. The quartiles of 19 published pairs of prediction
-and outcome, 0.59 and 1.06 (source gpa), lie 1.35 standard deviations apart."""
+and outcome, 0.59 and 1.06 (source gpa), lie 1.35 standard deviations apart; the 80 % interval of
+the model of the time gives 0.35 for a predicted 2.5x."""
 _LOG_TIME_STD_DEV = 0.7
 """Prior standard deviation of the natural logarithm of minutes: a factor of two (ln 2 = 0.69)."""
 _TIME_PRIOR_CASES = 2.0
@@ -35,7 +36,7 @@ _TIME_PRIOR_CASES = 2.0
 
 
 class WeightedShare(NamedTuple):
-    """A realised share of an estimate, and its weight in cases."""
+    """A realised share of a predicted gain, and its weight in cases."""
 
     share: float
     weight: float = 1.0
@@ -54,7 +55,7 @@ class SharePrediction(NamedTuple):
 
 
 def clip_share(share: float) -> float:
-    """Return the share, clipped to −1 … 1."""
+    """Return the share, clipped to −1 … 2."""
     return min(max(share, MIN_SHARE), MAX_SHARE)
 
 
@@ -116,7 +117,7 @@ def student_quantile(probability: float, degrees_of_freedom: float) -> float:
 
     Abramowitz and Stegun 26.7.5. For the probabilities in this module its error is at most 0.2 %
     from 3 degrees of freedom on, and 1 % from 2 on. With fewer it is too small, but then any
-    interval of shares spans −1 … 1 anyway.
+    interval of shares spans −1 … 2 anyway.
     """
     z = NormalDist().inv_cdf(probability)
     terms = (

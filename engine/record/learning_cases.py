@@ -4,14 +4,15 @@ Only changes that a recorded session applied and measured are evidence. The rule
 
 - A reported session gives no case.
 - A change without a measured speedup, because the bench was disturbed, counts only as tried.
-- The realised share is ``calibration × measured saving ÷ predicted saving``, where
-  a saving is ``1 − 1/speedup``. A slow-down has a negative saving.
-- Several fixes in one variant share its measured saving. It is compared with what all of them
-  together were predicted to save, 1 − Π(1 − saving), and counts as 1/k of a case for each of k.
+- The realised share is ``calibration × measured gain ÷ predicted gain``, where a gain is the
+  logarithm of the speedup, so that 3x instead of 9x is half. A slow-down has a negative gain.
+- Several fixes in one variant share its measured gain. It is compared with the sum of what they
+  were predicted to gain, and counts as 1/k of a case for each of k.
 - A falsifier counts only if it was false before the change; older records do not tell.
-- An estimate below 5 % of the time is smaller than the noise between benches, so the share is
+- A prediction of an older version, by estimators that are gone, gives no share.
+- A predicted gain below 0.05 (1.05x) is smaller than the noise between benches, so the share is
   unknown; the success and the falsifier still count.
-- The share of one case is clipped to −1 … 1: a mechanism cannot give more than its estimate.
+- The share of one case is clipped to −1 … 2: further gain or loss has another cause.
 - The same kernel, variant and diagnosis measured again in one session replaces the earlier case,
   so that repeating a measurement adds no weight.
 """
@@ -26,15 +27,15 @@ from kernelkb.model.learned import PRIOR_SHARE
 from kernelkb.model.session import Decision, Session, SessionEntry
 from kernelkb.record.intervals import clip_share
 
-MIN_ESTIMATE = 0.05
-"""Estimated share of the time below which the realised share of a case is unknown."""
+MIN_GAIN = 0.05
+"""Logarithm of the predicted speedup below which the realised share of a case is unknown."""
 
 IsKnown: TypeAlias = Callable[[str, str], bool]
 """Whether the knowledge has a bottleneck and a fix."""
 
 
 class LearningCase(NamedTuple):
-    """One applied change, with its realised share of the estimated gain."""
+    """One applied change, with its realised share of the predicted gain."""
 
     session: str
     bottleneck: str
@@ -42,7 +43,7 @@ class LearningCase(NamedTuple):
     architecture: str
     """``sm_90``, or ``cpu``."""
     share: float | None = None
-    """Realised share of the estimated saving, −1 to 1; None where it is unknown."""
+    """Realised share of the predicted gain, −1 to 2; None where it is unknown."""
     weight: float = 1.0
     """1/k for k fixes applied together."""
     succeeded: bool | None = None
@@ -98,7 +99,7 @@ def _add_measurement(
         return case
     fixes = {fix for other in decisions for fix in (other.fix, *other.together)}
     return case._replace(
-        share=_realized_share(decision, decisions, 1 - 1 / speedup),
+        share=_realized_share(decision, decisions, math.log(speedup)),
         weight=1 / len(fixes),
         succeeded=decision.interval[0] > 1,
         falsifier_held=decision.falsifier_held if decision.falsifier_could_fail else None,
@@ -106,20 +107,19 @@ def _add_measurement(
 
 
 def _realized_share(
-    decision: Decision, decisions: Sequence[Decision], saved: float
+    decision: Decision, decisions: Sequence[Decision], measured: float
 ) -> float | None:
     calibration = PRIOR_SHARE if decision.calibration is None else decision.calibration
-    if decision.predicted is None or calibration <= 0:
+    if decision.predicted is None or decision.predicted_by is None or calibration <= 0:
         return None
-    if _predicted_saving(decision) / calibration < MIN_ESTIMATE:
+    if _predicted_gain(decision) / calibration < MIN_GAIN:
         return None
     best: dict[str, float] = {}
     for other in decisions:
-        best[other.fix] = max(best.get(other.fix, 0.0), _predicted_saving(other))
-    predicted = 1 - math.prod(1 - saving for saving in best.values())
-    return clip_share(calibration * saved / predicted)
+        best[other.fix] = max(best.get(other.fix, 0.0), _predicted_gain(other))
+    return clip_share(calibration * measured / math.fsum(best.values()))
 
 
-def _predicted_saving(decision: Decision) -> float:
-    """Return the predicted saving as a share of the time, 0 to 1."""
-    return max(0.0, 1 - 1 / decision.predicted[1]) if decision.predicted else 0.0
+def _predicted_gain(decision: Decision) -> float:
+    """Return the logarithm of the predicted speedup, at least 0."""
+    return math.log(max(1.0, decision.predicted[1])) if decision.predicted else 0.0

@@ -2,6 +2,7 @@
 
 import random
 from datetime import UTC, datetime
+from math import exp
 
 from shipped_rules import knowledge
 
@@ -14,19 +15,18 @@ is_known = make_entry_lookup(knowledge())
 DAY = datetime(2026, 11, 1, tzinfo=UTC)
 
 
-def speedup_from_saving(saving):
-    return 1 / (1 - saving)
-
-
 def make_decision(share=0.5, estimate=0.5, assumed=PRIOR_SHARE, **more):
-    """Return a decision that realised ``share`` of its estimate; ``more`` overrides any field."""
-    measured = speedup_from_saving(share * estimate)
-    point = speedup_from_saving(assumed * estimate)
+    """Return a decision that realised ``share`` of its estimate; ``more`` overrides any field.
+
+    The estimate is the logarithm of a speedup.
+    """
+    measured, point = exp(share * estimate), exp(assumed * estimate)
     fields = {
         "bottleneck": "uncoalesced-global-access",
         "fix": "remap-threads-coalesced",
         "applied_as": "after",
-        "predicted": (1.0, point, speedup_from_saving(estimate)),
+        "predicted": (1.0, point, exp(estimate)),
+        "predicted_by": "effects",
         "calibration": assumed,
         "measured": measured,
         "interval": (measured * 0.99, measured * 1.01),

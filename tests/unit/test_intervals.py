@@ -41,7 +41,7 @@ def test_without_cases_the_prior_is_returned():
     found = predict_share(0.3, [])
 
     assert (found.case_count, found.observed_mean, found.calibration) == (0, None, 0.3)
-    assert found.interval == (-1.0, 1.0)
+    assert found.interval == (-1.0, 2.0)
 
 
 def test_cases_that_agree_narrow_the_interval():

@@ -13,7 +13,6 @@ from session_histories import (
     make_decision,
     make_history,
     make_session,
-    speedup_from_saving,
 )
 
 from kernelkb.model.learned import PRIOR_SHARE
@@ -56,11 +55,11 @@ def test_a_decision_without_calibration_assumes_the_prior():
 def test_a_slow_down_is_a_negative_share():
     slower = make_decision(estimate=0.5, measured=1 / 1.2, interval=(0.8, 0.9))
 
-    assert learn_share(slower) == pytest.approx(-0.2 / 0.5)
+    assert learn_share(slower) == pytest.approx(-math.log(1.2) / 0.5)
 
 
-@pytest.mark.parametrize(("measured", "said"), [(500.0, 1.0), (0.01, -1.0)])
-def test_the_share_of_one_case_is_clipped_to_minus_1_and_1(measured, said):
+@pytest.mark.parametrize(("measured", "said"), [(500.0, 2.0), (0.01, -1.0)])
+def test_the_share_of_one_case_is_clipped_to_minus_1_and_2(measured, said):
     assert (
         learn_share(make_decision(estimate=0.3, measured=measured, interval=(0.001, 600.0))) == said
     )
@@ -119,16 +118,13 @@ def test_fixes_applied_together_are_parts_of_one_case():
 
 
 def test_fixes_applied_together_are_compared_with_their_combined_prediction():
-    saved = 1 - 0.6 * 0.5  # each gave exactly what was predicted of it
-    measured = {"measured": speedup_from_saving(saved), "interval": (2.0, 4.0)}
-    first = make_decision(
-        predicted=(1.0, speedup_from_saving(0.4), 2.0), calibration=0.8, **measured
-    )
+    measured = {"measured": 1.5 * 2.0, "interval": (2.0, 4.0)}  # each gave what was predicted of it
+    first = make_decision(predicted=(1.0, 1.5, 2.0), calibration=0.8, **measured)
     second = first.model_copy(
         update={
             "bottleneck": "memory-latency-bound",
             "fix": "vectorize-128b",
-            "predicted": (1.0, speedup_from_saving(0.5), 3.0),
+            "predicted": (1.0, 2.0, 3.0),
             "calibration": 0.6,
         }
     )
@@ -318,3 +314,10 @@ def test_a_note_with_minutes_counts_as_manual_time():
 
     assert found.phases[0].phase == "by_hand"
     assert found.phases[0].minutes[1] == pytest.approx(12.0)
+
+
+def test_a_prediction_of_an_older_version_teaches_no_share_and_still_counts():
+    row = learn_row(make_session("s", make_decision(predicted_by=None)))
+
+    assert (row.count, row.observed, row.calibration) == (0, None, PRIOR_SHARE)
+    assert (row.tried, row.measured, row.succeeded) == (1, 1, 1)

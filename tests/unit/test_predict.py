@@ -223,9 +223,9 @@ def test_an_interval_of_the_time_itself_does_not_depend_on_the_counters():
 
 
 @pytest.mark.parametrize(
-    ("share", "speedup"), [(1.0, 4.0), (0.5, 1 / (1 - 0.5 * 0.75)), (0.0, 1.0), (None, 4.0)]
+    ("share", "speedup"), [(1.0, 4.0), (0.5, 2.0), (0.0, 1.0), (2.0, 16.0), (None, 4.0)]
 )
-def test_a_learned_share_is_the_part_of_the_saving_that_is_predicted(share, speedup):
+def test_a_learned_share_is_the_part_of_the_gain_that_is_predicted(share, speedup):
     predictor = make_predictor(make_effect(time="0.25"))
 
     assert predictor.predict_fix(FIX, share).speedup == pytest.approx(speedup)
@@ -303,3 +303,17 @@ def test_every_gain_of_a_shipped_fix_is_a_number_in_its_interval(measured, devic
             interval = predictor.make_interval(found)
             assert 0 < found.speedup <= 1000
             assert 0 <= interval["low"] <= interval["point"] <= interval["high"]
+
+
+def test_what_sessions_found_counts_in_fixes_together():
+    predictor = make_predictor(make_effect("a", **HALF_L1))
+    half = predictor.predict_fix(FIX, 0.5)
+
+    assert half.speedup == pytest.approx(HALF_L1_TIME**-0.5)
+    assert predictor.predict_together([half]).speedup == pytest.approx(half.speedup)
+
+
+def test_a_share_above_1_does_not_pass_the_roofline():
+    predictor = make_predictor(make_effect(time="0.5"), attainable_speedup=3.0)
+
+    assert predictor.predict_fix(FIX, 2.0).speedup == 3
