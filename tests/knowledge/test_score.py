@@ -1,0 +1,122 @@
+"""How often advice is right on the recorded pairs: the bars, the table in README, less evidence.
+
+A change of knowledge that lowers a number here has to say so.
+"""
+
+import random
+from pathlib import Path
+
+import pytest
+from shipped_rules import program
+
+from kernelkb.actions.score import score_advice
+from kernelkb.actions.zoo import list_pairs
+from kernelkb.decide.recommend import recommend
+from kernelkb.loading.zoo import read_recordings
+from kernelkb.render.score import format_score_table
+
+ROOT = Path(__file__).parents[2]
+ROWS = [
+    row
+    for file in sorted((ROOT / "kernels/zoo/measured").glob("*.jsonl"))
+    for row in read_recordings(file)
+]
+PAIRS = {name: kernel.pair for name, kernel in list_pairs().items()}
+CURED = ("flaw", "two-flaws")
+
+
+@pytest.fixture(scope="module")
+def score():
+    return score_advice()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/time-model.md"])
+def test_the_documents_show_the_table_that_kb_score_prints(score, page):
+    text = (ROOT / page).read_text()
+
+    assert [line for line in format_score_table(score) if line not in text] == []
+
+
+def test_most_first_causes_and_gains_are_right(score):
+    ours, _ = score.rows
+
+    assert ours.first_cause >= 0.9 * ours.pair_count
+    assert ours.within_14 >= 0.7 * ours.pair_count
+    assert ours.within_2 >= 0.9 * ours.pair_count
+    assert 0.75 <= ours.held_80 <= 0.9
+
+
+def test_nothing_is_promised_at_a_roof_or_of_a_change_that_gains_nothing(score):
+    assert score.roof_count + score.no_gain_count >= 20
+    assert (score.roof_alarms, score.no_gain_advised) == ((), ())
+
+
+def test_no_falsifier_holds_before_the_change_and_most_hold_after_it(score):
+    assert score.falsifiers_true_before == 0
+    assert score.falsifiers_held >= 0.9 * score.falsifier_count
+
+
+def test_advice_is_right_more_often_than_the_rules_of_the_profiler(score):
+    ours, ncu = score.rows
+
+    assert ours.first_cause > ncu.first_cause
+    assert ours.within_14 > ncu.within_14
+
+
+def drop_some(share):
+    def reduce(metrics):
+        rng = random.Random(f"{share} {sorted(metrics.items())}")
+        return {name: value for name, value in metrics.items() if rng.random() > share}
+
+    return reduce
+
+
+def keep_levels(*levels):
+    rows = program()["metrics"]
+
+    def reduce(metrics):
+        return {name: value for name, value in metrics.items() if rows[name]["level"] in levels}
+
+    return reduce
+
+
+REDUCED = {
+    "without source counters": keep_levels("L0", "L1", "L2", "L3", "LC"),
+    "quick profile": keep_levels("L0", "L1", "L2", "LC"),
+    "a tenth missing": drop_some(0.1),
+    "a third missing": drop_some(0.3),
+}
+
+
+def best_match(answer):
+    return next((d for d in answer["diagnoses"] if d["verdict"] == "matches"), None)
+
+
+@pytest.mark.parametrize("reduce", REDUCED.values(), ids=REDUCED)
+def test_with_less_evidence_answers_get_vaguer_and_not_wrong(reduce):
+    held = []
+    for row in ROWS:
+        answer = recommend(program(), reduce(row.before.metrics), device=row.device)
+        best = best_match(answer)
+        told = best["predicted_speedup"] if best else None
+        if PAIRS[row.kernel].kind == "at-roof":
+            assert told is None or told["point"] <= 1.2 or told["low"] < 1
+        elif PAIRS[row.kernel].kind in CURED:
+            assert told or answer["measure_next"]
+            if told:
+                held.append(told["low"] <= row.speedup <= told["high"])
+
+    assert len(held) > 10
+    assert sum(held) >= 0.75 * len(held)
+
+
+@pytest.mark.parametrize("reduce", REDUCED.values(), ids=REDUCED)
+def test_with_less_evidence_no_interval_gets_narrower(reduce):
+    for row in ROWS:
+        whole = recommend(program(), row.before.metrics, device=row.device)
+        less = recommend(program(), reduce(row.before.metrics), device=row.device)
+        before, after = best_match(whole), best_match(less)
+        if before and after and before["bottleneck"] == after["bottleneck"]:
+            wide, narrow = after["predicted_speedup"], before["predicted_speedup"]
+            if wide and narrow and wide["point"] == narrow["point"]:
+                assert wide["point"] / wide["low"] >= narrow["point"] / narrow["low"] - 0.01
