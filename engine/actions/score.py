@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kernelkb.actions.bench_target import get_project_path
 from kernelkb.actions.rules_cache import load_compiled_rules
-from kernelkb.actions.zoo import list_pairs
+from kernelkb.actions.zoo_pairs import list_pairs
 from kernelkb.decide.conditions import satisfies
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.recommend import recommend

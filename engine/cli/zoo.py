@@ -28,6 +28,12 @@ def add_zoo_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--budget", type=parse_seconds, metavar="S", help="seconds of timing a pair; default 0.4"
     )
+    parser.add_argument(
+        "--only", choices=("time", "profile"), help="record only the times, or only the profiles"
+    )
+    parser.add_argument(
+        "--missing", action="store_true", help="leave out what was recorded on this GPU"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -36,9 +42,12 @@ def run_zoo(options: Namespace) -> int:
 
     kb zoo list
     kb zoo record histogram_few_bins
+    kb zoo record --only time --missing
     kb zoo extract
     """
-    from kernelkb.actions.zoo import extract_metrics, list_pairs, record_pairs
+    from kernelkb.actions.zoo_pairs import list_pairs
+    from kernelkb.actions.zoo_record import STAGES, record_pairs
+    from kernelkb.actions.zoo_reports import extract_metrics
     from kernelkb.cli.output import interruptible_measurement, print_progress, print_record
 
     if options.verb != "record" and options.pairs:
@@ -56,6 +65,8 @@ def run_zoo(options: Namespace) -> int:
             rows = record_pairs(
                 options.pairs,
                 *folders,
+                stages=(options.only,) if options.only else STAGES,
+                missing=options.missing,
                 budget_s=options.budget or 0.4,
                 show_progress=print_progress,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -42,3 +43,12 @@ def format_recording(recording: PairRecording) -> str:
         rules = fields[side]["ncu_rules"]
         fields[side]["ncu_rules"] = {name: round(rules[name], 4) for name in sorted(rules)}
     return json.dumps(fields) + "\n"
+
+
+def write_recordings(file: Path, recordings: Iterable[PairRecording]) -> None:
+    """Write recordings, by name; one of the same pair replaces that in the file."""
+    rows = {row.kernel: row for row in (read_recordings(file) if file.is_file() else [])}
+    rows.update((row.kernel, row) for row in recordings)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(format_recording(rows[name]) for name in sorted(rows))
+    file.write_text(text, encoding="utf-8")

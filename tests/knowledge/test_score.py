@@ -10,7 +10,7 @@ import pytest
 from shipped_rules import program
 
 from kernelkb.actions.score import score_advice
-from kernelkb.actions.zoo import list_pairs
+from kernelkb.actions.zoo_pairs import list_pairs
 from kernelkb.decide.recommend import recommend
 from kernelkb.loading.zoo import read_recordings
 from kernelkb.render.score import format_score_table

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelkb.actions.zoo import extract_metrics, list_pairs, write_recordings
+from kernelkb.actions.zoo_pairs import list_pairs
+from kernelkb.actions.zoo_record import list_wanted, name_report
+from kernelkb.actions.zoo_reports import extract_metrics
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError, KnowledgeError, UnknownNameError
 from kernelkb.loading.kernels import find_kernel_folders, find_zoo_folders, load_kernel
-from kernelkb.loading.zoo import format_recording, read_recordings
+from kernelkb.loading.zoo import format_recording, read_recordings, write_recordings
 from kernelkb.measure.full_reports import blank_foreign_sources
 from kernelkb.model.zoo import PairRecording, VariantRecording
 from kernelkb.safety.paths import shipped_folder
@@ -260,6 +262,32 @@ def test_an_unknown_pair_is_offered_the_near_one(project, capsys):
 def test_extracting_without_recordings_says_what_writes_them(project, capsys):
     assert main(["zoo", "extract"]) == 2
     assert "kb zoo record writes them" in capsys.readouterr().err
+
+
+RECORDED = {
+    "timed": make_recording("timed"),
+    "profiled": make_recording("profiled", timed_by="profiler", report="family.ncu-rep.xz"),
+    "whole": make_recording("whole", report="family.ncu-rep.xz"),
+}
+
+
+@pytest.mark.parametrize(
+    ("stage", "wanted"),
+    [("time", {"profiled", "new"}), ("profile", {"timed", "new"})],
+)
+def test_missing_leaves_out_what_was_recorded(stage, wanted):
+    names = [*RECORDED, "new"]
+
+    assert list_wanted(names, stage, RECORDED, missing=True) == wanted
+    assert list_wanted(names, stage, RECORDED, missing=False) == set(names)
+
+
+def test_a_part_of_a_family_leaves_the_report_of_the_family():
+    every = {"a": "spills", "b": "spills", "c": "tail"}
+
+    assert name_report("spills", ["b", "a"], every) == "spills"
+    assert name_report("spills", ["b"], every) == "b"
+    assert name_report("tail", ["c"], every) == "tail"
 
 
 def test_an_unknown_pair_is_no_kernel(project):

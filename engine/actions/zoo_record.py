@@ -1,0 +1,221 @@
+"""Records the zoo's pairs on this machine's GPU: times each pair, and profiles each variant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from kernelkb.actions.bench_target import get_project_path
+from kernelkb.actions.measured_cases import write_measured_cases
+from kernelkb.actions.zoo_pairs import (
+    BuiltPair,
+    ShowProgress,
+    build_pairs,
+    check_pairs,
+    prepare_pairs,
+)
+from kernelkb.actions.zoo_reports import profile_pairs
+from kernelkb.errors import EnvironmentGapError, KbError
+from kernelkb.loading.kernels import find_zoo_folders
+from kernelkb.loading.zoo import read_recordings, write_recordings
+from kernelkb.measure.bench import bench
+from kernelkb.measure.machine.device_lock import lock_device
+from kernelkb.measure.machine.nvidia_driver import query_driver
+from kernelkb.measure.machine.tools import find_cuda_tool
+from kernelkb.measure.profile import static_metrics
+from kernelkb.model.zoo import PairRecording, VariantRecording
+
+Stage: TypeAlias = Literal["time", "profile"]
+STAGES: tuple[Stage, ...] = ("time", "profile")
+_BUDGET_S = 0.4
+
+
+def record_pairs(
+    names: Sequence[str],
+    measured: Path,
+    reports: Path,
+    *,
+    stages: Sequence[Stage] = STAGES,
+    missing: bool = False,
+    budget_s: float = _BUDGET_S,
+    show_progress: ShowProgress = lambda _line: None,
+) -> list[PairRecording]:
+    """Measure pairs on this machine's GPU; each is written as soon as it is measured.
+
+    Args:
+        names: Pairs; none for all.
+        measured: Folder of the numbers: ``<device>.jsonl`` gets one line for each pair, in place
+            of an older one.
+        reports: Folder of the binary reports, one for each bottleneck, compressed.
+        stages: ``time`` benches a pair, ``profile`` profiles pairs that were timed.
+        missing: Leave out what has been measured on this GPU.
+        budget_s: Seconds of timing for each pair.
+        show_progress: Called with one line for each step.
+
+    Returns:
+        The pairs that were measured now.
+
+    Raises:
+        UnknownNameError: There is no such pair.
+        EnvironmentGapError: There is no GPU, no compiler or no ncu.
+    """
+    chosen = prepare_pairs(names)
+    if "profile" in stages and find_cuda_tool("ncu") is None:
+        raise EnvironmentGapError("ncu was not found", "install Nsight Compute, or put it on PATH")
+    if not chosen:
+        return []
+    machine = chosen[0].before.subject.machine
+    file = measured / f"{machine.device}.jsonl"
+    rows = _read_rows(file)
+    every = {one.kernel.id: one for one in chosen}
+    wanted = {stage: list_wanted(every, stage, rows, missing=missing) for stage in stages}
+    to_build = set().union(*wanted.values())
+    built = build_pairs([one for name, one in every.items() if name in to_build], show_progress)
+    done: set[str] = set()
+    with lock_device(machine):
+        correct = check_pairs(built, show_progress)
+        if "time" in wanted:
+            members = [one for one in correct if one.kernel.id in wanted["time"]]
+            done |= _time_pairs(members, file, budget_s, show_progress)
+        if "profile" in wanted:
+            members = [one for one in correct if one.kernel.id in wanted["profile"]]
+            done |= _profile_families(members, file, reports / str(machine.device), show_progress)
+    write_measured_cases(measured)
+    rows = _read_rows(file)
+    return [rows[name] for name in sorted(done)]
+
+
+def list_wanted(
+    names: Iterable[str], stage: Stage, rows: Mapping[str, PairRecording], *, missing: bool
+) -> set[str]:
+    """Return the pairs that a stage measures.
+
+    Args:
+        names: The pairs that were asked for.
+        stage: What is measured.
+        rows: What has been measured on this GPU, by pair.
+        missing: Leave out pairs that have it: times by bench for ``time``, a report for
+            ``profile``.
+    """
+
+    def has_it(row: PairRecording) -> bool:
+        return row.timed_by == "bench" if stage == "time" else bool(row.report)
+
+    return {name for name in names if not (missing and name in rows and has_it(rows[name]))}
+
+
+def name_report(family: str, names: Iterable[str], every: Mapping[str, str]) -> str:
+    """Return the name of the report of one run of ncu.
+
+    Args:
+        family: The bottleneck of the pairs.
+        names: The pairs in the report.
+        every: The family of every pair, by pair.
+
+    Returns:
+        The family where every pair of it is in the report, else the first pair: the report of the
+        family, which holds the others, must stay.
+    """
+    present = sorted(names)
+    return family if present == sorted(n for n, f in every.items() if f == family) else present[0]
+
+
+def _read_rows(file: Path) -> dict[str, PairRecording]:
+    """Return the recordings of a file by pair; none where there is no file."""
+    return {row.kernel: row for row in (read_recordings(file) if file.is_file() else [])}
+
+
+def _time_pairs(
+    pairs: Sequence[BuiltPair], file: Path, budget_s: float, show_progress: ShowProgress
+) -> set[str]:
+    """Time pairs and write each at once; return the names of those that could be timed."""
+    done = set()
+    rows = _read_rows(file)
+    for one in pairs:
+        row = _time_pair(one, rows.get(one.kernel.id), budget_s, show_progress)
+        if row is not None:
+            write_recordings(file, [row])
+            done.add(row.kernel)
+    return done
+
+
+def _profile_families(
+    pairs: Sequence[BuiltPair], file: Path, reports: Path, show_progress: ShowProgress
+) -> set[str]:
+    """Profile pairs that were timed, a family at a time; return the names of those that worked."""
+    done = set()
+    rows = _read_rows(file)
+    every = {
+        name: folder.parent.name for name, folder in find_zoo_folders(get_project_path()).items()
+    }
+    for family in dict.fromkeys(one.family for one in pairs):
+        members = [
+            (one, rows[one.kernel.id])
+            for one in pairs
+            if one.family == family and one.kernel.id in rows
+        ]
+        if not members:
+            continue
+        name = name_report(family, (row.kernel for _, row in members), every)
+        profiled = profile_pairs(members, reports, name, show_progress)
+        write_recordings(file, profiled)
+        done |= {row.kernel for row in profiled}
+    return done
+
+
+def _time_pair(
+    pair: BuiltPair, old: PairRecording | None, budget_s: float, show_progress: ShowProgress
+) -> PairRecording | None:
+    """Return the times of a pair, with the profile that was recorded before."""
+    before, after = pair.pair.before, pair.pair.after
+    try:
+        timed = bench(
+            pair.after.subject,
+            pair.builds[after],
+            workload=pair.workload,
+            budget_s=budget_s,
+            rival_variant=(pair.before.subject, pair.builds[before]),
+            skip_other_rivals=True,
+        )
+    except KbError as error:
+        show_progress(f"{pair.kernel.id}: {error}")
+        return None
+    if timed.candidate_us is None or timed.baseline_us is None or timed.interval is None:
+        show_progress(f"{pair.kernel.id}: {timed.verdict}: {timed.detail}")
+        return None
+    driver = query_driver()
+    old_before, old_after = (old.before, old.after) if old else (None, None)
+    show_progress(f"{pair.kernel.id}: {timed.baseline_us:.1f} -> {timed.candidate_us:.1f} us")
+    return PairRecording(
+        kernel=pair.kernel.id,
+        device=str(pair.before.subject.machine.device),
+        driver=driver.version if driver else "",
+        workload=pair.workload,
+        speedup=timed.speedup or timed.baseline_us / timed.candidate_us,
+        interval=timed.interval,
+        before=_time_variant(pair, before, timed.baseline_us, timed.metrics, old_before),
+        after=_time_variant(pair, after, timed.candidate_us, timed.metrics, old_after),
+        report=old.report if old else "",
+        launch=old.launch if old else 0,
+    )
+
+
+def _time_variant(
+    pair: BuiltPair,
+    variant: str,
+    kernel_us: float,
+    metrics: Mapping[str, float],
+    old: VariantRecording | None,
+) -> VariantRecording:
+    """Return a recording with the compiler's metrics, the algorithm's work and the old profile."""
+    work = ("algorithmic_bytes", "algorithmic_flop_count", "launch_floor_us", "copy_peak_gbps")
+    known = {name: metrics[name] for name in work if name in metrics}
+    profiled = old.metrics if old else {}
+    own = {**known, **static_metrics(pair.builds[variant])}
+    return VariantRecording(
+        variant=variant,
+        kernel_us=kernel_us,
+        metrics={"kernel_us": kernel_us, **profiled, **own},
+        ncu_rules=old.ncu_rules if old else {},
+    )
