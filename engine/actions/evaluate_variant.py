@@ -7,6 +7,7 @@ from kernelkb.actions.kernels import BenchOptions, build_check_bench, run_profil
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.actions.steps import StepRunner, summarize_gate, summarize_recommendation
 from kernelkb.decide.recommend import recommend
+from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 from kernelkb.model.measurement import Bench
 from kernelkb.model.recommendation import KernelAnswer
 from kernelkb.model.triage import VariantResult
@@ -52,6 +53,7 @@ def decide_from_metrics(bench_target: BenchTarget, metrics: dict[str, float]) ->
         target=machine.target,
         device=machine.device,
         kernel=bench_target.subject.kernel_folder.kernel.id,
+        peaks=read_peak_metrics(machine.device),
     )
 
 

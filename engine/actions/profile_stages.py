@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import recommend
+from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 from kernelkb.measure.profile import NextCounters
 from kernelkb.model.measurement import Machine
 from kernelkb.profiles.launch import RawName, list_raw_names
@@ -30,7 +31,13 @@ def make_next_counters(machine: Machine) -> NextCounters:
         first = [raw[name] for name, recipe in recipes.items() if recipe in _FIRST_RECIPES]
         if not any(name.metric in known for name in first):
             return first
-        answer = recommend(program, known, target=machine.target, device=machine.device)
+        answer = recommend(
+            program,
+            known,
+            target=machine.target,
+            device=machine.device,
+            peaks=read_peak_metrics(machine.device),
+        )
         wanted = {row["metric"] for row in answer["measure_next"]}
         return [raw[n] for n, recipe in recipes.items() if recipe == _LAST_RECIPE and n in wanted]
 

@@ -9,6 +9,7 @@ from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.parse_metric import find_metric_for_flag, parse_metric_value, resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.errors import UnknownNameError
+from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
@@ -45,7 +46,14 @@ def recommend_from_metrics(
     program = load_compiled_rules()
     device = resolve_device(program, gpu) if gpu else None
     values = parse_given_metrics(program, metrics, headlines or {}, target)
-    answer = recommend(program, values, target=target, device=device, kernel=kernel)
+    answer = recommend(
+        program,
+        values,
+        target=target,
+        device=device,
+        kernel=kernel,
+        peaks=read_peak_metrics(device),
+    )
     return build_recommendation(program, [answer])
 
 

@@ -15,6 +15,7 @@ from kernelkb.decide.parse_metric import resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.decide.rules import CompiledRules
 from kernelkb.errors import BadValueError, KbError, UnknownNameError
+from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 from kernelkb.measure.machine.tools import find_cuda_tool
 from kernelkb.model.recommendation import KernelAnswer, NcuRuleEstimate, Recommendation
 from kernelkb.profiles.launch import NcuRule, ProfiledLaunch, list_raw_names
@@ -141,7 +142,13 @@ def _answer_launch(
     notes: list[str] = []
     device = resolve_device(program, gpu) if gpu else _find_launch_device(program, launch, notes)
     sound = dict(_iter_plausible_metrics(program, launch, notes))
-    answer = recommend(program, {**sound, **given}, device=device, kernel=launch.kernel)
+    answer = recommend(
+        program,
+        {**sound, **given},
+        device=device,
+        kernel=launch.kernel,
+        peaks=read_peak_metrics(device),
+    )
     answer["launch"] = number
     answer["ncu_rules"] = [_rule_to_dict(rule) for rule in launch.rules]
     answer["notes"] = [*notes, *answer["notes"]]

@@ -10,6 +10,7 @@ from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.parse_metric import find_device, resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.errors import BadValueError, NextStep
+from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 from kernelkb.model.history import Measurement
 from kernelkb.model.recommendation import Recommendation
 from kernelkb.record.measurements.compare import find_noise_reason
@@ -45,15 +46,13 @@ def recommend_from_run(
         measurement = store.get(run)
     _require_decidable(measurement)
     subject, program = measurement.subject, load_compiled_rules()
-    device = (
-        resolve_device(program, gpu)
-        if gpu
-        else find_device(program["device_names"], subject.device)
-    )
+    own = find_device(program["device_names"], subject.device)
+    device = resolve_device(program, gpu) if gpu else own
     given = parse_given_metrics(program, metrics or {}, headlines or {}, subject.target)
     known, notes = _select_known_metrics(measurement, program["metrics"])
     values, name = {**known, **given}, kernel or subject.kernel
-    answer = recommend(program, values, target=subject.target, device=device, kernel=name)
+    target, peaks = subject.target, read_peak_metrics(device)
+    answer = recommend(program, values, target=target, device=device, kernel=name, peaks=peaks)
     answer["notes"] = [*notes, *answer["notes"]]
     return build_recommendation(program, [answer])
 

@@ -41,49 +41,51 @@ def record_pairs(
     budget_s: float = _BUDGET_S,
     show_progress: ShowProgress = lambda _line: None,
 ) -> list[PairRecording]:
-    """Measure pairs on this machine's GPU; each is written as soon as it is measured.
+    """Measure pairs on this GPU, write each as soon as it is measured, and return those.
 
     Args:
         names: Pairs; none for all.
-        measured: Folder of the numbers: ``<device>.jsonl`` gets one line for each pair, in place
-            of an older one.
+        measured: Folder of the numbers: a line of ``<device>.jsonl`` for each pair.
         reports: Folder of the binary reports, one for each bottleneck, compressed.
         stages: ``time`` benches a pair, ``profile`` profiles pairs that were timed.
         missing: Leave out what has been measured on this GPU.
         budget_s: Seconds of timing for each pair.
         show_progress: Called with one line for each step.
 
-    Returns:
-        The pairs that were measured now.
-
     Raises:
         UnknownNameError: There is no such pair.
         EnvironmentGapError: There is no GPU, no compiler or no ncu.
     """
     chosen = prepare_pairs(names)
-    if "profile" in stages and find_cuda_tool("ncu") is None:
-        raise EnvironmentGapError("ncu was not found", "install Nsight Compute, or put it on PATH")
     if not chosen:
         return []
+    _require_ncu(stages)
     machine = chosen[0].before.subject.machine
-    file = measured / f"{machine.device}.jsonl"
-    rows = _read_rows(file)
-    every = {one.kernel.id: one for one in chosen}
-    wanted = {stage: list_wanted(every, stage, rows, missing=missing) for stage in stages}
-    to_build = set().union(*wanted.values())
-    built = build_pairs([one for name, one in every.items() if name in to_build], show_progress)
-    done: set[str] = set()
+    file, folder = measured / f"{machine.device}.jsonl", reports / str(machine.device)
+    rows, known = _read_rows(file), [one.kernel.id for one in chosen]
+    wanted = {stage: list_wanted(known, stage, rows, missing=missing) for stage in stages}
+    built = build_pairs([p for p in chosen if _is_wanted(p, wanted)], show_progress)
     with lock_device(machine):
         correct = check_pairs(built, show_progress)
-        if "time" in wanted:
-            members = [one for one in correct if one.kernel.id in wanted["time"]]
-            done |= _time_pairs(members, file, budget_s, show_progress)
-        if "profile" in wanted:
-            members = [one for one in correct if one.kernel.id in wanted["profile"]]
-            done |= _profile_families(members, file, reports / str(machine.device), show_progress)
+        done = _time_pairs(_select(correct, wanted, "time"), file, budget_s, show_progress)
+        done |= _profile_families(_select(correct, wanted, "profile"), file, folder, show_progress)
     write_measured_cases(measured)
-    rows = _read_rows(file)
-    return [rows[name] for name in sorted(done)]
+    return [row for name, row in _read_rows(file).items() if name in done]
+
+
+def _require_ncu(stages: Sequence[Stage]) -> None:
+    if "profile" in stages and find_cuda_tool("ncu") is None:
+        raise EnvironmentGapError("ncu was not found", "install Nsight Compute, or put it on PATH")
+
+
+def _select(
+    pairs: Iterable[BuiltPair], wanted: Mapping[Stage, set[str]], stage: Stage
+) -> list[BuiltPair]:
+    return [pair for pair in pairs if pair.kernel.id in wanted.get(stage, ())]
+
+
+def _is_wanted(pair: BuiltPair, wanted: Mapping[Stage, set[str]]) -> bool:
+    return any(pair.kernel.id in names for names in wanted.values())
 
 
 def list_wanted(

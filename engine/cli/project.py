@@ -54,6 +54,11 @@ def run_init(options: Namespace) -> int:
 def add_env_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb env``."""
     parser.add_argument("--target", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="measure what the GPU reaches in practice (a minute); answers use it from then on",
+    )
     add_json_argument(parser)
 
 
@@ -63,11 +68,19 @@ def run_env(options: Namespace) -> int:
     Exits 1 when something required is missing.
 
     kb env --target cuda
+    kb env --measure
     """
     from kernelkb.actions.bench_target import validate_machine
-    from kernelkb.cli.output import print_json
+    from kernelkb.cli.output import interruptible_measurement, print_json, print_record
     from kernelkb.cli.screen import print_environment
 
+    if options.measure:
+        from kernelkb.actions.gpu_peaks import measure_gpu_peaks
+        from kernelkb.render.peaks import format_peaks_lines
+
+        with interruptible_measurement():
+            peaks = measure_gpu_peaks()
+        return print_record(peaks, format_peaks_lines(peaks), as_json=options.json)
     environment = validate_machine(options.target, fresh=True)
     if options.json:
         print_json(environment)

@@ -6,7 +6,7 @@ their practical peaks: a bound for kernels that keep their algorithm.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Literal
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Headroom,
         JointCure,
         Outlook,
+        PracticalShares,
         TimeShare,
     )
 
@@ -45,8 +46,17 @@ def build_outlook(
     matches: list[BottleneckMatch],
     predictor: Predictor,
     known: Mapping[str, float],
+    measured: Container[str],
 ) -> Outlook:
-    """Return all of it: what all fixes give, in which order, and what is left."""
+    """Return all of it: what all fixes give, in which order, and what is left.
+
+    Args:
+        rules: The compiled rules.
+        matches: The causes, ranked.
+        predictor: Prices fixes.
+        known: Measured and derived metrics.
+        measured: Names of the measured ones.
+    """
     combined = _combine_matches(matches, predictor)
     headroom = estimate_headroom(predictor, known)
     return {
@@ -57,7 +67,19 @@ def build_outlook(
         "at_most": None if headroom is None else round(headroom, 3),
         "gap": find_gap(known, _explain(matches, combined), predictor),
         "time": build_time_shares(rules, predictor),
+        "peaks": None if predictor.now is None else _name_peaks(known, measured),
     }
+
+
+def _name_peaks(known: Mapping[str, float], measured: Container[str]) -> PracticalShares:
+    """Return the practical peaks of the model, and where they are from."""
+    source: Literal["measured", "catalogue", "assumed"] = "assumed"
+    if "dram_practical_share" in measured:
+        source = "measured"
+    elif "device.achievable_dram_share" in known:
+        source = "catalogue"
+    shares = known["dram_practical_share"], known["l2_practical_share"]
+    return {"source": source, "dram": round(shares[0], 4), "l2": round(shares[1], 4)}
 
 
 def build_time_shares(rules: CompiledRules, predictor: Predictor) -> list[TimeShare]:

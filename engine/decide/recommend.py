@@ -51,6 +51,7 @@ def recommend(
     target: str = "cuda",
     device: str | None = None,
     kernel: str = "",
+    peaks: Mapping[str, float] | None = None,
 ) -> KernelAnswer:
     """Return whether to continue, what limits the kernel, and what to change or measure next.
 
@@ -60,13 +61,12 @@ def recommend(
         target: ``cuda`` or ``cpu``.
         device: Id of the GPU; None if unknown.
         kernel: The kernel's name, for the answer and the commands in it; may be empty.
+        peaks: Practical peaks measured on the GPU, by metric id; no evidence about the kernel.
     """
-    known = complete_metrics(rules, metrics, device)
-    facts = evaluate_comparisons(rules["comparisons"], known)
+    facts = _compare_metrics(rules, {**(peaks or {}), **metrics}, device)
     gate = walk_gate_tree(rules["trees"][PERFORMANCE_GATE], facts)
-    predictor = Predictor(rules, facts)
+    predictor, wanted = Predictor(rules, facts), _list_gate_metrics(facts.values, gate)
     found, matches, open_ = _diagnose_and_rank(rules, facts, target, predictor, kernel)
-    wanted = _list_gate_metrics(known, gate)
     ask = choose_next_measurements(rules, matches, open_, facts, kernel, target, wanted)
     return {
         "kernel": kernel,
@@ -74,16 +74,23 @@ def recommend(
         "device": device,
         "gate": gate.gate,
         "evidence_level": (level := evidence_level(rules, metrics)),
-        "conclusions": _build_conclusions(rules, f"{target}/{level}", known),
-        **build_outlook(rules, matches, predictor, known),
+        "conclusions": _build_conclusions(rules, f"{target}/{level}", facts.values),
+        **build_outlook(rules, matches, predictor, facts.values, peaks or metrics),
         "diagnoses": _list_diagnoses(matches, open_, facts),
         "open_count": len(found.open_rows),
         "suppressed": found.suppressed,
         "measure_next": ask,
         "ncu_rules": [],
-        "notes": _list_notes(rules, matches, known, device, found.library),
+        "notes": _list_notes(rules, matches, facts.values, device, found.library),
         "next": _list_next_steps(matches, gate, ask),
     }
+
+
+def _compare_metrics(
+    rules: CompiledRules, measured: Mapping[str, float], device: str | None
+) -> Facts:
+    """Return measured and derived metrics, with the outcome of every comparison."""
+    return evaluate_comparisons(rules["comparisons"], complete_metrics(rules, measured, device))
 
 
 def find_library(rules: CompiledRules, kernel: str) -> LibraryRow | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from kernelkb.model.base import Name, Record, Slug, Target
 
@@ -63,6 +63,44 @@ class Environment(Record):
     machine: Machine | None
     """None when something required is missing; then one of the lines is a failure."""
     seconds: float
+
+
+class PracticalPeaks(Record):
+    """What a GPU reaches in practice, from a microbenchmark; the best of several runs."""
+
+    title: str
+    """Its name, as the driver reports it."""
+    device: Slug | None
+    """Its id in the knowledge."""
+    driver: str
+    measured_at: AwareDatetime
+    copy_gbps: float = Field(gt=0)
+    """A copy of a buffer far larger than L2: bytes read plus bytes written, 1e9 per second."""
+    l2_read_gbps: float = Field(gt=0)
+    """Reads of a buffer that fits L2, past L1."""
+    empty_us: float = Field(gt=0)
+    """An empty kernel, from one end to the next in a queue."""
+    l2_latency_ns: float = Field(gt=0)
+    """One load of a chain of dependent loads."""
+    dram_latency_ns: float = Field(gt=0)
+    dram_loaded_latency_ns: float = Field(gt=0)
+    """The same while the other SMs read memory as fast as they can."""
+    atomic_rate_address: float = Field(gt=0)
+    """Float additions of all SMs to one word: 1e9 per second."""
+    atomic_rate_sector: float = Field(gt=0)
+    """To the 8 words of one sector of 32 bytes."""
+    atomic_rate_random: float = Field(gt=0)
+    """To random words of 8 MiB."""
+    cas_rate_random: float = Field(gt=0)
+    """Compare-and-swap of 16 bits at random words of 4 MiB."""
+    dram_share: float | None = Field(None, gt=0, le=1)
+    """Highest share of the memory peak that a counter shows for the copy; None without ncu."""
+    l2_share: float | None = Field(None, gt=0, le=1)
+    """Highest share of a peak of L2 that a counter shows for the reads."""
+    profiled_empty_us: float | None = Field(None, gt=0)
+    """Duration of an empty kernel under Nsight Compute."""
+    problem: str = ""
+    """Why the last three are None; empty if they are not."""
 
 
 class Loop(Record):

@@ -221,6 +221,16 @@ class Conclusions(TypedDict):
     cannot: list[str]
 
 
+class PracticalShares(TypedDict):
+    """What the model of the time takes for the practical peaks of the GPU."""
+
+    source: Literal["measured", "catalogue", "assumed"]
+    """measured: by ``kb env --measure`` here. assumed: the GPU is unknown."""
+    dram: float
+    """Share of the memory peak that kernels reach."""
+    l2: float
+
+
 class Outlook(TypedDict):
     """What lies beyond the first fix."""
 
@@ -238,6 +248,8 @@ class Outlook(TypedDict):
     """Null unless much is left that no fix explains."""
     time: list[TimeShare]
     """Where the time goes; empty without a profile."""
+    peaks: PracticalShares | None
+    """Null without a profile."""
 
 
 class KernelAnswer(Outlook):

@@ -20,12 +20,17 @@ if TYPE_CHECKING:
         PredictedSpeedup,
         Reason,
         Suppressed,
-        TimeShare,
     )
 
 _MAX_UNKNOWN_SHOWN = 4
 
 _BAR_WIDTH = 20
+
+_PEAK_SOURCES = {
+    "measured": "practical peaks of this GPU",
+    "catalogue": "practical peaks of the catalogue",
+    "assumed": "assumed practical peaks",
+}
 
 _MAX_HYPOTHESES = 6
 """Most hypotheses named in one line of the metrics to measure."""
@@ -56,7 +61,7 @@ def format_answer_lines(answer: KernelAnswer) -> Iterator[str]:
     yield from _format_at_most(answer)
     yield from (f"  note: {note}" for note in answer["notes"])
     yield from _format_conclusions(answer)
-    yield from _format_time(answer["time"])
+    yield from _format_time(answer)
     yield from _format_diagnoses(answer)
     yield from _format_outlook(answer)
     yield from _format_suppressed(answer["suppressed"])
@@ -123,12 +128,14 @@ def _format_at_most(answer: KernelAnswer) -> Iterator[str]:
         yield f"  {answer['gap']['because']}"
 
 
-def _format_time(shares: Sequence[TimeShare]) -> Iterator[str]:
-    """Yield where the time goes, one bar for each part."""
-    if shares:
+def _format_time(answer: KernelAnswer) -> Iterator[str]:
+    """Yield where the time goes, one bar for each part, and the peaks behind it."""
+    peaks = answer["peaks"]
+    if peaks:
         yield ""
-        yield "Where the time goes"
-    for row in shares:
+        shares = f"memory {100 * peaks['dram']:.3g} %, L2 {100 * peaks['l2']:.3g} % of the peak"
+        yield f"Where the time goes ({_PEAK_SOURCES[peaks['source']]}: {shares})"
+    for row in answer["time"]:
         filled = round(row["share"] * _BAR_WIDTH)
         bar = "#" * filled + "." * (_BAR_WIDTH - filled)
         yield f"  {row['title']:32} {bar} {100 * row['share']:5.1f} %"

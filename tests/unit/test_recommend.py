@@ -49,6 +49,7 @@ def test_the_keys_are_those_of_the_contract():
         "ncu_rules",
         "notes",
         "open_count",
+        "peaks",
         "time",
     }
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from kernelkb.measure.machine.cpu_info import cache_bytes, core_count, cpu_title, simd_lanes
 from kernelkb.measure.machine.gpu_telemetry import ABNORMAL_THROTTLE_BITS, THROTTLE_REASONS
+from kernelkb.measure.machine.kept_peaks import read_practical_peaks
 from kernelkb.measure.machine.nvidia_driver import (
     NvidiaDriver,
     NvidiaGpu,
@@ -174,6 +175,7 @@ def _check_gpu_details(gpu: Mapping[str, Any] | None) -> list[EnvironmentLine]:
         return [_make_line("driver", "failure", "the NVIDIA driver does not respond", cure)]
     version = f"driver {driver.version}, supports CUDA up to {driver.cuda_version}"
     lines = [_make_line("driver", "ok", version), _check_counters()]
+    lines += [_check_practical_peaks(gpu)] if gpu else []
     driver_gpu = _find_driver_gpu(driver, gpu)
     return lines if driver_gpu is None else [*lines, *_check_gpu_state(driver_gpu)]
 
@@ -200,6 +202,15 @@ def _check_counters() -> EnvironmentLine:
         )
     note = "" if allowed else "; whether this user may read counters is unknown until kb profile"
     return _make_line("ncu", "ok", version + note)
+
+
+def _check_practical_peaks(gpu: Mapping[str, Any]) -> EnvironmentLine:
+    peaks = read_practical_peaks(gpu["name"])
+    if peaks is None:
+        text = "not measured; answers use those of the catalogue (kb env --measure)"
+        return _make_line("practical peaks", "ok", text)
+    text = f"measured on {str(peaks['measured_at'])[:10]}: copy {peaks['copy_gbps']:.4g} GB/s"
+    return _make_line("practical peaks", "ok", text)
 
 
 def _check_gpu_state(gpu: NvidiaGpu) -> list[EnvironmentLine]:

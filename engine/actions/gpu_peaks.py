@@ -1,0 +1,27 @@
+"""Measures what this machine's GPU reaches in practice, for the model of the time."""
+
+from __future__ import annotations
+
+from kernelkb.actions.bench_target import validate_machine
+from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.errors import EnvironmentGapError
+from kernelkb.measure.machine.device_lock import lock_device
+from kernelkb.measure.machine.practical_peaks import measure_practical_peaks
+from kernelkb.model.measurement import PracticalPeaks
+from kernelkb.profiles.launch import list_raw_names
+
+
+def measure_gpu_peaks() -> PracticalPeaks:
+    """Measure the GPU, keep the result for later answers, and return it.
+
+    Raises:
+        EnvironmentGapError: Something required is missing; names the first gap and its cure.
+        KbError: The microbenchmark could not be compiled or run.
+    """
+    environment = validate_machine("cuda")
+    machine = environment.machine
+    if machine is None:
+        gap = next(line for line in environment.lines if line.status == "failure")
+        raise EnvironmentGapError(f"{gap.name}: {gap.found}", gap.cure or "kb env shows all gaps")
+    with lock_device(machine):
+        return measure_practical_peaks(machine, list_raw_names(load_compiled_rules()))

@@ -1,0 +1,274 @@
+// Measures what this GPU reaches in practice, and prints it as one JSON object.
+//
+//   practical_peaks            times: bandwidths, latencies, rates of atomics, empty kernel
+//   practical_peaks counters   launches the three kernels whose counters the caller reads, once each
+//
+// A time is the shortest of several: what the GPU can do, not what it did on average.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include <cuda_runtime.h>
+
+#define REQUIRE(call)                                                                     \
+    do {                                                                                  \
+        cudaError_t status = (call);                                                      \
+        if (status != cudaSuccess) {                                                      \
+            std::fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(status));          \
+            std::exit(1);                                                                 \
+        }                                                                                 \
+    } while (0)
+
+namespace {
+
+constexpr int kThreads = 512;
+constexpr int kRepeats = 7;
+constexpr int kLineBytes = 128;
+constexpr int kChaseSteps = 20000;
+constexpr int kAtomicsPerThread = 64;
+constexpr size_t kMinStreamBytes = size_t{512} << 20;
+constexpr unsigned kSpreadWords = 1u << 21;
+
+__device__ unsigned stop_streaming;
+
+}  // namespace
+
+__global__ void peaks_empty() {}
+
+__global__ void peaks_copy(const float4* __restrict__ from, float4* __restrict__ to, size_t count) {
+    const size_t stride = size_t{gridDim.x} * blockDim.x;
+    for (size_t i = size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride)
+        __stcs(to + i, __ldcs(from + i));
+}
+
+// Every block reads the same buffer, each from another start; L1 is passed by.
+__global__ void peaks_read_l2(const float4* __restrict__ from, float* sink, unsigned count, int rounds) {
+    float sum = 0.0f;
+    const unsigned step = 4 * blockDim.x, last = count - step;
+    unsigned at = blockIdx.x * 7919u * blockDim.x % last;
+    for (int round = 0; round < rounds; ++round) {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            const float4 v = __ldcg(from + at + threadIdx.x + k * kThreads);
+            sum += v.x + v.y + v.z + v.w;
+        }
+        at = at + step < last ? at + step : 0;
+    }
+    if (sum == -1.0f) *sink = sum;
+}
+
+// One lane follows a chain through a buffer; the other blocks stream through another one.
+__global__ void peaks_chase(const uint32_t* __restrict__ next, int steps, uint32_t* end,
+                            const float4* __restrict__ stream, size_t count) {
+    if (blockIdx.x == 0) {
+        if (threadIdx.x == 0) {
+            uint32_t at = *end;
+            for (int i = 0; i < steps; ++i) at = __ldcg(next + at);
+            *end = at;
+            __threadfence();
+            atomicExch(&stop_streaming, 1u);
+        }
+        return;
+    }
+    float sum = 0.0f;
+    const size_t stride = size_t{gridDim.x - 1} * blockDim.x;
+    for (size_t pass = 0; pass < 4096; ++pass) {
+        size_t i = size_t{blockIdx.x - 1} * blockDim.x + threadIdx.x + pass * 64 * stride;
+        for (int k = 0; k < 64; ++k, i += stride) {
+            const float4 v = __ldcs(stream + i % count);
+            sum += v.x + v.y + v.z + v.w;
+        }
+        if (*const_cast<volatile unsigned*>(&stop_streaming)) break;
+    }
+    if (sum == -1.0f) *end = 0;
+}
+
+// Float additions: the compiler combines those of integers over a warp. The mask gives how many
+// words are used: 1 is one address, 8 are one sector, and many are spread by a hash.
+__global__ void peaks_atomics(float* words, unsigned mask) {
+    unsigned at = (blockIdx.x * blockDim.x + threadIdx.x) * 2654435761u;
+    for (int i = 0; i < kAtomicsPerThread; ++i) {
+        atomicAdd(words + ((at >> 8) & mask), 1.0f);
+        at = at * 1664525u + 1013904223u;
+    }
+}
+
+__global__ void peaks_cas_16(unsigned short* words, unsigned mask) {
+    unsigned at = (blockIdx.x * blockDim.x + threadIdx.x) * 2654435761u;
+    unsigned short seen = 0;
+    for (int i = 0; i < kAtomicsPerThread; ++i) {
+        seen = atomicCAS(words + ((at >> 8) & mask), seen, static_cast<unsigned short>(seen + 1));
+        at = at * 1664525u + 1013904223u;
+    }
+}
+
+namespace {
+
+template <typename Launch>
+double shortest_us(Launch launch) {
+    cudaEvent_t start, end;
+    REQUIRE(cudaEventCreate(&start));
+    REQUIRE(cudaEventCreate(&end));
+    double best = 1e30;
+    for (int i = 0; i <= kRepeats; ++i) {
+        REQUIRE(cudaEventRecord(start));
+        launch();
+        REQUIRE(cudaEventRecord(end));
+        REQUIRE(cudaEventSynchronize(end));
+        float ms = 0.0f;
+        REQUIRE(cudaEventElapsedTime(&ms, start, end));
+        if (i > 0) best = std::min(best, double{ms} * 1e3);  // the first one warms up
+    }
+    REQUIRE(cudaGetLastError());
+    REQUIRE(cudaEventDestroy(start));
+    REQUIRE(cudaEventDestroy(end));
+    return best;
+}
+
+struct Buffers {
+    float4* first = nullptr;
+    float4* second = nullptr;
+    float* words = nullptr;
+    size_t stream_count = 0;
+    unsigned l2_count = 0;
+    int sm_count = 0;
+    size_t l2_bytes = 0;
+};
+
+Buffers allocate() {
+    cudaDeviceProp gpu{};
+    REQUIRE(cudaGetDeviceProperties(&gpu, 0));
+    Buffers b;
+    b.sm_count = gpu.multiProcessorCount;
+    b.l2_bytes = gpu.l2CacheSize > 0 ? size_t(gpu.l2CacheSize) : size_t{4} << 20;
+    const size_t stream_bytes =
+        std::min(std::max(kMinStreamBytes, 8 * b.l2_bytes), size_t(gpu.totalGlobalMem / 4));
+    b.stream_count = stream_bytes / sizeof(float4);
+    b.l2_count = unsigned(b.l2_bytes / 4 / sizeof(float4));
+    REQUIRE(cudaMalloc(&b.first, stream_bytes));
+    REQUIRE(cudaMalloc(&b.second, stream_bytes));
+    REQUIRE(cudaMalloc(&b.words, kSpreadWords * sizeof(float)));
+    REQUIRE(cudaMemset(b.first, 0, stream_bytes));
+    REQUIRE(cudaMemset(b.second, 0, stream_bytes));
+    REQUIRE(cudaMemset(b.words, 0, kSpreadWords * sizeof(float)));
+    return b;
+}
+
+void launch_copy(const Buffers& b) {
+    peaks_copy<<<b.sm_count * 8, kThreads>>>(b.first, b.second, b.stream_count);
+}
+
+constexpr int kL2Rounds = 256;
+
+void launch_read_l2(const Buffers& b) {
+    peaks_read_l2<<<b.sm_count * 4, kThreads>>>(b.first, b.words, b.l2_count, kL2Rounds);
+}
+
+double l2_gbps(const Buffers& b) {
+    const double bytes = double(b.sm_count) * 4 * kThreads * kL2Rounds * 4 * sizeof(float4);
+    return bytes / shortest_us([&] { launch_read_l2(b); }) / 1e3;
+}
+
+// The mean time of one load of a chain that visits the lines of a buffer in random order.
+double chase_ns(const Buffers& b, size_t bytes, int streaming_blocks) {
+    const uint32_t lines = uint32_t(bytes / kLineBytes);
+    const uint32_t words = kLineBytes / sizeof(uint32_t);
+    std::vector<uint32_t> order(lines);
+    std::iota(order.begin(), order.end(), 0u);
+    std::shuffle(order.begin(), order.end(), std::mt19937(1));
+    std::vector<uint32_t> next(size_t{lines} * words, 0u);
+    for (uint32_t i = 0; i < lines; ++i)
+        next[size_t{order[i]} * words] = order[(i + 1) % lines] * words;
+    uint32_t* chain = nullptr;
+    uint32_t* end = nullptr;
+    REQUIRE(cudaMalloc(&chain, next.size() * sizeof(uint32_t)));
+    REQUIRE(cudaMalloc(&end, sizeof(uint32_t)));
+    REQUIRE(cudaMemcpy(chain, next.data(), next.size() * sizeof(uint32_t), cudaMemcpyHostToDevice));
+    REQUIRE(cudaMemset(end, 0, sizeof(uint32_t)));
+    const unsigned running = 0;
+    double best = 1e30;
+    for (int i = 0; i < 4; ++i) {
+        REQUIRE(cudaMemcpyToSymbol(stop_streaming, &running, sizeof running));
+        cudaEvent_t start, stop;
+        REQUIRE(cudaEventCreate(&start));
+        REQUIRE(cudaEventCreate(&stop));
+        REQUIRE(cudaEventRecord(start));
+        peaks_chase<<<1 + streaming_blocks, kThreads>>>(chain, kChaseSteps, end, b.second,
+                                                        b.stream_count);
+        REQUIRE(cudaEventRecord(stop));
+        REQUIRE(cudaEventSynchronize(stop));
+        float ms = 0.0f;
+        REQUIRE(cudaEventElapsedTime(&ms, start, stop));
+        REQUIRE(cudaEventDestroy(start));
+        REQUIRE(cudaEventDestroy(stop));
+        if (i > 0) best = std::min(best, double{ms} * 1e6 / kChaseSteps);
+    }
+    REQUIRE(cudaFree(chain));
+    REQUIRE(cudaFree(end));
+    return best;
+}
+
+double atomics_per_ns(const Buffers& b, unsigned mask) {
+    const int blocks = b.sm_count * 4;
+    const double count = double(blocks) * kThreads * kAtomicsPerThread;
+    return count / shortest_us([&] { peaks_atomics<<<blocks, kThreads>>>(b.words, mask); }) / 1e3;
+}
+
+double cas_rate_random(const Buffers& b) {
+    const int blocks = b.sm_count * 4;
+    const double count = double(blocks) * kThreads * kAtomicsPerThread;
+    auto* words = reinterpret_cast<unsigned short*>(b.words);
+    const double us = shortest_us([&] { peaks_cas_16<<<blocks, kThreads>>>(words, kSpreadWords - 1); });
+    return count / us / 1e3;
+}
+
+// Time between the ends of empty kernels in a queue.
+double empty_us() {
+    constexpr int kLaunches = 200;
+    const double us = shortest_us([] {
+        for (int i = 0; i < kLaunches; ++i) peaks_empty<<<1, 32>>>();
+    });
+    return us / kLaunches;
+}
+
+void launch_for_counters(const Buffers& b) {
+    for (int i = 0; i < 2; ++i) {  // the caller skips the first of each
+        peaks_empty<<<1, 32>>>();
+        launch_copy(b);
+        launch_read_l2(b);
+    }
+    REQUIRE(cudaDeviceSynchronize());
+}
+
+void print_times(const Buffers& b) {
+    const double copied = 2.0 * double(b.stream_count) * sizeof(float4);
+    std::printf("{\"copy_gbps\": %.6g,", copied / shortest_us([&] { launch_copy(b); }) / 1e3);
+    std::printf(" \"l2_read_gbps\": %.6g,", l2_gbps(b));
+    std::printf(" \"empty_us\": %.6g,", empty_us());
+    std::printf(" \"l2_latency_ns\": %.6g,", chase_ns(b, b.l2_bytes / 8, 0));
+    const size_t far = std::max(size_t{64} << 20, 4 * b.l2_bytes);
+    std::printf(" \"dram_latency_ns\": %.6g,", chase_ns(b, far, 0));
+    std::printf(" \"dram_loaded_latency_ns\": %.6g,", chase_ns(b, far, b.sm_count * 4 - 1));
+    std::printf(" \"atomic_rate_address\": %.6g,", atomics_per_ns(b, 0));
+    std::printf(" \"atomic_rate_sector\": %.6g,", atomics_per_ns(b, 7));
+    std::printf(" \"atomic_rate_random\": %.6g,", atomics_per_ns(b, kSpreadWords - 1));
+    std::printf(" \"cas_rate_random\": %.6g}\n", cas_rate_random(b));
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+    const Buffers buffers = allocate();
+    if (count > 1 && std::strcmp(arguments[1], "counters") == 0) {
+        launch_for_counters(buffers);
+    } else {
+        print_times(buffers);
+    }
+    return 0;
+}
