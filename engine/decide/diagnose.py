@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.decide.conditions import Facts, find_reasons, format_reasons, judge_condition
+from kernelkb.decide.conditions import (
+    Facts,
+    find_missing_quantities,
+    find_reasons,
+    format_reasons,
+    judge_condition,
+)
 from kernelkb.decide.falsifier import build_falsifier
 
 if TYPE_CHECKING:
@@ -38,6 +44,11 @@ _MIN_SPEEDUP = 1.03
 
 _OPEN_LOOK_ALIKE_FACTOR = 0.8
 """Factor on the confidence for each look-alike that could not be ruled out (judgement)."""
+UNDECIDED_FACTOR = 0.95
+"""Factor on every confidence for each cause that a missing counter leaves open (judgement)."""
+_OUTER_GROUPS = ("measurement", "system", "terminal")
+"""Groups of bottlenecks around the kernel."""
+_PROFILE_LEVELS = ("L1", "L2", "L3")
 
 
 class BottleneckMatch(NamedTuple):
@@ -75,6 +86,8 @@ class DiagnosisResult(NamedTuple):
     """Matches, and fixes of matches, that a guard forbids."""
     library: LibraryRow | None
     """The library that the kernel comes from; None for a kernel of one's own."""
+    undecided: list[str]
+    """Causes that missing counters leave open; empty without a profile."""
 
 
 def diagnose(
@@ -93,7 +106,7 @@ def diagnose(
     suppressing: dict[str, GuardRow] = {}
     for guard in reversed(guards):  # reversed, so that the first of several guards is reported
         suppressing.update(dict.fromkeys(guard["bottlenecks"], guard))
-    result = DiagnosisResult([], [], [], library)
+    result = DiagnosisResult([], [], [], library, [])
     for row in rules["bottlenecks"][target]:
         unknown = is_untouched(row["comparisons"])
         verdict = "unknown" if unknown else judge_bottleneck(row, truth)
@@ -136,6 +149,23 @@ def rank_open_bottlenecks(
             held_counts[row["id"]] = [truth[position] for position in own].count(True)
     ranked = sorted(rows, key=lambda row: held_counts.get(row["id"], 0), reverse=True)
     return OpenBottlenecks(ranked[:max_count], held_counts)
+
+
+def list_undecided(rules: CompiledRules, rows: list[BottleneckRow], facts: Facts) -> list[str]:
+    """Return the unknown bottlenecks of the kernel itself that a counter could decide.
+
+    A full profile leaves few; one with counters missing, many.
+    """
+    levels = {name: row["level"] for name, row in rules["metrics"].items()}
+    return [
+        row["id"]
+        for row in rows
+        if row["group"] not in _OUTER_GROUPS
+        and any(
+            levels.get(quantity) in _PROFILE_LEVELS
+            for quantity in find_missing_quantities(row["when"], facts)
+        )
+    ]
 
 
 def build_unknown_diagnosis(row: BottleneckRow, facts: Facts) -> Diagnosis:

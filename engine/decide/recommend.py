@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from kernelkb.decide.conditions import Facts, evaluate_comparisons
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.diagnose import (
+    UNDECIDED_FACTOR,
     BottleneckMatch,
     DiagnosisResult,
     OpenBottlenecks,
     build_unknown_diagnosis,
     diagnose,
+    list_undecided,
     rank_open_bottlenecks,
 )
 from kernelkb.decide.gates import PERFORMANCE_GATE, GateWalk, walk_gate_tree
@@ -42,6 +44,9 @@ _MAX_OPEN_CONSIDERED = 100
 
 _MAX_OPEN_LISTED = 10
 """Maximum number of unknown diagnoses in an answer."""
+
+_MANY_UNDECIDED = 3
+"""More causes than this left open by missing counters are worth a note."""
 
 
 def recommend(
@@ -81,7 +86,7 @@ def recommend(
         "suppressed": found.suppressed,
         "measure_next": ask,
         "ncu_rules": [],
-        "notes": _list_notes(rules, matches, facts.values, device, found.library),
+        "notes": _list_notes(rules, matches, facts.values, device, found),
         "next": _list_next_steps(matches, gate, ask),
     }
 
@@ -110,6 +115,11 @@ def _diagnose_and_rank(
     kernel: str,
 ) -> tuple[DiagnosisResult, list[BottleneckMatch], OpenBottlenecks]:
     found = diagnose(rules, facts, target, predictor, find_library(rules, kernel))
+    if predictor.now is not None:
+        found.undecided.extend(list_undecided(rules, found.open_rows, facts))
+    for match in found.matches:
+        sure = match.diagnosis["confidence"] * UNDECIDED_FACTOR ** len(found.undecided)
+        match.diagnosis["confidence"] = round(sure, 3)
     matches = rank_matches(found.matches, rules["effort"])
     return found, matches, rank_open_bottlenecks(found.open_rows, facts, _MAX_OPEN_CONSIDERED)
 
@@ -129,16 +139,22 @@ def _list_notes(
     matches: list[BottleneckMatch],
     known: Mapping[str, float],
     device: str | None,
-    library: LibraryRow | None,
+    found: DiagnosisResult,
 ) -> list[str]:
-    """Return notes: a library's kernel, and the launch change that raises occupancy."""
+    """Return notes: a library's kernel, missing counters, the change that raises occupancy."""
+    library = found.library
     if library is not None:
         return [
             f"a kernel of {library['title']}: change the call, not the kernel: {library['advice']}"
         ]
     limited = any(finding.row["id"].startswith("occupancy-limited-") for finding in matches)
     step = describe_next_step(rules, known, device) if limited else None
-    return [f"next step of the launch: {step}"] if step else []
+    notes = [f"next step of the launch: {step}"] if step else []
+    if len(found.undecided) > _MANY_UNDECIDED:
+        named = ", ".join(found.undecided[:_MANY_UNDECIDED])
+        more = len(found.undecided) - _MANY_UNDECIDED
+        notes.append(f"counters are missing, so these are open: {named} and {more} more")
+    return notes
 
 
 def build_recommendation(rules: CompiledRules, answers: Iterable[KernelAnswer]) -> Recommendation:

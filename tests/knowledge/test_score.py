@@ -120,3 +120,32 @@ def test_with_less_evidence_no_interval_gets_narrower(reduce):
             wide, narrow = after["predicted_speedup"], before["predicted_speedup"]
             if wide and narrow and wide["point"] == narrow["point"]:
                 assert wide["point"] / wide["low"] >= narrow["point"] / narrow["low"] - 0.01
+
+
+CONFIDENT = 0.7
+
+
+@pytest.mark.parametrize("reduce", REDUCED.values(), ids=REDUCED)
+def test_with_less_evidence_no_wrong_answer_is_a_confident_one(reduce):
+    for row in ROWS:
+        answer = recommend(program(), reduce(row.before.metrics), device=row.device)
+        best = best_match(answer)
+        pair = PAIRS[row.kernel]
+        if best and best["predicted_speedup"] and pair.kind in CURED:
+            told = best["predicted_speedup"]
+            held = told["low"] <= row.speedup <= told["high"]
+            assert held or best["bottleneck"] in pair.bottlenecks or best["confidence"] < CONFIDENT
+
+
+@pytest.mark.parametrize("row", ROWS[::20], ids=lambda row: row.kernel)
+def test_missing_counters_lower_the_confidence_and_are_named(row):
+    whole = recommend(program(), row.before.metrics, device=row.device)
+    less = recommend(program(), drop_some(0.3)(row.before.metrics), device=row.device)
+
+    assert not any(note.startswith("counters are missing") for note in whole["notes"])
+    if less["peaks"]:  # the counters of the model are there
+        assert any(note.startswith("counters are missing") for note in less["notes"])
+        after = {d["bottleneck"]: d["confidence"] for d in less["diagnoses"]}
+        for diagnosis in whole["diagnoses"]:
+            if diagnosis["verdict"] == "matches":
+                assert after.get(diagnosis["bottleneck"], 0.0) < diagnosis["confidence"]
