@@ -36,6 +36,8 @@ _MIN_GAP = 1.5
 """Factor between a gap and what the fixes explain, above which the rest is named."""
 _HIDDEN_FACTOR = 1.25
 """Factor by which two fixes together exceed the product of both alone, if flaws hide each other."""
+_MAX_PAIRED = 8
+"""Causes among which pairs are looked for, the best first."""
 _GROUP_TITLES = {"memory": "memory", "l1": "L1", "compute": "computation"}
 _OTHER_TITLES = {"launch": "launch", "fill": "SMs without work", "unexplained": "unexplained"}
 _USEFUL = ("useful_dram_utilization", "dram_practical_share", "useful_issue_utilization")
@@ -157,7 +159,9 @@ def find_joint_cure(
 
 
 def _find_hidden_pair(matches: list[BottleneckMatch], predictor: Predictor) -> JointCure | None:
+    """Return the pair of the best causes whose fixes need each other most; None without one."""
     priced = [(m.row["id"], m.prediction) for m in matches if m.prediction and m.prediction.change]
+    priced = priced[:_MAX_PAIRED]
     best: JointCure | None = None
     for index, (first, one) in enumerate(priced):
         for second, other in priced[index + 1 :]:

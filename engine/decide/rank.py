@@ -46,10 +46,13 @@ def _lower_symptoms(found: list[BottleneckMatch], scores: Mapping[str, float]) -
     causes = {m.row["id"] for m in found if m.prediction and m.prediction.speedup >= _CAUSE_SPEEDUP}
     lowered = dict(scores)
     for _ in found:  # as often as a chain of symptoms can be long
+        before = dict(lowered)
         for match in found:
             name = match.row["id"]
             above = [lowered[cause] for cause in match.row["symptom_of"] if cause in causes]
             lowered[name] = min([lowered[name], *(each * _BEHIND_CAUSE for each in above)])
+        if lowered == before:
+            break
     return lowered
 
 
