@@ -24,11 +24,22 @@ from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.machine.tools import find_cuda_tool
 from kernelkb.measure.profile import static_metrics
+from kernelkb.model.kernel import Pair
+from kernelkb.model.measurement import Bench
 from kernelkb.model.zoo import PairRecording, VariantRecording
 
 Stage: TypeAlias = Literal["time", "profile"]
 STAGES: tuple[Stage, ...] = ("time", "profile")
 _BUDGET_S = 0.4
+_COMMON_METRICS = (
+    "algorithmic_bytes",
+    "algorithmic_flop_count",
+    "launch_floor_us",
+    "copy_peak_gbps",
+)
+"""Metrics of a bench that hold for both variants."""
+_OWN_METRICS = ("call_us",)
+"""Metrics of a bench that hold for its candidate."""
 
 
 def record_pairs(
@@ -169,55 +180,81 @@ def _profile_families(
 def _time_pair(
     pair: BuiltPair, old: PairRecording | None, budget_s: float, show_progress: ShowProgress
 ) -> PairRecording | None:
-    """Return the times of a pair, with the profile that was recorded before."""
+    """Return the times of a pair, with the profile that was recorded before.
+
+    The form before the change is the candidate of the bench, so that its metrics are the bench's.
+    """
     before, after = pair.pair.before, pair.pair.after
     try:
         timed = bench(
-            pair.after.subject,
-            pair.builds[after],
+            pair.before.subject,
+            pair.builds[before],
             workload=pair.workload,
             budget_s=budget_s,
-            rival_variant=(pair.before.subject, pair.builds[before]),
+            rival_variant=(pair.after.subject, pair.builds[after]),
             skip_other_rivals=True,
         )
     except KbError as error:
         show_progress(f"{pair.kernel.id}: {error}")
         return None
-    if timed.candidate_us is None or timed.baseline_us is None or timed.interval is None:
+    compiled = {name: static_metrics(build) for name, build in pair.builds.items()}
+    device = str(pair.before.subject.machine.device)
+    row = make_recording(pair.pair, timed, compiled, old, device)
+    if row is None:
         show_progress(f"{pair.kernel.id}: {timed.verdict}: {timed.detail}")
+    else:
+        show_progress(f"{row.kernel}: {row.before.kernel_us:.1f} -> {row.after.kernel_us:.1f} us")
+    return row
+
+
+def make_recording(
+    pair: Pair,
+    timed: Bench,
+    compiled: Mapping[str, Mapping[str, float]],
+    old: PairRecording | None,
+    device: str,
+) -> PairRecording | None:
+    """Return the recording of a bench of the form before the change against that after it.
+
+    Args:
+        pair: Names the two variants.
+        timed: Its candidate is the form before, its baseline the form after.
+        compiled: The compiler's metrics, by variant.
+        old: The recording until now, whose profile stays.
+        device: Id of the GPU.
+
+    Returns:
+        None where the bench has no interval: a form is wrong, or could not be timed.
+    """
+    if timed.candidate_us is None or timed.baseline_us is None or timed.interval is None:
         return None
+    low, high = timed.interval
     driver = query_driver()
-    old_before, old_after = (old.before, old.after) if old else (None, None)
-    show_progress(f"{pair.kernel.id}: {timed.baseline_us:.1f} -> {timed.candidate_us:.1f} us")
+    common = {name: timed.metrics[name] for name in _COMMON_METRICS if name in timed.metrics}
+    own = {name: timed.metrics[name] for name in _OWN_METRICS if name in timed.metrics}
+    before = {**common, **own, **compiled[pair.before]}
+    after = {**common, **compiled[pair.after]}
     return PairRecording(
-        kernel=pair.kernel.id,
-        device=str(pair.before.subject.machine.device),
+        kernel=timed.kernel,
+        device=device,
         driver=driver.version if driver else "",
-        workload=pair.workload,
-        speedup=timed.speedup or timed.baseline_us / timed.candidate_us,
-        interval=timed.interval,
-        before=_time_variant(pair, before, timed.baseline_us, timed.metrics, old_before),
-        after=_time_variant(pair, after, timed.candidate_us, timed.metrics, old_after),
+        workload=timed.workload,
+        speedup=1 / (timed.speedup or timed.baseline_us / timed.candidate_us),
+        interval=(1 / high, 1 / low),
+        before=_make_side(pair.before, timed.candidate_us, before, old.before if old else None),
+        after=_make_side(pair.after, timed.baseline_us, after, old.after if old else None),
         report=old.report if old else "",
         launch=old.launch if old else 0,
     )
 
 
-def _time_variant(
-    pair: BuiltPair,
-    variant: str,
-    kernel_us: float,
-    metrics: Mapping[str, float],
-    old: VariantRecording | None,
+def _make_side(
+    variant: str, kernel_us: float, metrics: Mapping[str, float], old: VariantRecording | None
 ) -> VariantRecording:
-    """Return a recording with the compiler's metrics, the algorithm's work and the old profile."""
-    work = ("algorithmic_bytes", "algorithmic_flop_count", "launch_floor_us", "copy_peak_gbps")
-    known = {name: metrics[name] for name in work if name in metrics}
     profiled = old.metrics if old else {}
-    own = {**known, **static_metrics(pair.builds[variant])}
     return VariantRecording(
         variant=variant,
         kernel_us=kernel_us,
-        metrics={"kernel_us": kernel_us, **profiled, **own},
+        metrics={"kernel_us": kernel_us, **profiled, **metrics},
         ncu_rules=old.ncu_rules if old else {},
     )

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.decide.conditions import (
-    Facts,
-    find_missing_quantities,
-    find_reasons,
-    format_reasons,
-    judge_condition,
-)
+from kernelkb.decide.conditions import Facts, find_reasons, format_reasons, judge_condition
 from kernelkb.decide.falsifier import build_falsifier
 
 if TYPE_CHECKING:
@@ -44,11 +38,6 @@ _MIN_SPEEDUP = 1.03
 
 _OPEN_LOOK_ALIKE_FACTOR = 0.8
 """Factor on the confidence for each look-alike that could not be ruled out (judgement)."""
-UNDECIDED_FACTOR = 0.95
-"""Factor on every confidence for each cause that a missing counter leaves open (judgement)."""
-_OUTER_GROUPS = ("measurement", "system", "terminal")
-"""Groups of bottlenecks around the kernel."""
-_PROFILE_LEVELS = ("L1", "L2", "L3")
 
 
 class BottleneckMatch(NamedTuple):
@@ -127,61 +116,6 @@ def diagnose(
                 else:
                     result.suppressed.append(because)
     return result
-
-
-class OpenBottlenecks(NamedTuple):
-    """Unknown bottlenecks, those with the most true comparisons first."""
-
-    rows: list[BottleneckRow]
-    held_counts: dict[str, int]
-    """By id, how many comparisons of its condition are true; absent if no quantity is known."""
-
-
-def rank_open_bottlenecks(
-    rows: list[BottleneckRow], facts: Facts, max_count: int
-) -> OpenBottlenecks:
-    """Return at most ``max_count`` unknown bottlenecks, those with most true comparisons first."""
-    truth, is_untouched = facts.truth, facts.touched.isdisjoint
-    held_counts: dict[str, int] = {}
-    for row in rows:
-        own = row["requirements"]["comparisons"]
-        if not is_untouched(own):
-            held_counts[row["id"]] = [truth[position] for position in own].count(True)
-    ranked = sorted(rows, key=lambda row: held_counts.get(row["id"], 0), reverse=True)
-    return OpenBottlenecks(ranked[:max_count], held_counts)
-
-
-def list_undecided(rules: CompiledRules, rows: list[BottleneckRow], facts: Facts) -> list[str]:
-    """Return the unknown bottlenecks of the kernel itself that a counter could decide.
-
-    A full profile leaves few; one with counters missing, many.
-    """
-    levels = {name: row["level"] for name, row in rules["metrics"].items()}
-    return [
-        row["id"]
-        for row in rows
-        if row["group"] not in _OUTER_GROUPS
-        and any(
-            levels.get(quantity) in _PROFILE_LEVELS
-            for quantity in find_missing_quantities(row["when"], facts)
-        )
-    ]
-
-
-def build_unknown_diagnosis(row: BottleneckRow, facts: Facts) -> Diagnosis:
-    """Return the diagnosis of an unknown bottleneck: no prediction and no fixes."""
-    return {
-        "bottleneck": row["id"],
-        "group": row["group"],
-        "verdict": "unknown",
-        "confidence": 0.0,
-        "predicted_speedup": None,
-        "because": list(find_reasons(row["when"], facts)),
-        "ruled_out": [],
-        "falsifier": None,
-        "fixes": [],
-        "learned": None,
-    }
 
 
 def _build_match(

@@ -15,7 +15,8 @@ from kernelkb.decide.conditions import Facts, find_missing_quantities
 from kernelkb.decide.rule_rows import DecidingRecipes, OpenCondition
 
 if TYPE_CHECKING:
-    from kernelkb.decide.diagnose import BottleneckMatch, OpenBottlenecks
+    from kernelkb.decide.diagnose import BottleneckMatch
+    from kernelkb.decide.open_bottlenecks import OpenBottlenecks
     from kernelkb.decide.rule_rows import Condition
     from kernelkb.decide.rules import CompiledRules
     from kernelkb.model.recommendation import Measure

@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 
 from kernelkb.decide.conditions import Facts, evaluate_comparisons
 from kernelkb.decide.derive import complete_metrics
-from kernelkb.decide.diagnose import (
+from kernelkb.decide.diagnose import BottleneckMatch, DiagnosisResult, diagnose
+from kernelkb.decide.gates import PERFORMANCE_GATE, GateWalk, walk_gate_tree
+from kernelkb.decide.next_measurement import choose_next_measurements
+from kernelkb.decide.open_bottlenecks import (
     UNDECIDED_FACTOR,
-    BottleneckMatch,
-    DiagnosisResult,
     OpenBottlenecks,
     build_unknown_diagnosis,
-    diagnose,
     list_undecided,
     rank_open_bottlenecks,
 )
-from kernelkb.decide.gates import PERFORMANCE_GATE, GateWalk, walk_gate_tree
-from kernelkb.decide.next_measurement import choose_next_measurements
 from kernelkb.decide.outlook import build_outlook
 from kernelkb.decide.predict import Predictor
 from kernelkb.decide.rank import rank_matches

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from kernelkb.actions.zoo_pairs import list_pairs
 from kernelkb.actions.zoo_record import list_wanted, name_report
+from kernelkb.actions.zoo_record import make_recording as record_bench
 from kernelkb.actions.zoo_reports import extract_metrics
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError, KnowledgeError, UnknownNameError
 from kernelkb.loading.kernels import find_kernel_folders, find_zoo_folders, load_kernel
 from kernelkb.loading.zoo import format_recording, read_recordings, write_recordings
 from kernelkb.measure.full_reports import blank_foreign_sources
+from kernelkb.model.measurement import Bench
 from kernelkb.model.zoo import PairRecording, VariantRecording
 from kernelkb.safety.paths import shipped_folder
 
@@ -288,6 +290,63 @@ def test_a_part_of_a_family_leaves_the_report_of_the_family():
     assert name_report("spills", ["b", "a"], every) == "spills"
     assert name_report("spills", ["b"], every) == "b"
     assert name_report("tail", ["c"], every) == "tail"
+
+
+def make_bench(**fields):
+    return Bench(
+        **{
+            "kernel": PAIR,
+            "variant": "before",
+            "target": "cuda",
+            "workload": "main",
+            "verdict": "slower",
+            "candidate_us": 12.0,
+            "baseline_us": 3.0,
+            "speedup": 0.25,
+            "interval": (0.2, 0.4),
+            "metrics": {"call_us": 15.0, "algorithmic_bytes": 64.0, "speedup": 0.25},
+            "seconds": 1.0,
+            **fields,
+        }
+    )
+
+
+COMPILED = {"before": {"register_count": 40.0}, "after": {"register_count": 32.0}}
+
+
+def test_a_bench_of_the_old_form_against_the_new_one_gives_the_gain_of_the_change():
+    row = record_bench(load_kernel(PAIR).kernel.pair, make_bench(), COMPILED, None, "h100-sxm")
+
+    assert (row.speedup, row.interval) == (4.0, (2.5, 5.0))
+    assert (row.before.kernel_us, row.after.kernel_us) == (12.0, 3.0)
+    assert row.before.metrics == {
+        "kernel_us": 12.0,
+        "call_us": 15.0,
+        "algorithmic_bytes": 64.0,
+        "register_count": 40.0,
+    }
+    assert row.after.metrics == {
+        "kernel_us": 3.0,
+        "algorithmic_bytes": 64.0,
+        "register_count": 32.0,
+    }
+    assert row.timed_by == "bench"
+
+
+def test_a_new_bench_keeps_the_profile():
+    old = make_recording(PAIR, timed_by="profiler", report="spills.ncu-rep.xz", launch=4)
+    pair = load_kernel(PAIR).kernel.pair
+    row = record_bench(pair, make_bench(), COMPILED, old, "h100-sxm")
+
+    assert (row.report, row.launch, row.timed_by) == ("spills.ncu-rep.xz", 4, "bench")
+    assert row.before.metrics["occupancy"] == 0.5
+    assert row.before.metrics["kernel_us"] == 12.0
+
+
+def test_a_bench_without_an_interval_is_no_recording():
+    wrong = make_bench(verdict="incorrect", interval=None, speedup=None)
+
+    assert record_bench(load_kernel(PAIR).kernel.pair, wrong, COMPILED, None, "l4") is None
 
 
 def test_an_unknown_pair_is_no_kernel(project):

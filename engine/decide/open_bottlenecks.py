@@ -1,0 +1,72 @@
+"""Weighs the bottlenecks that the metrics neither match nor exclude."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kernelkb.decide.conditions import Facts, find_missing_quantities, find_reasons
+
+if TYPE_CHECKING:
+    from kernelkb.decide.rules import BottleneckRow, CompiledRules
+    from kernelkb.model.recommendation import Diagnosis
+
+UNDECIDED_FACTOR = 0.95
+"""Factor on every confidence for each cause that a missing counter leaves open (judgement)."""
+_OUTER_GROUPS = ("measurement", "system", "terminal")
+"""Groups of bottlenecks around the kernel."""
+_PROFILE_LEVELS = ("L1", "L2", "L3")
+
+
+class OpenBottlenecks(NamedTuple):
+    """Unknown bottlenecks, those with the most true comparisons first."""
+
+    rows: list[BottleneckRow]
+    held_counts: dict[str, int]
+    """By id, how many comparisons of its condition are true; absent if no quantity is known."""
+
+
+def rank_open_bottlenecks(
+    rows: list[BottleneckRow], facts: Facts, max_count: int
+) -> OpenBottlenecks:
+    """Return at most ``max_count`` unknown bottlenecks, those with most true comparisons first."""
+    truth, is_untouched = facts.truth, facts.touched.isdisjoint
+    held_counts: dict[str, int] = {}
+    for row in rows:
+        own = row["requirements"]["comparisons"]
+        if not is_untouched(own):
+            held_counts[row["id"]] = [truth[position] for position in own].count(True)
+    ranked = sorted(rows, key=lambda row: held_counts.get(row["id"], 0), reverse=True)
+    return OpenBottlenecks(ranked[:max_count], held_counts)
+
+
+def list_undecided(rules: CompiledRules, rows: list[BottleneckRow], facts: Facts) -> list[str]:
+    """Return the unknown bottlenecks of the kernel itself that a counter could decide.
+
+    A full profile leaves few; one with counters missing, many.
+    """
+    levels = {name: row["level"] for name, row in rules["metrics"].items()}
+    return [
+        row["id"]
+        for row in rows
+        if row["group"] not in _OUTER_GROUPS
+        and any(
+            levels.get(quantity) in _PROFILE_LEVELS
+            for quantity in find_missing_quantities(row["when"], facts)
+        )
+    ]
+
+
+def build_unknown_diagnosis(row: BottleneckRow, facts: Facts) -> Diagnosis:
+    """Return the diagnosis of an unknown bottleneck: no prediction and no fixes."""
+    return {
+        "bottleneck": row["id"],
+        "group": row["group"],
+        "verdict": "unknown",
+        "confidence": 0.0,
+        "predicted_speedup": None,
+        "because": list(find_reasons(row["when"], facts)),
+        "ruled_out": [],
+        "falsifier": None,
+        "fixes": [],
+        "learned": None,
+    }
