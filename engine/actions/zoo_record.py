@@ -73,8 +73,8 @@ def record_pairs(
     _require_ncu(stages)
     machine = chosen[0].before.subject.machine
     file, folder = measured / f"{machine.device}.jsonl", reports / str(machine.device)
-    rows, known = _read_rows(file), [one.kernel.id for one in chosen]
-    wanted = {stage: list_wanted(known, stage, rows, missing=missing) for stage in stages}
+    rows, pairs = _read_rows(file), {one.kernel.id: one.pair for one in chosen}
+    wanted = {stage: list_wanted(pairs, stage, rows, missing=missing) for stage in stages}
     built = build_pairs([p for p in chosen if _is_wanted(p, wanted)], show_progress)
     with lock_device(machine):
         correct = check_pairs(built, show_progress)
@@ -100,12 +100,12 @@ def _is_wanted(pair: BuiltPair, wanted: Mapping[Stage, set[str]]) -> bool:
 
 
 def list_wanted(
-    names: Iterable[str], stage: Stage, rows: Mapping[str, PairRecording], *, missing: bool
+    pairs: Mapping[str, Pair], stage: Stage, rows: Mapping[str, PairRecording], *, missing: bool
 ) -> set[str]:
-    """Return the pairs that a stage measures.
+    """Return the names of the pairs that a stage measures.
 
     Args:
-        names: The pairs that were asked for.
+        pairs: Those that were asked for; one of several launches is not profiled.
         stage: What is measured.
         rows: What has been measured on this GPU, by pair.
         missing: Leave out pairs that have it: times by bench for ``time``, a report for
@@ -115,7 +115,12 @@ def list_wanted(
     def has_it(row: PairRecording) -> bool:
         return row.timed_by == "bench" if stage == "time" else bool(row.report)
 
-    return {name for name in names if not (missing and name in rows and has_it(rows[name]))}
+    return {
+        name
+        for name, pair in pairs.items()
+        if not (missing and name in rows and has_it(rows[name]))
+        and not (stage == "profile" and pair.launch_count > 1)
+    }
 
 
 def name_report(family: str, names: Iterable[str], every: Mapping[str, str]) -> str:
@@ -232,7 +237,8 @@ def make_recording(
     driver = query_driver()
     common = {name: timed.metrics[name] for name in _COMMON_METRICS if name in timed.metrics}
     own = {name: timed.metrics[name] for name in _OWN_METRICS if name in timed.metrics}
-    before = {**common, **own, **compiled[pair.before]}
+    count = {"launch_count": float(pair.launch_count)} if pair.launch_count > 1 else {}
+    before = {**common, **own, **count, **compiled[pair.before]}
     after = {**common, **compiled[pair.after]}
     return PairRecording(
         kernel=timed.kernel,

@@ -193,6 +193,8 @@ class Pair(Record):
     """The change."""
     change: str
     """The change in words, with the factor that its author chose."""
+    launch_count: int = Field(1, gt=0)
+    """Launches in a call of ``before``; such a pair is timed, and profiled only if it is one."""
 
 
 class Kernel(Record):

@@ -278,10 +278,18 @@ RECORDED = {
     [("time", {"profiled", "new"}), ("profile", {"timed", "new"})],
 )
 def test_missing_leaves_out_what_was_recorded(stage, wanted):
-    names = [*RECORDED, "new"]
+    pair = load_kernel(PAIR).kernel.pair
+    pairs = dict.fromkeys([*RECORDED, "new"], pair)
 
-    assert list_wanted(names, stage, RECORDED, missing=True) == wanted
-    assert list_wanted(names, stage, RECORDED, missing=False) == set(names)
+    assert list_wanted(pairs, stage, RECORDED, missing=True) == wanted
+    assert list_wanted(pairs, stage, RECORDED, missing=False) == set(pairs)
+
+
+def test_a_form_of_several_launches_is_not_profiled():
+    pairs = {"steps": load_kernel("relaxation_forty_launches").kernel.pair}
+
+    assert list_wanted(pairs, "profile", {}, missing=False) == set()
+    assert list_wanted(pairs, "time", {}, missing=False) == {"steps"}
 
 
 def test_a_part_of_a_family_leaves_the_report_of_the_family():
@@ -331,6 +339,14 @@ def test_a_bench_of_the_old_form_against_the_new_one_gives_the_gain_of_the_chang
         "register_count": 32.0,
     }
     assert row.timed_by == "bench"
+
+
+def test_a_form_of_several_launches_is_recorded_with_their_number():
+    pair = load_kernel("relaxation_forty_launches").kernel.pair
+    row = record_bench(pair, make_bench(), COMPILED, None, "h100-sxm")
+
+    assert row.before.metrics["launch_count"] == 40
+    assert "launch_count" not in row.after.metrics
 
 
 def test_a_new_bench_keeps_the_profile():
