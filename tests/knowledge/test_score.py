@@ -80,9 +80,15 @@ def keep_levels(*levels):
     return reduce
 
 
+def drop_work(metrics):
+    work = ("algorithmic_bytes", "algorithmic_flop_count", "launch_floor_us", "copy_peak_gbps")
+    return {name: value for name, value in metrics.items() if name not in work}
+
+
 REDUCED = {
     "without source counters": keep_levels("L0", "L1", "L2", "L3", "LC"),
     "quick profile": keep_levels("L0", "L1", "L2", "LC"),
+    "a report alone": drop_work,
     "a tenth missing": drop_some(0.1),
     "a third missing": drop_some(0.3),
 }
@@ -135,6 +141,18 @@ def test_with_less_evidence_no_wrong_answer_is_a_confident_one(reduce):
             told = best["predicted_speedup"]
             held = told["low"] <= row.speedup <= told["high"]
             assert held or best["bottleneck"] in pair.bottlenecks or best["confidence"] < CONFIDENT
+
+
+def test_a_report_alone_names_the_cause_almost_as_often():
+    named = [
+        (best := best_match(recommend(program(), drop_work(row.before.metrics), device=row.device)))
+        is not None
+        and best["bottleneck"] in PAIRS[row.kernel].bottlenecks
+        for row in ROWS
+        if PAIRS[row.kernel].kind in CURED
+    ]
+
+    assert sum(named) >= 0.9 * len(named)
 
 
 @pytest.mark.parametrize("row", ROWS[::20], ids=lambda row: row.kernel)
