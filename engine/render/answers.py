@@ -222,7 +222,8 @@ def _format_suppressed(rows: Sequence[Suppressed]) -> Iterator[str]:
     """Yield the suppressed advice, one line for each guard."""
     guards: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        guards.setdefault((row["guard"], row["because"]), []).append(row["bottleneck"])
+        what = f"{row['fix']} for {row['bottleneck']}" if row["fix"] else row["bottleneck"]
+        guards.setdefault((row["guard"], row["because"]), []).append(what)
     if guards:
         yield ""
         yield "Suppressed"

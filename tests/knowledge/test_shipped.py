@@ -207,6 +207,10 @@ GUARD_LIMITS = {
     "dram-saturated": ({"dram_utilization": 0.85}, {"dram_utilization": 0.84}),
     "debug-build": ({"debug_build": 1}, {"debug_build": 0}),
     "tensor-cores-busy": ({"tensor_utilization": 0.6}, {"tensor_utilization": 0.59}),
+    "warpgroup-roles": (
+        {"warpgroup_utilization": 0.01, "tensor_utilization": 0.05},
+        {"warpgroup_utilization": 0.0, "tensor_utilization": 0.05},
+    ),
     "enough-warps": ({"occupancy": 0.6}, {"occupancy": 0.59}),
     "too-short-to-profile": ({"profiled_us": 19.9}, {"profiled_us": 20.0, "kernel_us": 20.0}),
     "issue-saturated": ({"issue_rate": 0.8}, {"issue_rate": 0.79}),
@@ -220,6 +224,11 @@ GUARD_LIMITS = {
 }
 GUARD_CASES = [(name, *sides) for name, sides in GUARD_LIMITS.items()] + [
     ("under-one-wave", {"waves": 0.94, "dram_utilization": 0.1}, {"waves": 0.95}),
+    (
+        "warpgroup-roles",
+        {"warpgroup_utilization": 0.01, "tensor_utilization": 0.05},
+        {"warpgroup_utilization": 0.01, "tensor_utilization": 0.049},
+    ),
     ("under-one-wave", {"grid_fill": 0.94, "dram_utilization": 0.1}, {"grid_fill": 0.95}),
     ("profile-of-another-run", {"profile_ratio": 0.49}, {"profile_ratio": 0.5}),
     (

@@ -14,6 +14,7 @@ from kernelkb.decide.rank import rank_matches
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.decide.rules_file import format_rules
 from kernelkb.model.recommendation import Recommendation
+from kernelkb.render.answers import format_answer_lines
 
 ANSWER_KEYS = {
     "kernel", "launch", "device", "gate", "evidence_level", "headroom", "diagnoses", "suppressed",
@@ -507,3 +508,25 @@ def test_3x_where_1_4x_is_attainable_suggests_checking_the_timer():
     assert answer["gate"]["id"] == "impossible-time"
     assert answer["diagnoses"][0]["bottleneck"] == "timing-artifact"
     assert answer["diagnoses"][0]["predicted_speedup"] is None
+
+
+def test_a_kernel_of_warp_groups_is_judged_by_how_its_tensor_cores_are_fed():
+    answer = recommend_for(
+        tensor_utilization=0.35,
+        warpgroup_utilization=0.2,
+        fma_utilization=0.01,
+        dram_utilization=0.15,
+        l2_utilization=0.3,
+        lsu_wavefront_utilization=0.05,
+        issue_rate=0.08,
+        stall_long_scoreboard=0.8,
+        lanes_per_instruction=20,
+        waves=4.0,
+    )
+    text = "\n".join(format_answer_lines(answer))
+
+    matches = [d for d in answer["diagnoses"] if d["verdict"] == "matches"]
+    assert [d["bottleneck"] for d in matches] == ["tensor-pipe-underfed"]
+    assert "use-wgmma" not in {fix["id"] for fix in matches[0]["fixes"]}
+    assert "memory-latency-bound, " in text
+    assert "use-wgmma for tensor-pipe-underfed" in text
