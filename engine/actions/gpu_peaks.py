@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kernelkb.actions.bench_target import validate_machine
+from kernelkb.actions.bench_target import require_machine, validate_machine
 from kernelkb.actions.rules_cache import load_compiled_rules
-from kernelkb.errors import EnvironmentGapError
 from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.machine.practical_peaks import measure_practical_peaks
 from kernelkb.model.measurement import PracticalPeaks
@@ -18,10 +17,6 @@ def measure_gpu_peaks() -> PracticalPeaks:
         EnvironmentGapError: Something required is missing; names the first gap and its cure.
         KbError: The microbenchmark could not be compiled or run.
     """
-    environment = validate_machine("cuda")
-    machine = environment.machine
-    if machine is None:
-        gap = next(line for line in environment.lines if line.status == "failure")
-        raise EnvironmentGapError(f"{gap.name}: {gap.found}", gap.cure or "kb env shows all gaps")
+    machine = require_machine(validate_machine("cuda"))
     with lock_device(machine):
         return measure_practical_peaks(machine, list_raw_names(load_compiled_rules()))

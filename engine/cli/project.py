@@ -57,7 +57,7 @@ def add_env_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--measure",
         action="store_true",
-        help="measure what the GPU reaches in practice (a minute); answers use it from then on",
+        help="measure what the GPU reaches in practice; later answers use it",
     )
     add_json_argument(parser)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.decide.conditions import Facts, find_reasons, format_reasons, judge_condition
 from kernelkb.decide.falsifier import build_falsifier
+from kernelkb.decide.open_bottlenecks import UNDECIDED_FACTOR, list_undecided
 
 if TYPE_CHECKING:
     from kernelkb.decide.predict import Prediction, Predictor
@@ -115,7 +116,17 @@ def diagnose(
                     result.matches.append(match)
                 else:
                     result.suppressed.append(because)
+    if predictor.now is not None:
+        result.undecided.extend(list_undecided(rules, result.open_rows, facts))
+        _lower_confidence(result)
     return result
+
+
+def _lower_confidence(result: DiagnosisResult) -> None:
+    """Lower the confidence of every match for each cause that is left open."""
+    factor = UNDECIDED_FACTOR ** len(result.undecided)
+    for match in result.matches:
+        match.diagnosis["confidence"] = round(match.diagnosis["confidence"] * factor, 3)
 
 
 def _build_match(

@@ -12,10 +12,8 @@ from kernelkb.decide.diagnose import BottleneckMatch, DiagnosisResult, diagnose
 from kernelkb.decide.gates import PERFORMANCE_GATE, GateWalk, walk_gate_tree
 from kernelkb.decide.next_measurement import choose_next_measurements
 from kernelkb.decide.open_bottlenecks import (
-    UNDECIDED_FACTOR,
     OpenBottlenecks,
     build_unknown_diagnosis,
-    list_undecided,
     rank_open_bottlenecks,
 )
 from kernelkb.decide.outlook import build_outlook
@@ -113,11 +111,6 @@ def _diagnose_and_rank(
     kernel: str,
 ) -> tuple[DiagnosisResult, list[BottleneckMatch], OpenBottlenecks]:
     found = diagnose(rules, facts, target, predictor, find_library(rules, kernel))
-    if predictor.now is not None:
-        found.undecided.extend(list_undecided(rules, found.open_rows, facts))
-    for match in found.matches:
-        sure = match.diagnosis["confidence"] * UNDECIDED_FACTOR ** len(found.undecided)
-        match.diagnosis["confidence"] = round(sure, 3)
     matches = rank_matches(found.matches, rules["effort"])
     return found, matches, rank_open_bottlenecks(found.open_rows, facts, _MAX_OPEN_CONSIDERED)
 

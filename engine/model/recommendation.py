@@ -225,7 +225,7 @@ class PracticalShares(TypedDict):
     """What the model of the time takes for the practical peaks of the GPU."""
 
     source: Literal["measured", "catalogue", "assumed"]
-    """measured: by ``kb env --measure`` here. assumed: the GPU is unknown."""
+    """measured: by ``kb env --measure`` here, or given. assumed: the GPU is unknown."""
     dram: float
     """Share of the memory peak that kernels reach."""
     l2: float

@@ -110,7 +110,12 @@ def test_what_the_program_prints_is_kept(tmp_path, monkeypatch, own_cache):
 
 @pytest.mark.parametrize(
     ("program", "says"),
-    [("echo no GPU >&2; exit 1", "no GPU"), ("exit 3", "failed"), ("sleep 60", "took longer than")],
+    [
+        ("echo no GPU >&2; exit 1", "no GPU"),
+        ("echo done", "no JSON object"),
+        ("exit 3", "failed"),
+        ("sleep 60", "took longer than"),
+    ],
 )
 def test_a_program_that_fails_is_an_error(tmp_path, monkeypatch, own_cache, program, says):
     monkeypatch.setattr(practical_peaks, "_RUN_TIMEOUT_S", 0.5)

@@ -1,8 +1,8 @@
 """Measures what a GPU reaches in practice: shares of its peaks, latencies, rates of atomics.
 
 ``practical_peaks.cu`` is compiled and run by itself for the times, and under Nsight Compute for the
-counters, all in less than a minute. It is not ``peaks.py``, whose copies and GEMMs are torch's: a
-floor for the times of a bench. These are shares of counters, and so comparable with a profile.
+counters. It is not ``peaks.py``, whose copies and GEMMs are torch's: a floor for the times of a
+bench. These are shares of counters, and so comparable with a profile.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def measure_practical_peaks(machine: Machine, raw_names: Sequence[RawName]) -> P
         raise EnvironmentGapError("there is no GPU to measure", "run it on a machine with one")
     with scratch_folder() as folder:
         program = _compile(machine, folder)
-        times = json.loads(_run([str(program)], folder / "times.log", _RUN_TIMEOUT_S))
+        times = _parse_times(_run([str(program)], folder / "times.log", _RUN_TIMEOUT_S))
         launches, reason = _count(program, folder, raw_names)
     driver = query_driver()
     peaks = PracticalPeaks(
@@ -109,6 +109,18 @@ def _run(argv: Sequence[str], log: Path, timeout_s: float) -> str:
         what = f"took longer than {timeout_s:.0f} s" if done.timed_out else lines[-1] or "failed"
         raise KbError(f"{Path(argv[0]).name}: {what}")
     return lines[-1]
+
+
+def _parse_times(line: str) -> dict[str, float]:
+    """Return the fields that the program printed.
+
+    Raises:
+        KbError: It printed something else.
+    """
+    try:
+        return dict(json.loads(line))
+    except ValueError as error:
+        raise KbError(f"the microbenchmark printed no JSON object: {line!r}") from error
 
 
 def _count(
