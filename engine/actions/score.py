@@ -88,6 +88,12 @@ class Judged(NamedTuple):
         first = self.matches[0]["predicted_speedup"] if self.matches else None
         return first or _NO_PROMISE
 
+    def find_cause(self) -> Diagnosis | None:
+        """Return the first correct diagnosis whose fixes hold the change, or else the first."""
+        right = [d for d in self.matches if d["bottleneck"] in self.pair.bottlenecks]
+        with_fix = (d for d in right if any(f["id"] == self.pair.fix for f in d["fixes"]))
+        return next(with_fix, right[0] if right else None)
+
     def names_cause(self, count: int) -> bool:
         """Return whether a correct cause is among the first ones."""
         return any(d["bottleneck"] in self.pair.bottlenecks for d in self.matches[:count])
@@ -226,11 +232,16 @@ def _make_error(one: Judged, told: float) -> AdviceError:
 
 
 def _count_falsifiers(rules: CompiledRules, cured: Iterable[Judged]) -> tuple[int, int]:
-    """Return how many falsifiers of correct causes held after the change, and their number."""
+    """Return how many falsifiers of correct causes held after the change, and their number.
+
+    One whose metric was not measured after the change is left out.
+    """
     held = count = 0
     for one in cured:
-        right = next((d for d in one.matches if d["bottleneck"] in one.pair.bottlenecks), None)
-        if right is None or right["falsifier"] is None:
+        right = one.find_cause()
+        told = right["falsifier"] if right else None
+        after = complete_metrics(rules, one.recording.after.metrics, one.recording.device)
+        if right is None or told is None or told["metric"] not in after:
             continue
         count += 1
         held += _holds(rules, right, one.recording.after.metrics, one.recording.device)

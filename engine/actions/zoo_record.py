@@ -237,7 +237,7 @@ def make_recording(
     driver = query_driver()
     common = {name: timed.metrics[name] for name in _COMMON_METRICS if name in timed.metrics}
     own = {name: timed.metrics[name] for name in _OWN_METRICS if name in timed.metrics}
-    count = {"launch_count": float(pair.launch_count)} if pair.launch_count > 1 else {}
+    count = {"call_launch_count": float(pair.launch_count)} if pair.launch_count > 1 else {}
     before = {**common, **own, **count, **compiled[pair.before]}
     after = {**common, **compiled[pair.after]}
     return PairRecording(

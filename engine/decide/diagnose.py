@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.decide.conditions import Facts, find_reasons, format_reasons, judge_condition
 from kernelkb.decide.falsifier import build_falsifier
-from kernelkb.decide.open_bottlenecks import UNDECIDED_FACTOR, list_undecided
+from kernelkb.decide.open_bottlenecks import weigh_undecided
 
 if TYPE_CHECKING:
     from kernelkb.decide.predict import Prediction, Predictor
@@ -76,8 +77,9 @@ class DiagnosisResult(NamedTuple):
     """Matches, and fixes of matches, that a guard forbids."""
     library: LibraryRow | None
     """The library that the kernel comes from; None for a kernel of one's own."""
-    undecided: list[str]
-    """Causes that missing counters leave open; empty without a profile."""
+    undecided: dict[str, float]
+    """Causes that missing counters leave open, with the factor on every confidence; empty without
+    a profile."""
 
 
 def diagnose(
@@ -96,7 +98,7 @@ def diagnose(
     suppressing: dict[str, GuardRow] = {}
     for guard in reversed(guards):  # reversed, so that the first of several guards is reported
         suppressing.update(dict.fromkeys(guard["bottlenecks"], guard))
-    result = DiagnosisResult([], [], [], library, [])
+    result = DiagnosisResult([], [], [], library, {})
     for row in rules["bottlenecks"][target]:
         unknown = is_untouched(row["comparisons"])
         verdict = "unknown" if unknown else judge_bottleneck(row, truth)
@@ -117,14 +119,14 @@ def diagnose(
                 else:
                     result.suppressed.append(because)
     if predictor.now is not None:
-        result.undecided.extend(list_undecided(rules, result.open_rows, facts))
+        result.undecided.update(weigh_undecided(rules, result.open_rows, facts))
         _lower_confidence(result)
     return result
 
 
 def _lower_confidence(result: DiagnosisResult) -> None:
     """Lower the confidence of every match for each cause that is left open."""
-    factor = UNDECIDED_FACTOR ** len(result.undecided)
+    factor = prod(result.undecided.values())
     for match in result.matches:
         match.diagnosis["confidence"] = round(match.diagnosis["confidence"] * factor, 3)
 

@@ -10,8 +10,12 @@ if TYPE_CHECKING:
     from kernelkb.decide.rules import BottleneckRow, CompiledRules
     from kernelkb.model.recommendation import Diagnosis
 
-UNDECIDED_FACTOR = 0.95
+_UNDECIDED_FACTOR = 0.95
 """Factor on every confidence for each cause that a missing counter leaves open (judgement)."""
+_SUSPECTED_FACTOR = 0.7
+"""The same for a cause that several other counters speak for (judgement)."""
+_SUSPECTED_COUNT = 2
+"""True comparisons from which counters speak for a cause (judgement)."""
 _OUTER_GROUPS = ("measurement", "system", "terminal")
 """Groups of bottlenecks around the kernel."""
 _PROFILE_LEVELS = ("L1", "L2", "L3")
@@ -39,21 +43,28 @@ def rank_open_bottlenecks(
     return OpenBottlenecks(ranked[:max_count], held_counts)
 
 
-def list_undecided(rules: CompiledRules, rows: list[BottleneckRow], facts: Facts) -> list[str]:
+def weigh_undecided(
+    rules: CompiledRules, rows: list[BottleneckRow], facts: Facts
+) -> dict[str, float]:
     """Return the unknown bottlenecks of the kernel itself that a counter could decide.
 
     A full profile leaves few; one with counters missing, many.
+
+    Returns:
+        By id, the factor on the confidence of every other cause.
     """
     levels = {name: row["level"] for name, row in rules["metrics"].items()}
-    return [
-        row["id"]
+    return {
+        row["id"]: _SUSPECTED_FACTOR
+        if len(list(find_reasons(row["when"], facts))) >= _SUSPECTED_COUNT
+        else _UNDECIDED_FACTOR
         for row in rows
         if row["group"] not in _OUTER_GROUPS
         and any(
             levels.get(quantity) in _PROFILE_LEVELS
             for quantity in find_missing_quantities(row["when"], facts)
         )
-    ]
+    }
 
 
 def build_unknown_diagnosis(row: BottleneckRow, facts: Facts) -> Diagnosis:

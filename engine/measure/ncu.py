@@ -13,7 +13,7 @@ from kernelkb.measure.machine.tools import find_cuda_tool, query_version
 from kernelkb.measure.process.subprocesses import ProcessResult
 from kernelkb.measure.process.worker_jobs import run_job, scratch_folder
 from kernelkb.measure.worker.shared.messages.other_jobs import KnownTrafficJob, RepeatJob
-from kernelkb.profiles.launch import ProfiledLaunch, RawName
+from kernelkb.profiles.launch import ProfiledLaunch, RawName, split_instance
 from kernelkb.profiles.ncu_csv import read_raw_page
 
 _PERMISSION_ERROR = "ERR_NVGPUCTRPERM"  # in ncu's output
@@ -58,7 +58,7 @@ def collect_counters(
     ncu = find_cuda_tool("ncu")
     if ncu is None:
         return NcuReport(None, "", "ncu was not found", "install Nsight Compute, or put it on PATH")
-    counters = dict.fromkeys(name for raw in raw_names for name in raw.names)
+    counters = dict.fromkeys(split_instance(name)[0] for raw in raw_names for name in raw.names)
     page, process = _run_ncu(ncu, job, kernels, list(counters), timeout_s)
     output = page + process.output
     if _PERMISSION_ERROR in output:

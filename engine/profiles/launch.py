@@ -31,6 +31,16 @@ class RawName(NamedTuple):
         return raw * self.scale * base_scale(unit)
 
 
+def split_instance(name: str) -> tuple[str, str]:
+    """Return the counter of a raw name, and the label of its instance; empty without.
+
+    Args:
+        name: Such as ``sass__inst_executed_per_opcode[FCHK]``.
+    """
+    counter, _, rest = name.partition("[")
+    return counter, rest.removesuffix("]")
+
+
 class NcuRule(NamedTuple):
     """The result of one of Nsight Compute's own rules for a launch."""
 

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from kernelkb.errors import KbError
-from kernelkb.profiles.launch import NcuRule, ProfiledLaunch, RawName, parse_rule_estimate
+from kernelkb.profiles.launch import (
+    NcuRule,
+    ProfiledLaunch,
+    RawName,
+    parse_rule_estimate,
+    split_instance,
+)
 from kernelkb.profiles.ncu_csv import read_raw_page
 from kernelkb.profiles.ncu_details import read_details_page
 
@@ -67,13 +73,25 @@ def _read_shape(action: Any, name: str) -> str:
 def _iter_metrics(action: Any, wanted: Sequence[RawName]) -> Iterator[tuple[str, float]]:
     for one in wanted:
         for name in one.names:
-            metric = action.metric_by_name(name)
-            value = metric.value() if metric is not None and metric.has_value() else None
+            counter, label = split_instance(name)
+            metric = action.metric_by_name(counter)
+            value = _read_value(metric, label) if metric is not None else None
             finite = isinstance(value, int | float) and value - value == 0
             known = one.to_metric_unit(value if finite else None, metric.unit() if finite else "")
             if known is not None:
                 yield one.metric, known
                 break
+
+
+def _read_value(metric: Any, label: str) -> Any:
+    """Return the value of a metric, or of its instances with a label: 0 if none has it."""
+    if not label:
+        return metric.value() if metric.has_value() else None
+    labels = metric.correlation_ids() if metric.num_instances() else None
+    if labels is None:
+        return None
+    found = (at for at in range(metric.num_instances()) if labels.as_string(at) == label)
+    return sum(metric.as_uint64(at) for at in found)
 
 
 def _iter_rules(reader: Any, action: Any) -> Iterator[NcuRule]:

@@ -32,7 +32,7 @@ FAULTS = {
     "last_wave": ["tail-effect"],
     "latency_stream": ["memory-latency-bound", "occupancy-limited-shared-memory"],
     "many_chains": ["compute-pipe-bound"],
-    "one_chain": ["small-grid"],
+    "one_chain": ["small-grid", "compute-pipe-bound"],
     "one_warp_prepares": ["barrier-stall", "uncoalesced-global-access"],
     "plain_copy": ["dram-bandwidth-bound"],
     "reread_l2": ["l2-bandwidth-bound"],

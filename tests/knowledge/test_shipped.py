@@ -214,22 +214,22 @@ GUARD_LIMITS = {
     "enough-warps": ({"occupancy": 0.6}, {"occupancy": 0.59}),
     "too-short-to-profile": ({"profiled_us": 19.9}, {"profiled_us": 20.0, "kernel_us": 20.0}),
     "issue-saturated": ({"issue_rate": 0.8}, {"issue_rate": 0.79}),
-    "under-one-wave": (
-        {"waves": 0.94, "dram_utilization": 0.79},
-        {"waves": 0.94, "dram_utilization": 0.8},
+    "idle-sms": (
+        {"grid_fill": 0.94, "dram_utilization": 0.79},
+        {"grid_fill": 0.94, "dram_utilization": 0.8},
     ),
     "cache-resident": ({"cache_ratio": 0.99}, {"cache_ratio": 1.0}),
     "spills-not-executed": ({"local_instruction_share": 0.02}, {"local_instruction_share": 0.021}),
     "too-short-for-threads": ({"kernel_us": 19.9}, {"kernel_us": 20.0}),
 }
 GUARD_CASES = [(name, *sides) for name, sides in GUARD_LIMITS.items()] + [
-    ("under-one-wave", {"waves": 0.94, "dram_utilization": 0.1}, {"waves": 0.95}),
+    ("idle-sms", {"waves": 0.029, "dram_utilization": 0.1}, {"waves": 0.03}),
     (
         "warpgroup-roles",
         {"warpgroup_utilization": 0.01, "tensor_utilization": 0.05},
         {"warpgroup_utilization": 0.01, "tensor_utilization": 0.049},
     ),
-    ("under-one-wave", {"grid_fill": 0.94, "dram_utilization": 0.1}, {"grid_fill": 0.95}),
+    ("idle-sms", {"grid_fill": 0.94, "dram_utilization": 0.1}, {"grid_fill": 0.95}),
     ("profile-of-another-run", {"profile_ratio": 0.49}, {"profile_ratio": 0.5}),
     (
         "too-short-to-profile",

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.actions.zoo_pairs import list_pairs
 from kernelkb.actions.zoo_record import list_wanted, name_report
 from kernelkb.actions.zoo_record import make_recording as record_bench
@@ -20,6 +21,8 @@ from kernelkb.loading.zoo import format_recording, read_recordings, write_record
 from kernelkb.measure.full_reports import blank_foreign_sources
 from kernelkb.model.measurement import Bench
 from kernelkb.model.zoo import PairRecording, VariantRecording
+from kernelkb.profiles.launch import list_raw_names, split_instance
+from kernelkb.profiles.report import read_report
 from kernelkb.safety.paths import shipped_folder
 
 PAIR = "histogram_few_bins"
@@ -219,6 +222,31 @@ def test_no_report_holds_the_text_of_a_header(packed):
     assert blank_foreign_sources(report) == report
 
 
+def test_instructions_are_counted_by_opcode(tmp_path):
+    """Each of 64 images of 2048 boxes takes two divisions for each pair of boxes, one for each."""
+    (packed,) = (file for file in REPORTS if file.name.startswith("box_voting_overlaps."))
+    report = tmp_path / "boxes.ncu-rep"
+    report.write_bytes(lzma.decompress(packed.read_bytes()))
+    before, after = (
+        launch.metrics for launch in read_report(report, list_raw_names(load_compiled_rules()))
+    )
+
+    assert before["float_division_count"] == 64 * (2 * 2048 * 2048 + 2048) / 32
+    assert after["float_division_count"] == 64 * 2048 / 32
+    assert before["call_instruction_count"] > before["absolute_value_count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("sm__cycles_active.avg", ("sm__cycles_active.avg", "")),
+        ("opcodes[F2I]", ("opcodes", "F2I")),
+    ],
+)
+def test_a_raw_name_may_name_an_instance(name, parts):
+    assert split_instance(name) == parts
+
+
 def test_a_pair_is_found_by_its_name_and_is_none_of_the_kernels(project):
     assert load_kernel(PAIR).kernel.pair.fix == "block-privatize"
     assert PAIR in find_zoo_folders()
@@ -345,8 +373,8 @@ def test_a_form_of_several_launches_is_recorded_with_their_number():
     pair = load_kernel("relaxation_forty_launches").kernel.pair
     row = record_bench(pair, make_bench(), COMPILED, None, "h100-sxm")
 
-    assert row.before.metrics["launch_count"] == 40
-    assert "launch_count" not in row.after.metrics
+    assert row.before.metrics["call_launch_count"] == 40
+    assert "call_launch_count" not in row.after.metrics
 
 
 def test_a_new_bench_keeps_the_profile():

@@ -17,9 +17,7 @@ def bilinear_resize(image: torch.Tensor) -> torch.Tensor:
     return result
 
 
-def _positions(
-    size: int, device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _positions(size: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return both neighbours of each output index and the weight of the second, of 256."""
     step = (size << 16) // (size * 3 // 2)
     index = torch.arange(size * 3 // 2, dtype=torch.int64, device=device)

@@ -3,9 +3,7 @@
 import torch
 
 
-def smooth_image(
-    image: torch.Tensor, space: float, span: float, radius: int
-) -> torch.Tensor:
+def smooth_image(image: torch.Tensor, space: float, span: float, radius: int) -> torch.Tensor:
     """Return the bilateral filter of a radius of an image (height, width)."""
     wide = image.to(torch.float64 if image.dtype == torch.float64 else torch.float32)
     padded = torch.nn.functional.pad(wide[None, None], (radius,) * 4, "replicate")[0, 0]

@@ -2,6 +2,7 @@
 
 import torch
 
+
 def multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Return a @ b.T with sums in at least float32: (m, n)."""
     wide = torch.promote_types(a.dtype, torch.float32)

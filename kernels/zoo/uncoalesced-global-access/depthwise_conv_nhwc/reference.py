@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 def depthwise_conv_nhwc(image: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """Return the depthwise convolution with zero padding, (n, height, width, channels)."""
-    n, height, width, channels = image.shape
+    _, height, width, _ = image.shape
     wide = torch.promote_types(image.dtype, torch.float32)
     padded = F.pad(image, (0, 0, 1, 1, 1, 1))
     total = torch.zeros(image.shape, dtype=wide, device=image.device)
