@@ -135,4 +135,5 @@ def _make_ncu_command(
         *selection,
         *("--launch-count", "1", "--clock-control", "none"),
         *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log)),
+        *("--print-metric-instances", "details"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, NamedTuple
 
 from kernelkb.decide.rules import CompiledRules
@@ -10,6 +11,9 @@ _UNIT_SCALES = {  # factor to ns or bytes; without --print-units base, ncu print
     "nsecond": 1.0, "ns": 1.0, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6,
     "second": 1e9, "s": 1e9, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12,
 }  # fmt: skip
+
+
+_INSTANCE = re.compile(r"([\w.]+): *(\d[\d,]*(?:\.\d+)?)")
 
 
 class RawName(NamedTuple):
@@ -82,10 +86,19 @@ def base_scale(unit: str) -> float:
     return _UNIT_SCALES.get(unit.partition("/")[0], 1.0)
 
 
-def parse_cell_number(cell: str) -> float | None:
-    """Return the number in a cell; None for ``n/a``, ``no data``, an empty cell or NaN."""
+def parse_cell_number(cell: str, label: str = "") -> float | None:
+    """Return the number in a cell; None for ``n/a``, ``no data``, an empty cell or NaN.
+
+    Args:
+        cell: A number, perhaps with those of its instances: ``1,024 (FADD: 1,000; FMUL: 24)``.
+        label: The instance to take; 0 if there are others only, None if there are none.
+    """
+    total, _, instances = cell.partition(" (")
+    if label:
+        found = dict(_INSTANCE.findall(instances))
+        total = found.get(label, "0" if found else "")
     try:
-        value = float(cell.replace(",", ""))
+        value = float(total.replace(",", ""))
     except ValueError:
         return None
     return value if value - value == 0 else None

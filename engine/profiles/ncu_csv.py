@@ -11,7 +11,7 @@ import csv
 from collections.abc import Iterable, Mapping, Sequence
 
 from kernelkb.errors import KbError
-from kernelkb.profiles.launch import ProfiledLaunch, RawName, parse_cell_number
+from kernelkb.profiles.launch import ProfiledLaunch, RawName, parse_cell_number, split_instance
 
 KERNEL_NAME_COLUMN = "Kernel Name"
 _DEVICE_COLUMN = "device__attribute_display_name"
@@ -80,10 +80,10 @@ def _iter_metrics(
 ) -> Iterable[tuple[str, float]]:
     for one in wanted:
         for name in one.names:
-            if name in columns:
-                value = one.to_metric_unit(
-                    parse_cell_number(row[columns[name]]), units[columns[name]]
-                )
+            counter, label = split_instance(name)
+            if counter in columns:
+                at = columns[counter]
+                value = one.to_metric_unit(parse_cell_number(row[at], label), units[at])
                 if value is not None:
                     yield one.metric, value
                     break

@@ -10,7 +10,7 @@ from shipped_rules import program
 
 from kernelkb.decide.recommend import recommend
 from kernelkb.errors import KbError
-from kernelkb.profiles.launch import RawName, list_raw_names
+from kernelkb.profiles.launch import RawName, list_raw_names, parse_cell_number
 from kernelkb.profiles.ncu_csv import read_raw_page
 
 DATA = Path(__file__).parents[1] / "data" / "ncu"
@@ -253,3 +253,19 @@ def test_an_average_over_nothing_is_unknown(zero, kept):
     (found,) = read_raw_page(make_page("0"), [RawName("m", ("m",), 1.0, (), zero)])
 
     assert found.metrics == kept
+
+
+@pytest.mark.parametrize(
+    ("cell", "label", "value"),
+    [
+        ("1,024", "", 1024.0),
+        ("1,024 (FADD: 1,000; FMUL: 24)", "", 1024.0),
+        ("1,024 (FADD: 1,000; FMUL: 24)", "FADD", 1000.0),
+        ("1,024 (FADD: 1,000, FMUL: 24)", "FMUL", 24.0),
+        ("1,024 (FADD: 1,000; FMUL: 24)", "MUL", 0.0),
+        ("1,024", "FADD", None),
+        ("n/a", "FADD", None),
+    ],
+)
+def test_a_cell_may_hold_the_numbers_of_instances(cell, label, value):
+    assert parse_cell_number(cell, label) == value
