@@ -41,8 +41,9 @@ resolved resolving result returns reviewer right risk root rows rtol said saniti
 scaling seconds section selected sha256 shape short should size slope specialised starts starved
 state static succeeded success summary sync take temperature then theoretical three throttled
 tightest tiled timed timing title to together told tool torch tried true unequal unexplained unit
-unknown unless unmeasured unrecorded update url use useful usual value variation vectorized version
-warnings was went when why wide widen widening width within worked worst write wrong zero
+unknown unless unmeasured unrecorded unspilled update url use useful usual value variation
+vectorized version warnings was went when why wide widen widening width within worked worst write
+wrong zero
 """
 """Words that mean here what they mean anywhere. A term of the field goes into the glossary."""
 PLAIN_WORDS = frozenset(PLAIN_TEXT.split())
