@@ -133,6 +133,8 @@ def test_with_less_evidence_no_interval_gets_narrower(reduce):
 
 
 CONFIDENT = 0.7
+SMALLEST_CLAIM = 1.1
+"""Promised speedup below which an answer names no cause of a slow kernel."""
 
 
 @pytest.mark.parametrize("reduce", REDUCED.values(), ids=REDUCED)
@@ -141,8 +143,8 @@ def test_with_less_evidence_no_wrong_answer_is_a_confident_one(reduce):
         answer = recommend(program(), reduce(row.before.metrics), device=row.device)
         best = best_match(answer)
         pair = PAIRS[row.kernel]
-        if best and best["predicted_speedup"] and pair.kind in CURED:
-            told = best["predicted_speedup"]
+        told = best["predicted_speedup"] if best else None
+        if told and told["point"] >= SMALLEST_CLAIM and pair.kind in CURED:
             held = told["low"] <= row.speedup <= told["high"]
             assert held or best["bottleneck"] in pair.bottlenecks or best["confidence"] < CONFIDENT
 
