@@ -30,6 +30,10 @@ def hungry(a, b):
     return dot(a, b)
 
 
+def cell(rows, columns):
+    return torch.arange(64.0 * 64).reshape(64, 64)[rows, columns]
+
+
 def large(a, b):
     return (a * 1000).to(torch.int64) + 2**60
 """
@@ -170,6 +174,27 @@ def test_inputs_of_a_task_are_the_same_for_one_seed_or_it_says_so(tmp_path, draw
     else:
         with pytest.raises(RuntimeError, match="differ between two draws"):
             task.make_inputs(7)
+
+
+@pytest.mark.parametrize(("row_count", "exchanged"), [(8, False), (64, True)])
+def test_indices_are_exchanged_only_within_their_range(tmp_path, row_count, exchanged):
+    """An index outside of its range would end every later call on a GPU too."""
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    case = {
+        "axis_names": [],
+        "axes": [],
+        "inputs": [
+            {"name": name, "shape": [4096], "dtype": "int32", "fill": "integers", "scale": scale}
+            for name, scale in (("rows", row_count), ("columns", 64))
+        ],
+        "outputs": [{"name": "y", "shape": [4096], "dtype": "float32", "starts_as": None}],
+    }
+    file = str(tmp_path / "reference.py")
+    reference = {"kind": "python", "file": file, "entry": "cell", "inputs": None}
+    kernel = KernelCase("cpu", reference, case)
+    _, rejected = ReferenceOutputs(kernel, kernel.make_inputs(1), {}).run_selftest()
+
+    assert ("two inputs exchanged" in rejected) == exchanged
 
 
 def test_a_discontinuous_output_is_not_accepted_blindly(expected):

@@ -123,6 +123,13 @@ class KernelCase:
         tensors = [value for value in values if isinstance(value, torch.Tensor)]
         return [value.to(self.device).contiguous() for value in tensors]
 
+    def draws_alike(self, first: int, second: int) -> bool:
+        """Return whether two inputs are drawn here, and from one distribution."""
+        if self._has_own_inputs:
+            return False
+        left, right = self.input_specs[first], self.input_specs[second]
+        return (left["fill"], left["scale"]) == (right["fill"], right["scale"])
+
     def run_reference(
         self, inputs: Tensors, dtype: torch.dtype | None, *, preserve_inputs: bool = True
     ) -> Tensors:
