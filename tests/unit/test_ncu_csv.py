@@ -269,3 +269,13 @@ def test_an_average_over_nothing_is_unknown(zero, kept):
 )
 def test_a_cell_may_hold_the_numbers_of_instances(cell, label, value):
     assert parse_cell_number(cell, label) == value
+
+
+def test_a_recorded_page_counts_instructions_by_opcode():
+    """One division for each of 2**20 elements, and no barrier."""
+    (found,) = read_raw_page((DATA / "opcodes.csv").read_text(encoding="utf-8"), RAW_METRICS)
+
+    assert found.metrics["float_division_count"] == 2**20 / 32
+    assert found.metrics["barrier_instruction_count"] == 0
+    assert found.metrics["instruction_count"] == 1_966_080
+    assert found.metrics["register_count"] == 16
