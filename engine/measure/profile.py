@@ -198,6 +198,7 @@ def _timeline_metrics(timeline: TorchProfileResult) -> dict[str, float]:
         "op_us": call_us,
         "op_kernels_us": min(kernels_us, call_us),
         "launch_count": timeline["launches"],
+        "call_launch_count": max(1.0, timeline["launches"]),
         "gpu_idle_share": max(0.0, 1 - kernels_us / call_us),
     }
 

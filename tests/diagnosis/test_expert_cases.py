@@ -233,6 +233,22 @@ def test_a_large_gemm_with_warp_level_mma_should_use_wgmma():
     assert not {"raise-occupancy", "branchless-select"} & set(list_fixes(answer))
 
 
+def test_many_launches_of_one_call_are_priced_even_without_gaps():
+    """48 empty kernels take 50 of the 55 us, as in a CUDA graph; one needs 1.4 us."""
+    answer = recommend_for(
+        kernel_us=55.0,
+        call_launch_count=48,
+        launch_floor_us=1.04,
+        algorithmic_bytes=1.1e6,
+        copy_peak_gbps=3000.0,
+    )
+    first = answer["diagnoses"][0]
+    gains = {fix["id"]: fix["predicted_speedup"] for fix in first["fixes"]}
+
+    assert first["bottleneck"] == "launch-overhead-bound"
+    assert gains["fuse-kernels"]["point"] == pytest.approx(55 / (1.04 + 1.1 / 3), rel=0.01)
+
+
 def test_200_kernels_of_four_microseconds_are_launch_bound():
     answer = recommend_for(kernel_us=4.0, call_us=9.0, launch_count=200)
 
