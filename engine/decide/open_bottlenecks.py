@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from kernelkb.decide.rules import BottleneckRow, CompiledRules
     from kernelkb.model.recommendation import Diagnosis
 
-_UNDECIDED_FACTOR = 0.95
+_UNDECIDED_FACTOR = 0.9
 """Factor on every confidence for each cause that a missing counter leaves open (judgement)."""
 _SUSPECTED_FACTOR = 0.7
 """The same for a cause that several other counters speak for (judgement)."""
