@@ -125,10 +125,9 @@ class KernelCase:
 
     def draws_alike(self, first: int, second: int) -> bool:
         """Return whether two inputs are drawn here, and from one distribution."""
-        if self._has_own_inputs:
-            return False
-        left, right = self.input_specs[first], self.input_specs[second]
-        return (left["fill"], left["scale"]) == (right["fill"], right["scale"])
+        left, right = (self.input_specs[at] for at in (first, second))
+        same = left.get("fill") == right.get("fill") and left.get("scale") == right.get("scale")
+        return same and not self._has_own_inputs
 
     def run_reference(
         self, inputs: Tensors, dtype: torch.dtype | None, *, preserve_inputs: bool = True
