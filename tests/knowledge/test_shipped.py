@@ -211,6 +211,10 @@ GUARD_LIMITS = {
         {"warpgroup_utilization": 0.01, "tensor_utilization": 0.05},
         {"warpgroup_utilization": 0.0, "tensor_utilization": 0.05},
     ),
+    "bulk-operands": (
+        {"warpgroup_utilization": 0.01, "tma_read_bytes": 1e6},
+        {"warpgroup_utilization": 0.0, "tma_read_bytes": 1e6},
+    ),
     "enough-warps": ({"occupancy": 0.6}, {"occupancy": 0.59}),
     "too-short-to-profile": ({"profiled_us": 19.9}, {"profiled_us": 20.0, "kernel_us": 20.0}),
     "issue-saturated": ({"issue_rate": 0.8}, {"issue_rate": 0.79}),
@@ -228,6 +232,11 @@ GUARD_CASES = [(name, *sides) for name, sides in GUARD_LIMITS.items()] + [
         "warpgroup-roles",
         {"warpgroup_utilization": 0.01, "tensor_utilization": 0.05},
         {"warpgroup_utilization": 0.01, "tensor_utilization": 0.049},
+    ),
+    (
+        "bulk-operands",
+        {"warpgroup_utilization": 0.01, "tma_read_bytes": 1.0},
+        {"warpgroup_utilization": 0.01, "tma_read_bytes": 0.0},
     ),
     ("idle-sms", {"grid_fill": 0.94, "dram_utilization": 0.1}, {"grid_fill": 0.95}),
     ("profile-of-another-run", {"profile_ratio": 0.49}, {"profile_ratio": 0.5}),
