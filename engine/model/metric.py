@@ -40,8 +40,8 @@ class Metric(Record):
     raw: dict[Literal["ncu", "ncu-details"], tuple[str, ...]] = Field(
         default_factory=dict, alias="from"
     )
-    """Raw names for each tool; the first one in a report is used. On the details page of ncu a
-    name is ``section/title``."""
+    """Raw names for each tool; the first one in a report is used. ``counter[label]`` is one
+    instance of a counter. On the details page of ncu a name is ``section/title``."""
     raw_scale: float = 1.0
     """Factor from a raw value to this metric's unit."""
     raw_zero: Literal["known", "unknown"] = "known"
