@@ -5,9 +5,7 @@ import math
 import torch
 
 
-def bias_gelu_backward(
-    gradient: torch.Tensor, x: torch.Tensor, bias: torch.Tensor
-) -> torch.Tensor:
+def bias_gelu_backward(gradient: torch.Tensor, x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Return gradient * GELU'(x + bias) with GELU in its tanh form."""
     wide = torch.float32 if x.dtype == torch.bfloat16 else x.dtype
     z = x.to(wide) + bias.to(wide)
