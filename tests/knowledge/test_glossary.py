@@ -32,8 +32,8 @@ except expectation explain factor fail failed false fewest field file fill filli
 flags flight float followed follows forgotten found free from full function goal half have heavy
 held id ideal if includes index input inputs inside judged judgement judgements knowledge language
 latest launched leads learned left library limit limits loaded long lowers matched matches measure
-measured median minutes misc module move name needs negated next no not note notes now number
-observed one only op opened operation other otherwise output outputs overridden own pairwise
+measured median minimum minutes misc module move name needs negated next no not note notes now
+number observed one only op opened operation other otherwise output outputs overridden own pairwise
 parallel part parts passes per place plain planned power practical practice predicted preview
 previous priced problem problems process profiled profiler promoted python range raw read reason
 recommendation refined refines rejected relieved remainder remarks report required reserved resolve
