@@ -31,6 +31,7 @@ class TimeModelRow(TypedDict):
     duration: str
     empty_kernel: str
     empty_us: float
+    clock: str
     widths: dict[str, float]
     """By coverage in percent, the width of an interval: ``kernelkb.model.effect.ErrorModel``."""
     slope: float

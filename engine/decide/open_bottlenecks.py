@@ -46,24 +46,22 @@ def rank_open_bottlenecks(
 def weigh_undecided(
     rules: CompiledRules, rows: list[BottleneckRow], facts: Facts
 ) -> dict[str, float]:
-    """Return the unknown bottlenecks of the kernel itself that weaken every other cause.
+    """Return the unknown bottlenecks of the kernel itself that a counter could decide.
 
-    Those that a counter could decide, and those that wait for a fact about the task, such as its
-    operations, while the counters speak for them. A full profile leaves few; one with counters
-    missing, many.
+    A full profile leaves few; one with counters missing, many.
 
     Returns:
-        By id, the factor on the confidence of every other cause.
+        By id, the factor on the confidence of every other cause: smaller if several comparisons
+        speak for it, or one does and only one quantity is missing.
     """
     levels = {name: row["level"] for name, row in rules["metrics"].items()}
     factors: dict[str, float] = {}
     for row in rows:
-        if row["group"] in _OUTER_GROUPS:
-            continue
-        reason_count = len(list(find_reasons(row["when"], facts)))
         missing = find_missing_quantities(row["when"], facts)
-        if reason_count or any(levels.get(quantity) in _PROFILE_LEVELS for quantity in missing):
-            is_suspected = reason_count >= _SUSPECTED_COUNT
+        is_measurable = any(levels.get(quantity) in _PROFILE_LEVELS for quantity in missing)
+        if is_measurable and row["group"] not in _OUTER_GROUPS:
+            reason_count = len(list(find_reasons(row["when"], facts)))
+            is_suspected = reason_count >= _SUSPECTED_COUNT or (reason_count and len(missing) == 1)
             factors[row["id"]] = _SUSPECTED_FACTOR if is_suspected else _UNDECIDED_FACTOR
     return factors
 

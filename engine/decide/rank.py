@@ -14,7 +14,8 @@ _UNPRICED_SAVING = 0.08
 nothing, and after those that give something (judgement)."""
 
 _CAUSE_SPEEDUP = 1.1
-"""Least predicted speedup of a cause that stands before its symptoms (judgement)."""
+"""Predicted speedup from which a cause stands before its symptoms, whatever those promise
+(judgement)."""
 
 _BEHIND_CAUSE = 0.99
 
@@ -43,13 +44,15 @@ def rank_matches(
 
 def _lower_symptoms(found: list[BottleneckMatch], scores: Mapping[str, float]) -> dict[str, float]:
     """Return the scores, that of each symptom below those of its causes."""
-    causes = {m.row["id"] for m in found if m.prediction and m.prediction.speedup >= _CAUSE_SPEEDUP}
+    gains = {m.row["id"]: m.prediction.speedup for m in found if m.prediction}
     lowered = dict(scores)
     for _ in found:  # as often as a chain of symptoms can be long
         before = dict(lowered)
         for match in found:
             name = match.row["id"]
-            above = [lowered[cause] for cause in match.row["symptom_of"] if cause in causes]
+            enough = min(_CAUSE_SPEEDUP, gains.get(name, _CAUSE_SPEEDUP))
+            causes = (c for c in match.row["symptom_of"] if gains.get(c, 0.0) >= enough)
+            above = [lowered[cause] for cause in causes]
             lowered[name] = min([lowered[name], *(each * _BEHIND_CAUSE for each in above)])
         if lowered == before:
             break

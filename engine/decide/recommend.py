@@ -20,6 +20,7 @@ from kernelkb.decide.outlook import build_outlook
 from kernelkb.decide.predict import Predictor
 from kernelkb.decide.rank import rank_matches
 from kernelkb.decide.residency import describe_next_step
+from kernelkb.decide.time_model import find_held_clock
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules, LibraryRow
@@ -132,7 +133,7 @@ def _list_notes(
     device: str | None,
     found: DiagnosisResult,
 ) -> list[str]:
-    """Return notes: a library's kernel, missing counters, the change that raises occupancy."""
+    """Return notes: a library's kernel, the launch's next step, missing counters, a held clock."""
     library = found.library
     if library is not None:
         return [
@@ -145,6 +146,9 @@ def _list_notes(
         named = ", ".join(list(found.undecided)[:_MANY_UNDECIDED])
         more = len(found.undecided) - _MANY_UNDECIDED
         notes.append(f"counters are missing, so these are open: {named} and {more} more")
+    if (clock := find_held_clock(rules["time_model"], known)) is not None:
+        share = f"{clock:.0%} of the highest (--clock-control none does not)"
+        notes.append(f"the profiler held the SM clock at {share}; times are for the full clock")
     return notes
 
 

@@ -25,6 +25,13 @@ _MIN_FILL = 0.001
 """Smallest share of the time in which an SM has work: one block of a grid on a large GPU."""
 _MIN_TIME = 0.001
 """Smallest share of the time that a change leaves; 0 would be a kernel without duration."""
+_USUAL_CLOCK = 0.85
+"""Share of the highest clock at which a kernel usually runs: tensor cores lower it to 0.87.
+
+Below, the profiler held the clock (``--clock-control base``: 0.80 on an H100).
+"""
+_MIN_CLOCK = 0.4
+"""Smallest share of the highest clock that is believed; a base clock is at least half of it."""
 _MAX_USE = 1000.0
 """Largest use of a resource that is taken as given; more cannot have been measured."""
 
@@ -98,8 +105,35 @@ def build_kernel_time(row: TimeModelRow, known: Mapping[str, float]) -> KernelTi
     waits = {name: known[m] for name, (m, _) in row["waits"].items() if m and m in known}
     follows = {name: target for name, (_, target) in row["waits"].items() if target}
     warps = known.get(row["warps"])
-    return KernelTime(
+    now = KernelTime(
         use, groups, fill, launch, latency ** (1 / _LATENCY_EXPONENT), warps or None, waits, follows
+    )
+    clock = find_held_clock(row, known)
+    return now if clock is None else restore_clock(now, clock)
+
+
+def find_held_clock(row: TimeModelRow, known: Mapping[str, float]) -> float | None:
+    """Return the SM clock as a share of the highest where a profiler held it; else None."""
+    clock = known.get(row["clock"], 1.0)
+    return clock if _MIN_CLOCK <= clock < _USUAL_CLOCK else None
+
+
+def restore_clock(now: KernelTime, clock: float) -> KernelTime:
+    """Return where the time goes at the usual clock, from a profile at a share of it.
+
+    Work on the SMs then takes less time, half of the latency does, and memory, L2 and the launch
+    take as long as before.
+    """
+    use = dict(now.use)
+    for group, names in now.groups.items():
+        if group != "memory":
+            use.update({name: use[name] * clock for name in names})
+    usual = now._replace(use=use, latency=now.latency * (1 + clock) / 2)
+    total = predict_time(usual, NO_CHANGE)
+    return usual._replace(
+        use={name: value / total for name, value in use.items()},
+        latency=usual.latency / total,
+        launch=now.launch / total,
     )
 
 

@@ -24,6 +24,7 @@ def build_time_model_row(knowledge: Knowledge) -> TimeModelRow:
         "duration": model.duration,
         "empty_kernel": model.empty_kernel,
         "empty_us": model.empty_us,
+        "clock": model.clock,
         "widths": {"50": errors.width_50, "80": errors.width_80, "95": errors.width_95},
         "slope": errors.slope,
     }

@@ -172,7 +172,7 @@ _REFERENCE_FIELDS: dict[str, dict[str, str]] = {
     "Fix": {"effects": "effect"},
     "Resource": {"use": "metric", "peak": "quantity"},
     "Wait": {"metric": "metric"},
-    "TimeModel": dict.fromkeys(("fill", "warps", "duration", "empty_kernel"), "metric"),
+    "TimeModel": dict.fromkeys(("fill", "warps", "duration", "empty_kernel", "clock"), "metric"),
     "Effect": {"parts": "effect", **dict.fromkeys(_EFFECT_FORMULAS, "formula")},
     "Falsifier": {"metric": "metric", "value": "quantity"},
     "Case": {"metrics": "quantity keys"},

@@ -65,6 +65,8 @@ class TimeModel(Record):
     """Metric: the time of an empty kernel under the profiler, in µs."""
     empty_us: float
     """The same where it was not measured."""
+    clock: Name
+    """Metric: SM clock under the profiler, as a share of the usual one."""
     errors: ErrorModel
     sources: tuple[Slug, ...] = Field(min_length=1)
 

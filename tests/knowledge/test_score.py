@@ -190,3 +190,17 @@ def test_causes_that_missing_counters_leave_open_are_named():
 
     assert not any(note.startswith("counters are missing") for note in whole["notes"])
     assert any(note.startswith("counters are missing") for note in less["notes"])
+
+
+def test_a_profile_at_the_base_clock_promises_less_where_memory_binds_next():
+    row = next(row for row in ROWS if row.kernel == "attention_keys_transpose")
+    at_base = {**row.before.metrics, "profiled_us": row.before.metrics["profiled_us"] / 0.8}
+    full, base = (
+        recommend(program(), metrics, device=row.device)
+        for metrics in (row.before.metrics, at_base)
+    )
+
+    told, less = (best_match(answer)["predicted_speedup"]["point"] for answer in (full, base))
+    assert 1 < less < told
+    assert not any("clock" in note for note in full["notes"])
+    assert any("held the SM clock" in note for note in base["notes"])

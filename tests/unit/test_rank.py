@@ -94,6 +94,13 @@ def test_a_symptom_of_a_cause_that_gains_nothing_stands_for_itself():
     assert ranked_ids(cause, symptom) == ["symptom", "cause"]
 
 
+def test_a_small_cause_stands_before_a_symptom_that_promises_no_more():
+    cause = make_finding("cause", saved=0.06, sure=0.6)
+    symptom = make_finding("symptom", saved=0.05, symptom_of=["cause"])
+
+    assert ranked_ids(symptom, cause) == ["cause", "symptom"]
+
+
 def test_ranking_is_stable():
     assert ranked_ids(*(make_finding(name) for name in "cab")) == ["c", "a", "b"]
 

@@ -14,7 +14,9 @@ from kernelkb.decide.time_model import (
     build_kernel_time,
     combine_changes,
     combine_roofs,
+    find_held_clock,
     predict_time,
+    restore_clock,
     split_time,
     sum_groups,
 )
@@ -39,6 +41,7 @@ def kernel_times(draw):
     known |= draw(list_optional([MODEL["fill"]], st.floats(0.001, 1)))
     known |= draw(list_optional([MODEL["warps"]], st.floats(0, 1e4)))
     known |= draw(list_optional([MODEL["duration"]], st.floats(0.5, 1e6)))
+    known |= draw(list_optional([MODEL["clock"]], st.floats(0.1, 1.3)))
     return build_kernel_time(MODEL, known)
 
 
@@ -101,6 +104,28 @@ def test_the_parts_of_the_time_are_shares_that_sum_to_one(now):
 
     assert sum(shares.values()) == pytest.approx(1)
     assert min(shares.values()) >= -1e-12
+
+
+def test_a_held_clock_slows_the_sms_and_not_the_memory():
+    now = make_time(memory=0.6, compute=0.8)
+    usual = restore_clock(now, 0.8)
+
+    assert usual.use["dram"] / usual.use["issue"] == pytest.approx(0.6 / (0.8 * 0.8))
+    assert predict_time(usual, NO_CHANGE) == pytest.approx(1)
+    assert predict_time(usual, scale_work(issue=0.1)) > predict_time(now, scale_work(issue=0.1))
+
+
+def test_a_kernel_bound_by_memory_alone_is_as_fast_at_any_clock():
+    now = make_time(memory=1.0)
+
+    assert restore_clock(now, 0.5) == now
+
+
+@pytest.mark.parametrize(
+    ("clock", "found"), [(0.39, None), (0.4, 0.4), (0.849, 0.849), (0.85, None), (None, None)]
+)
+def test_a_clock_is_held_where_it_is_well_below_the_highest(clock, found):
+    assert find_held_clock(MODEL, {} if clock is None else {MODEL["clock"]: clock}) == found
 
 
 @given(kernel_times())
