@@ -138,7 +138,12 @@ def _find_measured(knowledge: Knowledge, record: BaseModel) -> dict[str, Any]:
     if summary is None:
         return {"measured": "no measured case"}
     rows = [case.model_dump(mode="json", exclude={"fix"}) for case in cases]
-    return {"measured": {**{k: v for k, v in summary.items() if k != "kernels"}, "cases": rows}}
+    return {
+        "measured": {
+            **{k: v for k, v in summary.items() if k not in ("kernels", "bottleneck")},
+            "cases": rows,
+        }
+    }
 
 
 def _collect_entry_changes(kind: str, name: str, knowledge: Knowledge) -> dict[str, Any]:

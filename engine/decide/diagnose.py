@@ -263,5 +263,7 @@ def _select_fixes(
         if guard:
             suppressed.append(_build_suppressed(row["id"], guard, facts, name))
         elif "applies" not in fix or judge_condition(fix["applies"], facts.truth) is not False:
-            offered.append(fix["advice"].copy())
+            advice = fix["advice"].copy()
+            advice["measured"] = fix["measured"].get(row["id"], advice["measured"])
+            offered.append(advice)
     return offered

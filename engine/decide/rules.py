@@ -18,7 +18,7 @@ from kernelkb.decide.rule_rows import (
 )
 
 if TYPE_CHECKING:
-    from kernelkb.model.recommendation import Advice, KnowledgeStamp, LearnedFrom
+    from kernelkb.model.recommendation import Advice, KnowledgeStamp, LearnedFrom, MeasuredGain
 
 
 class ComparisonTable(TypedDict):
@@ -144,6 +144,8 @@ class FixRow(TypedDict):
     """One fix as it appears in an answer; it is left out of answers if ``applies`` is false."""
 
     advice: Advice
+    measured: dict[str, MeasuredGain]
+    """What it gave, by bottleneck; ``advice`` has that of all."""
     at_call: bool
     applies: NotRequired[Condition]
     effects: list[str]

@@ -15,7 +15,6 @@ from kernelkb.decide.rule_rows import DerivedMetric
 from kernelkb.decide.rules import (
     BottleneckRow,
     CompiledRules,
-    FixRow,
     GuardRow,
     LevelRow,
     LookAlikeRow,
@@ -34,15 +33,14 @@ from kernelkb.graph.devices import (
     index_device_names,
 )
 from kernelkb.graph.effects import build_effect_rows, build_library_rows, build_time_model_row
-from kernelkb.graph.measured import summarize_measured
+from kernelkb.graph.fixes import build_fix_rows
 from kernelkb.graph.recipes import build_recipe_rows, find_base_metrics, find_collectors
 from kernelkb.model.base import Target
 from kernelkb.model.bottleneck import Bottleneck, Group, Guard
-from kernelkb.model.fix import Fix
 from kernelkb.model.formula import list_quantities, parse_formula
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.metric import Metric
-from kernelkb.model.recommendation import Advice, KnowledgeStamp, MeasuredGain
+from kernelkb.model.recommendation import KnowledgeStamp
 from kernelkb.model.tree import Tree
 
 _GROUPS: tuple[str, ...] = get_args(Group)
@@ -78,7 +76,7 @@ def compile_rules(knowledge: Knowledge) -> CompiledRules:
             [_build_guard_row(g, knowledge, conditions) for g in knowledge.guards.guards]
         ),
         "trees": {tree.id: _build_tree_row(tree, conditions) for tree in knowledge.trees},
-        "fixes": _build_fix_rows(knowledge, conditions),
+        "fixes": build_fix_rows(knowledge, conditions),
         "libraries": build_library_rows(knowledge),
         "time_model": build_time_model_row(knowledge),
         "effects": build_effect_rows(knowledge, conditions),
@@ -164,34 +162,6 @@ def _build_metric_row(metric: Metric) -> MetricRow:
         "flag": metric.flag,
         "recipe": metric.recipe,
     }
-
-
-def _build_fix_rows(knowledge: Knowledge, conditions: ConditionCompiler) -> dict[str, FixRow]:
-    return {
-        fix.id: _build_fix_row(fix, conditions, summarize_measured(knowledge, fix.id))
-        for family in knowledge.families
-        for fix in family.fixes
-    }
-
-
-def _build_fix_row(
-    fix: Fix, conditions: ConditionCompiler, measured: MeasuredGain | None
-) -> FixRow:
-    advice: Advice = {
-        "id": fix.id,
-        "do": fix.do,
-        "before": fix.before,
-        "after": fix.after,
-        "when_not": fix.when_not,
-        "cost_min": fix.cost_min,
-        "risk": fix.risk,
-        "predicted_speedup": None,
-        "measured": measured,
-    }
-    row: FixRow = {"advice": advice, "at_call": fix.at_call, "effects": list(fix.effects)}
-    if fix.applies is not None:
-        row["applies"] = conditions.compile(fix.applies, ", ".join(fix.sources))
-    return row
 
 
 def _metric_dependency_view(graph: Graph) -> Graph:

@@ -8,9 +8,21 @@ from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.recommendation import MeasuredGain
 
 
-def summarize_measured(knowledge: Knowledge, fix: str) -> MeasuredGain | None:
-    """Return what a fix gave, on all GPUs and operations; None without a measured case."""
-    cases = [case for case in knowledge.measured.cases if case.fix == fix]
+def summarize_measured(
+    knowledge: Knowledge, fix: str, bottleneck: str | None = None
+) -> MeasuredGain | None:
+    """Return what a fix gave, on all GPUs and operations; None without a measured case.
+
+    Args:
+        knowledge: Holds the measured cases.
+        fix: Its id.
+        bottleneck: Only the cases that had this cause; None: all.
+    """
+    cases = [
+        case
+        for case in knowledge.measured.cases
+        if case.fix == fix and bottleneck in (None, case.bottleneck)
+    ]
     if not cases:
         return None
     gains = [case.speedup for case in cases]
@@ -20,4 +32,12 @@ def summarize_measured(knowledge: Knowledge, fix: str) -> MeasuredGain | None:
         "lowest": min(gains),
         "highest": max(gains),
         "kernels": list(dict.fromkeys(case.kernel for case in cases)),
+        "bottleneck": bottleneck,
     }
+
+
+def summarize_by_cause(knowledge: Knowledge, fix: str) -> dict[str, MeasuredGain]:
+    """Return what a fix gave for each cause that it was measured for."""
+    causes = dict.fromkeys(c.bottleneck for c in knowledge.measured.cases if c.fix == fix)
+    found = {cause: summarize_measured(knowledge, fix, cause) for cause in causes}
+    return {cause: gain for cause, gain in found.items() if gain is not None}

@@ -86,6 +86,8 @@ class MeasuredGain(TypedDict):
     highest: float
     kernels: list[str]
     """The pairs; `kb show FIX` lists them with their operation and GPU."""
+    bottleneck: str | None
+    """The cause that they had; null: not that of this diagnosis."""
 
 
 class Advice(TypedDict):

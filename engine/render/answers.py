@@ -210,12 +210,15 @@ def _format_fixes(fixes: Sequence[Advice]) -> Iterator[str]:
 
 
 def _describe_measured(fix: Advice) -> str:
-    """Return what a fix gave in measured pairs of kernels."""
+    """Return what a fix gave in measured pairs of kernels, for this cause or else for others."""
     found = fix["measured"]
     if found is None:
         return "no measured case"
-    span = f", {found['lowest']:.3g}x to {found['highest']:.3g}x" if found["count"] > 1 else ""
-    return f"measured {found['count']} times: median {found['median']:.3g}x{span}"
+    cause = "for this cause" if found["bottleneck"] else "for other causes"
+    if found["count"] == 1:
+        return f"measured once {cause}: {found['median']:.3g}x"
+    span = f"{found['lowest']:.3g}x to {found['highest']:.3g}x"
+    return f"measured {found['count']} times {cause}: median {found['median']:.3g}x, {span}"
 
 
 def _format_suppressed(rows: Sequence[Suppressed]) -> Iterator[str]:

@@ -204,3 +204,19 @@ def test_a_profile_at_the_base_clock_promises_less_where_memory_binds_next():
     assert 1 < less < told
     assert not any("clock" in note for note in full["notes"])
     assert any("held the SM clock" in note for note in base["notes"])
+
+
+def test_a_fix_tells_what_it_gave_for_this_cause_and_else_for_others():
+    by_cause = program()["fixes"]["fuse-kernels"]["measured"]
+    row = next(row for row in ROWS if row.kernel == "cross_entropy_backward_rows")
+    answer = recommend(program(), row.before.metrics, device=row.device)
+
+    for diagnosis in answer["diagnoses"]:
+        for fix in diagnosis["fixes"]:
+            gain = fix["measured"]
+            known = program()["fixes"][fix["id"]]["measured"]
+            assert (gain is None) == (not known)
+            if gain is not None:
+                cause = diagnosis["bottleneck"] if diagnosis["bottleneck"] in known else None
+                assert gain["bottleneck"] == cause
+    assert set(by_cause) == {"launch-overhead-bound"}

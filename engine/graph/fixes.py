@@ -1,0 +1,42 @@
+"""Compiles the fixes: how they appear in an answer, where they apply, and what they gave."""
+
+from __future__ import annotations
+
+from kernelkb.decide.rules import FixRow
+from kernelkb.graph.comparisons import ConditionCompiler
+from kernelkb.graph.measured import summarize_by_cause, summarize_measured
+from kernelkb.model.fix import Fix
+from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.recommendation import Advice
+
+
+def build_fix_rows(knowledge: Knowledge, conditions: ConditionCompiler) -> dict[str, FixRow]:
+    """Return every fix by id."""
+    return {
+        fix.id: _build_fix_row(fix, conditions, knowledge)
+        for family in knowledge.families
+        for fix in family.fixes
+    }
+
+
+def _build_fix_row(fix: Fix, conditions: ConditionCompiler, knowledge: Knowledge) -> FixRow:
+    advice: Advice = {
+        "id": fix.id,
+        "do": fix.do,
+        "before": fix.before,
+        "after": fix.after,
+        "when_not": fix.when_not,
+        "cost_min": fix.cost_min,
+        "risk": fix.risk,
+        "predicted_speedup": None,
+        "measured": summarize_measured(knowledge, fix.id),
+    }
+    row: FixRow = {
+        "advice": advice,
+        "measured": summarize_by_cause(knowledge, fix.id),
+        "at_call": fix.at_call,
+        "effects": list(fix.effects),
+    }
+    if fix.applies is not None:
+        row["applies"] = conditions.compile(fix.applies, ", ".join(fix.sources))
+    return row
