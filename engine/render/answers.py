@@ -175,7 +175,7 @@ def _format_diagnoses(answer: KernelAnswer) -> Iterator[str]:
     unknown = [d["bottleneck"] for d in answer["diagnoses"] if d["verdict"] == "unknown"]
     yield ""
     if not matches:
-        yield "No cause can be named from these numbers."
+        yield f"No cause can be named from these numbers{_describe_largest_part(answer)}."
     for number, diagnosis in enumerate(matches, 1):
         confidence = f"confidence {diagnosis['confidence']:.2f}"
         yield f"{number}. {diagnosis['bottleneck']}, {confidence}{_format_gain(diagnosis)}"
@@ -207,6 +207,15 @@ def _format_fixes(fixes: Sequence[Advice]) -> Iterator[str]:
         yield f"         {cost}{'; not when ' + fix['when_not'] if fix['when_not'] else ''}"
     if fixes[1:]:
         yield f"     then {', '.join(fix['id'] for fix in fixes[1:])}"
+
+
+def _describe_largest_part(answer: KernelAnswer) -> str:
+    """Return where most of the time goes, for an answer without a cause."""
+    parts = answer["time"]
+    if not parts:
+        return ""
+    largest = max(parts, key=lambda part: part["share"])
+    return f"; the largest part of the time is {largest['title']}, {largest['share']:.0%}"
 
 
 def _describe_measured(fix: Advice) -> str:

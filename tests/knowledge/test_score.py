@@ -13,6 +13,7 @@ from kernelkb.actions.score import score_advice
 from kernelkb.actions.zoo_pairs import list_pairs
 from kernelkb.decide.recommend import recommend
 from kernelkb.loading.zoo import read_recordings
+from kernelkb.render.answers import format_answer_lines
 from kernelkb.render.score import format_score_table
 
 ROOT = Path(__file__).parents[2]
@@ -220,3 +221,13 @@ def test_a_fix_tells_what_it_gave_for_this_cause_and_else_for_others():
                 cause = diagnosis["bottleneck"] if diagnosis["bottleneck"] in known else None
                 assert gain["bottleneck"] == cause
     assert set(by_cause) == {"launch-overhead-bound"}
+
+
+def test_an_answer_without_a_cause_names_the_largest_part_of_the_time():
+    row = next(row for row in ROWS if row.kernel == "attention_keys_transpose")
+    answer = recommend(program(), row.after.metrics, device=row.device)
+
+    assert best_match(answer) is None
+    largest = max(answer["time"], key=lambda part: part["share"])
+    expected = f"; the largest part of the time is {largest['title']}, {largest['share']:.0%}."
+    assert any(line.endswith(expected) for line in format_answer_lines(answer))
