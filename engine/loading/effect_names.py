@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kernelkb.errors import Problem, did_you_mean
-from kernelkb.loading.located import Loc, locate_problem
+from kernelkb.loading.problems import Loc, locate_problem
 from kernelkb.loading.references import LoadedFile
 from kernelkb.model.effect import EffectCatalogue
 

@@ -15,7 +15,8 @@ from kernelkb.loading.assemble import (
 )
 from kernelkb.loading.digest import compute_sha256, list_yaml_files
 from kernelkb.loading.effect_names import find_unknown_resources
-from kernelkb.loading.located import locate_problem, read_yaml
+from kernelkb.loading.located import read_yaml
+from kernelkb.loading.problems import locate_problem
 from kernelkb.loading.references import LoadedFile, find_reference_problems
 from kernelkb.loading.reviews import apply_reviews
 from kernelkb.model.device import DeviceCatalogue

@@ -11,19 +11,25 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from kernelkb.errors import Problem, did_you_mean
-from kernelkb.model.base import list_boolean_keys, list_known_keys
+from kernelkb.errors import Problem
+from kernelkb.loading.problems import (
+    FILE_START,
+    Loc,
+    Marks,
+    list_problems,
+    locate_problem,
+    make_problem,
+)
+from kernelkb.model.base import list_boolean_keys
 from kernelkb.safety.workspace import read_text
 
 M = TypeVar("M", bound=BaseModel)
-Loc = tuple[str | int, ...]
-Marks = dict[Loc, yaml.Mark]
-
-_FILE_START = yaml.Mark("", 0, 0, 0, None, 0)
 _TEXT_NUMBER = re.compile(r"^([-+]?\d+)(\.\d*)?[eE]([-+]?)(\d+)$")
 _OTHER_BASE = re.compile(r"^(0\d+|[-+]?\d+(:[0-5]?\d)+(\.\d*)?)$")
 _MAX_DEPTH = 100
 """Nesting levels; no record comes near, and deep nesting overflows the YAML parser's stack."""
+_MAX_DIGITS = 100
+"""Digits of a whole number; Python refuses to read more than 4300."""
 _BARE_PERCENT = re.compile(r"^[-+]?\d+(\.\d+)?\s*%$")
 
 
@@ -44,12 +50,12 @@ def read_yaml(
     try:
         text = read_text(path)
     except UnicodeDecodeError as error:
-        return None, {}, [_make_problem(shown, _FILE_START, (), f"not UTF-8 text: {error.reason}")]
+        return None, {}, [make_problem(shown, FILE_START, (), f"not UTF-8 text: {error.reason}")]
     except OSError as error:
         return (
             None,
             {},
-            [_make_problem(shown, _FILE_START, (), f"cannot be read: {error.strerror}")],
+            [make_problem(shown, FILE_START, (), f"cannot be read: {error.strerror}")],
         )
     record, marks, problems = _parse_file(text, model, shown)
     return record, marks, [*problems]
@@ -102,11 +108,11 @@ def _validate_text(
     try:
         if _is_too_deep(text):
             return None, [
-                _make_problem(shown, _FILE_START, (), f"nested deeper than {_MAX_DEPTH} levels")
+                make_problem(shown, FILE_START, (), f"nested deeper than {_MAX_DEPTH} levels")
             ]
         node = yaml.compose(text, Loader=yaml.CSafeLoader)
         problems = [
-            _make_problem(shown, mark, where, message)
+            make_problem(shown, mark, where, message)
             for mark, where, message in _index_and_check(node, (), marks)
         ]
         problems += [
@@ -123,15 +129,17 @@ def _validate_text(
             {**data, **implied_values} if isinstance(data, dict) else data
         ), []
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or _FILE_START
-        return None, [_make_problem(shown, mark, (), error.problem or "not YAML")]
+        mark = error.problem_mark or FILE_START
+        return None, [make_problem(shown, mark, (), error.problem or "not YAML")]
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
         before = text.encode()[: getattr(error, "position", 0)].decode(errors="ignore")
         mark = yaml.Mark("", 0, before.count("\n"), len(before) - before.rfind("\n") - 1, None, 0)
-        return None, [_make_problem(shown, mark, (), f"not YAML: {reason}")]
+        return None, [make_problem(shown, mark, (), f"not YAML: {reason}")]
     except ValidationError as error:
-        return None, [_translate_error(shown, item, marks) for item in _select_causes(error)]
+        return None, list_problems(error, shown, marks)
+    except ValueError as error:  # such as !!int of what is none
+        return None, [make_problem(shown, FILE_START, (), f"a value cannot be read: {error}")]
 
 
 def _is_too_deep(text: str) -> bool:
@@ -150,73 +158,12 @@ def _is_too_deep(text: str) -> bool:
     return False
 
 
-def _select_causes(error: ValidationError) -> list[Any]:
-    """Return pydantic's errors without "too short" about lists whose items are invalid."""
-    items = error.errors()
-    places = [item["loc"] for item in items]
-    return [
-        item
-        for item in items
-        if item["type"] != "too_short"
-        or not any(p[: len(item["loc"])] == item["loc"] != p for p in places)
-    ]
-
-
-def locate_problem(display_path: str, marks: Marks, loc: Loc, message: str) -> Problem:
-    """Return a problem at the position of ``loc``, or of its nearest parent that has a mark."""
-    while loc and loc not in marks:
-        loc = loc[:-1]
-    return _make_problem(display_path, marks.get(loc, _FILE_START), loc, message)
-
-
-def _make_problem(shown: str, mark: yaml.Mark, loc: Loc, text: str) -> Problem:
-    return Problem(shown, mark.line + 1, mark.column + 1, ".".join(map(str, loc)) or "file", text)
-
-
 def _construct_document(node: yaml.Node | None) -> Any:
     loader = yaml.CSafeLoader("")
     try:
         return loader.construct_document(node) if node else {}
     finally:
         loader.dispose()
-
-
-def _translate_error(shown: str, item: Any, marks: Marks) -> Problem:
-    where: Loc = ()
-    for part in item["loc"]:  # skip union tags, stop short of a key that the file lacks
-        where = (*where, part) if (*where, part) in marks else where
-    text = str(item["msg"]).removeprefix("Value error, ")
-    if item["type"] == "extra_forbidden":
-        siblings = {str(key[-1]) for key in marks if key and key[:-1] == where[:-1]}
-        text = f"unknown key{_suggest_key(str(item['loc'][-1]), siblings)}"
-    elif item["type"] == "missing":
-        text = f"required key {item['loc'][-1]!r} is missing"
-    elif item["type"] == "union_tag_not_found":
-        text = f"required key {item['ctx']['discriminator']} is missing"
-    elif item["type"] == "string_pattern_mismatch":
-        text = f"{item['input']!r} does not fit {item['ctx']['pattern']}"
-    elif item["type"] == "literal_error":
-        offered = re.findall(r"'([^']*)'", item["ctx"]["expected"])
-        text += did_you_mean(str(item["input"]), offered)
-    elif item["type"] == "union_tag_invalid":
-        where, text = _explain_unknown_tag(item["ctx"], where, marks)
-    return _make_problem(shown, marks.get(where, _FILE_START), where, text)
-
-
-def _explain_unknown_tag(context: Any, where: Loc, marks: Marks) -> tuple[Loc, str]:
-    """Return where a union's tag is unknown, and a message that lists the tags."""
-    key, tag, offered = (
-        context["discriminator"].strip("'"),
-        context["tag"],
-        context["expected_tags"],
-    )
-    near = did_you_mean(tag, re.findall(r"'([^']*)'", offered))
-    where = (*where, key) if (*where, key) in marks else where
-    return where, f"unknown {key} {tag!r}{near or f'; there are {offered}'}"
-
-
-def _suggest_key(word: str, siblings: set[str]) -> str:
-    return did_you_mean(word, list_known_keys() - siblings)
 
 
 def _index_and_check(
@@ -279,6 +226,8 @@ def _find_misread_scalar(word: str, read_as: str) -> str | None:
     if read_as == "str" and (parts := _TEXT_NUMBER.match(word)):
         whole, fraction, sign, exponent = parts.groups()
         return f"YAML reads {word} as text; write {whole}{fraction or '.0'}e{sign or '+'}{exponent}"
+    if read_as == "int" and len(word) > _MAX_DIGITS:
+        return f"a number of {len(word)} digits; no value needs more than {_MAX_DIGITS}"
     if read_as in ("int", "float") and _OTHER_BASE.match(word):
         return f"YAML reads {word} in another base; write it without leading zeros or colons"
     if _BARE_PERCENT.match(word):

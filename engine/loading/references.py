@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pydantic import BaseModel
 
 from kernelkb.errors import Problem, did_you_mean
-from kernelkb.loading.located import Loc, Marks, locate_problem
+from kernelkb.loading.problems import Loc, Marks, locate_problem
 from kernelkb.model.bottleneck import Bottleneck
 from kernelkb.model.device import DeviceCatalogue
 from kernelkb.model.effect import EffectCatalogue

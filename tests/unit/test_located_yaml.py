@@ -52,6 +52,11 @@ def test_a_good_file_loads(tmp_path):
         (("value: 0.6", "value: 1.0e6"), "write 1.0e+6"),
         (("value: 0.6", "value: 012"), "another base"),
         (("value: 0.6", "value: 1:30"), "another base"),
+        (
+            ("value: 0.6", f"value: {'7' * 5000}"),
+            "4:12: thresholds.0.value: a number of 5000 digits; no value needs more than 100",
+        ),
+        (("value: 0.6", f"value: !!int '{'7' * 5000}'"), "a value cannot be read: Exceeds"),
         (("value: 0.6", "value: .nan"), ".nan cannot be a limit or a value"),
         (("why: Below", "why: no\n    wy: Below"), "YAML reads a bare no as a boolean"),
         (("id: busy", "id: busy\n    id: idle"), "3:5: thresholds.0.id: key 'id' appears twice"),
@@ -227,3 +232,13 @@ def test_a_character_that_yaml_refuses_is_found(tmp_path):
     assert list_complaints(tmp_path, GOOD.replace("no limit", "no \x07limit"))[0].startswith(
         "6:33: "
     )
+
+
+def test_of_very_many_mistakes_the_first_hundred_are_worded(tmp_path):
+    unknown = "".join(f"    key{number}: 1\n" for number in range(20_000))
+
+    complaints = list_complaints(tmp_path, GOOD + unknown)
+
+    assert len(complaints) == 101
+    assert "19900 more problems, not listed" in complaints[0]
+    assert all("unknown key" in line for line in complaints[1:])
