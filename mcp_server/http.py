@@ -101,7 +101,7 @@ def serve(server: KernelServer, http_config: HttpConfig, token: Token) -> None:
     """
     import uvicorn
 
-    with _bind_socket(http_config) as channel:
+    with bind_socket(http_config) as channel:
         port = channel.getsockname()[1]
         app = require_token(
             build_unauthenticated_app(server, http_config, port),
@@ -150,10 +150,11 @@ def _format_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _bind_socket(http_config: HttpConfig) -> socket.socket:
+def bind_socket(http_config: HttpConfig) -> socket.socket:
     """Bind and listen first, so that the printed URL is true."""
     family = socket.AF_INET6 if ":" in http_config.host else socket.AF_INET
-    channel = socket.socket(family)
+    # asyncio sends small answers at once only where it knows that the protocol is TCP.
+    channel = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         channel.bind((http_config.host, http_config.port))

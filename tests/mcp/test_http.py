@@ -1,5 +1,6 @@
 """The server over HTTP: real requests to a real child."""
 
+import asyncio
 import json
 import os
 import re
@@ -17,6 +18,9 @@ from http_server import SERVER_COMMAND, TOKEN, serve_http
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from processes import find_processes, read_cmdline, wait_for_count
+
+from kernelkb_mcp.http import bind_socket
+from kernelkb_mcp.options import HttpConfig
 
 MODERN = "2026-07-28"
 META = {
@@ -254,3 +258,24 @@ def wait_for_candidate(scratch):
             return True
         time.sleep(0.05)
     return False
+
+
+def test_small_answers_are_sent_at_once():
+    """Nagle's algorithm and delayed acknowledgement would add 40 ms to each."""
+
+    async def ask():
+        accepted = asyncio.Future()
+        with bind_socket(HttpConfig()) as channel:
+            server = await asyncio.start_server(lambda _, w: accepted.set_result(w), sock=channel)
+            async with server:
+                _, client = await asyncio.open_connection(*channel.getsockname())
+                served = await accepted
+                answer = served.get_extra_info("socket").getsockopt(
+                    socket.IPPROTO_TCP, socket.TCP_NODELAY
+                )
+                for writer in (client, served):
+                    writer.close()
+                    await writer.wait_closed()
+        return answer
+
+    assert asyncio.run(ask())
