@@ -260,6 +260,31 @@ JUDGE_ATTACKS = {
   if (prlimit(getppid(), RLIMIT_FSIZE, &none, nullptr) == 0) return 66;
 """,
     "changes who may read a file": '  if (chmod("job.json", 0) == 0) return 66;',
+    "lowers the priority of its process group": """
+  if (setpriority(PRIO_PGRP, 0, 15) == 0) return 66;
+""",
+    "lowers the priority of its user": "  if (setpriority(PRIO_USER, 0, 15) == 0) return 66;",
+    "lowers the input and output of its process group": """
+  if (syscall(SYS_ioprio_set, 2, 0, 3 << 13) == 0) return 66;
+""",
+    "has a pipe signal the judge": """
+  int ends[2];
+  f_owner_ex owner{F_OWNER_PID, getppid()};
+  if (pipe(ends) != 0) return 0;
+  if (fcntl(ends[0], F_SETOWN, getppid()) == 0) return 66;
+  if (fcntl(ends[0], F_SETOWN_EX, &owner) == 0) return 66;
+  if (fcntl(ends[0], F_SETSIG, SIGKILL) == 0) return 66;
+  if (syscall(SYS_fcntl, ends[0], F_SETOWN | 1L << 32, getppid()) == 0) return 66;
+""",
+    "opens a socket of the network by a number of 64 bits": """
+  if (syscall(SYS_socket, AF_INET | 1L << 32, SOCK_DGRAM, 0) >= 0) return 66;
+""",
+    "has a socket signal the judge": """
+  int ends[2];
+  int judge = getppid();
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return 0;
+  if (ioctl(ends[0], FIOSETOWN, &judge) == 0 || ioctl(ends[0], SIOCSPGRP, &judge) == 0) return 66;
+""",
 }
 
 
@@ -267,7 +292,9 @@ JUDGE_ATTACKS = {
 def test_attacks_on_the_judge_do_not_break_it(project, how):
     name = write_attack(project, JUDGE_ATTACKS[how] + "  honest(x, y, rows, cols);\n")
     source = project / "kernels" / name / "candidate.cpp"
-    source.write_text("#include <sys/resource.h>\n#include <sys/stat.h>\n" + source.read_text())
+    headers = ("fcntl.h", "sys/ioctl.h", "sys/resource.h", "sys/socket.h", "sys/stat.h")
+    includes = [f"#include <{header}>\n" for header in (*headers, "sys/syscall.h", "csignal")]
+    source.write_text("".join(includes) + source.read_text())
     found = check_variant(name, target="cpu")
 
     assert found.status in ("correct", "crashed"), found

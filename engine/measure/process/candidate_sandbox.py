@@ -43,6 +43,15 @@ _TARGET_ARGUMENTS = {
 Another target is the judge or a rival. ``sched_setaffinity`` is not here: OpenMP binds its threads
 with it, by their thread ids; the judge restores affinities itself.
 """
+_TARGET_KINDS = {"setpriority": 0, "ioprio_set": 1}
+"""System call → the one first argument that is allowed: a process, not its group or its user."""
+_OWNER_COMMANDS = {"fcntl": (8, 10, 15), "ioctl": (0x8901, 0x8902)}
+"""F_SETOWN, F_SETSIG, F_SETOWN_EX; FIOSETOWN, SIOCSPGRP: who is signalled when a file is ready.
+
+They send any signal to any process without a call that sends signals.
+"""
+_INT_BITS = 0xFFFFFFFF
+"""The bits of an argument that Linux reads as an int; a filter sees 64, of which the rest lie."""
 _SIGNAL_CALLS = ("kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
 """Allowed for our own process id only: a signal can stop the judge or a rival."""
 _CLONE_NEWUSER, _CLONE_NEWNET, _CLONE_THREAD = 0x10000000, 0x40000000, 0x00010000
@@ -143,10 +152,16 @@ def _apply_seccomp(policy: SandboxPolicy) -> None:
         with suppress(OSError, ValueError):  # a call that this architecture does not have
             rules.add_rule(refuse, name)
     for family in (*_NETWORK_FAMILIES, *policy["families"]):
-        rules.add_rule(refuse, "socket", seccomp.Arg(0, seccomp.EQ, family))
+        rules.add_rule(refuse, "socket", seccomp.Arg(0, seccomp.MASKED_EQ, _INT_BITS, family))
     for name, index in _TARGET_ARGUMENTS.items():
         with suppress(OSError, ValueError):
             rules.add_rule(refuse, name, seccomp.Arg(index, seccomp.NE, 0))
+    for name, kind in _TARGET_KINDS.items():
+        with suppress(OSError, ValueError):
+            rules.add_rule(refuse, name, seccomp.Arg(0, seccomp.NE, kind))
+    for name, commands in _OWNER_COMMANDS.items():
+        for command in commands:
+            rules.add_rule(refuse, name, seccomp.Arg(1, seccomp.MASKED_EQ, _INT_BITS, command))
     for name in _SIGNAL_CALLS:
         with suppress(OSError, ValueError):
             rules.add_rule(refuse, name, seccomp.Arg(0, seccomp.NE, os.getpid()))
