@@ -75,11 +75,16 @@ def _load_or_compile(folder: str, overlay: str | None) -> CompiledRules:
 
 def _read_cache(path: str) -> CompiledRules | None:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", opener=_open_at_once) as file:
             rules = parse_rules(file.read())
         return rules if rules["knowledge"]["version"] == __version__ else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file; a FIFO, which would wait for a writer, is empty."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _compile_and_cache(folder: str, overlay: str | None, path: str) -> CompiledRules:

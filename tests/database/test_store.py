@@ -141,6 +141,19 @@ def test_a_tampered_record_is_not_returned(tmp_path):
         store.get(one.id)
 
 
+@pytest.mark.parametrize("samples", ["'text'", "17", "x'00ff'", "x'789c4b04000062006200'"])
+def test_samples_that_are_none_are_damage(tmp_path, samples):
+    with open_store(tmp_path) as store:
+        one = make_bench()
+        store.add([one])
+    with sqlite3.connect(tmp_path / ".kb/measurements.db") as raw:
+        raw.execute(f"UPDATE measurement SET samples = {samples}")  # noqa: S608 these literals
+    raw.close()
+
+    with open_store(tmp_path) as store, pytest.raises(DatabaseError, match="is damaged"):
+        store.get(one.id)
+
+
 def test_the_default_is_a_file_of_the_project_and_the_environment_may_name_another(
     tmp_path, monkeypatch
 ):

@@ -109,6 +109,20 @@ def load_in_process(root, cache):
     return load_compiled_rules(root)["knowledge"]["sha256"]
 
 
+def test_a_fifo_in_place_of_the_cache_is_replaced(knowledge_copy, tmp_path):
+    cache = str(tmp_path / "cache")
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        whole = pool.apply(load_in_process, (str(knowledge_copy), cache))
+        (kept,) = (tmp_path / "cache" / "kernelkb").glob("program-*.json")
+        kept.unlink()
+        os.mkfifo(kept)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        again = pool.apply_async(load_in_process, (str(knowledge_copy), cache)).get(timeout=120)
+
+    assert again == whole
+    assert kept.is_file()
+
+
 def test_writers_at_the_same_time_leave_one_whole_cache(knowledge_copy, tmp_path):
     cache = str(tmp_path / "cache")
     with multiprocessing.get_context("spawn").Pool(3) as pool:

@@ -98,7 +98,7 @@ def parse_measurement(row: Mapping[str, Any]) -> Measurement:
                 "samples": _unpack_samples(row["samples"]),
             }
         )
-    except (ValidationError, ValueError, struct.error, zlib.error) as error:
+    except (ValidationError, ValueError, TypeError, struct.error, zlib.error) as error:
         raise make_damage_error(row["id"]) from error
 
 
