@@ -19,7 +19,7 @@ Marks = dict[Loc, yaml.Mark]
 
 FILE_START = yaml.Mark("", 0, 0, 0, None, 0)
 _MAX_PROBLEMS = 100
-"""Problems of one file that are worded; nobody reads more, and each takes a search."""
+"""Problems of one file that are worded: each takes a search for a similar key."""
 
 
 def list_problems(error: ValidationError, shown: str, marks: Marks) -> list[Problem]:
