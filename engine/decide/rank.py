@@ -14,7 +14,7 @@ _UNPRICED_SAVING = 0.08
 nothing, and after those that give something (judgement)."""
 
 _CAUSE_SPEEDUP = 1.1
-"""Predicted speedup from which a cause stands before its symptoms, whatever those promise
+"""Predicted speedup from which a cause ranks before its symptoms, even if theirs is larger
 (judgement)."""
 
 _BEHIND_CAUSE = 0.99

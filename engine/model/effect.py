@@ -66,7 +66,7 @@ class TimeModel(Record):
     empty_us: float
     """The same where it was not measured."""
     clock: Name
-    """Metric: SM clock under the profiler, as a share of the usual one."""
+    """Metric: SM clock under the profiler, as a share of the highest."""
     errors: ErrorModel
     sources: tuple[Slug, ...] = Field(min_length=1)
 

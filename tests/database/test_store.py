@@ -142,7 +142,7 @@ def test_a_tampered_record_is_not_returned(tmp_path):
 
 
 @pytest.mark.parametrize("samples", ["'text'", "17", "x'00ff'", "x'789c4b04000062006200'"])
-def test_samples_that_are_none_are_damage(tmp_path, samples):
+def test_unreadable_samples_are_damage(tmp_path, samples):
     with open_store(tmp_path) as store:
         one = make_bench()
         store.add([one])

@@ -263,7 +263,6 @@ JUDGE_ATTACKS = {
     "lowers the priority of its process group": """
   if (setpriority(PRIO_PGRP, 0, 15) == 0) return 66;
 """,
-    "lowers the priority of its user": "  if (setpriority(PRIO_USER, 0, 15) == 0) return 66;",
     "lowers the input and output of its process group": """
   if (syscall(SYS_ioprio_set, 2, 0, 3 << 13) == 0) return 66;
 """,
