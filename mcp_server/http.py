@@ -11,7 +11,7 @@ import secrets
 import socket
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from mcp.server.auth.provider import AccessToken
@@ -22,12 +22,16 @@ from kernelkb_mcp.tool_adapter import KernelServer
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 PATH = "/mcp"
 _MAX_BODY_BYTES = 4 * 2**20
 _GRACE_S = 1
 """Seconds that open streams may delay the shutdown."""
+SESSION_IDLE_S = 900.0
+"""Seconds without a request or stream after which a session of the older protocol ends."""
+_MAX_SESSIONS = 1000
+"""Open sessions of the older protocol, 40 kB each."""
 
 
 def build_unauthenticated_app(
@@ -45,6 +49,8 @@ def build_unauthenticated_app(
     return server.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=_MAX_BODY_BYTES,
+        session_idle_timeout=SESSION_IDLE_S,
+        max_sessions=_MAX_SESSIONS,
         transport_security=TransportSecuritySettings(
             enable_dns_rebinding_protection=True,
             allowed_hosts=list_accepted_hosts(http_config, port),
@@ -85,7 +91,7 @@ def require_token(inner: Starlette, token: str, origins: tuple[str, ...] = ()) -
             expose_headers=["Mcp-Session-Id", "WWW-Authenticate"],
         )
         layers.insert(0, cors)
-    protected = RequireAuthMiddleware(inner, required_scopes=[])
+    protected = _ignore_hang_ups(RequireAuthMiddleware(inner, required_scopes=[]))
     return Starlette(
         routes=[Mount("/", app=protected)],
         middleware=layers,
@@ -101,6 +107,13 @@ def serve(server: KernelServer, http_config: HttpConfig, token: Token) -> None:
     """
     import uvicorn
 
+    from kernelkb_mcp.http_connections import (
+        LimitedProtocol,
+        LimitedServer,
+        raise_descriptor_limit,
+    )
+
+    raise_descriptor_limit()
     with bind_socket(http_config) as channel:
         port = channel.getsockname()[1]
         app = require_token(
@@ -110,15 +123,16 @@ def serve(server: KernelServer, http_config: HttpConfig, token: Token) -> None:
         )
         config = uvicorn.Config(
             app,
-            log_level="warning",
-            access_log=False,  # stderr is for errors
+            http=LimitedProtocol,
+            log_level="error",  # its warnings are about what strangers send
+            access_log=False,
             ws="none",
             server_header=False,
             proxy_headers=False,  # no trusted proxy: forwarded headers are not believed
             timeout_graceful_shutdown=_GRACE_S,
         )
         _announce_url(http_config, port, token)
-        uvicorn.Server(config).run(sockets=[channel])
+        LimitedServer(config).run(sockets=[channel])
 
 
 def list_accepted_hosts(http_config: HttpConfig, port: int) -> list[str]:
@@ -132,6 +146,17 @@ def list_accepted_hosts(http_config: HttpConfig, port: int) -> list[str]:
     for name in http_config.allowed_hosts:
         hosts += [name] if ":" in name.rpartition("]")[2] else [name, f"{name}:{port}"]
     return [*hosts, *(names if port == 80 else [])]
+
+
+def _ignore_hang_ups(inner: ASGIApp) -> ASGIApp:
+    """Return an application that ends quietly when a client leaves in the middle of its body."""
+    from starlette.requests import ClientDisconnect
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        with suppress(ClientDisconnect):
+            await inner(scope, receive, send)
+
+    return answer
 
 
 class _TokenVerifier:
@@ -153,8 +178,10 @@ def _format_host(host: str) -> str:
 def bind_socket(http_config: HttpConfig) -> socket.socket:
     """Bind and listen first, so that the printed URL is true."""
     family = socket.AF_INET6 if ":" in http_config.host else socket.AF_INET
+    from kernelkb_mcp.http_connections import PacedListener
+
     # asyncio sends small answers at once only where it knows that the protocol is TCP.
-    channel = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    channel = PacedListener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         channel.bind((http_config.host, http_config.port))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import TypeVar, cast
@@ -10,7 +11,7 @@ import anyio
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 
-from kernelkb_mcp.call_durations import expected_seconds, record_duration
+from kernelkb.actions.call_durations import expected_seconds, record_duration
 from kernelkb_mcp.jobs import Job, JobRegistry, ToolCall, current_job
 from kernelkb_mcp.progress import describe_progress, wait_with_progress
 from kernelkb_mcp.results import LongResult
@@ -18,6 +19,7 @@ from kernelkb_mcp.tool_adapter import KernelServer, result_from_record, run_in_t
 from kernelkb_mcp.truncate import truncate_result
 
 R = TypeVar("R", bound=LongResult)
+T = TypeVar("T")
 
 
 async def run_long_call(
@@ -61,6 +63,31 @@ async def run_long_call(
     return cast("CallToolResult", job.result())  # no tool of ours asks for input
 
 
+async def run_to_the_end(ctx: Context, call: ToolCall, work: Callable[[], T]) -> T:
+    """Run work in a thread, with progress messages until it ends; cancelling the call ends it.
+
+    Raises:
+        ToolError: The engine raised one of its errors, or too many jobs are running.
+    """
+    results: list[T] = []
+
+    async def run(job: Job) -> CallToolResult:
+        results.append(await _run_work(job, call, work))
+        return CallToolResult(content=[])
+
+    jobs = get_jobs(ctx)
+    job = jobs.start(call, run)
+    try:
+        await wait_with_progress(ctx, job, math.inf)
+    except BaseException:
+        await _cancel_and_wait(job)
+        raise
+    finally:
+        jobs.forget(job)
+    job.result()
+    return results[0]
+
+
 def get_jobs(ctx: Context) -> JobRegistry:
     """Return the job registry of the call's server."""
     return cast("KernelServer", ctx.mcp_server).jobs
@@ -77,8 +104,8 @@ async def _cancel_and_wait(job: Job) -> None:
         await job.wait_until_done()
 
 
-async def _run_work(job: Job, call: ToolCall, work: Callable[[], R]) -> R:
-    def timed_work() -> R:
+async def _run_work(job: Job, call: ToolCall, work: Callable[[], T]) -> T:
+    def timed_work() -> T:
         from kernelkb.actions.bench_target import get_project_path
         from kernelkb.measure.process.progress import progress_listener
 

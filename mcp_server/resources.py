@@ -150,3 +150,10 @@ async def _run_beside_loop(work: Callable[[], T]) -> T:
         return await anyio.to_thread.run_sync(work)
     except KbError as error:
         raise ResourceError(str(error)) from error
+    except OSError as error:
+        from kernelkb.safety.storage import find_storage_gap
+
+        gap = find_storage_gap(error)
+        if gap is None:
+            raise
+        raise ResourceError(str(gap)) from error

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any
 
 from kernelkb import __version__
@@ -19,6 +18,8 @@ from kernelkb_mcp.options import HttpConfig, parse_command_line
 from kernelkb_mcp.prompts import add_prompts
 from kernelkb_mcp.resources import CACHE_HINTS
 from kernelkb_mcp.server_config import ServerConfig, enter_workspace
+from kernelkb_mcp.shutdown import exit_on_signal, kill_children
+from kernelkb_mcp.stdio import serve_stdio
 from kernelkb_mcp.tasks import TasksExtension
 from kernelkb_mcp.token import ENVIRONMENT_VARIABLE, load_token
 from kernelkb_mcp.tool_adapter import KernelServer, build_strict_tool
@@ -89,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, exit statuses of children are lost
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup
-            signal.signal(number, _exit_on_signal)
+            signal.signal(number, exit_on_signal)
     _configure_plain_logging()
     try:
         enter_workspace(config)
@@ -98,11 +99,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         gc.enable()
         if http_config is None:
             os.environ.pop(ENVIRONMENT_VARIABLE, None)  # children must not inherit it
-            server.run("stdio")
+            serve_stdio(server)
         else:
             _serve_http(server, http_config)
     finally:
-        _kill_children()
+        kill_children()
 
 
 def _configure_plain_logging() -> None:
@@ -111,8 +112,16 @@ def _configure_plain_logging() -> None:
 
     from mcp.server.mcpserver import server as sdk
 
+    def is_own_failure(record: logging.LogRecord) -> bool:
+        """Return False for the stack of a client that hung up in the middle of its request."""
+        error = record.exc_info[1] if record.exc_info else None
+        return type(error).__name__ != "ClientDisconnect"  # importing starlette takes 50 ms
+
     def configure_logging(level: str = "WARNING") -> None:
-        logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
+        handler = logging.StreamHandler()
+        handler.addFilter(is_own_failure)
+        form = "%(levelname)s %(name)s: %(message)s"
+        logging.basicConfig(level=level, format=form, handlers=[handler])
 
     vars(sdk)["configure_logging"] = configure_logging
 
@@ -130,17 +139,3 @@ def _serve_http(server: KernelServer, http_config: HttpConfig) -> None:
         )
         sys.stderr.write(f"kb-mcp: {message}\n")
         raise SystemExit(2) from error
-
-
-def _exit_on_signal(number: int, _frame: FrameType | None) -> None:
-    """Exit at once: the event loop may block in a read of standard input."""
-    _kill_children()
-    os._exit(128 + number)
-
-
-def _kill_children() -> None:
-    from kernelkb.measure.process.subprocesses import kill_all
-    from kernelkb.measure.process.worker_jobs import remove_scratch_folders
-
-    kill_all()
-    remove_scratch_folders()

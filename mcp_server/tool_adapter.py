@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import anyio
+from mcp import MCPError
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kernelkb.errors import KbError, NextStep
@@ -62,6 +63,31 @@ class KernelServer(ResourceServer):
             said = error.__cause__ if isinstance(error.__cause__, ToolError) else error
             raise ToolError(to_one_line(str(said))) from None  # the SDK's prefix says nothing new
 
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Any = None
+    ) -> Any:
+        """Return a prompt; a client's mistake is an error with a line, and no stack on stderr.
+
+        Raises:
+            MCPError: The prompt or an argument is unknown, or the project's knowledge has errors.
+        """
+        known = {prompt.name: prompt for prompt in self._prompt_manager.list_prompts()}
+        if name not in known:
+            raise _make_argument_error(f"unknown prompt {name[:100]!r}; known: {', '.join(known)}")
+        accepted = [argument.name for argument in known[name].arguments or ()]
+        for given in arguments or {}:
+            if given not in accepted:
+                takes = ", ".join(accepted) or "none"
+                wrong = f"{name} has no argument {given[:100]!r}; it takes {takes}"
+                raise _make_argument_error(wrong)
+        try:
+            return await super().get_prompt(name, arguments, context)
+        except ValueError as error:
+            cause = error.__cause__.__cause__ if error.__cause__ else None
+            if isinstance(cause, KbError | OSError):
+                raise _make_argument_error(str(to_tool_error(cause))) from None
+            raise
+
     def _describe_bad_arguments(self, name: str, error: ValidationError) -> str:
         problems = "; ".join(
             f"{'.'.join(map(str, item['loc']))}: {item['msg'].lower()}"
@@ -70,6 +96,10 @@ class KernelServer(ResourceServer):
         tool = self._tool_manager.get_tool(name)
         accepted = ", ".join(tool.parameters["properties"]) if tool else "none"
         return f"bad arguments for {name}: {to_one_line(problems)}. Accepted: {accepted}"
+
+
+def _make_argument_error(text: str) -> MCPError:
+    return MCPError(code=INVALID_PARAMS, message=to_one_line(text))
 
 
 def get_server_config(context: Context[Any, Any]) -> ServerConfig:
@@ -129,8 +159,24 @@ def run_inline(work: Callable[[], T]) -> T:
     """
     try:
         return work()
-    except KbError as error:
-        raise ToolError(error.format_text(format_next_call)) from error
+    except (KbError, OSError) as error:
+        raise to_tool_error(error) from error
+
+
+def to_tool_error(error: KbError | OSError) -> ToolError:
+    """Return the error of a call: what happened and the cure, in one line.
+
+    Raises:
+        OSError: It is not about storage: an error of our own.
+    """
+    if isinstance(error, KbError):
+        return ToolError(error.format_text(format_next_call))
+    from kernelkb.safety.storage import find_storage_gap
+
+    gap = find_storage_gap(error)
+    if gap is None:
+        raise error
+    return ToolError(str(gap))
 
 
 async def run_in_thread(work: Callable[[], T]) -> T:
@@ -153,8 +199,8 @@ async def run_in_thread(work: Callable[[], T]) -> T:
 
     try:
         return await anyio.to_thread.run_sync(run_work, abandon_on_cancel=True)
-    except KbError as error:
-        raise ToolError(error.format_text(format_next_call)) from error
+    except (KbError, OSError) as error:
+        raise to_tool_error(error) from error
     except anyio.get_cancelled_exc_class():
         stop.set()
         if begun.is_set():  # killing the children takes some 10 ms

@@ -13,6 +13,7 @@ from kernelkb.render import guide, skill
 from kernelkb.render.commands import format_commands_page
 from kernelkb.render.guide import PAGES, Spelling
 from kernelkb.safety.paths import shipped_folder
+from kernelkb.safety.replace_file import replace_file
 
 _SKILL_FOLDER = Path("skills") / skill.NAME
 
@@ -70,7 +71,7 @@ def write_guide_files(parser: ArgumentParser) -> list[Path]:
     files = _generate_files(load_knowledge(), parser)
     for file, text in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+        replace_file(file, text)
     return list(files)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +24,8 @@ from kernelkb.record.learning_cases import IsKnown
 from kernelkb.record.pattern_candidates import PatternCandidate, find_pattern_candidates
 from kernelkb.record.sessions import list_session_ids, read_session
 from kernelkb.safety.paths import overlay_folder, shipped_folder
+from kernelkb.safety.replace_file import replace_file
+from kernelkb.safety.storage import describe_write_cure
 
 HEADER = "# Written by kb learn from the sessions, which it names; edit those, not this file.\n"
 """First line of the file."""
@@ -91,7 +92,7 @@ def undo_learn() -> Path:
     try:
         _back_up(path, backup)
         if earlier:
-            _replace_file(path, earlier)
+            replace_file(path, earlier)
         else:
             path.unlink(missing_ok=True)
     except OSError as error:
@@ -202,7 +203,7 @@ def _write_learned(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _back_up(path, _backup_path())
-        _replace_file(path, text.encode())
+        replace_file(path, text.encode())
     except OSError as error:
         raise _make_write_error(path, error) from error
 
@@ -210,17 +211,9 @@ def _write_learned(path: Path, text: str) -> None:
 def _back_up(path: Path, backup: Path) -> None:
     """Copy the file to the backup; write an empty backup when there is no file."""
     backup.parent.mkdir(parents=True, exist_ok=True)
-    _replace_file(backup, path.read_bytes() if path.is_file() else b"")
-
-
-def _replace_file(path: Path, body: bytes) -> None:
-    with tempfile.NamedTemporaryFile("wb", dir=path.parent, suffix=".tmp", delete=False) as file:
-        file.write(body)
-    Path(file.name).chmod(0o644)
-    Path(file.name).replace(path)
+    replace_file(backup, path.read_bytes() if path.is_file() else b"")
 
 
 def _make_write_error(path: Path, error: OSError) -> SessionError:
-    return SessionError(
-        f"cannot write {path}: {error.strerror}; run in a project that you may write to"
-    )
+    cure = describe_write_cure(error, "run in a project that you may write to")
+    return SessionError(f"cannot write {path}: {error.strerror}; {cure}")

@@ -12,6 +12,7 @@ from kernelkb.loading.zoo import read_recordings
 from kernelkb.model.kernel import Pair
 from kernelkb.model.measured import MeasuredCase, MeasuredCatalogue
 from kernelkb.model.zoo import PairRecording
+from kernelkb.safety.replace_file import replace_file
 
 _HEADER = "# Written by kb zoo from the recordings in kernels/zoo/measured; edit nothing here.\n"
 
@@ -26,7 +27,7 @@ def write_measured_cases(recordings: Path) -> Path | None:
     if not folder.is_dir():
         return None
     path = folder / "measured.yaml"
-    path.write_text(format_measured_yaml(collect_measured_cases(recordings)), encoding="utf-8")
+    replace_file(path, format_measured_yaml(collect_measured_cases(recordings)))
     return path
 
 

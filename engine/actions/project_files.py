@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelkb.errors import BadValueError
+from kernelkb.safety.replace_file import replace_file
+from kernelkb.safety.storage import describe_write_cure
 
 _PROJECT_FILES = {
     "sessions/README.md": "Session records, one file each. kb session list prints them.\n",
@@ -49,9 +51,10 @@ def write_project(root: Path, files: dict[str, str]) -> WriteResult:
 def _write_file(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        replace_file(path, text)
     except OSError as error:
-        raise BadValueError(f"cannot write {path}: {error.strerror}") from error
+        cure = describe_write_cure(error, "name a project that you may write to")
+        raise BadValueError(f"cannot write {path}: {error.strerror}; {cure}") from error
 
 
 def _add_mcp_server(path: Path, result: WriteResult) -> None:

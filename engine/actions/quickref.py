@@ -7,6 +7,7 @@ from pathlib import Path
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.render.quickref import format_quickref
 from kernelkb.safety.paths import shipped_folder
+from kernelkb.safety.replace_file import replace_file
 
 
 def generate_quickref() -> str:
@@ -23,7 +24,7 @@ def is_quickref_fresh() -> bool:
 def write_quickref() -> Path:
     """Write the file and return it."""
     file = _quickref_path()
-    file.write_text(generate_quickref(), encoding="utf-8")
+    replace_file(file, generate_quickref())
     return file
 
 

@@ -135,7 +135,8 @@ def _bench_fields(
 ) -> Mapping[str, Any]:
     timing = ("verdict", "candidate_us", "baseline", "baseline_us", "speedup", "interval", "timing")
     details = ("detail", "metrics", "disturbed_by", "warnings", "samples", "seconds")
-    fields = {name: getattr(result, name) for name in (*timing, *details)}
+    names = (*timing, *details, "resource_use")
+    fields = {name: getattr(result, name) for name in names}
     if rival is not None and result.baseline == f"variant {rival.id}":
         fields["baseline_sources"] = _digest_sources(bench_target.with_variant(rival))
     return fields

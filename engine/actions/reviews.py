@@ -27,6 +27,8 @@ from kernelkb.model.review import AcceptedReview, PatternChange, ReviewPreview
 from kernelkb.model.session import Session
 from kernelkb.record.sessions import read_session
 from kernelkb.render.reviews import NO_REVIEWER, format_review_template
+from kernelkb.safety.replace_file import replace_file
+from kernelkb.safety.storage import describe_write_cure
 
 
 class _ReviewFile(NamedTuple):
@@ -66,9 +68,9 @@ def write_review_template(name: str = "last") -> tuple[str, Path, bool]:
     text = format_review_template(session, today, decisions, load_project_knowledge())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        replace_file(path, text)
     except OSError as error:
-        cure = "run in a project that you may write to"
+        cure = describe_write_cure(error, "run in a project that you may write to")
         raise SessionError(f"cannot write {path}: {error.strerror}; {cure}") from error
     return session.session, path, True
 

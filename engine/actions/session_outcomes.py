@@ -11,6 +11,8 @@ from kernelkb.model.outcome import SessionComparison, SessionOutcome, SessionTre
 from kernelkb.model.session import Session
 from kernelkb.record.compare_sessions import compare_outcomes
 from kernelkb.record.outcomes import compute_session_outcomes
+from kernelkb.safety.replace_file import replace_file
+from kernelkb.safety.storage import describe_write_cure
 
 
 def get_session(name: str = "last") -> Session:
@@ -107,7 +109,8 @@ def plot_trend(trend: SessionTrend, file: str) -> Path:
     from kernelkb.render.trend import render_trend_charts
 
     try:
-        path.write_text(render_trend_charts(trend.sessions), encoding="utf-8")
+        replace_file(path, render_trend_charts(trend.sessions))
     except OSError as error:
-        raise SessionError(f"cannot write {path}: {error.strerror}; name another file") from error
+        cure = describe_write_cure(error, "name another file")
+        raise SessionError(f"cannot write {path}: {error.strerror}; {cure}") from error
     return path

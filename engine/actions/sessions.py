@@ -103,6 +103,15 @@ def choose_session(kernel: str | None) -> SessionId:
     return session or make_session_id(kernel)
 
 
+def explain_unused_session() -> str | None:
+    """Return why entries do not go to the open session: its file is damaged. None otherwise."""
+    try:
+        find_open_session_for(None, get_project_path())
+    except KbError as error:
+        return f"not to the open session, whose file is damaged: {error}"
+    return None
+
+
 def log_retrospective(fields: Mapping[str, Any]) -> tuple[SessionEntry, Path]:
     """Append a retrospective to the project's sessions.
 

@@ -24,9 +24,10 @@ def run_check(options: Namespace) -> int:
     kb check path/to/knowledge
     """
     from kernelkb.actions.knowledge import check_knowledge
-    from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.cli.output import print_json, print_lines, show_activity
 
-    problems, summary_counts = check_knowledge(options.root)
+    with show_activity("check"):
+        problems, summary_counts = check_knowledge(options.root)
     if options.json:
         print_json([problem._asdict() for problem in problems])
     else:

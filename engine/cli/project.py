@@ -78,7 +78,7 @@ def run_env(options: Namespace) -> int:
         from kernelkb.actions.gpu_peaks import measure_gpu_peaks
         from kernelkb.render.peaks import format_peaks_lines
 
-        with interruptible_measurement():
+        with interruptible_measurement("env --measure"):
             peaks = measure_gpu_peaks()
         return print_record(peaks, format_peaks_lines(peaks), as_json=options.json)
     environment = validate_machine(options.target, fresh=True)

@@ -84,9 +84,10 @@ def _add_log_arguments(parser: ArgumentParser) -> None:
 
 
 def _run_log(options: Namespace) -> int:
-    from kernelkb.actions.sessions import log_retrospective
+    from kernelkb.actions.sessions import explain_unused_session, log_retrospective
     from kernelkb.cli.output import print_record
 
+    reason = None if options.session else explain_unused_session()
     entry, path = log_retrospective(
         {
             "goal": options.goal,
@@ -97,7 +98,8 @@ def _run_log(options: Namespace) -> int:
             **_read_lesson_options(options),
         }
     )
-    return print_record(entry, [f"appended to {path}"], as_json=options.json)
+    line = f"appended to {path}" + (f", {reason}" if reason else "")
+    return print_record(entry, [line], as_json=options.json)
 
 
 def _add_close_arguments(parser: ArgumentParser) -> None:

@@ -45,23 +45,24 @@ def run_zoo(options: Namespace) -> int:
     kb zoo record --only time --missing
     kb zoo extract
     """
-    from kernelkb.actions.zoo_pairs import list_pairs
     from kernelkb.actions.zoo_record import STAGES, record_pairs
     from kernelkb.actions.zoo_reports import extract_metrics
-    from kernelkb.cli.output import interruptible_measurement, print_progress, print_record
+    from kernelkb.cli.output import (
+        PARTLY_RECORDED,
+        interruptible_measurement,
+        print_progress,
+        print_record,
+    )
 
     if options.verb != "record" and options.pairs:
         raise BadValueError(f"kb zoo {options.verb} takes no names; leave them out")
     if options.verb == "list":
-        pairs = list_pairs()
-        lines = [f"{name}: {k.pair.kind}, {k.pair.fix}" for name, k in pairs.items() if k.pair]
-        print_record(list(pairs.values()), lines, as_json=options.json)
-        return 0
+        return _print_pairs(options)
     folders = Path(options.measured), Path(options.reports)
     if options.verb == "extract":
         rows = extract_metrics(*folders)
     else:
-        with interruptible_measurement():
+        with interruptible_measurement("zoo record", interrupted=PARTLY_RECORDED):
             rows = record_pairs(
                 options.pairs,
                 *folders,
@@ -73,3 +74,13 @@ def run_zoo(options: Namespace) -> int:
     lines = [f"{row.kernel}: {row.speedup:.2f}x, {row.report or 'no report'}" for row in rows]
     print_record(rows, lines, as_json=options.json)
     return int(not rows)
+
+
+def _print_pairs(options: Namespace) -> int:
+    from kernelkb.actions.zoo_pairs import list_pairs
+    from kernelkb.cli.output import print_record
+
+    pairs = list_pairs()
+    lines = [f"{name}: {k.pair.kind}, {k.pair.fix}" for name, k in pairs.items() if k.pair]
+    print_record(list(pairs.values()), lines, as_json=options.json)
+    return 0

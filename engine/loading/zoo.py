@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from kernelkb.errors import KnowledgeError, Problem
 from kernelkb.model.zoo import PairRecording
+from kernelkb.safety.replace_file import replace_file
 
 _DIGITS = 7
 """Significant digits of a metric: more than any counter repeats."""
@@ -51,4 +52,4 @@ def write_recordings(file: Path, recordings: Iterable[PairRecording]) -> None:
     rows.update((row.kernel, row) for row in recordings)
     file.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(format_recording(rows[name]) for name in sorted(rows))
-    file.write_text(text, encoding="utf-8")
+    replace_file(file, text)

@@ -8,13 +8,18 @@ Columns differ between GPUs and versions, so they are found by name, never by po
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from kernelkb.errors import KbError
+from kernelkb.measure.process.subprocesses import sleep_cancellable
 from kernelkb.profiles.launch import ProfiledLaunch, RawName, parse_cell_number, split_instance
 
 KERNEL_NAME_COLUMN = "Kernel Name"
 _DEVICE_COLUMN = "device__attribute_display_name"
+_LINES_PER_LOOK = 100
+"""Lines between two looks at whether the work was cancelled."""
 _CURE = "write one with: ncu --import REPORT --csv --page raw --print-units base"
 
 
@@ -58,14 +63,29 @@ def read_csv_table(text: str, message: str, cure: str) -> list[list[str]]:
     Raises:
         KbError: There is no header, or the text is not valid CSV.
     """
-    lines = text.splitlines()
-    head = next((at for at, line in enumerate(lines) if f'"{KERNEL_NAME_COLUMN}"' in line), None)
-    if head is None:
+    lines = iterate_lines(text)
+    header = next((line for line in lines if f'"{KERNEL_NAME_COLUMN}"' in line), None)
+    if header is None:
         raise KbError(f"{message}: it has no column '{KERNEL_NAME_COLUMN}'; {cure}")
     try:
-        return list(csv.reader(lines[head:]))
+        return list(csv.reader(chain([header], lines)))
     except csv.Error as error:
         raise KbError(f"this page is torn ({error}); {cure}") from error
+
+
+def iterate_lines(text: str) -> Iterator[str]:
+    """Yield the lines of a page without their ends.
+
+    A page may have hundreds of megabytes, which take ten seconds: other threads run meanwhile, and
+    a cancelled call ends.
+
+    Raises:
+        OperationCancelled: The work was cancelled.
+    """
+    for at, line in enumerate(io.StringIO(text, newline=None)):
+        if at % _LINES_PER_LOOK == 0:
+            sleep_cancellable(0)
+        yield line.rstrip("\n")
 
 
 def _get_cell(row: Sequence[str], columns: Mapping[str, int], name: str) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelkb.errors import ForbiddenPathError, KbError
+from kernelkb.measure.process.progress import report_progress
 from kernelkb.profiles.launch import ProfiledLaunch, RawName
-from kernelkb.profiles.ncu_csv import KERNEL_NAME_COLUMN, read_raw_page
+from kernelkb.profiles.ncu_csv import KERNEL_NAME_COLUMN, iterate_lines, read_raw_page
 from kernelkb.profiles.ncu_details import read_details_page
 from kernelkb.profiles.ncu_rep import MAGIC, read_binary
 from kernelkb.safety.workspace import MAX_REPORT_BYTES, read_bytes
@@ -36,6 +37,7 @@ def read_report(
         KbError: The file cannot be read, is not a report, or has no complete launch.
     """
     try:
+        report_progress(f"reading {path.name}")
         data = read_bytes(path, MAX_REPORT_BYTES)
     except ForbiddenPathError:
         raise
@@ -59,7 +61,7 @@ def _read_text_report(path: Path, data: bytes, wanted: Sequence[RawName]) -> lis
     text = data.decode("utf-8-sig", errors="replace")
     if f'"{KERNEL_NAME_COLUMN}"' not in text:
         raise KbError(f"{path} is no report of Nsight Compute{_guess_format(text)}; {_CURE}")
-    header = next(line for line in text.splitlines() if f'"{KERNEL_NAME_COLUMN}"' in line)
+    header = next(line for line in iterate_lines(text) if f'"{KERNEL_NAME_COLUMN}"' in line)
     read = read_details_page if '"Metric Name"' in header else read_raw_page
     return read(text, wanted)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from kernelkb.errors import SessionError, UnknownNameError
 from kernelkb.model.session import SessionId
 from kernelkb.record.sessions import read_header, read_session
+from kernelkb.safety.storage import describe_write_cure
 from kernelkb.safety.workspace import read_text, resolve_inside
 
 
@@ -62,7 +63,9 @@ def set_open_session(project: Path, session: SessionId) -> None:
         finally:
             draft.unlink(missing_ok=True)
     except OSError as error:
-        raise SessionError(f"cannot write {mark}: {(error.strerror or '').lower()}") from error
+        cure = describe_write_cure(error, "run in a project that you may write to")
+        said = (error.strerror or "").lower()
+        raise SessionError(f"cannot write {mark}: {said}; {cure}") from error
 
 
 def clear_open_session(project: Path) -> None:

@@ -33,6 +33,7 @@ async def log_session(
 
     Pattern candidates stay candidates until a person accepts them.
     """
+    from kernelkb.actions.sessions import explain_unused_session
     from kernelkb.actions.sessions import log_retrospective as log
 
     what = {
@@ -44,10 +45,11 @@ async def log_session(
         "pattern_candidates": pattern_candidates,
         "cost_usd": cost_usd,
     }
+    reason = None if session else await run_in_thread(explain_unused_session)
     entry, path = await run_in_thread(lambda: log(what))
     return result_from_record(
         LoggedSession(
-            summary=f"appended to session {entry.session}",
+            summary=f"appended to session {entry.session}" + (f", {reason}" if reason else ""),
             session=entry.session,
             file=str(path),
             next=("bench_kernel(kernel=...)",),

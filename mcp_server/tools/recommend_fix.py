@@ -11,6 +11,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
+from kernelkb_mcp.jobs import make_tool_call
+from kernelkb_mcp.long_calls import run_to_the_end
 from kernelkb_mcp.recommend_view import build_recommend_fields
 from kernelkb_mcp.results import RecommendResult
 from kernelkb_mcp.tool_adapter import (
@@ -79,14 +81,15 @@ async def recommend_fix(
     more = {"metrics": metrics or {}, "headlines": headlines, "gpu": gpu}
     launch = get_server_config(ctx)
     ask = partial(_call_engine, source, kernel, target, more)
-    # Numbers alone take 0.5 ms; a thread would add half of that again.
-    answer = run_inline(ask) if source is None else await run_in_thread(ask)
+    if source is None:  # numbers alone take 0.5 ms; a thread would add half of that again
+        answer = run_inline(ask)
+    else:  # a report may take seconds
+        answer = await run_to_the_end(ctx, make_tool_call("recommend_fix", **dict([source])), ask)
     if not launch.read_only and should_log_to_session():
         await run_in_thread(lambda: log_recommendation(answer["kernels"][0]))
     named = f"{source[0]}={source[1]!r}" if source else ""
-    return result_from_fields(
-        build_recommend_fields(answer, named, launch.tool_names)
-    )  # the SDK validates it against the schema
+    # The SDK validates it against the schema.
+    return result_from_fields(build_recommend_fields(answer, named, launch.tool_names))
 
 
 def _choose_metric_source(profile: str | None, run: str | None) -> tuple[str, str] | None:

@@ -186,3 +186,16 @@ def test_a_mistake_in_the_open_session_loses_nothing(project, capsys):
 
     assert main(["session", "show", f"{datetime.now(UTC).date()}-notes"]) == 0
     assert "kept" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff\xfe\n", b"\0---\n"], ids=["empty", "no text", "NUL"])
+def test_a_log_that_cannot_go_to_the_open_session_says_so(project, capsys, body):
+    assert main(["session", "new", "2026-01-01-x", "a goal"]) == 0
+    (project / "sessions" / "2026-01-01-x.md").write_bytes(body)
+    capsys.readouterr()
+
+    assert main(["session", "log", "--goal", "g"]) == 0
+    said = capsys.readouterr().out
+    assert "not to the open session, whose file is damaged: " in said
+    assert "2026-01-01-x.md" in said
+    assert len(said.splitlines()) == 1

@@ -136,7 +136,7 @@ def test_a_locked_database_is_reported(tmp_path, monkeypatch):
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(
             DatabaseError,
-            match=r"locked; nothing of this was recorded: .* try again when it has ended",
+            match=r"locked; nothing of this was recorded; .* try again when it has ended",
         ):
             store.add([make_bench()])
         other.execute("ROLLBACK")

@@ -5,7 +5,9 @@ from itertools import pairwise
 import pytest
 from measurements import make_bench
 
+from kernelkb.model.resource_use import ResourceUse
 from kernelkb.record.measurements.regression_gate import apply_regression_gate
+from kernelkb.render.history import format_regression_lines
 
 
 def list_verdicts(store, **more):
@@ -29,6 +31,27 @@ def test_a_bench_of_a_busy_machine_is_nothing_to_start_from(store):
     store.add([make_bench(us=10.0, hours=1)])
 
     assert list_verdicts(store) == [("naive", "promoted")]
+
+
+def test_a_loss_that_was_timed_under_noise_is_no_regression(store):
+    store.add([make_bench()])
+    apply_regression_gate(store)
+    store.add([make_bench(us=20.0, hours=1, verdict="slower", disturbed_by="cpu-contention")])
+
+    assert list_verdicts(store) == [("naive", "incomparable")]
+
+
+def test_memory_that_grew_is_shown_where_the_time_is_steady(store):
+    sizes = (64 * 2**20, 96 * 2**20)
+    old, new = (ResourceUse(peak_bytes=size) for size in sizes)
+    store.add([make_bench(resource_use=old)])
+    apply_regression_gate(store)
+    store.add([make_bench(us=10.02, hours=1, seed=1, resource_use=new)])
+    (ruling,) = apply_regression_gate(store)
+
+    assert (ruling.verdict, ruling.comparison.peak_bytes) == ("steady", sizes)
+    shown = next(format_regression_lines([ruling], verbose=False))
+    assert shown.endswith("peak memory of a call grew from 64 MiB to 96 MiB")
 
 
 def test_noise_is_steady_and_promotes_nothing(store):

@@ -3,7 +3,8 @@
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine
+from measurements import make_bench
+from sqlalchemy import create_engine, text
 
 import kernelkb.record.measurements.migrations as migrations
 from kernelkb.record.measurements import schema
@@ -20,6 +21,21 @@ def test_the_revisions_make_the_tables_of_the_code(address, tmp_path):
     engine.dispose()
 
     assert differences == []
+
+
+def test_a_database_of_the_first_revision_opens_and_keeps_its_records(address, tmp_path):
+    one = make_bench()
+    with open_store(tmp_path, address) as store:
+        store.add([one])
+    engine = create_engine(resolve_url(tmp_path, address))
+    with engine.begin() as connection:  # revision 0002 changed no table
+        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    with open_store(tmp_path, address) as store:
+        assert store.get(one.id) == one
+        assert store.get(one.id).resource_use is None
+    with engine.connect() as connection:
+        assert connection.scalar(text("SELECT version_num FROM alembic_version")) == "0002"
+    engine.dispose()
 
 
 def test_the_newest_revision_is_the_one_that_the_code_names():

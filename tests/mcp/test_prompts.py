@@ -1,6 +1,8 @@
 """The prompts, through a client."""
 
 import pytest
+from mcp import MCPError
+from mcp.types import INVALID_PARAMS
 from tool_calls import run_client
 
 from kernelkb.actions.guide import generate_guide_page
@@ -51,3 +53,24 @@ def test_a_prompt_names_the_tools():
 
     for tool in ("bench_kernel", "recommend_fix", "log_session", "kb://quickref"):
         assert tool in text
+
+
+@pytest.mark.parametrize(
+    ("prompt", "arguments", "said"),
+    [
+        ("session_begin", {}, "unknown prompt 'session_begin'; known: session_start"),
+        ("session_start", {"kernle": "x"}, "session_start has no argument 'kernle'"),
+        ("close_session", {"a": "x"}, "takes none"),
+    ],
+)
+def test_a_mistaken_prompt_is_answered_without_a_stack(prompt, arguments, said, caplog):
+    async def work(client):
+        with pytest.raises(MCPError) as raised:
+            await client.get_prompt(prompt, arguments)
+        return raised.value.error
+
+    error = run_client(None, work)
+
+    assert error.code == INVALID_PARAMS
+    assert said in error.message
+    assert not caplog.records

@@ -133,3 +133,35 @@ def test_start_up_imports_neither_rich_nor_measuring_modules():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
     assert done.stdout == "[]\n", done.stderr
+
+
+FIRST_LINE = (
+    b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
+    b'"capabilities":{},"clientInfo":{"name":"t","version":"0"}}}'
+)
+BAD_LINES = {
+    "half a surrogate": (r'{"jsonrpc":"2.0","id":1,"method":"\ud800"}', -32700),
+    "no JSON": ("{", -32700),
+    "bytes that are no text": (b"\xff\xfe{", -32700),
+    "no message": ('{"jsonrpc":"2.0","id":{},"method":5}', -32600),
+}
+
+
+@pytest.mark.parametrize(("line", "code"), BAD_LINES.values(), ids=BAD_LINES)
+def test_a_line_that_is_no_message_is_answered(project, line, code):
+    bad = line if isinstance(line, bytes) else line.encode()
+    ping = b'{"jsonrpc":"2.0","id":2,"method":"ping"}'
+    done = subprocess.run(
+        [sys.executable, *SERVER_ARGS],
+        cwd=project,
+        input=b"\n".join([b"", bad, b"", FIRST_LINE, ping, b""]),
+        capture_output=True,
+        timeout=300,
+        preexec_fn=reset_signals,
+    )
+    answers = [json.loads(one) for one in done.stdout.splitlines()]
+    errors = [one["error"]["code"] for one in answers if one["id"] is None]
+
+    assert errors == [code]
+    assert {1} <= {one["id"] for one in answers if "result" in one}
+    assert b"Traceback" not in done.stderr

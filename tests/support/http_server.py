@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -9,7 +10,8 @@ from typing import NamedTuple
 
 from processes import reset_signals
 
-SERVER_COMMAND = [sys.executable, "-c", "from kernelkb_mcp.start import main; main()"]
+SERVER_PROGRAM = "from kernelkb_mcp.start import main; main()"
+SERVER_COMMAND = [sys.executable, "-c", SERVER_PROGRAM]
 TOKEN = "a-token-that-nobody-has-to-guess-0123456789"  # noqa: S105 a test server only
 
 
@@ -26,19 +28,28 @@ class HttpServer(NamedTuple):
 
 
 @contextmanager
-def serve_http(folder, *words, token=TOKEN, **more):
-    """Serve a folder; ``words`` follow ``--http --port 0``, ``more`` sets environment variables."""
+def serve_http(folder, *words, token=TOKEN, descriptors=None, program=SERVER_PROGRAM, **more):
+    """Serve a folder; ``words`` follow ``--http --port 0``, ``more`` sets environment variables.
+
+    ``descriptors`` is the hard and soft limit of open files, as ``ulimit -n`` sets it.
+    """
+
+    def prepare():
+        reset_signals()
+        if descriptors:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+
     env = {name: value for name, value in os.environ.items() if name != "KERNELKB_TOKEN"}
     env |= {"KERNELKB_TOKEN": token} if token else {}
     process = subprocess.Popen(
-        [*SERVER_COMMAND, "--http", "--port", "0", *words],
+        [sys.executable, "-c", program, "--http", "--port", "0", *words],
         cwd=folder,
         env={**env, **more},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=reset_signals,
+        preexec_fn=prepare,
     )
     try:
         said = ""

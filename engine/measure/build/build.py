@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-import shutil
-import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kernelkb.errors import BadValueError, EnvironmentGapError
+from kernelkb.errors import BadValueError
 from kernelkb.measure.build.commands import (
     LIBRARY_NAME,
     REPORT_NAME,
@@ -21,6 +18,8 @@ from kernelkb.measure.build.commands import (
     module_name,
 )
 from kernelkb.measure.build.compiler_output import find_first_error, parse_loops, parse_resources
+from kernelkb.measure.build.folders import LOG_NAME, finish, is_whole, make_unfinished_folder
+from kernelkb.measure.build.limits import describe_exceeded_limit, limit_command
 from kernelkb.measure.build.sources import compute_digest, find_source_files, parse_include_folders
 from kernelkb.measure.machine.tools import find_cxx, find_ninja
 from kernelkb.measure.process.compiler_sandbox import sandbox_command
@@ -30,16 +29,13 @@ from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.kernel import Variant
 from kernelkb.model.measurement import Build, KernelResources, Loop
 from kernelkb.safety.compiler_flags import find_disallowed_flag
+from kernelkb.safety.storage import require_space
 from kernelkb.safety.untrusted_text import to_one_line
-from kernelkb.safety.workspace import read_bytes, resolve_inside
+from kernelkb.safety.workspace import read_bytes
 
 _TIMEOUT_S = 300.0
 """Of all configurations of one call together."""
-_STALE_S = 3600.0
-"""Age of a folder that no running build can have, since it is above _TIMEOUT_S."""
-_LOG_NAME = "build.log"
 _MAX_ERROR_LENGTH = 400
-_UNFINISHED_PREFIX = ".building-"
 
 
 class BuildPlan(NamedTuple):
@@ -66,7 +62,7 @@ class BuildPlan(NamedTuple):
         One source is compiled and linked by one command: a separate link costs 0.2 s.
         """
         target = _escape_ninja_path(folder)
-        enter = f"cd {_quote_for_ninja([str(folder)])}"
+        enter = f"{limit_command()}cd {_quote_for_ninja([str(folder)])}"
         if len(self.sources) == 1:
             compiler = self._select_compiler(self.sources[0])
             tool = "-shared" if compiler is self.commands.host else "--shared"
@@ -135,9 +131,7 @@ def build_all(
     if not subject.variant.is_compiled:
         return [_make_uncompiled_build(subject, root)]
     planned = [_plan_build(subject, root, tuple(defines)) for defines in configurations]
-    missing = {
-        p.output_folder: p for p in planned if not (p.output_folder / LIBRARY_NAME).is_file()
-    }
+    missing = {p.output_folder: p for p in planned if not is_whole(p.output_folder)}
     error_outputs = _compile_missing(list(missing.values()), subject) if missing else {}
     seconds = time.monotonic() - started
     return [
@@ -185,7 +179,8 @@ def _make_build_result(
         cure = f"fix {variant.source} and build again"
         fields = {
             "status": "failed",
-            "error": to_one_line(find_first_error(error_output), _MAX_ERROR_LENGTH),
+            "error": describe_exceeded_limit(error_output)
+            or to_one_line(find_first_error(error_output), _MAX_ERROR_LENGTH),
             "cure": cure,
         }
     elif variant.target == "cpu":
@@ -206,7 +201,7 @@ def _make_build_result(
 def _compile_missing(missing: Sequence[BuildPlan], subject: MeasurementSubject) -> dict[Path, str]:
     """Compile each plan in a temporary folder and rename it; return the output of failed ones."""
     parent = missing[0].output_folder.parent
-    with remove_afterwards(_make_unfinished_folder(parent)) as folder:
+    with remove_afterwards(make_unfinished_folder(parent)) as folder:
         subfolders = [folder / str(index) for index in range(len(missing))]
         text = ""
         for subfolder, plan in zip(subfolders, missing, strict=True):
@@ -220,22 +215,19 @@ def _compile_missing(missing: Sequence[BuildPlan], subject: MeasurementSubject) 
         argv = sandbox_command(ninja, folder, read_paths)
         # Compilers write their temporary files there too, so a killed one leaves none elsewhere.
         env = {"TMPDIR": str(folder)}
-        end = run_supervised(
-            argv, log=folder / _LOG_NAME, timeout_s=_TIMEOUT_S, env=env, cwd=folder
-        )
-        log = (folder / _LOG_NAME).read_text(encoding="utf-8", errors="replace")
+        end = run_supervised(argv, log=folder / LOG_NAME, timeout_s=_TIMEOUT_S, env=env, cwd=folder)
+        log = (folder / LOG_NAME).read_text(encoding="utf-8", errors="replace")
         error_outputs: dict[Path, str] = {}
         for subfolder, plan in zip(subfolders, missing, strict=True):
             output = log if len(missing) == 1 else _extract_folder_log(log, subfolder)
             final = plan.output_folder
             if not (subfolder / LIBRARY_NAME).is_file():
+                require_space(folder)
                 timeout = f"error: the compiler took longer than {_TIMEOUT_S:.0f} s"
                 error_outputs[final] = timeout if end.timed_out else output
                 continue
-            (subfolder / _LOG_NAME).write_text(output, encoding="utf-8")
-            with suppress(OSError):  # another builder was first; its result is the same
-                subfolder.rename(final)
-            if not (final / LIBRARY_NAME).is_file():
+            (subfolder / LOG_NAME).write_text(output, encoding="utf-8")
+            if not finish(subfolder, final):
                 error_outputs[final] = f"error: the build could not be moved to {final}"
         return error_outputs
 
@@ -262,39 +254,12 @@ def _escape_ninja_path(path: Path) -> str:
     return str(path).replace("$", "$$").replace(" ", "$ ").replace(":", "$:")
 
 
-def _make_unfinished_folder(parent: Path) -> Path:
-    resolve_inside(parent, to_write=True)
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        _write_gitignore(parent.parent.parent)
-        _remove_stale_folders(parent)
-        return Path(tempfile.mkdtemp(prefix=_UNFINISHED_PREFIX, dir=parent))
-    except OSError as error:
-        gap = f"{error.filename or parent} cannot be written ({error.strerror})"
-        raise EnvironmentGapError(gap, "run in a project that you may write to") from error
-
-
-def _remove_stale_folders(parent: Path) -> None:
-    """Remove the folders of killed builders, which only take up space."""
-    for folder in parent.glob(f"{_UNFINISHED_PREFIX}*"):
-        with suppress(OSError):
-            if time.time() - folder.stat().st_mtime > _STALE_S:
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _write_gitignore(kb_folder: Path) -> None:
-    """Keep .kb out of the user's version control."""
-    marker = kb_folder / ".gitignore"
-    if kb_folder.name == ".kb" and not marker.exists():
-        marker.write_text("*\n", encoding="utf-8")
-
-
 def _read_loops(folder: Path, file: Path) -> tuple[Loop, ...]:
     report = folder / REPORT_NAME
-    name = report if report.is_file() else folder / _LOG_NAME
+    name = report if report.is_file() else folder / LOG_NAME
     return parse_loops(name.read_text(encoding="utf-8", errors="replace"), file)
 
 
 def _read_resources(folder: Path, variant: Variant) -> tuple[KernelResources, ...]:
-    log = (folder / _LOG_NAME).read_text(encoding="utf-8", errors="replace")
+    log = (folder / LOG_NAME).read_text(encoding="utf-8", errors="replace")
     return parse_resources(log, variant.kernels)

@@ -24,9 +24,12 @@ def write_cache(name: str, key: str, value: Any) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, scratch = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(values, file, indent=1)
-        Path(scratch).replace(path)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump(values, file, indent=1)
+            Path(scratch).replace(path)
+        except OSError:
+            Path(scratch).unlink()
     except OSError:
         return
 

@@ -17,6 +17,8 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from kernelkb.errors import BadValueError, DatabaseError, EnvironmentGapError, NextStep
+from kernelkb.safety.storage import describe_write_cure
+from kernelkb.safety.untrusted_text import to_one_line
 from kernelkb.safety.workspace import resolve_inside
 
 _WAIT_S = 60.0
@@ -24,30 +26,34 @@ _RETRY_S = 0.005
 _CACHE_KIB = 256 * 1024  # holds the indexes of a million records; a smaller database uses less
 _WAL_CHECKPOINT_PAGES = 8000
 _WRITES_OPTION = "kb_writes"
-_NOTHING_RECORDED = "nothing of this was recorded"
-_OTHER_DATABASE_HINT = "name another database in KB_DATABASE"
+NOTHING_RECORDED = "nothing of this was recorded"
+OTHER_DATABASE_HINT = "name another database in KB_DATABASE"
 _CURES = (
     (
         r"locked|busy",
-        f"{_NOTHING_RECORDED}: another process writes for long; try again when it has ended",
+        "another process writes for long; try again when it has ended",
     ),
     (
         r"disk is full|disk i/o|no space left|could not extend|file too large",
-        f"{_NOTHING_RECORDED}; free some space and run it again",
+        "free some space and run it again",
     ),
     (
-        r"not a database|malformed|no such table|does not exist",
-        f"it is no database of measurements; move it away, or {_OTHER_DATABASE_HINT}",
+        r"could not decode|malformed",
+        f"it is damaged; copy a backup over it, or {OTHER_DATABASE_HINT}",
+    ),
+    (
+        r"not a database|no such table|does not exist",
+        f"it is no database of measurements; move it away, or {OTHER_DATABASE_HINT}",
     ),
     (
         r"read-?only|unable to open|permission denied",
-        f"run in a project that you may write to, or {_OTHER_DATABASE_HINT}",
+        f"run in a project that you may write to, or {OTHER_DATABASE_HINT}",
     ),
     (
         r"connection (refused|failed|is|timeout)|server closed|consuming input|terminating"
         r"|translate host|resolve host|timeout expired|no such file|starting up|shutting down"
         r"|not accepting",
-        f"{_NOTHING_RECORDED}; start the server, or correct KB_DATABASE",
+        "start the server, or correct KB_DATABASE",
     ),
 )
 """Regular expression of a driver's error message, and the cure; the first match counts."""
@@ -92,10 +98,9 @@ def make_engine(url: URL) -> Engine:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DatabaseError(
-            f"cannot make {folder}: {error.strerror}; run in a project that you may write to, or "
-            f"{_OTHER_DATABASE_HINT}"
-        ) from error
+        cure = f"run in a project that you may write to, or {OTHER_DATABASE_HINT}"
+        cure = describe_write_cure(error, cure)
+        raise DatabaseError(f"cannot make {folder}: {error.strerror}; {cure}") from error
     engine = create_engine(url, connect_args={"timeout": _WAIT_S})
     event.listen(engine, "connect", _configure_sqlite)
     event.listen(engine, "begin", _begin_transaction)
@@ -168,7 +173,7 @@ def begin_read(engine: Engine) -> Iterator[Connection]:
     Raises:
         DatabaseError: The database cannot be read.
     """
-    with translate_errors(engine.url), engine.connect() as connection:
+    with translate_errors(engine.url, writes=False), engine.connect() as connection:
         yield connection
 
 
@@ -186,7 +191,7 @@ def begin_write(engine: Engine) -> Iterator[Connection]:
 
 
 @contextmanager
-def translate_errors(url: URL) -> Iterator[None]:
+def translate_errors(url: URL, *, writes: bool = True) -> Iterator[None]:
     """Turn SQLAlchemy errors into DatabaseError, each with its cure.
 
     Raises:
@@ -195,15 +200,17 @@ def translate_errors(url: URL) -> Iterator[None]:
     try:
         yield
     except SQLAlchemyError as error:
-        raise DatabaseError(_describe_failure(url, error)) from error
+        raise DatabaseError(_describe_failure(url, error, writes=writes)) from error
 
 
-def _describe_failure(url: URL, error: SQLAlchemyError) -> str:
+def _describe_failure(url: URL, error: SQLAlchemyError, *, writes: bool) -> str:
     origin: Any = getattr(error, "orig", None) or error
     said = (str(origin).strip().splitlines() or [type(origin).__name__])[0]
+    said = said.partition(" with text ")[0]  # SQLite appends the raw bytes of a damaged row
     cures = (cure for pattern, cure in _CURES if re.search(pattern, said, re.IGNORECASE))
-    cure = next(cures, f"{_NOTHING_RECORDED}; see that the database is in order")
-    return f"{describe_url(url)}: {said}; {cure}"
+    cure = next(cures, "see that the database is in order")
+    consequence = f"{NOTHING_RECORDED}; " if writes else ""
+    return f"{describe_url(url)}: {to_one_line(said)}; {consequence}{cure}"
 
 
 def describe_url(url: URL) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +25,7 @@ from kernelkb.record.measurements.connections import (
     make_read_only_engine,
     resolve_url,
 )
+from kernelkb.record.measurements.file_checks import check_file, check_pages
 from kernelkb.record.measurements.identity import is_intact
 from kernelkb.record.measurements.rows import (
     make_damage_error,
@@ -42,19 +44,21 @@ _CHUNK_SIZE = 500
 _HEX_DIGITS = frozenset("0123456789abcdef")
 
 
-def open_store(project: Path, url: str | None = None) -> Store:
+def open_store(project: Path, url: str | None = None, *, writes: bool = True) -> Store:
     """Open the measurements of a project; create or upgrade the tables if needed.
 
     Args:
         project: The project's root; its ``.kb/measurements.db`` is the default database.
         url: Another database; by default the value of the environment variable ``KB_DATABASE``.
+        writes: Whether measurements will be added: then an empty file begins anew.
 
     Raises:
-        DatabaseError: The database cannot be opened, or comes from a newer KernelKB.
+        DatabaseError: The database cannot be opened, comes from a newer KernelKB, or is empty.
         BadValueError: The URL is invalid.
         EnvironmentGapError: The driver of the database is not installed.
     """
-    engine = make_engine(resolve_url(project, url or os.environ.get("KB_DATABASE")))
+    check_file(address := resolve_url(project, url or os.environ.get("KB_DATABASE")), writes=writes)
+    engine = make_engine(address)
     try:
         upgrade(engine)
     except BaseException:
@@ -71,7 +75,9 @@ def open_read_only(project: Path, url: str | None = None) -> Store:
         BadValueError: The URL is invalid.
         EnvironmentGapError: The driver of the database is not installed.
     """
-    return Store(make_read_only_engine(resolve_url(project, url or os.environ.get("KB_DATABASE"))))
+    address = resolve_url(project, url or os.environ.get("KB_DATABASE"))
+    check_file(address, writes=False)
+    return Store(make_read_only_engine(address))
 
 
 class Store:
@@ -82,6 +88,7 @@ class Store:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._check_pages_once = cache(partial(check_pages, engine))
 
     def __enter__(self) -> Self:
         return self
@@ -118,6 +125,7 @@ class Store:
         kinds = {(one.subject_id, one.kind) for one in each}
         series_of = {(key, kind): series_row(about[key], kind) for key, kind in kinds}
         rows = [measurement_row(m, series_of[m.subject_id, m.kind]["key"]) for m in each]
+        self._check_pages_once()
         with begin_write(self._engine) as connection:
             self._insert(connection, series, series_of.values(), "key")
             self._insert(connection, subjects, (subject_row(*one) for one in about.items()), "id")
