@@ -50,34 +50,6 @@ def test_batching_all_calls_is_detected_by_single_calls(project):
     found = bench_variant(name, target="cpu", budget_s=1.0)
 
     assert found.verdict == "invalid" or is_cpu_contended(found), found
-    assert "calls that are yet to come" in (found.detail or "") or is_cpu_contended(found)
-
-
-SELF_WAKING_BODY = """
-  static timer_t timer = [] {
-    signal(SIGCONT, [](int) {});
-    sigevent event{};
-    event.sigev_notify = SIGEV_SIGNAL;
-    event.sigev_signo = SIGCONT;
-    timer_t made;
-    timer_create(CLOCK_MONOTONIC, &event, &made);
-    std::thread([] { for (volatile long n = 0;; n = n + 1) {} }).detach();
-    return made;
-  }();
-  // Each time anew: a stop takes back a wake-up that is under way, and the timer ends with it.
-  const itimerspec often{{0, 300000}, {0, 300000}};
-  timer_settime(timer, 0, &often, nullptr);
-  honest(x, y, rows, cols);
-"""
-
-
-def test_a_runner_that_resumes_itself_is_invalid(project):
-    found = bench_variant(
-        add_headers(project, write_attack(project, SELF_WAKING_BODY), "ctime"), target="cpu"
-    )
-
-    assert found.verdict == "invalid", found
-    assert found.detail.startswith("it did not stay stopped: it")
 
 
 HOPPING_PROGRAM = """
@@ -89,7 +61,7 @@ int main(void) {
   for (int f = 0; f < 64; ++f) close(f);
   const time_t end = time(0) + 60;
   while (time(0) < end)
-    if (fork()) _exit(0);
+    if (fork()) _exit(0); else usleep(200);
 }
 """
 HOPPING_CANDIDATE = """

@@ -219,7 +219,7 @@ import os, pathlib, runpy, sys
 sandbox, own, other = runpy.run_path(sys.argv[1]), *map(pathlib.Path, sys.argv[2:])
 (own / "below").mkdir()
 (own / "below" / "made").write_text("x")
-sandbox["_apply_landlock"]({"folder": str(own), "writable": []})
+sandbox["_apply_landlock"]({"folder": str(own), "writable": [], "fork": True})
 os.replace(own / "below" / "made", own / "kept")
 print("renamed", flush=True)
 for source, target in ((own / "kept", other / "kept"), (other / "alien", own / "alien")):

@@ -26,7 +26,13 @@ from kernelkb.measure.machine.tools import (
     query_version,
 )
 from kernelkb.measure.machine.torch_info import TorchInfo, query_torch_info
-from kernelkb.measure.process.candidate_sandbox import detect_layers
+from kernelkb.measure.process.candidate_sandbox import detect_layers, find_landlock_abi
+from kernelkb.measure.process.layer_gaps import (
+    describe_active,
+    describe_cure,
+    describe_gaps,
+    list_serious,
+)
 from kernelkb.measure.process.worker_jobs import worker_python
 from kernelkb.model.base import Target
 from kernelkb.model.measurement import Environment, EnvironmentLine, Machine, Status
@@ -243,12 +249,12 @@ def _check_gpu_state(gpu: NvidiaGpu) -> list[EnvironmentLine]:
 
 def _check_sandbox() -> EnvironmentLine:
     active, absent = detect_layers()
-    if absent:
-        missing = ", ".join(absent)
-        text = f"{', '.join(active) or 'none'}; missing: {missing}"
-        cure = f"run only code that you trust, or enable {missing} in the Linux kernel"
-        return _make_line("isolation", "warning", text, cure)
-    return _make_line("isolation", "ok", ", ".join(active))
+    text = describe_active(active, find_landlock_abi()) or "none"
+    text = "; ".join(filter(None, (text, describe_gaps(absent))))
+    serious = list_serious(active, absent)
+    if serious:
+        return _make_line("isolation", "warning", text, describe_cure(serious))
+    return _make_line("isolation", "ok", text)
 
 
 def _check_preemption() -> list[EnvironmentLine]:

@@ -16,62 +16,31 @@ import json
 import os
 import resource
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict
 
-LAYERS = ("limits", "network namespace", "landlock", "seccomp")
-"""Every layer, in the order in which ``apply_sandbox`` applies them."""
+LAYERS = ("limits", "network namespace", "capabilities", "landlock", "signal scope", "seccomp")
+"""Every layer, in the order in which ``apply_sandbox`` applies them.
+
+``signal scope`` is the part of Landlock that keeps signals in, from Linux 6.12 on.
+"""
 
 _DETECTION_TIMEOUT_S = 20.0
 """Chosen: many times what starting Python and ``/bin/true`` takes."""
 _DETECTION_FILE_BYTES = 2**20
 _SYSTEM_DEVICES = ("null", "zero", "full", "random", "urandom", "dxg")
 """Below /dev; dxg is the GPU of WSL."""
-_NETWORK_FAMILIES = (2, 10, 17, 21, 40)
-"""AF_INET, AF_INET6, AF_PACKET, AF_RDS, AF_VSOCK of linux/socket.h."""
-_TARGET_ARGUMENTS = {
-    "setpriority": 1,
-    "ioprio_set": 1,
-    "sched_setscheduler": 0,
-    "sched_setparam": 0,
-    "sched_setattr": 0,
-    "prlimit64": 0,
-}
-"""System call → index of the argument that names its target; any but 0 (ourselves) is refused.
-
-Another target is the judge or a rival. ``sched_setaffinity`` is not here: OpenMP binds its threads
-with it, by their thread ids; the judge restores affinities itself.
-"""
-_TARGET_KINDS = {"setpriority": 0, "ioprio_set": 1}
-"""System call → the one first argument that is allowed: a process, not its group or its user."""
-_OWNER_COMMANDS = {"fcntl": (8, 10, 15), "ioctl": (0x8901, 0x8902)}
-"""F_SETOWN, F_SETSIG, F_SETOWN_EX; FIOSETOWN, SIOCSPGRP: who is signalled when a file is ready.
-
-They send any signal to any process without a call that sends signals.
-"""
-_INT_BITS = 0xFFFFFFFF
-"""The bits of an argument that Linux reads as an int; a filter sees 64, of which the rest lie."""
-_SIGNAL_CALLS = ("kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
-"""Allowed for our own process id only: a signal can stop the judge or a rival."""
-_CLONE_NEWUSER, _CLONE_NEWNET, _CLONE_THREAD = 0x10000000, 0x40000000, 0x00010000
-"""Flags of clone(2), from linux/sched.h."""
-_DENIED_CALLS = (
-    *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp"),
-    *("setsid", "unshare", "setns", "mount", "umount2", "pivot_root", "chroot"),
-    *("bpf", "perf_event_open", "keyctl", "add_key", "init_module", "finit_module"),
-    *("kexec_load", "reboot", "swapon", "swapoff", "settimeofday", "clock_settime"),
-    *("io_uring_setup", "migrate_pages", "move_pages", "tkill", "pidfd_send_signal"),
-)  # fmt: skip
-_METADATA_CALLS = (
-    *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"),
-    *("utime", "utimes", "utimensat", "futimesat", "setxattr", "lsetxattr", "fsetxattr"),
-    *("removexattr", "lremovexattr", "fremovexattr"),
-)  # fmt: skip
-"""Change a file's owner, mode or times, which Landlock does not restrict.
-
-Allowed where the candidate may fork, since the compilers that it then runs (Triton) use them.
-"""
+_CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
+"""Flags of unshare(2), from linux/sched.h."""
+_KEPT_CAPABILITIES = frozenset((1, 2))
+"""CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH: where root runs us, a project may be another user's."""
+_PR_CAPBSET_DROP = 24
+_CAPABILITY_VERSION = 0x20080522
+_CAPABILITY_LIMIT = 64
+_REFER_ABI, _TRUNCATE_ABI, _SCOPE_ABI = 2, 3, 6
+"""Of Landlock: renames between folders (Linux 5.19), truncate (6.2), scopes of signals (6.12)."""
 
 
 class SandboxPolicy(TypedDict):
@@ -87,29 +56,32 @@ class SandboxPolicy(TypedDict):
     """Largest file that it may write (RLIMIT_FSIZE), bytes."""
     families: list[int]
     """Socket families (AF_*) refused besides those of the network."""
+    hidden: list[str]
+    """Folders that it may not read: a lock on a file there would make others wait."""
+    readable: list[str]
+    """Folders in hidden ones that it may read all the same: its build, its kernel."""
 
 
 def apply_sandbox(policy: SandboxPolicy) -> list[str]:
     """Apply every layer that this kernel supports to this process; return their names."""
     _set_resource_limits(policy)
     layers = ["limits"]
-    for name, apply in (
-        ("network namespace", _enter_network_namespace),
-        ("landlock", _apply_landlock),
-        ("seccomp", _apply_seccomp),
-    ):
+    for apply in (_enter_network_namespace, _drop_capabilities, _apply_landlock, _apply_seccomp):
         with suppress(OSError, ImportError, RuntimeError):
-            apply(policy)
-            layers.append(name)
+            layers += apply(policy)
     return layers
 
 
 def _set_resource_limits(policy: SandboxPolicy) -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    """Limit files, and take back what an administrator may have allowed: priorities, queues."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (policy["file_bytes"], policy["file_bytes"]))
+    for limit in (resource.RLIMIT_CORE, resource.RLIMIT_MSGQUEUE):
+        resource.setrlimit(limit, (0, 0))
+    for limit in (resource.RLIMIT_NICE, resource.RLIMIT_RTPRIO):
+        resource.setrlimit(limit, (0, 0))
 
 
-def _enter_network_namespace(_policy: SandboxPolicy) -> None:
+def _enter_network_namespace(_policy: SandboxPolicy) -> list[str]:
     """Enter a new network namespace, in which no interface is up."""
     user, group = os.getuid(), os.getgid()
     libc = ctypes.CDLL(None, use_errno=True)
@@ -118,19 +90,55 @@ def _enter_network_namespace(_policy: SandboxPolicy) -> None:
     Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="ascii")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="ascii")
+    return ["network namespace"]
 
 
-def _apply_landlock(policy: SandboxPolicy) -> None:
-    """Allow reading and executing everything, writing only its own folders and devices."""
+def _drop_capabilities(_policy: SandboxPolicy) -> list[str]:
+    """Let the program that we exec have no privileges of root, save reading others' files.
+
+    Without a user namespace, root's candidate would else set real-time priorities and could read
+    the judge's memory.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    sets = (ctypes.c_uint32 * 6)()
+    if libc.capget(header, sets):
+        raise OSError(ctypes.get_errno(), "capget")
+    sets[2] = sets[5] = 0  # the inheritable ones, which exec would keep
+    if libc.capset(header, sets):
+        raise OSError(ctypes.get_errno(), "capset")
+    dropped = [number for number in range(_CAPABILITY_LIMIT) if number not in _KEPT_CAPABILITIES]
+    for number in dropped:
+        if libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) and _has_privileges(sets):
+            if ctypes.get_errno() == errno.EINVAL:  # beyond the last that this kernel has
+                break
+            raise OSError(ctypes.get_errno(), "capset")
+    return ["capabilities"]
+
+
+def _has_privileges(sets: ctypes.Array[ctypes.c_uint32]) -> bool:
+    """Whether the permitted set of capget(2) is not empty."""
+    return bool(sets[1] or sets[4])
+
+
+def _apply_landlock(policy: SandboxPolicy) -> list[str]:
+    """Allow reading what is not hidden, writing only its own folders and devices."""
     from py_landlock import AccessFs, Landlock, LandlockError
 
     devices = [Path("/dev") / name for name in _SYSTEM_DEVICES]
     devices += sorted(Path("/dev").glob("nvidia*"))
     device_access = AccessFs.READ_FILE | AccessFs.WRITE_FILE | AccessFs.IOCTL_DEV
     try:
-        rules = Landlock(strict=False).allow_read("/").allow_execute("/")
+        rules = Landlock(strict=False)
+        if policy["fork"] and rules.abi_version < _REFER_ABI:
+            return []  # it refuses renames between folders, without which Triton does not build
+        rules = rules.add_path_rule("/", access=AccessFs.READ_DIR)
+        for visible in (*_list_visible(policy.get("hidden", [])), *policy.get("readable", [])):
+            with suppress(LandlockError, OSError):  # it has gone, or may not be opened
+                access = AccessFs.READ_FILE | AccessFs.EXECUTE
+                rules = rules.add_path_rule(visible, access=access)
         folders = (policy["folder"], *policy["writable"])
-        rules = rules.allow_read_write(*folders)
+        rules = rules.allow_read_write(*folders).allow_execute(*folders)
         # Triton builds in one folder and renames its file into another (REFER).
         rules = rules.add_path_rule(*folders, access=AccessFs.REFER)
         rules = rules.add_path_rule(*(d for d in devices if d.exists()), access=device_access)
@@ -140,38 +148,54 @@ def _apply_landlock(policy: SandboxPolicy) -> None:
         rules.apply()
     except LandlockError as error:
         raise OSError(errno.EOPNOTSUPP, str(error)) from error
+    return ["landlock", "signal scope"] if rules.abi_version >= _SCOPE_ABI else ["landlock"]
 
 
-def _apply_seccomp(policy: SandboxPolicy) -> None:
+def _list_visible(hidden: Sequence[str]) -> Iterator[str]:
+    """Yield paths that hold together all files but the hidden ones.
+
+    Landlock allows by folders and cannot except one: so each folder above a hidden one is replaced
+    by what is in it now. Links are left out, since Landlock looks at what they lead to.
+    """
+    real = {os.path.realpath(folder) for folder in hidden}
+    pending = ["/"]
+    while pending:
+        path = pending.pop()
+        if path in real:
+            continue
+        below = path.rstrip("/") + "/"
+        if not any(folder.startswith(below) for folder in real):
+            yield path
+            continue
+        try:
+            with os.scandir(path) as entries:
+                pending += [entry.path for entry in entries if not entry.is_symlink()]
+        except OSError:  # it may be entered and not listed
+            yield path
+
+
+def find_landlock_abi() -> int | None:
+    """Return the version of this kernel's Landlock; None where it has none."""
+    try:
+        from py_landlock import Landlock, LandlockError
+    except ImportError:
+        return None
+    try:
+        return int(Landlock(strict=False).abi_version)
+    except LandlockError:
+        return None
+
+
+def _apply_seccomp(policy: SandboxPolicy) -> list[str]:
     """Refuse system calls that reach other processes, the network or kernel interfaces."""
-    import pyseccomp as seccomp
+    from kernelkb.measure.process.system_call_filter import apply_system_call_filter
 
-    rules = seccomp.SyscallFilter(seccomp.ALLOW)
-    refuse = seccomp.ERRNO(errno.EPERM)
-    for name in (*_DENIED_CALLS, *(() if policy["fork"] else _METADATA_CALLS)):
-        with suppress(OSError, ValueError):  # a call that this architecture does not have
-            rules.add_rule(refuse, name)
-    for family in (*_NETWORK_FAMILIES, *policy["families"]):
-        rules.add_rule(refuse, "socket", seccomp.Arg(0, seccomp.MASKED_EQ, _INT_BITS, family))
-    for name, index in _TARGET_ARGUMENTS.items():
-        with suppress(OSError, ValueError):
-            rules.add_rule(refuse, name, seccomp.Arg(index, seccomp.NE, 0))
-    for name, kind in _TARGET_KINDS.items():
-        with suppress(OSError, ValueError):
-            rules.add_rule(refuse, name, seccomp.Arg(0, seccomp.NE, kind))
-    for name, commands in _OWNER_COMMANDS.items():
-        for command in commands:
-            rules.add_rule(refuse, name, seccomp.Arg(1, seccomp.MASKED_EQ, _INT_BITS, command))
-    for name in _SIGNAL_CALLS:
-        with suppress(OSError, ValueError):
-            rules.add_rule(refuse, name, seccomp.Arg(0, seccomp.NE, os.getpid()))
-    if not policy["fork"]:
-        rules.add_rule(refuse, "fork")
-        rules.add_rule(refuse, "vfork")
-        rules.add_rule(refuse, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, _CLONE_THREAD, 0))
-        # A filter cannot read clone3's flags, which are passed in memory; libc falls back to clone.
-        rules.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")
-    rules.load()
+    apply_system_call_filter(
+        may_fork=policy["fork"],
+        families=policy["families"],
+        refuse_truncate=(find_landlock_abi() or 0) < _TRUNCATE_ABI,
+    )
+    return ["seccomp"]
 
 
 def detect_layers() -> tuple[list[str], list[str]]:
@@ -181,7 +205,13 @@ def detect_layers() -> tuple[list[str], list[str]]:
 
     with tempfile.TemporaryDirectory(prefix="kernelkb-") as folder:
         policy = SandboxPolicy(
-            folder=folder, writable=[], fork=False, file_bytes=_DETECTION_FILE_BYTES, families=[]
+            folder=folder,
+            writable=[],
+            fork=False,
+            file_bytes=_DETECTION_FILE_BYTES,
+            families=[],
+            hidden=[],
+            readable=[],
         )
         argv = [sys.executable, "-P", __file__, json.dumps(policy), "/bin/true"]
         try:

@@ -34,6 +34,7 @@ class ProcessPauser:
         self._process = process
         self.is_stopped = False
         self._affinities: dict[int, frozenset[int]] = {}
+        self._judge_affinities: dict[int, frozenset[int]] = {}
         self._cpu_time_ns = 0
 
     def send_stop(self) -> None:
@@ -47,13 +48,17 @@ class ProcessPauser:
             self._process.send_signal(signal.SIGSTOP)
 
     def pause(self) -> None:
-        """Stop it and return when all its threads are off the CPU, or it has ended (unreaped)."""
+        """Stop it and return when all its threads are off the CPU, or it has ended (unreaped).
+
+        Also restores the cores of the judge's own threads, which it may have changed.
+        """
         self.send_stop()
         end = time.monotonic() + _STOP_TIMEOUT_S
         events = os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG
         while os.waitid(os.P_PID, self._process.pid, events) is None and time.monotonic() < end:
             time.sleep(_POLL_S)
         wait_off_cpu(self._process.pid)
+        restore_affinities(self._judge_affinities)
         self._affinities = read_affinities(self._process.pid)
         self._cpu_time_ns = cpu_time_ns(self._process.pid)
 
@@ -63,6 +68,7 @@ class ProcessPauser:
         Also restores the CPU affinities of its threads, which a rival may have changed.
         """
         restore_affinities(self._affinities)
+        self._judge_affinities = read_affinities(os.getpid())
         state = read_status(self._process.pid).get("State", "T")
         if state[0] not in _STOPPED_STATES:
             return f"its state was {state}"

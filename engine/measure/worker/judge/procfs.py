@@ -6,7 +6,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -34,14 +34,12 @@ def unregister_runner(pid: int) -> None:
 
 
 def list_all_descendants() -> list[int]:
-    """Return the pids of our session that runners started, directly or not."""
+    """Return the pids that runners started, directly or not, in any session."""
     own_session = os.getsid(0)
     excluded = {os.getpid(), os.getppid(), *_RUNNER_PIDS}  # the parent is the supervisor
-    return [
-        pid
-        for pid, (_, session) in _read_process_table().items()
-        if session == own_session and pid not in excluded
-    ]
+    processes = _read_process_table()
+    session = {pid for pid, (_, session) in processes.items() if session == own_session}
+    return sorted((session | _find_tree(os.getpid(), processes)) - excluded)
 
 
 def list_descendants(pid: int) -> list[int]:
@@ -62,11 +60,22 @@ def list_descendants(pid: int) -> list[int]:
 
 def kill_with_descendants(pid: int) -> None:
     """Kill a runner and everything below it in the process tree."""
-    processes = _read_process_table()
+    _kill_processes(_find_tree(pid, _read_process_table()))
+
+
+def _find_tree(pid: int, processes: Mapping[int, tuple[int, int]]) -> set[int]:
+    """Return a process and all below it."""
     tree = {pid}
     while children := {p for p, (parent, _) in processes.items() if parent in tree} - tree:
         tree |= children
-    _kill_processes(tree)
+    return tree
+
+
+def reap_orphans() -> None:
+    """Reap the orphans of runners that have ended."""
+    for pid in list_orphans():
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
 
 
 def kill_orphans() -> None:
@@ -76,19 +85,21 @@ def kill_orphans() -> None:
     when its parent exits, and listing our children is fast.
     """
     end = time.monotonic() + _KILL_TIMEOUT_S
-    while time.monotonic() < end and (orphans := _list_orphans()):
+    while time.monotonic() < end and (orphans := list_orphans()):
         _kill_processes(orphans)
-        for pid in orphans:
-            with suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
+        reap_orphans()
 
 
-def _list_orphans() -> set[int]:
-    """Return the pids of our children that are no runners."""
+def list_orphans() -> set[int]:
+    """Return the pids of our children that are no runners, alive or ended and not reaped yet."""
     children: set[int] = set()
-    for thread in Path("/proc/self/task").glob("[0-9]*"):
-        with suppress(OSError):
-            children |= set(map(int, (thread / "children").read_text("ascii").split()))
+    try:
+        for thread in Path("/proc/self/task").glob("[0-9]*"):
+            with suppress(ProcessLookupError):  # a thread that has just ended
+                children |= set(map(int, (thread / "children").read_text("ascii").split()))
+    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
+        own_pid, processes = os.getpid(), _read_process_table(ended=True)
+        children = {pid for pid, (parent, _) in processes.items() if parent == own_pid}
     return children - _RUNNER_PIDS
 
 
@@ -156,26 +167,48 @@ def _read_schedstat(thread_folder: Path) -> tuple[int, int]:
 def read_status(pid: int) -> dict[str, str]:
     """Return the fields of ``/proc/PID/status``; empty when the process is gone."""
     with suppress(OSError):
-        text = Path(f"/proc/{pid}/status").read_text("utf-8")
+        text = Path(f"/proc/{pid}/status").read_text("utf-8", "replace")
         return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
     return {}
 
 
+def resident_bytes(pid: int, *kinds: str) -> int:
+    """Return the sum of some memory fields of ``/proc/PID/status``, such as ``RssAnon``."""
+    status = read_status(pid)
+    return sum(int(status.get(kind, "0").split()[0]) for kind in kinds) * 1024
+
+
+def reset_peak_resident(pid: int) -> bool:
+    """Set ``VmHWM`` of a process to its present memory; return whether that is permitted."""
+    with suppress(OSError):
+        Path(f"/proc/{pid}/clear_refs").write_text("5", "ascii")
+        return True
+    return False
+
+
 def cpu_ticks(pid: int) -> int:
     """Return the CPU time of a process with all its threads, in clock ticks (``SC_CLK_TCK``)."""
-    text = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2]
+    text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2]
     user, system = text.split()[11:13]
     return int(user) + int(system)
 
 
-def read_memory(pid: int, address: int, size: int) -> bytes:
-    """Return ``size`` bytes of a child's memory; empty where they cannot be read completely.
+def is_memory_readable(pid: int) -> bool:
+    """Whether this machine lets us read a child's memory, as long as the child allows it."""
+    with suppress(OSError):
+        os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY))
+        return True
+    return False
+
+
+def read_memory(pid: int, pieces: Sequence[tuple[int, int]]) -> list[bytes]:
+    """Return pieces of a child's memory, each given by address and size.
+
+    A piece that cannot be read completely is empty.
 
     Raises:
         UnsupportedHost: This machine does not let a parent read its child's memory.
     """
-    data = bytearray(size)
-    done = 0
     try:
         file = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
     except PermissionError as error:
@@ -184,24 +217,32 @@ def read_memory(pid: int, address: int, size: int) -> bytes:
             "set kernel.yama.ptrace_scope to 1, or allow ptrace",
         ) from error
     except OSError:
-        return b""
+        return [b""] * len(pieces)
     try:
-        with suppress(OSError, OverflowError):
-            while done < size:
-                done += os.preadv(file, [memoryview(data)[done:]], address + done)
+        return [_read_piece(file, address, size) for address, size in pieces]
     finally:
         os.close(file)
+
+
+def _read_piece(file: int, address: int, size: int) -> bytes:
+    data = bytearray(size)
+    done = 0
+    with suppress(OSError, OverflowError):
+        while done < size:
+            done += os.preadv(file, [memoryview(data)[done:]], address + done)
     return bytes(data) if done == size else b""
 
 
-def _read_process_table() -> dict[int, tuple[int, int]]:
-    """Return (parent pid, session id) of every process that has not ended, by pid."""
+def _read_process_table(*, ended: bool = False) -> dict[int, tuple[int, int]]:
+    """Return (parent pid, session id) of every process, by pid; with ``ended``, zombies too.
+
+    A process chooses its own name, which need not be text.
+    """
     table = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
-            state, parent, _, session = (
-                (folder / "stat").read_text("utf-8").rpartition(")")[2].split()[:4]
-            )
-            if state not in _ENDED_STATES:
+            text = (folder / "stat").read_text("utf-8", "replace")
+            state, parent, _, session = text.rpartition(")")[2].split()[:4]
+            if ended or state not in _ENDED_STATES:
                 table[int(folder.name)] = (int(parent), int(session))
     return table
