@@ -60,28 +60,63 @@ def check_candidate_source(text: str) -> tuple[list[str], list[str]]:
     except SyntaxError:
         return [], []
     reasons = [*_find_reference_subclasses(tree), *_find_fallback_handlers(tree)]
-    if any(marker in text for marker in _OWN_KERNEL_MARKERS):
-        return reasons, []
-    return reasons, ["it has no kernel of its own: it calls the library that it is compared with"]
+    warnings = list(_find_import_fallbacks(tree))
+    if not any(marker in text for marker in _OWN_KERNEL_MARKERS):
+        warnings.append(
+            "it has no kernel of its own: it calls the library that it is compared with"
+        )
+    return reasons, warnings
 
 
 def _find_reference_subclasses(tree: ast.Module) -> Iterator[str]:
+    """Yield classes that leave the computation to the task's model that they inherit from."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            bases = [ast.unparse(base) for base in node.bases]
-            if any(base.split(".")[-1] == "Model" for base in bases):
-                yield f"{node.name} inherits from the task's Model instead of replacing it"
+        if not isinstance(node, ast.ClassDef):
+            continue
+        bases = [ast.unparse(base) for base in node.bases]
+        if not any(base.split(".")[-1] == "Model" for base in bases):
+            continue
+        forwards = [n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "forward"]
+        if not forwards:
+            yield f"{node.name} inherits from the task's Model instead of replacing it"
+        elif any(map(_calls_inherited_forward, ast.walk(forwards[0]))):
+            yield f"the forward of {node.name} calls the one of the task's Model"
+
+
+def _calls_inherited_forward(node: ast.AST) -> bool:
+    """Return whether a node is ``super().forward`` or ``Model.forward``."""
+    if not isinstance(node, ast.Attribute) or node.attr not in ("forward", "__call__"):
+        return False
+    owner = ast.unparse(node.value)
+    return owner.startswith("super(") or owner.split(".")[-1] == "Model"
+
+
+_HOT_FUNCTIONS = ("forward", "run", "__call__")
 
 
 def _find_fallback_handlers(tree: ast.Module) -> Iterator[str]:
     """Yield ``except`` blocks that compute something: they hide a kernel that fails."""
+    for line in _find_handler_lines(tree, is_import=False):
+        yield f"line {line}: when its kernel fails it computes with something else"
+
+
+def _find_import_fallbacks(tree: ast.Module) -> Iterator[str]:
+    """Yield the same where only an import is tried: what is there on this machine is measured."""
+    for line in _find_handler_lines(tree, is_import=True):
+        yield f"line {line}: where an import fails it computes with something else"
+
+
+def _find_handler_lines(tree: ast.Module, *, is_import: bool) -> Iterator[int]:
     for node in ast.walk(tree):
-        if not isinstance(node, ast.FunctionDef) or node.name not in ("forward", "run", "__call__"):
+        if not isinstance(node, ast.FunctionDef) or node.name not in _HOT_FUNCTIONS:
             continue
         for child in ast.walk(node):
-            if isinstance(child, ast.Try) and any(map(_is_computing_handler, child.handlers)):
-                line = child.handlers[0].lineno
-                yield f"line {line}: when its kernel fails it computes with something else"
+            if (
+                isinstance(child, ast.Try)
+                and any(map(_is_computing_handler, child.handlers))
+                and all(isinstance(n, ast.Import | ast.ImportFrom) for n in child.body) == is_import
+            ):
+                yield child.handlers[0].lineno
 
 
 def _is_computing_handler(handler: ast.ExceptHandler) -> bool:

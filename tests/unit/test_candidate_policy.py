@@ -2,7 +2,10 @@
 
 import pytest
 
-from kernelkb.measure.candidate_policy import find_library_only_reason
+from kernelkb.measure.candidate_policy import (
+    check_candidate_source,
+    find_library_only_reason,
+)
 
 TORCH_KERNEL = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
@@ -78,3 +81,41 @@ def test_kernels_of_a_library_are_recognised(names):
 )
 def test_one_kernel_of_its_own_is_enough_and_none_seen_says_nothing(names):
     assert find_library_only_reason(names) is None
+
+
+FORWARD = "class ModelNew({base}):\n    def forward(self, x):\n"
+
+
+@pytest.mark.parametrize(
+    ("base", "body", "reason"),
+    [
+        ("Model", "        return x * 2\n", None),
+        ("Model", "        return super().forward(x)\n", "calls the one of the task's Model"),
+        ("task.Model", "        return Model.forward(self, x)\n", "calls the one of"),
+    ],
+)
+def test_a_subclass_of_the_task_is_judged_by_whose_forward_computes(base, body, reason):
+    reasons, _ = check_candidate_source(FORWARD.format(base=base) + body)
+
+    assert (reason is None and reasons == []) or reason in reasons[0]
+
+
+def test_a_subclass_without_a_forward_is_refused():
+    reasons, _ = check_candidate_source("class ModelNew(Model):\n    pass\n")
+
+    assert "inherits from the task's Model" in reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("tried", "is_refused"),
+    [("import quick", False), ("from quick import f", False), ("return kernel(x)", True)],
+)
+def test_an_import_that_may_fail_is_a_warning_and_a_kernel_that_may_fail_is_refused(
+    tried, is_refused
+):
+    body = f"        try:\n            {tried}\n"
+    body += "        except ImportError:\n            quick = None\n"
+    reasons, warnings = check_candidate_source(FORWARD.format(base="Module") + body)
+
+    assert any("its kernel fails" in reason for reason in reasons) == is_refused
+    assert any("an import fails" in warning for warning in warnings) != is_refused

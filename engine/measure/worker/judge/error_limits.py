@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 
+from kernelkb.measure.worker.judge.chunks import MeanSquare, larger, largest_of
 from kernelkb.measure.worker.shared.messages.specs import ToleranceSpec
 
 _EPSILON_ALLOWANCE = 32.0
@@ -22,6 +23,17 @@ _NARROW_ORACLE_FACTOR = 8.0
 error is not visible."""
 _MATCHED_RATIO = 0.999
 """Share of elements that must be within the limits."""
+_CONVOLUTION_FACTOR = 64.0
+"""As ``_REFERENCE_ERROR_FACTOR`` where the reference convolves in fp32: Winograd's F(4x4, 3x3), as
+cuDNN and oneDNN choose it, loses a digit more than a direct sum."""
+_RELATIVE_ERROR = 0.01
+"""Above this share of its own value an element is off by relative error, however small it is."""
+_RELATIVE_ULPS = 8.0
+"""The same in ulps, for types of few digits."""
+_OFF_SHARE = 0.02
+"""Share of elements that may be off by relative error, besides what the reference is itself."""
+_OFF_FACTOR = 4.0
+"""How many times the reference's own share may be off."""
 _MAX_ROUNDED_SHARE = 0.05
 """Share of integer elements that may differ where rounding decides them."""
 
@@ -35,42 +47,125 @@ class ErrorLimits(NamedTuple):
     max_error: float
     reference_error: float
     """Largest error of the reference itself, computed in the kernel's own dtype."""
+    relative: float = math.inf
+    """Largest error of an element as a share of its value; infinite: not asked for."""
+    off_share: float = 1.0
+    """Share of elements that may exceed ``relative``."""
+    smallest: float = 0.0
+    """Elements up to this absolute value may exceed it too: they may be flushed to zero."""
 
 
-def error_limits(
-    dtype: str,
-    oracle: torch.Tensor,
-    native: torch.Tensor,
-    tolerance: ToleranceSpec | None,
-    sensitivity: float = 0.0,
-) -> ErrorLimits:
-    """Return how far one output may be off.
+class ReferenceErrors:
+    """The reference's own errors in one output, collected chunk by chunk."""
 
-    A kernel's own tolerance wins. Otherwise the limits are 8 times the reference's own error plus
-    some ulps of the outputs, or of the inputs (``sensitivity``). ``atol`` follows the outputs' root
-    mean square, so that an output of zeros never passes.
+    def __init__(self, dtype: str) -> None:
+        """Collect nothing yet.
+
+        Args:
+            dtype: Of the kernel's output.
+        """
+        self._dtype = dtype
+        self._relative = _relative_limit(dtype) if getattr(torch, dtype).is_floating_point else None
+        self._square_error, self._square = MeanSquare(), MeanSquare()
+        self._worst = self._largest = 0.0
+        self._count = self._off_count = self._equal_count = 0
+        self._is_float = self._is_narrow = False
+
+    def add(self, oracle: torch.Tensor, native: torch.Tensor) -> None:
+        """Add a chunk.
+
+        Args:
+            oracle: The output in the oracle's dtype.
+            native: The output as the reference computes it in the kernel's dtypes; same shape.
+        """
+        self._is_float = oracle.is_floating_point()
+        if not self._is_float:
+            error = (native.to(torch.float64) - oracle.to(torch.float64)).abs()
+            self._worst = larger(self._worst, largest_of(error))
+            self._count += error.numel()
+            self._equal_count += int((error == 0).count_nonzero())
+            return
+        self._is_narrow = getattr(torch, self._dtype) == oracle.dtype
+        error, oracle = _finite_error(native, oracle)
+        self._worst = larger(self._worst, largest_of(error))
+        self._largest = larger(self._largest, largest_of(oracle.abs()))
+        self._square_error.add(error)
+        self._square.add(oracle)
+        self._count += error.numel()
+        if self._relative is not None:
+            self._off_count += off_count(error, oracle, **self._relative)
+
+    def make_limits(
+        self, tolerance: ToleranceSpec | None, sensitivity: float = 0.0, *, convolves: bool = False
+    ) -> ErrorLimits:
+        """Return how far the output may be off.
+
+        A kernel's own tolerance wins. Otherwise the limits are 8 times the reference's own error
+        plus some ulps of the outputs, or of the inputs (``sensitivity``). ``atol`` follows the
+        outputs' root mean square, which few elements may rule: most must also be right relative to
+        their own value.
+
+        Args:
+            tolerance: The kernel's own tolerance for this dtype.
+            sensitivity: Change of the output for 1-ulp changes of the inputs, in the output's unit.
+            convolves: Whether Winograd's error is allowed.
+        """
+        if tolerance is not None:
+            return ErrorLimits(**tolerance, reference_error=self._worst)
+        if not self._is_float:
+            return self._make_integer_limits()
+        dtype = self._dtype
+        ulp = torch.finfo(getattr(torch, dtype)).eps
+        ulp *= _NARROW_ORACLE_FACTOR if self._is_narrow else 1.0
+        ulps = _NARROW_EPSILON_ALLOWANCE if dtype in _NARROW_DTYPES else _EPSILON_ALLOWANCE
+        is_winograd = convolves and dtype == "float32"
+        factor = _CONVOLUTION_FACTOR if is_winograd else _REFERENCE_ERROR_FACTOR
+        atol = ulps * max(ulp * self._square.root(), sensitivity)
+        atol += factor * self._square_error.root()
+        max_error = factor * self._worst + ulps * ulp * self._largest
+        limits = (atol, ulps * ulp, _MATCHED_RATIO, max(max_error, atol), self._worst)
+        own_share = self._off_count / self._count if self._count else 0.0
+        most_off = min(1.0, _OFF_SHARE + _OFF_FACTOR * own_share)
+        return ErrorLimits(*limits, **(self._relative or {}), off_share=most_off)
+
+    def _make_integer_limits(self) -> ErrorLimits:
+        """Return limits for integers: equality, unless rounding decides some of the reference's.
+
+        Then 8 times as many may differ, up to 5 %, by at most as much.
+        """
+        equal_share = self._equal_count / self._count if self._count else 1.0
+        rounded_share = _REFERENCE_ERROR_FACTOR * (1.0 - equal_share)
+        return ErrorLimits(
+            atol=-1.0,  # an element that differs never matches
+            rtol=0.0,
+            matched_ratio=1.0 - min(_MAX_ROUNDED_SHARE, rounded_share),
+            max_error=self._worst,
+            reference_error=self._worst,
+        )
+
+
+def _relative_limit(dtype: str) -> dict[str, float]:
+    """Return the fields of ErrorLimits about the relative error of one element."""
+    precision = torch.finfo(getattr(torch, dtype))
+    # Below, a type has fewer digits, or none on a device that flushes them to zero.
+    smallest = float(precision.tiny) * (1 if dtype in _NARROW_DTYPES else 1 / precision.eps)
+    return {"relative": max(_RELATIVE_ERROR, _RELATIVE_ULPS * precision.eps), "smallest": smallest}
+
+
+def off_count(
+    error: torch.Tensor, oracle: torch.Tensor, *, relative: float, smallest: float
+) -> int:
+    """Return the number of elements whose relative error is too large.
 
     Args:
-        dtype: Of the kernel's output.
-        oracle: The output in the oracle's dtype.
-        native: The output as the reference computes it in the kernel's dtypes; same shape.
-        tolerance: The kernel's own tolerance for this dtype.
-        sensitivity: Change of the output for 1-ulp changes of the inputs, in the output's unit.
+        error: Absolute errors, any shape.
+        oracle: What is right; same shape.
+        relative: The largest error, as a share of the value.
+        smallest: Elements up to this absolute value count as right.
     """
-    if not oracle.is_floating_point():
-        return _integer_limits(oracle, native, tolerance)
-    error, oracle = _finite_error(native, oracle)
-    reference_error = float(error.max()) if error.numel() else 0.0
-    if tolerance is not None:
-        return ErrorLimits(**tolerance, reference_error=reference_error)
-    ulp = torch.finfo(getattr(torch, dtype)).eps
-    if getattr(torch, dtype) == oracle.dtype:
-        ulp *= _NARROW_ORACLE_FACTOR
-    ulps = _NARROW_EPSILON_ALLOWANCE if dtype in _NARROW_DTYPES else _EPSILON_ALLOWANCE
-    largest = float(oracle.abs().max()) if oracle.numel() else 0.0
-    atol = ulps * max(ulp * _rms(oracle), sensitivity) + _REFERENCE_ERROR_FACTOR * _rms(error)
-    max_error = _REFERENCE_ERROR_FACTOR * reference_error + ulps * ulp * largest
-    return ErrorLimits(atol, ulps * ulp, _MATCHED_RATIO, max(max_error, atol), reference_error)
+    size = oracle.abs()
+    # Negated: an error that is NaN is too large.
+    return int(((size > smallest) & ~(error <= relative * size)).count_nonzero())
 
 
 def _finite_error(native: torch.Tensor, oracle: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -80,33 +175,3 @@ def _finite_error(native: torch.Tensor, oracle: torch.Tensor) -> tuple[torch.Ten
         return error, oracle
     is_finite = oracle.isfinite() & error.isfinite()
     return error[is_finite], oracle[is_finite]
-
-
-def _rms(values: torch.Tensor) -> float:
-    return float(values.square().mean().sqrt()) if values.numel() else 0.0
-
-
-def _integer_limits(
-    oracle: torch.Tensor, native: torch.Tensor, tolerance: ToleranceSpec | None
-) -> ErrorLimits:
-    """Return limits for integers: equality, unless rounding decides some of the reference's own.
-
-    Then 8 times as many may differ, up to 5 %, by at most as much.
-    """
-    error = (native.to(torch.float64) - oracle.to(torch.float64)).abs()
-    reference_error = float(error.max()) if error.numel() else 0.0
-    if tolerance is not None:
-        return ErrorLimits(**tolerance, reference_error=reference_error)
-    rounded_share = _REFERENCE_ERROR_FACTOR * (1.0 - true_share(error == 0))
-    return ErrorLimits(
-        atol=-1.0,  # an element that differs never matches
-        rtol=0.0,
-        matched_ratio=1.0 - min(_MAX_ROUNDED_SHARE, rounded_share),
-        max_error=reference_error,
-        reference_error=reference_error,
-    )
-
-
-def true_share(mask: torch.Tensor) -> float:
-    """Return the share of true elements of a boolean tensor, 0 to 1; 1 of an empty one."""
-    return int(mask.count_nonzero()) / mask.numel() if mask.numel() else 1.0

@@ -1,0 +1,52 @@
+"""Checks a candidate for a KernelBench task without timing it."""
+
+from pathlib import Path
+
+from kernelkb.actions.bench_target import prepare_loaded
+from kernelkb.actions.building import build_prepared
+from kernelkb.actions.built_variant import check_built
+from kernelkb.loading.kernels import load_kernel_folder
+from kernelkb.measure.kernelbench import convert_kernelbench_task
+from kernelkb.model.measurement import Check
+
+MODULE = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class {name}(nn.Module):
+    def __init__(self, *sizes):
+        super().__init__()
+{init}
+
+    def forward(self, {arguments}):
+{body}
+"""
+
+
+def make_module(name: str, body: str, init: str = "pass", arguments: str = "x") -> str:
+    """Return a file with one module; ``body`` and ``init`` hold statements without indentation."""
+
+    def indent(text: str) -> str:
+        return "\n".join(" " * 8 + line for line in text.splitlines())
+
+    return MODULE.format(name=name, body=indent(body), init=indent(init), arguments=arguments)
+
+
+def make_task(body: str, inputs: str, init: str = "pass", arguments: str = "x") -> str:
+    """Return a task: its model, and ``inputs`` as an expression of torch."""
+    functions = (
+        f"\n\ndef get_inputs():\n    return {inputs}\n\n\ndef get_init_inputs():\n    return []\n"
+    )
+    return make_module("Model", body, init, arguments) + functions
+
+
+def check_task(project: Path, task: str, candidate: str) -> Check:
+    """Check a candidate's source for a task's source on a CPU."""
+    (project / "asked.py").write_text(task)
+    (project / "handed_in.py").write_text(candidate)
+    files = convert_kernelbench_task(project / "asked.py", project / "handed_in.py", "cpu")
+    folder = load_kernel_folder(files.write(project / ".kb" / "tasks"))
+    place = prepare_loaded(folder, None, "cpu")
+    return check_built(place, build_prepared(place))
