@@ -1,8 +1,10 @@
-"""Checks and times a candidate for a KernelBench task or a FlashInfer-Bench definition."""
+"""Checks and times a candidate for a task of another project; docs/tasks.md lists them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from kernelkb.actions.bench_target import (
     BenchTarget,
@@ -18,13 +20,17 @@ from kernelkb.actions.kernels import bench_prepared
 from kernelkb.errors import BadValueError
 from kernelkb.loading.flashinfer import convert_flashinfer
 from kernelkb.loading.kernel_files import KernelFiles
-from kernelkb.loading.kernels import load_kernel_folder
+from kernelkb.loading.kernels import KernelFolder, load_kernel_folder
+from kernelkb.loading.sol_execbench import find_definition
 from kernelkb.measure.candidate_policy import check_candidate_source, find_library_only_reason
 from kernelkb.measure.kernelbench import convert_kernelbench_task
 from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.profile import list_launched_kernels
+from kernelkb.measure.robust_kbench import convert_robust_kbench, is_robust_kbench
 from kernelkb.model.base import Target
+from kernelkb.model.hidden_inputs import HiddenInputs, HiddenInputsOptions
+from kernelkb.model.kernel import StatedPrecision
 from kernelkb.model.measurement import Bench
 
 TASK_TIMEOUT_S = 600.0
@@ -40,17 +46,21 @@ def bench_task(
     workloads: str | None = None,
     timeout_s: float = TASK_TIMEOUT_S,
     budget_s: float | None = None,
+    precision: StatedPrecision | None = None,
+    skip_inputs: Sequence[str] = (),
 ) -> Bench:
     """Check and time a candidate, in a kernel folder written below ``.kb/tasks``.
 
     Args:
-        task: A KernelBench task (``.py``), or a FlashInfer-Bench definition (``.json``).
-        candidate: A file with ``ModelNew``, or a solution (``.json``).
+        task: A task's file or folder, as docs/tasks.md lists them.
+        candidate: A file with ``ModelNew`` or ``forward``, or a solution (``.json``).
         target: ``auto`` takes CUDA where there is a GPU.
         workload: One of the definition's workloads; the first by default.
         workloads: A JSON Lines file of workloads; by default that of the definition's data set.
         timeout_s: Limit for the check and for the bench, in seconds each.
         budget_s: Seconds of timing; None: the default of ``kernelkb.measure.bench``.
+        precision: Of a KernelBench task's fp32 products; None: as its file sets it.
+        skip_inputs: Hidden inputs for which the task is not defined.
 
     Raises:
         BadValueError: A file has another format, or needs what the harness does not have.
@@ -59,18 +69,38 @@ def bench_task(
     machine = require_machine(validate_machine(target))
     chosen, workload_file = machine.target, Path(workloads) if workloads else None
     with lock_device(machine):  # inspecting a KernelBench task runs it on the device
-        files = make_task_files(Path(task), Path(candidate), workload_file, chosen)
-    folder = load_kernel_folder(files.write(get_project_path() / ".kb" / "tasks"))
-    place = prepare_loaded(folder, None, chosen)
+        files = make_task_files(Path(task), Path(candidate), workload_file, chosen, precision)
+    place = prepare_loaded(_write_folder(files, skip_inputs), None, chosen)
     violations, doubts = _check_source(place)
     if violations:
-        name = resolve_workload(place.subject.kernel_folder.kernel, chosen, workload)
-        cure = "remove that; a candidate must not fall back to the task's own model"
-        return make_untimed_bench(place, name, "invalid", violations[0], cure, 0.0)
+        return _reject(place, workload, violations[0])
     bench = bench_prepared(place, workload, timeout_s, budget_s)
     doubts = doubts or _find_library_warnings(place, bench)
-    warnings = (*bench.warnings, *files.warnings, *doubts)
-    return bench.model_copy(update={"warnings": warnings})
+    return bench.model_copy(update={"warnings": (*bench.warnings, *files.warnings, *doubts)})
+
+
+def _reject(place: BenchTarget, workload: str | None, violation: str) -> Bench:
+    kernel = place.subject.kernel_folder.kernel
+    name = resolve_workload(kernel, place.subject.variant.target, workload)
+    cure = "remove that; a candidate must not fall back to the task's own model"
+    return make_untimed_bench(place, name, "invalid", violation, cure, 0.0)
+
+
+def _write_folder(files: KernelFiles, skip_inputs: Sequence[str]) -> KernelFolder:
+    """Write and load a kernel folder; let its checks leave out some hidden inputs.
+
+    Raises:
+        BadValueError: There are no hidden inputs of such a name.
+    """
+    known = get_args(HiddenInputs)
+    unknown = next((name for name in skip_inputs if name not in known), None)
+    if unknown is not None:
+        raise BadValueError(f"--skip-inputs {unknown} is unknown; one of {', '.join(known)}")
+    folder = load_kernel_folder(files.write(get_project_path() / ".kb" / "tasks"))
+    options = HiddenInputsOptions.model_validate(
+        {"skip": tuple(skip_inputs), "reason": "--skip-inputs" if skip_inputs else ""}
+    )
+    return folder._replace(kernel=folder.kernel.model_copy(update={"hidden_inputs": options}))
 
 
 def _check_source(place: BenchTarget) -> tuple[list[str], list[str]]:
@@ -92,19 +122,28 @@ def _find_library_warnings(place: BenchTarget, bench: Bench) -> list[str]:
 
 
 def make_task_files(
-    task: Path, candidate: Path, workloads: Path | None, target: Target
+    task: Path,
+    candidate: Path,
+    workloads: Path | None,
+    target: Target,
+    precision: StatedPrecision | None = None,
 ) -> KernelFiles:
-    """Return a kernel folder's files for a task and a candidate; the suffixes tell the project.
+    """Return a kernel folder's files for a task and a candidate; the files tell the project.
 
     Raises:
-        BadValueError: The suffixes are of neither project, or a file has another format.
+        BadValueError: They are of none of the projects, or a file has another format.
     """
+    if is_robust_kbench(task):
+        return convert_robust_kbench(task, candidate, target)
     kinds = (task.suffix, candidate.suffix)
     if kinds == (".py", ".py"):
-        return convert_kernelbench_task(task, candidate, target)
-    if kinds == (".json", ".json"):
-        return convert_flashinfer(task, candidate, workloads, target)
+        return convert_kernelbench_task(task, candidate, target, precision)
+    definition = find_definition(task)
+    if (definition.suffix, candidate.suffix) == (".json", ".json"):
+        if precision is not None:
+            raise BadValueError(f"{task.name} fixes its dtypes; leave --precision out")
+        return convert_flashinfer(definition, candidate, workloads, target)
     raise BadValueError(
-        f"{task.name} and {candidate.name} are no known pair; give two .py files (KernelBench) "
-        f"or two .json files (a definition and a solution of FlashInfer-Bench)"
+        f"{task.name} and {candidate.name} are no known pair; give two .py files (KernelBench), "
+        f"two .json files (a definition and a solution), or see docs/tasks.md"
     )

@@ -1,4 +1,4 @@
-"""Converts a FlashInfer-Bench definition and solution into a kernel folder."""
+"""Converts a definition and solution of FlashInfer-Bench or SOL-ExecBench into a kernel folder."""
 
 from __future__ import annotations
 
@@ -12,14 +12,27 @@ from pydantic import ValidationError
 
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernel_files import KernelFiles, dump_kernel_yaml, to_slug, to_snake_case
+from kernelkb.loading.sol_execbench import (
+    WORKLOAD_FILE,
+    list_flags,
+    make_input_adapter,
+    resolve_axes,
+    resolve_constants,
+    select_language,
+)
 from kernelkb.model.base import Target
 from kernelkb.model.foreign import Definition, ForeignRecord, Solution, Tensor, Trace, Workload
+from kernelkb.model.kernel import DTYPE_BYTES
 
 F = TypeVar("F", bound=ForeignRecord)
 
 _INTEGER_BOUNDS = {"int64": 128, "int32": 128, "int16": 128, "int8": 128, "uint8": 128, "bool": 2}
 """Exclusive upper bound of random inputs by dtype; int8 cannot hold more than 127."""
-_LANGUAGES = {"python": "python", "triton": "triton", "cuda": "cuda", "cpp": "c++"}
+_OWN_FILES = ("reference.py", "with_inputs.py", "kernel.yaml")
+"""Written by the conversion; a solution with such a file would replace what it is judged by."""
+_TOLERANCE_NOTE = (
+    "the workloads' own tolerances are not used: the limit follows from the reference's own error"
+)
 _MAX_WORKLOADS = 8
 """Workloads taken from a file; each is checked, which takes seconds."""
 
@@ -32,8 +45,8 @@ def convert_flashinfer(
     Args:
         definition: A definition's JSON file.
         solution: A solution's JSON file.
-        workloads: A JSON Lines file of workloads; by default ``workloads/<op>/<name>.jsonl`` beside
-            the data set's ``definitions``.
+        workloads: A JSON Lines file of workloads; by default ``workload.jsonl`` beside the
+            definition, or ``workloads/<op>/<name>.jsonl`` beside the data set's ``definitions``.
         target: Where it will run.
 
     Raises:
@@ -44,17 +57,13 @@ def convert_flashinfer(
     if candidate.definition != task.name:
         raise BadValueError(f"{solution} solves {candidate.definition}, not {task.name}")
     rows = _read_workloads(workloads or _find_workload_file(definition, task.name), task)
-    axes = {name: to_snake_case(name) for name, axis in task.axes.items() if axis.type == "var"}
+    constants = resolve_constants(task)
+    axes = {name: to_snake_case(name) for name in task.axes if name not in constants}
     kernel: dict[str, Any] = {
         "id": to_snake_case(task.name),
         "title": (task.description or task.name).split("\n")[0][:200],
         "axes": list(axes.values()),
-        "workloads": {
-            to_slug(row.uuid or f"w-{at}"): {
-                axes[n]: size for n, size in row.axes.items() if n in axes
-            }
-            for at, row in enumerate(rows)
-        },
+        "workloads": _name_workloads(task, rows, axes),
         "inputs": [_build_input(n, t, task, axes, rows[0]) for n, t in task.inputs.items()],
         "outputs": [_build_array(n, t, task, axes) for n, t in task.outputs.items()],
         "reference": {"file": "reference.py", "function": "run"},
@@ -63,7 +72,36 @@ def convert_flashinfer(
     kernel["default_workload"] = {target: next(iter(kernel["workloads"]))}
     kernel["variants"] = [_build_variant(candidate, target)]
     files = {"reference.py": task.reference, **_collect_sources(candidate)}
-    return KernelFiles(kernel["id"], {**files, "kernel.yaml": dump_kernel_yaml(kernel)}, ())
+    if _makes_inputs(task, rows[0]):
+        kernel["reference"] |= {"file": "with_inputs.py", "inputs": "make_inputs"}
+        files["with_inputs.py"] = make_input_adapter(task, rows[0], _INTEGER_BOUNDS, target)
+    warnings = (_TOLERANCE_NOTE,) if any(row.tolerance for row in rows) else ()
+    return KernelFiles(kernel["id"], {**files, "kernel.yaml": dump_kernel_yaml(kernel)}, warnings)
+
+
+def _name_workloads(
+    task: Definition, rows: Sequence[Workload], axes: dict[str, str]
+) -> dict[str, dict[str, int]]:
+    """Return the sizes of the axes that vary, by the workload's name."""
+    return {
+        to_slug(row.uuid or f"w-{at}"): {
+            axes[name]: size for name, size in resolve_axes(task, row).items() if name in axes
+        }
+        for at, row in enumerate(rows)
+    }
+
+
+def _makes_inputs(task: Definition, workload: Workload) -> bool:
+    """Return whether the reference makes inputs itself.
+
+    Raises:
+        BadValueError: It should, and names no function that does.
+    """
+    if all(value.type != "custom" for value in workload.inputs.values()):
+        return False
+    if task.custom_inputs_entrypoint is None:
+        raise BadValueError(f"{task.name} names no custom_inputs_entrypoint, which inputs need")
+    return True
 
 
 def _read_record(path: Path, record: type[F]) -> F:
@@ -79,6 +117,8 @@ def _read_record(path: Path, record: type[F]) -> F:
 
 
 def _find_workload_file(definition: Path, name: str) -> Path:
+    if (definition.parent / WORKLOAD_FILE).is_file():
+        return definition.parent / WORKLOAD_FILE
     parts = definition.resolve().parts
     if "definitions" not in parts:
         raise BadValueError(f"{name} needs sizes; name its workload file with --workloads FILE")
@@ -100,7 +140,7 @@ def _read_workloads(path: Path, definition: Definition) -> list[Workload]:
             trace = Trace.model_validate(json.loads(line))
         except ValueError as error:
             raise BadValueError(f"{path}:{number}: not a workload: {error}") from error
-        if trace.definition == definition.name:
+        if trace.definition in (None, definition.name):
             rows.append(trace.workload)
     usable = [r for r in rows if all(i.type != "safetensors" for i in r.inputs.values())]
     if not usable:
@@ -119,12 +159,18 @@ def _select_scalars(row: Workload) -> dict[str, Any]:
 
 def _resolve_shape(tensor: Tensor, definition: Definition, axes: dict[str, str]) -> list[str | int]:
     names = tensor.shape or ()
-    return [axes[n] if n in axes else definition.axes[n].value or 0 for n in names]
+    constants = resolve_constants(definition)
+    unknown = [n for n in names if n not in axes and n not in constants]
+    if unknown:
+        raise BadValueError(f"{definition.name}: a shape names {unknown[0]}, which is no axis")
+    return [axes.get(n) or constants[n] for n in names]
 
 
 def _build_array(
     name: str, tensor: Tensor, definition: Definition, axes: dict[str, str]
 ) -> dict[str, Any]:
+    if tensor.dtype not in DTYPE_BYTES:
+        raise BadValueError(f"{definition.name}: {name} is {tensor.dtype}, which is not supported")
     return {
         "name": to_snake_case(name),
         "shape": _resolve_shape(tensor, definition, axes),
@@ -148,11 +194,9 @@ def _build_input(
 
 def _build_variant(solution: Solution, target: Target) -> dict[str, Any]:
     spec = solution.spec
-    language = _LANGUAGES.get(spec.language)
-    if language is None:
-        raise BadValueError(
-            f"{solution.name} is written in {spec.language}, which is not supported"
-        )
+    language = select_language(spec, solution.name)
+    if language in ("cuda", "triton") and target == "cpu":
+        raise BadValueError(f"{solution.name} is written in {language}, which needs a GPU")
     entry = spec.entry_point.partition("::")[0]
     names = [_flatten_path(source.path) for source in solution.sources]
     variant = {
@@ -168,8 +212,9 @@ def _build_variant(solution: Solution, target: Target) -> dict[str, Any]:
     compiled = [
         n for n in names if n.endswith((".cu", ".cpp", ".cc", ".c")) and n != _flatten_path(entry)
     ]
-    binding = {"torch": "torch-extension"}.get(spec.binding or "", "tvm-ffi")
-    return {**variant, "also": compiled, "binding": binding}
+    default = "torch" if spec.languages else "tvm-ffi"  # of SOL-ExecBench and FlashInfer-Bench
+    binding = "torch-extension" if (spec.binding or default) == "torch" else "tvm-ffi"
+    return {**variant, "also": compiled, "binding": binding, "flags": list_flags(spec)}
 
 
 def _flatten_path(path: str) -> str:
@@ -184,5 +229,10 @@ def _collect_sources(solution: Solution) -> dict[str, str]:
     if len(set(names)) < len(names):
         raise BadValueError(
             f"{solution.name} has two files of the same name; a kernel folder has no subfolders"
+        )
+    taken = [name for name in names if name in _OWN_FILES]
+    if taken:
+        raise BadValueError(
+            f"{solution.name} has a file {taken[0]}, which kb writes itself; name it otherwise"
         )
     return {name: source.content for name, source in zip(names, solution.sources, strict=True)}

@@ -191,6 +191,7 @@ def _find_mistakes(kernel: Kernel, folder: Path) -> list[tuple[tuple[str | int, 
             last = "source" if field == "variants" else "file"
             names = (getattr(row, last), *getattr(row, "also", ()))
             files += [((field, position, last), name) for name in names]
+    files += [(("extra_cases", at, "file"), c.file) for at, c in enumerate(kernel.extra_cases)]
     mistakes += [(loc, text) for loc, name in files if (text := _find_file_problem(folder / name))]
     mistakes += _find_flag_problems(kernel, folder)
     for field in ("bytes", "flops") if kernel.cost else ():

@@ -2,101 +2,94 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from kernelkb.errors import BadValueError
-from kernelkb.loading.kernel_files import KernelFiles, dump_kernel_yaml, to_snake_case
-from kernelkb.measure.case_specs import MODULE_SEED
-from kernelkb.measure.process.worker_jobs import run_job, scratch_folder
-from kernelkb.measure.worker.shared.messages.other_jobs import (
-    ArrayDescription,
-    DescribeJob,
-    ScalarDescription,
-    TaskDescription,
+from kernelkb.loading.kernel_files import KernelFiles, dump_kernel_yaml
+from kernelkb.loading.task_text import read_task_text
+from kernelkb.measure.describe_task import (
+    describe_task,
+    make_extra_case_rows,
+    make_task_kernel,
 )
+from kernelkb.measure.hidden_tests import (
+    CASES_FILE,
+    find_hidden_tests,
+    make_hidden_case_files,
+    make_hidden_files,
+)
+from kernelkb.measure.process.worker_jobs import scratch_folder
+from kernelkb.measure.worker.shared.messages.other_jobs import TaskDescription
 from kernelkb.model.base import Target
+from kernelkb.model.kernel import StatedPrecision
 
-_TIMEOUT_S = 300.0
+_PRECISION_SETTINGS = (
+    "allow_tf32",
+    "set_float32_matmul_precision",
+    "fp32_precision",
+)
+"""Of torch, for products of fp32."""
 _VARIANT_FIELDS = {
     "id": "candidate",
     "language": "python",
     "binding": "module",
     "returns": True,
     "source": "candidate.py",
+    "entry": "ModelNew",
 }
 
 
-def convert_kernelbench_task(task: Path, candidate: Path, target: Target) -> KernelFiles:
+def convert_kernelbench_task(
+    task: Path, candidate: Path, target: Target, precision: StatedPrecision | None = None
+) -> KernelFiles:
     """Return the files of a kernel folder for one candidate of one task.
 
     Shapes and dtypes are those of the task's own inputs and outputs: its model is run for them.
+    Hidden tests beside the task become further cases (``find_hidden_tests``).
 
     Args:
         task: A file with ``Model``, ``get_inputs`` and ``get_init_inputs``.
         candidate: A file with ``ModelNew``.
         target: Where it will run.
+        precision: Of fp32 products; None: as the task's file and torch's defaults set it.
 
     Raises:
-        BadValueError: A file cannot be read, or the task does not run or cannot be compared with.
+        BadValueError: A file cannot be read, or the task does not run, cannot be compared with or
+            states another precision.
     """
-    texts = {"task.py": _read_text(task), "candidate.py": _read_text(candidate)}
+    texts = {"task.py": read_task_text(task), "candidate.py": read_task_text(candidate)}
     for word, name in (("class Model", task), ("def get_inputs", task), ("ModelNew", candidate)):
         if word not in texts["task.py" if name is task else "candidate.py"]:
             raise BadValueError(f"{name} has no {word.split()[-1]}, which KernelBench files have")
-    description = _describe_task(task, target)
-    kernel: dict[str, Any] = {
-        "id": to_snake_case(task.stem),
-        "title": task.stem.replace("_", " "),
-        "workloads": {"task": {}},
-        "default_workload": {target: "task"},
-        "inputs": [
-            _make_array_entry(f"x{index}", value)
-            for index, value in enumerate(description["inputs"])
-        ],
-        "outputs": [
-            _make_array_entry(f"y{index}", value)
-            for index, value in enumerate(description["outputs"])
-        ],
-        "reference": {"file": "task.py", "module": "Model"},
-        "entry": "ModelNew",
-        "variants": [{**_VARIANT_FIELDS, "target": target, "summary": candidate.name}],
-    }
-    warnings = tuple(f"the task: {warning}" for warning in description["warnings"])
-    return KernelFiles(kernel["id"], {**texts, "kernel.yaml": dump_kernel_yaml(kernel)}, warnings)
+    if precision is not None:
+        _require_open_precision(task, texts["task.py"])
+    hidden = find_hidden_tests(task)
+    if hidden is not None:
+        texts |= make_hidden_files(read_task_text(hidden))
+    description = _describe(task, texts, target, has_hidden=hidden is not None)
+    case_files = make_hidden_case_files(len(description["others"]))
+    cases, left_out = make_extra_case_rows(description, "hidden test", list(case_files))
+    variant = {**_VARIANT_FIELDS, "target": target, "summary": candidate.name}
+    kernel = make_task_kernel(task.stem, description, cases, variant)
+    if precision is not None:
+        kernel["precision"] = precision
+    texts |= {**case_files, "kernel.yaml": dump_kernel_yaml(kernel)}
+    warnings = (*(f"the task: {warning}" for warning in description["warnings"]), *left_out)
+    return KernelFiles(kernel["id"], texts, warnings)
 
 
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise BadValueError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise BadValueError(f"{path} is no text: {error}") from error
+def _require_open_precision(task: Path, text: str) -> None:
+    """Raise BadValueError if a task's file sets the precision itself."""
+    setting = next((word for word in _PRECISION_SETTINGS if word in text), None)
+    if setting is not None:
+        raise BadValueError(f"{task} sets {setting} itself; leave --precision out")
 
 
-def _describe_task(task: Path, target: Target) -> TaskDescription:
-    job: DescribeJob = {
-        "mode": "describe",
-        "file": str(task.resolve()),
-        "entry": "Model",
-        "target": target,
-        "seed": MODULE_SEED,
-    }
+def _describe(
+    task: Path, texts: Mapping[str, str], target: Target, *, has_hidden: bool
+) -> TaskDescription:
     with scratch_folder() as folder:
-        run = run_job(job, folder, timeout_s=_TIMEOUT_S)
-    if run.result is None:
-        last_line = (run.process.output.strip().splitlines() or ["no output"])[-1]
-        raise BadValueError(f"{task} does not run: {last_line}")
-    if "unusable_reason" in run.result:
-        raise BadValueError(f"{task} cannot be judged: {run.result['unusable_reason']}")
-    return run.result["description"]
-
-
-def _make_array_entry(name: str, value: ArrayDescription | ScalarDescription) -> dict[str, Any]:
-    """Return an input or output of kernel.yaml."""
-    if "value" in value:
-        number = value["value"]
-        dtype = {bool: "bool", int: "int64", float: "float64"}[type(number)]
-        return {"name": name, "dtype": dtype, "value": number + 0}
-    return {"name": name, "shape": value["shape"], "dtype": value["dtype"]}
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        return describe_task(task, task, target, folder / CASES_FILE if has_hidden else None)

@@ -1,13 +1,15 @@
 """Defines the kernel file formats of other projects; fields that are not used are ignored.
 
 FlashInfer-Bench: flashinfer-bench 0.1.2, the FlashInfer Trace schema.
+SOL-ExecBench extends it: axes that are expressions, inputs that the reference makes, several
+languages and compiler options.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class ForeignRecord(BaseModel):
@@ -19,8 +21,10 @@ class ForeignRecord(BaseModel):
 class Axis(ForeignRecord):
     """A dimension with a constant size, or with a size for each workload."""
 
-    type: Literal["const", "var"]
+    type: Literal["const", "var", "expr"]
     value: int | None = None
+    expression: str | None = None
+    """expr: arithmetic of other axes, such as ``heads // 2``."""
 
 
 class Tensor(ForeignRecord):
@@ -39,12 +43,14 @@ class Definition(ForeignRecord):
     outputs: dict[str, Tensor]
     reference: str
     description: str | None = None
+    custom_inputs_entrypoint: str | None = None
+    """A function in ``reference`` that makes the inputs of type ``custom``."""
 
 
 class WorkloadInput(ForeignRecord):
     """The source of an input's values."""
 
-    type: Literal["random", "scalar", "safetensors"]
+    type: Literal["random", "scalar", "safetensors", "custom"]
     value: bool | int | float | None = None
 
 
@@ -54,22 +60,46 @@ class Workload(ForeignRecord):
     axes: dict[str, int]
     inputs: dict[str, WorkloadInput] = Field(default_factory=dict)
     uuid: str = ""
+    tolerance: dict[str, Any] | None = None
 
 
 class Trace(ForeignRecord):
-    """One line of a workload file."""
+    """One line of a workload file: a workload and its definition's name, or only a workload."""
 
-    definition: str
+    definition: str | None = None
     workload: Workload
+
+    @model_validator(mode="before")
+    @classmethod
+    def _wrap_workload(cls, fields: Any) -> Any:
+        bare = isinstance(fields, dict) and "axes" in fields and "workload" not in fields
+        return {"workload": fields} if bare else fields
+
+
+class CompileOptions(ForeignRecord):
+    """Further flags of a compiled solution."""
+
+    cflags: tuple[str, ...] = ()
+    cuda_cflags: tuple[str, ...] = ()
+    ld_flags: tuple[str, ...] = ()
 
 
 class BuildSpec(ForeignRecord):
     """How a solution is built and called; ``entry_point`` is ``file::function``."""
 
-    language: str
+    language: str = ""
+    languages: tuple[str, ...] = ()
+    """One of the two is given; several languages are all Python, or all C++."""
     entry_point: str
     destination_passing_style: bool = True
     binding: Literal["tvm-ffi", "torch"] | None = None
+    compile_options: CompileOptions | None = None
+
+    @model_validator(mode="after")
+    def _require_language(self) -> Self:
+        if not self.language and not self.languages:
+            raise ValueError("give a language, or languages")
+        return self
 
 
 class SourceFile(ForeignRecord):

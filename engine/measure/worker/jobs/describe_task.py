@@ -10,13 +10,15 @@ import torch
 from kernelkb.measure.worker.judge.inputs import seed_all
 from kernelkb.measure.worker.shared.messages.other_jobs import (
     ArrayDescription,
+    CaseDescription,
     DescribeJob,
     DescribeResult,
     ScalarDescription,
     TaskDescription,
 )
 from kernelkb.measure.worker.shared.messages.specs import Target
-from kernelkb.measure.worker.shared.python_files import create_module, import_python_file
+from kernelkb.measure.worker.shared.module_parameters import create_task_model
+from kernelkb.measure.worker.shared.python_files import import_python_file
 
 _REPEAT_TOLERANCE = 1e-2
 """Relative difference allowed between two runs of a model: sums may be taken in another order."""
@@ -37,7 +39,7 @@ def describe_task(job: DescribeJob, _folder: Path) -> DescribeResult:
 def _inspect_task(job: DescribeJob) -> TaskDescription:
     torch.set_grad_enabled(False)
     task = import_python_file(job["file"])
-    model = create_module(job["file"], job["entry"], job["file"], job["seed"]).to(job["target"])
+    model = create_task_model(job["file"], job["entry"], job["seed"]).to(job["target"])
     inputs = _draw_inputs(task, job["target"], 1)
     descriptions = [_describe_value(value) for value in inputs]
     if not any(isinstance(value, torch.Tensor) for value in inputs):
@@ -54,11 +56,35 @@ def _inspect_task(job: DescribeJob) -> TaskDescription:
     return {
         "inputs": descriptions,
         "outputs": [_describe_value(value) for value in outputs],
+        "others": _describe_others(model, job),
         "warnings": [
             *_find_trivialities(model, inputs, _draw_inputs(task, job["target"], 2), outputs),
             *_find_input_mutations(model, inputs),
         ],
     }
+
+
+def _describe_others(model: Any, job: DescribeJob) -> list[CaseDescription | str]:
+    """Describe the further cases, one after another, so that memory holds one at a time."""
+    if job["others"] is None:
+        return []
+    seed_all(1)
+    with torch.device(job["target"]):
+        cases = import_python_file(job["others"]).get_all_inputs()
+        return [_describe_other(model, job["target"], values) for values in cases]
+
+
+def _describe_other(model: Any, target: Target, values: Any) -> CaseDescription | str:
+    """Describe a case, or return why nothing can be learnt from it."""
+    try:
+        inputs = [v.to(target) if isinstance(v, torch.Tensor) else v for v in values]
+        descriptions = [_describe_value(value) for value in inputs]
+        outputs = _run_model(model, inputs)
+    except Exception as error:  # code of the task's files: any exception is a reason
+        return f"{type(error).__name__}: {error}"
+    if not all(bool(output.isfinite().all()) for output in outputs):
+        return "the task's own model answers NaN or infinity there"
+    return {"inputs": descriptions, "outputs": [_describe_value(value) for value in outputs]}
 
 
 def _draw_inputs(task_module: Any, target: Target, seed: int) -> list[Any]:
