@@ -1,0 +1,5 @@
+import torch
+
+
+def conv1d(x, weight, bias):
+    return torch.nn.functional.conv1d(x[None], weight, bias, padding=1)[0]

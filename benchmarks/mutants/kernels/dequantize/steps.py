@@ -1,0 +1,3 @@
+def dequantize(q, scale, zero):
+    whole = q.float() - zero.float()[:, :, None]
+    return whole * scale[:, :, None]

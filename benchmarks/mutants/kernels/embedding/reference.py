@@ -1,0 +1,2 @@
+def embedding(table, index):
+    return table[index]

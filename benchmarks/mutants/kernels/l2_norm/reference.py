@@ -1,0 +1,5 @@
+import torch
+
+
+def l2_norm(x):
+    return torch.nn.functional.normalize(x, dim=1)

@@ -1,0 +1,5 @@
+import torch
+
+
+def swiglu(gate, x):
+    return torch.nn.functional.silu(gate) * x

@@ -1,0 +1,2 @@
+def transpose(x):
+    return x.t().contiguous()
