@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -179,6 +180,7 @@ def _make_case_spec(size: int) -> CaseSpec:
         "axes": [size],
         "inputs": [{"name": "x", "shape": shape, "dtype": dtype, "fill": "normal", "scale": 1.0}],
         "outputs": [{"name": "y", "shape": shape, "dtype": dtype, "starts_as": None}],
+        "distributions": [],
     }
 
 
@@ -197,15 +199,23 @@ def _make_runner_spec(library: str) -> RunnerSpec:
     }
 
 
+def _draw_first(slots: Sequence[int]) -> list[int]:
+    return [slots[0]]
+
+
+def _draw_none(_slots: Sequence[int]) -> list[int]:
+    return []
+
+
 def _compare_once(timers: list[RunnerTimer]) -> Comparison:
     start = time.monotonic()
     batches: tuple[list[Batch], list[Batch]] = ([], [])
     faults: list[str | None] = []
     for pair in range(PAIRS):
         for index in ((0, 1), (1, 0))[pair % 2]:
-            batch, outputs = timers[index].time_batch(int(pair % 3 == 0))
-            batches[index].append(batch)
-            faults.append(timers[index].find_fault(outputs))
+            timed = timers[index].time_batch(_draw_first if pair % 3 == 0 else _draw_none)
+            batches[index].append(timed.batch)
+            faults.append(timers[index].find_fault(timed.outputs))
     pairs: list[Pair] = list(zip(*batches, strict=True))
     overhead = overhead_ns(pairs)
     by_judge, speedup, _ = compute_speedups(pairs, overhead)

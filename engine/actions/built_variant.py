@@ -5,7 +5,9 @@ Each waits for the device, and a bench or a profile becomes a record in the data
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal, NamedTuple
 
 from kernelkb.actions.bench_target import BenchTarget, resolve_workload
 from kernelkb.actions.profile_stages import make_next_counters
@@ -30,13 +32,23 @@ def check_built(
     built: Build,
     workload: str | None = None,
     timeout_s: float = check.TIMEOUT_S,
+    before_start: Callable[[], None] = check.go_on,
 ) -> Check:
-    """Check a built variant on the two smallest workloads and the one to be timed."""
+    """Check a built variant on the two smallest workloads and the one to be timed.
+
+    ``before_start`` is called when the judge was started, and returns when it may go on.
+    """
     kernel, variant = bench_target.subject.kernel_folder.kernel, bench_target.subject.variant
     small = list(kernel.workloads)[:_SMALL_WORKLOADS_COUNT]
     names = (*small, resolve_workload(kernel, variant.target, workload))
     with lock_device(bench_target.subject.machine):
-        return check.check(bench_target.subject, built, workloads=names, timeout_s=timeout_s)
+        return check.check(
+            bench_target.subject,
+            built,
+            workloads=names,
+            timeout_s=timeout_s,
+            before_start=before_start,
+        )
 
 
 def add_sanitizer_findings(bench_target: BenchTarget, built: Build, checked: Check) -> Check:
@@ -68,6 +80,44 @@ def add_sanitizer_findings(bench_target: BenchTarget, built: Build, checked: Che
     )
 
 
+class OpenBench(NamedTuple):
+    """A bench whose processes were started, on a device that is locked."""
+
+    bench_target: BenchTarget
+    built: Build
+    started: bench.StartedBench
+    timeout_s: float
+    incumbent: bench.RivalVariant | None
+    queue_warning: str | None
+
+    def run(self) -> Bench:
+        """Time the built variant and record it."""
+        timed = self.started.run(self.timeout_s)
+        if self.queue_warning:
+            timed = timed.model_copy(update={"warnings": (*timed.warnings, self.queue_warning)})
+        rival = self.incumbent[0].variant if self.incumbent else None
+        return timed.model_copy(update=record_result(self.bench_target, self.built, timed, rival))
+
+
+@contextmanager
+def open_bench(
+    bench_target: BenchTarget,
+    built: Build,
+    workload: str,
+    timeout_s: float = bench.TIMEOUT_S,
+    budget_s: float | None = None,
+    incumbent: bench.RivalVariant | None = None,
+    *,
+    alone: bool = False,
+) -> Iterator[OpenBench]:
+    """Hold the device in a block, and start the processes of a bench there, to check before it."""
+    subject = bench_target.subject
+    with lock_device(subject.machine) as queue_warning:
+        job = bench.make_job(subject, built, workload, budget_s, incumbent, alone)
+        with bench.start_bench(subject, workload, job) as started:
+            yield OpenBench(bench_target, built, started, timeout_s, incumbent, queue_warning)
+
+
 def bench_built(
     bench_target: BenchTarget,
     built: Build,
@@ -79,20 +129,10 @@ def bench_built(
     alone: bool = False,
 ) -> Bench:
     """Time a built variant and record it; ``alone`` leaves the incumbent as the only baseline."""
-    with lock_device(bench_target.subject.machine) as queue_warning:
-        timed = bench.bench(
-            bench_target.subject,
-            built,
-            workload=workload,
-            timeout_s=timeout_s,
-            budget_s=budget_s,
-            rival_variant=incumbent,
-            skip_other_rivals=alone,
-        )
-    if queue_warning:
-        timed = timed.model_copy(update={"warnings": (*timed.warnings, queue_warning)})
-    rival = incumbent[0].variant if incumbent else None
-    return timed.model_copy(update=record_result(bench_target, built, timed, rival))
+    with open_bench(
+        bench_target, built, workload, timeout_s, budget_s, incumbent, alone=alone
+    ) as opened:
+        return opened.run()
 
 
 def profile_built(bench_target: BenchTarget, built: Build, timed: Bench) -> Profile:

@@ -11,7 +11,7 @@ from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 from kernelkb.model.measurement import Bench
 from kernelkb.model.recommendation import KernelAnswer
 from kernelkb.model.triage import VariantResult
-from kernelkb.record.measurements.compare import find_noise_reason
+from kernelkb.record.measurements.compare import find_noise_reason, mark_noisy
 
 
 def evaluate_variant(bench_target: BenchTarget, workload: str, steps: StepRunner) -> VariantResult:
@@ -58,11 +58,11 @@ def decide_from_metrics(bench_target: BenchTarget, metrics: dict[str, float]) ->
 
 
 def drop_noisy_speedup(timed: Bench) -> Bench:
-    """Remove the speedup from the metrics of a disturbed bench, so that nothing is decided on it.
+    """Replace the speedup of a disturbed bench by ``noisy_timing``: nothing is decided on it.
 
-    The times stay: a disturbance makes them longer, so they never claim that a roof is reached.
+    The times stay: a disturbance makes them longer, so they never claim that a roof is reached. The
+    speedup of a bench that is ``slower`` nevertheless stays, too.
     """
-    if find_noise_reason(timed) is None:
+    if timed.verdict != "inconclusive" or find_noise_reason(timed) is None:
         return timed
-    kept = {name: value for name, value in timed.metrics.items() if name != "speedup"}
-    return timed.model_copy(update={"metrics": kept})
+    return timed.model_copy(update={"metrics": mark_noisy(timed.metrics)})

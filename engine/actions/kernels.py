@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from typing import NamedTuple
 
 from kernelkb.actions.bench_target import BenchTarget, prepare, resolve_workload
 from kernelkb.actions.building import build_prepared
 from kernelkb.actions.built_variant import (
     FailureVerdict,
+    OpenBench,
     add_sanitizer_findings,
-    bench_built,
     check_built,
     make_untimed_bench,
+    open_bench,
     profile_built,
 )
 from kernelkb.actions.session_log import log_result, log_steps
@@ -145,7 +148,10 @@ def _bench_and_log(
 def build_check_bench(
     steps: StepRunner, bench_target: BenchTarget, workload: str, options: BenchOptions
 ) -> StepResults:
-    """Build, check and time a variant, one step after the other; the first failure ends it."""
+    """Build, check and time a variant, one step after the other; the first failure ends it.
+
+    Where there are cores for both, the bench's processes start beside those of the check.
+    """
     name = bench_target.subject.variant.id
     built = steps.run(
         "build",
@@ -155,23 +161,31 @@ def build_check_bench(
     )
     if steps.has_failed:
         return StepResults(built)
-    checked = _run_check(steps, bench_target, built, workload, options)
-    if steps.has_failed:
-        return StepResults(built, checked)
-    timed = steps.run(
-        "bench",
-        name,
-        lambda: bench_built(
-            bench_target,
-            built,
-            workload,
-            options.bench_timeout_s,
-            options.budget_s,
-            options.incumbent,
-        ),
-        summarize_bench,
-    )
+    with ExitStack() as bench_block:
+
+        def start_bench() -> OpenBench:
+            return bench_block.enter_context(_open_bench(bench_target, built, workload, options))
+
+        ahead = start_bench() if bench.starts_ahead(bench_target.subject.machine) else None
+        wait = ahead.started.wait_until_ready if ahead else check.go_on
+        checked = _run_check(steps, bench_target, built, workload, options, wait)
+        if steps.has_failed:
+            return StepResults(built, checked)
+        timed = steps.run("bench", name, lambda: (ahead or start_bench()).run(), summarize_bench)
     return StepResults(built, checked, timed)
+
+
+def _open_bench(
+    bench_target: BenchTarget, built: Build, workload: str, options: BenchOptions
+) -> AbstractContextManager[OpenBench]:
+    return open_bench(
+        bench_target,
+        built,
+        workload,
+        options.bench_timeout_s,
+        options.budget_s,
+        options.incumbent,
+    )
 
 
 def _run_check(
@@ -180,9 +194,10 @@ def _run_check(
     built: Build,
     workload: str | None,
     options: BenchOptions,
+    before_start: Callable[[], None] = check.go_on,
 ) -> Check:
     def check_and_sanitize() -> Check:
-        checked = check_built(bench_target, built, workload, options.check_timeout_s)
+        checked = check_built(bench_target, built, workload, options.check_timeout_s, before_start)
         return (
             add_sanitizer_findings(bench_target, built, checked)
             if options.with_sanitizer
@@ -205,7 +220,9 @@ def run_profile(
 def _get_or_make_bench(bench_target: BenchTarget, workload: str, results: StepResults) -> Bench:
     """Return the Bench, or one that holds why the variant was not timed."""
     if results.bench:
-        return results.bench
+        notes = results.check.notes if results.check else ()
+        warnings = (*results.bench.warnings, *(f"hidden inputs {note}" for note in notes))
+        return results.bench.model_copy(update={"warnings": warnings})
     built, checked = results.build, results.check
     if checked is None:
         return make_untimed_bench(

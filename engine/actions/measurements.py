@@ -22,6 +22,7 @@ from kernelkb.record.measurements.import_export import (
 )
 from kernelkb.record.measurements.regression_gate import FAIL_UNDER, apply_regression_gate
 from kernelkb.record.measurements.store import DEFAULT_LIMIT, Store, open_store
+from kernelkb.safety.storage import describe_write_cure
 
 BEST = "best"
 """The word that selects the fastest valid measurement."""
@@ -68,7 +69,7 @@ def list_measurements(
         UnknownNameError: No measurement of that kernel or device.
         DatabaseError: The database cannot be read.
     """
-    with open_store(get_project_path()) as store:
+    with open_store(get_project_path(), writes=False) as store:
         _require_measured_kernel(store, kernel)
         return store.history(kernel, variant, workload, _resolve_device(store, device), limit=limit)
 
@@ -82,7 +83,7 @@ def find_best_measurements(
         UnknownNameError: No measurement of that kernel or device.
         DatabaseError: The database cannot be read.
     """
-    with open_store(get_project_path()) as store:
+    with open_store(get_project_path(), writes=False) as store:
         _require_measured_kernel(store, kernel)
         return store.best(kernel, workload, _resolve_device(store, device))
 
@@ -109,7 +110,7 @@ def select_and_compare(
         BadValueError: The word selects several measurements.
         DatabaseError: The database cannot be read.
     """
-    with open_store(get_project_path()) as store:
+    with open_store(get_project_path(), writes=False) as store:
         _require_measured_kernel(store, kernel)
         where = _MeasurementFilter(kernel, workload, _resolve_device(store, device))
         first, second = _find_by_id(store, a), _find_by_id(store, b)
@@ -157,7 +158,7 @@ def export_to_file(form: Format, path: Path) -> TransferCounts:
         DatabaseError: The database cannot be read.
     """
     left_out: Counter[str] = Counter()
-    with open_store(get_project_path()) as store:
+    with open_store(get_project_path(), writes=False) as store:
         total = store.count()
         _write_atomically(path, generate_export(store, form, left_out))
     return TransferCounts(total - left_out.total(), 0, left_out)
@@ -168,7 +169,7 @@ def stream_export(form: Format, left_out: Counter[str]) -> Iterator[str]:
 
     See ``kernelkb.record.measurements.import_export.generate_export``.
     """
-    with open_store(get_project_path()) as store:
+    with open_store(get_project_path(), writes=False) as store:
         yield from generate_export(store, form, left_out)
 
 
@@ -197,7 +198,8 @@ def _write_atomically(path: Path, pieces: Iterable[str]) -> None:
                 Path(file.name).unlink()
                 raise
     except OSError as error:
-        raise BadValueError(f"cannot write {path}: {error.strerror}; name another file") from error
+        cure = describe_write_cure(error, "name another file")
+        raise BadValueError(f"cannot write {path}: {error.strerror}; {cure}") from error
 
 
 def _require_measured_kernel(store: Store, kernel: str | None) -> None:

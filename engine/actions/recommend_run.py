@@ -13,7 +13,7 @@ from kernelkb.errors import BadValueError, NextStep
 from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 from kernelkb.model.history import Measurement
 from kernelkb.model.recommendation import Recommendation
-from kernelkb.record.measurements.compare import find_noise_reason
+from kernelkb.record.measurements.compare import find_noise_reason, mark_noisy
 from kernelkb.record.measurements.store import open_read_only
 
 _DECIDABLE_KINDS = ("bench", "profile")
@@ -83,7 +83,10 @@ def _select_known_metrics(
     metrics = {name: value for name, value in measurement.metrics.items() if name in known}
     if unknown := sorted(measurement.metrics.keys() - metrics.keys()):
         notes.append(f"left out, because the knowledge has no such metric: {', '.join(unknown)}")
-    if noise := find_noise_reason(measurement):
-        metrics.pop("speedup", None)
+    noise = find_noise_reason(measurement)
+    if noise and measurement.verdict == "inconclusive":
+        metrics = mark_noisy(metrics)
         notes.append(f"its speedup is left out, because the bench was disturbed: {noise}")
+    elif noise:
+        notes.append(f"its speedup is rough, because the bench was disturbed: {noise}")
     return metrics, notes

@@ -116,9 +116,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run ``kb``. Exit 0 done, 1 problems found or a gate says stop, 2 it could not run."""
     words = list(sys.argv[1:] if argv is None else argv)
     chosen = [word for word in words[:1] if word in COMMANDS]
-    parser = build_parser(chosen or COMMANDS)
-    options = parser.parse_args(words)
     try:
+        options = build_parser(chosen or COMMANDS).parse_args(words)
         return int(options.run(options))
     except KbError as error:
         sys.stderr.write("".join(f"kb: {line}\n" for line in str(error).splitlines()))
@@ -128,3 +127,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader closed the pipe: exit as if killed by SIGPIPE
         sys.stdout = None
         return 128 + _SIGPIPE
+    except OSError as error:
+        return _report_storage_error(error)
+
+
+def _report_storage_error(error: OSError) -> int:
+    """Print in one line that a disk is full or a file cannot be written; else raise the error."""
+    from kernelkb.safety.storage import find_storage_gap
+
+    gap = find_storage_gap(error)
+    if gap is None:
+        raise error
+    sys.stderr.write(f"kb: {gap}\n")
+    return 2

@@ -97,6 +97,7 @@ def run_compare(options: Namespace) -> int:
     from kernelkb.actions.measurements import select_and_compare
     from kernelkb.cli.output import print_json, print_lines
     from kernelkb.render.history import describe_choice, describe_comparison
+    from kernelkb.render.resource_use import describe_compared_use
 
     selection = select_and_compare(
         options.a, options.b, options.kernel, options.workload, options.device
@@ -110,6 +111,7 @@ def run_compare(options: Namespace) -> int:
                 describe_choice("a", selection.selected_by[0], selection.a),
                 describe_choice("b", selection.selected_by[1], selection.b),
                 describe_comparison(comparison),
+                *describe_compared_use(comparison),
                 *([f"  $ {comparison.command}"] if comparison.command else []),
             ]
         )

@@ -38,7 +38,8 @@ def run_build(options: Namespace) -> int:
 
     which = (options.variant, options.target, options.arch)
     macros = dict(map(_parse_macro, options.define or ()))
-    with interruptible_measurement():
+    shown = _describe_call("build", options)
+    with interruptible_measurement(shown, interrupted="interrupted: nothing was built"):
         if macros:
             builds = build_configurations(options.kernel, macros, *which)
         else:
@@ -46,6 +47,15 @@ def run_build(options: Namespace) -> int:
     lines = [line for built in builds for line in _format_build(built)]
     print_record(builds if options.define else builds[0], lines, as_json=options.json)
     return int(any(built.error is not None for built in builds))
+
+
+def _describe_call(verb: str, options: Namespace) -> str:
+    """Return a command in a few words; the same words forecast its next run."""
+    given = vars(options)
+    subject = given["kernel"] or f"{given.get('task')} {given.get('candidate')}"
+    named = (given.get(name) for name in ("variant", "target", "workload"))
+    words = (str(word) for word in (verb, subject, *named) if word and word != "auto")
+    return " ".join(words)
 
 
 def _parse_macro(text: str) -> tuple[str, list[str]]:
@@ -84,37 +94,78 @@ def add_bench_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--sanitize", action="store_true", help="run compute-sanitizer too (slower)"
     )
+    _add_task_arguments(parser)
+
+
+def _add_task_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--task", metavar="FILE", help="a task of KernelBench, or a FlashInfer-Bench definition"
+        "--task",
+        metavar="PATH",
+        help="a task of KernelBench, KernelBench-Verified, robust-kbench, FlashInfer-Bench, "
+        "SOL-ExecBench or ComputeEval (FILE#ID for one of several), as it is",
     )
     parser.add_argument(
         "--candidate",
         metavar="FILE",
-        help="the task's candidate: a file with ModelNew, or a FlashInfer-Bench solution",
+        help="the task's candidate, in the form that the task's project has for it",
     )
     parser.add_argument(
         "--workloads", metavar="FILE", help="workloads of a FlashInfer-Bench definition, JSON Lines"
+    )
+    parser.add_argument(
+        "--precision",
+        choices=("fp32", "tf32", "open"),
+        help="of a KernelBench task's fp32 products; open allows TF32, to candidate and baseline; "
+        "default: as the task's file sets it",
+    )
+    parser.add_argument(
+        "--skip-inputs",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="hidden inputs that the task does not define: tripled, nan, sizes, ...",
     )
 
 
 def run_bench(options: Namespace) -> int:
     """Check a variant's outputs and time it against the fastest alternative.
 
-    Exits 1 when the outputs are incorrect or the timing is invalid.
+    Exits 1 when the outputs are incorrect or the timing is invalid. A problem of ComputeEval is
+    built and tested by its own commands: exits 1 when it fails, 2 when it only builds here.
 
     kb bench row_softmax --variant vectorized --target cpu --workload medium
     kb bench --task 23_Softmax.py --candidate mine.py
     """
     from kernelkb.cli.output import interruptible_measurement, print_record
+    from kernelkb.loading.compute_eval import is_compute_eval
     from kernelkb.render.measurements import format_bench_lines
 
     if bool(options.kernel) == bool(options.task) or bool(options.task) != bool(options.candidate):
         raise BadValueError("name a kernel, or give --task FILE and --candidate FILE")
     _refuse_ignored(options)
-    with interruptible_measurement():
+    if options.task and is_compute_eval(options.task):
+        return _check_problem(options)
+    with interruptible_measurement(_describe_call("bench", options)):
         bench = _bench_task(options) if options.task else _bench_kernel(options)
     print_record(bench, format_bench_lines(bench), as_json=options.json)
     return int(bench.verdict in ("incorrect", "invalid"))
+
+
+_PROBLEM_EXIT_STATUS = {"passed": 0, "built": 2}
+
+
+def _check_problem(options: Namespace) -> int:
+    from kernelkb.actions.compute_eval import check_problem
+    from kernelkb.cli.output import interruptible_measurement, print_record
+    from kernelkb.render.compute_eval import format_problem_lines
+
+    for name in ("workload", "workloads", "timeout", "budget"):
+        if getattr(options, name):
+            raise BadValueError(f"--{name} is not for ComputeEval; leave it out")
+    with interruptible_measurement():
+        result = check_problem(options.task, options.candidate, options.target)
+    print_record(result, format_problem_lines(result), as_json=options.json)
+    return _PROBLEM_EXIT_STATUS.get(result.status, 1)
 
 
 def _refuse_ignored(options: Namespace) -> None:
@@ -125,6 +176,10 @@ def _refuse_ignored(options: Namespace) -> None:
     """
     if options.kernel and options.workloads:
         raise BadValueError("--workloads is for --task; leave it out")
+    if options.kernel and options.precision:
+        raise BadValueError("--precision is for --task; set precision in the kernel.yaml")
+    if options.kernel and options.skip_inputs:
+        raise BadValueError("--skip-inputs is for --task; write hidden_inputs into kernel.yaml")
     for name in ("variant", "against", "sanitize"):
         if options.task and getattr(options, name):
             raise BadValueError(f"--{name} is for a kernel, not for --task; leave it out")
@@ -156,6 +211,8 @@ def _bench_task(options: Namespace) -> Bench:
         workloads=options.workloads,
         timeout_s=options.timeout or 600.0,
         budget_s=options.budget,
+        precision=options.precision,
+        skip_inputs=options.skip_inputs,
     )
 
 
@@ -176,7 +233,7 @@ def run_profile(options: Namespace) -> int:
     from kernelkb.model.measurement import Bench
     from kernelkb.render.measurements import describe_bench, describe_profile
 
-    with interruptible_measurement():
+    with interruptible_measurement(_describe_call("profile", options)):
         result = profile_variant(options.kernel, options.variant, options.target, options.workload)
     if options.json:
         print_json(result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,17 +41,52 @@ def print_result(line: str | None, cure: str | None) -> None:
     print_lines([*([line] if line else []), *([f"  cure: {cure}"] if cure else [])])
 
 
+NOTHING_RECORDED = "interrupted: nothing was recorded"
+PARTLY_RECORDED = "interrupted: the steps that ended are recorded, this one is not"
+
+
 @contextmanager
-def interruptible_measurement() -> Iterator[None]:
-    """Print to stderr how many wait before us for the device; clean up on SIGTERM and SIGHUP."""
+def interruptible_measurement(
+    shown: str | None = None, *, interrupted: str = NOTHING_RECORDED
+) -> Iterator[None]:
+    """Print to stderr how many wait before us for the device; clean up on Ctrl-C and signals.
+
+    Args:
+        shown: What runs, such as ``bench row_softmax``; shown on a terminal with the elapsed time.
+        interrupted: What Ctrl-C prints.
+    """
     from kernelkb.measure.process.progress import ProgressEvent, progress_listener
 
-    def print_waiting(event: ProgressEvent) -> None:
-        if event.kind == "waiting":
+    def show_event(event: ProgressEvent) -> None:
+        update(event.text)
+        if event.kind in ("waiting", "notice"):
             sys.stderr.write(f"kb: {event.text}\n")
 
-    with progress_listener(print_waiting), _raise_on_signals():
-        yield
+    try:
+        with _raise_on_signals(), show_activity(shown) as update, progress_listener(show_event):
+            yield
+    except KeyboardInterrupt:
+        print_progress(interrupted)
+        raise
+
+
+@contextmanager
+def show_activity(shown: str | None) -> Iterator[Callable[[str], None]]:
+    """Show on a terminal what runs, for how long, and how long it took before; silent elsewhere.
+
+    Args:
+        shown: What runs; None to show nothing.
+
+    Yields:
+        A function that changes the text.
+    """
+    if shown is None or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from kernelkb.cli.screen import show_live
+
+    with show_live(shown) as update:
+        yield update
 
 
 @contextmanager

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
 from rich.text import Text
 
+from kernelkb.actions.bench_target import get_project_path
+from kernelkb.actions.call_durations import expected_seconds, record_duration
 from kernelkb.actions.steps import StepListener
-from kernelkb.cli.output import interruptible_measurement, print_lines
+from kernelkb.cli.output import PARTLY_RECORDED, interruptible_measurement, print_lines
 from kernelkb.measure.process.progress import ProgressEvent, progress_listener
 from kernelkb.model.measurement import Environment
 from kernelkb.model.session import Step
@@ -20,6 +25,7 @@ from kernelkb.render.units import format_duration
 
 _STATUS_MARKS = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "failure": ("NO", "bold red")}
 _NAME_WIDTH = 22
+_REFRESHES_PER_S = 4
 
 
 def print_environment(found: Environment) -> None:
@@ -35,28 +41,69 @@ def print_environment(found: Environment) -> None:
 def watch_steps(*, quiet: bool) -> Iterator[StepListener]:
     """Yield a reporter: live on a terminal, a plain line for each finished step in a pipe."""
     console = Console(highlight=False, soft_wrap=True)
-    live = console.status("starting") if console.is_terminal and not quiet else None
+    activity = _Activity("starting")
+    live = console.status(activity) if console.is_terminal and not quiet else None
 
     def print_step(name: str, variant: str | None, step: Step | None) -> None:
         what = f"{name} {variant}" if variant else name
         if step is None:
-            if live:
-                live.update(f"{what} ...")
+            activity.text = what
             return
         console.print(_format_row(step.status, what, f"{step.found} ({step.seconds:.1f} s)"))
         if step.cure:
             console.print(Text(f"     cure: {step.cure}"))
 
     def show_progress(event: ProgressEvent) -> None:
-        if live:
-            live.update(f"{event.text} ...")
+        activity.text = event.text
 
-    with interruptible_measurement():
+    with interruptible_measurement(interrupted=PARTLY_RECORDED):
         if live is None:
             yield print_step
         else:
             with live, progress_listener(show_progress):
                 yield print_step
+
+
+@contextmanager
+def show_live(call: str) -> Iterator[Callable[[str], None]]:
+    """Show a line on stderr that ends with the block; the call's time is the next one's forecast.
+
+    Args:
+        call: What runs, such as ``bench row_softmax``.
+
+    Yields:
+        A function that changes the text.
+    """
+    key, started = f"kb {get_project_path()} {call}", time.monotonic()
+    activity = _Activity(call, expected_seconds(key))
+
+    def set_text(text: str) -> None:
+        activity.text = text
+
+    console = Console(stderr=True, highlight=False)
+    live = Live(
+        Spinner("dots", text=activity),
+        console=console,
+        transient=True,
+        refresh_per_second=_REFRESHES_PER_S,
+        redirect_stdout=False,
+    )
+    with live:
+        yield set_text
+    record_duration(key, time.monotonic() - started)
+
+
+class _Activity:
+    """A line such as ``bench naive, 12 s of about 30 s``, made anew for each picture."""
+
+    def __init__(self, text: str, expected_s: float | None = None) -> None:
+        self.text, self._expected_s, self._started = text, expected_s, time.monotonic()
+
+    def __rich__(self) -> Text:
+        elapsed = time.monotonic() - self._started
+        forecast = self._expected_s or 0
+        about = f" of about {forecast:.0f} s" if forecast > elapsed else ""
+        return Text(f"{self.text}, {elapsed:.0f} s{about}", overflow="ellipsis", no_wrap=True)
 
 
 def print_triage(result: Triage) -> None:

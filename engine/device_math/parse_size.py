@@ -87,3 +87,15 @@ def _require_whole_bytes(name: str, text: str, value: float) -> int:
     if value > _MAX_BYTES or value != int(value):
         raise BadValueError(f"{name} {text!r} is not a whole number of bytes that a GPU could hold")
     return int(value)
+
+
+def format_size(size: int) -> str:
+    """Return bytes as text in B, KiB, MiB or GiB, with three digits."""
+    for unit, count in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= count:
+            return (
+                f"{size / count:.3g} {unit}"
+                if size < 1000 * count
+                else f"{size / count:.0f} {unit}"
+            )
+    return f"{size} B"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from kernelkb.loading.kernels import evaluate_axis_expression
+from kernelkb.measure.bench_faults import describe_leftover_threads, find_cheat
 from kernelkb.measure.case_specs import output_bytes, working_set_bytes
+from kernelkb.measure.fair_baseline import describe_fair_baseline, make_accuracy
 from kernelkb.measure.machine.gpu_telemetry import GpuSampler, summarize_clocks, was_throttled
 from kernelkb.measure.machine.peaks import Peaks
 from kernelkb.measure.statistics import Speedup, decide_verdict
@@ -18,14 +20,13 @@ from kernelkb.measure.timing_analysis import (
     apply_rival_copy_cost,
     combine_verdicts,
     compute_speedups,
-    describe_clock_disagreement,
-    describe_precomputation,
     filter_pairs,
     overhead_ns,
 )
 from kernelkb.measure.worker.shared.messages.judge_jobs import BenchTimes
+from kernelkb.model.clocks import Clocks
 from kernelkb.model.kernel import Kernel
-from kernelkb.model.measurement import Clocks, Disturbance, Rival
+from kernelkb.model.measurement import Disturbance, Rival
 
 _FLOOR_MARGIN = 1.2
 """A kernel this factor faster than its floor is impossible: measured peaks vary by less."""
@@ -58,39 +59,41 @@ def compute_bench_fields(
     judge_speedup, speedup, call_times = compute_speedups(pairs, overhead)
     kernel_us = statistics.median(candidate_ns for candidate_ns, _ in call_times) / 1e3
     floor_us, roof = compute_time_floor(subject, workload, peaks, pairs[0][0].calls)
-    cheat = _find_cheat(bench_times, pairs, overhead)
+    cheat, doubt = find_cheat(bench_times, filtered, overhead)
     fault = cheat or _describe_floor_violation(kernel_us, floor_us, roof)
-    clocks = _summarize_pair_clocks(filtered, sampler)
-    disturbance = find_disturbance(filtered, speedup, clocks)
-    warnings = _disturbance_warnings(filtered, disturbance, clocks)
+    accuracy = make_accuracy(bench_times, speedup)
+    noise = _make_noise_fields(filtered, speedup, sampler)
+    warnings = (*noise["warnings"], *_candidate_warnings(bench_times, kernel_us, doubt))
     return {
-        "verdict": "invalid" if fault else _decide_verdict(filtered, speedup, judge_speedup),
-        "detail": fault,
+        "verdict": "invalid" if fault else _decide_verdict(filtered, speedup, judge_speedup, doubt),
+        "detail": fault or describe_fair_baseline(accuracy, speedup, bench_times["rival_name"]),
         "cure": _INVALID_CURE if fault else None,
         **_make_time_fields(kernel_us, speedup, floor_us),
+        "accuracy": accuracy,
         "pair_count": len(pairs),
-        "clocks": clocks,
-        "disturbed_by": disturbance,
-        "warnings": (*warnings, *_launch_warnings(bench_times, kernel_us)),
+        **noise,
+        "warnings": warnings,
         "metrics": _compute_metrics(subject, workload, bench_times, peaks, kernel_us, speedup),
         "samples": tuple((candidate / 1e3, rival / 1e3) for candidate, rival in call_times),
         **_copy_reported_fields(bench_times),
     }
 
 
-def _find_cheat(bench_times: BenchTimes, pairs: Sequence[Pair], overhead: float) -> str | None:
-    batches = [candidate for candidate, _ in pairs]
-    return (
-        _describe_leftover_threads(bench_times)
-        or describe_clock_disagreement(batches, overhead)
-        or describe_precomputation(bench_times["single_call_batches"], batches, overhead)
-    )
+def _decide_verdict(
+    filtered: FilteredPairs, speedup: Speedup, judge_speedup: Speedup, doubt: str | None
+) -> str:
+    verdict = combine_verdicts(decide_verdict(speedup), decide_verdict(judge_speedup))
+    has_doubts = filtered.is_throttled or filtered.is_contended or doubt is not None
+    return "inconclusive" if has_doubts and verdict == "faster" else verdict
 
 
-def _decide_verdict(filtered: FilteredPairs, speedup: Speedup, judge_speedup: Speedup) -> str:
-    if filtered.is_throttled or filtered.is_contended:
-        return "inconclusive"
-    return combine_verdicts(decide_verdict(speedup), decide_verdict(judge_speedup))
+def _make_noise_fields(
+    filtered: FilteredPairs, speedup: Speedup, sampler: GpuSampler
+) -> dict[str, Any]:
+    clocks = _summarize_pair_clocks(filtered, sampler)
+    disturbance = find_disturbance(filtered, speedup, clocks)
+    warnings = tuple(_disturbance_warnings(filtered, disturbance, clocks))
+    return {"clocks": clocks, "disturbed_by": disturbance, "warnings": warnings}
 
 
 def _make_time_fields(kernel_us: float, speedup: Speedup, floor_us: float | None) -> dict[str, Any]:
@@ -134,11 +137,6 @@ def _copy_reported_fields(bench_times: BenchTimes) -> dict[str, Any]:
         "judged_count": bench_times["checked_count"],
         "layers": tuple(bench_times["layers"]),
     }
-
-
-def _describe_leftover_threads(bench_times: BenchTimes) -> str | None:
-    count = bench_times["new_thread_count"]
-    return f"it started {count} threads while it was timed, and left them" if count else None
 
 
 def _describe_floor_violation(
@@ -249,7 +247,11 @@ def _disturbance_warnings(
         yield f"{gpu_clocks.dropped_count} pairs were dropped: {reasons}"
 
 
-def _launch_warnings(bench_times: BenchTimes, kernel_us: float) -> Iterator[str]:
+def _candidate_warnings(
+    bench_times: BenchTimes, kernel_us: float, doubt: str | None
+) -> Iterator[str]:
+    notes = bench_times.get("notes", ())
+    yield from filter(None, (doubt, describe_leftover_threads(bench_times), *notes))
     if bench_times["no_graph_reason"]:
         yield f"it cannot be captured in a CUDA graph: {bench_times['no_graph_reason']}"
     if kernel_us < _LAUNCH_BOUND_US:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Iterable, Mapping
 
 from kernelkb.loading.kernels import KernelFolder
 from kernelkb.measure.worker.shared.messages.specs import (
     CaseSpec,
+    Code,
     InputSpec,
     OutputSpec,
     Reference,
@@ -16,8 +18,7 @@ from kernelkb.measure.worker.shared.messages.specs import (
 )
 from kernelkb.model.kernel import DTYPE_BYTES, Array, Input, Output
 
-MODULE_SEED = 42
-"""Seeds the weights of a ``torch.nn.Module``: the same in reference and candidate."""
+_SEED_BITS = 31
 
 
 def make_case_spec(
@@ -32,17 +33,22 @@ def make_case_spec(
         selftest: Whether the judge tests its comparison with wrong outputs on this case.
     """
     kernel = kernel_folder.kernel
-    return {
+    spec: CaseSpec = {
         "name": name,
         "selftest": selftest,
         "axis_names": list(kernel.axes),
         "axes": [sizes[axis] for axis in kernel.axes],
-        "inputs": [_make_input_spec(array, sizes) for array in kernel.inputs],
-        "outputs": [_make_output_spec(array, sizes) for array in kernel.outputs],
+        "inputs": [make_input_spec(array, sizes) for array in kernel.inputs],
+        "outputs": [make_output_spec(array, sizes) for array in kernel.outputs],
+        "distributions": [],
     }
+    if kernel.precision is not None:
+        spec["precision"] = kernel.precision
+    return spec
 
 
-def _make_input_spec(array: Input, sizes: Mapping[str, int]) -> InputSpec | ScalarSpec:
+def make_input_spec(array: Input, sizes: Mapping[str, int]) -> InputSpec | ScalarSpec:
+    """Return an input with concrete sizes: an array, or a number."""
     if array.value is not None:
         value = bool(array.value) if array.dtype == "bool" else array.value
         return {"name": array.name, "value": value}
@@ -55,7 +61,8 @@ def _make_input_spec(array: Input, sizes: Mapping[str, int]) -> InputSpec | Scal
     }
 
 
-def _make_output_spec(array: Output, sizes: Mapping[str, int]) -> OutputSpec:
+def make_output_spec(array: Output, sizes: Mapping[str, int]) -> OutputSpec:
+    """Return an output with concrete sizes."""
     return {
         "name": array.name,
         "shape": _concrete_shape(array, sizes),
@@ -68,12 +75,33 @@ def _concrete_shape(array: Array, sizes: Mapping[str, int]) -> list[int]:
     return [size if isinstance(size, int) else sizes[size] for size in array.shape]
 
 
+def draw_module_seed() -> int:
+    """Return a new seed for the parameters of a ``torch.nn.Module``: unlike any earlier run's."""
+    return secrets.randbits(_SEED_BITS)
+
+
+def share_module_seed(reference: Reference, codes: Iterable[Code]) -> None:
+    """Give the modules of a job, reference and candidates, one seed for their parameters.
+
+    Without it each has a seed of its own, which is enough where nothing is compared.
+    """
+    if reference["kind"] == "module":
+        for code in codes:
+            if code["kind"] == "module":
+                code["seed"] = reference["seed"]
+
+
 def make_reference_spec(kernel_folder: KernelFolder) -> Reference:
-    """Return where the torch reference is, and of which kind."""
+    """Return where the torch reference is, and of which kind; a module gets a new seed."""
     reference = kernel_folder.kernel.reference
     file = str(kernel_folder.folder / reference.file)
     if reference.module is not None:
-        return {"kind": "module", "file": file, "entry": reference.module, "seed": MODULE_SEED}
+        return {
+            "kind": "module",
+            "file": file,
+            "entry": reference.module,
+            "seed": draw_module_seed(),
+        }
     entry = str(reference.function)
     return {"kind": "python", "file": file, "entry": entry, "inputs": reference.inputs}
 

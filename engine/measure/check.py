@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from kernelkb.errors import EnvironmentGapError, KbError
@@ -13,8 +14,12 @@ from kernelkb.measure.case_specs import (
     make_case_spec,
     make_reference_spec,
     make_tolerances,
+    share_module_seed,
 )
-from kernelkb.measure.process.worker_jobs import JobRun, run_job, scratch_folder, threads_env
+from kernelkb.measure.extra_cases import make_extra_case_specs
+from kernelkb.measure.hidden_cases import add_distributions, make_hidden_size_cases
+from kernelkb.measure.machine.host_memory import find_free_bytes
+from kernelkb.measure.process.worker_jobs import JobRun, scratch_folder, start_job, threads_env
 from kernelkb.measure.runner_specs import make_candidate_spec
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.judge_jobs import (
@@ -31,6 +36,9 @@ TIMEOUT_S = 60.0
 _JUDGE_TIMEOUT_S = 300.0
 """For the judge besides: inputs, references and comparisons."""
 
+_FEW = 0.0005
+"""A share of elements below it has no percentage of one digit."""
+
 _CURES: dict[RunnerStatus, str] = {
     "timed-out": "look for an endless loop, or allow more with --timeout",
     "out-of-memory": "try a smaller workload; look for memory that grows with every call",
@@ -43,12 +51,18 @@ _CURES: dict[RunnerStatus, str] = {
 _JudgeResultT = TypeVar("_JudgeResultT", bound=JudgeResult)
 
 
+def go_on() -> None:
+    """Wait for nothing."""
+
+
 def check(
     subject: MeasurementSubject,
     build: Build,
     *,
     workloads: Sequence[str],
     timeout_s: float = TIMEOUT_S,
+    before_start: Callable[[], None] = go_on,
+    free_bytes: int | None = None,
 ) -> Check:
     """Check a built variant on fresh inputs, on odd shapes and on named workloads.
 
@@ -57,6 +71,8 @@ def check(
         build: Its build, which must not have failed.
         workloads: Named workloads besides the kernel's ``check_workloads``.
         timeout_s: For the candidate, all cases together.
+        before_start: Called when the judge was started; returns when it may load the candidate.
+        free_bytes: What the judge's arrays may take; None: what is free.
 
     Raises:
         KbError: The tolerance accepts an output that is wrong on purpose, or the reference
@@ -64,9 +80,12 @@ def check(
     """
     started = time.monotonic()
     job = _make_job(subject, build, workloads, timeout_s)
-    with scratch_folder() as folder:
-        env = threads_env(subject.machine.core_count)
-        run = run_job(job, folder, timeout_s=timeout_s + _JUDGE_TIMEOUT_S, env=env)
+    if free_bytes is not None:
+        job["free_bytes"] = free_bytes
+    env = threads_env(subject.machine.core_count)
+    with scratch_folder() as folder, start_job(job, folder, env=env) as judge:
+        before_start()
+        run = judge.finish(timeout_s + _JUDGE_TIMEOUT_S)
     report = get_judge_result(subject, run)["report"]
     _require_selftest(subject, report)
     fields = _make_check_fields(subject, report)
@@ -78,24 +97,34 @@ def check(
 def _make_job(
     subject: MeasurementSubject, build: Build, workloads: Sequence[str], timeout_s: float
 ) -> CheckJob:
+    kernel_folder, target = subject.kernel_folder, subject.variant.target
+    reference = make_reference_spec(kernel_folder)
+    candidate = make_candidate_spec(subject, build)
+    share_module_seed(reference, [candidate["code"]])
     return {
         "mode": "check",
-        "target": subject.variant.target,
-        "reference": make_reference_spec(subject.kernel_folder),
-        "tolerances": make_tolerances(subject.kernel_folder),
-        "cases": _make_cases(subject.kernel_folder, workloads),
+        "target": target,
+        "reference": reference,
+        "tolerances": make_tolerances(kernel_folder),
+        "cases": [
+            *_make_cases(kernel_folder, workloads),
+            *make_extra_case_specs(kernel_folder, reference),
+        ],
+        "hidden_sizes": make_hidden_size_cases(kernel_folder, target),
         "timeout_s": timeout_s,
-        "runners": {"candidate": make_candidate_spec(subject, build)},
+        "free_bytes": find_free_bytes(target),
+        "runners": {"candidate": candidate},
     }
 
 
 def _make_cases(kernel_folder: KernelFolder, workloads: Sequence[str]) -> list[CaseSpec]:
-    """Return odd shapes, then named workloads; the comparison is tested on the named ones."""
+    """Return odd shapes, then named workloads, on which the comparison is tested."""
     kernel = kernel_folder.kernel
     cases = [make_case_spec(kernel_folder, format_sizes(s), s) for s in kernel.check_workloads]
     for name in dict.fromkeys(workloads):
         sizes = kernel.workloads[name]
         cases.append(make_case_spec(kernel_folder, name, sizes, selftest=True))
+    add_distributions(kernel_folder, cases)
     return cases
 
 
@@ -104,7 +133,7 @@ def get_judge_result(subject: MeasurementSubject, run: JobRun[_JudgeResultT]) ->
 
     Raises:
         EnvironmentGapError: The machine cannot hold or share what the judge needs.
-        KbError: The judge itself did not finish, because of the reference.
+        KbError: The judge itself did not finish: it was killed, or the reference does not run.
     """
     if run.result is not None:
         result: JudgeResult = run.result
@@ -122,6 +151,11 @@ def get_judge_result(subject: MeasurementSubject, run: JobRun[_JudgeResultT]) ->
             f"judging {kernel_folder.kernel.id}{where} takes more GPU memory than there is: "
             f"{last_line}",
             "name a smaller --workload",
+        )
+    if run.process.returncode == -signal.SIGKILL and not run.process.timed_out:
+        raise KbError(
+            f"the judge of {kernel_folder.kernel.id} was killed{where} (SIGKILL), for want of "
+            "memory or by another process; free memory, see what dmesg says, and measure again"
         )
     raise KbError(
         f"the reference of {kernel_folder.kernel.id} does not run{where}: {last_line}; "
@@ -157,6 +191,8 @@ def _make_check_fields(subject: MeasurementSubject, report: CheckReport) -> dict
         "cases": cases,
         "selftest": tuple(report["selftest_rejected"]),
         "layers": tuple(report["layers"]),
+        "hidden_inputs": tuple(report["hidden_inputs"]),
+        "notes": _make_notes(subject, report),
     }
     failure = report["runner_died"]
     if failure:
@@ -169,13 +205,39 @@ def _make_check_fields(subject: MeasurementSubject, report: CheckReport) -> dict
         }
     failed = [case for case in cases if case.status == "incorrect"]
     has_kernel_error = any(result["kernel_error"] for result in report["cases"])
-    compare = f"compare {subject.variant.source} with the reference on this workload"
     return {
         **common,
         "status": "kernel-error" if has_kernel_error else "incorrect" if failed else "correct",
         "detail": f"{failed[0].workload}: {failed[0].why}" if failed else None,
-        "cure": (_CURES["kernel-error"] if has_kernel_error else compare) if failed else None,
+        "cure": _find_incorrect_cure(subject, report, has_kernel_error) if failed else None,
     }
+
+
+def _find_incorrect_cure(
+    subject: MeasurementSubject, report: CheckReport, has_kernel_error: bool
+) -> str:
+    missing, kernel = report["missing_parameters"], subject.kernel_folder.kernel
+    if has_kernel_error:
+        return _CURES["kernel-error"]
+    if missing:
+        return (
+            f"its model has no counterpart of the parameter {missing[0]} of the task's model: keep "
+            f"it, under that name, and read it in each call"
+        )
+    if any(result["has_tf32_error"] for result in report["cases"]) and kernel.precision is None:
+        setting = "precision: open in kernel.yaml" if kernel.axes else "--precision open"
+        return (
+            f"it is as far off as products in TF32 are: compute them in fp32 (in Triton "
+            f"input_precision='ieee'), or state {setting} if TF32 is exact enough"
+        )
+    return f"compare {subject.variant.source} with the reference on this workload"
+
+
+def _make_notes(subject: MeasurementSubject, report: CheckReport) -> tuple[str, ...]:
+    """Return what was left out, by kernel.yaml and by the judge."""
+    options = subject.kernel_folder.kernel.hidden_inputs
+    skipped = [f"skipped: {', '.join(options.skip)} ({options.reason})"] if options.skip else []
+    return (*skipped, *report["notes"])
 
 
 def _make_checked_case(result: CaseResult) -> CheckedCase:
@@ -185,7 +247,8 @@ def _make_checked_case(result: CaseResult) -> CheckedCase:
     elif reason is None and not result["correct"]:
         wrong_share, worst = 1 - result["matched_ratio"], result["max_abs_error"]
         by = "" if worst is None else f", by up to {worst:.3g}"
-        reason = f"{wrong_share:.1%} of the elements are wrong{by}"
+        share = f"{wrong_share:.1%}" if wrong_share > _FEW else "few"
+        reason = f"{share} of the elements are wrong{by}"
     return CheckedCase(
         workload=result["name"],
         status="incorrect" if reason else "correct",

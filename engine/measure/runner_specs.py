@@ -8,24 +8,39 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelkb.errors import KbError
-from kernelkb.measure.case_specs import MODULE_SEED, make_reference_spec
+from kernelkb.measure.case_specs import draw_module_seed, make_reference_spec
+from kernelkb.measure.machine.host_memory import read_host_memory
+from kernelkb.measure.process.candidate_sandbox import SandboxPolicy
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.specs import (
     Code,
     ModuleCode,
+    Precision,
     PythonCode,
     RunnerLimits,
     RunnerSpec,
+    Target,
 )
 from kernelkb.model.measurement import Build
 
+PRECISION_TITLES: dict[Precision, str] = {
+    "fp32": "fp32",
+    "tf32": "TF32",
+    "bf16-products": "bf16 products",
+    "bf16": "bf16",
+    "fp16": "fp16",
+}
+REDUCED_PRECISIONS: dict[Target, tuple[Precision, ...]] = {
+    "cpu": ("tf32", "bf16-products", "fp16", "bf16"),
+    "cuda": ("tf32", "fp16", "bf16"),
+}
+"""Below fp32, most exact first; those that change nothing on a machine are found out there."""
 _SANDBOX_SCRIPT = Path(__file__).with_name("process") / "candidate_sandbox.py"
 _MAX_FILE_BYTES = 256 * 2**20
 _MAX_THREADS = 4096
 _MAX_PROCESSES = 64
 _MEMORY_SHARE = 0.75
 """Of the memory that is available at the start."""
-_FALLBACK_MEMORY_BYTES = 4 * 2**30
 _AF_UNIX = 1
 
 
@@ -40,7 +55,7 @@ def make_candidate_spec(subject: MeasurementSubject, build: Build) -> RunnerSpec
         writable = [build.directory]
     return {
         "code": code,
-        "sandbox_command": _make_sandbox_command(subject, writable, may_fork=may_fork),
+        "sandbox_command": _make_sandbox_command(subject, build, writable, may_fork=may_fork),
         "may_fork": may_fork,
         "cache_folder": build.directory if may_fork else None,
         "limits": _make_limits(),
@@ -62,22 +77,58 @@ def make_rival_specs(subject: MeasurementSubject, candidate_returns: bool) -> di
         candidate_returns: Whether the candidate returns its outputs. If not, the reference writes
             to given arrays too, where it has a parameter ``out``.
     """
+    stated = subject.kernel_folder.kernel.precision
+    codes = _make_rival_codes(subject, candidate_returns, "fp32" if stated == "open" else stated)
+    return {name: _make_rival_spec(code) for name, code in codes.items()}
+
+
+def make_reduced_rival_specs(
+    subject: MeasurementSubject, candidate_returns: bool
+) -> dict[Precision, dict[str, RunnerSpec]]:
+    """Return rivals at lower precisions than the task's own, most exact first; see BenchJob.
+
+    Args:
+        subject: The kernel, and the candidate among its variants.
+        candidate_returns: As for ``make_rival_specs``.
+    """
+    kernel = subject.kernel_folder.kernel
+    if not any(array.dtype == "float32" for array in (*kernel.inputs, *kernel.outputs)):
+        return {}
+    precisions = REDUCED_PRECISIONS[subject.variant.target]
+    if kernel.precision == "tf32":
+        precisions = tuple(one for one in precisions if one != "tf32")
+    return {
+        precision: {
+            f"{name} ({PRECISION_TITLES[precision]})": _make_rival_spec(code)
+            for name, code in _make_rival_codes(subject, candidate_returns, precision).items()
+        }
+        for precision in precisions
+    }
+
+
+def _make_rival_codes(
+    subject: MeasurementSubject, candidate_returns: bool, precision: Precision | None
+) -> dict[str, PythonCode | ModuleCode]:
     kernel_folder = subject.kernel_folder
-    codes: dict[str, Code] = {"torch": _make_reference_code(subject, candidate_returns, False)}
+    codes = {"torch": _make_reference_code(subject, candidate_returns, False)}
     if subject.tries_torch_compile:
         codes["torch.compile"] = _make_reference_code(subject, candidate_returns, True)
     for baseline in kernel_folder.kernel.baselines:
         file = str(kernel_folder.folder / baseline.file)
         codes[baseline.name] = _make_python_code(file, baseline.function, returns=True)
+    if precision is not None:
+        for code in codes.values():
+            code["precision"] = precision
+    return codes
+
+
+def _make_rival_spec(code: Code) -> RunnerSpec:
     return {
-        name: {
-            "code": code,
-            "sandbox_command": [],
-            "may_fork": False,
-            "cache_folder": None,
-            "limits": _make_limits(),
-        }
-        for name, code in codes.items()
+        "code": code,
+        "sandbox_command": [],
+        "may_fork": False,
+        "cache_folder": None,
+        "limits": _make_limits(),
     }
 
 
@@ -87,7 +138,7 @@ def _make_reference_code(
     reference = make_reference_spec(subject.kernel_folder)
     file, entry = reference["file"], reference["entry"]
     if reference["kind"] == "module":
-        return _make_module_code(file, entry, file, use_compile=use_compile)
+        return _make_module_code(file, entry, file, entry, use_compile=use_compile)
     code = _make_python_code(file, entry, returns=True)
     code["use_out"], code["compile"] = not candidate_returns, use_compile
     return code
@@ -104,13 +155,16 @@ def _make_python_code(file: str, entry: str, *, returns: bool) -> PythonCode:
     }
 
 
-def _make_module_code(file: str, entry: str, task: str, *, use_compile: bool = False) -> ModuleCode:
+def _make_module_code(
+    file: str, entry: str, task: str, task_entry: str, *, use_compile: bool = False
+) -> ModuleCode:
     return {
         "kind": "module",
         "file": file,
         "entry": entry,
         "task": task,
-        "seed": MODULE_SEED,
+        "task_entry": task_entry,
+        "seed": draw_module_seed(),
         "compile": use_compile,
     }
 
@@ -125,8 +179,9 @@ def make_code_spec(subject: MeasurementSubject, build: Build) -> Code:
     entry = variant.entry or kernel_folder.kernel.entry
     file = str(kernel_folder.folder / variant.source)
     if variant.binding == "module":
-        task = str(kernel_folder.folder / kernel_folder.kernel.reference.file)
-        return _make_module_code(file, entry, task)
+        reference = kernel_folder.kernel.reference
+        task = str(kernel_folder.folder / reference.file)
+        return _make_module_code(file, entry, task, str(reference.module))
     if variant.binding == "python":
         return _make_python_code(file, entry, returns=variant.returns)
     if build.library is None:
@@ -145,30 +200,31 @@ def make_code_spec(subject: MeasurementSubject, build: Build) -> Code:
 
 
 def _make_sandbox_command(
-    subject: MeasurementSubject, writable: Sequence[str], *, may_fork: bool
+    subject: MeasurementSubject, build: Build, writable: Sequence[str], *, may_fork: bool
 ) -> list[str]:
-    policy = {
+    policy: SandboxPolicy = {
         # Unix sockets reach other programs on this machine; the CUDA driver uses some of its own.
         "families": [_AF_UNIX] if subject.variant.target == "cpu" else [],
         "folder": "{folder}",
         "writable": list(writable),
         "fork": may_fork,
         "file_bytes": _MAX_FILE_BYTES,
+        "hidden": _list_record_folders(build),
+        "readable": [build.directory, str(subject.kernel_folder.folder)],
     }
     return [sys.executable, "-P", str(_SANDBOX_SCRIPT), json.dumps(policy)]
 
 
+def _list_record_folders(build: Build) -> list[str]:
+    """Return the project's folders of records; a lock on one of them would stop the next record."""
+    kb_folders = [folder for folder in Path(build.directory).parents if folder.name == ".kb"]
+    return [str(part) for folder in kb_folders for part in (folder, folder.parent / "sessions")]
+
+
 def _make_limits() -> RunnerLimits:
     return {
-        "memory_bytes": int(_available_memory_bytes() * _MEMORY_SHARE),
+        "memory_bytes": int(read_host_memory().available * _MEMORY_SHARE),
         "threads": _MAX_THREADS,
         "processes": _MAX_PROCESSES,
         "file_bytes": _MAX_FILE_BYTES,
     }
-
-
-def _available_memory_bytes() -> int:
-    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return _FALLBACK_MEMORY_BYTES

@@ -37,9 +37,6 @@ _GPU_CONTENTION_NS = 3e5
 work. On an H100 the baseline is 0.06 ms, and 0.15 ms was the most before 136 batches of a correct
 kernel."""
 _MIN_USABLE_PAIRS = 5
-_MIN_BATCH_CALLS = 8
-_MAX_SINGLE_CALL_SHARE = 0.5
-"""Share of a batch's time that one call alone may take, in batches of 8 calls and more."""
 
 Pair = tuple[Batch, Batch]
 """Batches of candidate and rival, timed one after the other."""
@@ -135,18 +132,19 @@ def apply_rival_copy_cost(pairs: Sequence[Pair], default_copy_ns: float) -> list
     return adjusted
 
 
-def _net_judge_ns(batch: Batch, overhead: float) -> float:
+def net_judge_ns(batch: Batch, overhead: float) -> float:
     """Return the time of a batch's calls by the judge's clock, at least a tenth of the batch."""
     return max(batch.judge_ns - overhead - batch.copy_ns, _MIN_NET_SHARE * batch.judge_ns)
 
 
-def _overhead_slack_ns(overhead: float) -> float:
+def overhead_slack_ns(overhead: float) -> float:
+    """Return by how much the round trip may differ between two processes, nanoseconds."""
     return max(_OVERHEAD_SLACK_NS, _OVERHEAD_SLACK_SHARE * overhead)
 
 
 def _timing_uncertainty(batches: Sequence[Batch], overhead: float) -> float:
     """Return the median share of a batch that is uncertain by the judge's clock."""
-    slack_ns = _overhead_slack_ns(overhead)
+    slack_ns = overhead_slack_ns(overhead)
     return statistics.median(
         (slack_ns + _COPY_SLACK_SHARE * batch.copy_ns) / batch.judge_ns for batch in batches
     )
@@ -167,41 +165,12 @@ def describe_clock_disagreement(batches: Sequence[Batch], overhead: float) -> st
         for b in batches
     )
     missing = missing_shares[len(missing_shares) // _CLOCK_QUANTILE]
-    uncertainty = statistics.median(_overhead_slack_ns(overhead) / b.judge_ns for b in batches)
+    uncertainty = statistics.median(overhead_slack_ns(overhead) / b.judge_ns for b in batches)
     if missing <= _MAX_CLOCK_DISAGREEMENT + uncertainty:
         return None
     return (
         f"by its own process's clock it took {1 - missing:.0%} of what the judge's clock measured; "
         f"work went on outside the stream, or the clock was changed"
-    )
-
-
-def describe_precomputation(
-    single_call_batches: Sequence[Batch], batches: Sequence[Batch], overhead: float
-) -> str | None:
-    """Report that one call alone takes nearly as long as many in a row.
-
-    Then it does the work of calls that were not made yet, from which a single call gains nothing.
-
-    Args:
-        single_call_batches: The candidate's batches of one call, which it could not foresee.
-        batches: The candidate's others.
-        overhead: See ``overhead_ns``.
-    """
-    calls = statistics.median(batch.calls for batch in batches)
-    if calls < _MIN_BATCH_CALLS or not single_call_batches:
-        return None
-    single_times = sorted(
-        batch.judge_ns - overhead - batch.reported_copy_ns - batch.runqueue_wait_ns
-        for batch in single_call_batches
-    )
-    single_ns = single_times[len(single_times) // 4] - _overhead_slack_ns(overhead)
-    batch_ns = statistics.median(_net_judge_ns(batch, overhead) for batch in batches)
-    if single_ns <= _MAX_SINGLE_CALL_SHARE * batch_ns:
-        return None
-    return (
-        f"a call by itself took {single_ns / 1e3:.3g} us, {calls:.0f} in a row "
-        f"{batch_ns / 1e3:.3g} us: it does the work of calls that are yet to come"
     )
 
 
@@ -224,7 +193,7 @@ def compute_speedups(
         Both speedups, and nanoseconds of one call of candidate and rival, pair by pair.
     """
     sides = [candidate for candidate, _ in pairs], [rival for _, rival in pairs]
-    judge_times = [[_net_judge_ns(b, overhead) / b.calls for b in side] for side in sides]
+    judge_times = [[net_judge_ns(b, overhead) / b.calls for b in side] for side in sides]
     runner_times = [[b.runner_ns / b.calls for b in side] for side in sides]
     widening = 1 + max(_timing_uncertainty(side, overhead) for side in sides)
     point, low, high = paired_speedup(*judge_times)

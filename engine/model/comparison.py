@@ -31,6 +31,11 @@ class PairwiseComparison(Record):
     """direct: timed against each other. same-baseline: each timed against the same baseline."""
     because: str
     """How the ratio was computed, or why there is none."""
+    peak_bytes: tuple[int, int] | None = None
+    """Peak memory of one call of ``a`` and of ``b``; None where one was not measured, or where
+    kernel, workload, device or inputs differ. It depends on no load, so there is no interval."""
+    joules: tuple[float, float] | None = None
+    """Energy of one call of ``a`` and of ``b``."""
     command: str | None = None
     """The command that measures a ratio, where there is none."""
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from kernelkb.model.base import Name, Record, Slug, Target
 from kernelkb.model.measurement import Disturbance, Verdict
+from kernelkb.model.resource_use import ResourceUse
 from kernelkb.model.session import MeasurementId, SessionId
 
 MeasurementKind = Literal["build", "check", "bench", "profile", "tune"]
@@ -61,6 +62,8 @@ class Measurement(Record):
     metrics: dict[Name, float] = Field(default_factory=dict)
     disturbed_by: Disturbance | None = None
     """As in ``Bench``. None is left out of the hash, so that older records keep their ids."""
+    resource_use: ResourceUse | None = None
+    """As in ``Bench``; None in records of earlier releases."""
     warnings: tuple[str, ...] = ()
     samples: tuple[tuple[float, float], ...] = ()
     """Microseconds per call of candidate and baseline, one entry for each pair of batches."""

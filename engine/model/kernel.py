@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from kernelkb.model.base import Name, Record, Slug, Target
+from kernelkb.model.hidden_inputs import HiddenInputsOptions
 
 Dtype = Literal[
     "float64",
@@ -33,6 +34,9 @@ Binding = Literal["c", "tvm-ffi", "torch-extension", "python", "module"]
 """How a variant is called. c: a C function of pointers, axes and a stream. tvm-ffi: a packed
 function of tensors. torch-extension, python: a Python function of tensors. module: a
 ``torch.nn.Module`` class that replaces the reference's."""
+StatedPrecision = Literal["fp32", "tf32", "open"]
+"""How exact fp32 products have to be. fp32: as IEEE 754 says. tf32: as TF32. open: TF32 or better;
+the baseline then runs at the fastest precision that the candidate's own error allows."""
 Symbol = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=120)]
 """An identifier of C and Python."""
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
@@ -109,6 +113,17 @@ class Tolerance(Record):
     """Share of elements that must match, 0 to 1."""
     max_error: float = Field(gt=0)
     """Largest absolute error of any element."""
+
+
+class ExtraCase(Record):
+    """Inputs that are checked besides the workloads, such as hidden tests; they are not timed."""
+
+    name: Slug
+    file: FileName
+    """Has the reference's module, ``get_inputs`` and ``get_init_inputs``."""
+    inputs: tuple[Input, ...] = Field(min_length=1)
+    """As in the kernel, with this case's own shapes and numbers."""
+    outputs: tuple[Output, ...] = Field(min_length=1)
 
 
 class Cost(Record):
@@ -209,13 +224,19 @@ class Kernel(Record):
     """The workload to measure on each target; larger than its caches, so that DRAM limits it."""
     check_workloads: tuple[dict[Name, int], ...] = ()
     """Odd sizes and boundary cases that are checked, in addition to the named workloads."""
+    extra_cases: tuple[ExtraCase, ...] = ()
+    """Further inputs to check, each from a file; only for a reference that is a module."""
     inputs: tuple[Input, ...] = Field(min_length=1)
     outputs: tuple[Output, ...] = Field(min_length=1)
     reference: Reference
     baselines: tuple[Baseline, ...] = ()
     """Alternatives to the reference and its torch.compile; the fastest is the baseline."""
+    precision: StatedPrecision | None = None
+    """Of reference, limits and baselines. None: as the reference's file and torch's defaults set
+    it, which is IEEE for matrix products and TF32 for convolutions on a GPU."""
     tolerances: dict[Dtype, Tolerance] = Field(default_factory=dict)
     """By output dtype; without one, the limit follows from the reference's error in that dtype."""
+    hidden_inputs: HiddenInputsOptions = Field(default_factory=HiddenInputsOptions)
     cost: Cost | None = None
     """None: no roofline and no headroom are computed."""
     entry: Symbol
@@ -241,6 +262,8 @@ class Kernel(Record):
                 raise ValueError(
                     f"{output.name} starts as {output.starts_as}, no input of its shape and dtype"
                 )
+        if self.extra_cases and self.reference.module is None:
+            raise ValueError("extra_cases need a reference that is a module")
         names = [baseline.name for baseline in self.baselines]
         taken = next((n for n in names if n in _RESERVED_RIVAL_NAMES or names.count(n) > 1), None)
         if taken is not None:

@@ -6,7 +6,10 @@ from typing import Literal
 
 from pydantic import AwareDatetime, Field
 
+from kernelkb.model.accuracy import Accuracy
 from kernelkb.model.base import Name, Record, Slug, Target
+from kernelkb.model.clocks import Clocks
+from kernelkb.model.resource_use import ResourceUse
 
 Status = Literal["ok", "warning", "failure"]
 Verdict = Literal["faster", "slower", "inconclusive", "incorrect", "invalid"]
@@ -191,6 +194,10 @@ class Check(Record):
     """Kinds of deliberately wrong outputs that the comparison rejected first."""
     layers: tuple[str, ...] = ()
     """Sandbox layers that were active on this Linux kernel."""
+    hidden_inputs: tuple[str, ...] = ()
+    """Distributions and sizes besides the kernel's own on which it is correct too."""
+    notes: tuple[str, ...] = ()
+    """Hidden inputs that were left out, with the reason, and what memory did not suffice for."""
     sanitized: tuple[str, ...] = ()
     """Tools of compute-sanitizer that finished without a finding."""
     detail: str | None = None
@@ -209,20 +216,6 @@ class Rival(Record):
     """In a CUDA graph, without launch time; None on a CPU or if it cannot be captured."""
     rejected: str | None = None
     """Why it could not be timed."""
-
-
-class Clocks(Record):
-    """GPU clocks, temperature and throttle reasons (NVML) during the timing."""
-
-    sm_mhz: tuple[float, float]
-    """Lowest and highest."""
-    sm_max_mhz: float
-    temperature_c: float
-    power_w: float
-    throttled: tuple[str, ...] = ()
-    """NVML's reasons for lowered clocks; batches under thermal or power throttling are dropped."""
-    dropped_count: int = 0
-    """Pairs of batches that were dropped for these reasons."""
 
 
 class Bench(Record):
@@ -254,13 +247,16 @@ class Bench(Record):
     attainable_speedup: float | None = None
     """Candidate time over the floor."""
     rivals: tuple[Rival, ...] = ()
+    accuracy: Accuracy | None = None
+    """None where no timed call was compared."""
     judged_count: int = 0
     """Timed calls whose outputs were compared with the reference."""
     clocks: Clocks | None = None
     layers: tuple[str, ...] = ()
     disturbed_by: Disturbance | None = None
-    """What slowed the machine down during the bench. An ``inconclusive`` verdict is then not
-    evidence about the candidate."""
+    """What slowed the machine down during the bench. An ``inconclusive`` verdict is then no
+    evidence about the candidate, and of ``slower`` only the direction is."""
+    resource_use: ResourceUse | None = None
     warnings: tuple[str, ...] = ()
     metrics: dict[Name, float] = Field(default_factory=dict)
     samples: tuple[tuple[float, float], ...] = Field(default=(), exclude=True)

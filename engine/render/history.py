@@ -7,6 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kernelkb.model.comparison import PairwiseComparison, PromotionScope, RegressionResult
 from kernelkb.model.history import Measurement
+from kernelkb.render.resource_use import (
+    describe_memory_growth,
+    describe_own_use,
+    describe_verdict,
+)
 from kernelkb.render.units import format_duration
 
 
@@ -41,13 +46,18 @@ def describe_comparison(comparison: PairwiseComparison) -> str:
 
 
 def format_regression_lines(results: Sequence[RegressionResult], *, verbose: bool) -> Iterator[str]:
-    """Yield regressed and promoted variants (``verbose``: all), then a count of each verdict."""
+    """Yield regressed and promoted variants (``verbose``: all), then a count of each verdict.
+
+    A variant that needs more memory than the promoted measurement is shown, too.
+    """
     for one in results:
-        if verbose or one.verdict in ("regressed", "promoted"):
-            found = one.comparison
+        found = one.comparison
+        growth = describe_memory_growth(found)
+        if verbose or growth or one.verdict in ("regressed", "promoted"):
             ratio = f" {_format_ratio(found)}" if found and found.ratio is not None else ""
             place = _describe_place(one.place)
-            yield f"{one.verdict:12} {place} {one.variant}{ratio}: {one.because}"
+            because = f"{one.because}; {growth}" if growth else one.because
+            yield f"{one.verdict:12} {place} {one.variant}{ratio}: {because}"
             if one.verdict == "incomparable" and found and found.command:
                 yield f"  $ {found.command}"
     counts = Counter(one.verdict for one in results)
@@ -78,4 +88,5 @@ def _describe_result(one: Measurement) -> str:
     if one.speedup is not None and one.interval is not None:
         low, high = one.interval
         told.append(f"{one.speedup:.3g}x of {one.baseline} [{low:.3g}, {high:.3g}]")
-    return f"{', '.join(told)}, {one.status or one.verdict or 'not judged'}"
+    verdict = one.status or describe_verdict(one) or "not judged"
+    return f"{', '.join(told)}{describe_own_use(one.resource_use)}, {verdict}"

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from kernelkb.model.measurement import Bench, Build, Check, Environment, Profile
+from kernelkb.render.resource_use import describe_resource_use, describe_verdict
 from kernelkb.render.units import format_duration
 from kernelkb.safety.untrusted_text import quote_excerpt
+
+_CONFIDENCE_GAP = 0.05
+"""Chance that so many correct calls are drawn although more than the stated share is wrong."""
 
 
 def describe_environment(environment: Environment) -> str:
@@ -48,7 +52,8 @@ def describe_check(check: Check) -> str:
     own = max(case.reference_error for case in check.cases)
     return (
         f"{check.variant} is correct on {len(check.cases)} workloads; largest error {largest:.1e}, "
-        f"torch's own {own:.1e}; the judge rejected {len(check.selftest)} wrong answers first"
+        f"torch's own {own:.1e}; the judge rejected {len(check.selftest)} wrong answers first; "
+        f"also correct on {len(check.hidden_inputs)} hidden inputs"
     )
 
 
@@ -60,13 +65,14 @@ def describe_bench(bench: Bench) -> str:
     text = (
         f"{bench.variant} {format_duration(bench.candidate_us)}, {bench.baseline} "
         f"{format_duration(bench.baseline_us or 0.0)} on {bench.workload}: "
-        f"{bench.speedup:.3g}x [{low:.3g}, {high:.3g}] of {bench.pair_count} pairs, {bench.verdict}"
+        f"{bench.speedup:.3g}x [{low:.3g}, {high:.3g}] of {bench.pair_count} pairs, "
+        f"{describe_verdict(bench)}"
     )
     return f"{text}: {bench.detail}" if bench.detail else text
 
 
 def format_bench_lines(bench: Bench) -> list[str]:
-    """Return the full result: verdict, floor, timing method, rivals, SM clock and warnings."""
+    """Return the full result: verdict, floor, timing, rivals, SM clock, memory and warnings."""
     lines = [describe_bench(bench)]
     if bench.cure:
         lines.append(f"  cure: {bench.cure}")
@@ -77,6 +83,8 @@ def format_bench_lines(bench: Bench) -> list[str]:
         how = "in a CUDA graph" if bench.timing == "graph" else "call by call"
         eager, warm = format_duration(bench.eager_us), format_duration(bench.warm_us)
         lines.append(f"  timed {how}, cold; call by call {eager}; data in the cache {warm}")
+    if bench.judged_count:
+        lines.append(f"  {_describe_compared_calls(bench.judged_count)}")
     for rival in bench.rivals:
         took = rival.graph_us if bench.timing == "graph" else rival.eager_us
         lines.append(
@@ -86,8 +94,18 @@ def format_bench_lines(bench: Bench) -> list[str]:
         low, high = bench.clocks.sm_mhz
         found = f"  SM clock {low:.0f} to {high:.0f} of {bench.clocks.sm_max_mhz:.0f} MHz"
         lines.append(f"{found}, {bench.clocks.temperature_c:.0f} C, {bench.clocks.power_w:.0f} W")
+    if bench.resource_use is not None:
+        lines += [f"  {line}" for line in describe_resource_use(bench.resource_use, bench.seconds)]
     lines += [f"  note: {warning}" for warning in bench.warnings]
     return [*lines, *_format_record_id(bench)]
+
+
+def _describe_compared_calls(count: int) -> str:
+    """Return what correct calls, drawn by chance, say of those that were not compared."""
+    share = 1 - _CONFIDENCE_GAP ** (1 / count)
+    return (
+        f"{count} timed calls compared, all correct: at most {share:.2g} of all can be wrong (95 %)"
+    )
 
 
 def _format_record_id(result: Bench | Profile) -> list[str]:

@@ -84,6 +84,28 @@ def test_work_on_an_untimed_stream_is_detected_by_the_judge_clock(project):
     assert "outside the stream" in found.detail
 
 
+UNJOINED_BODY = """
+import torch
+side = torch.cuda.Stream()
+
+def softmax(x):
+    y = torch.empty_like(x)
+    if torch.cuda.is_current_stream_capturing():
+        raise RuntimeError("it cannot be captured")
+    with torch.cuda.stream(side):
+        torch.softmax(x, dim=-1, out=y)
+    y[:1] = torch.softmax(x[:1], dim=-1)
+    return y
+"""
+
+
+def test_a_stream_that_nothing_waits_for_is_incorrect_while_timed_too(project):
+    name = write_attack(project, UNJOINED_BODY, python=True, returns=True, cuda=True)
+    found = bench_variant(name, target="cuda", workload="large", budget_s=0.5)
+
+    assert found.verdict == "incorrect", found
+
+
 CHECK_ATTACKS = {
     "H6 a stream of its own, which nobody waits for": SIDE_STREAM_BODY,
     "H14 its inputs are zeroed": HONEST_BODY

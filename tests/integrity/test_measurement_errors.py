@@ -16,6 +16,7 @@ from kernelkb.measure.machine.peaks import Peaks
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
 from kernelkb.model.measurement import Bench, Machine
+from kernelkb.render.measurements import describe_bench
 
 PEAKS = Peaks(copy_gbps=3000.0, dispatch_us=1.3, launch_us=14.0, gemm_gflops={"float32": 4e5})
 NS_PER_MS = 1e6
@@ -68,10 +69,12 @@ def make_bench_times(
         "candidate_batches": make_batches(candidate_ns, runner_share, extra_overhead_ns),
         "rival_batches": make_batches(rival_ns, 1.0),
         "single_call_batches": make_single_calls(candidate_ns, candidate_ns * runner_share),
+        "rival_single_call_batches": make_single_calls(rival_ns, rival_ns),
         "warm_call_ns": candidate_ns,
         "busy_cores": 1.0,
         "checked_count": 40,
         "new_thread_count": 0,
+        "idle_cpu_ns": 0.0,
         "rival_name": "torch",
         "rivals": {"torch": {"eager_ns": rival_ns, "graph_ns": rival_ns}},
         "rejection_reasons": {},
@@ -148,14 +151,74 @@ def test_work_outside_the_runner_clock_is_invalid():
     assert "the judge's clock" in found.detail
 
 
-@pytest.mark.parametrize(("alone_us", "verdict"), [(100.0, "faster"), (1900.0, "invalid")])
-def test_a_single_call_as_long_as_a_batch_is_invalid(alone_us, verdict):
-    times = make_bench_times(1e5, 1.2e5, calls=20)
+@pytest.mark.parametrize("calls", [3, 20])
+@pytest.mark.parametrize(
+    ("alone_us", "rival_alone_us", "verdict"),
+    [
+        (100.0, 120.0, "faster"),
+        (400.0, 420.0, "faster"),  # both take longer alone: cold code, threads that wake up
+        (115.0, 115.0, "faster"),  # within what the clock cannot tell
+        (190.0, 120.0, "invalid"),
+        (1900.0, 120.0, "invalid"),
+    ],
+)
+def test_calls_that_are_cheaper_in_a_batch_than_the_rivals_are_invalid(
+    alone_us, rival_alone_us, verdict, calls
+):
+    times = make_bench_times(1e5, 1.2e5, calls=calls)
     times["single_call_batches"] = make_single_calls(alone_us * 1e3, alone_us * 1e3)
+    times["rival_single_call_batches"] = make_single_calls(*[rival_alone_us * 1e3] * 2)
     found = make_verdict(times, workload="medium")
 
     assert found.verdict == verdict, found.detail
     assert verdict == "faster" or "calls that are yet to come" in found.detail
+
+
+def wait_for_cores(batch, wait_us):
+    """Return a batch of which the sum of its threads' waits on the run queue is known."""
+    return batch._replace(runqueue_wait_ns=wait_us * 1e3)
+
+
+def test_a_rival_whose_threads_waited_while_it_ran_alone_accuses_no_candidate():
+    """Waits of several threads together may be longer than the call."""
+    times = make_bench_times(1e5, 2.4e5, calls=3)
+    times["single_call_batches"] = make_single_calls(1.0e5, 1.0e5)
+    alone = make_single_calls(2.4e5, 2.4e5)
+    times["rival_single_call_batches"] = [wait_for_cores(batch, 300.0) for batch in alone]
+    found = make_verdict(times, workload="medium")
+
+    assert found.verdict == "faster", found.detail
+
+
+@pytest.mark.parametrize("quiet", [4, 5])
+def test_only_single_calls_that_nothing_disturbed_accuse_a_candidate(quiet):
+    times = make_bench_times(1e5, 1.2e5, calls=20)
+    crowded = [wait_for_cores(batch, 2000.0) for batch in make_single_calls(1.9e6, 1.9e6)]
+    calls = [*make_single_calls(1.9e6, 1.9e6)[:quiet], *crowded]
+    times["single_call_batches"] = calls
+    times["rival_single_call_batches"] = make_single_calls(1.2e5, 1.2e5) * 2
+    times["rival_single_call_batches"] = times["rival_single_call_batches"][: len(calls)]
+    found = make_verdict(times, workload="medium")
+
+    assert found.verdict == ("inconclusive" if quiet < 5 else "invalid"), found.detail
+    assert quiet == 5 or any("too few calls by themselves" in text for text in found.warnings)
+
+
+def test_no_single_call_accuses_a_candidate_on_a_busy_machine():
+    times = add_runqueue_wait(make_bench_times(1e5, 1.2e5, calls=20), 0.9, of=21)
+    times["single_call_batches"] = make_single_calls(1.9e6, 1.9e6)
+    times["rival_single_call_batches"] = make_single_calls(1.2e5, 1.2e5)
+
+    assert make_verdict(times, workload="medium").verdict == "inconclusive"
+
+
+def test_a_gain_that_no_single_call_has_decides_nothing():
+    times = make_bench_times(4e5, 5e5, calls=20)
+    times["single_call_batches"] = make_single_calls(5.1e5, 5.1e5)
+    found = make_verdict(times, workload="large")
+
+    assert found.verdict == "inconclusive"
+    assert any("a call by itself took 510 us" in warning for warning in found.warnings)
 
 
 def test_a_busy_machine_is_not_invalid():
@@ -198,6 +261,23 @@ def test_contention_in_most_batches_is_inconclusive(crowded, verdict):
 
     assert found.verdict == verdict
     assert any("something else uses" in text for text in found.warnings) == (verdict != "faster")
+
+
+def test_contention_hides_no_loss_and_the_loss_is_marked_noisy():
+    times = make_bench_times(0.6 * NS_PER_MS, 0.4 * NS_PER_MS)
+    found = make_verdict(add_runqueue_wait(times, 0.9, of=21))
+
+    assert (found.verdict, found.disturbed_by) == ("slower", "cpu-contention")
+    assert describe_bench(found).endswith("slower (noisy)")
+
+
+def test_contention_hides_a_gain_and_the_reason_stands_beside_it():
+    times = make_bench_times(0.4 * NS_PER_MS, 0.6 * NS_PER_MS)
+    found = make_verdict(add_runqueue_wait(times, 0.9, of=21))
+
+    assert found.interval[0] > 1
+    assert (found.verdict, found.disturbed_by) == ("inconclusive", "cpu-contention")
+    assert any("threads waited for cores" in text for text in found.warnings)
 
 
 @pytest.mark.parametrize(("others", "verdict"), [(19, "faster"), (21, "inconclusive")])
@@ -270,10 +350,15 @@ def test_a_plausible_runner_clock_never_increases_the_speedup():
     assert found.speedup <= 1.06
 
 
-def test_leftover_threads_are_invalid():
+@pytest.mark.parametrize(("idle_ms", "verdict"), [(0.1, "faster"), (40.0, "invalid")])
+def test_leftover_threads_are_invalid_where_they_work_between_calls(idle_ms, verdict):
     times = {**make_bench_times(0.5 * NS_PER_MS, 0.6 * NS_PER_MS), "new_thread_count": 2}
+    times["idle_cpu_ns"] = idle_ms * NS_PER_MS
+    found = make_verdict(times)
 
-    assert make_verdict(times).verdict == "invalid"
+    assert found.verdict == verdict
+    told = (found.detail or "", *found.warnings)
+    assert any("it started 2 threads while it was timed" in text for text in told)
 
 
 def test_thermally_throttled_batches_are_dropped():

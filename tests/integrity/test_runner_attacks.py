@@ -150,7 +150,7 @@ def softmax(x):
 
 EXPECTED_VERDICTS = {
     "H7 the work is done while what was returned is copied": "incorrect: elements",
-    "H11 the answer comes first, the work later": "incorrect: not written",
+    "H11 the answer comes first, the work later": "incorrect: call",
     "H11 the answer comes before the question": "invalid: an answer to no command",
     "H7 a child of its own computes ahead": "invalid: went on after its call",
 }
@@ -212,7 +212,9 @@ RIVAL_ATTACKS = {
     if (past == std::string::npos || p == getpid()) continue;
     if (std::atoi(text.c_str() + past + 4) == getppid()) rivals.push_back(p);
   }
-  if (calls > 100 && rivals.empty()) return 66;
+  static int timed = 0;  // a check has a dozen calls of this size, and no rival
+  timed += rows == 2048;
+  if (timed > 30 && rivals.empty()) return 66;
   for (int p : rivals) {
     setpriority(PRIO_PROCESS, p, 19);
     sched_setaffinity(p, sizeof one, &one);

@@ -9,7 +9,7 @@ from broken_kernels import make_broken_kernel
 
 from kernelkb.actions.bench_target import validate_machine
 from kernelkb.actions.building import build_variant
-from kernelkb.actions.kernels import check_variant, profile_variant
+from kernelkb.actions.kernels import bench_variant, check_variant, profile_variant
 from kernelkb.actions.recommend import recommend_from_metrics
 from kernelkb.actions.triage import triage
 
@@ -80,3 +80,36 @@ def test_a_cuda_error_in_the_source_names_the_line(project):
     assert found.status == "failed"
     assert "naive.cu:" in found.error
     assert "threadIdy" in found.error
+
+
+SCRATCH_MIB = 256
+
+
+def test_scratch_memory_and_energy_of_a_gpu_kernel_are_measured(project):
+    """The scratch is taken and given back within each call: only the judge's samples see it."""
+    source = make_broken_kernel(project, "right") / "naive.cu"
+    text = source.read_text()
+    start = text.index("{", text.index('extern "C"')) + 1
+    scratch = (
+        "\n  void* scratch = nullptr;\n"
+        f"  if (cudaMalloc(&scratch, {SCRATCH_MIB}u << 20) != cudaSuccess) return 2;\n"
+        f"  cudaMemsetAsync(scratch, 1, {SCRATCH_MIB}u << 20, (cudaStream_t)stream);\n"
+        "  cudaStreamSynchronize((cudaStream_t)stream);\n  cudaFree(scratch);\n"
+    )
+    source.write_text(text[:start] + scratch + text[start:])
+    found = bench_variant("broken", "naive", "cuda", "small", budget_s=0.3)
+    use = found.resource_use
+
+    assert use, found.detail
+    assert (SCRATCH_MIB - 8) << 20 < use.peak_bytes < (SCRATCH_MIB + 64) << 20
+    assert use.baseline_peak_bytes < 64 << 20
+    assert use.held_bytes > 0
+    assert any("of memory at its peak" in warning for warning in found.warnings)
+    assert use.joules is None or 0 < use.joules < 100
+
+
+def test_a_gpu_kernel_without_scratch_memory_gets_no_warning(project):
+    found = bench_variant("row_softmax", "warp", "cuda", "large", budget_s=0.3)
+
+    assert found.resource_use, found.detail
+    assert not [warning for warning in found.warnings if "of memory" in warning]

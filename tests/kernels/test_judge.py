@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from kernelkb.measure.worker.judge.compare import ReferenceOutputs
-from kernelkb.measure.worker.judge.inputs import InputGenerator, KernelCase, RandomPool, same_bits
+from kernelkb.measure.worker.judge.input_generator import InputGenerator
+from kernelkb.measure.worker.judge.inputs import KernelCase, RandomPool, same_bits
+from kernelkb.measure.worker.judge.memory_plan import MemoryPlan
 
 REFERENCE = """\
 import torch
@@ -166,7 +168,8 @@ def test_inputs_of_a_task_are_the_same_for_one_seed_or_it_says_so(tmp_path, draw
     (tmp_path / "reference.py").write_text(made)
     file = str(tmp_path / "reference.py")
     reference = {"kind": "python", "file": file, "entry": "none", "inputs": "made"}
-    case = {"axis_names": ["n"], "axes": [50], "inputs": [], "outputs": []}
+    inputs = [{"name": "x", "shape": [50], "dtype": "float32"}]
+    case = {"axis_names": ["n"], "axes": [50], "inputs": inputs, "outputs": []}
     task = KernelCase("cpu", reference, case)
 
     if steady:
@@ -309,14 +312,13 @@ def test_a_reference_output_owns_only_its_visible_memory(loss):
 
 
 @pytest.mark.gpu
-def test_of_a_large_task_with_one_output_the_judge_keeps_few_copies(loss, monkeypatch):
+def test_of_a_large_task_with_one_output_the_judge_keeps_few_copies(loss):
     if not torch.cuda.is_available():
         pytest.skip("no GPU that torch sees")
-    monkeypatch.setattr(
-        "kernelkb.measure.worker.judge.compare.oracle_dtype", lambda _: torch.float32
-    )
+    task = loss(2**26, "cuda")
+    task.plan = MemoryPlan(in_pieces=True, is_oracle_wide=False)
     inputs = [torch.rand(2**26, device="cuda") for _ in "ab"]
     torch.cuda.reset_peak_memory_stats()
-    ReferenceOutputs(loss(2**26, "cuda"), inputs, {})
+    ReferenceOutputs(task, inputs, {})
     arrays = torch.cuda.max_memory_allocated() / inputs[0].nbytes
     assert arrays < 6.5, "the inputs, a copy of them that the task may change, and what it makes"

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from kernelkb.measure.statistics import paired_speedup
 from kernelkb.model.history import SubjectRecord
+from kernelkb.model.resource_use import ResourceUse
 from kernelkb.record.measurements.compare import compute_comparison
 from kernelkb.record.measurements.identity import create_measurement
+from kernelkb.render.resource_use import describe_compared_use, describe_memory_growth
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -96,6 +98,10 @@ def test_a_baseline_that_was_changed_since_is_not_the_same_thing():
             "is no fair sample: its threads waited for CPU cores",
         ),
         (
+            {"verdict": "slower", "disturbed_by": "cpu-contention"},
+            "is no fair sample: its threads waited for CPU cores",
+        ),
+        (
             {"verdict": "inconclusive", "warnings": ("threads waited for cores in 9 of 9 pairs",)},
             "is no fair sample: its threads waited for CPU cores",
         ),
@@ -111,6 +117,29 @@ def test_without_common_ground_there_is_no_ratio_but_a_command(other, why):
     assert found.command == (
         "kb bench row_softmax --variant vectorized --target cpu --workload medium --against naive"
     )
+
+
+def test_peak_memory_is_compared_where_times_cannot_be():
+    uses = [ResourceUse(peak_bytes=size * 2**20, joules=0.5) for size in (64, 128)]
+    a = make_bench("naive", make_pairs(2.0), resource_use=uses[0])
+    b = make_bench("vectorized", make_pairs(3.0), resource_use=uses[1], baseline="torch.compile")
+    found = compute_comparison(a, b)
+
+    assert found.ratio is None
+    assert (found.peak_bytes, found.joules) == ((64 * 2**20, 128 * 2**20), (0.5, 0.5))
+    assert next(iter(describe_compared_use(found))) == (
+        "peak memory of a call: a 64 MiB, b 128 MiB (2x)"
+    )
+    assert describe_memory_growth(found) == "peak memory of a call grew from 64 MiB to 128 MiB"
+
+
+@pytest.mark.parametrize("other", [{"device": "A GPU"}, {"resource_use": None}])
+def test_memory_of_other_calls_and_of_old_records_is_not_compared(other):
+    use = {"resource_use": ResourceUse(peak_bytes=2**26)}
+    a = make_bench("naive", make_pairs(2.0), **use)
+    b = make_bench("vectorized", make_pairs(3.0), **(use | other))
+
+    assert compute_comparison(a, b).peak_bytes is None
 
 
 def test_a_measurement_without_samples_is_not_compared():

@@ -46,6 +46,7 @@ def test_batches_survive_the_way_through_json():
         "candidate_batches": [Batch(2e6, 1.9e6, 4, 0.0, 0.5, 1.0, 2.0, 3.0)],
         "rival_batches": [Batch(3e6, 2.9e6, 4, 0.5, 1.0)],
         "single_call_batches": [],
+        "rival_single_call_batches": [Batch(1e6, 0.9e6, 1, 1.0, 1.5)],
     }
     decoded = json.loads(json.dumps(times))
     restore_batches(decoded)

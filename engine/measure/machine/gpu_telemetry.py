@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from kernelkb.measure.machine.nvidia_driver import read_nvml_value
-from kernelkb.model.measurement import Clocks
+from kernelkb.model.clocks import Clocks
 
 _SAMPLE_PERIOD_S = 0.02
 """Chosen: a bench of one second gets some 50 samples."""
@@ -36,6 +36,9 @@ class GpuSample(NamedTuple):
     power_w: float
     throttle_bits: int
     """Keys of ``THROTTLE_REASONS``."""
+    energy_j: float = 0.0
+    """The counter of all energy since the driver was loaded, which changes every 20 to 100 ms; 0
+    where there is none: before Volta, and for a slice of a GPU."""
 
 
 class GpuSampler:
@@ -87,7 +90,14 @@ def _take_sample(nvml: Any, gpu: Any) -> GpuSample:
         read_nvml_value(lambda: nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU)),
         read_nvml_value(lambda: nvml.nvmlDeviceGetPowerUsage(gpu)) / 1e3,
         int(read_nvml_value(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu))),
+        _read_energy_j(nvml, gpu),
     )
+
+
+def _read_energy_j(nvml: Any, gpu: Any) -> float:
+    if read_nvml_value(lambda: nvml.nvmlDeviceGetMigMode(gpu)[0]) == 1:
+        return 0.0  # the counter would include what other slices use
+    return read_nvml_value(lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu)) / 1e3
 
 
 @contextmanager

@@ -95,24 +95,87 @@ def run_supervised(
     Raises:
         OperationCancelled: The event given to ``cancel_on`` was set.
     """
-    started = time.monotonic()
+    with start_supervised(argv, log=log, env=env, cwd=cwd) as program:
+        return program.finish(timeout_s)
+
+
+class SupervisedProgram:
+    """A program that was started under ``supervisor.py``.
+
+    One with a pipe as its standard input may wait for a byte there; ``finish`` writes it.
+    """
+
+    def __init__(self, child: subprocess.Popen[bytes], log: Path) -> None:
+        self._child, self._log = child, log
+
+    def has_ended(self) -> bool:
+        """Return whether it has ended."""
+        return self._child.poll() is not None
+
+    def finish(self, timeout_s: float) -> ProcessResult:
+        """Let it go on, and wait for its end.
+
+        Args:
+            timeout_s: Wall-clock limit, from now on; so are the seconds of the result.
+
+        Raises:
+            OperationCancelled: The event given to ``cancel_on`` was set.
+        """
+        started = time.monotonic()
+        if self._child.stdin:
+            with suppress(OSError):  # it has ended
+                os.write(self._child.stdin.fileno(), b"\n")
+        timed_out = not _wait_until(self._child, started + timeout_s)
+        self.stop()
+        seconds = time.monotonic() - started
+        return ProcessResult(self._child.returncode, timed_out, seconds, read_tail(self._log))
+
+    def stop(self) -> None:
+        """End it with its whole process tree, unless that was done before."""
+        if self._child.pid in _LIVE_SUPERVISORS:
+            _stop_supervisor(self._child)
+        if self._child.stdin:
+            self._child.stdin.close()
+
+
+@contextmanager
+def start_supervised(
+    argv: Sequence[str],
+    *,
+    log: Path,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    with_input: bool = False,
+) -> Iterator[SupervisedProgram]:
+    """Start a program as ``run_supervised`` does; it is ended after the block.
+
+    Args:
+        argv: Program and arguments.
+        log: File that receives stdout and stderr.
+        env: Variables in addition to this process's own.
+        cwd: Working directory; None for this process's own.
+        with_input: Give it a pipe as its standard input; otherwise that is empty.
+
+    Raises:
+        OperationCancelled: The event given to ``cancel_on`` was set.
+    """
     _raise_if_cancelled()
     with log.open("wb") as sink:
         child = subprocess.Popen(
             [*_SUPERVISOR_COMMAND, str(os.getpid()), *argv],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if with_input else subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
             env={**os.environ, **(env or {})},
             cwd=cwd,
             start_new_session=True,
         )
-        _LIVE_SUPERVISORS.add(child.pid)
-        try:
-            timed_out = not _wait_until(child, started + timeout_s)
-        finally:
-            _stop_supervisor(child)
-    return ProcessResult(child.returncode, timed_out, time.monotonic() - started, read_tail(log))
+    _LIVE_SUPERVISORS.add(child.pid)
+    program = SupervisedProgram(child, log)
+    try:
+        yield program
+    finally:
+        program.stop()
 
 
 def _kill_session(leader: int) -> None:

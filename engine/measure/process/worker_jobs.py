@@ -10,12 +10,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 import kernelkb
-from kernelkb.measure.process.subprocesses import ProcessResult, run_supervised
+from kernelkb.measure.process.own_cores import keep_own_cores
+from kernelkb.measure.process.subprocesses import (
+    ProcessResult,
+    SupervisedProgram,
+    sleep_cancellable,
+    start_supervised,
+)
 from kernelkb.measure.worker.shared.messages.judge_jobs import (
     BenchJob,
     BenchJobResult,
@@ -38,6 +44,7 @@ from kernelkb.measure.worker.shared.messages.other_jobs import (
     TorchProfileJob,
     TorchProfileResult,
 )
+from kernelkb.safety.storage import require_space
 
 _WORKER_SCRIPT = Path(next(iter(kernelkb.__path__))) / "measure" / "worker" / "start.py"
 
@@ -58,6 +65,7 @@ Job = (
 
 _SCRATCH_FOLDERS: set[str] = set()
 _REMOVAL_TIMEOUT_S = 2.0
+_POLL_S = 0.02
 
 
 class JobRun(NamedTuple, Generic[_Result]):
@@ -172,22 +180,83 @@ def run_job(
 
     Raises:
         OperationCancelled: The event given to ``cancel_on`` was set.
+        EnvironmentGapError: The worker failed, and the disk is full.
     """
+    with _start(job, folder, wrapper, env, with_input=False) as started:
+        return started.finish(timeout_s)
+
+
+class StartedJob(Generic[_Result]):
+    """A worker process that was started."""
+
+    def __init__(self, program: SupervisedProgram, job: Job, folder: Path) -> None:
+        self._program, self._job, self._folder = program, job, folder
+
+    def wait_until_ready(self) -> None:
+        """Wait until it waits for ``finish``, or has ended.
+
+        Raises:
+            OperationCancelled: The event given to ``cancel_on`` was set.
+        """
+        while not (self._folder / "ready").exists() and not self._program.has_ended():
+            sleep_cancellable(_POLL_S)
+
+    def finish(self, timeout_s: float) -> JobRun[_Result]:
+        """Let it go on, and wait for its end; see ``run_job``.
+
+        Args:
+            timeout_s: Wall-clock limit, from now on.
+        """
+        process = self._program.finish(timeout_s)
+        result = _read_result(self._folder / "result.json") if process.returncode == 0 else None
+        if result is None:
+            require_space(self._folder)
+        if self._job["mode"] == "bench" and result and "times" in result:
+            restore_batches(result["times"])
+        progress = self._folder / "progress"
+        last_step = progress.read_text(encoding="utf-8") if progress.exists() else ""
+        return JobRun(result, process, last_step)
+
+
+@overload
+def start_job(
+    job: CheckJob, folder: Path, *, env: _Env
+) -> AbstractContextManager[StartedJob[CheckJobResult]]: ...
+@overload
+def start_job(
+    job: BenchJob, folder: Path, *, env: _Env
+) -> AbstractContextManager[StartedJob[BenchJobResult]]: ...
+
+
+def start_job(
+    job: CheckJob | BenchJob, folder: Path, *, env: _Env
+) -> AbstractContextManager[StartedJob[Any]]:
+    """Start a judge, which starts its runners and waits; it is ended after the block.
+
+    Args:
+        job: What to do.
+        folder: Scratch folder for the job, its result and its files.
+        env: Environment variables on top of our own.
+    """
+    return _start(job, folder, (), env, with_input=True)
+
+
+@contextmanager
+def _start(
+    job: Job, folder: Path, wrapper: tuple[str, ...], env: _Env | None, *, with_input: bool
+) -> Iterator[StartedJob[Any]]:
     job_file = folder / f"{job['mode']}.json"
     job_file.write_text(json.dumps(job), encoding="utf-8")
-    result_file = folder / "result.json"
-    result_file.unlink(missing_ok=True)
+    (folder / "result.json").unlink(missing_ok=True)
     argv = [*wrapper, worker_python(), "-P", str(_WORKER_SCRIPT), str(job_file)]
     # The log is for what the kernel prints, not for warnings of the libraries around it.
     variables = {"PYTHONWARNINGS": "ignore", **(env or {})}
     log = folder / f"{job['mode']}.log"
-    process = run_supervised(argv, log=log, timeout_s=timeout_s, env=variables)
-    result = _read_result(result_file) if process.returncode == 0 else None
-    if job["mode"] == "bench" and result and "times" in result:
-        restore_batches(result["times"])
-    progress = folder / "progress"
-    last_step = progress.read_text(encoding="utf-8") if progress.exists() else ""
-    return JobRun(result, process, last_step)
+    with (
+        keep_own_cores(),
+        start_supervised(argv, log=log, env=variables, with_input=with_input) as program,
+    ):
+        yield StartedJob(program, job, folder)
 
 
 def threads_env(core_count: int) -> dict[str, str]:

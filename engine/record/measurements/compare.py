@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from math import exp, log
 from typing import NamedTuple
@@ -31,7 +31,24 @@ def compute_comparison(a: Measurement, b: Measurement) -> PairwiseComparison:
     (clocks, heat, load) changes between runs. Either one was timed against the other in one run, or
     both were timed against the same baseline on the same machine and by the same judge; then the
     two paired speedups are divided, and the interval is a bootstrap over both sets of samples.
+    Memory and energy of both stand beside it.
     """
+    return _compare_times(a, b).model_copy(update=_pair_resources(a, b))
+
+
+def _pair_resources(a: Measurement, b: Measurement) -> dict[str, tuple[float, float]]:
+    """Return peak memory and energy of both, where they are of the same calls and known."""
+    one, other = a.resource_use, b.resource_use
+    names = ("kernel", "target", "workload", "inputs", "device")
+    if one is None or other is None:
+        return {}
+    if any(getattr(a.subject, name) != getattr(b.subject, name) for name in names):
+        return {}
+    pairs = {name: (getattr(one, name), getattr(other, name)) for name in ("peak_bytes", "joules")}
+    return {name: pair for name, pair in pairs.items() if None not in pair}
+
+
+def _compare_times(a: Measurement, b: Measurement) -> PairwiseComparison:
     reason = no_timing_reason(a) or no_timing_reason(b) or _different_setup_reason(a, b)
     if reason is not None:
         return _build_incomparable(a, b, reason)
@@ -57,14 +74,21 @@ def no_timing_reason(one: Measurement) -> str | None:
 
 
 def find_noise_reason(timed: Bench | Measurement) -> str | None:
-    """Return how other work or heat disturbed a bench, with the cure; None if undisturbed.
+    """Return how other work or heat disturbed a bench, with the cure; None if its times count.
 
-    Only an inconclusive bench counts as disturbed: a verdict reached despite the noise stands.
+    ``faster`` despite the noise stands. Of ``slower`` only the direction does: the candidate may
+    have waited for cores more than its baseline, so its times are compared with no others.
     """
-    if timed.verdict != "inconclusive":
+    if timed.verdict not in ("inconclusive", "slower"):
         return None
     disturbance = timed.disturbed_by or find_disturbance(timed.warnings)
     return DISTURBANCE_TEXT[disturbance] if disturbance else None
+
+
+def mark_noisy(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return metrics with ``noisy_timing`` instead of the speedup."""
+    kept = {name: value for name, value in metrics.items() if name != "speedup"}
+    return {**kept, "noisy_timing": 1.0}
 
 
 def _unusable_samples_reason(one: Measurement) -> str | None:

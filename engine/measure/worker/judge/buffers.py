@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import torch
 
 from kernelkb.measure.worker.judge.compare import ReferenceOutputs
+from kernelkb.measure.worker.judge.input_generator import InputGenerator
 from kernelkb.measure.worker.judge.inputs import (
-    InputGenerator,
     KernelCase,
     Tensors,
-    byte_view,
     is_poisoned,
     poison,
     same_bits,
 )
+from kernelkb.measure.worker.judge.output_marks import DrawSlots, OutputMark, OutputMarker
 from kernelkb.measure.worker.judge.procfs import thread_runqueue_wait_ns
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, UnsupportedHost
@@ -36,8 +36,12 @@ class CaseBuffers:
     Attributes:
         case: What is computed.
         slot_count: Number of slots.
+        arena: The memory that judge and runners share.
         input_generator: Draws the slots' inputs.
+        observer: Of every ``ReferenceOutputs`` that it makes.
     """
+
+    observer: Callable[[ReferenceOutputs, Tensors], None] | None = None
 
     def __init__(
         self,
@@ -63,11 +67,12 @@ class CaseBuffers:
         self.case, self.slot_count = case, slot_count
         self._tolerances = tolerances
         self._layout = Layout([*case.input_specs, *case.output_specs], slot_count, rng)
-        self._arena = Arena(self._layout.size, case.target)
-        self._pointer_table = self._arena.pointer_table(self._layout.pointer_table_offset)
+        self.arena = Arena(self._layout.size, case.target)
+        self._pointer_table = self.arena.pointer_table(self._layout.pointer_table_offset)
         self._runners: list[RunnerProcess] = []
-        self._layout.write_canaries(self._arena)
-        self._arrays = [self._layout.arrays(self._arena, slot) for slot in range(slot_count)]
+        self._layout.write_canaries(self.arena)
+        self._arrays = [self._layout.arrays(self.arena, slot) for slot in range(slot_count)]
+        self._marker = OutputMarker(case, self._layout.offsets, self.arena.bytes)
         self.input_generator = InputGenerator(case, rng)
         for slot in range(slot_count):
             self.input_generator.refill(slot, self.inputs(slot))
@@ -83,14 +88,14 @@ class CaseBuffers:
             RunnerError: Its code cannot be bound.
             RunnerDied: It ended.
         """
-        files = () if self._arena.descriptor is None else (self._arena.descriptor,)
+        files = () if self.arena.descriptor is None else (self.arena.descriptor,)
         self._runners.append(runner)
         try:
             runner.ask(
                 {
                     "command": "open",
-                    "bytes": self._arena.size,
-                    "handle": self._arena.handle,
+                    "bytes": self.arena.size,
+                    "handle": self.arena.handle,
                     "pointer_table_offset": self._layout.pointer_table_offset,
                 },
                 _OPEN_TIMEOUT_S,
@@ -128,8 +133,9 @@ class CaseBuffers:
         for slot in slots:
             self.input_generator.refill(slot, self.inputs(slot))
             self._fill_initial_outputs(slot)
-        if self._arena.cuda is not None:
-            self._arena.cuda.reset_persisting_l2()
+        release_torch_cache()
+        if self.arena.cuda is not None:
+            self.arena.cuda.reset_persisting_l2()
         return self._flush_and_time_ns()
 
     def idle_read_ns(self) -> float:
@@ -159,17 +165,23 @@ class CaseBuffers:
         elapsed = time.perf_counter_ns() - start - (thread_runqueue_wait_ns() - waited)
         return float(elapsed) if self.case.target == "cuda" else 0.0
 
+    def expect_calls(self, slots: Sequence[int]) -> None:
+        """Prepare ``sync_and_copy`` and ``read_marks`` for a batch on some slots."""
+        self._marker.expect_calls(slots)
+        self._synchronize()
+
     def sync_and_copy(
-        self, slots: Sequence[int], start_ns: int
+        self, slots: Sequence[int], draw_slots: DrawSlots, start_ns: int
     ) -> tuple[float, dict[int, Tensors]]:
         """Return nanoseconds until the GPU has done this process's work, and copies of outputs.
 
-        A runner's kernel may still be running then, time-sliced with ours. So the copies follow at
-        once: they hold what was written by then. On a CPU nothing is copied: a stopped process
-        writes nothing more.
+        A runner's kernel may still be running then, time-sliced with ours. So the marks are read at
+        once, and ``read_marks`` tells whether they changed. On a CPU nothing is copied: a stopped
+        process writes nothing more.
 
         Args:
-            slots: Whose outputs to copy.
+            slots: Of the batch.
+            draw_slots: Draws those whose outputs to copy, now that the batch has ended.
             start_ns: When the clock started, by ``time.perf_counter_ns``.
         """
         if self.case.target != "cuda":
@@ -177,11 +189,28 @@ class CaseBuffers:
         self._flush_buffer[:1].add_(0)
         reached = torch.cuda.Event()
         reached.record()
-        copies = {slot: [tensor.clone() for tensor in self.outputs(slot)] for slot in slots}
+        self._marker.take()
         reached.synchronize()
         elapsed = float(time.perf_counter_ns() - start_ns)
+        drawn = draw_slots(slots)
+        copies = {slot: [tensor.clone() for tensor in self.outputs(slot)] for slot in drawn}
         self._synchronize()
         return elapsed, copies
+
+    def read_marks(self, slots: Sequence[int], runner: RunnerProcess) -> list[OutputMark]:
+        """Return what each call of the last batch left at a few secret positions.
+
+        Args:
+            slots: Those of ``expect_calls``.
+            runner: Whose code was called; it must be stopped.
+        """
+        if self.case.target == "cuda":
+            return self._marker.parse()
+        self._marker.take()
+        addresses = [
+            [self._pointer_table[index] for index in self._pointer_indices(slot)] for slot in slots
+        ]
+        return self._marker.parse(addresses, runner.read_memory)
 
     def reset_outputs(self, slot: int) -> None:
         """Fill a slot's outputs as they are before a call: poisoned, or with their start values."""
@@ -228,17 +257,18 @@ class CaseBuffers:
         copies = [tensor.clone() for tensor in self.outputs(slot)]
         if runner is not None and self.case.target == "cpu":
             for index, copy in zip(self._pointer_indices(slot), copies, strict=True):
-                address = self._pointer_table[index]
-                data = runner.read_memory(address, copy.nbytes) if address else b""
-                if data:
-                    byte_view(copy).copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+                if address := self._pointer_table[index]:
+                    self._marker.read_array(runner.read_memory, address, copy)
         self._synchronize()
         return copies
 
     def compute_reference(self, slot: int) -> ReferenceOutputs:
         """Return the correct outputs for a slot's current inputs."""
         release_torch_cache()
-        return ReferenceOutputs(self.case, self.input_generator.regenerate(slot), self._tolerances)
+        inputs = self.input_generator.regenerate(slot)
+        reference = ReferenceOutputs(self.case, inputs, self._tolerances)
+        reference.observer = self.observer
+        return reference
 
     def find_tampering(self, slot: int) -> str | None:
         """Report whether the candidate modified an input or a guard region of a slot."""
@@ -246,7 +276,7 @@ class CaseBuffers:
         for spec, (current, drawn) in zip(self.case.input_specs, pairs, strict=True):
             if not same_bits(current, drawn):
                 return f"it changed its input {spec['name']}"
-        if self._layout.is_guard_damaged(self._arena, slot):
+        if self._layout.is_guard_damaged(self.arena, slot):
             return "it wrote outside its arrays"
         return None
 
@@ -257,7 +287,10 @@ class CaseBuffers:
                 with suppress(RunnerDied, RunnerError):
                     runner.ask({"command": "close"}, _OPEN_TIMEOUT_S)
         self._arrays.clear()
-        self._arena.close()
+        self._marker.release()
+        self._pointer_table.release()
+        self.input_generator.forget()
+        self.arena.close()
 
     def _synchronize(self) -> None:
         if self.case.target == "cuda":

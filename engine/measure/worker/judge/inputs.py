@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-import math
 import random
-import secrets
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from kernelkb.measure.worker.judge.chunks import split_flat
+from kernelkb.measure.worker.judge.hidden_inputs import transform_inputs
+from kernelkb.measure.worker.judge.memory_plan import EVERYTHING, ONE_SLOT_NOTE, MemoryPlan
+from kernelkb.measure.worker.judge.random_pool import RandomPool
+from kernelkb.measure.worker.judge.reference_operations import record_operations
 from kernelkb.measure.worker.shared.messages.specs import (
     CaseSpec,
+    Distribution,
     InputSpec,
     OutputSpec,
     Reference,
     Scalar,
     Target,
 )
-from kernelkb.measure.worker.shared.python_files import create_module, import_python_file
+from kernelkb.measure.worker.shared.module_parameters import create_task_model
+from kernelkb.measure.worker.shared.python_files import import_python_file
 
 Tensors = list[torch.Tensor]
 
-_MIN_EXTRA_VALUES = 4096
-"""A random pool has at least as many values more than an array, so that small arrays vary too."""
-_FLOAT_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-"""Types that ``torch.add`` can write to directly."""
 _POISON_BYTE = 0x5B
 """Fills integer outputs before a call: an unlikely value in every integer type."""
-_SEED_BITS = 31
-_POOL_SEED_BITS = 48
 
 
 class KernelCase:
@@ -40,9 +39,20 @@ class KernelCase:
         target: Where the arrays are: ``cpu`` or ``cuda``.
         scalars: Inputs that are numbers: position among the arguments, and value.
         input_specs: Inputs that are arrays, in the order of the arguments.
+        distribution: What is done to drawn inputs; None: nothing.
+        plan: How much memory judging it may take.
+        works_by_rows: Whether no row of its outputs depends on other rows than its own of the
+            inputs, so that the reference can be run on some; None: not tested yet.
+        notes: What was given up to save memory, as sentences.
     """
 
-    def __init__(self, target: Target, reference: Reference, case_spec: CaseSpec) -> None:
+    def __init__(
+        self,
+        target: Target,
+        reference: Reference,
+        case_spec: CaseSpec,
+        plan: MemoryPlan = EVERYTHING,
+    ) -> None:
         self.target = target
         self.case_spec = case_spec
         self._reference = reference
@@ -58,6 +68,16 @@ class KernelCase:
         self._modules_by_dtype: dict[torch.dtype | None, Any] = {}
         self._pools: list[RandomPool] = []
         self._is_repeatable = False
+        self._operations: frozenset[str] | None = None
+        self.distribution: Distribution | None = None
+        self.plan = plan
+        self.works_by_rows: bool | None = None
+        self.notes = [ONE_SLOT_NOTE] if plan.in_pieces else []
+
+    def add_note(self, note: str) -> None:
+        """Note something that is given up to save memory, once."""
+        if note not in self.notes:
+            self.notes.append(note)
 
     @property
     def device(self) -> torch.device:
@@ -74,13 +94,8 @@ class KernelCase:
         """
         if self._has_own_inputs:
             inputs = self._make_own_inputs(seed)
-            if not self._is_repeatable:
-                self._is_repeatable = all(map(same_bits, inputs, self._make_own_inputs(seed)))
-            if not self._is_repeatable:
-                raise RuntimeError(
-                    "its inputs differ between two draws from one seed: draw them from the global "
-                    "generators of torch, numpy or random, which are seeded before each draw"
-                )
+            self._require_repeatable(inputs, seed)
+            transform_inputs(self.distribution, inputs, seed)
             return inputs
         inputs = [
             torch.empty(
@@ -94,10 +109,23 @@ class KernelCase:
     def fill_inputs(self, seed: int, arrays: Tensors) -> None:
         """Write the values of ``make_inputs`` to existing arrays. Raises like it."""
         if self._has_own_inputs:
-            for array, value in zip(arrays, self.make_inputs(seed), strict=True):
-                array.copy_(value)
+            values = self._make_own_inputs(seed)
+            for array in arrays:
+                array.copy_(values.pop(0))
+            self._require_repeatable(arrays, seed)
+            transform_inputs(self.distribution, arrays, seed)
         else:
             self._fill_from_pools(seed, arrays)
+
+    def _require_repeatable(self, inputs: Tensors, seed: int) -> None:
+        """Draw the first inputs of the case again; raise RuntimeError if they differ."""
+        if not self._is_repeatable:
+            self._is_repeatable = all(map(same_bits, inputs, self._make_own_inputs(seed)))
+        if not self._is_repeatable:
+            raise RuntimeError(
+                "its inputs differ between two draws from one seed: draw them from the global "
+                "generators of torch, numpy or random, which are seeded before each draw"
+            )
 
     def _fill_from_pools(self, seed: int, arrays: Tensors) -> None:
         if not self._pools:
@@ -105,6 +133,7 @@ class KernelCase:
         rng = random.Random(seed)
         for pool, array in zip(self._pools, arrays, strict=True):
             pool.fill(array, rng)
+        transform_inputs(self.distribution, arrays, seed)
 
     @property
     def _has_own_inputs(self) -> bool:
@@ -121,7 +150,10 @@ class KernelCase:
             sizes = dict(zip(self.case_spec["axis_names"], self.case_spec["axes"], strict=True))
             values = getattr(module, str(self._reference["inputs"]))(**sizes)
         tensors = [value for value in values if isinstance(value, torch.Tensor)]
-        return [value.to(self.device).contiguous() for value in tensors]
+        return [
+            _take_rows(value, spec["shape"]).to(self.device).contiguous()
+            for value, spec in zip(tensors, self.input_specs, strict=True)
+        ]
 
     def draws_alike(self, first: int, second: int) -> bool:
         """Return whether two inputs are drawn here, and from one distribution."""
@@ -153,71 +185,34 @@ class KernelCase:
             for output in outputs
         ]
 
+    def list_operations(self, inputs: Tensors) -> frozenset[str]:
+        """Return the names of the ATen operations that the reference runs, as ``mm``; run it once.
+
+        Empty where torch cannot record them.
+        """
+        if self._operations is None:
+            try:
+                self._operations = record_operations(lambda: self.run_reference(inputs, None))
+            except torch.OutOfMemoryError:
+                raise
+            except (RuntimeError, TypeError, NotImplementedError):
+                self._operations = frozenset()
+        return self._operations
+
     def _reference_function(self, dtype: torch.dtype | None) -> Any:
         reference = self._reference
         if reference["kind"] == "python":
             return getattr(import_python_file(reference["file"]), reference["entry"])
         if dtype not in self._modules_by_dtype:
             file, entry = reference["file"], reference["entry"]
-            module = create_module(file, entry, file, reference["seed"]).to(self.device)
+            module = create_task_model(file, entry, reference["seed"]).to(self.device)
             self._modules_by_dtype[dtype] = module if dtype is None else module.to(dtype)
         return self._modules_by_dtype[dtype]
 
 
-class RandomPool:
-    """Fills arrays of one distribution from values drawn once.
-
-    Drawing all values anew takes longer than most kernels on a CPU. The sum of two disjoint
-    stretches of a pool, at offsets drawn each time, has the same distribution and is faster.
-    """
-
-    def __init__(self, spec: InputSpec, device: torch.device) -> None:
-        self._dtype: torch.dtype = getattr(torch, spec["dtype"])
-        self._distribution, self._scale = spec["fill"], spec["scale"]
-        self._count = math.prod(spec["shape"])
-        generator = torch.Generator(device=device)
-        generator.manual_seed(secrets.randbits(_POOL_SEED_BITS))
-        # Two stretches are used at a time; the rest is room to choose their offsets.
-        pool_size = self._count + max(2 * self._count, _MIN_EXTRA_VALUES)
-        options: dict[str, Any] = {"generator": generator, "device": device}
-        if self._distribution == "integers":
-            bound = int(self._scale)
-            dtype = _choose_integer_dtype(self._dtype, 2 * bound)
-            self._values = torch.randint(0, bound, (pool_size,), dtype=dtype, **options)
-        elif self._distribution == "uniform":
-            self._values = torch.rand(pool_size, **options)
-        elif self._distribution == "normal":
-            # The sum of two normal values has the square root of twice the deviation.
-            self._values = torch.randn(pool_size, **options).mul_(self._scale / math.sqrt(2))
-
-    def fill(self, out: torch.Tensor, rng: random.Random) -> None:
-        """Fill a contiguous array of the spec's shape; a state of ``rng`` determines the values."""
-        if self._distribution in ("ones", "zeros"):
-            out.fill_(self._distribution == "ones")
-            return
-        count, last = self._count, len(self._values) - self._count
-        first_offset = rng.randint(0, last - count)
-        second_offset = rng.randint(first_offset + count, last)
-        flat = out.view(-1)
-        is_direct = self._values.dtype == self._dtype or (
-            self._distribution == "normal" and self._dtype in _FLOAT_DTYPES
-        )
-        sums = flat if is_direct else self._values.new_empty(count)
-        first = self._values[first_offset : first_offset + count]
-        second = self._values[second_offset : second_offset + count]
-        torch.add(first, second, out=sums)
-        if self._distribution == "uniform":
-            sums.frac_().mul_(self._scale)
-        elif self._distribution == "integers":
-            sums.remainder_(int(self._scale))
-        if sums is not flat:
-            flat.copy_(sums)
-
-
-def _choose_integer_dtype(dtype: torch.dtype, largest: int) -> torch.dtype:
-    """Return an integer type that can hold ``largest``: the array's own if possible, else int64."""
-    is_integer = not dtype.is_floating_point and dtype != torch.bool
-    return dtype if is_integer and torch.iinfo(dtype).max >= largest else torch.int64
+def _take_rows(value: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """Return as many rows of an input as a shape has: a case may be a part of a task's."""
+    return value[: shape[0]] if shape and shape[0] < len(value) else value
 
 
 def _to_dtype(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
@@ -235,33 +230,6 @@ def _shares_memory(output: torch.Tensor, inputs: Sequence[torch.Tensor]) -> bool
     return any(tensor.untyped_storage().data_ptr() == storage for tensor in inputs)
 
 
-class InputGenerator:
-    """Draws each slot's inputs, and draws them again for the reference.
-
-    No contents repeat and none follow from earlier ones, so a candidate gains nothing by keeping
-    results of earlier calls.
-    """
-
-    def __init__(self, case: KernelCase, rng: random.Random) -> None:
-        self._case = case
-        self._rng = rng
-        self._seeds: dict[int, int] = {}
-        self._cache: tuple[int, Tensors] | None = None
-
-    def refill(self, slot: int, arrays: Tensors) -> None:
-        """Fill a slot's input arrays from a new seed."""
-        self._seeds[slot] = self._rng.getrandbits(_SEED_BITS)
-        self._case.fill_inputs(self._seeds[slot], arrays)
-
-    def regenerate(self, slot: int) -> Tensors:
-        """Return a slot's current inputs, drawn again: copies that no runner can reach."""
-        seed = self._seeds[slot]
-        if self._cache is None or self._cache[0] != seed:
-            self._cache = None  # frees the old ones first: memory may not hold both
-            self._cache = (seed, [array.contiguous() for array in self._case.make_inputs(seed)])
-        return self._cache[1]
-
-
 def seed_all(seed: int) -> None:
     """Seed the global generators of torch, random and, if it is loaded, numpy."""
     torch.manual_seed(seed)
@@ -277,7 +245,10 @@ def byte_view(array: torch.Tensor) -> torch.Tensor:
 
 def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Compare contiguous arrays byte by byte: NaN equals itself, −0 does not equal 0."""
-    return bool(torch.equal(byte_view(left), byte_view(right)))
+    if left.nbytes != right.nbytes:
+        return False
+    pairs = zip(split_flat(byte_view(left)), split_flat(byte_view(right)), strict=True)
+    return all(torch.equal(own, other) for own, other in pairs)
 
 
 def poison(arrays: Tensors) -> None:
@@ -291,7 +262,8 @@ def poison(arrays: Tensors) -> None:
 
 def is_poisoned(arrays: Tensors) -> bool:
     """Return whether outputs are bit for bit as ``poison`` fills them."""
-    return all(same_bits(array, _poison_like(array)) for array in arrays)
+    chunks = (chunk for array in arrays for chunk in split_flat(array))
+    return all(same_bits(chunk, _poison_like(chunk)) for chunk in chunks)
 
 
 def _poison_like(array: torch.Tensor) -> torch.Tensor:

@@ -1,16 +1,26 @@
-"""Times pairs of batches, candidate and rival in alternating order, until the budget is used."""
+"""Times pairs of batches, candidate and rival in alternating order, until the budget is used.
+
+Or until the least number of pairs shows that the candidate is slower by far.
+"""
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kernelkb.measure.worker.judge.plain_answers import is_slower_in_pairs
 from kernelkb.measure.worker.judge.runner_timer import RunnerTimer
-from kernelkb.measure.worker.judge.sampling import CHECK_EVERY_PAIRS, OutputSampler
+from kernelkb.measure.worker.judge.sampling import OutputSampler
 from kernelkb.measure.worker.shared.messages.judge_jobs import Batch, BenchJob, PairTimes
 
 _WARM_UP_BATCHES = 2
+_SINGLE_CALL_CHANCE = 0.4
+"""After a pair, to time a call alone of both as well; where batches are longer than one call."""
+_MIN_SINGLE_CALLS = 7
+_MAX_EXTRA_PAIRS = 60
+"""Pairs after the last that the time allows, until enough calls were compared and timed alone."""
 
 
 class IncorrectCallError(Exception):
@@ -23,7 +33,7 @@ def time_pairs(
     rival: RunnerTimer,
     report_progress: Callable[[str], None],
 ) -> PairTimes:
-    """Time pairs of batches, and single calls of the candidate in between.
+    """Time pairs of batches, and pairs of single calls in between.
 
     Args:
         job: Limits of time and pairs.
@@ -41,16 +51,21 @@ def time_pairs(
             timer.time_batch()
     warm_call_ns = candidate.warm_call_ns()
     rival.warm_call_ns()  # not used: both runners are warmed equally
-    batches = _PairedBatches([], [], [])
-    checked_count = _time_until_budget(job, candidate, rival, report_progress, batches)
+    timing = _PairTiming(job, candidate, rival, report_progress)
+    timing.time_until_budget()
+    batches, new_threads = timing.batches, candidate.new_thread_count()
     return {
         "candidate_batches": batches.candidate,
         "rival_batches": batches.rival,
         "single_call_batches": batches.single_call,
+        "rival_single_call_batches": batches.rival_single_call,
         "warm_call_ns": warm_call_ns,
         "busy_cores": candidate.busy_cores() if job["target"] == "cpu" else None,
-        "checked_count": checked_count,
-        "new_thread_count": candidate.new_thread_count(),
+        "checked_count": timing.sampler.checked_count,
+        "check_s": timing.sampler.check_s,
+        "is_plainly_slower": timing.is_plainly_slower,
+        "new_thread_count": new_threads,
+        "idle_cpu_ns": candidate.idle_cpu_ns() if new_threads else 0.0,
     }
 
 
@@ -58,37 +73,67 @@ class _PairedBatches(NamedTuple):
     candidate: list[Batch]
     rival: list[Batch]
     single_call: list[Batch]
+    rival_single_call: list[Batch]
 
 
-def _time_until_budget(
-    job: BenchJob,
-    candidate: RunnerTimer,
-    rival: RunnerTimer,
-    report_progress: Callable[[str], None],
-    batches: _PairedBatches,
-) -> int:
-    """Append batches until time or pairs are used up; return how many calls were compared."""
-    sampler = OutputSampler(candidate, job)
-    start = time.monotonic()
-    end = start + job["budget_s"]
+class _PairTiming:
+    """Batches of candidate and rival, and what was found of the candidate's outputs."""
 
-    def time_candidate(sample_count: int, *, single_call: bool = False) -> None:
-        report_progress(candidate.name)
-        batch, outputs = candidate.time_batch(sample_count, single_call=single_call)
-        (batches.single_call if single_call else batches.candidate).append(batch)
-        fault = sampler.check_batch(outputs)
+    def __init__(
+        self,
+        job: BenchJob,
+        candidate: RunnerTimer,
+        rival: RunnerTimer,
+        report_progress: Callable[[str], None],
+    ) -> None:
+        self._job, self._candidate, self._rival = job, candidate, rival
+        self._report_progress = report_progress
+        self._random = random.SystemRandom()
+        self._has_single_calls = candidate.batch_calls > 1 or rival.batch_calls > 1
+        self.sampler = OutputSampler(candidate, job)
+        self.batches = _PairedBatches([], [], [], [])
+
+    def time_until_budget(self) -> None:
+        """Append batches until time or pairs are used up and enough of them were compared."""
+        end = time.monotonic() + self._job["budget_s"]
+        min_pairs, max_pairs = self._job["min_pairs"], self._job["max_pairs"]
+        last_pairs = max_pairs + _MAX_EXTRA_PAIRS
+        for pair in range(last_pairs):
+            is_over = time.monotonic() - self.sampler.check_s > end or pair >= max_pairs
+            if pair >= min_pairs and self._has_enough and (is_over or self.is_plainly_slower):
+                break
+            self._time_pair(self.batches.candidate, self.batches.rival, pair)
+            if self._has_single_calls and self._random.random() < _SINGLE_CALL_CHANCE:
+                singles = self.batches.single_call, self.batches.rival_single_call
+                self._time_pair(*singles, pair, single_call=True)
+
+    @property
+    def is_plainly_slower(self) -> bool:
+        """Whether the pairs so far decide that the candidate is slower, by a factor of 2."""
+        return is_slower_in_pairs(self.batches.candidate, self.batches.rival)
+
+    @property
+    def _has_enough(self) -> bool:
+        singles = len(self.batches.single_call)
+        return self.sampler.has_enough and not (
+            self._has_single_calls and singles < _MIN_SINGLE_CALLS
+        )
+
+    def _time_pair(
+        self, own: list[Batch], rivals: list[Batch], pair: int, *, single_call: bool = False
+    ) -> None:
+        """Time one batch of each; they take turns in being the first."""
+        for is_candidate in ((True, False), (False, True))[pair % 2]:
+            if is_candidate:
+                self._time_candidate(own, single_call)
+            else:
+                self._report_progress(self._rival.name)
+                rivals.append(self._rival.time_batch(single_call=single_call).batch)
+
+    def _time_candidate(self, batches: list[Batch], single_call: bool) -> None:
+        self._report_progress(self._candidate.name)
+        timed = self._candidate.time_batch(self.sampler.draw_slots, single_call=single_call)
+        batches.append(timed.batch)
+        fault = self.sampler.find_fault(timed)
         if fault:
             raise IncorrectCallError(fault)
-
-    for pair in range(job["max_pairs"]):
-        if time.monotonic() - sampler.check_s > end and pair >= job["min_pairs"]:
-            break
-        for timer in ((candidate, rival), (rival, candidate))[pair % 2]:
-            if timer is candidate:
-                time_candidate(sampler.slot_count(pair, time.monotonic() - start))
-            else:
-                report_progress(rival.name)
-                batches.rival.append(rival.time_batch()[0])
-        if pair % CHECK_EVERY_PAIRS == 0:
-            time_candidate(1, single_call=True)
-    return sampler.checked_count

@@ -1,138 +1,192 @@
 """Times a candidate against the fastest of its rivals, in alternating batches of calls.
 
 A batch is one call on each of several slots. Before each batch the judge draws new inputs and
-poisons all outputs; at its end the judge stops the runner and compares outputs that it samples
-then, so postponed work cannot be caught up. Returns raw times; the engine decides the verdict.
+poisons all outputs; at its end the judge stops the runner, looks at what every call left, and
+compares outputs that it draws then, so postponed work cannot be caught up. Calls that are long
+enough for the judge's clock are timed one by one: then nothing tells the candidate which inputs
+come next. Returns raw times; the engine decides the verdict.
 """
 
 from __future__ import annotations
 
-import random
-import secrets
 import statistics
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple
 
-from kernelkb.measure.worker.judge.buffers import CaseBuffers
-from kernelkb.measure.worker.judge.inputs import KernelCase
+from kernelkb.measure.worker.judge.batch_sizes import BatchSizes
+from kernelkb.measure.worker.judge.bench_runners import CANDIDATE, BenchRunners
 from kernelkb.measure.worker.judge.pair_timing import IncorrectCallError, time_pairs
+from kernelkb.measure.worker.judge.peak_memory import release
+from kernelkb.measure.worker.judge.plain_answers import is_slower_in_trials
+from kernelkb.measure.worker.judge.resource_use import ResourceMeter
+from kernelkb.measure.worker.judge.rival_precision import (
+    RivalPrecision,
+    best_ns,
+    check_trial_calls,
+    find_fastest_rival,
+)
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
-from kernelkb.measure.worker.judge.runner_timer import CALL_TIMEOUT_S, RunnerTimer
-from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError
+from kernelkb.measure.worker.judge.runner_timer import RunnerTimer
 from kernelkb.measure.worker.shared.messages.judge_jobs import (
     BenchJob,
-    BenchJobResult,
     BenchTimes,
+    PairTimes,
+    ResourceReadings,
     RivalTimes,
 )
 
-_T = TypeVar("_T")
-
-CANDIDATE = "candidate"
 _PROBE_BATCHES = 3
 """Batches to estimate the time of a call, before the batch size is known."""
 _TRIAL_BATCHES = 5
 """Batches to rank rivals, and to choose the batch size."""
-_MAX_GRAPH_BYTES = 2**31
-"""No graphs for cases above 2 GiB: a graph keeps every temporary of every call, and calls that long
-hide their launches anyway."""
 _MAX_GRAPH_SPEEDUP = 8.0
 """A launch takes some 15 us one by one and 2 us in a graph (H100)."""
-_GUARD_BYTES = 4096
-"""Guard regions of one slot, at most, per array."""
-_MAX_REASON_CHARS = 300
 
 
-def run_paired_bench(
-    job: BenchJob, folder: Path, runners: dict[str, RunnerProcess]
-) -> BenchJobResult:
-    """Time the candidate against its fastest rival.
+class _Trial(NamedTuple):
+    """Trial batches of the candidate and of the rivals in the pool."""
 
-    The name of the runner that is running is in the file ``progress`` of the folder.
-
-    Raises:
-        UnsupportedHost: No runner starts here, or the memory cannot be allocated or shared.
-        RuntimeError: No rival runs.
-    """
-    paired_bench = PairedBench(job, runners, folder / "progress")
-    try:
-        return {"times": paired_bench.run()}
-    except IncorrectCallError as error:
-        return {"incorrect_reason": str(error)}
-    except (RunnerDied, RunnerError) as error:
-        if error.runner_name != CANDIDATE:
-            return {"baseline_error": f"{error.runner_name}: {error}"}
-        if isinstance(error, RunnerDied):
-            return {"runner_died": error.to_message()}
-        return {"runner_died": error.to_message("kernel-error")}
+    timer: RunnerTimer
+    """The candidate's."""
+    times: RivalTimes
+    """The same."""
+    rival_times: dict[str, RivalTimes]
+    no_graph_reason: str | None
 
 
 class PairedBench:
     """Candidate against the fastest of its rivals, on one workload."""
 
-    def __init__(
-        self, job: BenchJob, runners: dict[str, RunnerProcess], progress_file: Path
-    ) -> None:
-        self._job, self._progress_file = job, progress_file
-        self._candidate = runners[CANDIDATE]
-        self._rivals = {name: runner for name, runner in runners.items() if name != CANDIDATE}
-        self._case = KernelCase(job["target"], job["reference"], job["cases"][0])
-        self._rng = random.Random(secrets.randbits(64))
-        self._buffers = self._make_buffers(2)
-        self._idle_read_ns = self._buffers.idle_read_ns()  # before candidate code is loaded
-        self._may_use_graph = (
-            job["target"] == "cuda" and job["working_set_bytes"] < _MAX_GRAPH_BYTES
-        )
-        self._rejection_reasons: dict[str, str] = {}
+    def __init__(self, job: BenchJob, runners: dict[str, RunnerProcess], folder: Path) -> None:
+        self._meter = ResourceMeter(job)
+        self._job, self._folder = job, folder
+        self._runners = BenchRunners(job, runners, folder, self._meter.memory)
+        self._rivals = self._runners.rivals
+        # A graph keeps every temporary of every call, and long calls hide their launches anyway.
+        self._may_use_graph = job["target"] == "cuda" and not self._runners.case.plan.in_pieces
+        self._precision = RivalPrecision(job)
+        self._sizes = BatchSizes(job)
         self._copy_ns_by_rival: dict[str, float] = {}
-
-    def _make_buffers(self, slot_count: int) -> CaseBuffers:
-        return CaseBuffers(
-            self._case,
-            self._job["tolerances"],
-            slot_count,
-            self._rng,
-            flush_bytes=max(4, 2 * self._job["cache_bytes"]),
-        )
+        self._left_out: list[str] = []
 
     def run(self) -> BenchTimes:
-        """Choose batch size and rival, then time pairs of batches until the budget is used."""
-        candidate, rivals = self._load_all()
-        first_ns = self._median_call_ns(candidate, _PROBE_BATCHES)
-        shortest_ns = min([first_ns, *self._time_rivals(rivals)])
-        self._buffers.close()
-        if self._may_use_graph:
-            shortest_ns /= _MAX_GRAPH_SPEEDUP
-        self._buffers = self._make_buffers(self._calls_per_batch(shortest_ns) + 1)
-        candidate = self._make_timer(self._candidate)
-        candidate.plan_batches(self._calls_per_batch(first_ns), graph=False)
-        eager_ns = self._median_call_ns(candidate, _TRIAL_BATCHES)
-        calls = self._calls_per_batch(eager_ns)
-        graph_ns = self._graph_call_ns(candidate, calls) if self._may_use_graph else None
-        no_graph_reason = candidate.no_graph_reason
-        rival_times = self._compare_rivals()
-        best, uses_graph = _fastest_rival(rival_times, graph=graph_ns is not None)
-        self._close_rivals(*(name for name in self._rivals if name != best))
-        rival = self._make_timer(self._rivals[best])
-        own_times: RivalTimes = {"eager_ns": eager_ns, "graph_ns": graph_ns}
-        uses_graph = self._plan_pair(candidate, own_times, rival, rival_times[best], uses_graph)
-        pair_times = time_pairs(self._job, candidate, rival, self._write_progress)
-        self._buffers.close()
+        """Choose batch size and rival, then time pairs of batches until the budget is used.
+
+        Loads nothing of the candidate before the job may start; see ``wait_for_start``.
+        """
+        try:
+            self._runners.wait_for_start()
+            self._meter.steps.restart()
+            return self._time_all()
+        finally:
+            self._runners.slow.close()
+
+    def _time_all(self) -> BenchTimes:
+        idle_read_ns = self._runners.buffers.idle_read_ns()  # before candidate code is loaded
+        trial = self._choose_rivals()
+        self._meter.steps.finish("baselines")
+        rival, uses_graph, pair_times = self._time_fairly(trial)
+        self._meter.finish_timing(pair_times["check_s"])
         return {
             **pair_times,
-            "rival_name": best,
-            "rivals": rival_times,
-            "rejection_reasons": self._rejection_reasons,
+            **self._measure_resources(
+                trial.timer, rival, with_energy=not pair_times["is_plainly_slower"]
+            ),
+            "rival_name": rival.name,
+            "rivals": trial.rival_times,
+            "precision": self._precision.make_report(),
+            "rejection_reasons": self._rivals.rejection_reasons,
+            "left_out": self._left_out,
             "uses_graph": uses_graph,
-            "no_graph_reason": None if uses_graph else no_graph_reason,
-            "eager_ns": eager_ns,
-            "layers": self._candidate.sandbox_layers,
+            "no_graph_reason": None if uses_graph else trial.no_graph_reason,
+            "eager_ns": trial.times["eager_ns"],
+            "layers": self._runners.candidate.sandbox_layers,
             "copy_ns": self._max_copy_ns(),
-            "idle_read_ns": self._idle_read_ns,
+            "idle_read_ns": idle_read_ns,
+            "notes": self._runners.case.notes,
         }
+
+    def _choose_rivals(self) -> _Trial:
+        """Load all and time trial batches; leave out slow rivals that no verdict depends on."""
+        runners = self._runners
+        timers = runners.load_all()
+        self._meter.steps.finish("load")
+        if runners.slow.are_loading:
+            trial = self._run_trial(*timers)
+            self._meter.steps.finish("baselines")
+            if is_slower_in_trials(trial.times, trial.rival_times):
+                self._left_out = runners.slow.leave_out()
+                self._precision.skipped = runners.slow_names
+                return trial
+        if runners.slow.names:
+            runners.join_slow()
+            timers = runners.attach_all()
+            self._meter.steps.finish("load")
+        return self._run_trial(*timers)
+
+    def _run_trial(self, candidate: RunnerTimer, rivals: dict[str, RunnerTimer]) -> _Trial:
+        """Time trial batches of the candidate and of the rivals in the pool."""
+        first_ns = self._median_call_ns(candidate, _PROBE_BATCHES)
+        shortest_ns = min([first_ns, *self._time_rivals(rivals)])
+        if self._may_use_graph:
+            shortest_ns /= _MAX_GRAPH_SPEEDUP
+        self._runners.renew_buffers(self._sizes.calls_per_batch(shortest_ns) + 1)
+        candidate = self._runners.make_timer(self._runners.candidate)
+        if self._may_use_graph and (fault := candidate.find_stream_order_fault()):
+            raise IncorrectCallError(fault)
+        candidate.plan_batches(self._sizes.calls_per_batch(first_ns), graph=False)
+        eager_ns = self._median_call_ns(candidate, _TRIAL_BATCHES)
+        calls = self._sizes.calls_per_batch(eager_ns)
+        graph_ns = self._graph_call_ns(candidate, calls) if self._may_use_graph else None
+        no_graph_reason = candidate.no_graph_reason
+        rival_times = self._compare_rivals(self._rivals.runners)
+        self._precision.base_rivals = list(rival_times)
+        with self._precision.observe(self._runners.buffers):
+            check_trial_calls(candidate)
+        own_times: RivalTimes = {"eager_ns": eager_ns, "graph_ns": graph_ns}
+        return _Trial(candidate, own_times, rival_times, no_graph_reason)
+
+    def _measure_resources(
+        self, candidate: RunnerTimer, rival: RunnerTimer, *, with_energy: bool
+    ) -> ResourceReadings:
+        runners = self._runners.candidate, self._rivals.runners[rival.name]
+        renew, report = self._runners.renew_buffers, self._runners.write_progress
+        return self._meter.measure(
+            (candidate, rival), runners, renew, report, with_energy=with_energy
+        )
+
+    def _time_fairly(self, trial: _Trial) -> tuple[RunnerTimer, bool, PairTimes]:
+        """Time pairs with the fastest rival that is as exact as the candidate; see ``run``.
+
+        Again, where timed calls were less exact than those before and admit more rivals, or where
+        they do not confirm that rivals could be left out.
+        """
+        candidate, own_times, rival_times, _ = trial
+        while True:
+            self._sizes.is_single_call = False
+            rival_times |= self._add_reduced_rivals()
+            running = {name: rival_times[name] for name in self._rivals.runners}
+            best, uses_graph = find_fastest_rival(running, graph=own_times["graph_ns"] is not None)
+            self._rivals.close(*(name for name in running if name != best))
+            rival = self._runners.make_timer(self._rivals.runners[best])
+            uses_graph = self._plan_pair(candidate, own_times, rival, running[best], uses_graph)
+            with self._precision.observe(self._runners.buffers):
+                pair_times = time_pairs(self._job, candidate, rival, self._runners.write_progress)
+            if self._left_out and not pair_times["is_plainly_slower"]:
+                rival_times |= self._time_left_out()
+            elif not self._precision.has_new_rivals():
+                return rival, uses_graph, pair_times
+
+    def _time_left_out(self) -> dict[str, RivalTimes]:
+        """Load the rivals that were left out after all, and time them and the one that was not."""
+        names, self._left_out = self._left_out, []
+        self._precision.skipped = set()
+        self._sizes.is_single_call = False
+        self._runners.start_again(names)
+        times = self._compare_rivals(self._rivals.runners)
+        self._precision.base_rivals += [name for name in names if name in times]
+        return times
 
     def _plan_pair(
         self,
@@ -143,14 +197,20 @@ class PairedBench:
         uses_graph: bool,
     ) -> bool:
         """Plan the batches of both in the same way; return whether they are CUDA graphs."""
+        shortest_ns = min(best_ns(candidate_ns), best_ns(rival_ns))
+        self._sizes.is_single_call = self._sizes.is_long(shortest_ns) or candidate.shares_outputs
+        planned_graph = uses_graph
         if uses_graph:
             for timer, times in ((rival, rival_ns), (candidate, candidate_ns)):
-                calls = self._calls_per_batch(times["graph_ns"] or times["eager_ns"])
+                calls = self._sizes.calls_per_batch(times["graph_ns"] or times["eager_ns"])
                 timer.plan_batches(calls, graph=uses_graph)
                 uses_graph = uses_graph and timer.uses_graph
         if not uses_graph:
             for timer, times in ((rival, rival_ns), (candidate, candidate_ns)):
-                timer.plan_batches(self._calls_per_batch(times["eager_ns"]), graph=False)
+                timer.plan_batches(self._sizes.calls_per_batch(times["eager_ns"]), graph=False)
+        candidate.time_batch()  # the first that is as long as those that count
+        if candidate.shares_outputs and not self._sizes.is_single_call:
+            return self._plan_pair(candidate, candidate_ns, rival, rival_ns, planned_graph)
         return uses_graph
 
     def _max_copy_ns(self) -> float | None:
@@ -158,118 +218,55 @@ class PairedBench:
         copies = self._job["returns"] and self._job["target"] == "cuda"
         return max(self._copy_ns_by_rival.values()) if copies else None
 
-    def _calls_per_batch(self, call_ns: float) -> int:
-        """Return how many calls make a batch long enough for the judge's clock.
-
-        Limited by the number of slots and by the memory for them.
-        """
-        wanted = int(self._job["batch_ns"] / max(1.0, call_ns)) + 1
-        slot_bytes = self._job["working_set_bytes"] + _GUARD_BYTES
-        affordable = self._job["arena_bytes"] // slot_bytes - 1
-        return int(max(1, min(wanted, self._job["max_slots"], affordable)))
-
-    def _make_timer(self, runner: RunnerProcess) -> RunnerTimer:
-        return RunnerTimer(runner, self._buffers, self._rng)
-
     def _median_call_ns(self, timer: RunnerTimer, count: int) -> float:
         """Return the median nanoseconds of a call over some batches, by the runner's clock."""
         times = []
-        self._write_progress(timer.name)
+        self._runners.write_progress(timer.name)
         for _ in range(count):
-            batch, _ = timer.time_batch()
+            batch = timer.time_batch().batch
             times.append(batch.runner_ns / batch.calls)
             if timer.name != CANDIDATE:
                 self._copy_ns_by_rival[timer.name] = batch.copy_ns / batch.calls
         return statistics.median(times)
 
-    def _load_all(self) -> tuple[RunnerTimer, dict[str, RunnerTimer]]:
-        """Load the candidate while all rivals are stopped, then the rivals in parallel."""
-        with ThreadPoolExecutor() as pool:
-            ready = pool.submit(self._candidate.wait_ready)
-            self._run_on_rivals(pool, RunnerProcess.wait_ready)
-            ready.result()
-            self._write_progress(CANDIDATE)
-            candidate = self._load_runner(self._candidate)
-            self._write_progress("its baselines")
-            return candidate, self._run_on_rivals(pool, self._load_runner)
-
-    def _write_progress(self, runner_name: str) -> None:
-        self._progress_file.write_text(runner_name, encoding="utf-8")
-
-    def _run_on_rivals(
-        self, pool: Executor, action: Callable[[RunnerProcess], _T]
-    ) -> dict[str, _T]:
-        """Run an action on all rivals in parallel; return the results of those it works for."""
-        futures = {name: pool.submit(action, rival) for name, rival in self._rivals.items()}
-        results = {}
-        for name, future in futures.items():
-            with self._drop_on_failure(name):
-                results[name] = future.result()
-        return results
-
-    def _load_runner(self, runner: RunnerProcess) -> RunnerTimer:
-        runner.ask({"command": "load"}, CALL_TIMEOUT_S)
-        timer = self._make_timer(runner)
-        timer.plan_batches(1, graph=False)
-        return timer
-
     def _time_rivals(self, rivals: dict[str, RunnerTimer]) -> list[float]:
         times = []
         for name, timer in rivals.items():
-            with self._drop_on_failure(name):
+            with self._rivals.drop_on_failure(name):
                 times.append(self._median_call_ns(timer, _PROBE_BATCHES))
+                self._release_memory(self._rivals.runners[name])
         return times
 
-    def _compare_rivals(self) -> dict[str, RivalTimes]:
-        """Time every rival over a few batches, launched one by one and in a CUDA graph."""
+    def _release_memory(self, runner: RunnerProcess) -> None:
+        """Have a runner return what it caches, while others are to be timed and memory is short."""
+        if self._runners.case.plan.in_pieces:
+            release(runner)
+
+    def _add_reduced_rivals(self) -> dict[str, RivalTimes]:
+        """Start rivals at the precisions that the candidate's errors admit, and time them."""
+        added = self._precision.start_new_rivals(self._runners.by_name, self._folder)
+        self._runners.load_added(added)
+        return self._compare_rivals(added, verify=True)
+
+    def _compare_rivals(
+        self, names: Iterable[str], *, verify: bool = False
+    ) -> dict[str, RivalTimes]:
+        """Time rivals over a few batches, launched one by one and in a CUDA graph."""
         times: dict[str, RivalTimes] = {}
-        for name, runner in tuple(self._rivals.items()):
-            with self._drop_on_failure(name):
-                timer = self._make_timer(runner)
+        for name in [name for name in names if name in self._rivals.runners]:
+            with self._rivals.drop_on_failure(name):
+                timer = self._runners.make_timer(self._rivals.runners[name])
                 timer.plan_batches(1, graph=False)
-                calls = self._calls_per_batch(self._median_call_ns(timer, _PROBE_BATCHES))
+                if verify:
+                    self._precision.verify_rival(timer, self._runners.buffers)
+                calls = self._sizes.calls_per_batch(self._median_call_ns(timer, _PROBE_BATCHES))
                 timer.plan_batches(calls, graph=False)
                 eager_ns = self._median_call_ns(timer, _TRIAL_BATCHES)
                 graph_ns = self._graph_call_ns(timer, calls) if self._may_use_graph else None
                 times[name] = {"eager_ns": eager_ns, "graph_ns": graph_ns}
+                self._release_memory(self._rivals.runners[name])
         return times
-
-    @contextmanager
-    def _drop_on_failure(self, rival_name: str) -> Iterator[None]:
-        """Drop a rival that fails, and keep the reason.
-
-        Raises:
-            RuntimeError: It was the last one.
-        """
-        try:
-            yield
-        except (RunnerError, RunnerDied) as error:
-            self._rejection_reasons[rival_name] = str(error)[:_MAX_REASON_CHARS]
-            self._close_rivals(rival_name)
-            if not self._rivals:
-                first, reason = next(iter(self._rejection_reasons.items()))
-                raise RuntimeError(f"no baseline runs; {first}: {reason}") from error
-
-    def _close_rivals(self, *names: str) -> None:
-        for name in names:
-            self._rivals.pop(name).close()
 
     def _graph_call_ns(self, timer: RunnerTimer, calls: int) -> float | None:
         timer.plan_batches(calls, graph=True)
         return self._median_call_ns(timer, _TRIAL_BATCHES) if timer.uses_graph else None
-
-
-def _fastest_rival(rival_times: dict[str, RivalTimes], *, graph: bool) -> tuple[str, bool]:
-    """Return the fastest rival, and whether both are timed in CUDA graphs.
-
-    If the candidate can be captured and the fastest rival cannot, both are launched one by one.
-    """
-    if graph:
-        best = min(rival_times, key=lambda name: _best_ns(rival_times[name]))
-        if rival_times[best]["graph_ns"] is not None:
-            return best, True
-    return min(rival_times, key=lambda name: rival_times[name]["eager_ns"]), False
-
-
-def _best_ns(times: RivalTimes) -> float:
-    return times["graph_ns"] or times["eager_ns"]

@@ -28,13 +28,13 @@ def run_judge(job: JudgeJob, folder: Path) -> CheckJobResult | BenchJobResult:
     }
     try:
         # torch takes seconds to import: the runners, started by now, import it at the same time.
+        from kernelkb.measure.worker.judge.bench import time_candidate
         from kernelkb.measure.worker.judge.check import check_cases
-        from kernelkb.measure.worker.judge.paired_bench import run_paired_bench
 
         try:
             if job["mode"] == "check":
                 return {"report": check_cases(job, folder, runners)}
-            return run_paired_bench(job, folder, runners)
+            return time_candidate(job, folder, runners)
         except UnsupportedHost as problem:
             return {"unsupported_host": problem.to_message()}
     finally:

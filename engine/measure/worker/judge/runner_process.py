@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -18,6 +18,7 @@ from typing import NoReturn
 from kernelkb.measure.worker.judge import procfs
 from kernelkb.measure.worker.judge.pauser import ProcessPauser
 from kernelkb.measure.worker.judge.runner_environment import build_runner_environment
+from kernelkb.measure.worker.judge.runner_limits import LimitWatch
 from kernelkb.measure.worker.shared.channel import ProtocolError, receive, send
 from kernelkb.measure.worker.shared.failures import (
     RunnerDied,
@@ -26,17 +27,17 @@ from kernelkb.measure.worker.shared.failures import (
     classify_error,
     describe_exit,
     make_printable,
+    read_log_tail,
 )
 from kernelkb.measure.worker.shared.messages.runner_commands import Answer, Command, ServeJob
 from kernelkb.measure.worker.shared.messages.specs import RunnerSpec, RunnerStatus, Target
 
 _READY_TIMEOUT_S = 120.0  # importing torch takes seconds, more where several processes do so
 _POLL_S = 0.05
-_COUNT_INTERVAL_S = 0.4  # between counts of a runner's processes, each of which reads all of /proc
 _WATCH_INTERVAL_S = 0.25  # between limit checks of a runner that answers at once
-_LOG_TAIL_BYTES = 4000
 _MAX_TIME_NS = 1e13  # the longest time that a runner may report: almost 3 hours
 _SEQUENCE_BITS = 48
+_KILLS = (signal.SIGKILL, signal.SIGTERM, signal.SIGBUS)  # SIGBUS: memory that others cut off
 _WORKER_SCRIPT = Path(__file__).parents[1] / "start.py"
 
 
@@ -45,6 +46,7 @@ class RunnerProcess:
 
     Attributes:
         name: Names its folder, and the runner in failures.
+        pid: Of the process.
         sandbox_layers: Those that Linux applied, known after ``wait_ready``.
         total_request_s: Seconds spent on its answers since ``wait_ready``.
         is_closed: Whether it was killed by ``close``.
@@ -66,12 +68,13 @@ class RunnerProcess:
         self.sandbox_layers: list[str] = []
         self.total_request_s = 0.0
         self.is_closed = False
-        self._sequence, self._last_count_at, self._last_watch_at = 0, 0.0, 0.0
+        self._sequence, self._last_watch_at = 0, 0.0
         self._folder = folder / name
-        self._folder.mkdir()
+        self._folder.mkdir(exist_ok=True)  # a rival may be started again
         sandbox = [part.replace("{folder}", str(self._folder)) for part in spec["sandbox_command"]]
         self._is_confined, self._may_fork = bool(sandbox), spec["may_fork"]
-        self._stop_verified = False
+        self._limit_watch = LimitWatch(spec["limits"], counts_processes=self._is_confined)
+        self._stop_verified = self._is_readable = False
         self._log_file = (self._folder / "log").open("w+b")  # the runner may replace it by name
         private = self._folder if sandbox else None
         environment = build_runner_environment(spec, target, index, private)
@@ -82,9 +85,11 @@ class RunnerProcess:
                 "target": target,
                 "code": spec["code"],
                 "channel": runner_end.fileno(),
+                "adopts_orphans": not sandbox,
             }
             self._process = self._start(sandbox, job, environment)
-        procfs.register_runner(self._process.pid)
+        self.pid = self._process.pid
+        procfs.register_runner(self.pid)
         self._pauser = ProcessPauser(self._process)
 
     def _start(
@@ -115,6 +120,7 @@ class RunnerProcess:
         with suppress(OSError, ValueError):  # read before any code runs that could overwrite it
             self.sandbox_layers = json.loads((self._folder / "layers.json").read_text("utf-8"))
         self.total_request_s = 0.0  # the start is not the candidate's time
+        self._is_readable = procfs.is_memory_readable(self.pid)
         self.pause()
 
     def ask(self, command: Command, timeout_s: float, *files: int) -> Answer:
@@ -194,8 +200,14 @@ class RunnerProcess:
             RunnerDied: It has started a process, which would go on.
         """
         self._pauser.pause()
+        procfs.reap_orphans()  # those that ended with the call
+        self._reject_left_processes(scan=True)
+
+    def _reject_left_processes(self, *, scan: bool) -> None:
+        """Kill it if an orphan of it is at work or, with ``scan``, any process below it."""
         may_fork = self._may_fork or (self._is_confined and "seccomp" not in self.sandbox_layers)
-        if may_fork and procfs.list_descendants(self._process.pid):
+        is_found = may_fork and scan and procfs.list_descendants(self.pid)
+        if may_fork and (is_found or procfs.list_orphans()):
             self._kill_and_raise(
                 "limit-exceeded", "a process that it started went on after its call"
             )
@@ -213,6 +225,7 @@ class RunnerProcess:
         activity = self._pauser.activity_while_stopped()
         if activity:
             self._kill_and_raise("crashed", f"it did not stay stopped: {activity}")
+        self._reject_left_processes(scan=False)
         self._stop_verified = True
 
     def _resume(self) -> None:
@@ -222,67 +235,55 @@ class RunnerProcess:
             self._stop_verified = False
             self._pauser.resume()
 
-    def read_memory(self, address: int, size: int) -> bytes:
-        """Return ``size`` bytes of its memory; empty where they cannot be read completely."""
-        return procfs.read_memory(self._process.pid, address, size)
+    def read_memory(self, pieces: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Return pieces of its memory, each given by address and size.
 
-    def runqueue_wait_ns(self) -> int:
-        """Return how long its threads have waited on the run queue for a core, nanoseconds."""
-        return procfs.runqueue_wait_ns(self._process.pid)
+        A piece that cannot be read completely is empty.
+
+        Raises:
+            RunnerDied: It hides its memory, which could be read before its code was loaded.
+            UnsupportedHost: This machine does not let a parent read its child's memory.
+        """
+        try:
+            return procfs.read_memory(self.pid, pieces)
+        except UnsupportedHost:
+            if not self._is_readable:
+                raise
+            self._kill_and_raise("crashed", "it hid its memory, from which the judge reads outputs")
 
     def thread_count(self) -> int:
         """Return the number of its threads."""
-        return int(procfs.read_status(self._process.pid).get("Threads", "0"))
-
-    def cpu_ticks(self) -> int:
-        """Return the CPU time of all its threads, in clock ticks (``SC_CLK_TCK``)."""
-        return procfs.cpu_ticks(self._process.pid)
-
-    def _read_log_tail(self) -> str:
-        with suppress(OSError, ValueError):
-            file = self._log_file.fileno()
-            offset = max(0, os.fstat(file).st_size - _LOG_TAIL_BYTES)
-            return os.pread(file, _LOG_TAIL_BYTES, offset).decode("utf-8", "replace")
-        return ""
+        return int(procfs.read_status(self.pid).get("Threads", "0"))
 
     def close(self) -> None:
         """Kill it with everything that it started."""
         self.is_closed = True
         self._channel.close()
         self._log_file.close()
-        self._kill()
+        self.kill()
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """Kill it; a thread that waits for its answer gets ``RunnerDied``."""
         if self._process.poll() is None:
-            procfs.kill_with_descendants(self._process.pid)
+            procfs.kill_with_descendants(self.pid)
             self._process.wait()
-            procfs.unregister_runner(self._process.pid)
-            procfs.kill_orphans()
+        procfs.unregister_runner(self.pid)
+        procfs.kill_orphans()
 
     def _enforce_limits(self, start: float, timeout_s: float) -> None:
         """Kill it if it exceeds its time or another limit; raise if it has ended."""
         self._last_watch_at = time.monotonic()
+        procfs.reap_orphans()  # a chain of forks would use up the machine's pids
         if self._process.poll() is not None:
             self._raise_exit(None)
         if time.monotonic() - start > timeout_s:
             self._kill_and_raise("timed-out", f"it did not finish within {timeout_s:g} s")
-        status = procfs.read_status(self._process.pid)
-        used_kib = sum(int(status.get(key, "0").split()[0]) for key in ("RssAnon", "RssShmem"))
-        if used_kib * 1024 > self._limits["memory_bytes"]:
-            gib = self._limits["memory_bytes"] / 2**30
-            self._kill_and_raise("out-of-memory", f"it took more than {gib:.1f} GiB of memory")
-        self._enforce_count(int(status.get("Threads", "0")), "threads", self._limits["threads"])
-        if self._is_confined and time.monotonic() - self._last_count_at > _COUNT_INTERVAL_S:
-            self._last_count_at = time.monotonic()
-            count = len(procfs.list_all_descendants())
-            self._enforce_count(count, "processes", self._limits["processes"])
-
-    def _enforce_count(self, count: int, noun: str, limit: int) -> None:
-        if count > limit:
-            self._kill_and_raise("limit-exceeded", f"it started more than {limit} {noun}")
+        exceeded = self._limit_watch.find_exceeded(self.pid)
+        if exceeded:
+            self._kill_and_raise(exceeded.status, exceeded.detail)
 
     def _kill_and_raise(self, status: RunnerStatus, detail: str) -> NoReturn:
-        self._kill()
+        self.kill()
         raise RunnerDied(status, detail, self.name)
 
     def _raise_exit(self, fallback: str | None) -> NoReturn:
@@ -291,8 +292,9 @@ class RunnerProcess:
             code = self._process.wait(5)
         except subprocess.TimeoutExpired:
             self._kill_and_raise("crashed", "it closed the judge's channel")
+        self.kill()  # what it left behind
         if code == -signal.SIGXFSZ:
             limit_mib = self._limits["file_bytes"] / 2**20
             raise RunnerDied("limit-exceeded", f"it wrote more than {limit_mib:.0f} MiB", self.name)
-        detail, exit_status = describe_exit(code, self._read_log_tail(), fallback)
-        raise RunnerDied("crashed", detail, self.name, exit_status)
+        detail, exit_status = describe_exit(code, read_log_tail(self._log_file.fileno()), fallback)
+        raise RunnerDied("crashed", detail, self.name, exit_status, was_killed=-code in _KILLS)

@@ -6,18 +6,28 @@ import os
 import random
 import statistics
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from kernelkb.measure.worker.judge.buffers import CaseBuffers
 from kernelkb.measure.worker.judge.inputs import Tensors
-from kernelkb.measure.worker.judge.procfs import thread_runqueue_wait_ns
+from kernelkb.measure.worker.judge.output_marks import DrawSlots, OutputMark
+from kernelkb.measure.worker.judge.procfs import (
+    cpu_ticks,
+    cpu_time_ns,
+    runqueue_wait_ns,
+    thread_runqueue_wait_ns,
+)
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
-from kernelkb.measure.worker.shared.failures import make_printable
+from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, make_printable
 from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
-from kernelkb.measure.worker.shared.messages.runner_commands import RunBatchCommand
+from kernelkb.measure.worker.shared.messages.runner_commands import RepeatCommand, RunBatchCommand
 
 CALL_TIMEOUT_S = 60.0
 """For one call, a capture, or the first batch."""
+_FIRST_CALL_TIMEOUT_S = 600.0
+"""The first call may compile: the limit is that of the whole bench."""
 _TIMEOUT_FACTOR = 50
 """Times the last batch: the limit of the next, but at least ``_MIN_TIMEOUT_S``."""
 _MIN_TIMEOUT_S = 10.0
@@ -28,9 +38,25 @@ _WARM_BATCHES = 5
 _BUSY_SAMPLE_S = 0.3
 _SPIN_DOWN_S = 0.1
 """OpenMP threads spin for a while after a region before they sleep."""
-_LAST_CALL_SHARE = 0.5
-"""How often the last call of a batch is among the sampled ones: it is the easiest to postpone."""
+_ORDER_CYCLES = 100_000_000
+"""GPU clock cycles of the kernel in front of an ordered call: some 0.05 s."""
+_IDLE_SAMPLE_S = 0.05
+"""How long to watch a process that runs without a command."""
 _MAX_REASON_CHARS = 300
+
+
+def _draw_none(_slots: Sequence[int]) -> list[int]:
+    return []
+
+
+class TimedBatch(NamedTuple):
+    """A batch that was timed, while its outputs are in the buffers still."""
+
+    batch: Batch
+    slots: list[int]
+    """In the order of the calls."""
+    outputs: dict[int, Tensors]
+    """Copies for the slots that were drawn."""
 
 
 class RunnerTimer:
@@ -38,8 +64,11 @@ class RunnerTimer:
 
     Attributes:
         name: The runner's.
+        batch_calls: Calls per batch.
         uses_graph: Whether its batches are CUDA graphs.
         no_graph_reason: Why they are not, where that was tried.
+        shares_outputs: Whether a call returned the memory that an earlier one of its batch had
+            returned, and so overwrote its outputs. Such code is timed in batches of one call.
         warm_thread_count: Threads of its process after the first calls.
     """
 
@@ -49,14 +78,15 @@ class RunnerTimer:
         self._runner, self._buffers, self._rng = runner, buffers, rng
         self._graph_slots: dict[int, list[int]] = {}
         self._slots = range(buffers.slot_count)
-        self._batch_calls = 1
-        self._spare_slot = 0
+        self.batch_calls = 1
+        self._spare_slots: list[int] = []
         self.uses_graph = False
         self.no_graph_reason: str | None = None
+        self.shares_outputs = False
         self.warm_thread_count = 0
         self._timeout_s = CALL_TIMEOUT_S
         buffers.attach_runner(runner, timeout_s=CALL_TIMEOUT_S)
-        runner.ask({"command": "call", "slot": 0}, CALL_TIMEOUT_S)
+        runner.ask({"command": "call", "slot": 0}, _FIRST_CALL_TIMEOUT_S)
 
     def plan_batches(self, calls: int, *, graph: bool) -> None:
         """Set the number of calls per batch, and whether batches are CUDA graphs.
@@ -66,7 +96,7 @@ class RunnerTimer:
             graph: Capture graphs where that is possible. Batches of single launches use other slots
                 each time; graphs are few and captured beforehand.
         """
-        self._batch_calls = max(1, min(calls, self._buffers.slot_count - 1))
+        self.batch_calls = max(1, min(calls, self._buffers.slot_count - 1))
         self._timeout_s = CALL_TIMEOUT_S
         self.uses_graph, self.no_graph_reason = False, None
         self.uses_graph = graph and self._capture_graphs()
@@ -77,16 +107,17 @@ class RunnerTimer:
 
     def _capture_graphs(self) -> bool:
         """Capture all graphs in random order, so that the candidate cannot tell which is which."""
-        sizes = {_SINGLE_CALL_GRAPH: 1, **dict.fromkeys(range(_GRAPH_COUNT), self._batch_calls)}
+        sizes = {_SINGLE_CALL_GRAPH: 1, **dict.fromkeys(range(_GRAPH_COUNT), self.batch_calls)}
         self._graph_slots = {
             graph_id: self._rng.sample(self._slots, size) for graph_id, size in sizes.items()
         }
-        self._graph_slots[_WARM_GRAPH] = [0] * self._batch_calls
+        self._graph_slots[_WARM_GRAPH] = [0] * self.batch_calls
         for graph_id in self._rng.sample(list(self._graph_slots), len(self._graph_slots)):
             answer = self._runner.ask(
                 {"command": "capture", "graph_id": graph_id, "slots": self._graph_slots[graph_id]},
                 CALL_TIMEOUT_S,
             )
+            self.shares_outputs |= answer.get("shares_memory") is True
             if answer.get("reason"):
                 self.no_graph_reason = make_printable(answer["reason"])[:_MAX_REASON_CHARS]
                 return False
@@ -97,7 +128,7 @@ class RunnerTimer:
 
         Work that is launched on another stream than the given one is in no graph.
         """
-        fault = self.find_fault(self.time_batch(sample_count=1)[1])
+        fault = self.find_fault(self.time_batch(lambda slots: [slots[-1]]).outputs)
         if fault:
             self.plan_batches(calls, graph=False)
             self.no_graph_reason = f"replayed, {fault}; launch on the stream that is given"
@@ -110,20 +141,32 @@ class RunnerTimer:
         times = []
         for _ in range(_WARM_BATCHES):
             answer = self._runner.ask(self._warm_command(), CALL_TIMEOUT_S)
-            times.append(self._runner.parse_time_ns(answer, "runner_ns") / self._batch_calls)
+            times.append(self._runner.parse_time_ns(answer, "runner_ns") / self.batch_calls)
         self._runner.pause()
         return statistics.median(times)
+
+    def repeat_batch(self, count: int) -> int:
+        """Run one batch several times over; return how many calls that were. Nothing is judged."""
+        command: RepeatCommand
+        if self.uses_graph:
+            command = {"command": "repeat", "graph_id": 0, "count": count}
+        else:
+            slots = list(self._slots[: self.batch_calls])
+            command = {"command": "repeat", "slots": slots, "count": count}
+        self._runner.ask(command, CALL_TIMEOUT_S)
+        self._runner.pause()
+        return count * self.batch_calls
 
     def busy_cores(self) -> float:
         """Return the mean number of cores that it keeps busy, over batches of 0.3 s together."""
         time.sleep(_SPIN_DOWN_S)
-        wall_s, ticks = 0.0, self._runner.cpu_ticks()
+        wall_s, ticks = 0.0, cpu_ticks(self._runner.pid)
         while wall_s < _BUSY_SAMPLE_S:
             start = time.perf_counter()
             self._runner.ask(self._warm_command(), CALL_TIMEOUT_S)
             wall_s += time.perf_counter() - start
         self._runner.pause()
-        return (self._runner.cpu_ticks() - ticks) / os.sysconf("SC_CLK_TCK") / wall_s
+        return (cpu_ticks(self._runner.pid) - ticks) / os.sysconf("SC_CLK_TCK") / wall_s
 
     def new_thread_count(self) -> int:
         """Return how many threads more than when it was warm its process has; 0 if it ended."""
@@ -131,76 +174,116 @@ class RunnerTimer:
             return max(0, self._runner.thread_count() - self.warm_thread_count)
         return 0
 
+    def idle_cpu_ns(self) -> float:
+        """Return the CPU time that its process uses in 50 ms without a command; 0 if it ended.
+
+        Threads of OpenMP, which spin for a while, have gone to sleep by then.
+        """
+        with suppress(RunnerDied, RunnerError):
+            self._runner.ask({"command": "synchronize"}, CALL_TIMEOUT_S)
+            time.sleep(_SPIN_DOWN_S)
+            start_ns = cpu_time_ns(self._runner.pid)
+            time.sleep(_IDLE_SAMPLE_S)
+            used_ns = cpu_time_ns(self._runner.pid) - start_ns
+            self._runner.pause()
+            return float(max(0, used_ns))
+        return 0.0
+
     def _warm_command(self) -> RunBatchCommand:
         if self.uses_graph:
             return {"command": "run-batch", "graph_id": _WARM_GRAPH}
-        return {"command": "run-batch", "slots": [0] * self._batch_calls}
+        return {"command": "run-batch", "slots": [0] * self.batch_calls}
 
     def _draw_batch(self, *, single_call: bool) -> tuple[list[int], RunBatchCommand]:
         """Return the slots of the next batch, and the command that runs it."""
         if self.uses_graph:
             graph_id = _SINGLE_CALL_GRAPH if single_call else self._rng.randrange(_GRAPH_COUNT)
             return self._graph_slots[graph_id], {"command": "run-batch", "graph_id": graph_id}
-        slots = self._rng.sample(self._slots, 1 if single_call else self._batch_calls)
+        slots = self._rng.sample(self._slots, 1 if single_call else self.batch_calls)
         return slots, {"command": "run-batch", "slots": slots}
 
     def time_batch(
-        self, sample_count: int = 0, *, single_call: bool = False
-    ) -> tuple[Batch, dict[int, Tensors]]:
-        """Refresh the buffers, then time one batch; return it and copies of some slots' outputs.
+        self, draw_slots: DrawSlots = _draw_none, *, single_call: bool = False
+    ) -> TimedBatch:
+        """Refresh the buffers, then time one batch; return it with what its calls left.
 
         The runner is stopped while its inputs are drawn, while other runners are timed, and from
         its answer on. So the clock ends when none of its threads runs any more, and the outputs
         that the judge reads then were computed within the measured time.
 
         Args:
-            sample_count: Number of slots whose outputs to return.
+            draw_slots: Draws the slots whose outputs to return, after the batch has ended.
             single_call: Time one call only, which the candidate cannot foresee.
         """
         slots, command = self._draw_batch(single_call=single_call)
-        used = set(slots)
-        self._spare_slot = self._rng.choice([slot for slot in self._slots if slot not in used])
-        sampled = self._sample_slots(slots, sample_count)
-        idle_read_ns = self._buffers.refresh([*slots, self._spare_slot])
+        unused = sorted(set(self._slots) - set(slots))
+        self._spare_slots = self._rng.sample(unused, min(1, len(unused)))
+        idle_read_ns = self._buffers.refresh([*slots, *self._spare_slots])
+        self._buffers.expect_calls(slots)
         self._runner.verify_stopped()
         waited_ns = self._total_runqueue_wait_ns()
         start_s, start_ns = time.monotonic(), time.perf_counter_ns()
         answer = self._runner.ask(command, self._timeout_s)
         self._runner.send_stop()
-        judge_ns, copies = self._buffers.sync_and_copy(sampled, start_ns)
+        judge_ns, outputs = self._buffers.sync_and_copy(slots, draw_slots, start_ns)
         self._runner.pause()
-        end_s = time.monotonic()
         self._timeout_s = max(_MIN_TIMEOUT_S, _TIMEOUT_FACTOR * judge_ns / 1e9)
+        self.shares_outputs |= answer.get("shares_memory") is True
         batch = Batch(
             judge_ns=judge_ns,
             runner_ns=self._runner.parse_time_ns(answer, "runner_ns"),
             calls=len(slots),
             start_s=start_s,
-            end_s=end_s,
+            end_s=time.monotonic(),
             copy_ns=self._runner.parse_time_ns(answer, "copy_ns"),
             runqueue_wait_ns=self._total_runqueue_wait_ns() - waited_ns,
             idle_read_ns=idle_read_ns,
         )
-        return batch, copies or {
-            slot: self._buffers.copy_outputs(slot, self._runner) for slot in sampled
-        }
+        if self._buffers.case.target == "cpu":
+            outputs = {slot: self.copy_outputs(slot) for slot in draw_slots(slots)}
+        return TimedBatch(batch, slots, outputs)
+
+    def find_stream_order_fault(self) -> str | None:
+        """Report a call that is wrong where its inputs are made on its stream, just before it.
+
+        A GPU only. What the call launches must wait for earlier work on the stream that it is
+        given, regardless of the streams that it uses itself.
+        """
+        slot, *self._spare_slots = self._rng.sample(self._slots, 2)
+        self._buffers.refresh([slot, *self._spare_slots])
+        self._runner.ask(
+            {
+                "command": "call-ordered",
+                "slot": slot,
+                "other_slot": self._spare_slots[0],
+                "cycles": _ORDER_CYCLES,
+            },
+            CALL_TIMEOUT_S,
+        )
+        self._runner.pause()
+        fault = self.find_fault({slot: self.copy_outputs(slot)})
+        if fault is None:
+            return None
+        return f"{fault}: it does not wait for earlier work on the stream that it is given"
 
     def _total_runqueue_wait_ns(self) -> int:
-        return self._runner.runqueue_wait_ns() + thread_runqueue_wait_ns()
+        return runqueue_wait_ns(self._runner.pid) + thread_runqueue_wait_ns()
 
-    def _sample_slots(self, slots: list[int], sample_count: int) -> list[int]:
-        sampled = self._rng.sample(slots, min(sample_count, len(slots)))
-        if sampled and self._rng.random() < _LAST_CALL_SHARE and slots[-1] not in sampled:
-            sampled[0] = slots[-1]
-        return sampled
+    def copy_outputs(self, slot: int) -> Tensors:
+        """Return copies of what the last batch left as a slot's outputs."""
+        return self._buffers.copy_outputs(slot, self._runner)
+
+    def read_marks(self, slots: Sequence[int]) -> list[OutputMark]:
+        """Return what each call of the last batch left at a few secret positions."""
+        return self._buffers.read_marks(slots, self._runner)
 
     def find_fault(self, slot_outputs: dict[int, Tensors]) -> str | None:
         """Report what is wrong with the last batch.
 
         Args:
-            slot_outputs: The outputs that ``time_batch`` returned, by slot.
+            slot_outputs: Outputs of some of its calls, by slot.
         """
-        if not self._buffers.is_untouched(self._spare_slot):
+        if not all(map(self._buffers.is_untouched, self._spare_slots)):
             return "it wrote outputs that it was not called for"
         faults = (self._find_slot_fault(slot, outputs) for slot, outputs in slot_outputs.items())
         return next((fault for fault in faults if fault), None)

@@ -15,11 +15,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from kernelkb.measure.worker.runner.heap import trim_heap
 from kernelkb.measure.worker.shared.failures import KernelError
 from kernelkb.measure.worker.shared.messages.runner_commands import (
     BareCommand,
     BatchAnswer,
     BindCommand,
+    CallAnswer,
     CallCommand,
     EmptyAnswer,
     Handler,
@@ -54,6 +56,7 @@ class LibraryRunner:
             "call": self._handle_call,
             "synchronize": self._handle_ready,
             "run-batch": self._handle_run_batch,
+            "release": self._handle_release,
         }
 
     def _handle_ready(self, _command: BareCommand, _files: list[int]) -> EmptyAnswer:
@@ -97,8 +100,12 @@ class LibraryRunner:
             self._calls.append(_bind(function, arguments, command))
         return {}
 
-    def _handle_call(self, command: CallCommand, _files: list[int]) -> EmptyAnswer:
+    def _handle_call(self, command: CallCommand, _files: list[int]) -> CallAnswer:
         self._call_slots([command["slot"]])
+        return {"returned": False}
+
+    def _handle_release(self, _command: BareCommand, _files: list[int]) -> EmptyAnswer:
+        trim_heap()
         return {}
 
     def _call_slots(self, slots: list[int]) -> None:
@@ -111,7 +118,8 @@ class LibraryRunner:
             raise RuntimeError("there are no CUDA graphs on a CPU")
         start = time.perf_counter_ns()
         self._call_slots(command["slots"])
-        return {"runner_ns": time.perf_counter_ns() - start, "copy_ns": 0}
+        runner_ns = time.perf_counter_ns() - start
+        return {"runner_ns": runner_ns, "copy_ns": 0, "shares_memory": False}
 
 
 def _load_openmp() -> None:

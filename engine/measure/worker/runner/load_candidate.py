@@ -11,7 +11,9 @@ from typing import Any
 import torch
 
 from kernelkb.measure.worker.runner.library_runner import load_c_function, to_c_number
+from kernelkb.measure.worker.runner.reduced_precision import convert_tensors, copy_to_out
 from kernelkb.measure.worker.shared.failures import KernelError
+from kernelkb.measure.worker.shared.fp32_precision import HALF_DTYPES, set_fp32_precision
 from kernelkb.measure.worker.shared.messages.specs import (
     CEntryCode,
     Code,
@@ -21,11 +23,11 @@ from kernelkb.measure.worker.shared.messages.specs import (
     TorchExtensionCode,
     TvmFfiCode,
 )
-from kernelkb.measure.worker.shared.python_files import (
-    create_module,
-    import_from_spec,
-    import_python_file,
+from kernelkb.measure.worker.shared.module_parameters import (
+    create_candidate_model,
+    create_task_model,
 )
+from kernelkb.measure.worker.shared.python_files import import_from_spec, import_python_file
 
 TensorTuple = tuple[torch.Tensor, ...]
 BoundCall = Callable[[int], Any]
@@ -42,15 +44,31 @@ def load_code(code: Code, target: Target) -> Binder:
     Raises:
         Exception: Any that loading raises: a missing library or symbol, an error in its source.
     """
+    return load_code_and_compare(code, target)[0]
+
+
+def load_code_and_compare(code: Code, target: Target) -> tuple[Binder, list[str]]:
+    """Load code like ``load_code``; also name parameters of the task's model that it lacks."""
+    if code["kind"] != "python" and code["kind"] != "module":
+        return _load_compiled(code), []
+    if "precision" in code:
+        set_fp32_precision(code["precision"])
+    loaded = (
+        (_load_python_function(code), [])
+        if code["kind"] == "python"
+        else _load_torch_module(code, target)
+    )
+    if "precision" in code:  # again: its file may have set another
+        set_fp32_precision(code["precision"])
+    return loaded
+
+
+def _load_compiled(code: CEntryCode | TvmFfiCode | TorchExtensionCode) -> Binder:
     if code["kind"] == "c":
         return _load_c_entry(code)
     if code["kind"] == "tvm-ffi":
         return _load_tvm_ffi(code)
-    if code["kind"] == "torch-extension":
-        return _load_torch_extension(code)
-    if code["kind"] == "python":
-        return _load_python_function(code)
-    return _load_torch_module(code, target)
+    return _load_torch_extension(code)
 
 
 def _load_c_entry(code: CEntryCode) -> Binder:
@@ -95,18 +113,35 @@ def _load_torch_extension(code: TorchExtensionCode) -> Binder:
 
 def _load_python_function(code: PythonCode) -> Binder:
     function = getattr(import_python_file(code["file"]), code["entry"])
+    takes_out = code["use_out"] and "out" in _parameter_names(function)
+    dtype = HALF_DTYPES.get(code.get("precision", ""))
+    if dtype is not None:
+        function = convert_tensors(function, dtype)
+        function = copy_to_out(function) if takes_out and not code["compile"] else function
     if code["compile"]:
         function = torch.compile(function)
-    elif code["use_out"] and "out" in _parameter_names(function):
+    elif takes_out:
         # The candidate does not allocate its outputs, so its rival must not have to.
         return _make_out_binder(function)
     return _make_tensor_binder(function, returns=code["returns"])
 
 
-def _load_torch_module(code: ModuleCode, target: Target) -> Binder:
+def _load_torch_module(code: ModuleCode, target: Target) -> tuple[Binder, list[str]]:
     """Draw the reference's weights, as long as both draw them in the same order from one seed."""
-    module = create_module(code["file"], code["entry"], code["task"], code["seed"]).to(target)
-    return _make_tensor_binder(torch.compile(module) if code["compile"] else module, returns=True)
+    file, task, seed = code["file"], code["task"], code["seed"]
+    missing: list[str] = []
+    if file == task:
+        module = create_task_model(file, code["entry"], seed)
+    else:
+        module, missing = create_candidate_model(
+            file, code["entry"], task, code["task_entry"], seed
+        )
+    module = module.to(target)
+    dtype = HALF_DTYPES.get(code.get("precision", ""))
+    if dtype is not None:
+        module = convert_tensors(module.to(dtype), dtype)
+    function = torch.compile(module) if code["compile"] else module
+    return _make_tensor_binder(function, returns=True), missing
 
 
 def _parameter_names(function: Any) -> Sequence[str]:

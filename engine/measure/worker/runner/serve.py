@@ -6,6 +6,7 @@ process reports are compared with that clock, never trusted alone.
 
 from __future__ import annotations
 
+import ctypes
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,10 +17,13 @@ from kernelkb.measure.worker.shared.failures import KernelError
 from kernelkb.measure.worker.shared.messages.runner_commands import Handler, ServeJob
 
 _MAX_EXCEPTION_CHARS = 2000
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
 def serve(job: ServeJob, _folder: Path) -> dict[str, Any]:
     """Answer the judge's commands until it closes the channel."""
+    if job["adopts_orphans"]:
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     handlers = _make_handlers(job)
     channel = socket.socket(fileno=job["channel"])
     while True:

@@ -8,19 +8,25 @@ from typing import Any
 import torch
 
 from kernelkb.measure.worker.runner import load_candidate
+from kernelkb.measure.worker.runner.heap import trim_heap
 from kernelkb.measure.worker.shared.failures import KernelError
 from kernelkb.measure.worker.shared.memory import Arena, release_torch_cache
 from kernelkb.measure.worker.shared.messages.runner_commands import (
+    MAX_MISSING_PARAMETERS,
     BareCommand,
     BatchAnswer,
     BindCommand,
+    CallAnswer,
     CallCommand,
     CaptureAnswer,
     CaptureCommand,
     DelayedCallCommand,
     EmptyAnswer,
     Handler,
+    LoadAnswer,
     OpenCommand,
+    OrderedCallCommand,
+    RepeatCommand,
     RunBatchCommand,
     ServeJob,
 )
@@ -42,6 +48,7 @@ class TensorRunner:
         self._code = job["code"]
         self._binder: load_candidate.Binder | None = None
         self._calls: list[load_candidate.BoundCall] = []
+        self._inputs: list[list[torch.Tensor]] = []
         self._outputs: list[list[torch.Tensor]] = []
         self._graphs: dict[int, tuple[Any, dict[int, Any]]] = {}
         self._arena: Arena | None = None
@@ -55,9 +62,12 @@ class TensorRunner:
             "bind": self._handle_bind,
             "call": self._handle_call,
             "call-delayed": self._handle_delayed_call,
+            "call-ordered": self._handle_ordered_call,
             "synchronize": self._handle_synchronize,
             "capture": self._handle_capture,
             "run-batch": self._handle_run_batch,
+            "repeat": self._handle_repeat,
+            "release": self._handle_release,
         }
 
     def _handle_ready(self, _command: BareCommand, _files: list[int]) -> EmptyAnswer:
@@ -66,9 +76,9 @@ class TensorRunner:
             torch.zeros(1, device="cuda")
         return {}
 
-    def _handle_load(self, _command: BareCommand, _files: list[int]) -> EmptyAnswer:
-        self._binder = load_candidate.load_code(self._code, self.target)
-        return {}
+    def _handle_load(self, _command: BareCommand, _files: list[int]) -> LoadAnswer:
+        self._binder, missing = load_candidate.load_code_and_compare(self._code, self.target)
+        return {"missing_parameters": missing[:MAX_MISSING_PARAMETERS]}
 
     def _handle_open(self, command: OpenCommand, files: list[int]) -> EmptyAnswer:
         self._release_arena()
@@ -84,7 +94,7 @@ class TensorRunner:
 
     def _release_arena(self) -> None:
         """Drop everything that points into the arena, then the arena."""
-        self._calls, self._outputs, self._graphs = [], [], {}
+        self._calls, self._inputs, self._outputs, self._graphs = [], [], [], {}
         self._live_tensors, self._pointer_table = [], memoryview(b"")
         if self._arena is not None:
             self._arena.close()
@@ -95,7 +105,7 @@ class TensorRunner:
         if arena is None or bind is None:
             raise RuntimeError("bind before load and open")
         input_count = command["input_count"]
-        self._calls, self._outputs, self._graphs = [], [], {}
+        self._calls, self._inputs, self._outputs, self._graphs = [], [], [], {}
         for row in command["offsets"]:
             arrays = [
                 arena.view(offset, spec) for offset, spec in zip(row, command["specs"], strict=True)
@@ -104,20 +114,37 @@ class TensorRunner:
             for position, value in command["scalars"]:
                 inputs.insert(position, value)
             outputs = arrays[input_count:]
+            self._inputs.append(arrays[:input_count])
             self._outputs.append(outputs)
             self._calls.append(bind(inputs, outputs, command["axes"]))
         return {}
 
-    def _handle_call(self, command: CallCommand, _files: list[int]) -> EmptyAnswer:
-        self._copy_to_outputs(self._call_slots([command["slot"]]))
+    def _handle_call(self, command: CallCommand, _files: list[int]) -> CallAnswer:
+        results = self._call_slots([command["slot"]])
+        self._copy_to_outputs(results)
         self._synchronize()
+        returned = bool(results)
+        results.clear()
         release_torch_cache()
-        return {}
+        return {"returned": returned}
 
     def _handle_delayed_call(self, command: DelayedCallCommand, _files: list[int]) -> EmptyAnswer:
         """Call on a slot behind a spinning kernel; answer while that still runs."""
         torch.cuda._sleep(command["cycles"])
         self._call_slots([command["slot"]])
+        return {}
+
+    def _handle_ordered_call(self, command: OrderedCallCommand, _files: list[int]) -> EmptyAnswer:
+        inputs, others = self._inputs[command["slot"]], self._inputs[command["other_slot"]]
+        contents = [tensor.clone() for tensor in inputs]
+        for tensor, other in zip(inputs, others, strict=True):
+            tensor.copy_(other)
+        self._synchronize()
+        torch.cuda._sleep(command["cycles"])
+        for tensor, content in zip(inputs, contents, strict=True):
+            tensor.copy_(content)
+        self._copy_to_outputs(self._call_slots([command["slot"]]))
+        self._synchronize()
         return {}
 
     def _handle_synchronize(self, _command: BareCommand, _files: list[int]) -> EmptyAnswer:
@@ -144,7 +171,7 @@ class TensorRunner:
 
     def _handle_capture(self, command: CaptureCommand, _files: list[int]) -> CaptureAnswer:
         """Capture one CUDA graph of calls on some slots, in their order; or report why not."""
-        reason = None
+        reason, results = None, {}
         self._graphs.pop(command["graph_id"], None)  # a graph keeps what it allocated
         home_stream = torch.cuda.current_stream()
         try:
@@ -155,7 +182,7 @@ class TensorRunner:
         except Exception as error:  # not every kernel can be captured
             reason = f"{type(error).__name__}: {error}"[:_MAX_REASON_CHARS]
             torch.cuda.set_stream(home_stream)  # a failed capture leaves its own stream current
-        return {"reason": reason}
+        return {"reason": reason, "shares_memory": _share_memory(results)}
 
     def _handle_run_batch(self, command: RunBatchCommand, _files: list[int]) -> BatchAnswer:
         """Replay a graph or call on slots; all work is done when this answers.
@@ -168,8 +195,11 @@ class TensorRunner:
             slots = command["slots"]
             self._live_tensors.clear()
             start = time.perf_counter_ns()
-            self._publish_addresses(self._call_slots(slots))
-            return {"runner_ns": time.perf_counter_ns() - start, "copy_ns": 0}
+            results = self._call_slots(slots)
+            self._publish_addresses(results)
+            runner_ns = time.perf_counter_ns() - start
+            shares = _share_memory(results)
+            return {"runner_ns": runner_ns, "copy_ns": 0, "shares_memory": shares}
         begin, called_at, end = (torch.cuda.Event(enable_timing=True) for _ in range(3))
         begin.record()
         if "slots" in command:
@@ -180,11 +210,30 @@ class TensorRunner:
         called_at.record()
         self._copy_to_outputs(results)
         end.record()
+        shares = "slots" in command and _share_memory(results)
         torch.cuda.synchronize()
         return {
             "runner_ns": begin.elapsed_time(called_at) * 1e6,
             "copy_ns": called_at.elapsed_time(end) * 1e6,
+            "shares_memory": shares,
         }
+
+    def _handle_repeat(self, command: RepeatCommand, _files: list[int]) -> EmptyAnswer:
+        """Run one batch many times over, for the energy counter; outputs are not copied."""
+        for _ in range(command["count"]):
+            if "slots" in command:
+                self._call_slots(command["slots"])
+            else:
+                self._graphs[command["graph_id"]][0].replay()
+        self._synchronize()
+        return {}
+
+    def _handle_release(self, _command: BareCommand, _files: list[int]) -> EmptyAnswer:
+        self._live_tensors.clear()
+        if self.target == "cuda":
+            torch.cuda.empty_cache()
+        trim_heap()
+        return {}
 
     def _publish_addresses(self, results: dict[int, Any]) -> None:
         """Write where the returned tensors are (CPU), so that the judge reads them there itself.
@@ -207,6 +256,18 @@ class TensorRunner:
                 if tensor.data_ptr() == output.data_ptr() and output.numel():
                     raise KernelError("it returned memory of the judge's, not its own")
                 output.copy_(tensor)
+
+
+def _share_memory(results: dict[int, Any]) -> bool:
+    """Return whether two calls returned the same memory, so that the later overwrote the earlier.
+
+    The results are alive, so an allocator has not given their memory out twice.
+    """
+    addresses: list[int] = []
+    for result in results.values():
+        tensors = result if isinstance(result, tuple | list) else (result,)
+        addresses += {t.data_ptr() for t in tensors if isinstance(t, torch.Tensor) and t.numel()}
+    return len(set(addresses)) < len(addresses)
 
 
 def _cuda_error_text(code: int) -> str:

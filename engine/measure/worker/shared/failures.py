@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from contextlib import suppress
 from typing import NamedTuple
 
 from kernelkb.measure.worker.shared.messages.specs import HostGap, RunnerFailure, RunnerStatus
@@ -16,6 +18,7 @@ _LOAD_FAILURE_PHRASES = (
     "ModuleNotFound",
 )
 _MAX_TEXT_CHARS = 2000
+_LOG_TAIL_BYTES = 4000
 
 
 class KernelError(Exception):
@@ -30,12 +33,20 @@ class RunnerDied(Exception):
         status: In which of these ways.
         detail: What happened, as a sentence.
         exit_status: Of a process that ended by ``exit`` without an exception; else None.
+        was_killed: Whether another process than the judge ended it.
     """
 
     def __init__(
-        self, status: RunnerStatus, detail: str, runner_name: str, exit_status: int | None = None
+        self,
+        status: RunnerStatus,
+        detail: str,
+        runner_name: str,
+        exit_status: int | None = None,
+        *,
+        was_killed: bool = False,
     ) -> None:
         super().__init__(detail)
+        self.was_killed = was_killed
         self.runner_name = runner_name
         self.status = status
         self.detail = detail
@@ -98,6 +109,22 @@ def make_printable(text: object) -> str:
     return " ".join("".join(c if c.isprintable() else "?" for c in line) for line in lines)
 
 
+def name_signal(number: int) -> str:
+    """Return the name of a signal; most real-time signals have only a number."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def read_log_tail(file: int) -> str:
+    """Return the end of a log, 4000 bytes at most, by its descriptor; empty if it is closed."""
+    with suppress(OSError, ValueError):
+        offset = max(0, os.fstat(file).st_size - _LOG_TAIL_BYTES)
+        return os.pread(file, _LOG_TAIL_BYTES, offset).decode("utf-8", "replace")
+    return ""
+
+
 def describe_exit(returncode: int, log: str, fallback: str | None) -> ProcessExit:
     """Describe how a process ended by itself.
 
@@ -107,7 +134,7 @@ def describe_exit(returncode: int, log: str, fallback: str | None) -> ProcessExi
         fallback: Detail for an exit without a signal and without an exception in the log.
     """
     if returncode < 0:
-        return ProcessExit(f"it died of {signal.Signals(-returncode).name}", None)
+        return ProcessExit(f"it died of {name_signal(-returncode)}", None)
     if "Traceback" in log:
         return ProcessExit(make_printable(log.strip().splitlines()[-1]), None)
     return ProcessExit(fallback or f"it ended the process with status {returncode}", returncode)

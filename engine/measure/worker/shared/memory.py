@@ -2,7 +2,7 @@
 
 On a CPU an anonymous file (memfd) that all map, on a GPU one allocation opened by CUDA IPC. The
 judge reads outputs there without the runner's help. The distances between arrays are random; the
-guard regions hold a canary pattern that no kernel may overwrite.
+guard regions hold canary bytes that no kernel may overwrite.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _LARGE_PAGE_BYTES = 2**21
 """Page size of large allocations on NVIDIA GPUs."""
 _TORCH_CACHE_LIMIT_BYTES = 2**32
 """Unused memory that torch may keep in its allocator while other processes run: 4 GiB."""
-_CANARY = 0xA5
-"""Byte of the guard regions."""
+_CANARIES = range(1, 256)
+"""Bytes of guard regions: a kernel that copies one region over another leaves the wrong byte."""
 _IPC_LAZY_ENABLE_PEER_ACCESS = 1
 """CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, cuda.h."""
 
@@ -154,7 +154,7 @@ class Arena:
             )
             # MAP_POPULATE: else the first call on each slot would be timed with its page faults.
             flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
-            self._map = mmap.mmap(self.descriptor, size, flags=flags)
+            self._map: mmap.mmap | None = mmap.mmap(self.descriptor, size, flags=flags)
             self.bytes = torch.frombuffer(self._map, dtype=torch.uint8)
 
     def _map_device(self, cuda: CudaMemory, owner_handle: int | str | None) -> int:
@@ -172,7 +172,7 @@ class Arena:
 
     def pointer_table(self, offset: int) -> memoryview:
         """Return everything behind an offset as unsigned 64-bit integers; empty on a GPU."""
-        if self.descriptor is None:
+        if self.descriptor is None or self._map is None:
             return memoryview(b"")
         return memoryview(self._map)[offset:].cast("Q")
 
@@ -183,6 +183,7 @@ class Arena:
             torch.cuda.synchronize()
             (self.cuda.release if self._is_owner else self.cuda.close)(self._pointer)
         elif self.descriptor is not None:
+            self._map = None  # unmapped with its last view
             os.close(self.descriptor)
 
 
@@ -223,7 +224,9 @@ class Layout:
         """Place ``slot_count`` copies of all arrays, with guard regions of random size."""
         self.specs = specs
         self.offsets: list[list[int]] = []
+        canaries = itertools.cycle(rng.sample(_CANARIES, len(_CANARIES)))
         position = _ALIGN_BYTES
+        self._guards = [(range(position), next(canaries))]
         for _ in range(slot_count):
             row = []
             for spec in specs:
@@ -231,6 +234,7 @@ class Layout:
                 end = position + array_bytes(spec)
                 guard_steps = rng.randint(1, _MAX_GUARD_STEPS)
                 position = (-(-end // _ALIGN_BYTES) + guard_steps) * _ALIGN_BYTES
+                self._guards.append((range(end, position), next(canaries)))
             self.offsets.append(row)
         self.pointer_table_offset = position
         position += 8 * slot_count * len(specs)
@@ -247,18 +251,23 @@ class Layout:
 
     def guard_regions(self, arena: Arena, slot: int) -> list[torch.Tensor]:
         """Return the bytes before and behind each array of a slot: (n,) uint8 each."""
-        starts = [offset for row in self.offsets for offset in row] + [self.pointer_table_offset]
-        next_start = dict(itertools.pairwise(starts))
-        regions = []
-        for offset, spec in zip(self.offsets[slot], self.specs, strict=True):
-            regions.append(arena.bytes[offset - _ALIGN_BYTES : offset])
-            regions.append(arena.bytes[offset + array_bytes(spec) : next_start[offset]])
-        return regions
+        return [arena.bytes[region.start : region.stop] for region, _ in self._list_guards(slot)]
 
     def write_canaries(self, arena: Arena) -> None:
-        """Fill the whole arena with the canary byte; the arrays must be filled afterwards."""
-        arena.bytes.fill_(_CANARY)
+        """Fill all guard regions; the arrays must be filled afterwards."""
+        arena.bytes.zero_()
+        for slot in range(len(self.offsets)):
+            for region, canary in self._list_guards(slot):
+                arena.bytes[region.start : region.stop].fill_(canary)
 
     def is_guard_damaged(self, arena: Arena, slot: int) -> bool:
         """Return whether a byte before or behind an array of a slot was overwritten."""
-        return any(bool((region != _CANARY).any()) for region in self.guard_regions(arena, slot))
+        return any(
+            bool((arena.bytes[region.start : region.stop] != canary).any())
+            for region, canary in self._list_guards(slot)
+        )
+
+    def _list_guards(self, slot: int) -> list[tuple[range, int]]:
+        """Return the guard regions around the arrays of a slot, in bytes, and their canaries."""
+        first = slot * len(self.specs)
+        return self._guards[first : first + len(self.specs) + 1]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypedDict
+from typing import Literal, NamedTuple, NotRequired, TypedDict
 
 from kernelkb.measure.worker.shared.messages.specs import (
     CaseSpec,
     HostGap,
+    Precision,
     Reference,
     RunnerFailure,
     RunnerSpec,
@@ -23,8 +24,12 @@ class CheckJob(TypedDict):
     reference: Reference
     tolerances: Tolerances
     cases: list[CaseSpec]
+    hidden_sizes: list[CaseSpec]
+    """Sizes that kernel.yaml does not name: a candidate may refuse them, but not be wrong."""
     timeout_s: float
     """For the candidate, all cases together; the judge's own time is not counted."""
+    free_bytes: int | None
+    """What the judge's arrays may take; None: what the GPU has free."""
     runners: dict[str, RunnerSpec]
     """One: ``candidate``."""
 
@@ -51,12 +56,21 @@ class CaseResult(OutputComparison):
     """What it wrote besides its outputs, or that it ignored the order of its stream."""
     is_deterministic: bool
     """Two calls on the same inputs returned the same bits."""
+    has_tf32_error: bool
+    """It is incorrect, and as far off as products of fp32 in TF32 are."""
 
 
 class CheckReport(TypedDict):
     """What the judge saw of a candidate."""
 
     cases: list[CaseResult]
+    """Of hidden inputs only those that failed."""
+    hidden_inputs: list[str]
+    """Hidden distributions and sizes on which it was correct, in words."""
+    notes: list[str]
+    """Hidden inputs that were left out, and why; and what was given up to save memory."""
+    missing_parameters: list[str]
+    """Parameters of the task's model that the candidate's lacks."""
     selftest_accepted: list[str]
     """Outputs that are wrong on purpose and pass the comparison: its limits are too wide."""
     selftest_rejected: list[str]
@@ -88,6 +102,9 @@ class BenchJob(TypedDict):
     """One."""
     runners: dict[str, RunnerSpec]
     """``candidate``, and the rivals by their names."""
+    reduced_rivals: dict[Precision, dict[str, RunnerSpec]]
+    """Rivals at lower precisions, most exact first, by their names; started where the candidate is
+    no more exact than they are."""
     returns: bool
     """Whether the candidate returns its outputs."""
     working_set_bytes: int
@@ -103,6 +120,8 @@ class BenchJob(TypedDict):
     max_slots: int
     arena_bytes: int
     """Upper bound of the memory for all slots."""
+    free_bytes: int | None
+    """As in ``CheckJob``."""
 
 
 class Batch(NamedTuple):
@@ -142,24 +161,86 @@ class PairTimes(TypedDict):
     rival_batches: list[Batch]
     """As many; those of one index were timed one after the other."""
     single_call_batches: list[Batch]
-    """The candidate's, of one call each, at times that it cannot foresee."""
+    """The candidate's, of one call each, at times that it cannot foresee; none where every batch
+    is one call."""
+    rival_single_call_batches: list[Batch]
+    """The rival's, as many; those of one index were timed one after the other."""
     warm_call_ns: float
     """Median nanoseconds of one call of the candidate whose data is in the cache."""
     busy_cores: float | None
     """Mean number of cores that the candidate keeps busy; None on a GPU."""
     checked_count: int
     """Timed calls that were compared with the reference."""
+    check_s: float
+    """Seconds that comparing them took."""
+    is_plainly_slower: bool
+    """Whether the pairs show by a factor of 2 that the candidate is slower; then they are few."""
     new_thread_count: int
     """Threads that the candidate started while it was timed, and left."""
+    idle_cpu_ns: float
+    """CPU time that its process used while it ran without a command, after the timing; 0 where it
+    left no threads."""
 
 
-class BenchTimes(PairTimes):
+class MemoryReadings(TypedDict):
+    """Memory of one runner, by ``judge/peak_memory.py``; None where it could not be measured."""
+
+    scratch_bytes: int | None
+    """Peak of one call beyond what the runner held before it, its outputs not counted."""
+    held_bytes: int | None
+    """What the runner keeps between calls."""
+
+
+class EnergyStretch(TypedDict):
+    """Calls of one runner in a row, long enough for a GPU's energy counter."""
+
+    start_s: float
+    """On the system's monotonic clock."""
+    end_s: float
+    calls: int
+
+
+class ResourceReadings(TypedDict):
+    """What candidate and rival use besides time, and the judge's own time."""
+
+    candidate_memory: MemoryReadings
+    rival_memory: MemoryReadings
+    candidate_energy: EnergyStretch | None
+    """None on a CPU, where calls take too long to repeat, and for one that is plainly slower."""
+    rival_energy: EnergyStretch | None
+    step_seconds: dict[str, float]
+    """The judge's own time, by ``judge/step_clock.py``."""
+
+
+class PrecisionReport(TypedDict):
+    """Errors of candidate and rivals: root mean square, relative to the outputs' own.
+
+    Of several outputs the largest.
+    """
+
+    base: Precision | None
+    """Of the rivals at the task's own precision; None where it is not known."""
+    base_rivals: list[str]
+    """Their names."""
+    base_error: float | None
+    """Of the reference at that precision; None where nothing was measured."""
+    candidate_error: float | None
+    """Of its worst call."""
+    rivals: dict[str, Precision]
+    """Those at lower precisions that the candidate's error admitted."""
+    rival_errors: dict[str, float]
+    """Theirs."""
+
+
+class BenchTimes(PairTimes, ResourceReadings):
     """All times of a bench, without a verdict."""
 
     rival_name: str
     rivals: dict[str, RivalTimes]
     rejection_reasons: dict[str, str]
     """Why a rival could not be timed, by its name."""
+    left_out: list[str]
+    """Names of those among them that could have been timed: no verdict depended on them."""
     uses_graph: bool
     """Whether the batches are CUDA graphs."""
     no_graph_reason: str | None
@@ -172,6 +253,9 @@ class BenchTimes(PairTimes):
     """Copies of one call's outputs, by the slowest rival; None where nothing is copied."""
     idle_read_ns: float
     """As in ``Batch``, before the candidate was loaded; 0 on a CPU."""
+    precision: NotRequired[PrecisionReport]
+    notes: NotRequired[list[str]]
+    """What was given up to save memory."""
 
 
 class BenchJobResult(JudgeResult, total=False):
@@ -184,6 +268,8 @@ class BenchJobResult(JudgeResult, total=False):
     """A timed call of the candidate was incorrect."""
     baseline_error: str
     """The rival did not last: its name and what happened."""
+    baseline_killed: str
+    """A signal ended a rival while the candidate was loaded: its name and which signal."""
 
 
 JudgeJob = CheckJob | BenchJob
@@ -194,3 +280,4 @@ def restore_batches(times: PairTimes) -> None:
     times["candidate_batches"] = [Batch(*row) for row in times["candidate_batches"]]
     times["rival_batches"] = [Batch(*row) for row in times["rival_batches"]]
     times["single_call_batches"] = [Batch(*row) for row in times["single_call_batches"]]
+    times["rival_single_call_batches"] = [Batch(*row) for row in times["rival_single_call_batches"]]

@@ -80,6 +80,8 @@ class DescribeJob(TypedDict):
     entry: str
     target: Target
     seed: int
+    others: str | None
+    """A file whose ``get_all_inputs`` yields the inputs of further cases; None where none are."""
 
 
 @final
@@ -97,11 +99,18 @@ class ScalarDescription(TypedDict):
     value: Scalar
 
 
-class TaskDescription(TypedDict):
-    """Inputs and outputs of a task."""
+class CaseDescription(TypedDict):
+    """Inputs and outputs of one case."""
 
     inputs: list[ArrayDescription | ScalarDescription]
     outputs: list[ArrayDescription | ScalarDescription]
+
+
+class TaskDescription(CaseDescription):
+    """Inputs and outputs of a task."""
+
+    others: list[CaseDescription | str]
+    """The further cases; for one on which no candidate can be compared, the reason."""
     warnings: list[str]
     """Why a correct answer would prove little."""
 

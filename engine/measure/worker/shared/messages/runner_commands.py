@@ -11,6 +11,9 @@ from typing import Any, Literal, TypedDict, final
 
 from kernelkb.measure.worker.shared.messages.specs import ArraySpec, Code, Scalar, Target
 
+MAX_MISSING_PARAMETERS = 8
+"""Of a ``LoadAnswer``: an answer is one bounded packet."""
+
 
 class ServeJob(TypedDict):
     """job.json of a runner process."""
@@ -20,6 +23,9 @@ class ServeJob(TypedDict):
     code: Code
     channel: int
     """File descriptor of its end of the socket pair."""
+    adopts_orphans: bool
+    """Orphans below it become its own children instead of the judge's: a rival may run compilers
+    while a candidate is at work, to which the judge would attribute them."""
 
 
 class BareCommand(TypedDict):
@@ -27,10 +33,10 @@ class BareCommand(TypedDict):
 
     ``ready``: the sandbox is up and the device works; none of the candidate's code has run.
     ``load``: load the candidate's code. ``close``: unmap the shared memory. ``synchronize``: wait
-    for the device.
+    for the device. ``release``: return memory that only allocators keep to the system.
     """
 
-    command: Literal["ready", "load", "close", "synchronize"]
+    command: Literal["ready", "load", "close", "synchronize", "release"]
 
 
 class OpenCommand(TypedDict):
@@ -58,7 +64,7 @@ class BindCommand(TypedDict):
 
 
 class CallCommand(TypedDict):
-    """Call on one slot, then wait for the device."""
+    """Call on one slot, then wait for the device; answer: CallAnswer."""
 
     command: Literal["call"]
     slot: int
@@ -69,6 +75,19 @@ class DelayedCallCommand(TypedDict):
 
     command: Literal["call-delayed"]
     slot: int
+    cycles: int
+    """GPU clock cycles of the spinning kernel."""
+
+
+class OrderedCallCommand(TypedDict):
+    """Call on a slot whose inputs are made on the same stream, behind a kernel that spins.
+
+    Until then they hold the inputs of another slot. Answer when the device is done.
+    """
+
+    command: Literal["call-ordered"]
+    slot: int
+    other_slot: int
     cycles: int
     """GPU clock cycles of the spinning kernel."""
 
@@ -97,15 +116,36 @@ class RunGraphCommand(TypedDict):
     graph_id: int
 
 
+@final
+class RepeatSlotsCommand(TypedDict):
+    """Call slot after slot, ``count`` times over; the answer is empty."""
+
+    command: Literal["repeat"]
+    slots: list[int]
+    count: int
+
+
+@final
+class RepeatGraphCommand(TypedDict):
+    """Replay a captured graph ``count`` times; the answer is empty."""
+
+    command: Literal["repeat"]
+    graph_id: int
+    count: int
+
+
 RunBatchCommand = RunSlotsCommand | RunGraphCommand
+RepeatCommand = RepeatSlotsCommand | RepeatGraphCommand
 Command = (
     BareCommand
     | OpenCommand
     | BindCommand
     | CallCommand
     | DelayedCallCommand
+    | OrderedCallCommand
     | CaptureCommand
     | RunBatchCommand
+    | RepeatCommand
 )
 
 
@@ -118,11 +158,26 @@ class EmptyAnswer(TypedDict, total=False):
     """An exception, as ``Type: message``."""
 
 
+class LoadAnswer(EmptyAnswer, total=False):
+    """What was loaded; a C function has no parameters."""
+
+    missing_parameters: list[str]
+    """Names of constants in the task's model for which the candidate's has no counterpart."""
+
+
+class CallAnswer(EmptyAnswer):
+    """Whether the code returned its outputs instead of writing them to given arrays."""
+
+    returned: bool
+
+
 class CaptureAnswer(EmptyAnswer):
     """Whether the capture succeeded."""
 
     reason: str | None
     """Why not; None where it did."""
+    shares_memory: bool
+    """As in BatchAnswer."""
 
 
 class BatchAnswer(EmptyAnswer):
@@ -131,6 +186,8 @@ class BatchAnswer(EmptyAnswer):
     runner_ns: float
     copy_ns: float
     """Copies of returned outputs to the judge's buffers."""
+    shares_memory: bool
+    """Whether tensors that two calls returned are in the same memory."""
 
 
 Answer = Mapping[str, object]

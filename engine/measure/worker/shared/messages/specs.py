@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict, final
+from typing import Literal, NotRequired, TypedDict, final
 
 Target = Literal["cpu", "cuda"]
 Scalar = bool | int | float
+Distribution = Literal["tripled", "hundredth", "hundredfold", "negated", "constant",
+                       "sparse", "extremes", "infinities", "nan"]  # fmt: skip
+"""What is done to drawn floating-point inputs; see ``judge/hidden_inputs.py``."""
+Precision = Literal["fp32", "tf32", "bf16-products", "bf16", "fp16"]
+"""How fp32 arithmetic is done, most exact first. fp32: as IEEE 754 says. tf32: products of matrices
+and convolutions in TF32. bf16-products: the same in bf16, on CPUs that have such instructions. bf16
+and fp16: weights and inputs are converted, and outputs back."""
+StatedPrecision = Literal["fp32", "tf32", "open"]
+"""What a task says about it. open: TF32 is exact enough, and so is anything more exact."""
 
 
 class ArraySpec(TypedDict):
@@ -54,6 +63,12 @@ class CaseSpec(TypedDict):
     """Their sizes, in the order of the entry point's arguments."""
     inputs: list[InputSpec | ScalarSpec]
     outputs: list[OutputSpec]
+    distributions: list[Distribution]
+    """Hidden distributions to check besides the inputs as they are drawn."""
+    precision: NotRequired[StatedPrecision]
+    """Missing: as the reference's file itself and torch's defaults set it."""
+    reference: NotRequired[Reference]
+    """For this case only; it makes the case's inputs."""
 
 
 class ToleranceSpec(TypedDict):
@@ -90,7 +105,7 @@ class ModuleReference(TypedDict):
     file: str
     entry: str
     seed: int
-    """Seeds torch before the weights are drawn."""
+    """Seeds torch before the weights are drawn, and what constant parameters become."""
 
 
 Reference = FunctionReference | ModuleReference
@@ -134,6 +149,8 @@ class PythonCode(TypedDict):
     """Pass the output arrays as ``out=`` where the function has such a parameter."""
     compile: bool
     """Run it through ``torch.compile``."""
+    precision: NotRequired[Precision]
+    """Of a rival. Missing: as the file itself and torch's defaults set it."""
 
 
 class ModuleCode(TypedDict):
@@ -144,8 +161,13 @@ class ModuleCode(TypedDict):
     entry: str
     task: str
     """The file whose ``get_init_inputs`` returns the constructor's arguments."""
+    task_entry: str
+    """The class of the task's own model, in that file."""
     seed: int
+    """As in ``ModuleReference``."""
     compile: bool
+    precision: NotRequired[Precision]
+    """Of a rival. Missing: as the file itself and torch's defaults set it."""
 
 
 Code = CEntryCode | TvmFfiCode | TorchExtensionCode | PythonCode | ModuleCode

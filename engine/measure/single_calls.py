@@ -1,0 +1,147 @@
+"""Compares calls that are timed alone with calls of a batch, of the candidate and of its rival.
+
+In a batch a candidate can read the inputs of the calls that are yet to come, and do work of several
+calls at once; a call alone gains nothing from that. A call alone takes longer than one of a batch
+for honest reasons too: the harness's round trip, cold code, threads that have to wake up. So the
+rival's calls are the control. Calls that are long enough are always timed alone; see the judge.
+
+Other programs that use the cores lengthen one call and not another, so only calls without that
+accuse a candidate. Where there are too few of them, a gain is not decided.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kernelkb.measure.timing_analysis import (
+    Pair,
+    is_cpu_contended,
+    net_judge_ns,
+    overhead_slack_ns,
+)
+from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
+
+_MAX_EXTRA_SHARE = 0.5
+"""By how much of its own time in a batch a call alone may take longer than the rival's does."""
+_MIN_GAIN_SHARE = 0.5
+"""Share of the time gained in a batch that a call alone must gain too."""
+_TRIAL_QUANTILE = 4
+"""Three quarters of the trials have to show it."""
+_THREAD_WAKEUP_NS = 1e5
+"""More of it where the candidate's threads have to wake up, which sleep between calls alone."""
+_MANY_CORES = 1.2
+_MIN_QUIET_TRIALS = 5
+
+
+class SingleCalls(NamedTuple):
+    """Typical nanoseconds of a call of the candidate and of its rival."""
+
+    alone_ns: float
+    in_batch_ns: float
+    rival_alone_ns: float
+    rival_in_batch_ns: float
+    extra_ns: float
+    """How much longer alone than in a batch, less the same of the rival, which is at least 0; in
+    three quarters of the trials it was more."""
+    slack_ns: float
+    """By how much the clock may be wrong about that."""
+    is_disturbed: bool
+    """Whether other programs used the cores in too many of the trials."""
+
+    @property
+    def works_ahead(self) -> bool:
+        """Whether calls are so much cheaper in a batch that one does work of others."""
+        return self.extra_ns > _MAX_EXTRA_SHARE * self.in_batch_ns + self.slack_ns
+
+    @property
+    def lacks_gain(self) -> bool:
+        """Whether a call alone is not faster than the rival's, where one of a batch is."""
+        return self.gained_ns > 0 and self.extra_ns > (
+            _MIN_GAIN_SHARE * self.gained_ns + self.slack_ns
+        )
+
+    @property
+    def gained_ns(self) -> float:
+        """How much shorter a call of the candidate's batches is than one of the rival's."""
+        return self.rival_in_batch_ns - self.in_batch_ns
+
+
+def summarize_single_calls(
+    single_pairs: Sequence[Pair],
+    pairs: Sequence[Pair],
+    overhead: float,
+    busy_cores: float | None,
+    *,
+    is_contended: bool,
+) -> SingleCalls | None:
+    """Summarize calls alone and in batches; None where every batch was one call.
+
+    Args:
+        single_pairs: Batches of one call, of both, at times that neither can foresee.
+        pairs: The other batches.
+        overhead: Of the harness's round trip, nanoseconds; see ``overhead_ns``.
+        busy_cores: That the candidate keeps busy; None on a GPU.
+        is_contended: Whether other programs used the cores in most batches.
+    """
+    if not single_pairs:
+        return None
+    quiet = [pair for pair in single_pairs if not any(map(is_cpu_contended, pair))]
+    is_disturbed = is_contended or len(quiet) < _MIN_QUIET_TRIALS
+    own, rival = (
+        statistics.median(net_judge_ns(pair[side], overhead) / pair[side].calls for pair in pairs)
+        for side in (0, 1)
+    )
+    trials = single_pairs if is_disturbed else quiet
+    alone = [(_alone_ns(candidate), _alone_ns(other)) for candidate, other in trials]
+    extras = sorted(mine - own - max(0.0, other - rival) for mine, other in alone)
+    slack_ns = overhead_slack_ns(overhead)
+    if busy_cores is not None and busy_cores > _MANY_CORES:
+        slack_ns += _THREAD_WAKEUP_NS
+    return SingleCalls(
+        alone_ns=statistics.median(mine for mine, _ in alone) - overhead,
+        in_batch_ns=own,
+        rival_alone_ns=statistics.median(other for _, other in alone) - overhead,
+        rival_in_batch_ns=rival,
+        extra_ns=extras[len(extras) // _TRIAL_QUANTILE],
+        slack_ns=slack_ns,
+        is_disturbed=is_disturbed,
+    )
+
+
+def _alone_ns(batch: Batch) -> float:
+    return batch.judge_ns - batch.copy_ns - batch.runqueue_wait_ns
+
+
+def describe_precomputation(calls: SingleCalls | None) -> str | None:
+    """Report that calls are so much cheaper in a batch that one does the work of others."""
+    if calls is None or calls.is_disturbed or not calls.works_ahead:
+        return None
+    return (
+        f"a call by itself took {_format_us(calls.alone_ns)}, one of a batch "
+        f"{_format_us(calls.in_batch_ns)}, and the baseline's {_format_us(calls.rival_alone_ns)} "
+        f"and {_format_us(calls.rival_in_batch_ns)}: it does the work of calls that are yet to come"
+    )
+
+
+def describe_missing_gain(calls: SingleCalls | None) -> str | None:
+    """Warn that the candidate is faster than its rival in a batch of calls only, or may be."""
+    if calls is None:
+        return None
+    if calls.is_disturbed and calls.gained_ns > 0:
+        return (
+            "threads waited for cores, so too few calls by themselves show whether it is faster "
+            "only when many calls follow one another"
+        )
+    if not calls.lacks_gain:
+        return None
+    return (
+        f"it is faster only when many calls follow one another: a call by itself took "
+        f"{_format_us(calls.alone_ns)}, the baseline's {_format_us(calls.rival_alone_ns)}; "
+        f"no gain is stated for that"
+    )
+
+
+def _format_us(ns: float) -> str:
+    return f"{max(0.0, ns) / 1e3:.3g} us"

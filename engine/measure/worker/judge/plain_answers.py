@@ -1,0 +1,51 @@
+"""Recognises a candidate that is so much slower than a rival that no more measuring is needed.
+
+Only on the slow side: a gain is what a cheat would claim, so a fast candidate is timed in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kernelkb.measure.worker.shared.messages.judge_jobs import Batch, RivalTimes
+
+_MIN_TRIAL_RATIO = 3.0
+"""In trial batches. Rivals are left out for it, and the timed pairs have to confirm it."""
+_MIN_PAIR_RATIO = 2.0
+_OUTLIERS = 1
+"""Pairs that may show less: with the least number of pairs, the 95 % interval of their median ends
+well above the second lowest of them."""
+
+
+def is_slower_in_pairs(candidate: Sequence[Batch], rival: Sequence[Batch]) -> bool:
+    """Return whether the candidate took over twice the rival's time in all pairs but one.
+
+    By the judge's clock, whose round trip is in both and makes the ratio smaller.
+
+    Args:
+        candidate: Batches of the candidate.
+        rival: As many of the rival; those of one index were timed one after the other.
+    """
+    ratios = sorted(
+        (own.judge_ns / own.calls) / (other.judge_ns / other.calls)
+        for own, other in zip(candidate, rival, strict=True)
+    )
+    return len(ratios) > _OUTLIERS and ratios[_OUTLIERS] > _MIN_PAIR_RATIO
+
+
+def is_slower_in_trials(candidate: RivalTimes, rivals: Mapping[str, RivalTimes]) -> bool:
+    """Return whether the candidate takes at least 3 times as long as one of its rivals.
+
+    However a pair is timed in the end: the candidate as it is fastest, and a rival in a CUDA graph
+    only where the candidate can be in one, too.
+
+    Args:
+        candidate: Of trial batches.
+        rivals: The same of each rival.
+    """
+    in_graph = candidate["graph_ns"] is not None
+    own_ns = candidate["graph_ns"] or candidate["eager_ns"]
+    rival_ns = min(
+        (in_graph and times["graph_ns"]) or times["eager_ns"] for times in rivals.values()
+    )
+    return own_ns >= _MIN_TRIAL_RATIO * rival_ns
