@@ -15,6 +15,7 @@ from kernelkb.actions.bench_target import prepare
 from kernelkb.actions.building import build_prepared
 from kernelkb.actions.kernels import bench_variant, check_variant
 from kernelkb.errors import KbError
+from kernelkb.measure.bench import make_job
 from kernelkb.measure.process import candidate_sandbox
 from kernelkb.measure.process.own_cores import keep_own_cores
 from kernelkb.measure.runner_specs import make_candidate_spec
@@ -395,6 +396,59 @@ def test_a_runner_that_hides_its_memory_is_blamed_and_not_the_machine(project, t
     )
 
     assert "it hid its memory" in end.stdout, end.stderr
+
+
+TIMED_PROGRAM = """
+import json, sys
+from pathlib import Path
+from kernelkb.measure.worker.judge import runner_process
+from kernelkb.measure.worker.judge.buffers import CaseBuffers
+from kernelkb.measure.worker.judge.run_judge import run_judge
+from kernelkb.measure.worker.judge.runner_limits import LimitWatch
+from kernelkb.measure.worker.judge.runner_process import RunnerProcess
+
+events = []
+runner_process._WATCH_INTERVAL_S = 0.0
+
+def note(owner, name, word):
+    method = getattr(owner, name)
+    def noted(self, *arguments, **options):
+        given = arguments[0]["command"] if word == "ask" else word
+        events.append(given)
+        return method(self, *arguments, **options)
+    setattr(owner, name, noted)
+
+note(RunnerProcess, "ask", "ask")
+note(LimitWatch, "find_exceeded", "watch")
+note(CaseBuffers, "sync_and_copy", "end")
+job = json.loads(sys.stdin.read())
+result = run_judge(job, Path(sys.argv[1]))
+print(json.dumps([sorted(result), events]))
+"""
+
+
+def test_limits_are_not_looked_for_while_the_clock_runs(project, tmp_path):
+    """Reading all of /proc took 10 ms, on top of a call of 10 ms: of the candidate only."""
+    place = prepare(write_attack(project, HONEST_BODY), target="cpu")
+    workload = next(iter(place.subject.kernel_folder.kernel.workloads))
+    job = make_job(place.subject, build_prepared(place), workload, 0.2, None, False)
+    end = subprocess.run(
+        [sys.executable, "-c", TIMED_PROGRAM, str(tmp_path)],
+        input=json.dumps(job),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        start_new_session=True,
+    )
+    result, events = json.loads(end.stdout)
+    before_end = [events[at - 1] for at, event in enumerate(events) if event == "end"]
+
+    assert result == ["times"], end.stderr
+    assert len(before_end) > 30
+    # The others took over 50 ms on a busy machine, and are watched meanwhile.
+    assert before_end.count("run-batch") > len(before_end) / 2
+    assert events.count("watch") > len(before_end)
 
 
 @pytest.fixture

@@ -1,12 +1,20 @@
-"""Environment variables of a runner process."""
+"""Starts the interpreter of a runner process, with its environment variables."""
 
 from __future__ import annotations
 
+import json
 import os
 import site
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
+from kernelkb.measure.worker.shared.messages.runner_commands import ServeJob
 from kernelkb.measure.worker.shared.messages.specs import RunnerSpec, Target
+
+_WORKER_SCRIPT = Path(__file__).parents[1] / "start.py"
 
 _CACHE_VARIABLES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
 # Without fixed thresholds malloc adapts them to what was freed before: of two equal processes one
@@ -49,3 +57,32 @@ def build_runner_environment(
     variables |= dict.fromkeys(_CACHE_VARIABLES, spec["cache_folder"] or folder)
     # torch may be installed below the user's home folder.
     return {**variables, "PYTHONUSERBASE": site.getuserbase()}
+
+
+def start_interpreter(
+    sandbox: Sequence[str],
+    job: ServeJob,
+    folder: Path,
+    log_file: IO[bytes],
+    environment: Mapping[str, str],
+) -> subprocess.Popen[bytes]:
+    """Start a runner's interpreter.
+
+    Args:
+        sandbox: The command that confines it; empty for none.
+        job: Written to the folder.
+        folder: Its working directory.
+        log_file: Receives what it prints.
+        environment: All its variables.
+    """
+    job_file = folder / "job.json"
+    job_file.write_text(json.dumps(job), encoding="utf-8")
+    return subprocess.Popen(
+        [*sandbox, sys.executable, "-P", str(_WORKER_SCRIPT), str(job_file)],
+        stdin=subprocess.DEVNULL,
+        stdout=log_file,
+        stderr=subprocess.STDOUT,
+        pass_fds=(job["channel"],),
+        env=environment,
+        cwd=folder,
+    )

@@ -8,16 +8,14 @@ import secrets
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from kernelkb.measure.worker.judge import procfs
+from kernelkb.measure.worker.judge import procfs, runner_environment
 from kernelkb.measure.worker.judge.pauser import ProcessPauser
-from kernelkb.measure.worker.judge.runner_environment import build_runner_environment
 from kernelkb.measure.worker.judge.runner_limits import LimitWatch
 from kernelkb.measure.worker.shared.channel import ProtocolError, receive, send
 from kernelkb.measure.worker.shared.failures import (
@@ -38,7 +36,6 @@ _WATCH_INTERVAL_S = 0.25  # between limit checks of a runner that answers at onc
 _MAX_TIME_NS = 1e13  # the longest time that a runner may report: almost 3 hours
 _SEQUENCE_BITS = 48
 _KILLS = (signal.SIGKILL, signal.SIGTERM, signal.SIGBUS)  # SIGBUS: memory that others cut off
-_WORKER_SCRIPT = Path(__file__).parents[1] / "start.py"
 
 
 class RunnerProcess:
@@ -77,7 +74,7 @@ class RunnerProcess:
         self._stop_verified = self._is_readable = False
         self._log_file = (self._folder / "log").open("w+b")  # the runner may replace it by name
         private = self._folder if sandbox else None
-        environment = build_runner_environment(spec, target, index, private)
+        environment = runner_environment.build_runner_environment(spec, target, index, private)
         self._channel, runner_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with runner_end:
             job: ServeJob = {
@@ -87,25 +84,12 @@ class RunnerProcess:
                 "channel": runner_end.fileno(),
                 "adopts_orphans": not sandbox,
             }
-            self._process = self._start(sandbox, job, environment)
+            self._process = runner_environment.start_interpreter(
+                sandbox, job, self._folder, self._log_file, environment
+            )
         self.pid = self._process.pid
         procfs.register_runner(self.pid)
         self._pauser = ProcessPauser(self._process)
-
-    def _start(
-        self, sandbox: list[str], job: ServeJob, environment: dict[str, str]
-    ) -> subprocess.Popen[bytes]:
-        job_file = self._folder / "job.json"
-        job_file.write_text(json.dumps(job), encoding="utf-8")
-        return subprocess.Popen(
-            [*sandbox, sys.executable, "-P", str(_WORKER_SCRIPT), str(job_file)],
-            stdin=subprocess.DEVNULL,
-            stdout=self._log_file,
-            stderr=subprocess.STDOUT,
-            pass_fds=(job["channel"],),
-            env=environment,
-            cwd=self._folder,
-        )
 
     def wait_ready(self) -> None:
         """Wait until its sandbox is up, then stop it before it loads code.
@@ -123,8 +107,17 @@ class RunnerProcess:
         self._is_readable = procfs.is_memory_readable(self.pid)
         self.pause()
 
-    def ask(self, command: Command, timeout_s: float, *files: int) -> Answer:
+    def ask(
+        self, command: Command, timeout_s: float, *files: int, is_timed: bool = False
+    ) -> Answer:
         """Send a command and return its answer, whose values are not checked yet.
+
+        Args:
+            command: What to do.
+            timeout_s: For the answer.
+            files: Descriptors to send along.
+            is_timed: Return at once when it answers, since a clock runs: looking for exceeded
+                limits reads all of /proc, which takes some 10 ms. ``watch_limits`` does that later.
 
         Raises:
             RunnerError: The code reported an error or raised an exception.
@@ -139,9 +132,21 @@ class RunnerProcess:
         except OSError:
             self._raise_exit("it had ended before it was asked")
         try:
-            return self._receive_answer(timeout_s, start)
+            answer = self._receive_answer(timeout_s, start)
         finally:
             self.total_request_s += time.monotonic() - start
+        if not is_timed:
+            self.watch_limits()
+        if "exception" in answer:
+            self._raise_exception(make_printable(answer["exception"]))
+        if "kernel_error" in answer:
+            raise RunnerError(make_printable(answer["kernel_error"]), self.name)
+        return answer
+
+    def watch_limits(self) -> None:
+        """Kill it if it exceeds a limit, unless that was looked for a moment ago."""
+        if time.monotonic() - self._last_watch_at > _WATCH_INTERVAL_S:
+            self._enforce_limits(time.monotonic(), math.inf)
 
     def _reject_unsolicited(self) -> None:
         """Kill a runner that has sent something since its last answer."""
@@ -165,12 +170,6 @@ class RunnerProcess:
                 self._kill_and_raise("crashed", f"it wrote to the judge's channel: {error}")
         if answer.get("sequence") != self._sequence:
             self._kill_and_raise("crashed", "it sent an answer to no command")
-        if time.monotonic() - self._last_watch_at > _WATCH_INTERVAL_S:
-            self._enforce_limits(start, math.inf)
-        if "exception" in answer:
-            self._raise_exception(make_printable(answer["exception"]))
-        if "kernel_error" in answer:
-            raise RunnerError(make_printable(answer["kernel_error"]), self.name)
         return answer
 
     def parse_time_ns(self, answer: Answer, key: str) -> float:

@@ -223,10 +223,11 @@ class RunnerTimer:
         self._runner.verify_stopped()
         waited_ns = self._total_runqueue_wait_ns()
         start_s, start_ns = time.monotonic(), time.perf_counter_ns()
-        answer = self._runner.ask(command, self._timeout_s)
+        answer = self._runner.ask(command, self._timeout_s, is_timed=True)
         self._runner.send_stop()
         judge_ns, outputs = self._buffers.sync_and_copy(slots, draw_slots, start_ns)
         self._runner.pause()
+        self._runner.watch_limits()
         self._timeout_s = max(_MIN_TIMEOUT_S, _TIMEOUT_FACTOR * judge_ns / 1e9)
         self.shares_outputs |= answer.get("shares_memory") is True
         batch = Batch(
@@ -262,9 +263,8 @@ class RunnerTimer:
         )
         self._runner.pause()
         fault = self.find_fault({slot: self.copy_outputs(slot)})
-        if fault is None:
-            return None
-        return f"{fault}: it does not wait for earlier work on the stream that it is given"
+        reason = "it does not wait for earlier work on the stream that it is given"
+        return f"{fault}: {reason}" if fault else None
 
     def _total_runqueue_wait_ns(self) -> int:
         return runqueue_wait_ns(self._runner.pid) + thread_runqueue_wait_ns()
