@@ -35,27 +35,32 @@ def unregister_runner(pid: int) -> None:
 
 def list_all_descendants() -> list[int]:
     """Return the pids that runners started, directly or not, in any session."""
-    own_session = os.getsid(0)
-    excluded = {os.getpid(), os.getppid(), *_RUNNER_PIDS}  # the parent is the supervisor
-    processes = _read_process_table()
-    session = {pid for pid, (_, session) in processes.items() if session == own_session}
-    return sorted((session | _find_tree(os.getpid(), processes)) - excluded)
+    return _find_descendants(_read_process_table())
 
 
 def list_descendants(pid: int) -> list[int]:
-    """Return the pids that one runner started; orphans count as descendants of every runner."""
-    processes, own_pid = _read_process_table(), os.getpid()
+    """Return the pids that one runner started; orphans count as descendants of every runner.
+
+    Where another runner compiles, processes come and go meanwhile. One whose parent is not in the
+    same reading of ``/proc`` has just lost it, and belongs to no runner until the next look: if it
+    still runs then, it is this process's child, and an orphan.
+    """
+    processes, roots = _read_process_table(), (0, 1, os.getpid())
     descendants = []
-    for process in list_all_descendants():
+    for process in _find_descendants(processes):
         ancestor = process
-        while ancestor not in _RUNNER_PIDS:
-            parent = processes.get(ancestor, (own_pid, 0))[0]
-            if parent in (0, 1, own_pid):
-                break
-            ancestor = parent
-        if ancestor == pid or ancestor not in _RUNNER_PIDS:
+        while ancestor in processes and ancestor not in _RUNNER_PIDS and ancestor not in roots:
+            ancestor = processes[ancestor][0]
+        if ancestor == pid or ancestor in roots:
             descendants.append(process)
     return descendants
+
+
+def _find_descendants(processes: Mapping[int, tuple[int, int]]) -> list[int]:
+    own_session = os.getsid(0)
+    excluded = {os.getpid(), os.getppid(), *_RUNNER_PIDS}  # the parent is the supervisor
+    session = {pid for pid, (_, session) in processes.items() if session == own_session}
+    return sorted((session | _find_tree(os.getpid(), processes)) - excluded)
 
 
 def kill_with_descendants(pid: int) -> None:
