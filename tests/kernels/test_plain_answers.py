@@ -42,7 +42,7 @@ import torch
 
 
 def run(x):
-    for _ in range(40):
+    for _ in range(200):
         y = torch.softmax(x, dim=-1)
     return y
 """
@@ -83,8 +83,12 @@ def try_torch_compile(monkeypatch):
     monkeypatch.setattr(MeasurementSubject, "tries_torch_compile", True)
 
 
+def make_batch(judge_ns, runner_ns, calls=1):
+    return Batch(judge_ns=judge_ns, runner_ns=runner_ns, calls=calls, start_s=0, end_s=0)
+
+
 def make_batches(*ns):
-    return [Batch(judge_ns=one, runner_ns=one, calls=1, start_s=0, end_s=0) for one in ns]
+    return [make_batch(one, one) for one in ns]
 
 
 def test_all_pairs_but_one_have_to_show_it():
@@ -97,6 +101,15 @@ def test_all_pairs_but_one_have_to_show_it():
 
 def test_a_fast_candidate_is_never_plain():
     assert not is_slower_in_pairs(make_batches(*[1] * 15), make_batches(*[100] * 15))
+
+
+def test_the_round_trip_makes_no_batch_of_one_call_slow():
+    """Planned by a trial that was wrong: one call in its batch, 20 in the rival's."""
+    round_trip = 200
+    own = [make_batch(150 + round_trip, runner_ns=150) for _ in range(15)]
+    rival = [make_batch(20 * 100 + round_trip, runner_ns=20 * 100, calls=20) for _ in range(15)]
+
+    assert not is_slower_in_pairs(own, rival)
 
 
 @pytest.mark.parametrize(

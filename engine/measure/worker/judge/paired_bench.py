@@ -86,7 +86,7 @@ class PairedBench:
         idle_read_ns = self._runners.buffers.idle_read_ns()  # before candidate code is loaded
         trial = self._choose_rivals()
         self._meter.steps.finish("baselines")
-        rival, uses_graph, pair_times = self._time_fairly(trial)
+        trial, rival, uses_graph, pair_times = self._time_fairly(trial)
         self._meter.finish_timing(pair_times["check_s"])
         return {
             **pair_times,
@@ -135,17 +135,26 @@ class PairedBench:
         candidate = self._runners.make_timer(self._runners.candidate)
         if self._may_use_graph and (fault := candidate.find_stream_order_fault()):
             raise IncorrectCallError(fault)
-        candidate.plan_batches(self._sizes.calls_per_batch(first_ns), graph=False)
-        eager_ns = self._median_call_ns(candidate, _TRIAL_BATCHES)
-        calls = self._sizes.calls_per_batch(eager_ns)
-        graph_ns = self._graph_call_ns(candidate, calls) if self._may_use_graph else None
+        own_times = self._time_candidate(candidate, first_ns)
         no_graph_reason = candidate.no_graph_reason
         rival_times = self._compare_rivals(self._rivals.runners)
         self._precision.base_rivals = list(rival_times)
         with self._precision.observe(self._runners.buffers):
             check_trial_calls(candidate)
-        own_times: RivalTimes = {"eager_ns": eager_ns, "graph_ns": graph_ns}
         return _Trial(candidate, own_times, rival_times, no_graph_reason)
+
+    def _time_candidate(self, candidate: RunnerTimer, first_ns: float) -> RivalTimes:
+        """Time trial batches of the candidate, launched one by one and in a CUDA graph.
+
+        Args:
+            candidate: Loaded and bound.
+            first_ns: Of one call, roughly.
+        """
+        candidate.plan_batches(self._sizes.calls_per_batch(first_ns), graph=False)
+        eager_ns = self._median_call_ns(candidate, _TRIAL_BATCHES)
+        calls = self._sizes.calls_per_batch(eager_ns)
+        graph_ns = self._graph_call_ns(candidate, calls) if self._may_use_graph else None
+        return {"eager_ns": eager_ns, "graph_ns": graph_ns}
 
     def _measure_resources(
         self, candidate: RunnerTimer, rival: RunnerTimer, *, with_energy: bool
@@ -156,27 +165,41 @@ class PairedBench:
             (candidate, rival), runners, renew, report, with_energy=with_energy
         )
 
-    def _time_fairly(self, trial: _Trial) -> tuple[RunnerTimer, bool, PairTimes]:
+    def _time_fairly(self, trial: _Trial) -> tuple[_Trial, RunnerTimer, bool, PairTimes]:
         """Time pairs with the fastest rival that is as exact as the candidate; see ``run``.
 
         Again, where timed calls were less exact than those before and admit more rivals, or where
         they do not confirm that rivals could be left out.
+
+        Returns:
+            The trial, with the candidate's times anew where it was wrong; the rival; whether
+            batches are CUDA graphs; and the pairs.
         """
-        candidate, own_times, rival_times, _ = trial
+        candidate, rival_times = trial.timer, trial.rival_times
         while True:
             self._sizes.is_single_call = False
             rival_times |= self._add_reduced_rivals()
             running = {name: rival_times[name] for name in self._rivals.runners}
-            best, uses_graph = find_fastest_rival(running, graph=own_times["graph_ns"] is not None)
+            may_use_graph = trial.times["graph_ns"] is not None
+            best, uses_graph = find_fastest_rival(running, graph=may_use_graph)
             self._rivals.close(*(name for name in running if name != best))
             rival = self._runners.make_timer(self._rivals.runners[best])
-            uses_graph = self._plan_pair(candidate, own_times, rival, running[best], uses_graph)
+            uses_graph = self._plan_pair(candidate, trial.times, rival, running[best], uses_graph)
             with self._precision.observe(self._runners.buffers):
                 pair_times = time_pairs(self._job, candidate, rival, self._runners.write_progress)
             if self._left_out and not pair_times["is_plainly_slower"]:
                 rival_times |= self._time_left_out()
+                # Batches planned by times that are wrong would be of another length.
+                trial = trial._replace(times=self._time_again(candidate, pair_times))
             elif not self._precision.has_new_rivals():
-                return rival, uses_graph, pair_times
+                return trial, rival, uses_graph, pair_times
+
+    def _time_again(self, candidate: RunnerTimer, pair_times: PairTimes) -> RivalTimes:
+        """Time trial batches of the candidate, whose pairs did not confirm the first ones."""
+        batches = pair_times["candidate_batches"]
+        return self._time_candidate(
+            candidate, statistics.median(batch.runner_ns / batch.calls for batch in batches)
+        )
 
     def _time_left_out(self) -> dict[str, RivalTimes]:
         """Load the rivals that were left out after all, and time them and the one that was not."""

@@ -5,6 +5,7 @@ Only on the slow side: a gain is what a cheat would claim, so a fast candidate i
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 
 from kernelkb.measure.worker.shared.messages.judge_jobs import Batch, RivalTimes
@@ -16,21 +17,33 @@ _OUTLIERS = 1
 """Pairs that may show less: with the least number of pairs, the 95 % interval of their median ends
 well above the second lowest of them."""
 
+_MIN_NET_SHARE = 0.1
+"""The round trip and copies are at most nine tenths of a batch."""
+
 
 def is_slower_in_pairs(candidate: Sequence[Batch], rival: Sequence[Batch]) -> bool:
     """Return whether the candidate took over twice the rival's time in all pairs but one.
 
-    By the judge's clock, whose round trip is in both and makes the ratio smaller.
+    By the judge's clock, less its round trip and the copies of outputs as the rival has them: a
+    batch of one has fewer calls than one of the other where the trials were wrong.
 
     Args:
         candidate: Batches of the candidate.
         rival: As many of the rival; those of one index were timed one after the other.
     """
+    if len(rival) <= _OUTLIERS:
+        return False
+    overhead_ns = statistics.median(b.judge_ns - b.runner_ns - b.copy_ns for b in rival)
     ratios = sorted(
-        (own.judge_ns / own.calls) / (other.judge_ns / other.calls)
+        _net_call_ns(own, other, overhead_ns) / _net_call_ns(other, other, overhead_ns)
         for own, other in zip(candidate, rival, strict=True)
     )
-    return len(ratios) > _OUTLIERS and ratios[_OUTLIERS] > _MIN_PAIR_RATIO
+    return ratios[_OUTLIERS] > _MIN_PAIR_RATIO
+
+
+def _net_call_ns(batch: Batch, rival: Batch, overhead_ns: float) -> float:
+    net_ns = (batch.judge_ns - overhead_ns) / batch.calls - rival.copy_ns / rival.calls
+    return max(net_ns, _MIN_NET_SHARE * batch.judge_ns / batch.calls)
 
 
 def is_slower_in_trials(candidate: RivalTimes, rivals: Mapping[str, RivalTimes]) -> bool:
