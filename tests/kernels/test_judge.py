@@ -272,6 +272,18 @@ def test_small_inputs_differ_between_draws(count):
     assert len(seen) == (50 if count else 1)
 
 
+def test_no_normal_value_comes_again():
+    """So a table of a function's values for all of the pool's gains nothing."""
+    spec = {"shape": [1000], "dtype": "float32", "fill": "normal", "scale": 1.0}
+    bank, draw, sizes = RandomPool(spec, torch.device("cpu")), random.Random(1), []
+    for _ in range(8):
+        made = torch.empty(1000)
+        bank.fill(made, draw)
+        sizes += made.abs().tolist()
+
+    assert len(set(sizes)) > 0.99 * len(sizes)
+
+
 LOSS_REFERENCE = """\
 import torch
 

@@ -17,6 +17,8 @@ _MIN_EXTRA_VALUES = 4096
 _FLOAT_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 """Types that ``torch.add`` can write to directly."""
 _POOL_SEED_BITS = 48
+_MAX_RESCALING = 2**-6
+"""By how much an array's scale may differ from the one that is asked for."""
 
 
 class RandomPool:
@@ -24,7 +26,9 @@ class RandomPool:
 
     Drawing all values anew takes longer than most kernels on a CPU. Each array is made of two
     disjoint stretches of a pool, at offsets drawn each time: normal values have the size of one and
-    the sign of the other, others are summed and wrapped around. Neither is linear in the pool.
+    the sign of the other, and are scaled by a factor that is drawn, too; others are summed and
+    wrapped around. Neither is linear in the pool, and no value comes again, so that what a function
+    gives for the values of the pool cannot be kept.
     """
 
     def __init__(self, spec: InputSpec, device: torch.device) -> None:
@@ -66,7 +70,9 @@ class RandomPool:
         first = self._values[first_offset : first_offset + count]
         second = self._values[second_offset : second_offset + count]
         (torch.copysign if self._distribution == "normal" else torch.add)(first, second, out=sums)
-        if self._distribution == "uniform":
+        if self._distribution == "normal":
+            sums.mul_(1 + rng.uniform(-_MAX_RESCALING, _MAX_RESCALING))
+        elif self._distribution == "uniform":
             sums.frac_().mul_(self._scale)
         elif self._distribution == "integers":
             sums.remainder_(int(self._scale))
