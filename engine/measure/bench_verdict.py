@@ -9,6 +9,7 @@ from typing import Any
 from kernelkb.loading.kernels import evaluate_axis_expression
 from kernelkb.measure.bench_faults import describe_leftover_threads, find_cheat
 from kernelkb.measure.case_specs import output_bytes, working_set_bytes
+from kernelkb.measure.disturbances import describe_disturbance, find_disturbance
 from kernelkb.measure.fair_baseline import describe_fair_baseline, make_accuracy
 from kernelkb.measure.machine.gpu_telemetry import GpuSampler, summarize_clocks, was_throttled
 from kernelkb.measure.machine.peaks import Peaks
@@ -26,14 +27,12 @@ from kernelkb.measure.timing_analysis import (
 from kernelkb.measure.worker.shared.messages.judge_jobs import BenchTimes
 from kernelkb.model.clocks import Clocks
 from kernelkb.model.kernel import Kernel
-from kernelkb.model.measurement import Disturbance, Rival
+from kernelkb.model.measurement import Rival
 
 _FLOOR_MARGIN = 1.2
 """A kernel this factor faster than its floor is impossible: measured peaks vary by less."""
 _LAUNCH_BOUND_US = 10.0
 """A kernel below this time takes less than a launch, which is some 15 us (H100)."""
-_MAX_INTERVAL_RATIO = 2.0
-"""Upper over lower end of an interval above which others must have used the machine."""
 _INVALID_CURE = "make every call do all of its work before it returns, on the stream it is given"
 
 
@@ -92,7 +91,7 @@ def _make_noise_fields(
 ) -> dict[str, Any]:
     clocks = _summarize_pair_clocks(filtered, sampler)
     disturbance = find_disturbance(filtered, speedup, clocks)
-    warnings = tuple(_disturbance_warnings(filtered, disturbance, clocks))
+    warnings = tuple(describe_disturbance(filtered, disturbance, clocks))
     return {"clocks": clocks, "disturbed_by": disturbance, "warnings": warnings}
 
 
@@ -208,43 +207,6 @@ def _make_rivals(bench_times: BenchTimes) -> tuple[Rival, ...]:
     ]
     rejections = bench_times["rejection_reasons"].items()
     return (*timed, *(Rival(name=name, rejected=reason) for name, reason in rejections))
-
-
-def find_disturbance(
-    filtered: FilteredPairs, speedup: Speedup, gpu_clocks: Clocks | None
-) -> Disturbance | None:
-    """Return what disturbed most pairs, or made the interval too wide; heat before contention."""
-    if filtered.is_throttled and gpu_clocks is not None:
-        return "thermal"
-    waited = len(filtered.unthrottled) - len(filtered.clean)
-    if filtered.is_contended and 2 * filtered.gpu_contended_count > waited:
-        return "gpu-contention"
-    if filtered.is_contended or speedup.high > _MAX_INTERVAL_RATIO * speedup.low:
-        return "cpu-contention"
-    return None
-
-
-def _disturbance_warnings(
-    filtered: FilteredPairs, disturbance: Disturbance | None, gpu_clocks: Clocks | None
-) -> Iterator[str]:
-    count = len(filtered.unthrottled)
-    reasons = ", ".join(gpu_clocks.throttled) if gpu_clocks else ""
-    if disturbance == "gpu-contention":
-        yield (
-            f"the GPU had other work while all processes were stopped, in "
-            f"{filtered.gpu_contended_count} of {count} pairs: something else uses it, or "
-            f"the candidate left work behind; measure again when nothing does"
-        )
-    elif disturbance == "cpu-contention":
-        yield (
-            f"threads waited for cores in {count - len(filtered.clean)} of {count} pairs: "
-            f"something else uses this machine, or they are more than its cores; measure again "
-            f"when it is idle"
-        )
-    elif disturbance == "thermal":
-        yield f"the GPU slowed down in nearly all pairs ({reasons}); measure again when it is cool"
-    if disturbance != "thermal" and gpu_clocks and gpu_clocks.dropped_count:
-        yield f"{gpu_clocks.dropped_count} pairs were dropped: {reasons}"
 
 
 def _candidate_warnings(

@@ -15,13 +15,14 @@ Status = Literal["ok", "warning", "failure"]
 Verdict = Literal["faster", "slower", "inconclusive", "incorrect", "invalid"]
 
 
-Disturbance = Literal["cpu-contention", "gpu-contention", "thermal"]
+Disturbance = Literal["cpu-contention", "gpu-contention", "thermal", "unsteady-times"]
 """What else happened on the machine during a bench."""
 
 DISTURBANCE_TEXT: dict[Disturbance, str] = {
     "cpu-contention": "its threads waited for CPU cores; measure again when the machine is idle",
     "gpu-contention": "the GPU had other work; measure again when nothing else uses it",
     "thermal": "the GPU lowered its clocks; measure again when it is cool",
+    "unsteady-times": "its times varied widely; measure again when the machine is idle",
 }
 """What happened and the cure; the warnings of the bench hold the counts."""
 

@@ -149,5 +149,5 @@ def write_attack(
 
 
 def is_cpu_contended(found: Bench) -> bool:
-    """Return whether threads waited for CPU cores, which leaves the bench undecided."""
-    return found.disturbed_by == "cpu-contention"
+    """Return whether other work made times vary, which leaves the bench undecided."""
+    return found.disturbed_by in ("cpu-contention", "unsteady-times")

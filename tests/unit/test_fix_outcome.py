@@ -20,7 +20,7 @@ from kernelkb.cli.screen import print_triage
 from kernelkb.decide.recommend import recommend
 from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.kernels import load_kernel
-from kernelkb.measure.bench_verdict import find_disturbance
+from kernelkb.measure.disturbances import find_disturbance
 from kernelkb.measure.statistics import Speedup
 from kernelkb.measure.timing_analysis import FilteredPairs
 from kernelkb.model.clocks import Clocks
@@ -147,7 +147,7 @@ def test_a_bench_that_was_disturbed_measures_nothing(which, disturbance):
     [
         (FilteredPairs(PAIRS, PAIRS, PAIRS), EXACT, CLOCKS, None),
         (FilteredPairs(PAIRS, PAIRS, PAIRS[:1]), EXACT, None, "cpu-contention"),
-        (FilteredPairs(PAIRS, PAIRS, PAIRS), WIDE, None, "cpu-contention"),
+        (FilteredPairs(PAIRS, PAIRS, PAIRS), WIDE, None, "unsteady-times"),
         (FilteredPairs(PAIRS, PAIRS, PAIRS[:1], 9), EXACT, CLOCKS, "gpu-contention"),
         (FilteredPairs(PAIRS, [], []), EXACT, CLOCKS, "thermal"),
         (FilteredPairs(PAIRS, [], []), WIDE, CLOCKS, "thermal"),
