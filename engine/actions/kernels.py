@@ -221,7 +221,7 @@ def _get_or_make_bench(bench_target: BenchTarget, workload: str, results: StepRe
     """Return the Bench, or one that holds why the variant was not timed."""
     if results.bench:
         notes = results.check.notes if results.check else ()
-        warnings = (*results.bench.warnings, *(f"hidden inputs {note}" for note in notes))
+        warnings = tuple(dict.fromkeys((*results.bench.warnings, *notes)))
         return results.bench.model_copy(update={"warnings": warnings})
     built, checked = results.build, results.check
     if checked is None:

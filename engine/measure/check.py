@@ -236,7 +236,11 @@ def _find_incorrect_cure(
 def _make_notes(subject: MeasurementSubject, report: CheckReport) -> tuple[str, ...]:
     """Return what was left out, by kernel.yaml and by the judge."""
     options = subject.kernel_folder.kernel.hidden_inputs
-    skipped = [f"skipped: {', '.join(options.skip)} ({options.reason})"] if options.skip else []
+    skipped = (
+        [f"hidden inputs skipped: {', '.join(options.skip)} ({options.reason})"]
+        if options.skip
+        else []
+    )
     return (*skipped, *report["notes"])
 
 

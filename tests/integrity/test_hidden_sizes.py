@@ -82,7 +82,7 @@ def test_a_kernel_that_refuses_other_sizes_is_correct_with_a_note(project):
     found = check_variant(write_attack(project, refuse + HONEST_BODY), target="cpu")
 
     assert found.status == "correct", found.detail
-    assert any("left out: other sizes" in note for note in found.notes)
+    assert any("hidden inputs left out: other sizes" in note for note in found.notes)
 
 
 def test_sizes_at_which_the_reference_has_other_shapes_are_left_out(project):

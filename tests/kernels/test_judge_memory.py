@@ -153,7 +153,7 @@ def test_with_little_memory_a_check_says_what_it_gave_up(project):
     assert found.status == "correct", found.detail
     assert "one copy of the arrays" in notes
     assert "some rows at a time" in notes
-    assert "left out: all hidden inputs of the same size" in notes
+    assert "hidden inputs left out: all of the same size" in notes
     assert not found.hidden_inputs
 
 

@@ -237,7 +237,7 @@ class HiddenChecks:
 
     def _write_notes(self) -> None:
         self.notes = [
-            f"left out: {what} ({reason})"
+            f"hidden inputs left out: {what} ({reason})"
             for what, reason in self._reasons.items()
             if what not in self.passed
         ]

@@ -34,7 +34,7 @@ PIECES_NOTE = (
     "to save memory the reference was run on some rows at a time; that this changes nothing "
     "was tested on rows drawn at random"
 )
-NO_DISTRIBUTIONS_NOTE = "left out: all hidden inputs of the same size (the memory does not suffice)"
+NO_DISTRIBUTIONS_NOTE = "hidden inputs left out: all of the same size (the memory does not suffice)"
 
 
 class MemoryPlan(NamedTuple):
