@@ -50,7 +50,7 @@ from kernelkb.model.measurement import Bench, Build, Machine
 TIMEOUT_S = 120.0
 MIN_CORES_AHEAD = 4
 """With fewer, processes that start beside a check delay it by as much as they gain."""
-TARGETS_AHEAD: tuple[Target, ...] = ("cpu",)
+TARGETS_AHEAD: tuple[Target, ...] = ("cpu", "cuda")
 """Not on a GPU, where that has not been measured yet."""
 _BUDGET_S = 3.0
 _MIN_PAIRS, _MAX_PAIRS = 15, 400

@@ -69,7 +69,10 @@ def test_timing_attacks_are_incorrect_or_invalid(project, how):
 
 
 def test_work_on_an_untimed_stream_is_detected_by_the_judge_clock(project):
-    """Only when it is timed: before, the check would have found it."""
+    """Only when it is timed: before, the check would have found it.
+
+    By a clock, or by a call whose inputs are made on its stream just before it.
+    """
     later = (
         "  static int calls = 0;\n  if (++calls < 30) {"
         + HONEST_BODY
@@ -80,8 +83,8 @@ def test_work_on_an_untimed_stream_is_detected_by_the_judge_clock(project):
         write_attack(project, later, cuda=True), target="cuda", workload="large", budget_s=1.0
     )
 
-    assert found.verdict == "invalid", found
-    assert "outside the stream" in found.detail
+    assert found.verdict in ("invalid", "incorrect"), found
+    assert "stream" in found.detail
 
 
 UNJOINED_BODY = """
@@ -208,7 +211,7 @@ def softmax(x, y):
     name = write_attack(project, body, python=True, cuda=True)
     found = bench_variant(name, target="cuda", budget_s=1.0)
 
-    assert found.verdict == "invalid"
+    assert found.verdict == "invalid", found
     assert "the judge's clock" in found.detail
 
 
