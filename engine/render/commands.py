@@ -14,7 +14,11 @@ _ENVIRONMENT = (
     ("KB_BUDGET", "seconds of timing in a bench; default 3"),
     ("KERNELKB_TOKEN", "bearer token of `kb-mcp --http`"),
     ("CUDA_HOME", "where the CUDA toolkit is, if nvcc is not on PATH"),
-    ("XDG_CACHE_HOME", "where compiled knowledge and measured peaks are cached"),
+    (
+        "XDG_CACHE_HOME",
+        "where compiled knowledge and measured peaks are cached; and what Python compiled for "
+        "workers, if PYTHONDONTWRITEBYTECODE is set",
+    ),
 )
 
 

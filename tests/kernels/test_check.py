@@ -202,6 +202,21 @@ def test_nothing_is_left_beside_a_kernel_and_nothing_stale_is_run(project, monke
     assert check_variant("broken", "naive", "cpu").status == "incorrect"
 
 
+def test_workers_keep_torch_compiled_where_nothing_may_be_written_beside_it(
+    project, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = make_broken_kernel(project, "right")
+    before = set(folder.iterdir())
+
+    assert check_variant("broken", "naive", "cpu").status == "correct"
+    kept = {path.name.split(".")[0] for path in (tmp_path / "cache").rglob("torch/*.pyc")}
+    assert {"__init__", "storage"} <= kept
+    assert not list((tmp_path / "cache").rglob("reference.*.pyc"))
+    assert set(folder.iterdir()) == before
+
+
 def test_nothing_is_compared_with_a_variant_that_is_wrong(project):
     make_broken_kernel(project, "zeros")
     with pytest.raises(BadValueError, match="nothing can be compared with naive"):

@@ -44,6 +44,7 @@ from kernelkb.measure.worker.shared.messages.other_jobs import (
     TorchProfileJob,
     TorchProfileResult,
 )
+from kernelkb.safety.paths import cache_folder
 from kernelkb.safety.storage import require_space
 
 _WORKER_SCRIPT = Path(next(iter(kernelkb.__path__))) / "measure" / "worker" / "start.py"
@@ -250,13 +251,25 @@ def _start(
     (folder / "result.json").unlink(missing_ok=True)
     argv = [*wrapper, worker_python(), "-P", str(_WORKER_SCRIPT), str(job_file)]
     # The log is for what the kernel prints, not for warnings of the libraries around it.
-    variables = {"PYTHONWARNINGS": "ignore", **(env or {})}
+    variables = {"PYTHONWARNINGS": "ignore", **_bytecode_env(), **(env or {})}
     log = folder / f"{job['mode']}.log"
     with (
         keep_own_cores(),
         start_supervised(argv, log=log, env=variables, with_input=with_input) as program,
     ):
         yield StartedJob(program, job, folder)
+
+
+def _bytecode_env() -> dict[str, str]:
+    """Return where workers keep compiled modules if the user wants none beside their sources.
+
+    Many containers set PYTHONDONTWRITEBYTECODE and hold no compiled modules. Each worker would then
+    compile torch anew: importing it took 6.0 s, and 3.5 s where it was compiled (16 cores, H100).
+    """
+    if not os.environ.get("PYTHONDONTWRITEBYTECODE") or "PYTHONPYCACHEPREFIX" in os.environ:
+        return {}
+    folder = Path(cache_folder()) / "bytecode"
+    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder)}
 
 
 def threads_env(core_count: int) -> dict[str, str]:

@@ -52,8 +52,10 @@ def import_from_spec(spec: ModuleSpec | None, path: str) -> ModuleType:
     """
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is neither a Python file nor an extension module")
-    sys.dont_write_bytecode = True  # no .pyc is left in the user's folder
+    writes_elsewhere = sys.pycache_prefix is not None and not sys.dont_write_bytecode
+    sys.dont_write_bytecode = True  # no .pyc is left in the user's folder, and none is stale
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
+    sys.dont_write_bytecode = not writes_elsewhere  # what torch.compile imports later is kept
     return module
