@@ -17,7 +17,7 @@ from typing import NamedTuple
 from kernelkb.measure.worker.judge.batch_sizes import BatchSizes
 from kernelkb.measure.worker.judge.bench_runners import CANDIDATE, BenchRunners
 from kernelkb.measure.worker.judge.pair_timing import IncorrectCallError, time_pairs
-from kernelkb.measure.worker.judge.peak_memory import release
+from kernelkb.measure.worker.judge.peak_memory import is_device_memory_short, release
 from kernelkb.measure.worker.judge.plain_answers import is_slower_in_trials
 from kernelkb.measure.worker.judge.resource_use import ResourceMeter
 from kernelkb.measure.worker.judge.rival_precision import (
@@ -262,7 +262,7 @@ class PairedBench:
 
     def _release_memory(self, runner: RunnerProcess) -> None:
         """Have a runner return what it caches, while others are to be timed and memory is short."""
-        if self._runners.case.plan.in_pieces:
+        if self._runners.case.plan.in_pieces or is_device_memory_short(self._job["target"]):
             release(runner)
 
     def _add_reduced_rivals(self) -> dict[str, RivalTimes]:

@@ -43,6 +43,9 @@ _SLOW_CALL_S = 1.0
 """Above this, one call is measured."""
 _POLL_S = 1e-4
 _KINDS = ("RssAnon", "RssShmem")
+_MIN_FREE_SHARE = 0.5
+"""Of a GPU's memory; below, runners return what they cache. Intermediate results of a task can be
+30 times its inputs and outputs, and each runner caches its own."""
 
 
 class MemoryMeter:
@@ -135,6 +138,14 @@ def release(runner: RunnerProcess) -> None:
     """Have a runner return the memory that its allocators only cache, and stop it."""
     runner.ask({"command": "release"}, CALL_TIMEOUT_S)
     runner.pause()
+
+
+def is_device_memory_short(target: Target) -> bool:
+    """Return whether less than half of a GPU's memory is free; false on a CPU."""
+    if target != "cuda":
+        return False
+    free_bytes, total_bytes = torch.cuda.mem_get_info()
+    return bool(free_bytes < _MIN_FREE_SHARE * total_bytes)
 
 
 def _host_growth(runner: RunnerProcess) -> int | None:
