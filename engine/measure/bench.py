@@ -44,14 +44,11 @@ from kernelkb.measure.shortcuts import describe_shortcuts
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.judge_jobs import BenchJob, BenchJobResult, BenchTimes
 from kernelkb.measure.worker.shared.messages.specs import Precision, RunnerSpec
-from kernelkb.model.base import Target
 from kernelkb.model.measurement import Bench, Build, Machine
 
 TIMEOUT_S = 120.0
 MIN_CORES_AHEAD = 4
 """With fewer, processes that start beside a check delay it by as much as they gain."""
-TARGETS_AHEAD: tuple[Target, ...] = ("cpu", "cuda")
-"""Not on a GPU, where that has not been measured yet."""
 _BUDGET_S = 3.0
 _MIN_PAIRS, _MAX_PAIRS = 15, 400
 _BATCH_NS = {"cpu": 4e6, "cuda": 2e6}
@@ -99,7 +96,7 @@ def bench(
 
 def starts_ahead(machine: Machine) -> bool:
     """Return whether the processes of a bench start beside those of the check before it."""
-    return machine.target in TARGETS_AHEAD and machine.core_count >= MIN_CORES_AHEAD
+    return machine.core_count >= MIN_CORES_AHEAD
 
 
 class StartedBench:

@@ -158,7 +158,6 @@ def test_processes_that_wait_get_back_the_cores_that_a_candidate_took(tmp_path):
 @pytest.mark.gpu
 def test_torch_compile_loads_beside_the_check_on_a_gpu(project, monkeypatch):
     monkeypatch.delenv("TORCH_COMPILE_DISABLE")
-    monkeypatch.setattr(bench, "TARGETS_AHEAD", ("cuda",))
     make_broken_kernel(project, "right")
     target = prepare("broken", target="cuda")
     found = build_check_bench(StepRunner(), target, "small", BenchOptions(budget_s=0.5)).bench
