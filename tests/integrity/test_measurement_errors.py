@@ -174,6 +174,18 @@ def test_calls_that_are_cheaper_in_a_batch_than_the_rivals_are_invalid(
     assert verdict == "faster" or "calls that are yet to come" in found.detail
 
 
+def test_a_round_trip_that_is_shorter_for_a_call_accuses_no_candidate():
+    """So the rival's call alone seems to take no time, and shows nothing of the candidate's."""
+    times = make_bench_times(1.53e5, 2.43e5, calls=3)
+    for key in ("candidate_batches", "rival_batches"):
+        change_batches(times, key, lambda b: b._replace(judge_ns=b.judge_ns + 2e5))
+    times["single_call_batches"] = make_single_calls(3.4e5, 3.4e5)
+    times["rival_single_call_batches"] = make_single_calls(1.9e5, 1.9e5)
+    found = make_verdict(times, workload="medium")
+
+    assert found.verdict in ("faster", "inconclusive"), found.detail
+
+
 def wait_for_cores(batch, wait_us):
     """Return a batch of which the sum of its threads' waits on the run queue is known."""
     return batch._replace(runqueue_wait_ns=wait_us * 1e3)
