@@ -185,6 +185,9 @@ class FixedOffsets:
     def randint(self, _low, _high):
         return self._offsets.pop(0)
 
+    def uniform(self, low, high):
+        return (low + high) / 2
+
 
 @pytest.mark.parametrize(("fill", "scale"), [("normal", 1.0), ("uniform", 1.0), ("integers", 50)])
 def test_inputs_are_not_sums_of_earlier_inputs(fill, scale):

@@ -64,14 +64,13 @@ class RunnerProcess:
         self.name, self._limits = name, spec["limits"]
         self.sandbox_layers: list[str] = []
         self.total_request_s = 0.0
-        self.is_closed = False
+        self.is_closed = self._stop_verified = self._is_readable = False
         self._sequence, self._last_watch_at = 0, 0.0
         self._folder = folder / name
         self._folder.mkdir(exist_ok=True)  # a rival may be started again
         sandbox = [part.replace("{folder}", str(self._folder)) for part in spec["sandbox_command"]]
         self._is_confined, self._may_fork = bool(sandbox), spec["may_fork"]
         self._limit_watch = LimitWatch(spec["limits"], counts_processes=self._is_confined)
-        self._stop_verified = self._is_readable = False
         self._log_file = (self._folder / "log").open("w+b")  # the runner may replace it by name
         private = self._folder if sandbox else None
         environment = runner_environment.build_runner_environment(spec, target, index, private)
@@ -117,7 +116,7 @@ class RunnerProcess:
             timeout_s: For the answer.
             files: Descriptors to send along.
             is_timed: Return at once when it answers, since a clock runs: looking for exceeded
-                limits reads all of /proc, which takes some 10 ms. ``watch_limits`` does that later.
+                limits reads all of /proc, which takes some 10 ms. ``pause`` does that later.
 
         Raises:
             RunnerError: The code reported an error or raised an exception.
@@ -196,11 +195,12 @@ class RunnerProcess:
         It must not see its inputs while they are made, nor run while another runner is timed.
 
         Raises:
-            RunnerDied: It has started a process, which would go on.
+            RunnerDied: It has started a process, which would go on, or exceeds a limit.
         """
         self._pauser.pause()
         procfs.reap_orphans()  # those that ended with the call
         self._reject_left_processes(scan=True)
+        self.watch_limits()
 
     def _reject_left_processes(self, *, scan: bool) -> None:
         """Kill it if an orphan of it is at work or, with ``scan``, any process below it."""

@@ -227,7 +227,6 @@ class RunnerTimer:
         self._runner.send_stop()
         judge_ns, outputs = self._buffers.sync_and_copy(slots, draw_slots, start_ns)
         self._runner.pause()
-        self._runner.watch_limits()
         self._timeout_s = max(_MIN_TIMEOUT_S, _TIMEOUT_FACTOR * judge_ns / 1e9)
         self.shares_outputs |= answer.get("shares_memory") is True
         batch = Batch(
