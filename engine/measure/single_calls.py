@@ -27,6 +27,8 @@ _MAX_EXTRA_SHARE = 0.5
 """By how much of its own time in a batch a call alone may take longer than the rival's does."""
 _MIN_GAIN_SHARE = 0.5
 """Share of the time gained in a batch that a call alone must gain too."""
+_LARGE_GAIN_SHARE = 0.25
+"""Of the rival's time: a gain that is large has to show in calls alone, too."""
 _TRIAL_QUANTILE = 4
 """Three quarters of the trials have to show it."""
 _THREAD_WAKEUP_NS = 1e5
@@ -62,10 +64,20 @@ class SingleCalls(NamedTuple):
 
     @property
     def lacks_gain(self) -> bool:
-        """Whether a call alone is not faster than the rival's, where one of a batch is."""
+        """Whether a call alone is not faster than the rival's, where one of a batch is.
+
+        A large gain has to show in calls alone, however much the round trip may differ.
+        """
         share_ns = _MIN_GAIN_SHARE * self.gained_ns
+        rival_ns = max(self.rival_alone_ns, self.rival_in_batch_ns)
+        if self._is_gain_large and rival_ns - self.alone_ns < share_ns:
+            return True
         least_ns = min(share_ns, _MAX_EXTRA_SHARE * self.in_batch_ns)
         return self.gained_ns > 0 and self._exceeds(least_ns)
+
+    @property
+    def _is_gain_large(self) -> bool:
+        return self.gained_ns > _LARGE_GAIN_SHARE * self.rival_in_batch_ns
 
     def _exceeds(self, ns: float) -> bool:
         return self.extra_ns > ns + self.slack_ns

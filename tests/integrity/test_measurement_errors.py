@@ -174,6 +174,19 @@ def test_calls_that_are_cheaper_in_a_batch_than_the_rivals_are_invalid(
     assert verdict == "faster" or "calls that are yet to come" in found.detail
 
 
+def test_a_large_gain_that_calls_alone_do_not_have_decides_nothing_on_a_slow_round_trip():
+    """A recurrent net that computed the calls of a batch together; medians of a real run."""
+    times = make_bench_times(1.51e5, 2.64e5, calls=10)
+    for key in ("candidate_batches", "rival_batches"):
+        change_batches(times, key, lambda b: b._replace(judge_ns=b.judge_ns + 2.49e5))
+    times["single_call_batches"] = make_single_calls(6.75e5, 6.75e5)
+    times["rival_single_call_batches"] = make_single_calls(6.13e5, 6.13e5)
+    found = make_verdict(times | {"busy_cores": 2.0}, workload="medium")
+
+    assert found.verdict == "inconclusive", found.detail
+    assert any("only when many calls follow one another" in line for line in found.warnings)
+
+
 def test_a_round_trip_that_is_shorter_for_a_call_accuses_no_candidate():
     """So the rival's call alone seems to take no time, and shows nothing of the candidate's."""
     times = make_bench_times(1.53e5, 2.43e5, calls=3)
