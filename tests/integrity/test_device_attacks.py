@@ -68,7 +68,7 @@ def test_timing_attacks_are_incorrect_or_invalid(project, how):
     assert found.detail
 
 
-def test_work_on_an_untimed_stream_is_detected_by_the_judge_clock(project):
+def test_work_on_an_untimed_stream_is_detected_while_timed(project):
     """Only when it is timed: before, the check would have found it.
 
     By a clock, or by a call whose inputs are made on its stream just before it.

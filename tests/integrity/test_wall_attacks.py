@@ -412,11 +412,11 @@ runner_process._WATCH_INTERVAL_S = 0.0
 
 def note(owner, name, word):
     method = getattr(owner, name)
-    def noted(self, *arguments, **options):
+    def note_and_call(self, *arguments, **options):
         given = arguments[0]["command"] if word == "ask" else word
         events.append(given)
         return method(self, *arguments, **options)
-    setattr(owner, name, noted)
+    setattr(owner, name, note_and_call)
 
 note(RunnerProcess, "ask", "ask")
 note(LimitWatch, "find_exceeded", "watch")
