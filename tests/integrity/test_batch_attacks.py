@@ -248,3 +248,27 @@ def test_calls_that_are_wrong_at_times_are_incorrect(project, how):
     found = bench_variant(name, target="cpu", budget_s=0.5)
 
     assert found.verdict == "incorrect", found
+
+
+# Calls so long that they are timed one by one: then none comes right after another.
+WRONG_WHEN_BUSY_BODY = LAYERS_REFERENCE + """
+import time
+right, ended, left = deep, 0.0, None
+
+def deep(x):
+    global ended, left
+    if left is None or time.monotonic() - ended > 5e-4:
+        left = right(x)
+        {pause}
+    ended = time.monotonic()
+    return left{copy}
+"""  # fmt: skip
+
+
+@pytest.mark.parametrize("copy", ["", ".clone()"], ids=["one buffer", "new buffers"])
+@pytest.mark.parametrize("pause", ["pass", "time.sleep(0.005)"], ids=["long", "very long"])
+def test_long_calls_that_are_wrong_right_after_others_are_incorrect(project, pause, copy):
+    name = write_layers(project, WRONG_WHEN_BUSY_BODY.format(pause=pause, copy=copy))
+    found = bench_variant(name, target="cpu", budget_s=0.5)
+
+    assert found.verdict == "incorrect", found

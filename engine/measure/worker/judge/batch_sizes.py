@@ -8,6 +8,8 @@ _LONG_CALL_NS = {"cpu": 5e5, "cuda": 1e6}
 """A batch is one call from here on: some ten times the judge's round trip."""
 _GUARD_BYTES = 4096
 """Guard regions of one slot, at most, per array."""
+_MIN_SLOTS = 4
+"""Where memory allows it."""
 
 
 class BatchSizes:
@@ -34,6 +36,16 @@ class BatchSizes:
         if self.is_single_call:
             return 1
         wanted = int(self._job["batch_ns"] / max(1.0, call_ns)) + 1
+        return int(max(1, min(wanted, self._job["max_slots"], self._affordable_slots - 1)))
+
+    def slot_count(self, call_ns: float) -> int:
+        """Return how many slots to allocate, one of which stays untouched in each batch.
+
+        Long calls are timed one by one, and checked in short series besides.
+        """
+        return max(self.calls_per_batch(call_ns) + 1, min(_MIN_SLOTS, self._affordable_slots))
+
+    @property
+    def _affordable_slots(self) -> int:
         slot_bytes = self._job["working_set_bytes"] + _GUARD_BYTES
-        affordable = self._job["arena_bytes"] // slot_bytes - 1
-        return int(max(1, min(wanted, self._job["max_slots"], affordable)))
+        return int(self._job["arena_bytes"] // slot_bytes)

@@ -19,6 +19,9 @@ _WARM_UP_BATCHES = 2
 _SINGLE_CALL_CHANCE = 0.4
 """After a pair, to time a call alone of both as well; where batches are longer than one call."""
 _MIN_SINGLE_CALLS = 7
+_SUCCESSIVE_CALLS_CHANCE = 0.3
+"""After a pair, to check calls that follow one another; where batches are of one call."""
+_MIN_SUCCESSIVE_CHECKS = 4
 _MAX_EXTRA_PAIRS = 60
 """Pairs after the last that the time allows, until enough calls were compared and timed alone."""
 
@@ -53,7 +56,7 @@ def time_pairs(
     rival.warm_call_ns()  # not used: both runners are warmed equally
     timing = _PairTiming(job, candidate, rival, report_progress)
     timing.time_until_budget()
-    batches, new_threads = timing.batches, candidate.new_thread_count()
+    batches, new_threads = timing.batches, candidate.threads.count_new()
     return {
         "candidate_batches": batches.candidate,
         "rival_batches": batches.rival,
@@ -65,7 +68,7 @@ def time_pairs(
         "check_s": timing.sampler.check_s,
         "is_plainly_slower": timing.is_plainly_slower,
         "new_thread_count": new_threads,
-        "idle_cpu_ns": candidate.idle_cpu_ns() if new_threads else 0.0,
+        "idle_cpu_ns": candidate.threads.idle_cpu_ns() if new_threads else 0.0,
     }
 
 
@@ -90,6 +93,7 @@ class _PairTiming:
         self._report_progress = report_progress
         self._random = random.SystemRandom()
         self._has_single_calls = candidate.batch_calls > 1 or rival.batch_calls > 1
+        self._successive_checks = 0
         self.sampler = OutputSampler(candidate, job)
         self.batches = _PairedBatches([], [], [], [])
 
@@ -103,9 +107,12 @@ class _PairTiming:
             if pair >= min_pairs and self._has_enough and (is_over or self.is_plainly_slower):
                 break
             self._time_pair(self.batches.candidate, self.batches.rival, pair)
-            if self._has_single_calls and self._random.random() < _SINGLE_CALL_CHANCE:
-                singles = self.batches.single_call, self.batches.rival_single_call
-                self._time_pair(*singles, pair, single_call=True)
+            if self._has_single_calls:
+                if self._random.random() < _SINGLE_CALL_CHANCE:
+                    singles = self.batches.single_call, self.batches.rival_single_call
+                    self._time_pair(*singles, pair, single_call=True)
+            elif self._random.random() < _SUCCESSIVE_CALLS_CHANCE:
+                self._check_successive_calls()
 
     @property
     def is_plainly_slower(self) -> bool:
@@ -114,10 +121,11 @@ class _PairTiming:
 
     @property
     def _has_enough(self) -> bool:
-        singles = len(self.batches.single_call)
-        return self.sampler.has_enough and not (
-            self._has_single_calls and singles < _MIN_SINGLE_CALLS
-        )
+        if self._has_single_calls:
+            has_others = len(self.batches.single_call) >= _MIN_SINGLE_CALLS
+        else:
+            has_others = self._successive_checks >= _MIN_SUCCESSIVE_CHECKS
+        return self.sampler.has_enough and has_others
 
     def _time_pair(
         self, own: list[Batch], rivals: list[Batch], pair: int, *, single_call: bool = False
@@ -134,6 +142,14 @@ class _PairTiming:
         self._report_progress(self._candidate.name)
         timed = self._candidate.time_batch(self.sampler.draw_slots, single_call=single_call)
         batches.append(timed.batch)
-        fault = self.sampler.find_fault(timed)
-        if fault:
-            raise IncorrectCallError(fault)
+        _raise_fault(self.sampler.find_fault(timed))
+
+    def _check_successive_calls(self) -> None:
+        self._report_progress(self._candidate.name)
+        self._successive_checks += 1
+        _raise_fault(self._candidate.find_successive_fault())
+
+
+def _raise_fault(fault: str | None) -> None:
+    if fault:
+        raise IncorrectCallError(fault)

@@ -131,7 +131,7 @@ class PairedBench:
         shortest_ns = min([first_ns, *self._time_rivals(rivals)])
         if self._may_use_graph:
             shortest_ns /= _MAX_GRAPH_SPEEDUP
-        self._runners.renew_buffers(self._sizes.calls_per_batch(shortest_ns) + 1)
+        self._runners.renew_buffers(self._sizes.slot_count(shortest_ns))
         candidate = self._runners.make_timer(self._runners.candidate)
         if self._may_use_graph and (fault := candidate.find_stream_order_fault()):
             raise IncorrectCallError(fault)

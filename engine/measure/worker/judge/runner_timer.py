@@ -7,7 +7,6 @@ import random
 import statistics
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 from kernelkb.measure.worker.judge.buffers import CaseBuffers
@@ -15,12 +14,12 @@ from kernelkb.measure.worker.judge.inputs import Tensors
 from kernelkb.measure.worker.judge.output_marks import DrawSlots, OutputMark
 from kernelkb.measure.worker.judge.procfs import (
     cpu_ticks,
-    cpu_time_ns,
     runqueue_wait_ns,
     thread_runqueue_wait_ns,
 )
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
-from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, make_printable
+from kernelkb.measure.worker.judge.threads import SPIN_DOWN_S, RunnerThreads
+from kernelkb.measure.worker.shared.failures import make_printable
 from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
 from kernelkb.measure.worker.shared.messages.runner_commands import RepeatCommand, RunBatchCommand
 
@@ -36,13 +35,10 @@ _GRAPH_COUNT = 2
 _SINGLE_CALL_GRAPH, _WARM_GRAPH = _GRAPH_COUNT, _GRAPH_COUNT + 1
 _WARM_BATCHES = 5
 _BUSY_SAMPLE_S = 0.3
-_SPIN_DOWN_S = 0.1
-"""OpenMP threads spin for a while after a region before they sleep."""
 _ORDER_CYCLES = 100_000_000
 """GPU clock cycles of the kernel in front of an ordered call: some 0.05 s."""
-_IDLE_SAMPLE_S = 0.05
-"""How long to watch a process that runs without a command."""
 _MAX_REASON_CHARS = 300
+_MAX_SUCCESSIVE_CALLS = 8
 
 
 def _draw_none(_slots: Sequence[int]) -> list[int]:
@@ -69,7 +65,7 @@ class RunnerTimer:
         no_graph_reason: Why they are not, where that was tried.
         shares_outputs: Whether a call returned the memory that an earlier one of its batch had
             returned, and so overwrote its outputs. Such code is timed in batches of one call.
-        warm_thread_count: Threads of its process after the first calls.
+        threads: Of its process.
     """
 
     def __init__(self, runner: RunnerProcess, buffers: CaseBuffers, rng: random.Random) -> None:
@@ -83,7 +79,7 @@ class RunnerTimer:
         self.uses_graph = False
         self.no_graph_reason: str | None = None
         self.shares_outputs = False
-        self.warm_thread_count = 0
+        self.threads = RunnerThreads(runner)
         self._timeout_s = CALL_TIMEOUT_S
         buffers.attach_runner(runner, timeout_s=CALL_TIMEOUT_S)
         runner.ask({"command": "call", "slot": 0}, _FIRST_CALL_TIMEOUT_S)
@@ -100,7 +96,7 @@ class RunnerTimer:
         self._timeout_s = CALL_TIMEOUT_S
         self.uses_graph, self.no_graph_reason = False, None
         self.uses_graph = graph and self._capture_graphs()
-        self.warm_thread_count = self._runner.thread_count()
+        self.threads.note_warm()
         self._runner.pause()
         if self.uses_graph:
             self._verify_graph_replay(calls)
@@ -159,7 +155,7 @@ class RunnerTimer:
 
     def busy_cores(self) -> float:
         """Return the mean number of cores that it keeps busy, over batches of 0.3 s together."""
-        time.sleep(_SPIN_DOWN_S)
+        time.sleep(SPIN_DOWN_S)
         wall_s, ticks = 0.0, cpu_ticks(self._runner.pid)
         while wall_s < _BUSY_SAMPLE_S:
             start = time.perf_counter()
@@ -167,27 +163,6 @@ class RunnerTimer:
             wall_s += time.perf_counter() - start
         self._runner.pause()
         return (cpu_ticks(self._runner.pid) - ticks) / os.sysconf("SC_CLK_TCK") / wall_s
-
-    def new_thread_count(self) -> int:
-        """Return how many threads more than when it was warm its process has; 0 if it ended."""
-        with suppress(OSError, ValueError):
-            return max(0, self._runner.thread_count() - self.warm_thread_count)
-        return 0
-
-    def idle_cpu_ns(self) -> float:
-        """Return the CPU time that its process uses in 50 ms without a command; 0 if it ended.
-
-        Threads of OpenMP, which spin for a while, have gone to sleep by then.
-        """
-        with suppress(RunnerDied, RunnerError):
-            self._runner.ask({"command": "synchronize"}, CALL_TIMEOUT_S)
-            time.sleep(_SPIN_DOWN_S)
-            start_ns = cpu_time_ns(self._runner.pid)
-            time.sleep(_IDLE_SAMPLE_S)
-            used_ns = cpu_time_ns(self._runner.pid) - start_ns
-            self._runner.pause()
-            return float(max(0, used_ns))
-        return 0.0
 
     def _warm_command(self) -> RunBatchCommand:
         if self.uses_graph:
@@ -242,6 +217,22 @@ class RunnerTimer:
         if self._buffers.case.target == "cpu":
             outputs = {slot: self.copy_outputs(slot) for slot in draw_slots(slots)}
         return TimedBatch(batch, slots, outputs)
+
+    def find_successive_fault(self) -> str | None:
+        """Report what is wrong with calls that follow one another without a pause; untimed.
+
+        Each call's outputs are copied before the next one. Only calls that are long enough to be
+        timed one by one need this.
+        """
+        most = min(len(self._slots), _MAX_SUCCESSIVE_CALLS)
+        slots = self._rng.sample(self._slots, self._rng.randint(min(2, most), most))
+        self._spare_slots = []
+        self._buffers.refresh(slots)
+        self._runner.ask({"command": "call-slots", "slots": slots}, CALL_TIMEOUT_S)
+        self._runner.pause()
+        drawn = {slots[-1], self._rng.choice(slots)}
+        fault = self.find_fault({slot: self.copy_outputs(slot) for slot in drawn})
+        return f"{fault}, where calls followed one another without a pause" if fault else None
 
     def find_stream_order_fault(self) -> str | None:
         """Report a call that is wrong where its inputs are made on its stream, just before it.

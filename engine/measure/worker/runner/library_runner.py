@@ -23,6 +23,7 @@ from kernelkb.measure.worker.shared.messages.runner_commands import (
     BindCommand,
     CallAnswer,
     CallCommand,
+    CallSlotsCommand,
     EmptyAnswer,
     Handler,
     OpenCommand,
@@ -54,6 +55,7 @@ class LibraryRunner:
             "close": self._handle_close,
             "bind": self._handle_bind,
             "call": self._handle_call,
+            "call-slots": self._handle_call_slots,
             "synchronize": self._handle_ready,
             "run-batch": self._handle_run_batch,
             "release": self._handle_release,
@@ -112,6 +114,10 @@ class LibraryRunner:
         for slot in slots:
             if code := self._calls[slot]():
                 raise KernelError(f"the entry point returned {code}")
+
+    def _handle_call_slots(self, command: CallSlotsCommand, _files: list[int]) -> EmptyAnswer:
+        self._call_slots(command["slots"])
+        return {}
 
     def _handle_run_batch(self, command: RunBatchCommand, _files: list[int]) -> BatchAnswer:
         if "graph_id" in command:

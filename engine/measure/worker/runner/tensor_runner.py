@@ -18,6 +18,7 @@ from kernelkb.measure.worker.shared.messages.runner_commands import (
     BindCommand,
     CallAnswer,
     CallCommand,
+    CallSlotsCommand,
     CaptureAnswer,
     CaptureCommand,
     DelayedCallCommand,
@@ -62,6 +63,7 @@ class TensorRunner:
             "bind": self._handle_bind,
             "call": self._handle_call,
             "call-delayed": self._handle_delayed_call,
+            "call-slots": self._handle_call_slots,
             "call-ordered": self._handle_ordered_call,
             "synchronize": self._handle_synchronize,
             "capture": self._handle_capture,
@@ -134,6 +136,11 @@ class TensorRunner:
         self._call_slots([command["slot"]])
         return {}
 
+    def _handle_call_slots(self, command: CallSlotsCommand, _files: list[int]) -> EmptyAnswer:
+        self._call_slots(command["slots"], copies_each=True)
+        self._synchronize()
+        return {}
+
     def _handle_ordered_call(self, command: OrderedCallCommand, _files: list[int]) -> EmptyAnswer:
         inputs, others = self._inputs[command["slot"]], self._inputs[command["other_slot"]]
         contents = [tensor.clone() for tensor in inputs]
@@ -151,8 +158,13 @@ class TensorRunner:
         self._synchronize()
         return {}
 
-    def _call_slots(self, slots: list[int]) -> dict[int, Any]:
-        """Call slot after slot; return the results of code that returns its outputs, by slot."""
+    def _call_slots(self, slots: list[int], *, copies_each: bool = False) -> dict[int, Any]:
+        """Call slot after slot; return the results of code that returns its outputs, by slot.
+
+        Args:
+            slots: In the order of the calls.
+            copies_each: Copy the results of a call to the slot's outputs before the next call.
+        """
         stream = torch.cuda.current_stream().cuda_stream if self.target == "cuda" else 0
         results: dict[int, Any] = {}
         for slot in slots:
@@ -163,6 +175,8 @@ class TensorRunner:
                     raise KernelError(f"the entry point returned {result}{text}")
             elif result is not None:
                 results[slot] = result
+                if copies_each:
+                    self._copy_to_outputs({slot: result})
         return results
 
     def _synchronize(self) -> None:

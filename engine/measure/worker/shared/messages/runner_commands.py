@@ -92,6 +92,13 @@ class OrderedCallCommand(TypedDict):
     """GPU clock cycles of the spinning kernel."""
 
 
+class CallSlotsCommand(TypedDict):
+    """Call slot after slot, each one's outputs in place before the next; the answer is empty."""
+
+    command: Literal["call-slots"]
+    slots: list[int]
+
+
 class CaptureCommand(TypedDict):
     """Capture calls on some slots, in their order, as one CUDA graph; answer: CaptureAnswer."""
 
@@ -143,6 +150,7 @@ Command = (
     | CallCommand
     | DelayedCallCommand
     | OrderedCallCommand
+    | CallSlotsCommand
     | CaptureCommand
     | RunBatchCommand
     | RepeatCommand
