@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kernelkb.measure.timing_analysis import (
+    OVERHEAD_SLACK_NS,
     Pair,
     is_cpu_contended,
     net_judge_ns,
@@ -31,6 +32,9 @@ _LARGE_GAIN_SHARE = 0.25
 """Of the rival's time: a gain that is large has to show in calls alone, too."""
 _TRIAL_QUANTILE = 4
 """Three quarters of the trials have to show it."""
+_ROUND_TRIP_SLACK_SHARE = 0.1
+"""On a CPU a trial is the median of a dozen calls, with no process stopped in between. Its round
+trip of some 100 us differs by up to 10 us between processes."""
 _THREAD_WAKEUP_NS = 1e5
 """More of it where the candidate's threads have to wake up, which sleep between calls alone."""
 _MANY_CORES = 1.2
@@ -54,10 +58,9 @@ class SingleCalls(NamedTuple):
 
     @property
     def works_ahead(self) -> bool:
-        """Whether calls are so much cheaper in a batch that one does work of others.
+        """Whether a call takes so much less time in a batch that it does work of others.
 
-        Not where the round trip alone explains it: that of a call is shorter than that of a batch
-        on some machines, and then the rival's calls are no control.
+        Both that a call alone is long and that the rival's calls do not explain it.
         """
         is_longer = self.alone_ns > (1 + _MAX_EXTRA_SHARE) * self.in_batch_ns
         return is_longer and self._exceeds(_MAX_EXTRA_SHARE * self.in_batch_ns)
@@ -116,22 +119,28 @@ def summarize_single_calls(
     trials = single_pairs if is_disturbed else quiet
     alone = [(_alone_ns(candidate), _alone_ns(other)) for candidate, other in trials]
     extras = sorted(mine - own - max(0.0, other - rival) for mine, other in alone)
-    slack_ns = overhead_slack_ns(overhead)
-    if busy_cores is not None and busy_cores > _MANY_CORES:
-        slack_ns += _THREAD_WAKEUP_NS
+    round_trip_ns = statistics.median(_alone_ns(other) - other.runner_ns for _, other in trials)
     return SingleCalls(
-        alone_ns=statistics.median(mine for mine, _ in alone) - overhead,
+        alone_ns=statistics.median(mine for mine, _ in alone) - round_trip_ns,
         in_batch_ns=own,
-        rival_alone_ns=statistics.median(other for _, other in alone) - overhead,
+        rival_alone_ns=statistics.median(other for _, other in alone) - round_trip_ns,
         rival_in_batch_ns=rival,
         extra_ns=extras[len(extras) // _TRIAL_QUANTILE],
-        slack_ns=slack_ns,
+        slack_ns=_slack_ns(round_trip_ns, busy_cores),
         is_disturbed=is_disturbed,
     )
 
 
 def _alone_ns(batch: Batch) -> float:
-    return batch.judge_ns - batch.copy_ns - batch.runqueue_wait_ns
+    """Return the time of one call, with the round trip."""
+    return batch.judge_ns - batch.copy_ns
+
+
+def _slack_ns(round_trip_ns: float, busy_cores: float | None) -> float:
+    if busy_cores is None:
+        return overhead_slack_ns(round_trip_ns)
+    slack_ns = max(OVERHEAD_SLACK_NS, _ROUND_TRIP_SLACK_SHARE * round_trip_ns)
+    return slack_ns + (_THREAD_WAKEUP_NS if busy_cores > _MANY_CORES else 0.0)
 
 
 def describe_precomputation(calls: SingleCalls | None) -> str | None:

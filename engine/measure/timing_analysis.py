@@ -17,7 +17,7 @@ _MAX_CLOCK_DISAGREEMENT = 0.10
 """Share of a batch that the candidate's clock may leave out."""
 _CLOCK_QUANTILE = 10
 """The disagreement in the lowest tenth of batches counts: a wrong clock shows in all of them."""
-_OVERHEAD_SLACK_NS = 1e4
+OVERHEAD_SLACK_NS = 1e4
 """Difference of the round trip between two processes: 6 us were seen between two pairs of processes
 on an H100, over 200 comparisons of a kernel with itself."""
 _OVERHEAD_SLACK_SHARE = 0.5
@@ -139,7 +139,7 @@ def net_judge_ns(batch: Batch, overhead: float) -> float:
 
 def overhead_slack_ns(overhead: float) -> float:
     """Return by how much the round trip may differ between two processes, nanoseconds."""
-    return max(_OVERHEAD_SLACK_NS, _OVERHEAD_SLACK_SHARE * overhead)
+    return max(OVERHEAD_SLACK_NS, _OVERHEAD_SLACK_SHARE * overhead)
 
 
 def _timing_uncertainty(batches: Sequence[Batch], overhead: float) -> float:

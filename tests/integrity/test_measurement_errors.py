@@ -188,15 +188,15 @@ def test_a_large_gain_that_calls_alone_do_not_have_decides_nothing_on_a_slow_rou
 
 
 def test_a_round_trip_that_is_shorter_for_a_call_accuses_no_candidate():
-    """So the rival's call alone seems to take no time, and shows nothing of the candidate's."""
-    times = make_bench_times(1.53e5, 2.43e5, calls=3)
+    """On a CPU a batch ends with a signal that stops the process, a call alone does not."""
+    times = make_bench_times(1.53e5, 2.43e5, calls=30)
     for key in ("candidate_batches", "rival_batches"):
         change_batches(times, key, lambda b: b._replace(judge_ns=b.judge_ns + 2e5))
-    times["single_call_batches"] = make_single_calls(3.4e5, 3.4e5)
-    times["rival_single_call_batches"] = make_single_calls(1.9e5, 1.9e5)
+    times["single_call_batches"] = make_single_calls(1.53e5, 1.53e5)
+    times["rival_single_call_batches"] = make_single_calls(2.43e5, 2.43e5)
     found = make_verdict(times, workload="medium")
 
-    assert found.verdict in ("faster", "inconclusive"), found.detail
+    assert found.verdict == "faster", found.detail
 
 
 def wait_for_cores(batch, wait_us):

@@ -75,8 +75,7 @@ class CaseBuffers:
         self._marker = OutputMarker(case, self._layout.offsets, self.arena.bytes)
         self.input_generator = InputGenerator(case, rng)
         for slot in range(slot_count):
-            self.input_generator.refill(slot, self.inputs(slot))
-            self._fill_initial_outputs(slot)
+            self.draw(slot)
         self._synchronize()
         self._flush_buffer = torch.ones(max(1, flush_bytes // 4), device=case.device)
 
@@ -131,12 +130,16 @@ class CaseBuffers:
         """
         release_torch_cache()
         for slot in slots:
-            self.input_generator.refill(slot, self.inputs(slot))
-            self._fill_initial_outputs(slot)
+            self.draw(slot)
         release_torch_cache()
         if self.arena.cuda is not None:
             self.arena.cuda.reset_persisting_l2()
         return self._flush_and_time_ns()
+
+    def draw(self, slot: int) -> None:
+        """Draw new inputs for a slot and poison its outputs."""
+        self.input_generator.refill(slot, self.inputs(slot))
+        self._fill_initial_outputs(slot)
 
     def idle_read_ns(self) -> float:
         """Return the shortest time of a read of the flush buffer, nanoseconds; 0 on a CPU.

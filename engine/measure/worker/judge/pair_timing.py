@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kernelkb.measure.worker.judge.plain_answers import is_slower_in_pairs
 from kernelkb.measure.worker.judge.runner_timer import RunnerTimer
 from kernelkb.measure.worker.judge.sampling import OutputSampler
+from kernelkb.measure.worker.judge.timed_batch import draw_none
 from kernelkb.measure.worker.shared.messages.judge_jobs import Batch, BenchJob, PairTimes
 
 _WARM_UP_BATCHES = 2
@@ -110,7 +111,7 @@ class _PairTiming:
             if self._has_single_calls:
                 if self._random.random() < _SINGLE_CALL_CHANCE:
                     singles = self.batches.single_call, self.batches.rival_single_call
-                    self._time_pair(*singles, pair, single_call=True)
+                    self._time_pair(*singles, pair, single_calls=True)
             elif self._random.random() < _SUCCESSIVE_CALLS_CHANCE:
                 self._check_successive_calls()
 
@@ -128,21 +129,17 @@ class _PairTiming:
         return self.sampler.has_enough and has_others
 
     def _time_pair(
-        self, own: list[Batch], rivals: list[Batch], pair: int, *, single_call: bool = False
+        self, own: list[Batch], rivals: list[Batch], pair: int, *, single_calls: bool = False
     ) -> None:
         """Time one batch of each; they take turns in being the first."""
         for is_candidate in ((True, False), (False, True))[pair % 2]:
+            timer = self._candidate if is_candidate else self._rival
+            self._report_progress(timer.name)
+            draw_slots = self.sampler.draw_slots if is_candidate else draw_none
+            timed = (timer.time_single_calls if single_calls else timer.time_batch)(draw_slots)
+            (own if is_candidate else rivals).append(timed.batch)
             if is_candidate:
-                self._time_candidate(own, single_call)
-            else:
-                self._report_progress(self._rival.name)
-                rivals.append(self._rival.time_batch(single_call=single_call).batch)
-
-    def _time_candidate(self, batches: list[Batch], single_call: bool) -> None:
-        self._report_progress(self._candidate.name)
-        timed = self._candidate.time_batch(self.sampler.draw_slots, single_call=single_call)
-        batches.append(timed.batch)
-        _raise_fault(self.sampler.find_fault(timed))
+                _raise_fault(self.sampler.find_fault(timed))
 
     def _check_successive_calls(self) -> None:
         self._report_progress(self._candidate.name)

@@ -16,6 +16,8 @@ _RUNNER_PIDS: set[int] = set()
 _KILL_TIMEOUT_S = 5.0
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _ENDED_STATES = "ZX"  # zombie, dead
+_CLOCK_PID_SHIFT, _CLOCK_OF_PROCESS = 3, 2
+"""A clock's number is the inverted pid and the kind of clock: linux/posix-timers.h."""
 
 
 def become_subreaper() -> None:
@@ -144,29 +146,34 @@ def restore_affinities(affinities: dict[int, frozenset[int]]) -> None:
 
 def runqueue_wait_ns(pid: int) -> int:
     """Return how long the threads of a process have waited on the run queue, nanoseconds."""
-    return sum(_read_schedstat(thread)[1] for thread in _list_thread_folders(pid))
+    return sum(map(_read_wait_ns, _list_thread_folders(pid)))
 
 
 def thread_runqueue_wait_ns() -> int:
     """Return how long the calling thread has waited on the run queue, nanoseconds."""
-    return _read_schedstat(Path("/proc/thread-self"))[1]
+    return _read_wait_ns(Path("/proc/thread-self"))
 
 
 def cpu_time_ns(pid: int) -> int:
-    """Return the CPU time of all threads of a process, nanoseconds, by the scheduler's account."""
-    return sum(_read_schedstat(thread)[0] for thread in _list_thread_folders(pid))
+    """Return the CPU time of all threads of a process, nanoseconds; 0 when it is gone.
+
+    Threads that have ended are included. It is exact while the process is stopped.
+    """
+    with suppress(OSError):
+        return time.clock_gettime_ns(~pid << _CLOCK_PID_SHIFT | _CLOCK_OF_PROCESS)
+    return 0
 
 
 def _list_thread_folders(pid: int) -> Iterator[Path]:
     return Path(f"/proc/{pid}/task").glob("[0-9]*")
 
 
-def _read_schedstat(thread_folder: Path) -> tuple[int, int]:
-    """Return a thread's CPU time and run-queue wait, nanoseconds; zeros when it is gone."""
+def _read_wait_ns(thread_folder: Path) -> int:
+    """Return how long a thread has waited on the run queue, nanoseconds; 0 when it is gone."""
     with suppress(OSError, ValueError):
-        ran, waited, _ = (thread_folder / "schedstat").read_text("ascii").split()
-        return int(ran), int(waited)
-    return 0, 0
+        _ran, waited, _count = (thread_folder / "schedstat").read_text("ascii").split()
+        return int(waited)
+    return 0
 
 
 def read_status(pid: int) -> dict[str, str]:

@@ -7,7 +7,6 @@ import random
 import statistics
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from kernelkb.measure.worker.judge.buffers import CaseBuffers
 from kernelkb.measure.worker.judge.inputs import Tensors
@@ -18,7 +17,9 @@ from kernelkb.measure.worker.judge.procfs import (
     thread_runqueue_wait_ns,
 )
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.separate_calls import MAX_CALLS, time_separate_calls
 from kernelkb.measure.worker.judge.threads import SPIN_DOWN_S, RunnerThreads
+from kernelkb.measure.worker.judge.timed_batch import TimedBatch, draw_none
 from kernelkb.measure.worker.shared.failures import make_printable
 from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
 from kernelkb.measure.worker.shared.messages.runner_commands import RepeatCommand, RunBatchCommand
@@ -39,20 +40,6 @@ _ORDER_CYCLES = 100_000_000
 """GPU clock cycles of the kernel in front of an ordered call: some 0.05 s."""
 _MAX_REASON_CHARS = 300
 _MAX_SUCCESSIVE_CALLS = 8
-
-
-def _draw_none(_slots: Sequence[int]) -> list[int]:
-    return []
-
-
-class TimedBatch(NamedTuple):
-    """A batch that was timed, while its outputs are in the buffers still."""
-
-    batch: Batch
-    slots: list[int]
-    """In the order of the calls."""
-    outputs: dict[int, Tensors]
-    """Copies for the slots that were drawn."""
 
 
 class RunnerTimer:
@@ -178,7 +165,7 @@ class RunnerTimer:
         return slots, {"command": "run-batch", "slots": slots}
 
     def time_batch(
-        self, draw_slots: DrawSlots = _draw_none, *, single_call: bool = False
+        self, draw_slots: DrawSlots = draw_none, *, single_call: bool = False
     ) -> TimedBatch:
         """Refresh the buffers, then time one batch; return it with what its calls left.
 
@@ -217,6 +204,21 @@ class RunnerTimer:
         if self._buffers.case.target == "cpu":
             outputs = {slot: self.copy_outputs(slot) for slot in draw_slots(slots)}
         return TimedBatch(batch, slots, outputs)
+
+    def time_single_calls(self, draw_slots: DrawSlots) -> TimedBatch:
+        """Time calls none of which can do work of another; like ``time_batch``.
+
+        On a CPU several, one by one; on a GPU one, whose kernels and outputs are others each time.
+        """
+        if self._buffers.case.target == "cuda":
+            return self.time_batch(draw_slots, single_call=True)
+        slots = self._rng.sample(self._slots, min(len(self._slots), MAX_CALLS))
+        self._runner.verify_stopped()
+        start_s = time.monotonic()
+        calls = time_separate_calls(self._runner, self._buffers, slots)
+        batch = Batch(calls.judge_ns, calls.runner_ns, 1, start_s, time.monotonic())
+        outputs = {slot: calls.outputs[slot] for slot in draw_slots(slots)}
+        return TimedBatch(batch, slots, outputs, calls.marks, calls.outputs)
 
     def find_successive_fault(self) -> str | None:
         """Report what is wrong with calls that follow one another without a pause; untimed.

@@ -12,7 +12,8 @@ import time
 from collections.abc import Sequence
 
 from kernelkb.measure.worker.judge.output_marks import OutputMark
-from kernelkb.measure.worker.judge.runner_timer import RunnerTimer, TimedBatch
+from kernelkb.measure.worker.judge.runner_timer import RunnerTimer
+from kernelkb.measure.worker.judge.timed_batch import TimedBatch
 from kernelkb.measure.worker.shared.messages.judge_jobs import BenchJob
 
 MIN_BATCHES = 15
@@ -76,7 +77,8 @@ class OutputSampler:
         start = time.monotonic()
         fault = self._timer.find_fault(timed.outputs) if timed.outputs else None
         self.checked_count += len(timed.outputs)
-        marks = dict(zip(timed.slots, self._timer.read_marks(timed.slots), strict=True))
+        read_marks = timed.marks or self._timer.read_marks(timed.slots)
+        marks = dict(zip(timed.slots, read_marks, strict=True))
         if not fault and any(mark.is_late for mark in marks.values()):
             fault = "its outputs changed after its calls had returned"
         fault = fault or self._find_suspect_fault(timed, marks)
@@ -101,7 +103,8 @@ class OutputSampler:
         ):
             return None
         self.checked_count += 1
-        fault = self._timer.find_fault({slot: self._timer.copy_outputs(slot)})
+        outputs = timed.kept_outputs.get(slot) or self._timer.copy_outputs(slot)
+        fault = self._timer.find_fault({slot: outputs})
         if fault is None or marks[slot].is_unwritten:
             return fault
         return f"{fault}: it left what an earlier call had left"
