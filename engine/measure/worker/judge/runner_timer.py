@@ -213,6 +213,7 @@ class RunnerTimer:
         if self._buffers.case.target == "cuda":
             return self.time_batch(draw_slots, single_call=True)
         slots = self._rng.sample(self._slots, min(len(self._slots), MAX_CALLS))
+        self._spare_slots = []  # the one of the last batch may be among them
         self._runner.verify_stopped()
         start_s = time.monotonic()
         calls = time_separate_calls(self._runner, self._buffers, slots)
