@@ -260,6 +260,22 @@ def test_a_tf32_product_is_correct_where_the_task_leaves_precision_open(
     assert not judge.compare([(a.bfloat16() @ b.bfloat16()).float()])["correct"]
 
 
+@pytest.mark.parametrize(("stated", "is_correct"), [(None, False), ("open", True)])
+@pytest.mark.parametrize("cut", [1, 2])
+def test_a_product_that_cuts_digits_off_is_correct_where_precision_is_open(
+    make_reference, stated, is_correct, cut
+):
+    """As Triton's ``dot`` does in TF32: it does not round, and the errors of a sum add up."""
+    a, b = (tensor.abs() for tensor in draw_inputs(1))
+    judge = make_reference([a, b], stated)
+    left = truncate_to_tf32(a)
+    right = truncate_to_tf32(b) if cut == 2 else b
+
+    assert judge.compare([left @ right])["correct"] is is_correct
+    assert judge.compare([a @ b])["correct"]
+    assert not judge.compare([1.003 * (a @ b)])["correct"]
+
+
 def test_calls_that_lose_digits_only_when_timed_admit_more_rivals(make_reference):
     spec = {"code": {"kind": "python"}}
     job = {
@@ -316,6 +332,23 @@ def test_a_task_of_fp32_refuses_tf32(project, tmp_path, stated):
     found = bench_task(*paths, target="cpu", budget_s=0.2, precision=stated)
 
     assert found.verdict == "incorrect"
+
+
+def test_a_product_that_cuts_digits_off_passes_hidden_inputs_where_precision_is_open(
+    project, tmp_path
+):
+    task = make_task(
+        "return torch.relu(a @ b)",
+        "[torch.rand(96, 256), torch.rand(256, 80)]",
+        arguments="a, b",
+    )
+    cut = CANDIDATE.replace("round_to_tf32(a):", "cut(a):").replace(" + 0x1000", "")
+    (tmp_path / "task.py").write_text(task)
+    (tmp_path / "new.py").write_text(cut.replace("PRODUCT", "torch.relu(cut(a) @ cut(b))"))
+    paths = str(tmp_path / "task.py"), str(tmp_path / "new.py")
+    found = bench_task(*paths, target="cpu", budget_s=0.2, precision="open")
+
+    assert found.verdict in ("slower", "inconclusive"), found.detail
 
 
 def test_a_task_of_tf32_holds_the_baseline_to_it_too(project, tmp_path):

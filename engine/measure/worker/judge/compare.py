@@ -11,7 +11,12 @@ from kernelkb.measure.worker.judge.accuracy import RelativeError
 from kernelkb.measure.worker.judge.chunks import CHUNK_ELEMENTS, MeanSquare, split_alike
 from kernelkb.measure.worker.judge.error_limits import ErrorLimits, ReferenceErrors
 from kernelkb.measure.worker.judge.inputs import KernelCase, Tensors
-from kernelkb.measure.worker.judge.oracle import Oracle, OraclePiece
+from kernelkb.measure.worker.judge.oracle import (
+    TRUNCATED_BITS,
+    Oracle,
+    OraclePiece,
+    truncate_inputs,
+)
 from kernelkb.measure.worker.judge.output_errors import OutputErrors
 from kernelkb.measure.worker.judge.reference_operations import convolves, multiplies_matrices
 from kernelkb.measure.worker.judge.row_pieces import take_rows
@@ -59,15 +64,13 @@ class ReferenceOutputs:
         self.dtype = self._oracle.dtype
         errors = self._collect_reference_errors()
         self._oracle.drop_native()
-        has_convolution = convolves(
-            case.list_operations(take_rows(case, inputs, self._oracle.pieces[0]))
-        )
-        self._limits: list[ErrorLimits] = [
-            own.make_limits(tolerances.get(spec["dtype"]), sensitivity, convolves=has_convolution)
-            for spec, own, sensitivity in zip(
-                case.output_specs, errors, self._ulp_sensitivity(tolerances), strict=True
-            )
-        ]
+        self._operations = case.list_operations(take_rows(case, inputs, self._oracle.pieces[0]))
+        sensitivity = self._ulp_sensitivity(tolerances)
+        self._limits = self._make_limits(errors, tolerances, sensitivity)
+        if case.case_spec.get("precision") == "open" and multiplies_matrices(self._operations):
+            truncated = self._make_limits(self._collect_tf32_errors(), tolerances, sensitivity)
+            pairs = zip(self._limits, truncated, strict=True)
+            self._limits = [max(pair, key=lambda limits: limits.atol) for pair in pairs]
         release_torch_cache()  # the candidate runs next and may need as much memory
 
     def _collect_reference_errors(self) -> list[ReferenceErrors]:
@@ -78,6 +81,35 @@ class ReferenceOutputs:
                     for part in split_alike(oracle, native):
                         own.add(*part)
         return errors
+
+    def _collect_tf32_errors(self) -> list[ReferenceErrors]:
+        """Collect errors of a reference whose inputs lost digits, as in products that do not round.
+
+        Limits are 8 times these errors, and should be twice those of inputs cut to TF32.
+        """
+        errors = [ReferenceErrors(spec["dtype"]) for spec in self._case.output_specs]
+        for piece in self._oracle.iter_pieces():
+            inputs = truncate_inputs(
+                take_rows(self._case, self._inputs, piece.rows), TRUNCATED_BITS
+            )
+            with fp32_precision("fp32"):
+                outputs = self._case.run_reference(inputs, None)
+            for own, oracle, output in zip(errors, piece.outputs, outputs, strict=True):
+                for part in split_alike(oracle, output):
+                    own.add(*part)
+        return errors
+
+    def _make_limits(
+        self,
+        errors: list[ReferenceErrors],
+        tolerances: Tolerances,
+        sensitivity: list[float],
+    ) -> list[ErrorLimits]:
+        has_convolution = convolves(self._operations)
+        return [
+            own.make_limits(tolerances.get(spec["dtype"]), change, convolves=has_convolution)
+            for spec, own, change in zip(self._case.output_specs, errors, sensitivity, strict=True)
+        ]
 
     def _ulp_sensitivity(self, tolerances: Tolerances) -> list[float]:
         """Return the largest change of each output when every input changes by 1 ulp.

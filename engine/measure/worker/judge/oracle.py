@@ -14,6 +14,8 @@ from kernelkb.measure.worker.judge.row_pieces import ALL_ROWS, list_row_pieces, 
 from kernelkb.measure.worker.shared.fp32_precision import fp32_precision
 from kernelkb.measure.worker.shared.memory import release_torch_cache
 
+TRUNCATED_BITS = 11
+"""Of fp32's 23, for ``truncate_inputs``; TF32 has 13 fewer, so the error is a quarter of TF32's."""
 _PERTURBATIONS = 4
 """Generators for each input, so that seeds below it give independent perturbations."""
 
@@ -178,3 +180,19 @@ def perturb_inputs(
                 chunk.mul_(torch.where(up, chunk.new_tensor(1 + ulp), chunk.new_tensor(1 - ulp)))
         perturbed.append(tensor)
     return perturbed
+
+
+def truncate_inputs(inputs: Tensors, bits: int) -> Tensors:
+    """Return inputs of which those in fp32 have lost their last digits, without rounding.
+
+    Args:
+        inputs: Of any shapes.
+        bits: Of the mantissa's 23.
+    """
+    mask = -1 << bits
+    return [
+        (tensor.view(torch.int32) & mask).view(torch.float32)
+        if tensor.dtype == torch.float32
+        else tensor
+        for tensor in inputs
+    ]

@@ -61,5 +61,5 @@ def time_separate_calls(
         judge_ns.append(elapsed_ns)
         runner_ns.append(runner.parse_time_ns(answer, "runner_ns"))
     runner.pause()
-    times = (statistics.median(side[_LEAD_CALLS:]) for side in (judge_ns, runner_ns))
-    return SeparateCalls(*times, outputs, marks)
+    typical_ns = [statistics.median(side[_LEAD_CALLS:]) for side in (judge_ns, runner_ns)]
+    return SeparateCalls(typical_ns[0], typical_ns[1], outputs, marks)
