@@ -109,6 +109,24 @@ def test_a_stream_that_nothing_waits_for_is_incorrect_while_timed_too(project):
     assert found.verdict == "incorrect", found
 
 
+IDLE_IN_GRAPH_BODY = """
+import torch
+
+def softmax(x):
+    if torch.cuda.is_current_stream_capturing():
+        return torch.empty_like(x)
+    return torch.softmax(x, dim=-1)
+"""
+
+
+def test_a_candidate_that_computes_nothing_in_a_graph_is_incorrect(project):
+    name = write_attack(project, IDLE_IN_GRAPH_BODY, python=True, returns=True, cuda=True)
+    found = bench_variant(name, target="cuda", workload="large", budget_s=0.5)
+
+    assert found.verdict == "incorrect", found
+    assert "a CUDA graph that was replayed" in found.detail
+
+
 CHECK_ATTACKS = {
     "H6 a stream of its own, which nobody waits for": SIDE_STREAM_BODY,
     "H14 its inputs are zeroed": HONEST_BODY

@@ -149,11 +149,16 @@ class PairedBench:
         Args:
             candidate: Loaded and bound.
             first_ns: Of one call, roughly.
+
+        Raises:
+            IncorrectCallError: A graph was captured, and computes something else when replayed.
         """
         candidate.plan_batches(self._sizes.calls_per_batch(first_ns), graph=False)
         eager_ns = self._median_call_ns(candidate, _TRIAL_BATCHES)
         calls = self._sizes.calls_per_batch(eager_ns)
         graph_ns = self._graph_call_ns(candidate, calls) if self._may_use_graph else None
+        if candidate.graph_fault:
+            raise IncorrectCallError(candidate.graph_fault)
         return {"eager_ns": eager_ns, "graph_ns": graph_ns}
 
     def _measure_resources(

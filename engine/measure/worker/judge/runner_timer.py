@@ -50,6 +50,7 @@ class RunnerTimer:
         batch_calls: Calls per batch.
         uses_graph: Whether its batches are CUDA graphs.
         no_graph_reason: Why they are not, where that was tried.
+        graph_fault: What is wrong with graphs that could be captured, and were.
         shares_outputs: Whether a call returned the memory that an earlier one of its batch had
             returned, and so overwrote its outputs. Such code is timed in batches of one call.
         threads: Of its process.
@@ -65,6 +66,7 @@ class RunnerTimer:
         self._spare_slots: list[int] = []
         self.uses_graph = False
         self.no_graph_reason: str | None = None
+        self.graph_fault: str | None = None
         self.shares_outputs = False
         self.threads = RunnerThreads(runner)
         self._timeout_s = CALL_TIMEOUT_S
@@ -114,7 +116,8 @@ class RunnerTimer:
         fault = self.find_fault(self.time_batch(lambda slots: [slots[-1]]).outputs)
         if fault:
             self.plan_batches(calls, graph=False)
-            self.no_graph_reason = f"replayed, {fault}; launch on the stream that is given"
+            self.graph_fault = f"{fault}, in a CUDA graph that was replayed"
+            self.no_graph_reason = self.graph_fault
 
     def warm_call_ns(self) -> float:
         """Return the median time of a call whose data is in the cache, by the runner's clock.
