@@ -131,6 +131,8 @@ def _bench_one(task: Path, candidate: Path, budget_s: float | None) -> Outcome:
     if found.speedup is None or found.interval is None or accuracy is None:
         print(f"{task.stem}: {found.detail}", file=sys.stderr)
         return Outcome("-", "-", "-", "-", found.verdict)
+    if found.verdict == "inconclusive":
+        print(f"{task.stem}: {'; '.join(found.warnings)}", file=sys.stderr)
     low, high = found.interval
     exact = accuracy.exact_speedup
     return Outcome(
