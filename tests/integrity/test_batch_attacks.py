@@ -218,6 +218,36 @@ def test_calls_computed_together_are_not_faster(project, parts):
     assert found.verdict in ("invalid", "slower", "inconclusive"), found
 
 
+# A call alone answers at once, and its thread computes while the judge draws the next inputs.
+LATE_BODY = """
+from concurrent.futures import ThreadPoolExecutor
+pool, call_count = ThreadPoolExecutor(1), 0
+
+def late(x):
+    y = torch.empty(1, 64)
+    pool.submit(lambda: y.copy_(right(x[None])))
+    return y
+"""
+
+
+def test_calls_alone_that_answer_before_they_have_computed_are_incorrect(project):
+    folder = project / "kernels" / "steps"
+    folder.mkdir(parents=True)
+    (folder / "kernel.yaml").write_text(STEPS_YAML)
+    (folder / "reference.py").write_text(STEPS_REFERENCE)
+    late = LOOKING_AHEAD_BODY.replace("PARTS", "1").replace(
+        "    global batch\n", "    global batch, call_count\n    call_count += 1\n"
+    )
+    late = late.replace(
+        "        return right(x[None])\n",
+        "        return late(x) if call_count > 40 else right(x[None])\n",
+    )
+    (folder / "candidate.py").write_text(late + LATE_BODY)
+    found = bench_variant("steps", target="cpu", budget_s=0.5)
+
+    assert found.verdict == "incorrect", found
+
+
 WRONG_AT_TIMES_BODIES = {
     "one call of six leaves its output as it was": """
   static int calls = 0;

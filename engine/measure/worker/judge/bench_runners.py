@@ -48,7 +48,9 @@ class BenchRunners:
         self.slow_names = {
             name for group in groups for name, spec in group.items() if compiles_late(spec)
         }
-        self.slow = SlowRivals(self.rivals, self.slow_names, self._make_buffers, self._load_on)
+        # Loading in the background takes memory of its own, as much as the task's arrays.
+        background = set() if plan.in_pieces else self.slow_names
+        self.slow = SlowRivals(self.rivals, background, self._make_buffers, self._load_on)
         self.buffers: CaseBuffers
 
     def wait_for_start(self) -> None:
