@@ -7,7 +7,11 @@ from processes import find_processes
 
 from kernelkb.actions.kernels import bench_variant
 from kernelkb.measure.subject import MeasurementSubject
-from kernelkb.measure.worker.judge.plain_answers import is_slower_in_pairs, is_slower_in_trials
+from kernelkb.measure.worker.judge.plain_answers import (
+    is_far_slower,
+    is_slower_in_pairs,
+    is_slower_in_trials,
+)
 from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
 
 KERNEL_YAML = """\
@@ -97,6 +101,14 @@ def test_all_pairs_but_one_have_to_show_it():
     assert is_slower_in_pairs(make_batches(10, *[25] * 14), rival)
     assert not is_slower_in_pairs(make_batches(10, 10, *[25] * 13), rival)
     assert not is_slower_in_pairs([], [])
+
+
+@pytest.mark.parametrize(
+    ("own", "is_far"),
+    [([110] * 6, True), ([110] * 5, False), ([*[110] * 14, 90], False), ([], False)],
+)
+def test_ten_times_slower_in_all_of_six_pairs_is_enough(own, is_far):
+    assert is_far_slower(make_batches(*own), make_batches(*[10] * len(own))) is is_far
 
 
 def test_a_fast_candidate_is_never_plain():

@@ -10,7 +10,11 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kernelkb.measure.worker.judge.plain_answers import is_slower_in_pairs
+from kernelkb.measure.worker.judge.plain_answers import (
+    FAR_PAIRS,
+    is_far_slower,
+    is_slower_in_pairs,
+)
 from kernelkb.measure.worker.judge.runner_timer import RunnerTimer
 from kernelkb.measure.worker.judge.sampling import OutputSampler
 from kernelkb.measure.worker.judge.timed_batch import draw_none
@@ -107,6 +111,8 @@ class _PairTiming:
             is_over = time.monotonic() - self.sampler.check_s > end or pair >= max_pairs
             if pair >= min_pairs and self._has_enough and (is_over or self.is_plainly_slower):
                 break
+            if self._is_far_slower:
+                break
             self._time_pair(self.batches.candidate, self.batches.rival, pair)
             if self._has_single_calls:
                 if self._random.random() < _SINGLE_CALL_CHANCE:
@@ -119,6 +125,12 @@ class _PairTiming:
     def is_plainly_slower(self) -> bool:
         """Whether the pairs so far decide that the candidate is slower, by a factor of 2."""
         return is_slower_in_pairs(self.batches.candidate, self.batches.rival)
+
+    @property
+    def _is_far_slower(self) -> bool:
+        """Whether a few pairs decide it: a gain is what a cheat would claim."""
+        has_compared = self.sampler.drawn_count >= FAR_PAIRS
+        return has_compared and is_far_slower(self.batches.candidate, self.batches.rival)
 
     @property
     def _has_enough(self) -> bool:

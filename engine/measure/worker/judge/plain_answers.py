@@ -16,6 +16,9 @@ _MIN_PAIR_RATIO = 2.0
 _OUTLIERS = 1
 """Pairs that may show less: with the least number of pairs, the 95 % interval of their median ends
 well above the second lowest of them."""
+_FAR_RATIO = 10.0
+FAR_PAIRS = 6
+"""Pairs that suffice where all show it: the 95 % interval of their median is all of them."""
 
 _MIN_NET_SHARE = 0.1
 """The round trip and copies are at most nine tenths of a batch."""
@@ -31,14 +34,30 @@ def is_slower_in_pairs(candidate: Sequence[Batch], rival: Sequence[Batch]) -> bo
         candidate: Batches of the candidate.
         rival: As many of the rival; those of one index were timed one after the other.
     """
-    if len(rival) <= _OUTLIERS:
-        return False
+    ratios = _sort_ratios(candidate, rival)
+    return len(ratios) > _OUTLIERS and ratios[_OUTLIERS] > _MIN_PAIR_RATIO
+
+
+def is_far_slower(candidate: Sequence[Batch], rival: Sequence[Batch]) -> bool:
+    """Return whether the candidate took over 10 times the rival's time in all of 6 pairs or more.
+
+    Args:
+        candidate: As of ``is_slower_in_pairs``.
+        rival: The same.
+    """
+    ratios = _sort_ratios(candidate, rival)
+    return len(ratios) >= FAR_PAIRS and ratios[0] > _FAR_RATIO
+
+
+def _sort_ratios(candidate: Sequence[Batch], rival: Sequence[Batch]) -> list[float]:
+    """Return the time of a candidate's call over that of a rival's, pair by pair, sorted."""
+    if not rival:
+        return []
     overhead_ns = statistics.median(b.judge_ns - b.runner_ns - b.copy_ns for b in rival)
-    ratios = sorted(
+    return sorted(
         _net_call_ns(own, other, overhead_ns) / _net_call_ns(other, other, overhead_ns)
         for own, other in zip(candidate, rival, strict=True)
     )
-    return ratios[_OUTLIERS] > _MIN_PAIR_RATIO
 
 
 def _net_call_ns(batch: Batch, rival: Batch, overhead_ns: float) -> float:

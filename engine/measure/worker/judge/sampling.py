@@ -35,6 +35,7 @@ class OutputSampler:
     """Draws batches and calls, and compares them with the reference.
 
     Attributes:
+        drawn_count: Batches of which calls were drawn.
         checked_count: Calls that were compared.
         check_s: Seconds that comparing took.
     """
@@ -45,7 +46,7 @@ class OutputSampler:
         is_small = job["working_set_bytes"] <= _SMALL_WORKING_SET_BYTES
         self._max_slots = _SLOTS_PER_BATCH if is_small else 1
         self._start = time.monotonic()
-        self._batch_count = self._drawn_count = self._suspect_count = 0
+        self._batch_count = self.drawn_count = self._suspect_count = 0
         self._seen: set[bytes] = set()
         self.checked_count = 0
         self.check_s = 0.0
@@ -53,14 +54,14 @@ class OutputSampler:
     @property
     def has_enough(self) -> bool:
         """Whether the least number of batches was compared."""
-        return self._drawn_count >= MIN_BATCHES
+        return self.drawn_count >= MIN_BATCHES
 
     def draw_slots(self, slots: Sequence[int]) -> list[int]:
         """Return the slots of a batch to compare, now that it has ended; mostly none or one."""
         self._batch_count += 1
         if self._random.random() >= self._chance(self._batch_count):
             return []
-        self._drawn_count += 1
+        self.drawn_count += 1
         drawn = self._random.sample(slots, min(self._max_slots, len(slots)))
         if self._random.random() < _LAST_CALL_SHARE and slots[-1] not in drawn:
             drawn[0] = slots[-1]
