@@ -39,7 +39,7 @@ _BUSY_SAMPLE_S = 0.3
 _ORDER_CYCLES = 100_000_000
 """GPU clock cycles of the kernel in front of an ordered call: some 0.05 s."""
 _MAX_REASON_CHARS = 300
-_MAX_SUCCESSIVE_CALLS = 8
+_MIN_SUCCESSIVE_CALLS, _MAX_SUCCESSIVE_CALLS = 2, 8
 
 
 class RunnerTimer:
@@ -228,10 +228,12 @@ class RunnerTimer:
         """Report what is wrong with calls that follow one another without a pause; untimed.
 
         Each call's outputs are copied before the next one. Only calls that are long enough to be
-        timed one by one need this.
+        timed one by one need this; where memory allows one slot only, nothing is called.
         """
         most = min(len(self._slots), _MAX_SUCCESSIVE_CALLS)
-        slots = self._rng.sample(self._slots, self._rng.randint(min(2, most), most))
+        if most < _MIN_SUCCESSIVE_CALLS:
+            return None
+        slots = self._rng.sample(self._slots, self._rng.randint(_MIN_SUCCESSIVE_CALLS, most))
         self._spare_slots = []
         self._buffers.refresh(slots)
         self._runner.ask({"command": "call-slots", "slots": slots}, CALL_TIMEOUT_S)
