@@ -1,20 +1,23 @@
-"""Whether a task whose candidate is its own model is judged at all, in what memory, and as equal.
+r"""Whether a task whose candidate is its own model is judged at all, in what memory, and as equal.
 
     python benchmarks/own_models.py KernelBench/level1 --target cuda --memory-gib 80
-    python benchmarks/own_models.py KernelBench/level1/26_GELU_.py KernelBench/level2 --workers 4
+    CUDA_VISIBLE_DEVICES=0,1 python benchmarks/own_models.py KernelBench/level2 --target cuda \
+        --workers 2
 
 Tasks are KernelBench's own files, as they are. The candidate is the model under its other name, so
 nothing may be called incorrect or invalid, no task may fail for memory, and a verdict other than
 ``inconclusive`` is a wrong one. torch.compile is disabled: it may well be faster than the model.
 Prints a row for each task and the totals; exits 1 unless all are as they should be.
 
-The column ``GPU`` is the most memory of the GPU in use while a task was judged, all processes
-together; it says something of one task only where there is one worker.
+Workers take the GPUs of ``CUDA_VISIBLE_DEVICES`` in turn, indices as NVML counts them; without it
+all use the first. The column ``GPU`` is the most GiB of its GPU in use while a task was judged, all
+processes together; it says something of one task only where no other worker has the same GPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -27,6 +30,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
 from typing import NamedTuple
 
 TIMEOUT_S = 600.0
@@ -61,11 +65,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.workers > 1:
         os.environ["KB_DEVICE_QUEUE"] = "off"  # parallel runs are requested here
     end = time.monotonic() + options.seconds
+    gpus: Queue[int] = Queue()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")
+    for _, index in zip(range(options.workers), itertools.cycle(visible), strict=False):
+        gpus.put(int(index))
     print(f"{'task':48}{'verdict':22}{'speedup':>22}{'s':>7}{'GPU':>7}", flush=True)
     found = []
     with ThreadPoolExecutor(options.workers) as threads:
         for outcome in threads.map(
-            lambda task: _judge(task, options.target, options.budget, end),
+            lambda task: _judge_on_free_gpu(task, gpus, options.target, options.budget, end),
             list(_list_tasks(options.tasks)),
         ):
             found.append(outcome)
@@ -92,22 +100,38 @@ def write_candidate(task: Path, folder: Path) -> Path:
     return candidate
 
 
-def _judge(task: Path, target: str, budget_s: float, end: float) -> Outcome:
+def _judge_on_free_gpu(
+    task: Path, gpus: Queue[int], target: str, budget_s: float, end: float
+) -> Outcome:
+    gpu = gpus.get()
+    try:
+        return _judge(task, gpu, target, budget_s, end)
+    finally:
+        gpus.put(gpu)
+
+
+def _judge(task: Path, gpu: int, target: str, budget_s: float, end: float) -> Outcome:
     started = time.monotonic()
     if started > end:
         return Outcome(task.stem, "skipped", "-", 0.0, 0.0, "", ())
-    with tempfile.TemporaryDirectory(prefix="own-models-") as name, _GpuMemory(target) as memory:
+    with (
+        tempfile.TemporaryDirectory(prefix="own-models-") as name,
+        _GpuMemory(target, gpu) as memory,
+    ):
         folder = Path(name)
         argv = [
             *(sys.executable, "-c", "from kernelkb.cli import start; start()", "bench"),
             *("--task", str(task.resolve()), "--candidate", str(write_candidate(task, folder))),
             *("--target", target, "--budget", str(budget_s), "--json"),
         ]
+        environment = {**os.environ, "TORCH_COMPILE_DISABLE": "1"}
+        if target == "cuda":
+            environment["CUDA_VISIBLE_DEVICES"] = str(gpu)
         try:
             done = subprocess.run(
                 argv,
                 cwd=folder,
-                env={**os.environ, "TORCH_COMPILE_DISABLE": "1"},
+                env=environment,
                 capture_output=True,
                 text=True,
                 check=False,
@@ -152,14 +176,15 @@ def _print_row(outcome: Outcome, *, with_notes: bool) -> None:
 
 
 class _GpuMemory:
-    """Polls how much memory of the first GPU is in use.
+    """Polls how much memory of a GPU is in use.
 
     Attributes:
         most_gib: The most that was seen; 0 without a GPU.
     """
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, index: int) -> None:
         self.most_gib = 0.0
+        self._index = index
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._poll, daemon=True)
         self._is_wanted = target == "cuda"
@@ -178,7 +203,7 @@ class _GpuMemory:
         import pynvml
 
         pynvml.nvmlInit()
-        device = pynvml.nvmlDeviceGetHandleByIndex(0)
+        device = pynvml.nvmlDeviceGetHandleByIndex(self._index)
         while not self._stop.wait(_POLL_S):
             used = pynvml.nvmlDeviceGetMemoryInfo(device).used / _GIB
             self.most_gib = max(self.most_gib, used)
