@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
 from kernelkb.loading.kernels import KernelFolder
@@ -81,7 +81,7 @@ def draw_sizes(kernel_folder: KernelFolder, rng: random.Random) -> list[Sizes]:
     kernel = kernel_folder.kernel
     named = [dict(sizes) for sizes in (*kernel.workloads.values(), *kernel.check_workloads)]
     drawn: list[Sizes] = []
-    remainders = {a: rng.sample(range(_REMAINDER_COUNT), _REMAINDER_COUNT) for a in kernel.axes}
+    remainders = {axis: _iter_remainders(rng) for axis in kernel.axes}
     powers = {axis: _list_powers_of_two(axis, named, rng) for axis in kernel.axes}
     for attempt in range(_ATTEMPTS):
         if len(drawn) == _SIZES_COUNT:
@@ -90,7 +90,7 @@ def draw_sizes(kernel_folder: KernelFolder, rng: random.Random) -> list[Sizes]:
         sizes = {
             axis: powers[axis][attempt // _PLAIN_PERIOD % len(powers[axis])]
             if is_plain and powers[axis]
-            else _draw_size(axis, named, remainders[axis][attempt % _REMAINDER_COUNT], rng)
+            else _draw_size(axis, named, next(remainders[axis]), rng)
             for axis in kernel.axes
         }
         _keep_equal_and_divisible(kernel, named, sizes)
@@ -101,6 +101,12 @@ def draw_sizes(kernel_folder: KernelFolder, rng: random.Random) -> list[Sizes]:
     return drawn
 
 
+def _iter_remainders(rng: random.Random) -> Iterator[int]:
+    """Yield all remainders in random order, then again in another one, without end."""
+    while True:
+        yield from rng.sample(range(_REMAINDER_COUNT), _REMAINDER_COUNT)
+
+
 def _list_powers_of_two(axis: str, named: Sequence[Sizes], rng: random.Random) -> list[int]:
     """Return those between the least and the largest size of an axis, in random order."""
     known = [sizes[axis] for sizes in named]
@@ -109,7 +115,7 @@ def _list_powers_of_two(axis: str, named: Sequence[Sizes], rng: random.Random) -
 
 
 def _draw_size(axis: str, named: Sequence[Sizes], remainder: int, rng: random.Random) -> int:
-    """Return one size of an axis: near one that is named, or anywhere between them."""
+    """Return one size of an axis, between those that are named: if these are few, all in turn."""
     known = sorted({sizes[axis] for sizes in named})
     if len(known) == 1:
         return known[0]
@@ -117,6 +123,9 @@ def _draw_size(axis: str, named: Sequence[Sizes], remainder: int, rng: random.Ra
         exponents = [size.bit_length() - 1 for size in known]
         return 1 << rng.randint(exponents[0], exponents[-1])
     step = math.gcd(*known)
+    few = range(known[0], known[-1] + 1, step)
+    if len(few) <= _REMAINDER_COUNT:
+        return few[remainder % len(few)]
     size = round(math.exp(rng.uniform(math.log(known[0]), math.log(known[-1]))) / step)
     if step == 1 and size >= _SMALL_STEP:
         modulus = _REMAINDER_COUNT if size >= _REMAINDER_COUNT else _SMALL_STEP

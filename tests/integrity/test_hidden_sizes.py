@@ -43,6 +43,16 @@ def test_every_power_of_two_between_named_sizes_is_drawn(softmax):
     assert {sizes["rows"] for sizes in drawn} >= {1, 2, 4, 8, 16, 32}
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_every_size_of_a_short_axis_is_drawn(softmax, seed):
+    """As the queries of an attention: a kernel that was wrong for 7 of them passed."""
+    short = change_sizes(softmax, [(1, 1), (5, 7), (3, 33), (12, 20)])
+    drawn = draw_sizes(short, random.Random(seed))
+
+    assert {sizes["rows"] for sizes in drawn} == set(range(1, 13))
+    assert len({sizes["cols"] for sizes in drawn}) > 20
+
+
 @pytest.mark.parametrize(
     ("sizes", "holds"),
     [
