@@ -11,6 +11,7 @@ accuse a candidate. Where there are too few of them, a gain is not decided.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -32,9 +33,6 @@ _LARGE_GAIN_SHARE = 0.25
 """Of the rival's time: a gain that is large has to show in calls alone, too."""
 _TRIAL_QUANTILE = 4
 """Three quarters of the trials have to show it."""
-_ROUND_TRIP_SLACK_SHARE = 0.1
-"""On a CPU a trial is the median of a dozen calls, with no process stopped in between. Its round
-trip of some 100 us differs by up to 10 us between processes."""
 _THREAD_WAKEUP_NS = 1e5
 """More of it where the candidate's threads have to wake up, which sleep between calls alone."""
 _MANY_CORES = 1.2
@@ -52,7 +50,10 @@ class SingleCalls(NamedTuple):
     """How much longer alone than in a batch, less the same of the rival, which is at least 0; in
     three quarters of the trials it was more."""
     slack_ns: float
-    """By how much the clock may be wrong about that."""
+    """By how much the judge's clock may be wrong about that."""
+    own_extra_ns: float
+    """The same by the clocks of the runners; minus infinity on a GPU."""
+    own_slack_ns: float
     is_disturbed: bool
     """Whether other programs used the cores in too many of the trials."""
 
@@ -83,7 +84,9 @@ class SingleCalls(NamedTuple):
         return self.gained_ns > _LARGE_GAIN_SHARE * self.rival_in_batch_ns
 
     def _exceeds(self, ns: float) -> bool:
-        return self.extra_ns > ns + self.slack_ns
+        """Return whether the judge's clock shows more, or the candidate's own, which is finer."""
+        by_own_clock = self.own_extra_ns > ns + self.own_slack_ns
+        return by_own_clock or self.extra_ns > ns + self.slack_ns
 
     @property
     def gained_ns(self) -> float:
@@ -118,15 +121,19 @@ def summarize_single_calls(
     )
     trials = single_pairs if is_disturbed else quiet
     alone = [(_alone_ns(candidate), _alone_ns(other)) for candidate, other in trials]
-    extras = sorted(mine - own - max(0.0, other - rival) for mine, other in alone)
+    extras = [mine - own - max(0.0, other - rival) for mine, other in alone]
+    own_extras = _list_own_extras(trials, pairs) if busy_cores is not None else [-math.inf]
+    wakeup_ns = _THREAD_WAKEUP_NS if (busy_cores or 0.0) > _MANY_CORES else 0.0
     round_trip_ns = statistics.median(_alone_ns(other) - other.runner_ns for _, other in trials)
     return SingleCalls(
         alone_ns=statistics.median(mine for mine, _ in alone) - round_trip_ns,
         in_batch_ns=own,
         rival_alone_ns=statistics.median(other for _, other in alone) - round_trip_ns,
         rival_in_batch_ns=rival,
-        extra_ns=extras[len(extras) // _TRIAL_QUANTILE],
-        slack_ns=_slack_ns(round_trip_ns, busy_cores),
+        extra_ns=_take_low(extras),
+        slack_ns=overhead_slack_ns(round_trip_ns) + wakeup_ns,
+        own_extra_ns=_take_low(own_extras),
+        own_slack_ns=OVERHEAD_SLACK_NS + wakeup_ns,
         is_disturbed=is_disturbed,
     )
 
@@ -136,11 +143,21 @@ def _alone_ns(batch: Batch) -> float:
     return batch.judge_ns - batch.copy_ns
 
 
-def _slack_ns(round_trip_ns: float, busy_cores: float | None) -> float:
-    if busy_cores is None:
-        return overhead_slack_ns(round_trip_ns)
-    slack_ns = max(OVERHEAD_SLACK_NS, _ROUND_TRIP_SLACK_SHARE * round_trip_ns)
-    return slack_ns + (_THREAD_WAKEUP_NS if busy_cores > _MANY_CORES else 0.0)
+def _list_own_extras(trials: Sequence[Pair], pairs: Sequence[Pair]) -> list[float]:
+    """Return how much longer a call alone took by the runners' clocks, less the same of the rival.
+
+    No round trip is in them, which differs by some 40 us between a process with torch and one
+    without. A candidate could forge its own, within what the judge's clock cannot tell.
+    """
+    own, rival = (
+        statistics.median(pair[side].runner_ns / pair[side].calls for pair in pairs)
+        for side in (0, 1)
+    )
+    return [mine.runner_ns - own - max(0.0, other.runner_ns - rival) for mine, other in trials]
+
+
+def _take_low(extras: Sequence[float]) -> float:
+    return sorted(extras)[len(extras) // _TRIAL_QUANTILE]
 
 
 def describe_precomputation(calls: SingleCalls | None) -> str | None:

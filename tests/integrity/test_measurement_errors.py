@@ -199,6 +199,19 @@ def test_a_round_trip_that_is_shorter_for_a_call_accuses_no_candidate():
     assert found.verdict == "faster", found.detail
 
 
+def test_a_round_trip_that_differs_between_processes_accuses_no_candidate():
+    """That of a process without torch took 37 us longer than that of one with it."""
+    times = make_bench_times(8.7e3, 5e3, calls=400)
+    keys = ("single_call_batches", "rival_single_call_batches")
+    for key, call_ns, more_ns in zip(keys, (8.7e3, 5e3), (1.17e5, 8e4), strict=True):
+        times[key] = make_single_calls(call_ns, call_ns)
+        change_batches(
+            times, key, lambda b, more_ns=more_ns: b._replace(judge_ns=b.judge_ns + more_ns)
+        )
+
+    assert make_verdict(times, workload="medium").verdict == "slower"
+
+
 def wait_for_cores(batch, wait_us):
     """Return a batch of which the sum of its threads' waits on the run queue is known."""
     return batch._replace(runqueue_wait_ns=wait_us * 1e3)

@@ -49,7 +49,7 @@ def test_batching_all_calls_is_detected_by_single_calls(project):
     name = add_headers(project, write_attack(project, BATCHING_BODY), "algorithm", "ctime")
     found = bench_variant(name, target="cpu", budget_s=1.0)
 
-    assert found.verdict == "invalid" or is_cpu_contended(found), found
+    assert found.verdict in ("invalid", "incorrect") or is_cpu_contended(found), found
 
 
 HOPPING_PROGRAM = """
