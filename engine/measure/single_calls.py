@@ -33,6 +33,8 @@ _LARGE_GAIN_SHARE = 0.25
 """Of the rival's time: a gain that is large has to show in calls alone, too."""
 _TRIAL_QUANTILE = 4
 """Three quarters of the trials have to show it."""
+_OWN_SLACK_NS = 3e3
+"""Of the runners' own clocks, to leave a gain undecided; to accuse a candidate it takes more."""
 _THREAD_WAKEUP_NS = 1e5
 """More of it where the candidate's threads have to wake up, which sleep between calls alone."""
 _MANY_CORES = 1.2
@@ -53,7 +55,9 @@ class SingleCalls(NamedTuple):
     """By how much the judge's clock may be wrong about that."""
     own_extra_ns: float
     """The same by the clocks of the runners; minus infinity on a GPU."""
-    own_slack_ns: float
+    wakeup_ns: float
+    """More of a call alone where threads that sleep before it have to wake up. It accuses nobody,
+    but a gain that it uses up is none of a call alone."""
     is_disturbed: bool
     """Whether other programs used the cores in too many of the trials."""
 
@@ -64,7 +68,8 @@ class SingleCalls(NamedTuple):
         Both that a call alone is long and that the rival's calls do not explain it.
         """
         is_longer = self.alone_ns > (1 + _MAX_EXTRA_SHARE) * self.in_batch_ns
-        return is_longer and self._exceeds(_MAX_EXTRA_SHARE * self.in_batch_ns)
+        extra_ns = _MAX_EXTRA_SHARE * self.in_batch_ns
+        return is_longer and self._exceeds(extra_ns, OVERHEAD_SLACK_NS + self.wakeup_ns)
 
     @property
     def lacks_gain(self) -> bool:
@@ -77,16 +82,16 @@ class SingleCalls(NamedTuple):
         if self._is_gain_large and rival_ns - self.alone_ns < share_ns:
             return True
         least_ns = min(share_ns, _MAX_EXTRA_SHARE * self.in_batch_ns)
-        return self.gained_ns > 0 and self._exceeds(least_ns)
+        return self.gained_ns > 0 and self._exceeds(least_ns, _OWN_SLACK_NS)
 
     @property
     def _is_gain_large(self) -> bool:
         return self.gained_ns > _LARGE_GAIN_SHARE * self.rival_in_batch_ns
 
-    def _exceeds(self, ns: float) -> bool:
+    def _exceeds(self, ns: float, own_slack_ns: float) -> bool:
         """Return whether the judge's clock shows more, or the candidate's own, which is finer."""
-        by_own_clock = self.own_extra_ns > ns + self.own_slack_ns
-        return by_own_clock or self.extra_ns > ns + self.slack_ns
+        by_own_clock = self.own_extra_ns > ns + own_slack_ns
+        return by_own_clock or self.extra_ns > ns + self.slack_ns + self.wakeup_ns
 
     @property
     def gained_ns(self) -> float:
@@ -131,9 +136,9 @@ def summarize_single_calls(
         rival_alone_ns=statistics.median(other for _, other in alone) - round_trip_ns,
         rival_in_batch_ns=rival,
         extra_ns=_take_low(extras),
-        slack_ns=overhead_slack_ns(round_trip_ns) + wakeup_ns,
+        slack_ns=overhead_slack_ns(round_trip_ns),
         own_extra_ns=_take_low(own_extras),
-        own_slack_ns=OVERHEAD_SLACK_NS + wakeup_ns,
+        wakeup_ns=wakeup_ns,
         is_disturbed=is_disturbed,
     )
 

@@ -157,7 +157,8 @@ def test_work_outside_the_runner_clock_is_invalid():
     [
         (100.0, 120.0, "faster"),
         (400.0, 420.0, "faster"),  # both take longer alone: cold code, threads that wake up
-        (115.0, 115.0, "faster"),  # within what the clock cannot tell
+        (105.0, 117.0, "faster"),  # within what the clocks cannot tell
+        (115.0, 115.0, "inconclusive"),
         (190.0, 120.0, "invalid"),
         (1900.0, 120.0, "invalid"),
     ],
@@ -171,7 +172,7 @@ def test_calls_that_are_cheaper_in_a_batch_than_the_rivals_are_invalid(
     found = make_verdict(times, workload="medium")
 
     assert found.verdict == verdict, found.detail
-    assert verdict == "faster" or "calls that are yet to come" in found.detail
+    assert verdict != "invalid" or "calls that are yet to come" in found.detail
 
 
 def test_a_large_gain_that_calls_alone_do_not_have_decides_nothing_on_a_slow_round_trip():
