@@ -56,8 +56,8 @@ class SingleCalls(NamedTuple):
     own_extra_ns: float
     """The same by the clocks of the runners; minus infinity on a GPU."""
     wakeup_ns: float
-    """More of a call alone where threads that sleep before it have to wake up. It accuses nobody,
-    but a gain that it uses up is none of a call alone."""
+    """Time that several threads may need to wake up before a call alone; 0 for one thread. A
+    candidate is not accused for it."""
     is_disturbed: bool
     """Whether other programs used the cores in too many of the trials."""
 

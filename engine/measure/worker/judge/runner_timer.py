@@ -211,7 +211,7 @@ class RunnerTimer:
     def time_single_calls(self, draw_slots: DrawSlots) -> TimedBatch:
         """Time calls none of which can do work of another; like ``time_batch``.
 
-        On a CPU several, one by one; on a GPU one, whose kernels and outputs are others each time.
+        On a CPU several, one by one, of which the batch holds the median; on a GPU one.
         """
         if self._buffers.case.target == "cuda":
             return self.time_batch(draw_slots, single_call=True)
