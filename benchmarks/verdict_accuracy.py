@@ -38,6 +38,7 @@ from kernelkb.measure.worker.judge.buffers import CaseBuffers
 from kernelkb.measure.worker.judge.inputs import KernelCase
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.judge.runner_timer import RunnerTimer
+from kernelkb.measure.worker.judge.timed_batch import draw_none
 from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
 from kernelkb.measure.worker.shared.messages.specs import CaseSpec, Reference, RunnerSpec, Target
 
@@ -203,17 +204,13 @@ def _draw_first(slots: Sequence[int]) -> list[int]:
     return [slots[0]]
 
 
-def _draw_none(_slots: Sequence[int]) -> list[int]:
-    return []
-
-
 def _compare_once(timers: list[RunnerTimer]) -> Comparison:
     start = time.monotonic()
     batches: tuple[list[Batch], list[Batch]] = ([], [])
     faults: list[str | None] = []
     for pair in range(PAIRS):
         for index in ((0, 1), (1, 0))[pair % 2]:
-            timed = timers[index].time_batch(_draw_first if pair % 3 == 0 else _draw_none)
+            timed = timers[index].time_batch(_draw_first if pair % 3 == 0 else draw_none)
             batches[index].append(timed.batch)
             faults.append(timers[index].find_fault(timed.outputs))
     pairs: list[Pair] = list(zip(*batches, strict=True))
