@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kernelkb.measure.timing_analysis import (
-    OVERHEAD_SLACK_NS,
     Pair,
     is_cpu_contended,
     net_judge_ns,
@@ -35,6 +34,8 @@ _TRIAL_QUANTILE = 4
 """Three quarters of the trials have to show it."""
 _OWN_SLACK_NS = 3e3
 """Of the runners' own clocks, to leave a gain undecided; to accuse a candidate it takes more."""
+_COLD_CALL_SLACK_NS = 3e4
+"""That cold code and a core that slept may cost a call alone, and the rival's less."""
 _THREAD_WAKEUP_NS = 1e5
 """More of it where the candidate's threads have to wake up, which sleep between calls alone."""
 _MANY_CORES = 1.2
@@ -65,11 +66,13 @@ class SingleCalls(NamedTuple):
     def works_ahead(self) -> bool:
         """Whether a call takes so much less time in a batch that it does work of others.
 
-        Both that a call alone is long and that the rival's calls do not explain it.
+        Both that a call alone is long and that the rival's calls do not explain it. One that is no
+        faster than its rival in a batch either has nothing from it, and is not accused.
         """
         is_longer = self.alone_ns > (1 + _MAX_EXTRA_SHARE) * self.in_batch_ns
         extra_ns = _MAX_EXTRA_SHARE * self.in_batch_ns
-        return is_longer and self._exceeds(extra_ns, OVERHEAD_SLACK_NS + self.wakeup_ns)
+        is_unexplained = self._exceeds(extra_ns, _COLD_CALL_SLACK_NS + self.wakeup_ns)
+        return is_longer and is_unexplained and self.gained_ns > 0
 
     @property
     def lacks_gain(self) -> bool:
@@ -90,8 +93,8 @@ class SingleCalls(NamedTuple):
 
     def _exceeds(self, ns: float, own_slack_ns: float) -> bool:
         """Return whether the judge's clock shows more, or the candidate's own, which is finer."""
-        by_own_clock = self.own_extra_ns > ns + own_slack_ns
-        return by_own_clock or self.extra_ns > ns + self.slack_ns + self.wakeup_ns
+        slack_ns = max(own_slack_ns, self.slack_ns + self.wakeup_ns)
+        return self.own_extra_ns > ns + own_slack_ns or self.extra_ns > ns + slack_ns
 
     @property
     def gained_ns(self) -> float:
@@ -120,10 +123,7 @@ def summarize_single_calls(
         return None
     quiet = [pair for pair in single_pairs if not any(map(is_cpu_contended, pair))]
     is_disturbed = is_contended or len(quiet) < _MIN_QUIET_TRIALS
-    own, rival = (
-        statistics.median(net_judge_ns(pair[side], overhead) / pair[side].calls for pair in pairs)
-        for side in (0, 1)
-    )
+    own, rival = _take_medians(pairs, lambda batch: net_judge_ns(batch, overhead))
     trials = single_pairs if is_disturbed else quiet
     alone = [(_alone_ns(candidate), _alone_ns(other)) for candidate, other in trials]
     extras = [mine - own - max(0.0, other - rival) for mine, other in alone]
@@ -143,6 +143,17 @@ def summarize_single_calls(
     )
 
 
+def _take_medians(
+    pairs: Sequence[Pair], measure_ns: Callable[[Batch], float]
+) -> tuple[float, float]:
+    """Return the median time of a call of a batch, of the candidate and of its rival."""
+    own, rival = (
+        statistics.median(measure_ns(pair[side]) / pair[side].calls for pair in pairs)
+        for side in (0, 1)
+    )
+    return own, rival
+
+
 def _alone_ns(batch: Batch) -> float:
     """Return the time of one call, with the round trip."""
     return batch.judge_ns - batch.copy_ns
@@ -154,10 +165,7 @@ def _list_own_extras(trials: Sequence[Pair], pairs: Sequence[Pair]) -> list[floa
     No round trip is in them, which differs by some 40 us between a process with torch and one
     without. A candidate could forge its own, within what the judge's clock cannot tell.
     """
-    own, rival = (
-        statistics.median(pair[side].runner_ns / pair[side].calls for pair in pairs)
-        for side in (0, 1)
-    )
+    own, rival = _take_medians(pairs, lambda batch: batch.runner_ns)
     return [mine.runner_ns - own - max(0.0, other.runner_ns - rival) for mine, other in trials]
 
 

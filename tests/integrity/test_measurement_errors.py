@@ -175,6 +175,20 @@ def test_calls_that_are_cheaper_in_a_batch_than_the_rivals_are_invalid(
     assert verdict != "invalid" or "calls that are yet to come" in found.detail
 
 
+@pytest.mark.parametrize(
+    ("in_batch_us", "rival_in_batch_us", "alone_us", "verdict"),
+    [(8.7, 5.2, 40.0, "slower"), (8.7, 5.2, 90.0, "slower"), (8.7, 13.0, 40.0, "inconclusive")],
+)
+def test_cold_code_accuses_no_short_call(in_batch_us, rival_in_batch_us, alone_us, verdict):
+    """A loop in C++ that was called invalid beside other tests, though it was slower as well."""
+    times = make_bench_times(in_batch_us * 1e3, rival_in_batch_us * 1e3, calls=500)
+    times["single_call_batches"] = make_single_calls(alone_us * 1e3, alone_us * 1e3)
+    times["rival_single_call_batches"] = make_single_calls(*[rival_in_batch_us * 1e3] * 2)
+    found = make_verdict(times, workload="medium")
+
+    assert found.verdict == verdict, found.detail
+
+
 def test_a_large_gain_that_calls_alone_do_not_have_decides_nothing_on_a_slow_round_trip():
     """A recurrent net that computed the calls of a batch together; medians of a real run."""
     times = make_bench_times(1.51e5, 2.64e5, calls=10)
