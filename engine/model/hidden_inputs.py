@@ -8,11 +8,11 @@ from pydantic import model_validator
 
 from kernelkb.model.base import Record
 
-HiddenInputs = Literal["tripled", "hundredth", "hundredfold", "negated", "constant",
+HiddenInputs = Literal["tripled", "hundredth", "hundredfold", "tiny", "negated", "constant",
                        "sparse", "extremes", "infinities", "nan", "sizes"]  # fmt: skip
 """What a check does to drawn inputs, besides comparing them as they are. tripled, hundredth,
-hundredfold: scaled by 3, 0.01, 100. extremes: some values large, zero, −0, equal, subnormal.
-infinities, nan: some values are. sizes: sizes that kernel.yaml does not name."""
+hundredfold, tiny: scaled by 3, 0.01, 100, 1e-15. extremes: some values large, zero, −0, equal,
+subnormal. infinities, nan: some values are. sizes: sizes that kernel.yaml does not name."""
 
 
 class HiddenInputsOptions(Record):

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from hidden_judging import DISTRIBUTIONS, judge, make_case
 
+NON_FINITE = ("infinities", "nan")
 SOFTMAX = "def reference(x):\n    return torch.softmax(x, -1)\n"
 LAYER_NORM = "def reference(x):\n    return F.layer_norm(x, x.shape[-1:])\n"
 TWO_ROWS = [[64, 300]]
@@ -145,6 +146,16 @@ HONEST = {
     "tanh by exp": Case(make_elementwise("torch.tanh(x)"),
                         lambda x: 1 - 2 / (torch.exp(2 * x) + 1)),
     "sigmoid by exp": Case(make_elementwise("torch.sigmoid(x)"), lambda x: 1 / (1 + (-x).exp())),
+    "an epsilon that is added": Case(
+        make_elementwise("x / x.norm(dim=-1, keepdim=True).clamp(min=1e-12)"),
+        lambda x: x / (x.norm(dim=-1, keepdim=True) + 1e-12),
+    ),
+    "an epsilon of its own": Case(
+        make_elementwise("x / x.norm(dim=-1, keepdim=True)"),
+        lambda x: x * torch.rsqrt(x.square().sum(-1, keepdim=True) + 1e-12),
+    ),
+    "a product of three": Case(make_elementwise("x[:, :64] @ x[:, 64:128] @ x[:, 128:192]"),
+                               lambda x: x[:, :64] @ (x[:, 64:128] @ x[:, 128:192])),
     "silu": Case(make_elementwise("F.silu(x)"), lambda x: x / (1 + torch.exp(-x))),
     "elu by exp": Case(make_elementwise("F.elu(x)"),
                        lambda x: torch.where(x > 0, x, torch.exp(x) - 1)),
@@ -245,6 +256,10 @@ WRONG = {
     "a product with zero for NaN": (MATMUL, lambda x: (x @ x.T).nan_to_num(0.0), "nan"),
     "a product with limits": (MATMUL, lambda x: (x @ x.T).clamp(-1e30, 1e30), "infinities"),
     "a maximum of a part": (SOFTMAX, softmax_by_half_of_the_maximum, "hundredfold"),
+    "an epsilon left out": (
+        make_elementwise("x / x.norm(dim=-1, keepdim=True).clamp(min=1e-12)"),
+        lambda x: torch.where(x == 0, 0.0, x / x.norm(dim=-1, keepdim=True)), "tiny",
+    ),
     "division by the norm of zeros": (
         make_elementwise("x / x.norm(dim=-1, keepdim=True).clamp(min=1e-8)"),
         lambda x: x / x.norm(dim=-1, keepdim=True), "sparse",
@@ -316,7 +331,8 @@ def test_a_distribution_follows_from_the_seed_and_spares_integers(tmp_path, dtyp
     case.distribution = distribution
     first, second = case.make_inputs(3)[0], torch.empty_like(plain, dtype=getattr(torch, dtype))
     case.fill_inputs(3, [second])
-    is_narrow = dtype.startswith("float8") and distribution in ("extremes", "infinities", "nan")
+    is_narrow = dtype.startswith("float8") and distribution in ("tiny", "extremes", *NON_FINITE)
+    is_narrow |= dtype == "float16" and distribution == "tiny"
 
     assert torch.equal(first.view(torch.uint8), second.view(torch.uint8))
     assert torch.equal(first.float(), plain) == is_narrow

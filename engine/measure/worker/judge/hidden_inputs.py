@@ -18,6 +18,7 @@ DESCRIPTIONS: dict[Distribution, str] = {
     "tripled": "inputs scaled by 3",
     "hundredth": "inputs scaled by 0.01",
     "hundredfold": "inputs scaled by 100",
+    "tiny": "inputs scaled by 1e-15",
     "negated": "negated inputs",
     "constant": "constant inputs",
     "sparse": "sparse inputs, most of them zero, and all of the first",
@@ -27,6 +28,9 @@ DESCRIPTIONS: dict[Distribution, str] = {
 }
 TIED: tuple[Distribution, ...] = ("constant", "sparse", "extremes")
 """Distributions with many equal values: which of them is picked is for the kernel to choose."""
+NEARLY_ZERO: tuple[Distribution, ...] = ("constant", "tiny")
+"""Distributions whose outputs may be nearly zero for lack of digits: constant ones cancel, and the
+exp of a tiny one is 1."""
 NON_FINITE: tuple[Distribution, ...] = ("infinities", "nan")
 _KEPT_SHARE = 0.1
 """Of sparse inputs, the share that is not zero."""
@@ -72,9 +76,10 @@ def changes_anything(distribution: Distribution, arrays: Sequence[torch.Tensor])
 
 
 def _is_changed(distribution: Distribution, array: torch.Tensor) -> bool:
-    """Types of 8 bits hold neither infinities nor much more than usual values."""
-    is_narrow = array.element_size() == 1 and distribution in ("extremes", *NON_FINITE)
-    return array.is_floating_point() and array.numel() > 0 and not is_narrow
+    """Types of 8 bits hold little more than usual values, and fp16 nothing tiny."""
+    is_narrow = array.element_size() == 1 and distribution in ("tiny", "extremes", *NON_FINITE)
+    is_lost = array.dtype == torch.float16 and distribution == "tiny"
+    return array.is_floating_point() and array.numel() > 0 and not (is_narrow or is_lost)
 
 
 def _scale(factor: float) -> Callable[[torch.Tensor, torch.Generator], None]:
@@ -137,6 +142,7 @@ _TRANSFORMS: dict[Distribution, Callable[[torch.Tensor, torch.Generator], None]]
     "tripled": _scale(3.0),
     "hundredth": _scale(0.01),
     "hundredfold": _scale(100.0),
+    "tiny": _scale(1e-15),  # their squares are normal numbers of fp32
     "negated": _scale(-1.0),
     "constant": _make_constant,
     "sparse": _make_sparse,

@@ -82,6 +82,23 @@ def get_value(chunk: Chunk) -> torch.Tensor:
     return chunk.output.to(chunk.oracle.dtype)
 
 
+def find_error(chunk: Chunk, defined: torch.Tensor, *, is_tiny: bool) -> torch.Tensor:
+    """Return the candidate's error, 0 where the reference is undefined.
+
+    Args:
+        chunk: With the candidate's elements.
+        defined: See ``find_defined``.
+        is_tiny: Whether inputs are. Then outputs that are nearer to zero have no error: a candidate
+            may add an epsilon to a divisor that the reference divides by as it is.
+    """
+    value = get_value(chunk)
+    error = torch.where(defined, (value - chunk.oracle).abs(), 0.0)
+    if not is_tiny:
+        return error
+    is_between = (value * chunk.oracle >= 0) & (value.abs() <= chunk.oracle.abs())
+    return torch.where(is_between, 0.0, error)
+
+
 def find_nan_followers(chunk: Chunk, base: float) -> torch.Tensor:
     """Return where an output follows an input that is NaN: not through the zeros of a mask."""
     one, other = chunk.nan_as_one, chunk.nan_as_minus_one

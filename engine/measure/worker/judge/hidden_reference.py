@@ -14,13 +14,14 @@ import torch
 
 from kernelkb.measure.worker.judge.chunks import MeanSquare, larger, largest_of, split_alike
 from kernelkb.measure.worker.judge.error_limits import off_count
-from kernelkb.measure.worker.judge.hidden_inputs import NON_FINITE, TIED
+from kernelkb.measure.worker.judge.hidden_inputs import NEARLY_ZERO, NON_FINITE, TIED
 from kernelkb.measure.worker.judge.hidden_limits import (
     RELATIVE,
     Chunk,
     ChunkLimits,
     HiddenLimits,
     find_defined,
+    find_error,
     find_nan_followers,
     find_own_off,
     find_relative,
@@ -48,7 +49,7 @@ from kernelkb.measure.worker.shared.messages.specs import Distribution, Toleranc
 _BASE_SHARE = 1e-3
 """Absolute error that passes, as a share of the outputs' root mean square."""
 _OWN_SHARE = 0.01
-"""As a share of the root mean square for the task's own inputs, where constant inputs cancel."""
+"""As a share of the root mean square for the task's own inputs; see ``NEARLY_ZERO``."""
 _WRONG_SHARE, _WRONG_STEP_SHARE = 0.01, 0.05
 """Share of elements that may be off; the second where outputs jump and rounding decides."""
 _OFF_SHARE = 0.05
@@ -180,7 +181,7 @@ class HiddenReference:
         if self._distribution not in NON_FINITE and defined_count < _MIN_DEFINED_SHARE * count:
             raise UndefinedError("the reference is undefined there")
         base = _BASE_SHARE * squares.root()
-        if self._distribution == "constant":
+        if self._distribution in NEARLY_ZERO:
             base = max(base, _OWN_SHARE * self._own_rms[index])
         off, worst_noise = 0, 0.0
         for chunk in self._iter_chunks(index):
@@ -235,9 +236,8 @@ class HiddenReference:
                 allowed = 0.0
                 wrong.add(*self._find_wrong_beside_non_finite(chunk, own, limits.base))
                 continue
-            value = get_value(chunk)
-            error = torch.where(own.defined, (value - chunk.oracle).abs(), 0.0)
-            is_lost = own.defined & ~value.isfinite()
+            error = find_error(chunk, own.defined, is_tiny=self._distribution == "tiny")
+            is_lost = own.defined & ~get_value(chunk).isfinite()
             lost_count += int(is_lost.count_nonzero())
             is_gross = is_gross or bool((is_lost | ~(error <= own.gross)).any())
             wrong.add(is_lost | ~(error <= own.error), error)
@@ -253,7 +253,7 @@ class HiddenReference:
         Where matrices are multiplied their error follows the large inputs. Of inputs scaled by 100
         many functions are next to nothing, and no more than that.
         """
-        is_asked = self._distribution not in ("constant", "hundredfold")
+        is_asked = self._distribution not in (*NEARLY_ZERO, "hundredfold")
         if not is_asked or multiplies_matrices(self._operations):
             return 0
         precision = torch.finfo(chunk.native.dtype)

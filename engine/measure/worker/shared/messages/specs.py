@@ -6,7 +6,7 @@ from typing import Literal, NotRequired, TypedDict, final
 
 Target = Literal["cpu", "cuda"]
 Scalar = bool | int | float
-Distribution = Literal["tripled", "hundredth", "hundredfold", "negated", "constant",
+Distribution = Literal["tripled", "hundredth", "hundredfold", "tiny", "negated", "constant",
                        "sparse", "extremes", "infinities", "nan"]  # fmt: skip
 """What is done to drawn floating-point inputs; see ``judge/hidden_inputs.py``."""
 Precision = Literal["fp32", "tf32", "bf16-products", "bf16", "fp16"]
