@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from kernelkb.actions.recommend import parse_given_metrics
+from kernelkb.actions.report_lines import add_source_lines
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.parse_metric import resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
@@ -19,7 +20,7 @@ from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 from kernelkb.measure.machine.tools import find_cuda_tool
 from kernelkb.model.recommendation import KernelAnswer, NcuRuleEstimate, Recommendation
 from kernelkb.profiles.launch import NcuRule, ProfiledLaunch, list_raw_names
-from kernelkb.profiles.report import read_report
+from kernelkb.profiles.report import is_binary_report, read_report
 
 _SEARCH_SCRIPT = """
 import json, re, sys
@@ -28,7 +29,8 @@ json.dump([name for name in names if re.search(pattern, name)], sys.stdout)
 """
 _SEARCH_TIMEOUT_S = 2.0
 """A pattern that backtracks exponentially is stopped; other patterns take milliseconds."""
-"""A pattern that backtracks exponentially is stopped; other patterns take milliseconds."""
+_MAX_WITH_LINES = 3
+"""Most kernels whose lines are told: each takes a run of the disassembler."""
 MAX_KERNELS = 20
 """Most kernels in one answer, those that take the most time first."""
 
@@ -63,12 +65,14 @@ def recommend_from_report(
     program = load_compiled_rules()
     given = parse_given_metrics(program, metrics or {}, headlines or {}, "cuda")
     launches = read_report(Path(path), list_raw_names(program), find_cuda_tool("ncu"))
-    answers = [
-        _answer_launch(program, launch, number, given, gpu)
-        for number, launch in _pick_representatives(
-            launches, _compile_pattern(kernel_pattern), path
-        )[:max_kernels]
-    ]
+    chosen = _pick_representatives(launches, _compile_pattern(kernel_pattern), path)[:max_kernels]
+    answers = [_answer_launch(program, *one, given, gpu) for one in chosen]
+    if is_binary_report(Path(path)):
+        positions = {id(launch): index for index, launch in enumerate(launches)}
+        rows = [
+            (positions[id(launch)], one) for (launch, _), one in zip(chosen, answers, strict=True)
+        ]
+        add_source_lines(program, Path(path), rows[:_MAX_WITH_LINES])
     return build_recommendation(program, answers)
 
 
@@ -81,23 +85,23 @@ def _compile_pattern(only: str | None) -> re.Pattern[str]:
 
 def _pick_representatives(
     launches: list[ProfiledLaunch], name: re.Pattern[str], path: str
-) -> list[tuple[int, ProfiledLaunch]]:
+) -> list[tuple[ProfiledLaunch, int]]:
     """Return the longest launch of each kernel and shape, with its index among its launches."""
     wanted = _match_names(name, {launch.kernel for launch in launches})
-    longest: dict[tuple[str, tuple[str, str]], tuple[int, ProfiledLaunch]] = {}
+    longest: dict[tuple[str, tuple[str, str]], tuple[ProfiledLaunch, int]] = {}
     seen: dict[str, int] = {}
     for launch in launches:
         number = seen.get(launch.kernel, 0)
         seen[launch.kernel] = number + 1
         key = (launch.kernel, launch.shape)
         if launch.kernel in wanted and _duration_us(launch) > _duration_us(
-            longest.get(key, (0, None))[1]
+            longest.get(key, (None, 0))[0]
         ):
-            longest[key] = (number, launch)
+            longest[key] = (launch, number)
     if not longest:
         known = ", ".join(list(seen)[:8])
         raise KbError(f"no kernel in {path} matches {name.pattern!r}; it holds {known}")
-    return sorted(longest.values(), key=lambda pair: -_duration_us(pair[1]))
+    return sorted(longest.values(), key=lambda pair: -_duration_us(pair[0]))
 
 
 def _match_names(pattern: re.Pattern[str], names: Collection[str]) -> set[str]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from kernelkb.actions.bench_target import get_project_path
 from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.actions.score_lines import score_lines
 from kernelkb.actions.zoo_pairs import list_pairs
 from kernelkb.decide.conditions import satisfies
 from kernelkb.decide.derive import complete_metrics
@@ -99,17 +100,20 @@ class Judged(NamedTuple):
         return any(d["bottleneck"] in self.pair.bottlenecks for d in self.matches[:count])
 
 
-def score_advice(measured: Path | None = None) -> Score:
+def score_advice(measured: Path | None = None, reports: Path | None = None) -> Score:
     """Score the advice on every recorded pair.
 
     Args:
         measured: Folder of recordings; by default the project's, or else the shipped one.
+        reports: Folder of their binary reports, to score the lines of the source as well.
 
     Raises:
-        BadValueError: There are no recordings.
+        BadValueError: There are no recordings, or no reports.
+        KbError: A report cannot be read.
     """
     rules = load_compiled_rules()
-    judged = list(_judge_pairs(rules, _read_all(measured)))
+    recordings = _read_all(measured)
+    judged = list(_judge_pairs(rules, recordings))
     cured = [one for one in judged if one.pair.kind in _CURED]
     at_roof = [one for one in judged if one.pair.kind == "at-roof"]
     no_gain = [one for one in judged if one.pair.kind == "no-gain"]
@@ -126,6 +130,7 @@ def score_advice(measured: Path | None = None) -> Score:
         worst=tuple(_list_worst(cured)),
         profiler_timed=sum(one.recording.timed_by == "profiler" for one in judged),
         devices=tuple(dict.fromkeys(one.recording.device for one in judged)),
+        lines=score_lines(recordings, reports) if reports is not None else None,
     )
 
 

@@ -11,6 +11,9 @@ def add_score_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--measured", metavar="FOLDER", help="recordings of kb zoo record; default kernels/zoo"
     )
+    parser.add_argument(
+        "--reports", metavar="FOLDER", help="their binary reports; scores lines of the source too"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -20,11 +23,14 @@ def run_score(options: Namespace) -> int:
     The widths of intervals are fitted without the pairs of the same operation.
 
     kb score
-    kb score --json
+    kb score --reports tests/data/zoo
     """
     from kernelkb.actions.score import score_advice
     from kernelkb.cli.output import print_record
     from kernelkb.render.score import format_score_lines
 
-    score = score_advice(Path(options.measured) if options.measured else None)
+    measured, reports = (
+        Path(name) if name else None for name in (options.measured, options.reports)
+    )
+    score = score_advice(measured, reports)
     return print_record(score, format_score_lines(score), as_json=options.json)

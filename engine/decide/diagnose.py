@@ -159,6 +159,7 @@ def _build_match(
         "falsifier": build_falsifier(row, facts, rules["time_model"], predictor.now, prediction),
         "fixes": fixes,
         "learned": calibration["learned"] if calibration and prediction else None,
+        "lines": None,
     }
     return BottleneckMatch(row, diagnosis, prediction, doubts)
 

@@ -79,4 +79,5 @@ def build_unknown_diagnosis(row: BottleneckRow, facts: Facts) -> Diagnosis:
         "falsifier": None,
         "fixes": [],
         "learned": None,
+        "lines": None,
     }

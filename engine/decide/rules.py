@@ -118,6 +118,16 @@ class BottleneckRow(TypedDict):
     """What is needed to decide ``when``."""
 
 
+class LineEvidenceRow(TypedDict):
+    """What finds the lines of a bottleneck; see ``LineEvidence``."""
+
+    count: str
+    operations: list[str]
+    without: list[str]
+    producer: bool
+    of: str
+
+
 class GuardRow(TypedDict):
     """A condition that suppresses advice."""
 
@@ -249,6 +259,8 @@ class CompiledRules(TypedDict):
     comparisons: ComparisonTable
     bottlenecks: dict[str, list[BottleneckRow]]
     """By target, in evaluation order."""
+    line_evidence: dict[str, list[LineEvidenceRow]]
+    """By bottleneck; those that lie in no line are left out."""
     guards: dict[str, list[GuardRow]]
     """By target."""
     trees: dict[str, TreeRow]

@@ -17,6 +17,7 @@ from kernelkb.decide.rules import (
     CompiledRules,
     GuardRow,
     LevelRow,
+    LineEvidenceRow,
     LookAlikeRow,
     MetricRow,
     RawNameRow,
@@ -41,6 +42,7 @@ from kernelkb.model.formula import list_quantities, parse_formula
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.metric import Metric
 from kernelkb.model.recommendation import KnowledgeStamp
+from kernelkb.model.source_line import LineEvidence
 from kernelkb.model.tree import Tree
 
 _GROUPS: tuple[str, ...] = get_args(Group)
@@ -72,6 +74,7 @@ def compile_rules(knowledge: Knowledge) -> CompiledRules:
         "bottlenecks": _group_by_target(
             [_build_bottleneck_row(b, knowledge, conditions) for b in _order_bottlenecks(graph)]
         ),
+        "line_evidence": _build_line_rows(knowledge),
         "guards": _group_by_target(
             [_build_guard_row(g, knowledge, conditions) for g in knowledge.guards.guards]
         ),
@@ -194,6 +197,22 @@ def _order_bottlenecks(graph: Graph) -> list[Bottleneck]:
         if graph.nodes[node]["kind"] == "bottleneck"
     ]
     return sorted(order, key=lambda b: position[b.group])
+
+
+def _build_line_rows(knowledge: Knowledge) -> dict[str, list[LineEvidenceRow]]:
+    return {
+        b.id: [_build_line_row(one) for one in b.lines] for b in knowledge.bottlenecks if b.lines
+    }
+
+
+def _build_line_row(evidence: LineEvidence) -> LineEvidenceRow:
+    return {
+        "count": evidence.count,
+        "operations": list(evidence.operations),
+        "without": list(evidence.without),
+        "producer": evidence.producer,
+        "of": evidence.of,
+    }
 
 
 def _build_bottleneck_row(

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from kernelkb.model.base import EvidenceLevel, Name, Quantity, Record, Slug, Target
 from kernelkb.model.condition import Condition, Op
+from kernelkb.model.source_line import LineEvidence
 
 Group = Literal[
     "correctness",
@@ -69,6 +70,9 @@ class Bottleneck(Record):
     falsifier: Falsifier | None = None
     confirm: str
     """How a person can confirm it."""
+    lines: tuple[LineEvidence, ...] = ()
+    """What finds its lines in a report; the first of which anything was counted. Empty: it lies in
+    no line."""
     fixes: tuple[Slug, ...] = Field(min_length=1)
     """In the order to try them."""
     architecture_notes: str | None = None

@@ -188,6 +188,18 @@ class Variant(Record):
         return self
 
 
+class FlawPlace(Record):
+    """Where a flaw lies in the source of ``before``, told from the code alone."""
+
+    line: int = Field(gt=0)
+    text: str
+    """Of that line."""
+    also: tuple[int, ...] = ()
+    """Lines that are as right."""
+    producers: tuple[int, ...] = ()
+    """Where the flaw is a wait: the lines of what is waited for."""
+
+
 class Pair(Record):
     """Two variants that differ by one change, whose effect was measured (``kernels/zoo``)."""
 
@@ -210,6 +222,8 @@ class Pair(Record):
     """The change in words, with the factor that its author chose."""
     launch_count: int = Field(1, gt=0)
     """Launches in a call of ``before``; such a pair is timed, and profiled only if it is one."""
+    place: FlawPlace | None = None
+    """None: it lies in no line, or nobody has said in which."""
 
 
 class Kernel(Record):

@@ -11,6 +11,8 @@ from typing import Literal
 
 from typing_extensions import TypedDict  # pydantic takes no typing.TypedDict before Python 3.12
 
+from kernelkb.model.source_line import LineAnswer
+
 GateVerdict = Literal["stop", "caution", "continue", "done"]
 Level = Literal["L0", "L1", "L2", "L3", "L4"]
 
@@ -139,6 +141,8 @@ class Diagnosis(TypedDict):
     """Empty while the verdict is unknown."""
     learned: LearnedFrom | None
     """Null where the prediction rests on calibration.yaml alone."""
+    lines: LineAnswer | None
+    """Null without a report, and for kernels and diagnoses after the first three."""
 
 
 class TimeShare(TypedDict):

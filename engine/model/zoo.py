@@ -83,6 +83,36 @@ class WorstPrediction(Record):
     measured: float
 
 
+class LineScoreRow(Record):
+    """How often the first line was right, for the flaws of one cause."""
+
+    bottleneck: Slug
+    count: int
+    right: int
+    """First lines within two of the flaw, or of what it waits for."""
+
+
+class LineMiss(Record):
+    """A flaw whose line was not the first one told."""
+
+    kernel: Name
+    bottleneck: Slug
+    wanted: int
+    told: int | None
+    reason: str | None
+    """Why no line was told."""
+
+
+class LineScore(Record):
+    """How often the first line of the true cause is that of the planted flaw."""
+
+    rows: tuple[LineScoreRow, ...]
+    producer_count: int
+    """Flaws that are a wait for something with a line of its own."""
+    producers_right: int
+    misses: tuple[LineMiss, ...]
+
+
 class Score(Record):
     """The result of ``kb score``."""
 
@@ -105,3 +135,5 @@ class Score(Record):
     profiler_timed: int
     """Pairs whose gain is a ratio of profiler durations, since they were not timed yet."""
     devices: tuple[Slug, ...]
+    lines: LineScore | None = None
+    """None without reports."""

@@ -52,6 +52,12 @@ def read_report(
     return launches
 
 
+def is_binary_report(path: Path) -> bool:
+    """Return whether a report holds more than a table: code, source and what was counted there."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 def _read_text_report(path: Path, data: bytes, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:
     for start, name in _OTHER_FORMATS.items():
         if data.startswith(start):

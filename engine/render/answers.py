@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kernelkb.decide.conditions import format_comparison
+from kernelkb.render.source_lines import format_source_lines
 from kernelkb.render.units import format_duration
 
 if TYPE_CHECKING:
@@ -179,6 +180,7 @@ def _format_diagnoses(answer: KernelAnswer) -> Iterator[str]:
     for number, diagnosis in enumerate(matches, 1):
         confidence = f"confidence {diagnosis['confidence']:.2f}"
         yield f"{number}. {diagnosis['bottleneck']}, {confidence}{_format_gain(diagnosis)}"
+        yield from format_source_lines(diagnosis["lines"])
         yield from _format_calibration(diagnosis["learned"])
         yield from (f"     because {_format_reason(r)}" for r in diagnosis["because"])
         yield from (f"     not {r['bottleneck']}: {r['because']}" for r in diagnosis["ruled_out"])

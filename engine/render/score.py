@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kernelkb.model.zoo import AdviceError, Score, ScoreRow
+from kernelkb.model.zoo import AdviceError, LineScore, Score, ScoreRow
 
 _COLUMNS = (
     "",
@@ -34,11 +34,27 @@ def format_score_lines(score: Score) -> Iterator[str]:
         f"falsifiers: {score.falsifiers_held} of {score.falsifier_count} held after the change, "
         f"{score.falsifiers_true_before} were true before it"
     )
+    yield from _format_line_score(score.lines)
     yield "worst predictions"
     for row in score.worst:
         cause = row.bottleneck or "no cause"
         gains = f"told {row.told:.3g}x, measured {row.measured:.3g}x"
         yield f"  {row.kernel:34} {row.fix}: {gains} ({cause})"
+
+
+def _format_line_score(lines: LineScore | None) -> Iterator[str]:
+    if lines is None:
+        return
+    count, right = sum(row.count for row in lines.rows), sum(row.right for row in lines.rows)
+    yield (
+        f"lines: {_format_count(right, count)} of the flaws within two lines, and "
+        f"{_format_count(lines.producers_right, lines.producer_count)} of what is waited for"
+    )
+    for row in lines.rows:
+        yield f"  {row.bottleneck:34} {row.right}/{row.count}"
+    for miss in lines.misses:
+        told = f"line {miss.told}" if miss.told else f"none, {miss.reason}"
+        yield f"  {miss.kernel:34} {miss.bottleneck}: told {told}, it is line {miss.wanted}"
 
 
 def format_score_table(score: Score) -> Iterator[str]:

@@ -174,6 +174,7 @@ def make_diagnosis(bottleneck="b", gain=None, falsifier=None, **fix_gains):
         "fixes": fixes,
         "falsifier": falsifier,
         "learned": None,
+        "lines": None,
     }
 
 

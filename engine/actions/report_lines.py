@@ -1,0 +1,60 @@
+"""Adds the lines of the source to the answers for a report's kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernelkb.decide.source_lines import find_lines
+from kernelkb.errors import KbError
+from kernelkb.profiles.source_counters import read_source_counters
+
+if TYPE_CHECKING:
+    from kernelkb.decide.rules import CompiledRules
+    from kernelkb.model.recommendation import KernelAnswer
+    from kernelkb.sass.counters import SourceCounters
+
+_MAX_DIAGNOSES = 3
+
+
+def add_source_lines(
+    rules: CompiledRules, path: Path, answers: Sequence[tuple[int, KernelAnswer]]
+) -> None:
+    """Set ``lines`` of the first diagnoses of each answer; a note says where there are none.
+
+    Args:
+        rules: The compiled rules.
+        path: A ``.ncu-rep`` file.
+        answers: The index of each launch in the file, and its answer, which is changed.
+    """
+    with ThreadPoolExecutor() as pool:  # each waits for a disassembler of its own
+        found = pool.map(lambda row: _read_counters(path, row[0]), answers)
+        for (_, answer), counters in zip(answers, found, strict=True):
+            if isinstance(counters, str):
+                answer["notes"].append(counters)
+            else:
+                _set_lines(rules, answer, counters)
+
+
+def _read_counters(path: Path, launch: int) -> SourceCounters | str:
+    """Return what was counted by instruction, or why there is nothing."""
+    try:
+        counters = read_source_counters(path, launch)
+    except KbError as error:
+        return f"no lines: {error}"
+    if counters is None:
+        return (
+            "no lines: the report counts nothing by instruction; ncu --section SourceCounters "
+            "--import-source yes records it"
+        )
+    return counters
+
+
+def _set_lines(rules: CompiledRules, answer: KernelAnswer, counters: SourceCounters) -> None:
+    matches = [d for d in answer["diagnoses"] if d["verdict"] == "matches"]
+    for diagnosis in matches[:_MAX_DIAGNOSES]:
+        evidence = rules["line_evidence"].get(diagnosis["bottleneck"], [])
+        diagnosis["lines"] = find_lines(counters, evidence)
+    answer["notes"] += counters.notes

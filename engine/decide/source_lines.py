@@ -1,0 +1,198 @@
+"""Finds the lines of a kernel at which a bottleneck lies, from what was counted there.
+
+A line is told only where it holds a tenth of what is counted, and where four fifths of it have a
+line at all; else the reason is told.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kernelkb.sass.producers import Producer, find_producers
+
+if TYPE_CHECKING:
+    from kernelkb.decide.rules import LineEvidenceRow
+    from kernelkb.model.source_line import CodePlace, LineAnswer, SourceLine
+    from kernelkb.sass.counters import SourceCounters
+    from kernelkb.sass.function import Place
+    from kernelkb.sass.instruction import Instruction
+
+_MAX_LINES = 3
+_MIN_SHARE = 0.1
+_MIN_WITH_LINE = 0.8
+_NO_LINES = "the code was compiled without -lineinfo"
+_NOT_WAITING = ("stall:selected", "stall:not_selected")
+"""Samples of warps that issue, or could."""
+
+
+class _Weight(NamedTuple):
+    """A part of what was counted, and the instruction that it is due to."""
+
+    cause: int
+    waiting: int
+    value: float
+    producer: Producer | None
+
+
+class LineShare(NamedTuple):
+    """A line, and what is due to it."""
+
+    place: Place
+    weights: tuple[_Weight, ...]
+    value: float
+
+
+def find_lines(counters: SourceCounters, evidence: Sequence[LineEvidenceRow]) -> LineAnswer:
+    """Return the lines that a bottleneck lies at.
+
+    Args:
+        counters: Of one launch.
+        evidence: Of the bottleneck; the first counts for which something was counted.
+    """
+    if not evidence:
+        return _refuse("it lies in no line, but in the launch or the sizes")
+    for one in evidence:
+        weights = list(_weigh_instructions(counters, one))
+        if weights:
+            return _build_answer(counters, one, weights)
+    counted = " or ".join(dict.fromkeys(one["of"] for one in evidence))
+    return _refuse(f"the report counts nothing of {counted} by instruction")
+
+
+def _refuse(reason: str) -> LineAnswer:
+    return {"lines": [], "reason": reason}
+
+
+def _weigh_instructions(counters: SourceCounters, evidence: LineEvidenceRow) -> Iterator[_Weight]:
+    if evidence["producer"]:
+        weights = _weigh_producers(counters, evidence["count"])
+    else:
+        counts = counters.get_counts(evidence["count"]).items()
+        weights = (_Weight(at, at, value, None) for at, value in counts)
+    instructions = counters.function.instructions
+    yield from (one for one in weights if _is_asked(instructions[one.cause], evidence))
+
+
+def _weigh_producers(counters: SourceCounters, count: str) -> Iterator[_Weight]:
+    """Yield each stall, due to the instructions that are waited for, or else to its own.
+
+    Of several loads that one instruction waits for, each counts by the sectors that it needs.
+    """
+    stalls = [count] if count != "samples" else counters.list_stalls(_NOT_WAITING)
+    predecessors = counters.function.list_predecessors()
+    sectors = counters.get_counts("sectors")
+    for stall in stalls:
+        for at, value in counters.get_counts(stall).items():
+            found = find_producers(counters.function, at, stall, predecessors)
+            first = [one for one in found if one.dependence == found[0].dependence]
+            costs = [sectors.get(one.at, 0.0) for one in first]
+            total = sum(costs)
+            for producer, cost in zip(first, costs, strict=True):
+                share = cost / total if total else 1 / len(first)
+                yield _Weight(producer.at, at, value * share, producer)
+            if not first:
+                yield _Weight(at, at, value, None)
+
+
+def _is_asked(instruction: Instruction, evidence: LineEvidenceRow) -> bool:
+    names = evidence["operations"]
+    is_named = any(f"{instruction.operation}.".startswith(f"{name}.") for name in names)
+    return (is_named or not names) and not set(evidence["without"]) & set(instruction.modifiers)
+
+
+def choose_place(places: Sequence[Place]) -> Place | None:
+    """Return the line to show for an instruction; None without one.
+
+    The innermost line of the kernel's own folder: of a function in a library's header, the call.
+    """
+    if not places:
+        return None
+    folder = _get_folder(places[-1])
+    return next(place for place in places if _get_folder(place) == folder)
+
+
+def _get_folder(place: Place) -> str:
+    return place.file.replace("\\", "/").rpartition("/")[0]
+
+
+def rank_lines(counters: SourceCounters, weights: Iterable[_Weight]) -> list[LineShare]:
+    """Return the lines, the one to which most is due first."""
+    groups: dict[Place, list[_Weight]] = defaultdict(list)
+    for one in weights:
+        place = choose_place(counters.function.places[one.cause])
+        if place is not None:
+            groups[place].append(one)
+    shares = [
+        LineShare(place, tuple(group), sum(one.value for one in group))
+        for place, group in groups.items()
+    ]
+    return sorted(shares, key=lambda one: (-one.value, one.place))
+
+
+def _build_answer(
+    counters: SourceCounters, evidence: LineEvidenceRow, weights: Sequence[_Weight]
+) -> LineAnswer:
+    outside = counters.outside if evidence["count"] == "samples" else 0.0
+    total = sum(one.value for one in weights) + outside
+    ranked = rank_lines(counters, weights)
+    with_line = sum(one.value for one in ranked) / total
+    if not ranked:
+        return _refuse(_NO_LINES)
+    if with_line < _MIN_WITH_LINE:
+        return _refuse(f"only {with_line:.0%} of {evidence['of']} have a line")
+    told = [one for one in ranked[:_MAX_LINES] if one.value >= _MIN_SHARE * total]
+    if not told:
+        return _refuse(f"no line holds a tenth of {evidence['of']}: they are spread over many")
+    lines = [_describe_line(counters, one, evidence["of"], total) for one in told]
+    return {"lines": lines, "reason": None}
+
+
+def _describe_line(counters: SourceCounters, line: LineShare, of: str, total: float) -> SourceLine:
+    largest = max(line.weights, key=lambda one: one.value)
+    producer = largest.producer
+    outer = counters.function.places[largest.cause][-1]
+    samples, stall = _summarize_samples(counters, line.place)
+    return {
+        "at": _describe_place(counters, line.place, largest.cause),
+        "share": round(line.value / total, 4),
+        "of": of,
+        "samples": samples,
+        "stall": stall,
+        "called_at": outer.line if outer != line.place and outer.file == line.place.file else None,
+        "waiting": _describe_waiting(counters, largest.waiting) if producer else None,
+        "dependence": producer.dependence if producer else None,
+    }
+
+
+def _describe_waiting(counters: SourceCounters, index: int) -> CodePlace | None:
+    place = choose_place(counters.function.places[index])
+    return _describe_place(counters, place, index) if place is not None else None
+
+
+def _describe_place(counters: SourceCounters, place: Place, index: int) -> CodePlace:
+    source = counters.sources.get(place.file, "").splitlines()
+    return {
+        "file": place.file,
+        "line": place.line,
+        "text": source[place.line - 1].strip() if 0 < place.line <= len(source) else "",
+        "instruction": counters.function.instructions[index].text,
+    }
+
+
+def _summarize_samples(counters: SourceCounters, place: Place) -> tuple[float | None, str | None]:
+    """Return the share of all samples at a line, and their most frequent stall."""
+    samples = counters.get_counts("samples")
+    total = sum(samples.values()) + counters.outside
+    if not total:
+        return None, None
+    places = counters.function.places
+    at_line = {at for at in samples if choose_place(places[at]) == place}
+    counts = {
+        name: sum(value for at, value in counters.get_counts(name).items() if at in at_line)
+        for name in counters.list_stalls(_NOT_WAITING)
+    }
+    largest = max(counts, key=lambda name: counts[name], default=None)
+    stall = largest.partition(":")[2] if largest is not None and counts[largest] else None
+    return round(sum(samples[at] for at in at_line) / total, 4), stall

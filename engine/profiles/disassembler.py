@@ -1,0 +1,139 @@
+"""Disassembles cubins with NVIDIA's nvdisasm, which needs neither a GPU nor a toolkit."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import io
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kernelkb.errors import KbError
+from kernelkb.sass.disassembly import parse_disassembly
+from kernelkb.sass.function import Function
+
+NO_DISASSEMBLER = (
+    "reading machine code takes nvdisasm, of 6 MB: pip install 'kernelkb[reports]', or a CUDA "
+    "toolkit on PATH"
+)
+_PACKAGE = "nvidia-cuda-nvdisasm"
+_TIMEOUT_S = 60.0
+_MAGIC = b"\x7fELF"
+_HEADER = struct.Struct("<16xHHIQQQIHHHHHH")
+_CUDA_MACHINE = 190
+_MAX_IMAGE_BYTES = 256 * 2**20
+
+
+class CodeSymbol(NamedTuple):
+    """A function in a cubin."""
+
+    position: int
+    """In the symbol table."""
+    name: str
+    """Mangled."""
+    size: int
+    """In bytes."""
+
+
+def find_disassembler() -> str | None:
+    """Return the path of nvdisasm: from its own package, or else from PATH; None without."""
+    try:
+        files = importlib.metadata.files(_PACKAGE) or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        path = Path(str(file.locate()))
+        if path.name == "nvdisasm" and os.access(path, os.X_OK):
+            return str(path)
+    return shutil.which("nvdisasm")
+
+
+def disassemble(cubin: bytes, names: Sequence[str] | None = None) -> list[Function]:
+    """Return the functions of a cubin, with lines where it was compiled with them.
+
+    Args:
+        cubin: An ELF image for one architecture.
+        names: Mangled names of those that are wanted; all by default.
+
+    Raises:
+        KbError: nvdisasm is missing, or cannot read the image.
+    """
+    tool = find_disassembler()
+    if tool is None:
+        raise KbError(NO_DISASSEMBLER)
+    words = [tool, "-c", "-hex", "-gi"]
+    if names is not None:
+        indices = [str(one.position) for one in list_symbols(cubin) if one.name in names]
+        if not indices:
+            return []
+        words += ["-fun", ",".join(indices)]
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        try:
+            done = subprocess.run(
+                [*words, file.name], capture_output=True, text=True, errors="replace",
+                timeout=_TIMEOUT_S, check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise KbError(f"nvdisasm failed: {error}") from error
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise KbError(f"nvdisasm cannot read the code: {said[-1] if said else 'it said nothing'}")
+    return parse_disassembly(done.stdout)
+
+
+def list_symbols(cubin: bytes) -> list[CodeSymbol]:
+    """Return the functions that a cubin defines; none where it is damaged.
+
+    Raises:
+        KbError: The pyelftools package is missing.
+    """
+    try:
+        from elftools.common.exceptions import ELFError  # of an extra, as ncu-report is
+        from elftools.elf.elffile import ELFFile
+        from elftools.elf.sections import SymbolTableSection
+    except ImportError:
+        raise KbError(NO_DISASSEMBLER) from None
+    try:
+        table = ELFFile(io.BytesIO(cubin)).get_section_by_name(".symtab")
+        rows = (
+            list(enumerate(table.iter_symbols())) if isinstance(table, SymbolTableSection) else []
+        )
+    except (ELFError, struct.error, ValueError, UnicodeDecodeError, AttributeError):
+        return []
+    return [
+        CodeSymbol(index, symbol.name, symbol["st_size"])
+        for index, symbol in rows
+        if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_size"]
+    ]
+
+
+def iter_cubins(data: bytes) -> Iterator[bytes]:
+    """Yield the CUDA images that a file contains, such as a report or a library, in their order."""
+    at = data.find(_MAGIC)
+    while at >= 0:
+        size = _measure_image(data, at)
+        if size:
+            yield data[at : at + size]
+        at = data.find(_MAGIC, at + max(size, 1))
+
+
+def _measure_image(data: bytes, at: int) -> int:
+    """Return the size of an ELF image for CUDA at an offset; 0 where there is none."""
+    if len(data) - at < _HEADER.size or data[at + 4 : at + 6] != b"\x02\x01":
+        return 0
+    (_, machine, _, _, programs_at, sections_at, _, header_size, program_size, program_count,
+     section_size, section_count, _) = _HEADER.unpack_from(data, at)  # fmt: skip
+    ends = (
+        header_size, programs_at + program_size * program_count,
+        sections_at + section_size * section_count,
+    )  # fmt: skip
+    size = int(max(ends))
+    fits = size <= min(len(data) - at, _MAX_IMAGE_BYTES)
+    return size if machine == _CUDA_MACHINE and fits else 0

@@ -1,0 +1,150 @@
+"""Reads what a report counted at each instruction: samples by stall, accesses, their lines.
+
+Only ``.ncu-rep`` files hold this, and only where they were recorded with source counters.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kernelkb.errors import KbError
+from kernelkb.profiles.disassembler import (
+    NO_DISASSEMBLER,
+    disassemble,
+    find_disassembler,
+    iter_cubins,
+    list_symbols,
+)
+from kernelkb.sass.counters import STALL_PREFIX, SourceCounters
+from kernelkb.sass.function import Function, Place
+from kernelkb.sass.instruction import Instruction, parse_instruction
+
+_STALL = re.compile(r"smsp__pcsamp_warps_issue_stalled_(?P<reason>\w+?)(?P<idle>_not_issued)?")
+_SAMPLES = "smsp__pcsamp_sample_count"
+_EXECUTED = "inst_executed"
+_COUNTERS = (
+    _EXECUTED, "thread_inst_executed", "thread_inst_executed_true",
+    "memory_l2_theoretical_sectors_global", "memory_l2_theoretical_sectors_global_ideal",
+    "memory_l2_theoretical_sectors_local", "memory_l1_wavefronts_shared",
+    "memory_l1_wavefronts_shared_ideal", "memory_l1_tag_requests_global",
+    "smsp__branch_targets_threads_divergent",
+)  # fmt: skip
+_CHECKED_COUNT = 4
+"""Instructions whose text has to be the same in the report and in the disassembled image."""
+
+
+def read_source_counters(path: Path, launch: int) -> SourceCounters | None:
+    """Return what a launch counted at each instruction; None where the report has none of it.
+
+    Args:
+        path: A ``.ncu-rep`` file.
+        launch: Index of the launch, in the order of ``read_report``.
+
+    Raises:
+        KbError: The ncu-report package is missing, or the file cannot be read.
+    """
+    try:
+        reader = importlib.import_module("ncu_report")
+    except ImportError:
+        raise KbError(
+            "the lines of a report take the ncu-report package: pip install 'kernelkb[reports]'"
+        ) from None
+    context = reader.load_report(str(path))
+    actions = [action for part in context for action in part]
+    action = actions[launch]
+    raw = dict(_read_counters(action))
+    if _SAMPLES not in raw and _EXECUTED not in raw:
+        return None
+    name = action.name(action.NameBase_MANGLED)
+    base = min(min(values) for values in raw.values() if values)
+    function, notes = _read_function(action, path, name, raw, base)
+    index_of = {base + one.offset: at for at, one in enumerate(function.instructions)}
+    counters = {
+        _rename(counter): {index_of[pc]: value for pc, value in values.items() if pc in index_of}
+        for counter, values in raw.items()
+    }
+    samples = raw.get(_SAMPLES, {})
+    return SourceCounters(
+        function=function,
+        raw=counters,
+        sources=dict(action.source_files()),
+        outside=sum(value for pc, value in samples.items() if pc not in index_of),
+        notes=notes,
+    )
+
+
+def _read_counters(action: Any) -> Iterable[tuple[str, dict[int, float]]]:
+    """Yield each counter with its values by address."""
+    for name in action.metric_names():
+        is_stall = (found := _STALL.fullmatch(name)) and not found["idle"]
+        if not (is_stall or name == _SAMPLES or name in _COUNTERS):
+            continue
+        metric = action.metric_by_name(name)
+        count = metric.num_instances()
+        if not count or not metric.has_correlation_ids():
+            continue
+        addresses = metric.correlation_ids()
+        values = {addresses.as_uint64(at): metric.as_double(at) for at in range(count)}
+        if any(values.values()):
+            yield name, values
+
+
+def _rename(counter: str) -> str:
+    if counter == _SAMPLES:
+        return "samples"
+    found = _STALL.fullmatch(counter)
+    return f"{STALL_PREFIX}{found['reason']}" if found else counter
+
+
+def _read_function(
+    action: Any, path: Path, name: str, raw: Mapping[str, Mapping[int, float]], base: int
+) -> tuple[Function, tuple[str, ...]]:
+    """Return the code: disassembled from the image in the report, or else as the report says."""
+    if find_disassembler() is None:
+        return _read_text(action, name, raw, base), (NO_DISASSEMBLER,)
+    for cubin in iter_cubins(path.read_bytes()):
+        if name not in {one.name for one in list_symbols(cubin)}:
+            continue
+        for function in disassemble(cubin, [name]):
+            if function.name == name and _is_same_code(action, function, raw, base):
+                return function, ()
+    return _read_text(action, name, raw, base), ("the report holds no image of its code",)
+
+
+def _is_same_code(
+    action: Any, function: Function, raw: Mapping[str, Mapping[int, float]], base: int
+) -> bool:
+    """Return whether the report says the same of some instructions that have counters."""
+    addresses = sorted({pc for values in raw.values() for pc in values})
+    step = max(1, len(addresses) // _CHECKED_COUNT)
+    by_offset = {one.offset: one for one in function.instructions}
+    for pc in addresses[::step]:
+        one = by_offset.get(pc - base)
+        if one is None:
+            continue
+        if parse_instruction(0, action.sass_by_pc(pc)).operation != one.operation:
+            return False
+    return True
+
+
+def _read_text(
+    action: Any, name: str, raw: Mapping[str, Mapping[int, float]], base: int
+) -> Function:
+    """Return the code as the report says it: without control bits, inner lines only."""
+    last = max(pc for values in raw.values() for pc in values)
+    instructions: list[Instruction] = []
+    places: list[tuple[Place, ...]] = []
+    labels: dict[str, int] = {}
+    for pc in range(base, last + 16, 16):
+        text = action.sass_by_pc(pc)
+        if not text:
+            continue
+        labels[f"{pc:#x}"] = len(instructions)
+        instructions.append(parse_instruction(pc - base, text))
+        info = action.source_info(pc)
+        places.append((Place(info.file_name(), info.line()),) if info is not None else ())
+    return Function(name, tuple(instructions), tuple(places), labels)

@@ -1,0 +1,232 @@
+"""Lines of the source: the one that holds what a bottleneck counts, or the reason for none."""
+
+import json
+from pathlib import Path
+
+import pytest
+from machine_code import make_counters, make_function, unpack_report
+from shipped_rules import program
+
+from kernelkb.actions.recommend_report import recommend_from_report
+from kernelkb.actions.zoo_pairs import list_pairs
+from kernelkb.cli import main
+from kernelkb.decide.source_lines import find_lines
+from kernelkb.profiles import disassembler, source_counters
+from kernelkb.render.source_lines import format_source_lines
+from kernelkb.sass.function import Place
+
+SOURCE = "\n".join(f"line {number};" for number in range(1, 40))
+ZOO = Path(__file__).parents[2] / "kernels" / "zoo"
+
+
+def make_evidence(count, *, producer=False, operations=(), without=(), of="what is counted"):
+    return {
+        "count": count, "producer": producer, "operations": list(operations),
+        "without": list(without), "of": of,
+    }  # fmt: skip
+
+
+def tell(function, evidence, **raw):
+    return find_lines(make_counters(function, SOURCE, **raw), [evidence])
+
+
+def list_numbers(answer):
+    return [line["at"]["line"] for line in answer["lines"]]
+
+
+LOADS = make_function(
+    (3, "LDG.E R4, desc[UR4][R8.64]", "w0", ()),
+    (5, "LDG.E.128 R12, desc[UR4][R10.64]", "w1", ()),
+    (7, "FADD R3, R4, R3", "", (0,)),
+    (8, "FADD R3, R12, R3", "", (1,)),
+)
+
+
+def test_the_line_of_the_load_is_told_and_not_of_the_addition_that_waits():
+    found = tell(
+        LOADS, make_evidence("stall:long_scoreboard", producer=True),
+        stall_long_scoreboard={2: 90, 3: 10}, samples={0: 5, 2: 95, 3: 10},
+    )  # fmt: skip
+
+    assert list_numbers(found) == [3, 5]
+    assert [line["share"] for line in found["lines"]] == [0.9, 0.1]
+    assert found["lines"][0]["waiting"]["line"] == 7
+    assert found["lines"][0]["at"]["text"] == "line 3;"
+
+
+def test_of_two_loads_that_one_product_waits_for_the_one_with_more_sectors_comes_first():
+    function = make_function(
+        (3, "LDG.E R4, desc[UR4][R8.64]", "w0", ()),
+        (5, "LDG.E R5, desc[UR4][R10.64]", "w0", ()),
+        (7, "FFMA R3, R4, R5, R3", "", (0,)),
+    )
+    found = tell(
+        function, make_evidence("stall:long_scoreboard", producer=True),
+        stall_long_scoreboard={2: 90}, memory_l2_theoretical_sectors_global={0: 4, 1: 32},
+    )  # fmt: skip
+
+    assert list_numbers(found) == [5, 3]
+
+
+def test_excess_is_what_an_ideal_access_would_not_need():
+    found = tell(
+        LOADS, make_evidence("excess-sectors"),
+        memory_l2_theoretical_sectors_global={0: 40, 1: 100},
+        memory_l2_theoretical_sectors_global_ideal={0: 10, 1: 100},
+    )  # fmt: skip
+
+    assert list_numbers(found) == [3]
+
+
+def test_lanes_that_take_no_part_are_idle():
+    found = tell(
+        LOADS, make_evidence("idle-lanes"),
+        inst_executed={0: 10, 2: 10}, thread_inst_executed_true={0: 320, 2: 80},
+    )  # fmt: skip
+
+    assert list_numbers(found) == [7]
+
+
+@pytest.mark.parametrize(
+    ("more", "wanted"),
+    [({"operations": ["LDG"]}, [5, 3]), ({"operations": ["LDG"], "without": ["128"]}, [3]),
+     ({"operations": ["LDG.E.128"]}, [5]), ({"operations": ["FADD"]}, [7, 8])],
+)  # fmt: skip
+def test_evidence_may_ask_for_some_operations_only(more, wanted):
+    found = tell(
+        LOADS, make_evidence("executed", **more), inst_executed={0: 10, 1: 11, 2: 10, 3: 10}
+    )
+
+    assert list_numbers(found) == wanted
+
+
+def test_the_code_of_a_library_is_told_at_its_call():
+    inside, call = Place("/usr/include/half.h", 200), Place("/k/a.cu", 9)
+    function = make_function(((inside, call), "FADD R3, R4, R3", "", ()))
+    found = tell(function, make_evidence("executed"), inst_executed={0: 10})
+
+    assert list_numbers(found) == [9]
+    assert found["lines"][0]["called_at"] is None
+
+
+def test_a_function_of_the_kernel_is_told_with_its_call():
+    function = make_function(
+        ((Place("/k/a.cu", 2), Place("/k/a.cu", 9)), "FADD R3, R4, R3", "", ())
+    )
+    found = tell(function, make_evidence("executed"), inst_executed={0: 10})
+
+    assert list_numbers(found) == [2]
+    assert found["lines"][0]["called_at"] == 9
+
+
+def test_a_line_with_less_than_a_tenth_is_not_told():
+    function = make_function(*((line, "FADD R3, R4, R3", "", ()) for line in range(1, 13)))
+    found = tell(function, make_evidence("executed"), inst_executed=dict.fromkeys(range(12), 10))
+
+    assert found["lines"] == []
+    assert found["reason"] == "no line holds a tenth of what is counted: they are spread over many"
+
+
+def test_code_without_lines_is_said_to_be_so():
+    function = make_function((None, "FADD R3, R4, R3", "", ()), (4, "FADD R3, R4, R3", "", ()))
+    some = tell(function, make_evidence("executed"), inst_executed={0: 30, 1: 70})
+    none = tell(function, make_evidence("executed"), inst_executed={0: 30})
+
+    assert some["reason"] == "only 70% of what is counted have a line"
+    assert none["reason"] == "the code was compiled without -lineinfo"
+
+
+def test_samples_outside_of_the_kernel_count_as_without_a_line():
+    found = tell(
+        LOADS, make_evidence("samples", producer=True), stall_barrier={2: 70}, outside=30.0
+    )
+
+    assert found["reason"] == "only 70% of what is counted have a line"
+
+
+def test_the_first_evidence_of_which_anything_was_counted_is_used():
+    counters = make_counters(LOADS, inst_executed={0: 10})
+    evidence = [make_evidence("excess-sectors"), make_evidence("executed", of="instructions")]
+    found = find_lines(counters, evidence)
+
+    assert found["lines"][0]["of"] == "instructions"
+
+
+def test_nothing_counted_is_a_reason():
+    assert "nothing of what is counted" in tell(LOADS, make_evidence("executed"))["reason"]
+    assert "in no line" in find_lines(make_counters(LOADS), [])["reason"]
+
+
+@pytest.mark.parametrize(
+    ("sets", "text", "words"),
+    [("w0", "FADD R3, R4, R3", "line 7 waits for its result"),
+     ("r0", "IADD3 R8, R8, 0x1, RZ", "line 7 waits until it has read its operands"),
+     ("w0", "FADD R3, R2, R3", "line 7 may wait for it: they share a scoreboard")],
+)  # fmt: skip
+def test_what_is_waited_for_is_said_in_words(sets, text, words):
+    function = make_function((3, "LDG.E R4, desc[UR4][R8.64]", sets, ()), (7, text, "", (0,)))
+    found = tell(
+        function, make_evidence("stall:long_scoreboard", producer=True),
+        stall_long_scoreboard={1: 9},
+    )  # fmt: skip
+
+    assert any(words in line for line in format_source_lines(found))
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    return unpack_report(tmp_path_factory.mktemp("report"), "h100-sxm", "memory-latency-bound")
+
+
+def test_a_recommendation_from_a_report_names_the_line(report, capsys):
+    assert (
+        main(["recommend", "--profile", str(report), "--kernel", "run_recurrence", "--json"]) == 0
+    )
+    answer = json.loads(capsys.readouterr().out)["kernels"][0]
+    lines = answer["diagnoses"][0]["lines"]["lines"]
+
+    assert lines[0]["at"]["file"].endswith(".cu")
+    assert lines[0]["at"]["text"]
+    assert main(["recommend", "--profile", str(report), "--kernel", "run_recurrence"]) == 0
+    assert f":{lines[0]['at']['line']}, " in capsys.readouterr().out
+
+
+def test_without_a_disassembler_the_text_of_the_report_has_to_do(report, monkeypatch):
+    whole = source_counters.read_source_counters(report, 0)
+    monkeypatch.setattr(source_counters, "find_disassembler", lambda: None)
+    bare = source_counters.read_source_counters(report, 0)
+    evidence = program()["line_evidence"]["memory-latency-bound"]
+
+    assert whole.has_control_bits
+    assert not bare.has_control_bits
+    assert bare.notes == (disassembler.NO_DISASSEMBLER,)
+    assert list_numbers(find_lines(bare, evidence))[:1] == list_numbers(
+        find_lines(whole, evidence)
+    )[:1]  # fmt: skip
+
+
+def test_a_report_without_counts_by_instruction_says_how_to_record_them():
+    bare = Path(__file__).parents[1] / "data" / "ncu" / "reports" / "four_launches.ncu-rep"
+    answer = recommend_from_report(str(bare))["kernels"][0]
+
+    assert any("--section SourceCounters" in note for note in answer["notes"])
+
+
+def test_every_place_of_a_flaw_is_a_line_of_its_source():
+    for kernel in list_pairs().values():
+        place = kernel.pair.place
+        if place is None:
+            continue
+        (folder,) = ZOO.glob(f"*/{kernel.id}")
+        lines = (folder / "before.cu").read_text().splitlines()
+
+        assert lines[place.line - 1].strip() == place.text, kernel.id
+        assert all(lines[n - 1].strip() for n in (*place.also, *place.producers)), kernel.id
+
+
+def test_every_bottleneck_with_lines_is_found_by_what_the_report_counts():
+    rules = program()
+    known = {row["id"] for row in rules["bottlenecks"]["cuda"]}
+
+    assert rules["line_evidence"].keys() <= known
+    assert len(rules["line_evidence"]) >= 30
