@@ -90,6 +90,13 @@ def test_far_above_the_roof_the_speedup_decides():
     assert walk_gate(speedup=0.3, attainable_speedup=4.0)["id"] == "stop-and-profile"
 
 
+def test_nobody_is_told_to_profile_who_has_a_profile():
+    gate = walk_gate(speedup=0.3, profiled_us=90.0)
+
+    assert (gate["id"], gate["verdict"]) == ("structural-gap", "caution")
+    assert "without a profile" not in gate["because"]
+
+
 def test_the_path_lists_every_question_and_answer():
     path = walk_gate_tree(
         program()["trees"]["performance-gate"], compare_metrics({"speedup": 0.7})
@@ -99,6 +106,7 @@ def test_the_path_lists_every_question_and_answer():
         ("result-correct", "unknown"),
         ("debug-build", "unknown"),
         ("faster-than-possible", "unknown"),
+        ("slower-than-half-with-a-profile", "otherwise"),
         ("slower-than-half", "otherwise"),
         ("slower-than-reference", "then"),
     )

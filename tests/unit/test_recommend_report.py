@@ -122,7 +122,7 @@ def test_a_broken_regular_expression_is_named():
 def test_given_metrics_override_the_report():
     (answer,) = recommend_kernels(RAW, kernel_pattern="few_blocks", headlines={"speedup": "0.3"})
 
-    assert answer["gate"]["id"] == "stop-and-profile"
+    assert answer["gate"]["id"] == "structural-gap"
 
 
 def test_commands_name_the_kernel_without_its_arguments():
