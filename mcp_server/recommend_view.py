@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from pathlib import PurePath
 from typing import Any
 
 from kernelkb_mcp.paginate import MAX_ANSWER_BYTES, json_size
@@ -12,6 +13,8 @@ _RESERVED_BYTES = 1200
 """Bytes reserved for summary, list of omissions and next calls."""
 _BRIEF_LIMITS = {"matches": 1, "unknown": 0, "ncu_rules": 0, "measure_next": 1}
 """Maximum items per field for each kernel when a report holds several."""
+_BRIEF_LISTS = {"time": 3, "next": 2}
+"""The same for fields that are whole in the answer for one kernel."""
 _TRIM_ORDER = (
     ("unknown", 0),
     ("ncu_rules", 2),
@@ -71,13 +74,18 @@ def _fit_kernel(
     kernel: Mapping[str, Any], max_bytes: int, many_kernels: bool
 ) -> tuple[dict[str, Any], list[str]]:
     """Return a kernel's answer trimmed to ``max_bytes`` if possible, and what was omitted."""
+    if many_kernels:
+        kernel = {**kernel, **{name: kernel[name][:most] for name, most in _BRIEF_LISTS.items()}}
     matches = [d for d in kernel["diagnoses"] if d["verdict"] == "matches"]
     unknown = [d for d in kernel["diagnoses"] if d["verdict"] != "matches"]
     whole = {"matches": matches, "unknown": unknown} | {name: kernel[name] for name in _LIST_FIELDS}
     most = _BRIEF_LIMITS if many_kernels else {}
     parts = {name: list(items)[: most.get(name)] for name, items in whole.items()}
     if many_kernels:
-        parts["matches"] = [{**d, "fixes": d["fixes"][:1]} for d in parts["matches"]]
+        parts["matches"] = [
+            {**d, "fixes": d["fixes"][:1], "lines": _keep_first_line(d["lines"])}
+            for d in parts["matches"]
+        ]
     used = json_size(_assemble_kernel(kernel, parts, whole))
     for name, fewest in _TRIM_ORDER:
         while len(parts[name]) > fewest and used > max_bytes:
@@ -94,6 +102,10 @@ def _fit_kernel(
         if len(parts[name]) < len(whole[name])
     ]
     return fitted, omissions
+
+
+def _keep_first_line(answer: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return {**answer, "lines": answer["lines"][:1]} if answer else None
 
 
 def _assemble_kernel(
@@ -128,6 +140,8 @@ def _summarize_kernel(kernel: Mapping[str, Any], count: int) -> str:
         summary += f" No cause can be named yet; {kernel['open_count']} are possible."
     else:
         summary += f" Limited by {best['bottleneck']} (confidence {best['confidence']:.2f})"
+        for line in (best["lines"] or {"lines": []})["lines"][:1]:
+            summary += f" at {PurePath(line['at']['file']).name}:{line['at']['line']}"
         gain = best["predicted_speedup"]
         if best["fixes"]:
             summary += f"; fix {best['fixes'][0]['id']}"

@@ -6,10 +6,12 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 from kernelkb.actions.recommend import parse_given_metrics
+from kernelkb.actions.report_commands import keep_working_commands, list_project_kernels
 from kernelkb.actions.report_lines import add_source_lines
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.parse_metric import resolve_device
@@ -18,10 +20,13 @@ from kernelkb.decide.rules import CompiledRules
 from kernelkb.errors import BadValueError, KbError, UnknownNameError
 from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 from kernelkb.measure.machine.tools import find_cuda_tool
-from kernelkb.model.recommendation import KernelAnswer, NcuRuleEstimate, Recommendation
+from kernelkb.model.recommendation import KernelAnswer, Recommendation
+from kernelkb.model.report_facts import NcuRuleEstimate
 from kernelkb.profiles.launch import NcuRule, ProfiledLaunch, list_raw_names
 from kernelkb.profiles.report import is_binary_report, read_report
 
+_Shape: TypeAlias = tuple[str, tuple[str, str]]
+"""A kernel with its grid and block."""
 _SEARCH_SCRIPT = """
 import json, re, sys
 pattern, names = json.load(sys.stdin)
@@ -66,14 +71,25 @@ def recommend_from_report(
     given = parse_given_metrics(program, metrics or {}, headlines or {}, "cuda")
     launches = read_report(Path(path), list_raw_names(program), find_cuda_tool("ncu"))
     chosen = _pick_representatives(launches, _compile_pattern(kernel_pattern), path)[:max_kernels]
-    answers = [_answer_launch(program, *one, given, gpu) for one in chosen]
+    answers = [_answer_launch(program, one.launch, one.number, given, gpu) for one in chosen]
+    _complete_answers(answers, chosen, sum(_sum_durations(launches).values()))
     if is_binary_report(Path(path)):
         positions = {id(launch): index for index, launch in enumerate(launches)}
-        rows = [
-            (positions[id(launch)], one) for (launch, _), one in zip(chosen, answers, strict=True)
-        ]
+        rows = [(positions[id(one.launch)], x) for one, x in zip(chosen, answers, strict=True)]
         add_source_lines(program, Path(path), rows[:_MAX_WITH_LINES])
     return build_recommendation(program, answers)
+
+
+def _complete_answers(
+    answers: Sequence[KernelAnswer], chosen: Sequence[_Representative], total_us: float
+) -> None:
+    """Add each kernel's time, and leave out commands that do not work for it."""
+    known = list_project_kernels()
+    for answer, one in zip(answers, chosen, strict=True):
+        keep_working_commands(answer, known)
+        if total_us:
+            answer["duration_us"] = _duration_us(one.launch)
+            answer["share"] = round(one.spent_us / total_us, 4)
 
 
 def _compile_pattern(only: str | None) -> re.Pattern[str]:
@@ -83,12 +99,22 @@ def _compile_pattern(only: str | None) -> re.Pattern[str]:
         raise BadValueError(f"--kernel {only!r} is not a regular expression: {error}") from error
 
 
+class _Representative(NamedTuple):
+    """The longest launch of a kernel with one grid and block."""
+
+    launch: ProfiledLaunch
+    number: int
+    """Its index among the launches of its kernel."""
+    spent_us: float
+    """Time of all launches of that kernel and shape."""
+
+
 def _pick_representatives(
     launches: list[ProfiledLaunch], name: re.Pattern[str], path: str
-) -> list[tuple[ProfiledLaunch, int]]:
-    """Return the longest launch of each kernel and shape, with its index among its launches."""
+) -> list[_Representative]:
+    """Return the longest launch of each kernel and shape; those that take the most time first."""
     wanted = _match_names(name, {launch.kernel for launch in launches})
-    longest: dict[tuple[str, tuple[str, str]], tuple[ProfiledLaunch, int]] = {}
+    longest: dict[_Shape, tuple[ProfiledLaunch, int]] = {}
     seen: dict[str, int] = {}
     for launch in launches:
         number = seen.get(launch.kernel, 0)
@@ -101,7 +127,18 @@ def _pick_representatives(
     if not longest:
         known = ", ".join(list(seen)[:8])
         raise KbError(f"no kernel in {path} matches {name.pattern!r}; it holds {known}")
-    return sorted(longest.values(), key=lambda pair: -_duration_us(pair[0]))
+    spent = _sum_durations(launches)
+    found = [_Representative(*one, spent[key]) for key, one in longest.items()]
+    return sorted(found, key=lambda one: -one.spent_us)
+
+
+def _sum_durations(launches: Sequence[ProfiledLaunch]) -> dict[_Shape, float]:
+    """Return the time of all launches of each kernel and shape."""
+    spent: dict[_Shape, float] = {}
+    for launch in launches:
+        key = (launch.kernel, launch.shape)
+        spent[key] = spent.get(key, 0.0) + max(0.0, _duration_us(launch))
+    return spent
 
 
 def _match_names(pattern: re.Pattern[str], names: Collection[str]) -> set[str]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kernelkb.actions.recommend import recommend_from_metrics
 from kernelkb.cli.options import add_metric_arguments, read_metric_flags
 from kernelkb.errors import BadValueError
 from kernelkb.render.answers import format_answer_lines
+from kernelkb.render.report_table import format_report_table
 
 if TYPE_CHECKING:
-    from kernelkb.model.recommendation import Recommendation
+    from kernelkb.model.recommendation import KernelAnswer, Recommendation
 
 
 def add_recommend_arguments(parser: ArgumentParser) -> None:
@@ -64,11 +67,28 @@ def run_recommend(options: Namespace) -> int:
     if options.json:
         sys.stdout.write(json.dumps(result, indent=2, allow_nan=False) + "\n")
     else:
-        for position, answer in enumerate(result["kernels"]):
-            if position:
-                sys.stdout.write("\n")
-            sys.stdout.writelines(f"{line}\n" for line in format_answer_lines(answer))
+        _print_answers(result["kernels"], options)
     return int(any(answer["gate"]["verdict"] == "stop" for answer in result["kernels"]))
+
+
+def _print_answers(answers: Sequence[KernelAnswer], options: Namespace) -> None:
+    """Print one kernel in full; of a report with several first a table, then those asked for."""
+    is_screen = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if is_screen else None
+    lines: list[str] = []
+    if len(answers) > 1:
+        lines += [*format_report_table(answers, width), ""]
+        if not options.kernel:
+            lines += [f"The longest in full; --kernel NAME shows another of {len(answers)}.", ""]
+    shown = answers if options.kernel else answers[:1]
+    for position, answer in enumerate(shown):
+        lines += ["", *format_answer_lines(answer)] if position else format_answer_lines(answer)
+    if is_screen:
+        from kernelkb.cli.answer_screen import print_styled_lines  # rich takes 40 ms to import
+
+        print_styled_lines(lines)
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 def _recommend_report(

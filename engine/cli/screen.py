@@ -1,4 +1,4 @@
-"""Everything that a terminal gets in colour. The only module that imports rich."""
+"""Everything that a terminal gets in colour. Only this module and answer_screen import rich."""
 
 from __future__ import annotations
 

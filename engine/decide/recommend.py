@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Measure,
         Recommendation,
     )
+    from kernelkb.model.report_facts import LaunchTime
 
 
 EVIDENCE_LEVELS: tuple[Level, ...] = ("L0", "L1", "L2", "L3", "L4")
@@ -44,6 +45,9 @@ _MAX_OPEN_LISTED = 10
 
 _MANY_UNDECIDED = 3
 """More causes than this left open by missing counters are worth a note."""
+
+
+_NO_LAUNCH: LaunchTime = {"launch": 0, "duration_us": None, "share": None}
 
 
 def recommend(
@@ -72,7 +76,7 @@ def recommend(
     ask = choose_next_measurements(rules, matches, open_, facts, kernel, target, wanted)
     return {
         "kernel": kernel,
-        "launch": 0,
+        **_NO_LAUNCH,
         "device": device,
         "gate": gate.gate,
         "evidence_level": (level := evidence_level(rules, metrics)),

@@ -11,6 +11,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict  # pydantic takes no typing.TypedDict before Python 3.12
 
+from kernelkb.model.report_facts import LaunchTime, NcuRuleEstimate
 from kernelkb.model.source_line import LineAnswer
 
 GateVerdict = Literal["stop", "caution", "continue", "done"]
@@ -207,19 +208,6 @@ class Measure(TypedDict):
     command: str
 
 
-class NcuRuleEstimate(TypedDict):
-    """What a rule of Nsight Compute reports about the launch: evidence, not our verdict."""
-
-    rule: str
-    says: str
-    scope: Literal["kernel", "local"] | None
-    """Of the whole kernel, or of one unit of it only; null without an estimate."""
-    removes: float | None
-    """The rule's estimate, as a share of the time of its scope."""
-    speedup: float | None
-    """1 / (1 - removes). Null for a local one, which needs a weight that the rule does not give."""
-
-
 class Conclusions(TypedDict):
     """The conclusions that the known metrics allow, and those that they do not."""
 
@@ -258,11 +246,10 @@ class Outlook(TypedDict):
     """Null without a profile."""
 
 
-class KernelAnswer(Outlook):
+class KernelAnswer(LaunchTime, Outlook):
     """The whole answer for one kernel."""
 
     kernel: str
-    launch: int
     device: str | None
     gate: Gate
     evidence_level: Level

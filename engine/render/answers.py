@@ -17,11 +17,11 @@ if TYPE_CHECKING:
         KernelAnswer,
         LearnedFrom,
         Measure,
-        NcuRuleEstimate,
         PredictedSpeedup,
         Reason,
         Suppressed,
     )
+    from kernelkb.model.report_facts import NcuRuleEstimate
 
 _MAX_UNKNOWN_SHOWN = 4
 

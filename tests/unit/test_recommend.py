@@ -45,12 +45,14 @@ def test_the_keys_are_those_of_the_contract():
         "chain",
         "combined_speedup",
         "conclusions",
+        "duration_us",
         "gap",
         "joint",
         "ncu_rules",
         "notes",
         "open_count",
         "peaks",
+        "share",
         "time",
     }
 

@@ -1,0 +1,80 @@
+"""The first screen for a report: a table of its kernels, and only commands that work."""
+
+import pytest
+from machine_code import unpack_report
+
+from kernelkb.actions.recommend_report import recommend_from_report
+from kernelkb.cli import main
+from kernelkb.cli.answer_screen import print_styled_lines
+from kernelkb.render.report_table import format_report_table, shorten_name
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    return unpack_report(tmp_path_factory.mktemp("report"), "h100-sxm", "memory-latency-bound")
+
+
+@pytest.fixture(scope="module")
+def answers(report):
+    return recommend_from_report(str(report))["kernels"]
+
+
+def test_the_table_begins_with_the_kernel_that_takes_most_time(answers):
+    header, *rows = format_report_table(answers)
+
+    assert header.split() == ["kernel", "time", "share", "cause", "line", "gain", "at", "most"]
+    assert len(rows) == len(answers)
+    assert "memory-latency-bound" in rows[0]
+    assert ".cu:" in rows[0]
+
+
+def test_shares_are_of_the_time_of_all_launches(answers):
+    assert sum(answer["share"] for answer in answers) == pytest.approx(1.0, abs=0.01)
+    assert answers[0]["share"] == max(answer["share"] for answer in answers)
+
+
+def test_the_table_fits_the_terminal(answers):
+    named = [{**answer, "kernel": "k" * 200} for answer in answers]
+
+    assert max(map(len, format_report_table(named, 100))) <= 100
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [
+        ("<unnamed>::normalize_rows(const float *, float *, int, int)", "normalize_rows"),
+        ("void at::native::vectorized_elementwise_kernel<4, A<float>>(int, A)",
+         "vectorized_elementwise_kernel"),
+        ("void (anonymous namespace)::f<int (*)(float)>(int)", "f"),
+        ("triton_red_fused_0", "triton_red_fused_0"),
+        ("<lambda>", "<lambda>"),
+    ],
+)  # fmt: skip
+def test_a_name_is_shown_without_its_arguments(kernel, name):
+    assert shorten_name(kernel) == name
+
+
+def test_of_several_kernels_the_longest_is_shown_in_full(report, capsys):
+    assert main(["recommend", "--profile", str(report)]) == 0
+    out = capsys.readouterr().out
+
+    assert out.startswith("kernel ")
+    assert "The longest in full" in out
+    assert out.count("Where the time goes") == 1
+
+
+def test_a_kernel_that_the_project_does_not_have_is_not_benched_by_name(answers):
+    commands = [row["command"] for answer in answers for row in answer["measure_next"]]
+
+    assert not [command for command in commands if command.startswith("kb bench")]
+    assert any("kb init" in step for step in answers[0]["next"])
+
+
+def test_long_lines_go_on_below_where_they_began(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "60")
+    print_styled_lines(["     because " + "word " * 30, "short"])
+    first, *rest, last = capsys.readouterr().out.splitlines()
+
+    assert first.startswith("     because word")
+    assert all(line.startswith("       word") and len(line) <= 60 for line in rest)
+    assert last == "short"
