@@ -70,8 +70,8 @@ def recommend_from_report(
     program = load_compiled_rules()
     given = parse_given_metrics(program, metrics or {}, headlines or {}, "cuda")
     launches = read_report(Path(path), list_raw_names(program), find_cuda_tool("ncu"))
-    chosen = _pick_representatives(launches, _compile_pattern(kernel_pattern), path)[:max_kernels]
-    answers = [_answer_launch(program, one.launch, one.number, given, gpu) for one in chosen]
+    chosen = _pick_representatives(launches, compile_pattern(kernel_pattern), path)[:max_kernels]
+    answers = [answer_launch(program, one.launch, one.number, given, gpu) for one in chosen]
     _complete_answers(answers, chosen, sum(_sum_durations(launches).values()))
     if is_binary_report(Path(path)):
         positions = {id(launch): index for index, launch in enumerate(launches)}
@@ -92,7 +92,12 @@ def _complete_answers(
             answer["share"] = round(one.spent_us / total_us, 4)
 
 
-def _compile_pattern(only: str | None) -> re.Pattern[str]:
+def compile_pattern(only: str | None) -> re.Pattern[str]:
+    """Return ``--kernel`` as a pattern; one that matches everything by default.
+
+    Raises:
+        BadValueError: It is no regular expression.
+    """
     try:
         return re.compile(only or "")
     except re.error as error:
@@ -113,7 +118,7 @@ def _pick_representatives(
     launches: list[ProfiledLaunch], name: re.Pattern[str], path: str
 ) -> list[_Representative]:
     """Return the longest launch of each kernel and shape; those that take the most time first."""
-    wanted = _match_names(name, {launch.kernel for launch in launches})
+    wanted = match_names(name, {launch.kernel for launch in launches})
     longest: dict[_Shape, tuple[ProfiledLaunch, int]] = {}
     seen: dict[str, int] = {}
     for launch in launches:
@@ -141,7 +146,7 @@ def _sum_durations(launches: Sequence[ProfiledLaunch]) -> dict[_Shape, float]:
     return spent
 
 
-def _match_names(pattern: re.Pattern[str], names: Collection[str]) -> set[str]:
+def match_names(pattern: re.Pattern[str], names: Collection[str]) -> set[str]:
     """Return the names that match a pattern.
 
     A pattern with repetitions can take exponential time, and a running match cannot be stopped, so
@@ -173,16 +178,25 @@ def _duration_us(launch: ProfiledLaunch | None) -> float:
     return -1.0 if launch is None else launch.metrics.get("profiled_us", 0.0)
 
 
-def _answer_launch(
+def answer_launch(
     program: CompiledRules,
     launch: ProfiledLaunch,
     number: int,
     given: Mapping[str, float],
     gpu: str | None,
 ) -> KernelAnswer:
+    """Return the answer for one launch of a report, without lines.
+
+    Args:
+        program: The compiled rules.
+        launch: Its metrics.
+        number: Its index among the launches of its kernel.
+        given: Metrics that override those of the report.
+        gpu: Any name of the GPU; None: the one in the report.
+    """
     notes: list[str] = []
     device = resolve_device(program, gpu) if gpu else _find_launch_device(program, launch, notes)
-    sound = dict(_iter_plausible_metrics(program, launch, notes))
+    sound = dict(iter_plausible_metrics(program, launch, notes))
     answer = recommend(
         program,
         {**sound, **given},
@@ -208,7 +222,7 @@ def _find_launch_device(
         return None
 
 
-def _iter_plausible_metrics(
+def iter_plausible_metrics(
     program: CompiledRules, launch: ProfiledLaunch, notes: list[str]
 ) -> Iterator[tuple[str, float]]:
     """Yield the values inside their metric's range, and add a note for each other one."""

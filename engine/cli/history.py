@@ -6,9 +6,13 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernelkb.cli.options import add_filter_arguments, add_json_argument, parse_positive_int
 from kernelkb.errors import BadValueError
+
+if TYPE_CHECKING:
+    from kernelkb.actions.compare_choice import ReportChoice
 
 
 def add_history_arguments(parser: ArgumentParser) -> None:
@@ -77,10 +81,16 @@ def run_best(options: Namespace) -> int:
 
 def add_compare_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb compare``."""
-    selector = "an id or its beginning, a variant (its newest bench), or best"
+    selector = (
+        "an id or its beginning, a variant (its newest bench), best, or a report: FILE, FILE#LAUNCH"
+    )
     parser.add_argument("a", metavar="A", help=selector)
     parser.add_argument("b", metavar="B", help="the same; a ratio above 1 means that B is faster")
-    parser.add_argument("--kernel", metavar="NAME", help="the kernel that named variants belong to")
+    parser.add_argument(
+        "--kernel",
+        metavar="NAME",
+        help="the kernel that named variants belong to; of reports a regular expression",
+    )
     add_filter_arguments(parser)
     add_json_argument(parser)
 
@@ -88,12 +98,19 @@ def add_compare_arguments(parser: ArgumentParser) -> None:
 def run_compare(options: Namespace) -> int:
     """Print the ratio of two measurements with its interval, or how to get one.
 
-    Exits 1 when there is no ratio.
+    Of two reports of Nsight Compute, print what changed in each kernel. Exits 1 when there is no
+    ratio.
 
     kb compare 1f3a9c 77d0e2
     kb compare naive vectorized --kernel row_softmax --workload medium
     kb compare best 77d0e2
+    kb compare before.ncu-rep after.ncu-rep --kernel gemm
+    kb compare all.ncu-rep#3 all.ncu-rep#4
     """
+    from kernelkb.actions.compare_choice import choose_reports
+
+    if reports := choose_reports(options.a, options.b):
+        return _compare_reports(*reports, options)
     from kernelkb.actions.measurements import select_and_compare
     from kernelkb.cli.output import print_json, print_lines
     from kernelkb.render.history import describe_choice, describe_comparison
@@ -116,6 +133,23 @@ def run_compare(options: Namespace) -> int:
             ]
         )
     return int(comparison.ratio is None)
+
+
+def _compare_reports(before: ReportChoice, now: ReportChoice, options: Namespace) -> int:
+    """Print what changed from one report to the other.
+
+    Raises:
+        BadValueError: Options that narrow measurements.
+    """
+    from kernelkb.actions.compare_reports import compare_reports
+    from kernelkb.cli.output import print_record
+    from kernelkb.render.report_comparison import format_report_comparison
+
+    if options.workload or options.device:
+        raise BadValueError("--workload and --device narrow measurements; of reports, use --kernel")
+    found = compare_reports(before, now, options.kernel)
+    print_record(found, format_report_comparison(found), as_json=options.json)
+    return int(any(kernel["ratio"] is None for kernel in found["kernels"]))
 
 
 def add_regress_arguments(parser: ArgumentParser) -> None:

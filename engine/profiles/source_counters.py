@@ -53,9 +53,7 @@ def read_source_counters(path: Path, launch: int) -> SourceCounters | None:
         raise KbError(
             "the lines of a report take the ncu-report package: pip install 'kernelkb[reports]'"
         ) from None
-    context = reader.load_report(str(path))
-    actions = [action for part in context for action in part]
-    action = actions[launch]
+    action = _load_launch(reader.load_report(str(path)), launch)
     raw = dict(_read_counters(action))
     if _SAMPLES not in raw and _EXECUTED not in raw:
         return None
@@ -75,6 +73,17 @@ def read_source_counters(path: Path, launch: int) -> SourceCounters | None:
         outside=sum(value for pc, value in samples.items() if pc not in index_of),
         notes=notes,
     )
+
+
+def _load_launch(context: Any, launch: int) -> Any:
+    """Return one launch; each one that is touched is loaded as a whole."""
+    for number in range(context.num_ranges()):
+        part = context.range_by_idx(number)
+        count = part.num_actions()
+        if launch < count:
+            return part.action_by_idx(launch)
+        launch -= count
+    raise KbError("the report holds no such launch")
 
 
 def _read_counters(action: Any) -> Iterable[tuple[str, dict[int, float]]]:
