@@ -12,6 +12,7 @@ from kernelkb.errors import KbError
 
 COMMANDS = {
     "recommend": "the next fix, or the next measurement, from a few numbers",
+    "report": "a report of Nsight Compute as one HTML page: causes, source and machine code",
     "triage": "take a kernel through the whole loop: build, check, bench, profile, recommend",
     "build": "compile a variant of a kernel",
     "bench": "check and time a variant against the reference",
@@ -32,7 +33,7 @@ COMMANDS = {
     "zoo": "pairs of kernels that differ by one change: list them, record them on your GPU",
     "score": "how often the advice was right on measured pairs, beside Nsight Compute's rules",
     "history": "recorded measurements of a kernel, newest first",
-    "compare": "ratio of two measurements, with its interval",
+    "compare": "ratio of two measurements, with its interval; or what changed between two reports",
     "best": "the fastest valid measurement of each kernel, workload and device",
     "regress": "fail on a confirmed regression, promote a confirmed improvement",
     "export": "write all measurements to a file, also for other tools",

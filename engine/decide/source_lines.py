@@ -172,7 +172,7 @@ def _describe_waiting(counters: SourceCounters, index: int) -> CodePlace | None:
 
 
 def _describe_place(counters: SourceCounters, place: Place, index: int) -> CodePlace:
-    source = counters.sources.get(place.file, "").splitlines()
+    source = counters.sources.get(place.file, "").split("\n")  # a form feed ends no line
     return {
         "file": place.file,
         "line": place.line,

@@ -115,13 +115,19 @@ def _read_function(
     """Return the code: disassembled from the image in the report, or else as the report says."""
     if find_disassembler() is None:
         return _read_text(action, name, raw, base), (NO_DISASSEMBLER,)
+    reason = "the report holds no image of its code"
     for cubin in iter_cubins(path.read_bytes()):
-        if name not in {one.name for one in list_symbols(cubin)}:
+        try:
+            if name not in {one.name for one in list_symbols(cubin)}:
+                continue
+            functions = disassemble(cubin, [name])
+        except KbError as error:
+            reason = str(error)
             continue
-        for function in disassemble(cubin, [name]):
+        for function in functions:
             if function.name == name and _is_same_code(action, function, raw, base):
                 return function, ()
-    return _read_text(action, name, raw, base), ("the report holds no image of its code",)
+    return _read_text(action, name, raw, base), (reason,)
 
 
 def _is_same_code(

@@ -230,3 +230,11 @@ def test_every_bottleneck_with_lines_is_found_by_what_the_report_counts():
 
     assert rules["line_evidence"].keys() <= known
     assert len(rules["line_evidence"]) >= 30
+
+
+def test_a_disassembler_that_fails_leaves_the_text_of_the_report(report, monkeypatch):
+    monkeypatch.setattr(disassembler, "find_disassembler", lambda: "/bin/false")
+    found = source_counters.read_source_counters(report, 0)
+
+    assert not found.has_control_bits
+    assert "nvdisasm cannot read the code" in found.notes[0]
