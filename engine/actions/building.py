@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
+from pathlib import Path
 
 from kernelkb.actions.bench_target import (
     BenchTarget,
@@ -17,12 +18,15 @@ from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.actions.session_log import log_result
 from kernelkb.actions.steps import StepRunner, summarize_build
 from kernelkb.decide.symptoms import find_symptoms
-from kernelkb.errors import EnvironmentGapError, NextStep
+from kernelkb.errors import EnvironmentGapError, KbError, NextStep
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.measure.build.build import build, build_all
+from kernelkb.measure.build.folders import LOG_NAME
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.model.measurement import Build
+from kernelkb.model.static_facts import StaticReport
+from kernelkb.profiles.static_analysis import analyse
 
 
 def build_variant(
@@ -52,6 +56,18 @@ def build_configurations(
     pairs = [[f"{name}={value}" for value in values] for name, values in macros.items()]
     builds = build_all(bench_target.subject, bench_target.build_root, list(product(*pairs)))
     return [_add_cure(built) for built in builds]
+
+
+def analyse_build(built: Build) -> StaticReport | None:
+    """Return what the machine code of a build shows, in about 1 s; None without code for a GPU."""
+    if built.library is None or built.target != "cuda":
+        return None
+    try:
+        log = (Path(built.directory) / LOG_NAME).read_text(encoding="utf-8", errors="replace")
+        folder = load_kernel(built.kernel, get_project_path()).folder
+        return analyse(Path(built.library), log, folder)
+    except (KbError, OSError) as error:  # the build is whole all the same
+        return {"kernels": [], "reason": str(error)}
 
 
 def _prepare_build(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelkb.actions.bench_target import get_project_path
-from kernelkb.loading.kernels import find_kernel_folders
+from kernelkb.safety.paths import project_root, shipped_folder
 
 if TYPE_CHECKING:
     from kernelkb.model.recommendation import KernelAnswer
@@ -19,8 +19,12 @@ _TAKE_IN = (
 
 
 def list_project_kernels() -> Collection[str]:
-    """Return the names of the kernels that ``kb bench`` knows here."""
-    return find_kernel_folders(get_project_path()).keys()
+    """Return the names of the kernels that ``kb bench`` knows here.
+
+    ``loading.kernels`` says the same, and takes 0.3 s to import.
+    """
+    bases = (Path(shipped_folder("kernels")), Path(project_root()) / "kernels")
+    return {path.parent.name for base in bases for path in base.glob("*/kernel.yaml")}
 
 
 def keep_working_commands(answer: KernelAnswer, known: Collection[str]) -> None:

@@ -33,8 +33,9 @@ def run_build(options: Namespace) -> int:
     kb build row_softmax --variant naive --target cpu
     kb build row_softmax --variant warp --arch 9.0
     """
-    from kernelkb.actions.building import build_configurations, build_variant
+    from kernelkb.actions.building import analyse_build, build_configurations, build_variant
     from kernelkb.cli.output import interruptible_measurement, print_record
+    from kernelkb.render.static_facts import format_static_report
 
     which = (options.variant, options.target, options.arch)
     macros = dict(map(_parse_macro, options.define or ()))
@@ -45,6 +46,8 @@ def run_build(options: Namespace) -> int:
         else:
             builds = [build_variant(options.kernel, *which)]
     lines = [line for built in builds for line in _format_build(built)]
+    if not macros and not options.json and (report := analyse_build(builds[0])) is not None:
+        lines += format_static_report(report)
     print_record(builds if options.define else builds[0], lines, as_json=options.json)
     return int(any(built.error is not None for built in builds))
 

@@ -22,6 +22,8 @@ from kernelkb.profiles.ncu_details import read_details_page
 
 MAGIC = b"NVR\0"
 """First bytes of a ``.ncu-rep`` file."""
+COMPRESSED_MAGIC = b"\x28\xb5\x2f\xfd"
+"""Of a ``.ncu-repz`` file, which is compressed with Zstandard; the reader unpacks it."""
 _TIMEOUT_S = 120.0
 """Maximum duration of one export by ncu."""
 _NO_READER_MESSAGE = (

@@ -10,7 +10,7 @@ from kernelkb.measure.process.progress import report_progress
 from kernelkb.profiles.launch import ProfiledLaunch, RawName
 from kernelkb.profiles.ncu_csv import KERNEL_NAME_COLUMN, iterate_lines, read_raw_page
 from kernelkb.profiles.ncu_details import read_details_page
-from kernelkb.profiles.ncu_rep import MAGIC, read_binary
+from kernelkb.profiles.ncu_rep import COMPRESSED_MAGIC, MAGIC, read_binary
 from kernelkb.safety.workspace import MAX_REPORT_BYTES, read_bytes
 
 _CURE = "give a .ncu-rep file, or what ncu --csv --page raw or details printed"
@@ -43,7 +43,7 @@ def read_report(
         raise
     except OSError as error:
         raise KbError(f"cannot read {path}: {error.strerror}") from error
-    if data.startswith(MAGIC):
+    if data.startswith((MAGIC, COMPRESSED_MAGIC)):
         launches = read_binary(path, wanted, ncu)
     else:
         launches = _read_text_report(path, data, wanted)
@@ -55,7 +55,7 @@ def read_report(
 def is_binary_report(path: Path) -> bool:
     """Return whether a report holds more than a table: code, source and what was counted there."""
     with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
+        return file.read(len(MAGIC)) in (MAGIC, COMPRESSED_MAGIC)
 
 
 def _read_text_report(path: Path, data: bytes, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:

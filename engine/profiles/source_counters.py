@@ -19,6 +19,7 @@ from kernelkb.profiles.disassembler import (
     iter_cubins,
     list_symbols,
 )
+from kernelkb.sass.calls import fill_called_places
 from kernelkb.sass.counters import STALL_PREFIX, SourceCounters
 from kernelkb.sass.function import Function, Place
 from kernelkb.sass.instruction import Instruction, parse_instruction
@@ -67,7 +68,7 @@ def read_source_counters(path: Path, launch: int) -> SourceCounters | None:
     }
     samples = raw.get(_SAMPLES, {})
     return SourceCounters(
-        function=function,
+        function=fill_called_places(function, counters.get(_EXECUTED, {})),
         raw=counters,
         sources=dict(action.source_files()),
         outside=sum(value for pc, value in samples.items() if pc not in index_of),
@@ -133,17 +134,29 @@ def _read_function(
 def _is_same_code(
     action: Any, function: Function, raw: Mapping[str, Mapping[int, float]], base: int
 ) -> bool:
-    """Return whether the report says the same of some instructions that have counters."""
+    """Return whether the report says the same of some instructions that have counters.
+
+    Their lines are compared; their text, for which the report's reader disassembles the function,
+    takes half a second, so only where they have none.
+    """
     addresses = sorted({pc for values in raw.values() for pc in values})
     step = max(1, len(addresses) // _CHECKED_COUNT)
-    by_offset = {one.offset: one for one in function.instructions}
-    for pc in addresses[::step]:
-        one = by_offset.get(pc - base)
-        if one is None:
-            continue
-        if parse_instruction(0, action.sass_by_pc(pc)).operation != one.operation:
-            return False
-    return True
+    index_of = {base + one.offset: at for at, one in enumerate(function.instructions)}
+    return all(_is_same_instruction(action, function, pc, index_of) for pc in addresses[::step])
+
+
+def _is_same_instruction(
+    action: Any, function: Function, pc: int, index_of: Mapping[int, int]
+) -> bool:
+    at = index_of.get(pc)
+    if at is None:
+        return True  # of a function that this one calls
+    info, places = action.source_info(pc), function.places[at]
+    if info is not None and places:
+        return bool(info.line() == places[0].line)
+    return (
+        parse_instruction(0, action.sass_by_pc(pc)).operation == function.instructions[at].operation
+    )
 
 
 def _read_text(

@@ -11,6 +11,7 @@ from kernelkb.sass.instruction import Instruction, parse_instruction
 
 _SECTION = re.compile(r"^\t\.section\t\.text\.(?P<name>[^\s,\"]+)")
 _LABEL = re.compile(r"^(?P<label>\.L_\w+):")
+_SUBROUTINE = re.compile(r"^(?P<label>\$[\w$]+):")
 _PLACE = re.compile(r'^\t//## File "(?P<file>[^"]*)", line (?P<line>\d+)')
 _CODE = re.compile(
     r"^\s*/\*(?P<offset>[0-9a-f]{4,})\*/\s+(?P<text>[^;]*);\s*/\* (?P<low>0x[0-9a-f]{16}) \*/"
@@ -33,6 +34,11 @@ class _Builder:
     def add_label(self, label: str) -> None:
         """Add a label of the next instruction."""
         self._labels[label] = len(self._instructions)
+
+    def start_subroutine(self, label: str) -> None:
+        """Start code that the compiler put after the function's own; it has no lines of its own."""
+        self.add_label(label)
+        self._chain, self._is_chain_open = [], False
 
     def add_place(self, place: Place) -> None:
         """Add a line of the next instructions: the inner one first, then that of each call."""
@@ -83,5 +89,7 @@ def _iter_functions(text: str) -> Iterator[Function]:
             builder.add_place(Place(found["file"], int(found["line"])))
         elif found := _LABEL.match(line):
             builder.add_label(found["label"])
+        elif found := _SUBROUTINE.match(line):
+            builder.start_subroutine(found["label"])
     if builder is not None:
         yield builder.build()

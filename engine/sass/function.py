@@ -32,52 +32,109 @@ class Function(NamedTuple):
 
     def list_predecessors(self) -> list[list[int]]:
         """Return for each instruction the indices of those that may run just before it."""
-        found: list[list[int]] = [[] for _ in self.instructions]
-        for index, successors in enumerate(self.list_successors()):
-            for successor in successors:
-                found[successor].append(index)
-        return found
+        return _invert(self.list_successors())
 
     def list_successors(self) -> list[list[int]]:
         """Return for each instruction the indices of those that may run just after it.
 
         A call is taken to return; where a return goes is not followed.
         """
-        joins = self._find_joins()
-        count = len(self.instructions)
-        found = []
-        for index, one in enumerate(self.instructions):
-            after = set() if one.ends_flow or index + 1 == count else {index + 1}
-            if one.opcode in ("BRA", "JMP", "CALL", "BREAK") and one.target in self.labels:
-                after.add(self.labels[one.target])
-            if one.opcode in ("BRX", "BRXU"):
-                after |= {
-                    self.labels[x] for x in _BRANCH_TABLE.findall(one.text) if x in self.labels
-                }
-            if one.opcode == "BSYNC":
-                after |= joins.get(next(iter(one.reads), ""), set())
-            found.append(sorted(after))
-        return found
+        found = [self._list_jumps(index) for index in range(len(self.instructions))]
+        for index, joins in self._find_joins(found).items():
+            found[index] |= joins
+        return [sorted(after) for after in found]
 
-    def _find_joins(self) -> dict[str, set[int]]:
-        """Return where each convergence barrier (``B0``) lets diverged threads go on."""
-        found: dict[str, set[int]] = {}
-        for one in self.instructions:
-            if one.opcode == "BSSY" and one.target in self.labels:
-                for barrier in one.writes:
-                    found.setdefault(barrier, set()).add(self.labels[one.target])
+    def _list_jumps(self, index: int) -> set[int]:
+        """Return where an instruction itself says that control goes."""
+        one = self.instructions[index]
+        after = set() if one.ends_flow or index + 1 == len(self.instructions) else {index + 1}
+        if one.opcode in ("BRA", "JMP", "CALL", "BREAK") and one.target in self.labels:
+            after.add(self.labels[one.target])
+        if one.opcode in ("BRX", "BRXU"):
+            after |= {self.labels[x] for x in _BRANCH_TABLE.findall(one.text) if x in self.labels}
+        return after
+
+    def _find_joins(self, successors: Sequence[set[int]]) -> dict[int, set[int]]:
+        """Return where each ``BSYNC`` lets diverged threads go on: as the ``BSSY`` before it says.
+
+        One barrier (``B0``) serves many branches of a function, one after another.
+        """
+        starts = [
+            (index, next(iter(one.writes)), self.labels[one.target])
+            for index, one in enumerate(self.instructions)
+            if one.opcode == "BSSY" and one.writes and one.target in self.labels
+        ]
+        joins: dict[int, set[int]] = {}
+        is_changed = True
+        while is_changed:
+            is_changed = False
+            for start, barrier, target in starts:
+                for index in self._find_syncs(start, barrier, successors, joins):
+                    targets = joins.setdefault(index, set())
+                    is_changed |= target not in targets
+                    targets.add(target)
+        return joins
+
+    def _find_syncs(
+        self, start: int, barrier: str, successors: Sequence[set[int]],
+        joins: Mapping[int, set[int]],
+    ) -> set[int]:  # fmt: skip
+        """Return each ``BSYNC`` of a barrier that comes after its ``BSSY`` before another one."""
+        seen: set[int] = set()
+        pending, found = list(successors[start]), set()
+        while pending:
+            index = pending.pop()
+            if index in seen:
+                continue
+            seen.add(index)
+            one = self.instructions[index]
+            if one.opcode == "BSYNC" and barrier in one.reads:
+                found.add(index)
+            elif one.opcode != "BSSY" or barrier not in one.writes:
+                pending += [*successors[index], *joins.get(index, ())]
         return found
 
     def find_loops(self) -> list[frozenset[int]]:
-        """Return the bodies of natural loops as indices, the innermost (smallest) first."""
-        predecessors = self.list_predecessors()
-        loops = [
-            _collect_body(head, index, predecessors)
-            for index, successors in enumerate(self.list_successors())
-            for head in successors
-            if head < index and self.instructions[index].opcode != "CALL"
-        ]
+        """Return the bodies of natural loops as indices, the innermost (smallest) first.
+
+        A jump back is no loop where its target can be passed by: then it only joins the main path
+        again, from code that the compiler put behind it.
+        """
+        successors = self.list_successors()
+        predecessors = _invert(successors)
+        entries = [0, *(at for at, before in enumerate(predecessors) if at and not before)]
+        backward: dict[int, list[int]] = {}
+        for index, after in enumerate(successors):
+            for head in after:
+                if head < index and self.instructions[index].opcode != "CALL":
+                    backward.setdefault(head, []).append(index)
+        loops = []
+        for head, ends in backward.items():
+            passed_by = _find_reachable(entries, head, successors)
+            loops += [_collect_body(head, at, predecessors) for at in ends if at not in passed_by]
         return sorted(loops, key=len)
+
+
+def _invert(successors: Sequence[Sequence[int]]) -> list[list[int]]:
+    found: list[list[int]] = [[] for _ in successors]
+    for index, after in enumerate(successors):
+        for successor in after:
+            found[successor].append(index)
+    return found
+
+
+def _find_reachable(
+    entries: Sequence[int], without: int, successors: Sequence[Sequence[int]]
+) -> set[int]:
+    """Return what can be reached without passing an instruction."""
+    seen = {at for at in entries if at != without}
+    pending = list(seen)
+    while pending:
+        for after in successors[pending.pop()]:
+            if after != without and after not in seen:
+                seen.add(after)
+                pending.append(after)
+    return seen
 
 
 def _collect_body(head: int, last: int, predecessors: Sequence[Sequence[int]]) -> frozenset[int]:

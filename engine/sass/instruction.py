@@ -13,7 +13,7 @@ from kernelkb.sass.control import Control
 
 _GUARD = re.compile(r"@(!?)(U?P\d|U?PT)\s+")
 _REGISTER = re.compile(r"(?<![\w.])[-~!|]*(U?R\d+|U?P\d|B\d+)((?:\.\w+)*)")
-_TARGET = re.compile(r"(0x[0-9a-f]+|\.L_\w+)")
+_TARGET = re.compile(r"(0x[0-9a-f]+|\.L_\w+|\$[\w$]+)")
 _STORES = frozenset(
     {"ST", "STG", "STS", "STL", "STSM", "STAS", "RED", "REDG", "REDS", "REDAS", "REDUX.NONE"}
 )
@@ -149,6 +149,8 @@ def _find_width(opcode: str, modifiers: list[str], index: int, *, is_result: boo
         return 2
     if opcode in ("HMMA", "IMMA", "BMMA", "QMMA"):
         return _find_matrix_width(modifiers, index)
+    if opcode in ("HGMMA", "QGMMA", "IGMMA"):
+        return _find_group_width(modifiers, index)
     if "WIDE" in modifiers:
         return 2 if is_result or index == 3 else 1
     if opcode in ("LDSM", "STSM"):
@@ -168,6 +170,16 @@ def _find_matrix_width(modifiers: list[str], index: int) -> int:
     is_half = "F16" in modifiers and "F32" not in modifiers
     depth = {"1684": 1, "1688": 1, "16816": 2, "16832": 2, "16864": 2, "8816": 1}.get(shape, 2)
     return {0: 2 if is_half else 4, 1: 2 * depth, 2: depth, 3: 2 if is_half else 4}.get(index, 1)
+
+
+def _find_group_width(modifiers: list[str], index: int) -> int:
+    """Return the registers of an operand of ``HGMMA.64x128x16.F32 D, A, gdesc[UR4], D``.
+
+    The 64 x N sums lie in the registers of 128 threads.
+    """
+    shape = next((m for m in modifiers if m.startswith("64x")), "64x8x16")
+    is_half = "F16" in modifiers and "F32" not in modifiers
+    return 4 if index == 1 else int(shape.split("x")[1]) // (4 if is_half else 2)
 
 
 def _find_conversion_width(modifiers: list[str], *, is_result: bool) -> int:

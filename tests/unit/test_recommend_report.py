@@ -19,6 +19,7 @@ FOLDER = Path(__file__).parents[1] / "data" / "ncu" / "reports"
 FAULTS = FOLDER.parent / "faults"
 RAW_METRICS = list_raw_names(program())
 BINARY = FOLDER / "four_launches.ncu-rep"
+COMPRESSED = BINARY.with_suffix(".ncu-repz")
 RAW = FOLDER / "four_launches_raw.csv"
 DETAILS = FOLDER / "four_launches_details.csv"
 
@@ -69,6 +70,20 @@ def test_the_details_page_says_the_same_as_far_as_it_goes():
         assert {"dram_utilization", "occupancy", "waves", "issue_rate", "profiled_us"} <= shared
         for name in shared:
             assert one.metrics[name] == pytest.approx(other.metrics[name], rel=6e-3, abs=6e-3), name
+
+
+def test_a_compressed_report_is_read_as_well():
+    plain, packed = (read_report(path, RAW_METRICS) for path in (BINARY, COMPRESSED))
+
+    assert packed == plain
+
+
+def test_a_compressed_report_that_was_cut_off_is_one_line(tmp_path):
+    cut = tmp_path / "cut.ncu-repz"
+    cut.write_bytes(COMPRESSED.read_bytes()[:9000])
+
+    with pytest.raises(KbError, match="no complete launch"):
+        read_report(cut, RAW_METRICS)
 
 
 def test_units_for_reading_and_base_units_are_the_same():

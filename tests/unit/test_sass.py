@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from machine_code import make_function, unpack_report
 
 from kernelkb.profiles.disassembler import disassemble, find_disassembler, iter_cubins, list_symbols
+from kernelkb.sass.calls import fill_called_places
 from kernelkb.sass.control import decode_control
 from kernelkb.sass.disassembly import parse_disassembly
 from kernelkb.sass.instruction import parse_instruction
@@ -216,3 +217,16 @@ def test_the_newest_compiler_and_the_disassembler_agree_on_lines(tmp_path):
     add = next(at for at, one in enumerate(function.instructions) if one.opcode in ("FADD", "FFMA"))
 
     assert [place.line for place in function.places[add]] == [2, 5]
+
+
+def test_a_subroutine_without_lines_has_those_of_its_most_frequent_call():
+    function = make_function(
+        (3, "CALL.REL.NOINC `($__internal_0)", "", ()),
+        (5, "CALL.REL.NOINC `($__internal_0)", "", ()),
+        (6, "EXIT", "", ()),
+        (None, "$__internal_0: DFMA R4, R4, R4, R4", "", ()),
+        (None, "RET.REL.NODEC R2 `(kernel)", "", ()),
+    )
+    filled = fill_called_places(function, {0: 10.0, 1: 90.0})
+
+    assert [chain[0].line for chain in filled.places] == [3, 5, 6, 5, 5]

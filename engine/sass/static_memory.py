@@ -1,0 +1,146 @@
+"""Finds the widths of memory accesses, and what lies in local memory."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from kernelkb.model.static_facts import StaticFact, StaticKind
+from kernelkb.sass.instruction import Instruction
+from kernelkb.sass.static_loops import Code, make_fact
+
+_SPACES: dict[str, tuple[StaticKind, str]] = {
+    "LDG": ("global-width", "global load"), "LD": ("global-width", "global load"),
+    "STG": ("global-width", "global store"), "ST": ("global-width", "global store"),
+    "LDGSTS": ("global-width", "copy from global to shared memory"),
+    "LDS": ("shared-width", "shared load"), "STS": ("shared-width", "shared store"),
+}  # fmt: skip
+_BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "96": 12, "128": 16, "256": 32}
+_DEFAULT_BYTES = 4
+_NARROW_BYTES = 8
+"""Below it an access is narrow."""
+_WIDEST_BYTES = 16
+_ADDRESS = re.compile(
+    r"\[(?P<base>U?R\d+)[^\]+-]*(?P<uniform>\+UR\d+)?(?P<offset>\+-?0x[0-9a-f]+)?\]"
+)
+_STACK = re.compile(r"\[R1(\+-?0x[0-9a-f]+)?\]")
+
+
+def find_width(one: Instruction) -> int:
+    """Return the bytes that a lane accesses."""
+    return next((_BYTES[m] for m in one.modifiers if m in _BYTES), _DEFAULT_BYTES)
+
+
+def find_widths(code: Code) -> Iterator[StaticFact]:
+    """Yield the accesses of each width; narrow ones in main loops are notable, if there are any.
+
+    A kernel without a loop around an access of that memory is judged as a whole, and there 4 bytes
+    are not narrow: a warp's 128 bytes fill its lines as well as those of a wider access.
+    """
+    groups: dict[tuple[StaticKind, str, int], list[int]] = defaultdict(list)
+    for index in code.own:
+        one = code.function.instructions[index]
+        if one.opcode in _SPACES:
+            groups[*_SPACES[one.opcode], find_width(one)].append(index)
+    looped = {kind for (kind, _, _), found in groups.items() if not code.main.isdisjoint(found)}
+    for (kind, what, width), found in sorted(groups.items()):
+        inner = [index for index in found if index in code.main]
+        judged = inner if kind in looped else found
+        limit = _NARROW_BYTES if kind in looped else _DEFAULT_BYTES
+        notable = kind == "global-width" and width < limit and bool(judged)
+        words = f"{what} of {_format_bytes(width)} a lane"
+        if inner:
+            words += " in the innermost loop"
+        chosen = judged if notable else inner or found
+        yield make_fact(code, kind, words, chosen, amount=width, notable=notable)
+
+
+def find_neighbours(code: Code) -> Iterator[StaticFact]:
+    """Yield the accesses at addresses side by side that one wider access might replace."""
+    runs: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for group in _group_by_base(code):
+        for run in _split_at_gaps(code, group):
+            first = code.function.instructions[run[0]]
+            width = find_width(first)
+            total = min(_WIDEST_BYTES, width * (1 << (len(run).bit_length() - 1)))
+            if total > width:
+                runs[_SPACES[first.opcode][1], total].extend(run)
+    for (what, total), found in sorted(runs.items()):
+        words = f"{what}s side by side, which one of {total} bytes may replace if it is aligned"
+        yield make_fact(code, "neighbouring-accesses", words, found, amount=total, notable=True)
+
+
+def _group_by_base(code: Code) -> Iterator[list[int]]:
+    """Yield accesses of one operation and one base, which nothing changes between them."""
+    targets = code.targets
+    groups: dict[tuple[str, str, str, str], list[int]] = {}
+    for index in code.own:
+        one = code.function.instructions[index]
+        if index in targets and groups:
+            yield from groups.values()
+            groups = {}
+        found = _ADDRESS.search(one.text.replace("desc[", "", 1))
+        is_plain = one.opcode in _SPACES and one.opcode != "LDGSTS"
+        if found is not None and is_plain and find_width(one) < _WIDEST_BYTES:
+            key = one.operation, found["base"], found["uniform"] or "", one.guard
+            groups.setdefault(key, []).append(index)
+        for key in [key for key in groups if key[1] in one.writes or key[2][1:] in one.writes]:
+            yield groups.pop(key)
+    yield from groups.values()
+
+
+def _split_at_gaps(code: Code, group: list[int]) -> Iterator[list[int]]:
+    """Yield runs of two and more accesses whose offsets follow one another."""
+    offsets: dict[int, int] = {}
+    for index in group:
+        found = _ADDRESS.search(code.function.instructions[index].text.replace("desc[", "", 1))
+        offset = found["offset"] if found is not None else None
+        offsets[int(offset[1:], 16) if offset else 0] = index
+    width = find_width(code.function.instructions[group[0]])
+    run: list[int] = []
+    last: int | None = None
+    for offset, index in sorted(offsets.items()):
+        if last is not None and offset != last + width:
+            if len(run) > 1:
+                yield run
+            run = []
+        run.append(index)
+        last = offset
+    if len(run) > 1:
+        yield run
+
+
+def find_local(code: Code, spill_bytes: int | None = None) -> Iterator[StaticFact]:
+    """Yield what lies in local memory: arrays that are indexed at run time, and spilled registers.
+
+    Args:
+        code: The function.
+        spill_bytes: Bytes that ptxas says it spills. None: unknown, and then accesses at fixed
+            places of the stack are spills where there is no array.
+    """
+    local = [i for i in code.own if code.function.instructions[i].opcode in ("LDL", "STL")]
+    fixed = [i for i in local if _STACK.search(code.function.instructions[i].text)]
+    moving = sorted(set(local) - set(fixed))
+    if spill_bytes == 0 or (spill_bytes is None and moving):
+        moving, fixed = local, []
+    if moving:
+        words = f"a local array: {_count_accesses(code, moving)}"
+        yield make_fact(code, "local-array", words, moving, notable=True)
+    if fixed:
+        words = f"spilled registers: {_count_accesses(code, fixed)}"
+        if moving:
+            words += "; some may be of the array"
+        yield make_fact(code, "spill", words, fixed, notable=True)
+
+
+def _count_accesses(code: Code, indices: Iterable[int]) -> str:
+    chosen = list(indices)
+    loads = sum(code.function.instructions[index].opcode == "LDL" for index in chosen)
+    looped = sum(index in code.depths for index in chosen)
+    words = f"{loads} loads and {len(chosen) - loads} stores of local memory"
+    return f"{words}, {looped} of them in loops" if looped else words
+
+
+def _format_bytes(width: int) -> str:
+    return "1 byte" if width == 1 else f"{width} bytes"
