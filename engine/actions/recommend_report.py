@@ -7,12 +7,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from kernelkb.actions.recommend import parse_given_metrics
 from kernelkb.actions.report_commands import keep_working_commands, list_project_kernels
-from kernelkb.actions.report_lines import add_source_lines
+from kernelkb.actions.report_lines import add_source_lines, read_all_counters
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.parse_metric import resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
@@ -24,6 +25,8 @@ from kernelkb.model.recommendation import KernelAnswer, Recommendation
 from kernelkb.model.report_facts import NcuRuleEstimate
 from kernelkb.profiles.launch import NcuRule, ProfiledLaunch, list_raw_names
 from kernelkb.profiles.report import is_binary_report, read_report
+from kernelkb.sass.code_metrics import measure_code
+from kernelkb.sass.counters import SourceCounters
 
 _Shape: TypeAlias = tuple[str, tuple[str, str]]
 """A kernel with its grid and block."""
@@ -71,13 +74,31 @@ def recommend_from_report(
     given = parse_given_metrics(program, metrics or {}, headlines or {}, "cuda")
     launches = read_report(Path(path), list_raw_names(program), find_cuda_tool("ncu"))
     chosen = _pick_representatives(launches, compile_pattern(kernel_pattern), path)[:max_kernels]
-    answers = [answer_launch(program, one.launch, one.number, given, gpu) for one in chosen]
+    counters = _read_code(Path(path), launches, chosen[:_MAX_WITH_LINES])
+    answers = [
+        answer_launch(program, one.launch, one.number, {**_measure_code(code), **given}, gpu)
+        for one, code in zip_longest(chosen, counters)
+    ]
     _complete_answers(answers, chosen, sum(_sum_durations(launches).values()))
-    if is_binary_report(Path(path)):
-        positions = {id(launch): index for index, launch in enumerate(launches)}
-        rows = [(positions[id(one.launch)], x) for one, x in zip(chosen, answers, strict=True)]
-        add_source_lines(program, Path(path), rows[:_MAX_WITH_LINES])
+    for answer, code in zip(answers, counters, strict=False):  # of the first ones only
+        add_source_lines(program, answer, code)
     return build_recommendation(program, answers)
+
+
+def _read_code(
+    path: Path, launches: Sequence[ProfiledLaunch], chosen: Sequence[_Representative]
+) -> list[SourceCounters | str]:
+    """Return what a binary report holds of the code of some launches; nothing for a table."""
+    if not is_binary_report(path):
+        return []
+    positions = {id(launch): index for index, launch in enumerate(launches)}
+    return read_all_counters(path, [positions[id(one.launch)] for one in chosen])
+
+
+def _measure_code(counters: SourceCounters | str | None) -> dict[str, float]:
+    if counters is None or isinstance(counters, str):
+        return {}
+    return measure_code([counters.function])
 
 
 def _complete_answers(

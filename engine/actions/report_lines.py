@@ -19,23 +19,29 @@ if TYPE_CHECKING:
 _MAX_DIAGNOSES = 3
 
 
-def add_source_lines(
-    rules: CompiledRules, path: Path, answers: Sequence[tuple[int, KernelAnswer]]
-) -> None:
-    """Set ``lines`` of the first diagnoses of each answer; a note says where there are none.
+def read_all_counters(path: Path, launches: Sequence[int]) -> list[SourceCounters | str]:
+    """Return what some launches counted by instruction, each or the reason why there is nothing.
 
     Args:
-        rules: The compiled rules.
         path: A ``.ncu-rep`` file.
-        answers: The index of each launch in the file, and its answer, which is changed.
+        launches: Indices in the file.
     """
     with ThreadPoolExecutor() as pool:  # each waits for a disassembler of its own
-        found = pool.map(lambda row: _read_counters(path, row[0]), answers)
-        for (_, answer), counters in zip(answers, found, strict=True):
-            if isinstance(counters, str):
-                answer["notes"].append(counters)
-            else:
-                _set_lines(rules, answer, counters)
+        return list(pool.map(lambda launch: _read_counters(path, launch), launches))
+
+
+def add_source_lines(
+    rules: CompiledRules, answer: KernelAnswer, counters: SourceCounters | str
+) -> None:
+    """Set ``lines`` of the first diagnoses of an answer, or note why there are none."""
+    if isinstance(counters, str):
+        answer["notes"].append(counters)
+        return
+    matches = [d for d in answer["diagnoses"] if d["verdict"] == "matches"]
+    for diagnosis in matches[:_MAX_DIAGNOSES]:
+        evidence = rules["line_evidence"].get(diagnosis["bottleneck"], [])
+        diagnosis["lines"] = find_lines(counters, evidence)
+    answer["notes"] += counters.notes
 
 
 def _read_counters(path: Path, launch: int) -> SourceCounters | str:
@@ -50,11 +56,3 @@ def _read_counters(path: Path, launch: int) -> SourceCounters | str:
             "--import-source yes records it"
         )
     return counters
-
-
-def _set_lines(rules: CompiledRules, answer: KernelAnswer, counters: SourceCounters) -> None:
-    matches = [d for d in answer["diagnoses"] if d["verdict"] == "matches"]
-    for diagnosis in matches[:_MAX_DIAGNOSES]:
-        evidence = rules["line_evidence"].get(diagnosis["bottleneck"], [])
-        diagnosis["lines"] = find_lines(counters, evidence)
-    answer["notes"] += counters.notes

@@ -52,7 +52,7 @@ def find_lines(counters: SourceCounters, evidence: Sequence[LineEvidenceRow]) ->
         evidence: Of the bottleneck; the first counts for which something was counted.
     """
     if not evidence:
-        return _refuse("it lies in no line, but in the launch or the sizes")
+        return _refuse("it lies in the launch or the sizes")
     for one in evidence:
         weights = list(_weigh_instructions(counters, one))
         if weights:

@@ -22,6 +22,7 @@ from kernelkb.measure.worker.shared.messages.specs import InputSpec
 from kernelkb.model.kernel import Variant
 from kernelkb.model.measurement import Bench, Build, Loop, Profile
 from kernelkb.profiles.launch import RawName
+from kernelkb.profiles.static_analysis import measure_library_code
 
 TIMEOUT_S = 180.0
 _COUNTER_CALLS = 3
@@ -242,10 +243,12 @@ def _loop_evidence(variant: Variant, loops: Sequence[Loop]) -> tuple[str, ...]:
 
 
 def static_metrics(build: Build) -> dict[str, float]:
-    """Return the metrics that the compiler reports."""
+    """Return the metrics that the compiler reports, and those of its machine code."""
     if not build.resources:
         return {}
+    code = measure_library_code(Path(build.library)) if build.library else {}
     return {
+        **code,
         "spill_store_bytes": float(max(r.spill_store_bytes for r in build.resources)),
         "stack_bytes": float(max(r.stack_bytes for r in build.resources)),
     }

@@ -20,6 +20,7 @@ from kernelkb.profiles.disassembler import (
     list_symbols,
 )
 from kernelkb.safety.workspace import MAX_REPORT_BYTES, read_bytes
+from kernelkb.sass.code_metrics import measure_code
 from kernelkb.sass.static_facts import find_static_facts
 from kernelkb.sass.static_source import add_source_text
 
@@ -62,12 +63,7 @@ def analyse(
     """
     if find_disassembler() is None:
         return {"kernels": [], "reason": NO_DISASSEMBLER}
-    try:
-        data = read_bytes(path, MAX_REPORT_BYTES)
-    except OSError as error:
-        raise KbError(f"{path} cannot be read: {error.strerror}") from error
-    images = [one for one in iter_cubins(data) if _has_code(one)]
-    images = images or [one for one in _extract_compressed(path) if _has_code(one)]
+    images = _read_images(path)
     if not images:
         return {"kernels": [], "reason": _NO_CODE.format(name=path.name)}
     notes = parse_compiler_notes(compiler_output)
@@ -78,6 +74,25 @@ def analyse(
     ]
     sources = _read_sources(found, source_folder)
     return {"kernels": [add_source_text(one, sources) for one in found], "reason": None}
+
+
+def measure_library_code(path: Path) -> dict[str, float]:
+    """Return the metrics of all machine code in a file; empty where none can be read."""
+    if find_disassembler() is None:
+        return {}
+    try:
+        return measure_code(one for image in _read_images(path) for one in disassemble(image))
+    except KbError:
+        return {}
+
+
+def _read_images(path: Path) -> list[bytes]:
+    try:
+        data = read_bytes(path, MAX_REPORT_BYTES)
+    except OSError as error:
+        raise KbError(f"{path} cannot be read: {error.strerror}") from error
+    images = [one for one in iter_cubins(data) if _has_code(one)]
+    return images or [one for one in _extract_compressed(path) if _has_code(one)]
 
 
 def _has_code(image: bytes) -> bool:

@@ -1,0 +1,40 @@
+"""Metrics that follow from machine code alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from kernelkb.sass.function import Function
+from kernelkb.sass.static_chains import find_chains, find_dependent_loads
+from kernelkb.sass.static_loops import Code, survey_function
+
+_WARP_MATRIX = re.compile(r"[HIDBQO]MMA|[HIQBO]GMMA|UTC\w*MMA\w*")
+_GROUP_MATRIX = re.compile(r"[HIQBO]GMMA|UTC\w*MMA\w*")
+_DOUBLE = frozenset({"DADD", "DMUL", "DFMA", "DSETP", "DMNMX"})
+_INDIRECT = ("pointer-chase", "dependent-loads")
+
+
+def measure_code(functions: Iterable[Function]) -> dict[str, float]:
+    """Return the metrics of some functions together, by metric id; empty without any code.
+
+    Subroutines that the compiler adds, such as those of exact divisions, do not count.
+    """
+    codes = [survey_function(one) for one in functions]
+    if not codes:
+        return {}
+    opcodes = [code.function.instructions[at].opcode for code in codes for at in code.own]
+    return {
+        "mma_opcode_count": float(sum(bool(_WARP_MATRIX.fullmatch(name)) for name in opcodes)),
+        "warpgroup_opcode_count": float(
+            sum(bool(_GROUP_MATRIX.fullmatch(name)) for name in opcodes)
+        ),
+        "fp64_opcode_count": float(sum(name in _DOUBLE for name in opcodes)),
+        "dependent_load": float(any(map(_loads_addresses, codes))),
+    }
+
+
+def _loads_addresses(code: Code) -> bool:
+    """Return whether a load in a loop takes its address from another load, or from its own."""
+    facts = [*find_chains(code), *find_dependent_loads(code)]
+    return any(fact["kind"] in _INDIRECT and fact["loop_depth"] > 0 for fact in facts)
