@@ -139,7 +139,7 @@ def _pick_representatives(
     launches: list[ProfiledLaunch], name: re.Pattern[str], path: str
 ) -> list[_Representative]:
     """Return the longest launch of each kernel and shape; those that take the most time first."""
-    wanted = match_names(name, {launch.kernel for launch in launches})
+    wanted = match_names(name, {launch.kernel for launch in launches} - {""})
     longest: dict[_Shape, tuple[ProfiledLaunch, int]] = {}
     seen: dict[str, int] = {}
     for launch in launches:

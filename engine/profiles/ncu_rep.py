@@ -34,7 +34,7 @@ _NO_READER_MESSAGE = (
 
 
 def read_binary(path: Path, wanted: Sequence[RawName], ncu: str | None) -> list[ProfiledLaunch]:
-    """Return every launch in a ``.ncu-rep`` file.
+    """Return every launch in a ``.ncu-rep`` file; one that is damaged has no name.
 
     Args:
         path: The file.
@@ -59,7 +59,7 @@ def _build_launch(reader: Any, action: Any, wanted: Sequence[RawName]) -> Profil
     shape = (_read_shape(action, "launch__grid_dim"), _read_shape(action, "launch__block_dim"))
     device = action.metric_by_name("device__attribute_display_name")
     return ProfiledLaunch(
-        action.name(action.NameBase_DEMANGLED),
+        action.name(action.NameBase_DEMANGLED) or "",
         dict(_iter_metrics(action, wanted)),
         str(device.value()) if device is not None else "",
         shape,

@@ -26,7 +26,7 @@ _OTHER_FORMATS = {
 def read_report(
     path: Path, wanted: Sequence[RawName], ncu: str | None = None
 ) -> list[ProfiledLaunch]:
-    """Return every launch in a report.
+    """Return every launch in a report; one that is damaged has no name.
 
     Args:
         path: A ``.ncu-rep`` file, a raw CSV page or a details CSV page.
@@ -47,7 +47,7 @@ def read_report(
         launches = read_binary(path, wanted, ncu)
     else:
         launches = _read_text_report(path, data, wanted)
-    if not launches:
+    if not any(launch.kernel for launch in launches):
         raise KbError(f"{path} holds no complete launch; was it cut off? {_CURE}")
     return launches
 

@@ -1,6 +1,7 @@
 """Lines of the source: the one that holds what a bottleneck counts, or the reason for none."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from kernelkb.actions.recommend_report import recommend_from_report
 from kernelkb.actions.zoo_pairs import list_pairs
 from kernelkb.cli import main
 from kernelkb.decide.source_lines import find_lines
+from kernelkb.errors import KbError
 from kernelkb.profiles import disassembler, source_counters
 from kernelkb.render.source_lines import format_source_lines
 from kernelkb.sass.function import Place
@@ -238,3 +240,16 @@ def test_a_disassembler_that_fails_leaves_the_text_of_the_report(report, monkeyp
 
     assert not found.has_control_bits
     assert "nvdisasm cannot read the code" in found.notes[0]
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
+def test_a_report_that_was_cut_off_is_answered_for_what_is_left_of_it(report, tmp_path, share):
+    """Its reader gives launches without a name for what is missing."""
+    data = report.read_bytes()
+    cut = tmp_path / "cut.ncu-rep"
+    cut.write_bytes(data[: int(share * len(data))])
+    kernels = []
+    with suppress(KbError):
+        kernels = recommend_from_report(str(cut))["kernels"]
+
+    assert all(answer["kernel"] for answer in kernels)
