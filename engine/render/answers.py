@@ -53,7 +53,7 @@ def describe_advice(answer: KernelAnswer) -> str:
 
 
 def format_answer_lines(answer: KernelAnswer) -> Iterator[str]:
-    """Yield the whole answer, a line at a time, the verdict first."""
+    """Yield the whole answer, a line at a time: the verdict, the causes, then the evidence."""
     gate = answer["gate"]
     name = f"{answer['kernel']}: " if answer["kernel"] else ""
     yield f"{name}{gate['verdict'].upper()} ({gate['id']})"
@@ -61,10 +61,10 @@ def format_answer_lines(answer: KernelAnswer) -> Iterator[str]:
     yield from _format_headroom(answer["headroom"])
     yield from _format_at_most(answer)
     yield from (f"  note: {note}" for note in answer["notes"])
-    yield from _format_conclusions(answer)
-    yield from _format_time(answer)
     yield from _format_diagnoses(answer)
     yield from _format_outlook(answer)
+    yield from _format_time(answer)
+    yield from _format_conclusions(answer)
     yield from _format_suppressed(answer["suppressed"])
     yield from _format_ncu_rules(answer["ncu_rules"])
     yield from _format_measure_next(answer["measure_next"])
