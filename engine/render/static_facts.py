@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kernelkb.model.static_facts import StaticFact, StaticReport
+    from kernelkb.model.static_facts import KernelFacts, StaticFact, StaticReport
 
 _MAX_LINES = 5
 _MAX_NAMES = 3
@@ -20,17 +20,23 @@ def format_static_report(report: StaticReport) -> Iterator[str]:
     """Yield a line for each notable fact, or the one line that says why there is none."""
     if report["reason"]:
         yield f"  machine code not read: {report['reason']}"
-    several = len(report["kernels"]) > 1
+    kernels: dict[tuple[str, ...], list[str]] = {}
     for found in report["kernels"]:
-        facts = [fact for fact in _merge_widths(found["facts"]) if fact["notable"]]
-        indent = "  "
-        if several and facts:
-            yield f"  {find_plain_name(found['kernel'])}:"
-            indent = "    "
-        for fact in facts[:_MAX_FACTS]:
-            yield indent + describe_fact(fact)
-        if len(facts) > _MAX_FACTS:
-            yield f"{indent}and {len(facts) - _MAX_FACTS} more"
+        lines = tuple(_list_facts(found))
+        if lines:
+            kernels.setdefault(lines, []).append(find_plain_name(found["kernel"]))
+    for lines, names in kernels.items():
+        if len(report["kernels"]) > 1:
+            alike = f", {len(names)} alike" if len(names) > 1 else ""
+            yield f"  {', '.join(dict.fromkeys(names))}{alike}:"
+        yield from (f"    {line}" for line in lines)
+
+
+def _list_facts(found: KernelFacts) -> Iterator[str]:
+    facts = [fact for fact in _merge_widths(found["facts"]) if fact["notable"]]
+    yield from map(describe_fact, facts[:_MAX_FACTS])
+    if len(facts) > _MAX_FACTS:
+        yield f"and {len(facts) - _MAX_FACTS} more"
 
 
 def describe_fact(fact: StaticFact) -> str:
