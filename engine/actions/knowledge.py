@@ -14,11 +14,13 @@ from kernelkb.checks.lint import lint
 from kernelkb.errors import KnowledgeError, Problem, SessionError, UnknownNameError
 from kernelkb.graph.measured import summarize_measured
 from kernelkb.loading.digest import compute_cache_key
+from kernelkb.loading.fix_code import find_fix_code_problems, read_fix_code
 from kernelkb.loading.kernels import find_kernel_folders, load_kernel
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.model.base import Record
 from kernelkb.model.bottleneck import Bottleneck
 from kernelkb.model.fix import Fix
+from kernelkb.model.fix_code import FixCode
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.learned import LearnedCatalogue
 from kernelkb.record.sessions import list_session_ids, read_session
@@ -66,6 +68,8 @@ def check_knowledge(root: Path | None = None) -> tuple[list[Problem], str]:
         knowledge = load_knowledge(root) if root else load_project_knowledge()
         folder = str(root or shipped_folder("knowledge"))
         problems += [Problem(folder, 1, 1, where, text) for where, text in lint(knowledge)]
+        for code_folder in [root] if root else _list_knowledge_folders():
+            problems += find_fix_code_problems(code_folder, knowledge)
         counts = ", ".join(
             f"{len(ids)} {kind}" for kind, ids in group_entries_by_kind(knowledge).items()
         )
@@ -117,16 +121,33 @@ def look_up_entries(kind_or_id: str) -> list[dict[str, Any]] | dict[str, Any]:
         if kind_or_id in entries:
             record = entries[kind_or_id]
             fields = record.model_dump(mode="json", by_alias=True, exclude_none=True)
-            learned = _find_learned(knowledge.learned, record)
-            measured = _find_measured(knowledge, record)
+            code = read_entry_code(record)
             return {
                 **fields,
-                **measured,
-                **learned,
+                **({"code": code.text} if code else {}),
+                **_find_measured(knowledge, record),
+                **_find_learned(knowledge.learned, record),
                 **_collect_entry_changes(kind, kind_or_id, knowledge),
             }
     names = [name for entries in kinds.values() for name in entries]
     raise UnknownNameError("entry", kind_or_id, (*ENTRY_KINDS, *names), "show", kind=None)
+
+
+def read_entry_code(record: BaseModel) -> FixCode | None:
+    """Return the code of a fix, the project's own first; None if it has none, as other entries.
+
+    Raises:
+        KnowledgeError: Its file is wrong.
+    """
+    if not isinstance(record, Fix):
+        return None
+    return read_fix_code(record.id, reversed(_list_knowledge_folders()))
+
+
+def _list_knowledge_folders() -> list[Path]:
+    """Return the shipped knowledge folder, and the project's own if it has one."""
+    overlay = find_project_overlay()
+    return [Path(shipped_folder("knowledge")), *([overlay] if overlay else [])]
 
 
 def _find_measured(knowledge: Knowledge, record: BaseModel) -> dict[str, Any]:

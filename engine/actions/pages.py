@@ -8,6 +8,7 @@ from kernelkb.actions.knowledge import (
     get_entry_title,
     group_entries_by_kind,
     load_project_knowledge,
+    read_entry_code,
 )
 from kernelkb.errors import UnknownNameError
 
@@ -52,7 +53,7 @@ def generate_entry_page(kind: str, name: str) -> str:
     entries = group_entries_by_kind(knowledge).get(kind, {}) if kind in PAGE_KINDS else {}
     if name not in entries:
         raise UnknownNameError(f"page of {kind}", name, entries or PAGE_KINDS, "show", kind=None)
-    return format_entry_page(entries[name], knowledge)
+    return format_entry_page(entries[name], knowledge, read_entry_code(entries[name]))
 
 
 def generate_single_page(name: str) -> str:

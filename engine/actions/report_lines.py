@@ -14,9 +14,11 @@ from kernelkb.profiles.source_counters import read_source_counters
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
     from kernelkb.model.recommendation import KernelAnswer
+    from kernelkb.model.source_line import LineAnswer
     from kernelkb.sass.counters import SourceCounters
 
 _MAX_DIAGNOSES = 3
+_ACCESS = "{access}"
 
 
 def read_all_counters(path: Path, launches: Sequence[int]) -> list[SourceCounters | str]:
@@ -40,8 +42,19 @@ def add_source_lines(
     matches = [d for d in answer["diagnoses"] if d["verdict"] == "matches"]
     for diagnosis in matches[:_MAX_DIAGNOSES]:
         evidence = rules["line_evidence"].get(diagnosis["bottleneck"], [])
-        diagnosis["lines"] = find_lines(counters, evidence)
+        found = find_lines(counters, evidence)
+        diagnosis["lines"] = found
+        for fix in diagnosis["fixes"]:
+            fix["on_line"] = _describe_change(rules["fixes"][fix["id"]]["on_line"], found)
     answer["notes"] += counters.notes
+
+
+def _describe_change(words: str | None, answer: LineAnswer) -> str | None:
+    """Return the change of a fix on the first line; None where it asks for an access in vain."""
+    access = answer["lines"][0]["access"] if answer["lines"] else None
+    if words is None or not answer["lines"] or (access is None and _ACCESS in words):
+        return None
+    return f"line {answer['lines'][0]['at']['line']}: {words.replace(_ACCESS, access or '')}"
 
 
 def _read_counters(path: Path, launch: int) -> SourceCounters | str:

@@ -157,6 +157,8 @@ class FixRow(TypedDict):
     measured: dict[str, MeasuredGain]
     """What it gave, by bottleneck; ``advice`` has that of all."""
     at_call: bool
+    on_line: str | None
+    """See ``Fix.on_line``."""
     applies: NotRequired[Condition]
     effects: list[str]
 

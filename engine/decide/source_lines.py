@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kernelkb.decide.code_hints import find_access
 from kernelkb.sass.producers import Producer, find_producers
 
 if TYPE_CHECKING:
@@ -154,8 +155,10 @@ def _describe_line(counters: SourceCounters, line: LineShare, of: str, total: fl
     producer = largest.producer
     outer = counters.function.places[largest.cause][-1]
     samples, stall = _summarize_samples(counters, line.place)
+    at = _describe_place(counters, line.place, largest.cause)
     return {
-        "at": _describe_place(counters, line.place, largest.cause),
+        "at": at,
+        "access": find_access(at),
         "share": round(line.value / total, 4),
         "of": of,
         "samples": samples,

@@ -25,6 +25,7 @@ def _build_fix_row(fix: Fix, conditions: ConditionCompiler, knowledge: Knowledge
         "do": fix.do,
         "before": fix.before,
         "after": fix.after,
+        "on_line": None,
         "when_not": fix.when_not,
         "cost_min": fix.cost_min,
         "risk": fix.risk,
@@ -36,6 +37,7 @@ def _build_fix_row(fix: Fix, conditions: ConditionCompiler, knowledge: Knowledge
         "measured": summarize_by_cause(knowledge, fix.id),
         "at_call": fix.at_call,
         "effects": list(fix.effects),
+        "on_line": fix.on_line,
     }
     if fix.applies is not None:
         row["applies"] = conditions.compile(fix.applies, ", ".join(fix.sources))

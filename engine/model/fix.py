@@ -20,6 +20,8 @@ class Fix(Record):
     """Code without the fix."""
     after: str
     """The same code with the fix."""
+    on_line: str | None = None
+    """The change on the line that a report names, with ``{access}`` for the array access there."""
     when_not: str | None
     """Situations in which it does not help or does harm; None if none is known."""
     cost_min: Literal[5, 30, 120, 480]

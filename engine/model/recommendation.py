@@ -100,6 +100,8 @@ class Advice(TypedDict):
     do: str
     before: str
     after: str
+    on_line: str | None
+    """The change on the first line of the diagnosis; null where it has none."""
     when_not: str | None
     cost_min: int
     risk: str

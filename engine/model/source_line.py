@@ -64,6 +64,8 @@ class SourceLine(TypedDict):
     """Share of all samples that lie at the line; None without samples."""
     stall: str | None
     """The most frequent reason of the samples at the line."""
+    access: str | None
+    """The array access that the instruction makes, as in the source; null where it has none."""
     called_at: int | None
     """The line that calls it, where it was inlined from a function of the same file."""
     waiting: CodePlace | None

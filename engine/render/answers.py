@@ -203,6 +203,8 @@ def _format_fixes(fixes: Sequence[Advice]) -> Iterator[str]:
         gain = fix["predicted_speedup"]
         told = f", {format_speedup(gain)}" if gain else ""
         yield f"     fix {fix['id']}{told}: {fix['do']}"
+        if fix["on_line"]:
+            yield f"         {fix['on_line']}"
         yield f"         before {fix['before']}   after {fix['after']}"
         yield f"         {_describe_measured(fix)}"
         cost = f"about {fix['cost_min']} min, risk {fix['risk']}"

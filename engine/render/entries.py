@@ -10,6 +10,7 @@ from kernelkb.model.base import Record
 from kernelkb.model.bottleneck import Bottleneck
 from kernelkb.model.device import Device
 from kernelkb.model.fix import Fix
+from kernelkb.model.fix_code import FixCode
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.pattern import Pattern
 from kernelkb.model.tree import Tree
@@ -17,14 +18,20 @@ from kernelkb.render.conditions import ThresholdValues, describe_condition
 from kernelkb.render.pictures import format_mermaid_lines
 
 
-def format_entry_page(record: Record, knowledge: Knowledge) -> str:
-    """Return a bottleneck, a fix, a pattern, a tree or a device as Markdown."""
+def format_entry_page(record: Record, knowledge: Knowledge, code: FixCode | None = None) -> str:
+    """Return a bottleneck, a fix, a pattern, a tree or a device as Markdown.
+
+    Args:
+        record: The entry.
+        knowledge: The knowledge that it belongs to.
+        code: The code of a fix; None for other entries, and for a fix without code.
+    """
     limits = {t.id: t.value for t in knowledge.thresholds.thresholds}
     match record:
         case Bottleneck():
             lines = _format_bottleneck(record, knowledge, limits)
         case Fix():
-            lines = _format_fix(record, knowledge, limits)
+            lines = _format_fix(record, knowledge, limits, code)
         case Pattern():
             lines = _format_pattern(record)
         case Tree():
@@ -61,7 +68,9 @@ def _format_bottleneck(
         yield f"- {case.name}: {shown} → {case.verdict}"
 
 
-def _format_fix(fix: Fix, knowledge: Knowledge, limits: ThresholdValues) -> Iterator[str]:
+def _format_fix(
+    fix: Fix, knowledge: Knowledge, limits: ThresholdValues, code: FixCode | None
+) -> Iterator[str]:
     yield from (f"# {fix.do}", "", f"`{fix.id}` · {', '.join(fix.targets)}", "")
     yield from ("Before:", "", f"    {fix.before}", "", "After:", "", f"    {fix.after}", "")
     yield f"- cost: about {fix.cost_min} minutes with experience"
@@ -71,6 +80,8 @@ def _format_fix(fix: Fix, knowledge: Knowledge, limits: ThresholdValues) -> Iter
     if fix.applies:
         yield f"- applies when: {describe_condition(fix.applies, limits)}"
     yield from _format_effects(fix, knowledge)
+    if code:
+        yield from ("", "## Code", "", "```cuda", code.text.rstrip("\n"), "```")
     yield from _format_measured_cases(fix, knowledge)
 
 

@@ -253,3 +253,23 @@ def test_a_report_that_was_cut_off_is_answered_for_what_is_left_of_it(report, tm
         kernels = recommend_from_report(str(cut))["kernels"]
 
     assert all(answer["kernel"] for answer in kernels)
+
+
+def test_a_fix_says_what_to_change_on_the_line(tmp_path, capsys):
+    found = unpack_report(tmp_path, "h100-sxm", "uncoalesced-global-access")
+    main(["recommend", "--profile", str(found), "--kernel", "permute"])
+    out = capsys.readouterr().out
+
+    assert (
+        "line 19: read x[image + channel * pixels + pixel] along its rows into a tile of shared "
+        "memory" in out
+    )
+
+
+def test_without_a_report_no_fix_points_at_a_line(capsys):
+    main(["recommend", "--metric", "sectors_per_load=32", "--json"])
+    answer = json.loads(capsys.readouterr().out)["kernels"][0]
+    fixes = [fix for diagnosis in answer["diagnoses"] for fix in diagnosis["fixes"]]
+
+    assert fixes
+    assert {fix["on_line"] for fix in fixes} == {None}
