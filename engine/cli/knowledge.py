@@ -52,11 +52,11 @@ def run_show(options: Namespace) -> int:
 
     kb show metrics
     kb show uncoalesced-global-access
+    kb show xor-swizzle    a fix, with its code where there is some
     """
-    import yaml
-
     from kernelkb.actions.knowledge import look_up_entries
     from kernelkb.cli.output import print_json, print_lines
+    from kernelkb.render.entry_yaml import format_entry_yaml
 
     entries = look_up_entries(options.what)
     if options.json:
@@ -65,8 +65,7 @@ def run_show(options: Namespace) -> int:
         width = max((len(row["id"]) for row in entries), default=0)
         print_lines(f"{row['id']:{width}}  {row['title']}" for row in entries)
     else:
-        text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=96)
-        print_lines([text.rstrip()])
+        print_lines([format_entry_yaml(entries).rstrip()])
     return 0
 
 

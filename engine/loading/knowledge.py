@@ -68,7 +68,7 @@ def _read_all(
         path = folder / relative
         top = relative.partition("/")[0]
         model = SINGLE_FILES.get(relative) or RECORD_FOLDERS.get(top)
-        shown = _format_path(path)
+        shown = format_path(path)
         if model is None:
             names = (*SINGLE_FILES, *(f"{name}/" for name in RECORD_FOLDERS))
             near = did_you_mean(relative, names)
@@ -86,11 +86,12 @@ def _find_misspelt_suffixes(folder: Path) -> Iterator[Problem]:
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() in (".yaml", ".yml") and path.suffix != ".yaml":
             yield Problem(
-                _format_path(path), 1, 1, "file", f"rename it to end with .yaml, not {path.suffix}"
+                format_path(path), 1, 1, "file", f"rename it to end with .yaml, not {path.suffix}"
             )
 
 
-def _format_path(path: Path) -> str:
+def format_path(path: Path) -> str:
+    """Return a path as problems print it: relative to the working directory where it lies below."""
     try:
         return path.resolve().relative_to(Path.cwd()).as_posix()
     except ValueError:
@@ -103,7 +104,7 @@ def _find_missing_files(folder: Path, files: list[LoadedFile]) -> Iterator[Probl
         return
     for name in (*SINGLE_FILES, GATE_FILE):
         if name not in OPTIONAL_FILES and not (folder / name).is_file():
-            yield Problem(f"{_format_path(folder)}/{name}", 1, 1, "file", "this file is required")
+            yield Problem(f"{format_path(folder)}/{name}", 1, 1, "file", "this file is required")
     for file in files:
         if isinstance(file.record, DeviceCatalogue) and file.record.common is None:
             yield locate_problem(

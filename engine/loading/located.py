@@ -47,18 +47,26 @@ def read_yaml(
         The record or None, the position of each value in the file, every problem.
     """
     shown = display_path or str(path)
-    try:
-        text = read_text(path)
-    except UnicodeDecodeError as error:
-        return None, {}, [make_problem(shown, FILE_START, (), f"not UTF-8 text: {error.reason}")]
-    except OSError as error:
-        return (
-            None,
-            {},
-            [make_problem(shown, FILE_START, (), f"cannot be read: {error.strerror}")],
-        )
+    text, problems = read_located_text(path, shown)
+    if text is None:
+        return None, {}, problems
     record, marks, problems = _parse_file(text, model, shown)
     return record, marks, [*problems]
+
+
+def read_located_text(path: Path, shown: str) -> tuple[str | None, list[Problem]]:
+    """Return the text of a UTF-8 file, or None and the problem.
+
+    Args:
+        path: The file.
+        shown: The path to print in problems.
+    """
+    try:
+        return read_text(path), []
+    except UnicodeDecodeError as error:
+        return None, [make_problem(shown, FILE_START, (), f"not UTF-8 text: {error.reason}")]
+    except OSError as error:
+        return None, [make_problem(shown, FILE_START, (), f"cannot be read: {error.strerror}")]
 
 
 @lru_cache(maxsize=256)
