@@ -14,6 +14,7 @@ from kernelkb.actions.sessions import start_session
 from kernelkb.cli import main
 from kernelkb.model.measurement import DISTURBANCE_TEXT
 from kernelkb.record.measurements.store import open_store
+from kernelkb.safety.paths import shipped_folder
 from kernelkb_mcp.paginate import MAX_ANSWER_BYTES, json_size, paginate
 from kernelkb_mcp.recommend_view import build_recommend_fields
 from kernelkb_mcp.server_config import TOOLSETS, ServerConfig
@@ -50,6 +51,14 @@ def test_an_entry_longer_than_an_answer_comes_in_portions():
     parts = list(iter_pages("memory-hierarchy"))
 
     assert len(parts) == 2
+    assert max(map(count_bytes, parts)) <= 8000
+
+
+def test_the_code_of_a_fix_comes_whole():
+    parts = list(iter_pages("use-wgmma"))
+
+    code = "".join(part.structured_content["entry"].get("code", "") for part in parts)
+    assert code == (Path(shipped_folder("knowledge")) / "fixes/code/use-wgmma.cu").read_text()
     assert max(map(count_bytes, parts)) <= 8000
 
 
