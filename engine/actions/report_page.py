@@ -21,10 +21,10 @@ from kernelkb.profiles.source_counters import read_source_counters
 from kernelkb.render.report_data import (
     KernelCode,
     KernelSection,
+    PageSource,
     ReportContents,
     RooflinePoint,
     SassLine,
-    SourceFile,
     SourceRow,
 )
 from kernelkb.render.report_page import format_report_page
@@ -218,7 +218,7 @@ def build_code(counters: SourceCounters) -> KernelCode:
     for key, indices in groups.items():
         if key is not None:
             rows[key[0]][key[1]] = _build_row(counters, indices, counts, stalls, total)
-    files = [SourceFile(path, _split_lines(counters, path), found) for path, found in rows.items()]
+    files = [PageSource(path, _split_lines(counters, path), found) for path, found in rows.items()]
     return KernelCode(
         counted=counted,
         files=tuple(sorted(files, key=lambda one: (-one.share, one.path))),

@@ -1,4 +1,4 @@
-"""Scores the lines that diagnoses point at, on the zoo's reports: is the planted flaw there?
+"""Scores on the zoo's reports whether diagnoses point at the line of the planted flaw.
 
 Where a flaw lies was told from the code alone (``pair.place`` in kernel.yaml). Asked are the lines
 for its true cause, so that a wrong diagnosis does not count twice; see ``kb score``.

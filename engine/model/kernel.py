@@ -223,7 +223,7 @@ class Pair(Record):
     launch_count: int = Field(1, gt=0)
     """Launches in a call of ``before``; such a pair is timed, and profiled only if it is one."""
     place: FlawPlace | None = None
-    """None: it lies in no line, or nobody has said in which."""
+    """None: it lies in no line, or it has not been said in which."""
 
 
 class Kernel(Record):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from kernelkb.errors import KbError
 from kernelkb.sass.disassembly import parse_disassembly
-from kernelkb.sass.function import Function
+from kernelkb.sass.function import SassFunction
 
 NO_DISASSEMBLER = (
     "reading machine code takes nvdisasm, of 6 MB: pip install 'kernelkb[reports]', or a CUDA "
@@ -53,7 +53,7 @@ def find_disassembler() -> str | None:
     return shutil.which("nvdisasm")
 
 
-def disassemble(cubin: bytes, names: Sequence[str] | None = None) -> list[Function]:
+def disassemble(cubin: bytes, names: Sequence[str] | None = None) -> list[SassFunction]:
     """Return the functions of a cubin, with lines where it was compiled with them.
 
     Args:

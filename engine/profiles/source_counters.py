@@ -21,7 +21,7 @@ from kernelkb.profiles.disassembler import (
 )
 from kernelkb.sass.calls import fill_called_places
 from kernelkb.sass.counters import STALL_PREFIX, SourceCounters
-from kernelkb.sass.function import Function, Place
+from kernelkb.sass.function import Place, SassFunction
 from kernelkb.sass.instruction import Instruction, parse_instruction
 
 _STALL = re.compile(r"smsp__pcsamp_warps_issue_stalled_(?P<reason>\w+?)(?P<idle>_not_issued)?")
@@ -112,7 +112,7 @@ def _rename(counter: str) -> str:
 
 def _read_function(
     action: Any, path: Path, name: str, raw: Mapping[str, Mapping[int, float]], base: int
-) -> tuple[Function, tuple[str, ...]]:
+) -> tuple[SassFunction, tuple[str, ...]]:
     """Return the code: disassembled from the image in the report, or else as the report says."""
     if find_disassembler() is None:
         return _read_text(action, name, raw, base), (NO_DISASSEMBLER,)
@@ -132,7 +132,7 @@ def _read_function(
 
 
 def _is_same_code(
-    action: Any, function: Function, raw: Mapping[str, Mapping[int, float]], base: int
+    action: Any, function: SassFunction, raw: Mapping[str, Mapping[int, float]], base: int
 ) -> bool:
     """Return whether the report says the same of some instructions that have counters.
 
@@ -146,7 +146,7 @@ def _is_same_code(
 
 
 def _is_same_instruction(
-    action: Any, function: Function, pc: int, index_of: Mapping[int, int]
+    action: Any, function: SassFunction, pc: int, index_of: Mapping[int, int]
 ) -> bool:
     at = index_of.get(pc)
     if at is None:
@@ -161,7 +161,7 @@ def _is_same_instruction(
 
 def _read_text(
     action: Any, name: str, raw: Mapping[str, Mapping[int, float]], base: int
-) -> Function:
+) -> SassFunction:
     """Return the code as the report says it: without control bits, inner lines only."""
     last = max(pc for values in raw.values() for pc in values)
     instructions: list[Instruction] = []
@@ -175,4 +175,4 @@ def _read_text(
         instructions.append(parse_instruction(pc - base, text))
         info = action.source_info(pc)
         places.append((Place(info.file_name(), info.line()),) if info is not None else ())
-    return Function(name, tuple(instructions), tuple(places), labels)
+    return SassFunction(name, tuple(instructions), tuple(places), labels)

@@ -12,7 +12,7 @@ from kernelkb.render.report_text import count_bytes, escape_text, format_share
 
 if TYPE_CHECKING:
     from kernelkb.model.recommendation import KernelAnswer
-    from kernelkb.render.report_data import KernelCode, SassLine, SourceFile, SourceRow
+    from kernelkb.render.report_data import KernelCode, PageSource, SassLine, SourceRow
 
 _MAX_FILES = 6
 _MAX_LINES = 500
@@ -112,7 +112,7 @@ def _describe_code(code: KernelCode, shown: int) -> str:
 
 
 def _rank_rows(
-    files: Iterable[SourceFile], marks: Marks
+    files: Iterable[PageSource], marks: Marks
 ) -> list[tuple[tuple[str, int], SourceRow]]:
     """Return the lines with instructions: those of diagnoses first, then by samples."""
     rows = [((file.path, line), row) for file in files for line, row in file.rows.items()]
@@ -120,7 +120,7 @@ def _rank_rows(
 
 
 def _choose_lines(
-    files: Iterable[SourceFile], marks: Marks, max_bytes: int
+    files: Iterable[PageSource], marks: Marks, max_bytes: int
 ) -> dict[str, list[int]]:
     """Return for each file the lines to show, in order."""
     by_path = {file.path: file for file in files}
@@ -140,16 +140,16 @@ def _choose_lines(
     return {path: sorted(lines) for path, lines in chosen.items()}
 
 
-def _is_shown(file: SourceFile, at: int, line: int) -> bool:
+def _is_shown(file: PageSource, at: int, line: int) -> bool:
     """Whether a line near one with instructions exists; of an unknown text only that one."""
     return at == line or 1 <= at <= len(file.text)
 
 
-def _get_text(file: SourceFile, line: int) -> str:
+def _get_text(file: PageSource, line: int) -> str:
     return file.text[line - 1] if 0 < line <= len(file.text) else ""
 
 
-def _fold_lines(file: SourceFile, lines: Iterable[int]) -> Iterator[int | str]:
+def _fold_lines(file: PageSource, lines: Iterable[int]) -> Iterator[int | str]:
     """Yield the lines, and an element for those left out between them."""
     before = 0
     for line in lines:
@@ -161,13 +161,13 @@ def _fold_lines(file: SourceFile, lines: Iterable[int]) -> Iterator[int | str]:
         yield f'<div class="fold">{len(file.text) - before} lines not shown</div>'
 
 
-def _find_largest_share(files: Iterable[SourceFile]) -> float:
+def _find_largest_share(files: Iterable[PageSource]) -> float:
     """Return the largest share of a line."""
     return max((row.share for file in files for row in file.rows.values()), default=0.0)
 
 
 def _format_row(
-    file: SourceFile,
+    file: PageSource,
     line: int,
     anchor: str,
     top: float,
@@ -211,7 +211,7 @@ def _format_heat(share: float, top: float) -> str:
 
 
 def _choose_instructions(
-    code: KernelCode, files: Sequence[SourceFile], marks: Marks, max_bytes: int
+    code: KernelCode, files: Sequence[PageSource], marks: Marks, max_bytes: int
 ) -> _SassTables:
     """Return tables of the instructions of as many lines as fit, in the order of their samples."""
     left, shown, unplaced, top = max_bytes, 0, "", _find_largest_share(files)

@@ -32,7 +32,7 @@ class SourceRow(NamedTuple):
     """In the order of their addresses."""
 
 
-class SourceFile(NamedTuple):
+class PageSource(NamedTuple):
     """A file that instructions of the kernel come from."""
 
     path: str
@@ -52,7 +52,7 @@ class KernelCode(NamedTuple):
 
     counted: str
     """What the shares are of: ``samples``, or ``executed instructions`` without samples."""
-    files: tuple[SourceFile, ...]
+    files: tuple[PageSource, ...]
     """The one with the largest share first."""
     unplaced: SourceRow
     """Instructions without a line."""

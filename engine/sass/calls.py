@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-from kernelkb.sass.function import Function
+from kernelkb.sass.function import SassFunction
 
 _MAX_DEPTH = 4
 """Subroutines that call one another."""
 
 
-def fill_called_places(function: Function, executed: Mapping[int, float]) -> Function:
+def fill_called_places(function: SassFunction, executed: Mapping[int, float]) -> SassFunction:
     """Return a function in which code without lines has those of its call.
 
     Args:

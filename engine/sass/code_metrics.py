@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from kernelkb.sass.function import Function
+from kernelkb.sass.function import SassFunction
 from kernelkb.sass.static_chains import find_chains, find_dependent_loads
 from kernelkb.sass.static_loops import Code, survey_function
 
@@ -15,7 +15,7 @@ _DOUBLE = frozenset({"DADD", "DMUL", "DFMA", "DSETP", "DMNMX"})
 _INDIRECT = ("pointer-chase", "dependent-loads")
 
 
-def measure_code(functions: Iterable[Function]) -> dict[str, float]:
+def measure_code(functions: Iterable[SassFunction]) -> dict[str, float]:
     """Return the metrics of some functions together, by metric id; empty without any code.
 
     Subroutines that the compiler adds, such as those of exact divisions, do not count.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from kernelkb.sass.function import Function
+from kernelkb.sass.function import SassFunction
 
 STALL_PREFIX = "stall:"
 _WARP_LANES = 32
@@ -27,7 +27,7 @@ _RAW: dict[str, tuple[str, str | None]] = {
 class SourceCounters(NamedTuple):
     """One launch, instruction by instruction."""
 
-    function: Function
+    function: SassFunction
     raw: Mapping[str, Mapping[int, float]]
     """By counter, the value at each instruction (its index). ``samples`` counts all samples,
     ``stall:REASON`` those of a reason; other names are those of Nsight Compute."""

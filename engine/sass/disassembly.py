@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from kernelkb.sass.control import decode_control
-from kernelkb.sass.function import Function, Place
+from kernelkb.sass.function import Place, SassFunction
 from kernelkb.sass.instruction import Instruction, parse_instruction
 
 _SECTION = re.compile(r"^\t\.section\t\.text\.(?P<name>[^\s,\"]+)")
@@ -60,19 +60,19 @@ class _Builder:
         self._places.append(tuple(self._chain))
         self._pending, self._is_chain_open = None, False
 
-    def build(self) -> Function:
+    def build(self) -> SassFunction:
         """Return the function."""
         labels = {f"{one.offset:#x}": at for at, one in enumerate(self._instructions)}
         labels |= {k: at for k, at in self._labels.items() if at < len(self._instructions)}
-        return Function(self._name, tuple(self._instructions), tuple(self._places), labels)
+        return SassFunction(self._name, tuple(self._instructions), tuple(self._places), labels)
 
 
-def parse_disassembly(text: str) -> list[Function]:
+def parse_disassembly(text: str) -> list[SassFunction]:
     """Return every function with at least one instruction, in the order of the file."""
     return [one for one in _iter_functions(text) if one.instructions]
 
 
-def _iter_functions(text: str) -> Iterator[Function]:
+def _iter_functions(text: str) -> Iterator[SassFunction]:
     builder: _Builder | None = None
     for line in text.splitlines():
         if found := _SECTION.match(line):

@@ -18,7 +18,7 @@ class Place(NamedTuple):
     line: int
 
 
-class Function(NamedTuple):
+class SassFunction(NamedTuple):
     """A function of machine code."""
 
     name: str

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from kernelkb.sass.function import Function
+from kernelkb.sass.function import SassFunction
 
 Dependence = Literal["result", "operands", "scoreboard"]
 """result: it reads what the producer writes, or writes it anew. operands: it overwrites what the
@@ -46,7 +46,7 @@ class Producer(NamedTuple):
 
 
 def find_producers(
-    function: Function, index: int, stall: str, predecessors: Sequence[Sequence[int]]
+    function: SassFunction, index: int, stall: str, predecessors: Sequence[Sequence[int]]
 ) -> list[Producer]:
     """Return the instructions that one waits for, the most probable first; empty: undecided.
 
@@ -54,7 +54,7 @@ def find_producers(
         function: The code around.
         index: Of the instruction that stalls.
         stall: Such as ``stall:long_scoreboard``; others wait for no producer.
-        predecessors: Of ``Function.list_predecessors``.
+        predecessors: Of ``SassFunction.list_predecessors``.
     """
     wanted = _KINDS.get(stall)
     if wanted is None:
@@ -73,7 +73,7 @@ def find_producers(
 
 
 def _walk_scoreboard(
-    function: Function, index: int, scoreboard: int, wanted: frozenset[str],
+    function: SassFunction, index: int, scoreboard: int, wanted: frozenset[str],
     predecessors: Sequence[Sequence[int]],
 ) -> list[Producer]:  # fmt: skip
     """Go back to all that counts a scoreboard up, each way until something waits for it."""
@@ -93,7 +93,7 @@ def _walk_scoreboard(
 
 
 def _walk_back(
-    function: Function, index: int, predecessors: Sequence[Sequence[int]], scoreboard: int
+    function: SassFunction, index: int, predecessors: Sequence[Sequence[int]], scoreboard: int
 ) -> list[tuple[int, int]]:
     """Return indices and distances of all before an instruction, up to earlier waits."""
     seen: set[int] = set()
@@ -113,7 +113,10 @@ def _walk_back(
 
 
 def _walk_registers(
-    function: Function, index: int, wanted: frozenset[str], predecessors: Sequence[Sequence[int]]
+    function: SassFunction,
+    index: int,
+    wanted: frozenset[str],
+    predecessors: Sequence[Sequence[int]],
 ) -> list[Producer]:
     """Go back to what last wrote each register that an instruction reads."""
     found = []

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kernelkb.model.static_facts import StaticFact
 from kernelkb.sass.instruction import Instruction
 from kernelkb.sass.static_dataflow import Dependences, trace_results
-from kernelkb.sass.static_loops import Code, Loop, find_place, make_fact
+from kernelkb.sass.static_loops import Code, SassLoop, find_place, make_fact
 
 _FIXED = 4
 """Cycles until the result of most arithmetic can be used, from Volta on (Jia et al.: Dissecting the
@@ -47,7 +47,7 @@ class _Chain(NamedTuple):
 
     cycles: int
     path: tuple[int, ...]
-    loop: Loop
+    loop: SassLoop
 
 
 def find_chains(code: Code) -> Iterator[StaticFact]:
@@ -72,7 +72,7 @@ def _select_slowest(chains: list[_Chain]) -> list[_Chain]:
     return [max(chains, key=lambda chain: (chain.cycles, chain.path))] if chains else []
 
 
-def _list_chains(code: Code, loop: Loop, dependences: Dependences) -> Iterator[_Chain]:
+def _list_chains(code: Code, loop: SassLoop, dependences: Dependences) -> Iterator[_Chain]:
     """Yield the slowest way for each result that the next iteration uses.
 
     Of many alike, such as the accumulators of a tile, some are followed.

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from kernelkb.sass.function import Function
+from kernelkb.sass.function import SassFunction
 from kernelkb.sass.instruction import Instruction
 
 Results = frozenset[tuple[int, bool]]
@@ -78,7 +78,7 @@ class _State(NamedTuple):
 
 
 def trace_results(
-    function: Function, head: int, body: Collection[int], successors: Sequence[Sequence[int]]
+    function: SassFunction, head: int, body: Collection[int], successors: Sequence[Sequence[int]]
 ) -> Dependences:
     """Trace results from instruction to instruction; of a loop inside, one pass is followed.
 
@@ -86,7 +86,7 @@ def trace_results(
         function: The code.
         head: Where to begin; a jump back to it begins the next pass.
         body: The instructions to follow.
-        successors: Of ``Function.list_successors``.
+        successors: Of ``SassFunction.list_successors``.
     """
     order = _sort_body(head, body, successors)
     position = {index: at for at, index in enumerate(order)}
@@ -112,7 +112,7 @@ def trace_results(
 
 
 def _flow(
-    function: Function, order: list[int], before: Mapping[int, list[int]], entry: _State,
+    function: SassFunction, order: list[int], before: Mapping[int, list[int]], entry: _State,
     edges: tuple[Edges, Edges], kept: Collection[int],
 ) -> dict[int, _State]:  # fmt: skip
     """Note each use of a result; return what registers hold after the instructions to keep.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelkb.model.static_facts import KernelFacts, StaticFact
-from kernelkb.sass.function import Function
+from kernelkb.sass.function import SassFunction
 from kernelkb.sass.static_arithmetic import (
     find_doubles,
     find_exact_functions,
@@ -26,7 +26,7 @@ _SEARCHES = (
 )  # fmt: skip
 
 
-def find_static_facts(function: Function, spill_bytes: int | None = None) -> KernelFacts:
+def find_static_facts(function: SassFunction, spill_bytes: int | None = None) -> KernelFacts:
     """Return what the compiler did with a function, notable facts first.
 
     Args:

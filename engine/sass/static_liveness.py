@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from kernelkb.sass.function import Function
+from kernelkb.sass.function import SassFunction
 
 _GENERAL = re.compile(r"R(\d+)")
 
 
-def find_live_registers(function: Function, successors: Sequence[Sequence[int]]) -> list[int]:
+def find_live_registers(function: SassFunction, successors: Sequence[Sequence[int]]) -> list[int]:
     """Return the general registers that are live before each instruction: bit N stands for RN.
 
     What a subroutine reads and writes is not followed, and a write that a predicate decides about
@@ -18,7 +18,7 @@ def find_live_registers(function: Function, successors: Sequence[Sequence[int]])
 
     Args:
         function: The code.
-        successors: Of ``Function.list_successors``.
+        successors: Of ``SassFunction.list_successors``.
     """
     count = len(function.instructions)
     reads, writes = [0] * count, [0] * count

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kernelkb.model.static_facts import StaticFact, StaticKind, StaticPlace
-from kernelkb.sass.function import Function, Place
+from kernelkb.sass.function import Place, SassFunction
 from kernelkb.sass.static_liveness import find_live_registers
 
 _SUBROUTINE = "$__internal"
@@ -19,7 +19,7 @@ _MAX_WAIT = 16
 """Instructions of the longest loop that only waits."""
 
 
-class Loop(NamedTuple):
+class SassLoop(NamedTuple):
     """A natural loop; those of one head are one loop."""
 
     head: int
@@ -34,16 +34,16 @@ class Loop(NamedTuple):
 class Code(NamedTuple):
     """A function, with what every search for facts needs."""
 
-    function: Function
+    function: SassFunction
     own: list[int]
     """Indices of its instructions without subroutines and padding."""
-    loops: list[Loop]
+    loops: list[SassLoop]
     depths: dict[int, int]
     """Loops around each instruction that is in one."""
     main: frozenset[int]
     """Instructions of main loops."""
     successors: list[list[int]]
-    """Of ``Function.list_successors``."""
+    """Of ``SassFunction.list_successors``."""
     live: list[int]
     """Of ``find_live_registers``."""
 
@@ -54,7 +54,7 @@ class Code(NamedTuple):
         return {at for name, at in labels if name.startswith(".L")}
 
 
-def survey_function(function: Function) -> Code:
+def survey_function(function: SassFunction) -> Code:
     """Return the loops of a function and the instructions that are its own."""
     own = _list_own(function)
     loops = _list_loops(function, set(own))
@@ -65,7 +65,7 @@ def survey_function(function: Function) -> Code:
     return Code(function, own, loops, dict(depths), main, successors, live)
 
 
-def _list_own(function: Function) -> list[int]:
+def _list_own(function: SassFunction) -> list[int]:
     starts = sorted((at, name) for name, at in function.labels.items() if name[0] == "$")
     starts.append((len(function.instructions), ""))
     added = {
@@ -81,7 +81,7 @@ def _list_own(function: Function) -> list[int]:
     ]
 
 
-def _list_loops(function: Function, own: set[int]) -> list[Loop]:
+def _list_loops(function: SassFunction, own: set[int]) -> list[SassLoop]:
     """Return the loops, the smallest first."""
     bodies: dict[int, frozenset[int]] = {}
     for body in function.find_loops():
@@ -106,22 +106,24 @@ def _list_loops(function: Function, own: set[int]) -> list[Loop]:
             for other in inner
         )
     }
-    return [Loop(head, body, depth[head], head in inner, head in main) for head, body in ordered]
+    return [
+        SassLoop(head, body, depth[head], head in inner, head in main) for head, body in ordered
+    ]
 
 
-def _only_waits(function: Function, body: frozenset[int]) -> bool:
+def _only_waits(function: SassFunction, body: frozenset[int]) -> bool:
     """Whether a loop polls a barrier in shared memory, or sleeps until something else happens."""
     opcodes = {function.instructions[index].opcode for index in body}
     works = any(name.startswith(_WORK) or name.endswith("MMA") for name in opcodes)
     return len(body) <= _MAX_WAIT and not works and bool(opcodes & {"SYNCS", "NANOSLEEP"})
 
 
-def _list_lines(function: Function, body: Iterable[int]) -> set[Place]:
+def _list_lines(function: SassFunction, body: Iterable[int]) -> set[Place]:
     places = (find_place(function, index) for index in body)
     return {place for place in places if place is not None}
 
 
-def find_place(function: Function, index: int) -> Place | None:
+def find_place(function: SassFunction, index: int) -> Place | None:
     """Return the innermost line of an instruction in the folder of its kernel's own file.
 
     Lines of the toolkit's headers, which are inlined, are told as the lines that call them.
@@ -137,7 +139,7 @@ def _get_folder(path: str) -> str:
     return path.replace("\\", "/").rpartition("/")[0]
 
 
-def list_places(function: Function, indices: Iterable[int]) -> list[StaticPlace]:
+def list_places(function: SassFunction, indices: Iterable[int]) -> list[StaticPlace]:
     """Return the lines of instructions, with how many of them lie at each, in their order."""
     found = Counter(place for at in indices if (place := find_place(function, at)) is not None)
     return [

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kernelkb.sass.control import Control
 from kernelkb.sass.counters import SourceCounters
-from kernelkb.sass.function import Function, Place
+from kernelkb.sass.function import Place, SassFunction
 from kernelkb.sass.instruction import parse_instruction
 
 REPORTS = Path(__file__).parents[1] / "data" / "zoo"
@@ -33,7 +33,7 @@ def make_function(*rows):
         instructions.append(parse_instruction(16 * index, text, control))
         chain = line if isinstance(line, tuple) else (Place("/k/a.cu", line),) if line else ()
         places.append(chain)
-    return Function("kernel", tuple(instructions), tuple(places), labels)
+    return SassFunction("kernel", tuple(instructions), tuple(places), labels)
 
 
 def make_counters(function, source="", outside=0.0, **raw):
