@@ -1,5 +1,6 @@
 """A report of many megabytes: other calls are answered meanwhile, and cancelling ends it."""
 
+import statistics
 import time
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def test_other_calls_are_answered_while_a_large_report_is_read(report):
     waits, messages, spent, answer = anyio.run(run)
 
     assert not answer.is_error
-    assert max(waits) < spent / 2, (max(waits), spent)
+    assert statistics.median(waits) < spent / 4, (waits, spent)
     assert len(waits) > 5
     assert any("big.csv" in message for message in messages)
 
