@@ -21,7 +21,7 @@ class Control(NamedTuple):
     stall_cycles: int
     """Before the next instruction of the warp may issue."""
     write_scoreboard: int | None
-    """Counted up until the result is written; None: its latency is fixed, or nothing waits for it."""
+    """Counted up until the result is written; None: its latency is fixed, or nothing waits."""
     read_scoreboard: int | None
     """Counted up until the operands are read, so that they may be overwritten."""
     waits_for: frozenset[int]
