@@ -137,7 +137,7 @@ def _is_same_code(
     """Return whether the report says the same of some instructions that have counters.
 
     Their lines are compared; their text, for which the report's reader disassembles the function,
-    takes half a second, so only where they have none.
+    takes half a second, so only where the lines differ or there are none.
     """
     addresses = sorted({pc for values in raw.values() for pc in values})
     step = max(1, len(addresses) // _CHECKED_COUNT)
@@ -151,12 +151,11 @@ def _is_same_instruction(
     at = index_of.get(pc)
     if at is None:
         return True  # of a function that this one calls
-    info, places = action.source_info(pc), function.places[at]
-    if info is not None and places:
-        return bool(info.line() == places[0].line)
-    return (
-        parse_instruction(0, action.sass_by_pc(pc)).operation == function.instructions[at].operation
-    )
+    info = action.source_info(pc)
+    if info is not None and any(info.line() == place.line for place in function.places[at]):
+        return True
+    said = parse_instruction(0, action.sass_by_pc(pc))
+    return said.operation == function.instructions[at].operation
 
 
 def _read_text(

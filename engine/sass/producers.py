@@ -1,7 +1,7 @@
 """Finds the instruction that a stalled one waits for.
 
 A sample lies at the instruction that could not issue; what it waits for is another one. The wait
-mask in its control bits names scoreboards, and the control flow graph leads back to whatever counts
+mask in its control bits names scoreboards, and the control flow graph leads back to all that counts
 one of them up. Scoreboards are few and shared, so a register that both name confirms it; where only
 the text is known, the register alone has to do.
 """

@@ -1,4 +1,4 @@
-"""Metrics of machine code: what no counter tells, and nobody has to be asked."""
+"""Metrics of machine code, which no counter tells and no user has to give."""
 
 import pytest
 from machine_code import make_function, unpack_report
