@@ -18,7 +18,7 @@ from kernelkb.measure.case_specs import (
     share_module_seed,
     working_set_bytes,
 )
-from kernelkb.measure.check import find_cure, get_judge_result
+from kernelkb.measure.check import find_cure, get_judge_result, require_gpu_memory
 from kernelkb.measure.machine.gpu_telemetry import GpuSampler, sample_gpu
 from kernelkb.measure.machine.host_memory import (
     describe_low_memory,
@@ -203,10 +203,12 @@ def _describe_failure(result: BenchJobResult) -> dict[str, Any]:
     """Return the fields of a Bench without times.
 
     Raises:
+        EnvironmentGapError: The candidate could not allocate memory of the GPU.
         KbError: Not the candidate failed but a baseline.
     """
     if "runner_died" in result:
         failure = result["runner_died"]
+        require_gpu_memory(failure)
         return {"verdict": "invalid", "detail": failure["detail"], "cure": find_cure(failure)}
     if "incorrect_reason" in result:
         cure = "look for state that is kept between calls, and for work that is postponed"

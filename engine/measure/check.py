@@ -75,6 +75,7 @@ def check(
         free_bytes: What the judge's arrays may take; None: what is free.
 
     Raises:
+        EnvironmentGapError: The machine lacks what judging needs, or the memory for the candidate.
         KbError: The tolerance accepts an output that is wrong on purpose, or the reference
             itself does not run.
     """
@@ -177,6 +178,20 @@ def _require_selftest(subject: MeasurementSubject, report: CheckReport) -> None:
     )
 
 
+def require_gpu_memory(failure: RunnerFailure) -> None:
+    """Accuse no candidate of what the GPU lacks: others, and the judge, take of its memory too.
+
+    Raises:
+        EnvironmentGapError: The candidate could not allocate memory of the GPU.
+    """
+    if failure["status"] == "out-of-memory" and "CUDA" in failure["detail"]:
+        raise EnvironmentGapError(
+            f"the candidate takes more GPU memory than there is: {failure['detail']}",
+            "name a smaller --workload, end other processes on the GPU, and look for memory that "
+            "grows with every call",
+        )
+
+
 def find_cure(failure: RunnerFailure) -> str:
     """Return what to do about a candidate that failed without an answer."""
     if failure["status"] == "crashed" and failure["exit_status"] is not None:
@@ -185,7 +200,11 @@ def find_cure(failure: RunnerFailure) -> str:
 
 
 def _make_check_fields(subject: MeasurementSubject, report: CheckReport) -> dict[str, Any]:
-    """Return the fields of a Check that follow from the judge's report."""
+    """Return the fields of a Check that follow from the judge's report.
+
+    Raises:
+        EnvironmentGapError: The candidate could not allocate memory of the GPU.
+    """
     cases = tuple(_make_checked_case(result) for result in report["cases"])
     common = {
         "cases": cases,
@@ -196,6 +215,7 @@ def _make_check_fields(subject: MeasurementSubject, report: CheckReport) -> dict
     }
     failure = report["runner_died"]
     if failure:
+        require_gpu_memory(failure)
         where = f" on {failure['case']}" if failure["case"] else ""
         return {
             **common,

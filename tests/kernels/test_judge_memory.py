@@ -187,6 +187,21 @@ def test_what_is_run_at_once_and_does_not_fit_is_refused_not_accepted(project):
         check_with(project, CENTRED, "return x - x.mean(0)", 3)
 
 
+NO_GPU_MEMORY = "raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 6.00 GiB.')"
+
+
+def test_a_check_does_not_accuse_a_candidate_for_want_of_gpu_memory(project):
+    with pytest.raises(EnvironmentGapError, match=r"candidate takes more GPU memory.*6\.00 GiB"):
+        check_with(project, GELU, NO_GPU_MEMORY, 1000)
+
+
+def test_a_bench_does_not_accuse_a_candidate_for_want_of_gpu_memory(project):
+    subject, built, workload = prepare_task(project, GELU, NO_GPU_MEMORY)
+
+    with pytest.raises(EnvironmentGapError, match=r"candidate takes more GPU memory.*6\.00 GiB"):
+        bench(subject, built, workload=workload, budget_s=0.3)
+
+
 @pytest.mark.parametrize(
     ("body", "verdicts"),
     [
