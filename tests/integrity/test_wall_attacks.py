@@ -20,6 +20,7 @@ from kernelkb.measure.process import candidate_sandbox
 from kernelkb.measure.process.own_cores import keep_own_cores
 from kernelkb.measure.runner_specs import make_candidate_spec
 from kernelkb.measure.worker.judge.pauser import ProcessPauser
+from kernelkb.measure.worker.judge.procfs import share_core
 
 HONEST_BODY = "  honest(x, y, rows, cols);\n"
 
@@ -506,3 +507,23 @@ def test_a_job_leaves_the_engine_its_cores(thread):
     inner.__exit__(None, None, None)
 
     assert (after_first, os.sched_getaffinity(thread)) == (before, before)
+
+
+@pytest.mark.parametrize("is_bound", [True, False])
+def test_the_judge_waits_on_the_core_of_the_thread_that_answers(is_bound):
+    skip_on_one_core()
+    before = os.sched_getaffinity(0)
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        if is_bound:
+            os.sched_setaffinity(child.pid, {max(before)})
+        with share_core(child.pid):
+            inside = os.sched_getaffinity(0)
+    finally:
+        child.kill()
+        child.wait()
+    with share_core(child.pid):
+        without_a_process = os.sched_getaffinity(0)
+
+    assert inside == ({max(before)} if is_bound else before)
+    assert without_a_process == os.sched_getaffinity(0) == before

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kernelkb.measure.worker.shared.failures import UnsupportedHost
@@ -142,6 +142,26 @@ def restore_affinities(affinities: dict[int, frozenset[int]]) -> None:
         with suppress(OSError):
             if os.sched_getaffinity(thread) != cores:
                 os.sched_setaffinity(thread, cores)
+
+
+@contextmanager
+def share_core(pid: int) -> Iterator[None]:
+    """Keep the calling thread, in the block, on the core of a process's first thread.
+
+    That thread sleeps when it has answered, so we go on at once. OpenMP's other threads spin on the
+    other cores for a while: where we last ran on one of those, we would wait for a time slice, 2 to
+    4 ms, and whether we do would depend on the order in which the runners were started. A process
+    whose first thread is bound to no core changes nothing.
+    """
+    own = os.sched_getaffinity(0)
+    with suppress(OSError):
+        cores = os.sched_getaffinity(pid)
+        if len(cores) == 1:
+            os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, own)
 
 
 def runqueue_wait_ns(pid: int) -> int:

@@ -14,6 +14,7 @@ from kernelkb.measure.worker.judge.output_marks import DrawSlots, OutputMark
 from kernelkb.measure.worker.judge.procfs import (
     cpu_ticks,
     runqueue_wait_ns,
+    share_core,
     thread_runqueue_wait_ns,
 )
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
@@ -187,10 +188,11 @@ class RunnerTimer:
         self._buffers.expect_calls(slots)
         self._runner.verify_stopped()
         waited_ns = self._total_runqueue_wait_ns()
-        start_s, start_ns = time.monotonic(), time.perf_counter_ns()
-        answer = self._runner.ask(command, self._timeout_s, is_timed=True)
-        self._runner.send_stop()
-        judge_ns, outputs = self._buffers.sync_and_copy(slots, draw_slots, start_ns)
+        with share_core(self._runner.pid):
+            start_s, start_ns = time.monotonic(), time.perf_counter_ns()
+            answer = self._runner.ask(command, self._timeout_s, is_timed=True)
+            self._runner.send_stop()
+            judge_ns, outputs = self._buffers.sync_and_copy(slots, draw_slots, start_ns)
         self._runner.pause()
         self._timeout_s = max(_MIN_TIMEOUT_S, _TIMEOUT_FACTOR * judge_ns / 1e9)
         self.shares_outputs |= answer.get("shares_memory") is True
@@ -219,7 +221,8 @@ class RunnerTimer:
         self._spare_slots = []  # the one of the last batch may be among them
         self._runner.verify_stopped()
         start_s = time.monotonic()
-        calls = time_separate_calls(self._runner, self._buffers, slots)
+        with share_core(self._runner.pid):
+            calls = time_separate_calls(self._runner, self._buffers, slots)
         batch = Batch(calls.judge_ns, calls.runner_ns, 1, start_s, time.monotonic())
         outputs = {slot: calls.outputs[slot] for slot in draw_slots(slots)}
         return TimedBatch(batch, slots, outputs, calls.marks, calls.outputs)
