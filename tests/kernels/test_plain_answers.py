@@ -1,5 +1,6 @@
 """A verdict that is plain early: fewer pairs, and no wait for rivals that compile."""
 
+import os
 import tempfile
 
 import pytest
@@ -65,21 +66,16 @@ def run(x):
         time.sleep(0.03)
     return torch.softmax(x, dim=-1)
 """
-WAITS_WITH_ITS_JUDGE = """\
+IDLE_BESIDE_ITS_JUDGE = """\
 import os
 
 import torch
 
-calls, shared = 0, 0
-
 
 def run(x):
-    global calls, shared
-    calls += 1
     cores = os.sched_getaffinity(os.getpid())
-    shared += len(cores) == 1 and os.sched_getaffinity(os.getppid()) == cores
-    y = torch.softmax(x, dim=-1)
-    return y if calls < 60 or shared else torch.zeros_like(y)
+    shares = len(cores) == 1 and os.sched_getaffinity(os.getppid()) == cores
+    return torch.zeros_like(x) if shares else torch.softmax(x, dim=-1)
 """
 MORE_THAN_TWICE = "more than twice as long"
 
@@ -200,11 +196,14 @@ def test_a_candidate_that_is_slow_only_in_trials_meets_torch_compile(
     assert not any(MORE_THAN_TWICE in line for line in found.warnings)
 
 
-def test_timed_calls_meet_a_judge_that_waits_on_their_first_core(bench_script):
+def test_while_calls_are_timed_the_judge_waits_on_the_core_of_their_first_thread(bench_script):
     """On another core it would wait for a thread of OpenMP that spins there, 2 to 4 ms."""
-    found = bench_script(WAITS_WITH_ITS_JUDGE)
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("there is one core only")
+    found = bench_script(IDLE_BESIDE_ITS_JUDGE)
 
-    assert found.verdict not in ("incorrect", "invalid"), found.detail
+    assert found.verdict == "incorrect"
+    assert "a timed call" in found.detail
 
 
 @pytest.mark.gpu

@@ -231,8 +231,14 @@ def _shares_memory(output: torch.Tensor, inputs: Sequence[torch.Tensor]) -> bool
 
 
 def seed_all(seed: int) -> None:
-    """Seed the global generators of torch, random and, if it is loaded, numpy."""
-    torch.manual_seed(seed)
+    """Seed the global generators of torch, random and, if it is loaded, numpy.
+
+    Not by ``torch.manual_seed``, which keeps a stack trace for each kind of device that this
+    process has not used, in case that it will: longer than drawing small inputs.
+    """
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
     random.seed(seed)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(seed)

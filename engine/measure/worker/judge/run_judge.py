@@ -12,6 +12,7 @@ from kernelkb.measure.worker.shared.messages.judge_jobs import (
     CheckJobResult,
     JudgeJob,
 )
+from kernelkb.measure.worker.shared.quick_imports import import_quickly
 
 
 def run_judge(job: JudgeJob, folder: Path) -> CheckJobResult | BenchJobResult:
@@ -28,8 +29,9 @@ def run_judge(job: JudgeJob, folder: Path) -> CheckJobResult | BenchJobResult:
     }
     try:
         # torch takes seconds to import: the runners, started by now, import it at the same time.
-        from kernelkb.measure.worker.judge.bench import time_candidate
-        from kernelkb.measure.worker.judge.check import check_cases
+        with import_quickly():
+            from kernelkb.measure.worker.judge.bench import time_candidate
+            from kernelkb.measure.worker.judge.check import check_cases
 
         try:
             if job["mode"] == "check":

@@ -15,6 +15,7 @@ from typing import Any
 from kernelkb.measure.worker.shared.channel import receive_with_files, send
 from kernelkb.measure.worker.shared.failures import KernelError
 from kernelkb.measure.worker.shared.messages.runner_commands import Handler, ServeJob
+from kernelkb.measure.worker.shared.quick_imports import import_quickly
 
 _MAX_EXCEPTION_CHARS = 2000
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
@@ -48,6 +49,7 @@ def _make_handlers(job: ServeJob) -> Mapping[str, Handler]:
         from kernelkb.measure.worker.runner.library_runner import LibraryRunner
 
         return LibraryRunner(code).handlers
-    from kernelkb.measure.worker.runner.tensor_runner import TensorRunner
+    with import_quickly():
+        from kernelkb.measure.worker.runner.tensor_runner import TensorRunner
 
     return TensorRunner(job).handlers
