@@ -17,7 +17,7 @@ from kernelkb.decide.symptoms import find_symptoms
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.measure import bench, check
 from kernelkb.measure.machine.device_lock import lock_device
-from kernelkb.measure.profile import profile
+from kernelkb.measure.profile import profile, static_metrics
 from kernelkb.measure.sanitize import sanitize
 from kernelkb.model.measurement import Bench, Build, Check, Profile
 
@@ -91,10 +91,13 @@ class OpenBench(NamedTuple):
     queue_warning: str | None
 
     def run(self) -> Bench:
-        """Time the built variant and record it."""
+        """Time the built variant and record it, with what its machine code shows."""
         timed = self.started.run(self.timeout_s)
         if self.queue_warning:
             timed = timed.model_copy(update={"warnings": (*timed.warnings, self.queue_warning)})
+        if timed.metrics:
+            metrics = {**static_metrics(self.built), **timed.metrics}
+            timed = timed.model_copy(update={"metrics": metrics})
         rival = self.incumbent[0].variant if self.incumbent else None
         return timed.model_copy(update=record_result(self.bench_target, self.built, timed, rival))
 

@@ -7,6 +7,7 @@ import shutil
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelkb.actions.recommend import recommend_from_metrics
@@ -33,6 +34,11 @@ def add_recommend_arguments(parser: ArgumentParser) -> None:
         "target, GPU and kernel are the record's",
     )
     parser.add_argument(
+        "--code",
+        metavar="FILE",
+        help="a cubin, library or program: what its machine code shows, where there is no profile",
+    )
+    parser.add_argument(
         "--kernel",
         metavar="NAME",
         default="",
@@ -50,8 +56,11 @@ def run_recommend(options: Namespace) -> int:
     kb recommend --bandwidth 88% --metric over_fetch=3.9 --gpu "NVIDIA H100 80GB HBM3"
     kb recommend --profile report.ncu-rep --kernel gemm --speedup 0.7
     kb recommend --run 3f9c2a
+    kb recommend --speedup 0.6 --code build/gemm.cubin
     """
     metrics, headlines = read_metric_flags(options)
+    if options.code is not None:
+        metrics = {**_measure_code(options), **metrics}
     if options.record is not None:
         result = _recommend_run(options, metrics, headlines)
     elif options.profile is not None:
@@ -109,6 +118,17 @@ def _recommend_report(
         gpu=options.gpu,
         max_kernels=None if options.json else MAX_KERNELS,
     )
+
+
+def _measure_code(options: Namespace) -> dict[str, str]:
+    """Return the metrics of a file's machine code, as they would be typed."""
+    from kernelkb.profiles.static_analysis import measure_code_file  # it reads object files
+
+    if options.profile is not None:
+        raise BadValueError("a report holds its code; leave --code out")
+    if options.target == "cpu":
+        raise BadValueError("--code reads the code of a GPU; leave --target cpu out")
+    return {name: f"{value:g}" for name, value in measure_code_file(Path(options.code)).items()}
 
 
 def _recommend_run(

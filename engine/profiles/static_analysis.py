@@ -76,12 +76,25 @@ def analyse(
     return {"kernels": [add_source_text(one, sources) for one in found], "reason": None}
 
 
+def measure_code_file(path: Path) -> dict[str, float]:
+    """Return the metrics of all machine code in a file, by metric id.
+
+    Args:
+        path: As of ``analyse``.
+
+    Raises:
+        KbError: It cannot be read or holds none, or there is no nvdisasm, or that fails.
+    """
+    images = _read_images(path)
+    if not images:
+        raise KbError(_NO_CODE.format(name=path.name))
+    return measure_code(one for image in images for one in disassemble(image))
+
+
 def measure_library_code(path: Path) -> dict[str, float]:
     """Return the metrics of all machine code in a file; empty where none can be read."""
-    if find_disassembler() is None:
-        return {}
     try:
-        return measure_code(one for image in _read_images(path) for one in disassemble(image))
+        return measure_code_file(path)
     except KbError:
         return {}
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from kernelkb.sass.function import SassFunction
 from kernelkb.sass.static_chains import find_chains, find_dependent_loads
 from kernelkb.sass.static_loops import Code, survey_function
+from kernelkb.sass.static_tiles import find_tile_reuse
 
 _WARP_MATRIX = re.compile(r"[HIDBQO]MMA|[HIQBO]GMMA|UTC\w*MMA\w*")
 _GROUP_MATRIX = re.compile(r"[HIQBO]GMMA|UTC\w*MMA\w*")
@@ -24,7 +25,10 @@ def measure_code(functions: Iterable[SassFunction]) -> dict[str, float]:
     if not codes:
         return {}
     opcodes = [code.function.instructions[at].opcode for code in codes for at in code.own]
+    reuse = [find_tile_reuse(code) for code in codes]
+    told = {"tile_reuse": float(any(reuse))} if any(reuse) or None not in reuse else {}
     return {
+        **told,
         "mma_opcode_count": float(sum(bool(_WARP_MATRIX.fullmatch(name)) for name in opcodes)),
         "warpgroup_opcode_count": float(
             sum(bool(_GROUP_MATRIX.fullmatch(name)) for name in opcodes)

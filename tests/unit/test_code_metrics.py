@@ -1,9 +1,15 @@
 """Metrics of machine code, which no counter tells and no user has to give."""
 
+import json
+
 import pytest
 from machine_code import make_function, unpack_report
 
+from kernelkb.actions.built_variant import OpenBench
 from kernelkb.actions.recommend_report import recommend_from_report
+from kernelkb.cli import main
+from kernelkb.model.measurement import Bench, Build, KernelResources
+from kernelkb.profiles.disassembler import iter_cubins, list_symbols
 from kernelkb.sass.code_metrics import measure_code
 
 CHASE = (
@@ -25,6 +31,81 @@ STREAM = (
 @pytest.mark.parametrize(("rows", "value"), [(CHASE, 1.0), (STREAM, 0.0)])
 def test_a_load_in_a_loop_that_needs_its_own_result_is_a_dependent_load(rows, value):
     assert measure_code([make_function(*rows)])["dependent_load"] == value
+
+
+LOAD = (4, "LDG.E R4, desc[UR4][R8.64]", "w0", ())
+STAGE = (3, "STS [R10], R4", "", (0,))
+MEET = (6, "BAR.SYNC.DEFER_BLOCKING 0x0", "", ())
+READ = (4, "LDS R12, [R11]", "w1", ())
+ADD = (5, "FADD R5, R12, R5", "", (1,))
+KEEP = (3, "STG.E desc[UR4][R8.64], R5", "", ())
+END = (6, "EXIT", "", ())
+BACK = (3, "@P0 BRA `(.L_x_0)", "", ())
+BACK_INSIDE = (3, "@P1 BRA `(.L_x_1)", "", ())
+
+
+def name(label, row):
+    return (row[0], f".L_x_{label}: {row[1]}", *row[2:])
+
+
+TILES = {
+    "a transpose": ((LOAD, STAGE, MEET, READ, KEEP, END), 0.0),
+    "a stencil": ((LOAD, STAGE, MEET, READ, ADD, READ, ADD, KEEP, END), 1.0),
+    "a loop over the tile": (
+        (name(0, LOAD), STAGE, MEET, name(1, READ), ADD, BACK_INSIDE, BACK, KEEP, END),
+        1.0,
+    ),
+    "one read of each element": (
+        (name(0, LOAD), STAGE, MEET, READ, ADD, BACK, KEEP, END),
+        0.0,
+    ),
+    "a sum that is kept in shared memory": (
+        (
+            name(0, READ),
+            ADD,
+            (4, "LDS R13, [R11+0x80]", "w1", ()),
+            (5, "FADD R5, R13, R5", "", (1,)),
+            (3, "STS [R10], R5", "", ()),
+            MEET,
+            BACK,
+            END,
+        ),
+        None,
+    ),
+    "a loop that fills the tile and one that reads it": (
+        (name(0, LOAD), STAGE, BACK, MEET, name(1, READ), ADD, BACK_INSIDE, KEEP, END),
+        None,
+    ),
+    "loads that never run": (
+        (name(0, LOAD), *[(4, "@!PT LDS RZ, [RZ]", "", ())] * 3, STAGE, MEET, READ, BACK, END),
+        0.0,
+    ),
+    "matrices of an asynchronous copy": (
+        (
+            name(0, (4, "LDGSTS.E.BYPASS.128 [R10], desc[UR4][R8.64]", "", ())),
+            MEET,
+            *[(4, "LDSM.16.M88.4 R12, [R11]", "w1", ())] * 2,
+            BACK,
+            END,
+        ),
+        1.0,
+    ),
+    "a warpgroup's operands": (
+        (
+            name(0, (4, "UTMALDG.2D [UR8], [UR4]", "", ())),
+            (4, "HGMMA.64x128x16.F32 R24, gdesc[UR4], R24", "", ()),
+            BACK,
+            END,
+        ),
+        1.0,
+    ),
+    "no shared memory": ((LOAD, KEEP, END), 0.0),
+}
+
+
+@pytest.mark.parametrize(("rows", "value"), TILES.values(), ids=TILES)
+def test_a_tile_that_is_read_more_than_once_is_reused(rows, value):
+    assert measure_code([make_function(*rows)]).get("tile_reuse") == value
 
 
 def test_matrix_and_double_precision_instructions_are_counted():
@@ -57,3 +138,79 @@ def test_a_report_shows_the_chase_without_being_told(tmp_path):
         for reason in answers[0]["diagnoses"][0]["because"]
         if reason["metric"] == "dependent_load"
     )
+
+
+@pytest.fixture(scope="module")
+def chase(tmp_path_factory):
+    """A cubin with a pointer chase."""
+    folder = tmp_path_factory.mktemp("code")
+    data = unpack_report(folder, "h100-sxm", "dependent-load-chain").read_bytes()
+    path = folder / "chase.cubin"
+    path.write_bytes(
+        next(
+            image
+            for image in iter_cubins(data)
+            if any(
+                "before_cu" in one.name and "walk_lists" in one.name for one in list_symbols(image)
+            )
+        )
+    )
+    return path
+
+
+def test_machine_code_is_evidence_where_there_is_no_profile(chase, capsys):
+    numbers = ["recommend", "--speedup", "0.8", "--metric", "dram_utilization=0.1", "--json"]
+    answers = []
+    for arguments in (numbers, [*numbers, "--code", str(chase)]):
+        assert main(arguments) == 0
+        answers.append(json.loads(capsys.readouterr().out)["kernels"][0])
+    first = [answer["diagnoses"][0]["bottleneck"] for answer in answers]
+
+    assert first[0] != "dependent-load-chain"
+    assert first[1] == "dependent-load-chain"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--code", __file__], "holds no machine code"),
+        (["--code", "/nowhere/a.cubin"], "cannot be read"),
+        (["--code", "a.cubin", "--profile", "a.ncu-rep"], "leave --code out"),
+        (["--code", "a.cubin", "--target", "cpu"], "leave --target cpu out"),
+    ],
+)
+def test_code_that_cannot_be_used_has_one_line(arguments, words, capsys):
+    assert main(["recommend", *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+
+
+class FakeBench:
+    """What a started bench returns; there may be no GPU here."""
+
+    def run(self, _timeout_s):
+        return Bench(
+            kernel="lists",
+            variant="walk",
+            target="cuda",
+            workload="small",
+            verdict="slower",
+            metrics={"speedup": 0.5},
+            seconds=1.0,
+        )
+
+
+def test_a_bench_records_what_the_machine_code_shows(chase, monkeypatch):
+    monkeypatch.setattr("kernelkb.actions.built_variant.record_result", lambda *_: {})
+    resources = KernelResources(
+        kernel="walk_lists", registers=20, spill_store_bytes=0, spill_load_bytes=0, stack_bytes=0,
+        static_smem_bytes=0,
+    )  # fmt: skip
+    built = Build(
+        kernel="lists", variant="walk", target="cuda", status="built", seconds=1.0,
+        library=str(chase), directory=str(chase.parent), command="nvcc", resources=(resources,),
+    )  # fmt: skip
+    timed = OpenBench(None, built, FakeBench(), 1.0, None, None).run()
+
+    assert timed.metrics["speedup"] == 0.5
+    assert timed.metrics["dependent_load"] == 1.0
