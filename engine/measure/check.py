@@ -184,7 +184,7 @@ def require_gpu_memory(failure: RunnerFailure) -> None:
     Raises:
         EnvironmentGapError: The candidate could not allocate memory of the GPU.
     """
-    if failure["status"] == "out-of-memory" and "CUDA" in failure["detail"]:
+    if failure["status"] == "out-of-gpu-memory":
         raise EnvironmentGapError(
             f"the candidate takes more GPU memory than there is: {failure['detail']}",
             "name a smaller --workload, end other processes on the GPU, and look for memory that "

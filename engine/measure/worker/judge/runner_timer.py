@@ -173,9 +173,8 @@ class RunnerTimer:
     ) -> TimedBatch:
         """Refresh the buffers, then time one batch; return it with what its calls left.
 
-        The runner is stopped while its inputs are drawn, while other runners are timed, and from
-        its answer on. So the clock ends when none of its threads runs any more, and the outputs
-        that the judge reads then were computed within the measured time.
+        The runner is stopped while its inputs are drawn, while others are timed, and from its
+        answer on: the outputs that the judge reads then were computed within the measured time.
 
         Args:
             draw_slots: Draws the slots whose outputs to return, after the batch has ended.
@@ -221,8 +220,7 @@ class RunnerTimer:
         self._spare_slots = []  # the one of the last batch may be among them
         self._runner.verify_stopped()
         start_s = time.monotonic()
-        with share_core(self._runner.pid):
-            calls = time_separate_calls(self._runner, self._buffers, slots)
+        calls = time_separate_calls(self._runner, self._buffers, slots)
         batch = Batch(calls.judge_ns, calls.runner_ns, 1, start_s, time.monotonic())
         outputs = {slot: calls.outputs[slot] for slot in draw_slots(slots)}
         return TimedBatch(batch, slots, outputs, calls.marks, calls.outputs)

@@ -143,7 +143,7 @@ def describe_exit(returncode: int, log: str, fallback: str | None) -> ProcessExi
 def classify_error(message: str) -> RunnerStatus | None:
     """Return the status of an exception that leaves the process unusable; None for others."""
     if any(phrase in message for phrase in _OUT_OF_MEMORY_PHRASES):
-        return "out-of-memory"
+        return "out-of-gpu-memory" if "CUDA" in message else "out-of-memory"
     if any(phrase in message for phrase in _LOAD_FAILURE_PHRASES):
         return "unloadable"
     return "crashed" if "CUDA error" in message or "AcceleratorError" in message else None

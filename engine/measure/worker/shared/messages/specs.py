@@ -196,8 +196,8 @@ class RunnerSpec(TypedDict):
     limits: RunnerLimits
 
 
-RunnerStatus = Literal["timed-out", "out-of-memory", "limit-exceeded", "unloadable", "crashed",
-                       "kernel-error"]  # fmt: skip
+RunnerStatus = Literal["timed-out", "out-of-memory", "out-of-gpu-memory", "limit-exceeded",
+                       "unloadable", "crashed", "kernel-error"]  # fmt: skip
 
 
 class RunnerFailure(TypedDict):
