@@ -58,6 +58,8 @@ def find_lines(counters: SourceCounters, evidence: Sequence[LineEvidenceRow]) ->
         weights = list(_weigh_instructions(counters, one))
         if weights:
             return _build_answer(counters, one, weights)
+    if not counters.function.is_readable and any(one["operations"] for one in evidence):
+        return _refuse("which of its instructions do that cannot be told: see the note on the code")
     counted = " or ".join(dict.fromkeys(one["of"] for one in evidence))
     return _refuse(f"the report counts nothing of {counted} by instruction")
 

@@ -24,6 +24,8 @@ from kernelkb.sass.counters import STALL_PREFIX, SourceCounters
 from kernelkb.sass.function import Place, SassFunction
 from kernelkb.sass.instruction import Instruction, parse_instruction
 
+_UNREADABLE = "???"
+"""What the report's reader says of an instruction that it cannot disassemble."""
 _STALL = re.compile(r"smsp__pcsamp_warps_issue_stalled_(?P<reason>\w+?)(?P<idle>_not_issued)?")
 _SAMPLES = "smsp__pcsamp_sample_count"
 _EXECUTED = "inst_executed"
@@ -161,7 +163,10 @@ def _is_same_instruction(
 def _read_text(
     action: Any, name: str, raw: Mapping[str, Mapping[int, float]], base: int
 ) -> SassFunction:
-    """Return the code as the report says it: without control bits, inner lines only."""
+    """Return the code as the report says it: without control bits, inner lines only.
+
+    Of a GPU that the report's reader knows no more (sm_70 in 2026), only the lines are known.
+    """
     last = max(pc for values in raw.values() for pc in values)
     instructions: list[Instruction] = []
     places: list[tuple[Place, ...]] = []
@@ -170,6 +175,8 @@ def _read_text(
         text = action.sass_by_pc(pc)
         if not text:
             continue
+        if text == _UNREADABLE:
+            text = ""
         labels[f"{pc:#x}"] = len(instructions)
         instructions.append(parse_instruction(pc - base, text))
         info = action.source_info(pc)

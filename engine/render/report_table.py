@@ -57,7 +57,7 @@ def _build_row(answer: KernelAnswer) -> _Row:
         time=format_duration(duration) if duration is not None else "-",
         share=f"{share:.0%}" if share is not None else "-",
         cause=best["bottleneck"] if best else "-",
-        line=_clip(name_line(best), _MAX_LINE_CHARS) if best else "-",
+        line=_clip_place(name_line(best)) if best else "-",
         gain=f"{gain['point']:.3g}x" if gain else "-",
         at_most=f"{at_most:.3g}x" if at_most is not None else "-",
     )
@@ -83,3 +83,9 @@ def shorten_name(kernel: str) -> str:
 
 def _clip(text: str, size: int) -> str:
     return text if len(text) <= size else f"{text[: size - 1]}…"
+
+
+def _clip_place(place: str) -> str:
+    """Return ``naive.cu:17`` with a file name that is cut off where it is too long."""
+    name, colon, number = place.rpartition(":")
+    return _clip(name, _MAX_LINE_CHARS - len(colon) - len(number)) + colon + number

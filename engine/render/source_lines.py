@@ -47,4 +47,5 @@ def describe_line(line: SourceLine) -> str:
 def _format_code(place: CodePlace) -> Iterator[str]:
     if place["text"]:
         yield f"         {place['line']:>4} | {place['text'][:_MAX_TEXT_CHARS]}"
-    yield f"              {place['instruction'][:_MAX_TEXT_CHARS]}"
+    if place["instruction"]:
+        yield f"              {place['instruction'][:_MAX_TEXT_CHARS]}"

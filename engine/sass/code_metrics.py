@@ -17,11 +17,11 @@ _INDIRECT = ("pointer-chase", "dependent-loads")
 
 
 def measure_code(functions: Iterable[SassFunction]) -> dict[str, float]:
-    """Return the metrics of some functions together, by metric id; empty without any code.
+    """Return the metrics of some functions together, by metric id; empty without readable code.
 
     Subroutines that the compiler adds, such as those of exact divisions, do not count.
     """
-    codes = [survey_function(one) for one in functions]
+    codes = [survey_function(one) for one in functions if one.is_readable]
     if not codes:
         return {}
     opcodes = [code.function.instructions[at].opcode for code in codes for at in code.own]

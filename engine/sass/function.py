@@ -30,6 +30,11 @@ class SassFunction(NamedTuple):
     labels: Mapping[str, int]
     """Index of the instruction at each label, and at each address in hexadecimal."""
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether its instructions are known, not their places alone."""
+        return all(one.opcode for one in self.instructions)
+
     def list_predecessors(self) -> list[list[int]]:
         """Return for each instruction the indices of those that may run just before it."""
         return _invert(self.list_successors())

@@ -39,6 +39,17 @@ def test_the_table_fits_the_terminal(answers):
     assert max(map(len, format_report_table(named, 100))) <= 100
 
 
+def test_of_a_long_file_name_the_line_is_shown(answers):
+    (answer, *_) = answers
+    (diagnosis, *others) = answer["diagnoses"]
+    (line, *more) = diagnosis["lines"]["lines"]
+    at = {**line["at"], "file": "/k/miniature_weather_model_openacc.F90", "line": 285}
+    lines = {**diagnosis["lines"], "lines": [{**line, "at": at}, *more]}
+    renamed = {**answer, "diagnoses": [{**diagnosis, "lines": lines}, *others]}
+
+    assert "miniature_weather_m…:285" in list(format_report_table([renamed]))[1]
+
+
 @pytest.mark.parametrize(
     ("kernel", "name"),
     [

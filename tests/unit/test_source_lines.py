@@ -15,6 +15,7 @@ from kernelkb.decide.source_lines import find_lines
 from kernelkb.errors import KbError
 from kernelkb.profiles import disassembler, source_counters
 from kernelkb.render.source_lines import format_source_lines
+from kernelkb.sass.code_metrics import measure_code
 from kernelkb.sass.function import Place
 
 SOURCE = "\n".join(f"line {number};" for number in range(1, 40))
@@ -119,6 +120,18 @@ def test_a_function_of_the_kernel_is_told_with_its_call():
 
     assert list_numbers(found) == [2]
     assert found["lines"][0]["called_at"] == 9
+
+
+def test_of_code_that_cannot_be_read_lines_are_told_and_no_instructions():
+    function = make_function((9, "", "", ()))
+    samples = tell(function, make_evidence("executed"), inst_executed={0: 10})
+    named = tell(function, make_evidence("executed", operations=["DFMA"]), inst_executed={0: 10})
+
+    assert list_numbers(samples) == [9]
+    assert not any(line.strip() == "" for line in format_source_lines(samples))
+    assert not named["lines"]
+    assert "cannot be told" in named["reason"]
+    assert measure_code([function]) == {}
 
 
 def test_a_line_with_less_than_a_tenth_is_not_told():
