@@ -158,15 +158,16 @@ class CaseBuffers:
     def _flush_and_time_ns(self) -> float:
         """Flush the cache by reading: that leaves no dirty lines for the candidate to write back.
 
-        The second read is timed: the first may ask the driver for memory, which takes 0.5 ms.
+        On a GPU a second read is timed: the first may ask the driver for memory, 0.5 ms.
         """
         self._flush_buffer.sum()
         self._synchronize()
+        if self.case.target != "cuda":
+            return 0.0
         waited, start = thread_runqueue_wait_ns(), time.perf_counter_ns()
         self._flush_buffer.sum()
         self._synchronize()
-        elapsed = time.perf_counter_ns() - start - (thread_runqueue_wait_ns() - waited)
-        return float(elapsed) if self.case.target == "cuda" else 0.0
+        return float(time.perf_counter_ns() - start - (thread_runqueue_wait_ns() - waited))
 
     def expect_calls(self, slots: Sequence[int]) -> None:
         """Prepare ``sync_and_copy`` and ``read_marks`` for a batch on some slots."""
