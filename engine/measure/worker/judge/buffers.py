@@ -156,14 +156,12 @@ class CaseBuffers:
         return min(times)
 
     def _flush_and_time_ns(self) -> float:
-        """Flush the cache by reading: that leaves no dirty lines for the candidate to write back.
-
-        On a GPU a second read is timed: the first may ask the driver for memory, 0.5 ms.
-        """
+        """Flush the cache by reading, which leaves no dirty lines; on a GPU time a second read."""
         self._flush_buffer.sum()
         self._synchronize()
         if self.case.target != "cuda":
             return 0.0
+        # The first read may ask the driver for memory, which takes 0.5 ms.
         waited, start = thread_runqueue_wait_ns(), time.perf_counter_ns()
         self._flush_buffer.sum()
         self._synchronize()
