@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ MAGIC = b"NVR\0"
 """First bytes of a ``.ncu-rep`` file."""
 COMPRESSED_MAGIC = b"\x28\xb5\x2f\xfd"
 """Of a ``.ncu-repz`` file, which is compressed with Zstandard; the reader unpacks it."""
+_STDERR = 2
 _TIMEOUT_S = 120.0
 """Maximum duration of one export by ncu."""
 _NO_READER_MESSAGE = (
@@ -50,9 +53,30 @@ def read_binary(path: Path, wanted: Sequence[RawName], ncu: str | None) -> list[
         if ncu is None:
             raise KbError(_NO_READER_MESSAGE) from None
         return _read_with_ncu(path, wanted, ncu)
-    context = reader.load_report(str(path))
-    actions = [action for part in context for action in part]
-    return [_build_launch(reader, action, wanted) for action in actions]
+    with _silence_native_code():
+        context = reader.load_report(str(path))
+        actions = [action for part in context for action in part]
+        return [_build_launch(reader, action, wanted) for action in actions]
+
+
+@contextmanager
+def _silence_native_code() -> Iterator[None]:
+    """Discard what native code writes to standard error: of a damaged report, lines of its own.
+
+    It writes to the descriptor, which ``contextlib.redirect_stderr`` does not change.
+    """
+    try:
+        kept = os.dup(_STDERR)
+    except OSError:  # there is no standard error
+        yield
+        return
+    try:
+        with Path(os.devnull).open("wb") as sink:
+            os.dup2(sink.fileno(), _STDERR)
+        yield
+    finally:
+        os.dup2(kept, _STDERR)
+        os.close(kept)
 
 
 def _build_launch(reader: Any, action: Any, wanted: Sequence[RawName]) -> ProfiledLaunch:

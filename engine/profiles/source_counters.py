@@ -24,6 +24,8 @@ from kernelkb.sass.counters import STALL_PREFIX, SourceCounters
 from kernelkb.sass.function import Place, SassFunction
 from kernelkb.sass.instruction import Instruction, parse_instruction
 
+_MAX_CODE_BYTES = 4 * 2**20
+"""Of one function; the largest that we know have 0.2 MB."""
 _UNREADABLE = "???"
 """What the report's reader says of an instruction that it cannot disassemble."""
 _STALL = re.compile(r"smsp__pcsamp_warps_issue_stalled_(?P<reason>\w+?)(?P<idle>_not_issued)?")
@@ -166,8 +168,13 @@ def _read_text(
     """Return the code as the report says it: without control bits, inner lines only.
 
     Of a GPU that the report's reader knows no more (sm_70 in 2026), only the lines are known.
+
+    Raises:
+        KbError: The addresses are too far apart for one function.
     """
     last = max(pc for values in raw.values() for pc in values)
+    if last - base > _MAX_CODE_BYTES:
+        raise KbError("the report's addresses are those of no code; is it damaged?")
     instructions: list[Instruction] = []
     places: list[tuple[Place, ...]] = []
     labels: dict[str, int] = {}

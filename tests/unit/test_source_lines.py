@@ -1,6 +1,8 @@
 """Lines of the source: the one that holds what a bottleneck counts, or the reason for none."""
 
 import json
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -253,6 +255,37 @@ def test_a_disassembler_that_fails_leaves_the_text_of_the_report(report, monkeyp
 
     assert not found.has_control_bits
     assert "nvdisasm cannot read the code" in found.notes[0]
+
+
+def test_addresses_of_a_damaged_report_do_not_run_on_for_hours(report, monkeypatch):
+    read = source_counters._read_counters
+
+    def damage(action):
+        for name, values in read(action):
+            yield name, {**values, max(values) + 2**50: 1.0}
+
+    monkeypatch.setattr(source_counters, "_read_counters", damage)
+    monkeypatch.setattr(source_counters, "find_disassembler", lambda: None)
+
+    with pytest.raises(KbError, match="damaged"):
+        source_counters.read_source_counters(report, 0)
+
+
+def test_what_the_reader_of_reports_says_of_a_damaged_one_is_not_printed(report, tmp_path):
+    damaged = tmp_path / "damaged.ncu-rep"
+    data = bytearray(report.read_bytes())
+    data[8] ^= 0x10  # in the header, of which a required field is then absent
+    damaged.write_bytes(bytes(data))
+    words = [sys.executable, "-c", "from kernelkb.cli import start; start()"]
+    done = subprocess.run(
+        [*words, "recommend", "--profile", str(damaged)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert len(done.stderr.splitlines()) <= 1, done.stderr
+    assert "message_lite" not in done.stderr
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
