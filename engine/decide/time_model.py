@@ -12,7 +12,7 @@ work of resources, fills idle SMs, adds warps in flight or removes reasons to wa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -149,11 +149,16 @@ def sum_groups(
 
 def combine_roofs(shares: Mapping[str, float]) -> float:
     """Return the share of the time that the roofs explain together."""
-    largest = max(shares.values(), default=0.0)
+    return _compute_norm(list(shares.values()), _ROOF_EXPONENT)
+
+
+def _compute_norm(values: Sequence[float], exponent: float) -> float:
+    """Return the norm of an exponent, scaled by the largest value, so that no power overflows."""
+    largest = max(values, default=0.0)
     if largest == 0:
         return 0.0
-    total: float = sum((share / largest) ** _ROOF_EXPONENT for share in shares.values())
-    return largest * float(total ** (1 / _ROOF_EXPONENT))
+    total: float = sum((value / largest) ** exponent for value in values)
+    return largest * float(total ** (1 / exponent))
 
 
 def predict_time(now: KernelTime, change: Change) -> float:
@@ -165,8 +170,7 @@ def predict_time(now: KernelTime, change: Change) -> float:
     fill = now.fill if change.fill is None else max(change.fill, now.fill)
     roofs = combine_roofs(sum_groups(use, now.groups, fill))
     latency = now.latency * compute_latency_factor(now, change)
-    total = roofs**_LATENCY_EXPONENT + latency**_LATENCY_EXPONENT
-    return max(now.launch + float(total ** (1 / _LATENCY_EXPONENT)), _MIN_TIME)
+    return max(now.launch + _compute_norm([roofs, latency], _LATENCY_EXPONENT), _MIN_TIME)
 
 
 def compute_latency_factor(now: KernelTime, change: Change) -> float:

@@ -305,3 +305,9 @@ def test_empty_sms_and_the_launch_are_parts_of_their_own():
 
     assert shares["launch"] == 0.2
     assert shares["fill"] == pytest.approx(0.8 * 0.5)
+
+
+def test_much_more_work_than_can_be_measured_has_a_time():
+    now = KernelTime({"dram": 0.5}, {"memory": ["dram"]}, 1.0, 0.0, 0.5, None, {}, {})
+
+    assert predict_time(now, NO_CHANGE._replace(work={"dram": 1e200})) == pytest.approx(5e199)
