@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,9 +58,10 @@ def run_recommend(options: Namespace) -> int:
     kb recommend --run 3f9c2a
     kb recommend --speedup 0.6 --code build/gemm.cubin
     """
-    metrics, headlines = read_metric_flags(options)
+    typed, headlines = read_metric_flags(options)
+    metrics: Mapping[str, str | float] = typed
     if options.code is not None:
-        metrics = {**_measure_code(options), **metrics}
+        metrics = {**_measure_code(options), **typed}
     if options.record is not None:
         result = _recommend_run(options, metrics, headlines)
     elif options.profile is not None:
@@ -101,7 +102,7 @@ def _print_answers(answers: Sequence[KernelAnswer], options: Namespace) -> None:
 
 
 def _recommend_report(
-    options: Namespace, metrics: dict[str, str], headlines: dict[str, str]
+    options: Namespace, metrics: Mapping[str, str | float], headlines: dict[str, str]
 ) -> Recommendation:
     from kernelkb.actions.recommend_report import (  # reads files, so it imports more
         MAX_KERNELS,
@@ -120,19 +121,18 @@ def _recommend_report(
     )
 
 
-def _measure_code(options: Namespace) -> dict[str, str]:
-    """Return the metrics of a file's machine code, as they would be typed."""
+def _measure_code(options: Namespace) -> dict[str, float]:
     from kernelkb.profiles.static_analysis import measure_code_file  # it reads object files
 
     if options.profile is not None:
         raise BadValueError("a report holds its code; leave --code out")
     if options.target == "cpu":
         raise BadValueError("--code reads the code of a GPU; leave --target cpu out")
-    return {name: f"{value:g}" for name, value in measure_code_file(Path(options.code)).items()}
+    return measure_code_file(Path(options.code))
 
 
 def _recommend_run(
-    options: Namespace, metrics: dict[str, str], headlines: dict[str, str]
+    options: Namespace, metrics: Mapping[str, str | float], headlines: dict[str, str]
 ) -> Recommendation:
     from kernelkb.actions.recommend_run import (
         recommend_from_run,

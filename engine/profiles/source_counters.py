@@ -25,7 +25,7 @@ from kernelkb.sass.function import Place, SassFunction
 from kernelkb.sass.instruction import Instruction, parse_instruction
 
 _MAX_CODE_BYTES = 4 * 2**20
-"""Of one function; the largest that we know have 0.2 MB."""
+"""Of one function; chosen, as large as what ``static_analysis`` reads of one image."""
 _UNREADABLE = "???"
 """What the report's reader says of an instruction that it cannot disassemble."""
 _STALL = re.compile(r"smsp__pcsamp_warps_issue_stalled_(?P<reason>\w+?)(?P<idle>_not_issued)?")

@@ -8,10 +8,9 @@ from collections.abc import Iterable
 from kernelkb.sass.function import SassFunction
 from kernelkb.sass.static_chains import find_chains, find_dependent_loads
 from kernelkb.sass.static_loops import Code, survey_function
-from kernelkb.sass.static_tiles import find_tile_reuse
+from kernelkb.sass.static_tiles import GROUP_MATRIX, find_tile_reuse
 
 _WARP_MATRIX = re.compile(r"[HIDBQO]MMA|[HIQBO]GMMA|UTC\w*MMA\w*")
-_GROUP_MATRIX = re.compile(r"[HIQBO]GMMA|UTC\w*MMA\w*")
 _DOUBLE = frozenset({"DADD", "DMUL", "DFMA", "DSETP", "DMNMX"})
 _INDIRECT = ("pointer-chase", "dependent-loads")
 
@@ -31,7 +30,7 @@ def measure_code(functions: Iterable[SassFunction]) -> dict[str, float]:
         **told,
         "mma_opcode_count": float(sum(bool(_WARP_MATRIX.fullmatch(name)) for name in opcodes)),
         "warpgroup_opcode_count": float(
-            sum(bool(_GROUP_MATRIX.fullmatch(name)) for name in opcodes)
+            sum(bool(GROUP_MATRIX.fullmatch(name)) for name in opcodes)
         ),
         "fp64_opcode_count": float(sum(name in _DOUBLE for name in opcodes)),
         "dependent_load": float(any(map(_loads_addresses, codes))),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kernelkb.model.static_facts import StaticFact
 from kernelkb.sass.instruction import Instruction
-from kernelkb.sass.static_dataflow import Dependences, trace_results
+from kernelkb.sass.static_dataflow import MAX_TRACED, Dependences, trace_results
 from kernelkb.sass.static_loops import Code, SassLoop, find_place, make_fact
 
 _FIXED = 4
@@ -38,8 +38,6 @@ _NOTABLE_RATIO = 2.0
 """Cycles of the chain over instructions of the loop: so many warps a scheduler are needed."""
 _MIN_INDIRECT = 3
 _MAX_ALIKE = 4
-_MAX_BODY = 6000
-"""Instructions of the largest loop that is traced."""
 
 
 class _Chain(NamedTuple):
@@ -54,7 +52,7 @@ def find_chains(code: Code) -> Iterator[StaticFact]:
     """Yield the slowest chain of each loop: a pointer chase, or else arithmetic."""
     told: set[int] = set()
     for loop in code.loops:
-        if len(loop.body) > _MAX_BODY:
+        if len(loop.body) > MAX_TRACED:
             continue
         dependences = trace_results(code.function, loop.head, loop.body, code.successors)
         chains = [c for c in _list_chains(code, loop, dependences) if not told & set(c.path)]
@@ -165,7 +163,7 @@ def find_dependent_loads(code: Code) -> Iterator[StaticFact]:
 
     A load counts whose predicate or data comes from one, too, as where an index decides.
     """
-    if not code.own or len(code.own) > _MAX_BODY:
+    if not code.own or len(code.own) > MAX_TRACED:
         return
     traced = trace_results(code.function, code.own[0], set(code.own), code.successors)
     count: dict[int, int] = {}

@@ -9,6 +9,9 @@ from typing import NamedTuple
 from kernelkb.sass.function import SassFunction
 from kernelkb.sass.instruction import Instruction
 
+MAX_TRACED = 6000
+"""Instructions of the largest loop or function that is traced: chosen, for the time it takes."""
+
 Results = frozenset[tuple[int, bool]]
 """Instructions whose result a register may hold, and whether of an iteration before."""
 Edges = dict[int, set[int]]

@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterable, Mapping
 
 from kernelkb.sass.instruction import Instruction
-from kernelkb.sass.static_dataflow import trace_results
+from kernelkb.sass.static_dataflow import MAX_TRACED, trace_results
 from kernelkb.sass.static_loops import Code
 from kernelkb.sass.static_memory import find_width
 
 _BULK_COPIES = frozenset({"UBLKCP", "UTMALDG"})
 _SHARED_LOADS = frozenset({"LDS", "LDSM"})
 _REMOTE_LOADS = frozenset({"LDG", "LD"})
-_READS_TILES = re.compile(r"[HIQB]GMMA|UTC\w*MMA\w*")
-"""Matrix instructions that take operands from shared memory."""
+GROUP_MATRIX = re.compile(r"[HIQBO]GMMA|UTC\w*MMA\w*")
+"""Matrix instructions of a warpgroup and more, which take operands from shared memory."""
 _CONVERSIONS = frozenset(
     {"MOV", "IMAD.MOV", "SEL", "FSEL", "PRMT", "I2F", "I2FP", "F2F", "F2FP", "HADD2.F32"}
 )
@@ -23,8 +23,6 @@ _MAX_CONVERSIONS = 4
 _REUSED_RATIO = 1.5
 """Bytes that are read for each byte that is staged, where no loop repeats the reads. A stencil of
 three points reads 3, a transpose 1; judgement."""
-_MAX_BODY = 6000
-"""Instructions of the largest function that is traced."""
 
 
 def find_tile_reuse(code: Code) -> bool | None:
@@ -35,11 +33,11 @@ def find_tile_reuse(code: Code) -> bool | None:
     how often each runs is not in the code, nor is it what a value is that was computed before it
     was stored.
     """
-    if len(code.own) > _MAX_BODY:
+    if len(code.own) > MAX_TRACED:
         return None
     instructions = code.function.instructions
     staging = _list_staging(code)
-    if any(_READS_TILES.fullmatch(instructions[at].opcode) for at in code.own):
+    if any(GROUP_MATRIX.fullmatch(instructions[at].opcode) for at in code.own):
         return True if staging else None
     stores = [at for at in code.own if instructions[at].opcode == "STS"]
     if not staging:

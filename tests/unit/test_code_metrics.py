@@ -168,6 +168,7 @@ def test_machine_code_is_evidence_where_there_is_no_profile(chase, capsys):
 
     assert first[0] != "dependent-load-chain"
     assert first[1] == "dependent-load-chain"
+    assert answers[0]["evidence_level"] == answers[1]["evidence_level"], "nothing more was measured"
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,11 @@ class FakeBench:
 
 
 def test_a_bench_records_what_the_machine_code_shows(chase, monkeypatch):
-    monkeypatch.setattr("kernelkb.actions.built_variant.record_result", lambda *_: {})
+    recorded = []
+    monkeypatch.setattr(
+        "kernelkb.actions.built_variant.record_result",
+        lambda _target, _built, timed, _rival: recorded.append(timed) or {},
+    )
     resources = KernelResources(
         kernel="walk_lists", registers=20, spill_store_bytes=0, spill_load_bytes=0, stack_bytes=0,
         static_smem_bytes=0,
@@ -212,5 +217,6 @@ def test_a_bench_records_what_the_machine_code_shows(chase, monkeypatch):
     )  # fmt: skip
     timed = OpenBench(None, built, FakeBench(), 1.0, None, None).run()
 
+    assert recorded == [timed]
     assert timed.metrics["speedup"] == 0.5
     assert timed.metrics["dependent_load"] == 1.0

@@ -161,7 +161,8 @@ def share_core(pid: int) -> Iterator[None]:
     try:
         yield
     finally:
-        os.sched_setaffinity(0, own)
+        with suppress(OSError):  # cores were taken away from this process
+            os.sched_setaffinity(0, own)
 
 
 def runqueue_wait_ns(pid: int) -> int:
