@@ -13,7 +13,6 @@ from kernelkb.actions.compare_lines import (
     count_line_samples,
     make_amount,
 )
-from kernelkb.errors import KbError
 from kernelkb.model.report_comparison import Amount, LineChange, PartChange, SampleChanges
 from kernelkb.profiles.source_counters import read_source_counters
 from kernelkb.sass.counters import STALL_PREFIX, SourceCounters
@@ -36,16 +35,22 @@ class LaunchSamples(NamedTuple):
 
 def read_launch_samples(launches: Sequence[tuple[Path, int]]) -> list[LaunchSamples]:
     """Return what was counted in launches of binary reports, each with its index."""
-    with ThreadPoolExecutor() as pool:  # each waits for a disassembler of its own
-        return list(pool.map(_read_one, launches))
+    indices: dict[Path, list[int]] = {}
+    for path, index in launches:
+        indices.setdefault(path, []).append(index)
+    with ThreadPoolExecutor() as pool:  # each waits for a process
+        started = {path: pool.submit(read_source_counters, path, indices[path]) for path in indices}
+    counted = {
+        (path, index): counters
+        for path, future in started.items()
+        for index, counters in zip(indices[path], future.result(), strict=True)
+    }
+    return [_build_samples(path, counted[path, index]) for path, index in launches]
 
 
-def _read_one(launch: tuple[Path, int]) -> LaunchSamples:
-    path, index = launch
-    try:
-        counters = read_source_counters(path, index)
-    except KbError as error:
-        return LaunchSamples(None, str(error))
+def _build_samples(path: Path, counters: SourceCounters | str | None) -> LaunchSamples:
+    if isinstance(counters, str):
+        return LaunchSamples(None, counters)
     if counters is None or not counters.get_counts("samples"):
         return LaunchSamples(None, _NOTHING_COUNTED.format(path=path.name))
     return LaunchSamples(counters, None)

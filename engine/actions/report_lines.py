@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelkb.decide.source_lines import find_lines
-from kernelkb.errors import KbError
 from kernelkb.profiles.source_counters import read_source_counters
 
 if TYPE_CHECKING:
@@ -19,6 +17,10 @@ if TYPE_CHECKING:
 
 _MAX_DIAGNOSES = 3
 _ACCESS = "{access}"
+_NOTHING_COUNTED = (
+    "no lines: the report counts nothing by instruction; ncu --section SourceCounters "
+    "--import-source yes records it"
+)
 
 
 def read_all_counters(path: Path, launches: Sequence[int]) -> list[SourceCounters | str]:
@@ -28,8 +30,10 @@ def read_all_counters(path: Path, launches: Sequence[int]) -> list[SourceCounter
         path: A ``.ncu-rep`` file.
         launches: Indices in the file.
     """
-    with ThreadPoolExecutor() as pool:  # each waits for a disassembler of its own
-        return list(pool.map(lambda launch: _read_counters(path, launch), launches))
+    return [
+        _NOTHING_COUNTED if one is None else f"no lines: {one}" if isinstance(one, str) else one
+        for one in read_source_counters(path, launches)
+    ]
 
 
 def add_source_lines(
@@ -55,17 +59,3 @@ def _describe_change(words: str | None, answer: LineAnswer) -> str | None:
     if words is None or not answer["lines"] or (access is None and _ACCESS in words):
         return None
     return f"line {answer['lines'][0]['at']['line']}: {words.replace(_ACCESS, access or '')}"
-
-
-def _read_counters(path: Path, launch: int) -> SourceCounters | str:
-    """Return what was counted by instruction, or why there is nothing."""
-    try:
-        counters = read_source_counters(path, launch)
-    except KbError as error:
-        return f"no lines: {error}"
-    if counters is None:
-        return (
-            "no lines: the report counts nothing by instruction; ncu --section SourceCounters "
-            "--import-source yes records it"
-        )
-    return counters

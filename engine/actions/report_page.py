@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +12,7 @@ from kernelkb.actions.recommend_report import recommend_from_report
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.source_lines import choose_place, find_lines
-from kernelkb.errors import BadValueError, KbError
+from kernelkb.errors import BadValueError
 from kernelkb.measure.machine.tools import find_cuda_tool
 from kernelkb.profiles.launch import ProfiledLaunch, list_raw_names
 from kernelkb.profiles.report import is_binary_report, read_report
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
 _MAX_WITH_LINES = 3
 """Diagnoses of one kernel whose lines are told, as in ``actions.report_lines``."""
 _FOLDER_CURE = "name a file in a folder that exists"
-_READERS = 4
-"""Reports that are in memory at once."""
 _TABLE_ONLY = "a CSV page holds no code; give the .ncu-rep file"
 _NO_COUNTERS = (
     "the report counts nothing by instruction; ncu --section SourceCounters --import-source yes "
@@ -176,20 +173,12 @@ def _read_codes(
     """Return the code of each kernel or why there is none; set lines of causes without them."""
     if not is_binary_report(report):
         return [_TABLE_ONLY for _ in answers]
-    with ThreadPoolExecutor(_READERS) as pool:  # each waits for a disassembler of its own
-        found = list(pool.map(lambda row: _read_counters(report, row[0]), answers))
+    counted = read_source_counters(report, [launch for launch, _ in answers])
+    found = [_NO_COUNTERS if one is None else one for one in counted]
     for (_, answer), counters in zip(answers, found, strict=True):
         if not isinstance(counters, str):
             _set_missing_lines(program, answer, counters)
     return [one if isinstance(one, str) else build_code(one) for one in found]
-
-
-def _read_counters(report: Path, launch: int) -> SourceCounters | str:
-    """Return what was counted by instruction, or why there is nothing."""
-    try:
-        return read_source_counters(report, launch) or _NO_COUNTERS
-    except KbError as error:
-        return str(error)
 
 
 def _set_missing_lines(

@@ -22,7 +22,7 @@ from kernelkb.errors import BadValueError
 from kernelkb.model.kernel import FlawPlace
 from kernelkb.model.source_line import LineAnswer
 from kernelkb.model.zoo import LineMiss, LineScore, LineScoreRow, PairRecording
-from kernelkb.profiles.source_counters import read_source_counters
+from kernelkb.profiles.source_counters import load_source_counters
 
 _TOLERANCE_LINES = 2
 
@@ -86,7 +86,7 @@ def _find_all(packed: Path, cases: Sequence[_Case]) -> list[_Result]:
 
 
 def _find_one(report: Path, case: _Case) -> LineAnswer:
-    counters = read_source_counters(report, case.recording.launch)
+    counters = load_source_counters(report, case.recording.launch)
     if counters is None:
         return {"lines": [], "reason": "the report counts nothing by instruction"}
     return find_lines(counters, case.evidence)

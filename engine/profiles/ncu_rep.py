@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import os
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +19,12 @@ from kernelkb.profiles.launch import (
 )
 from kernelkb.profiles.ncu_csv import read_raw_page
 from kernelkb.profiles.ncu_details import read_details_page
+from kernelkb.profiles.reader_process import has_reader, read_in_process
 
 MAGIC = b"NVR\0"
 """First bytes of a ``.ncu-rep`` file."""
 COMPRESSED_MAGIC = b"\x28\xb5\x2f\xfd"
 """Of a ``.ncu-repz`` file, which is compressed with Zstandard; the reader unpacks it."""
-_STDERR = 2
 _TIMEOUT_S = 120.0
 """Maximum duration of one export by ncu."""
 _NO_READER_MESSAGE = (
@@ -45,38 +43,20 @@ def read_binary(path: Path, wanted: Sequence[RawName], ncu: str | None) -> list[
         ncu: Path of the ncu command, used if the ``ncu-report`` package is not installed; or None.
 
     Raises:
-        KbError: No reader is installed, or ncu finds no launch in the file.
+        KbError: No reader is installed, or it fails on the file, or ncu finds no launch there.
     """
-    try:
-        reader = importlib.import_module("ncu_report")
-    except ImportError:
-        if ncu is None:
-            raise KbError(_NO_READER_MESSAGE) from None
-        return _read_with_ncu(path, wanted, ncu)
-    with _silence_native_code():
-        context = reader.load_report(str(path))
-        actions = [action for part in context for action in part]
-        return [_build_launch(reader, action, wanted) for action in actions]
+    if has_reader():
+        return read_in_process(_read_launches, path, wanted)
+    if ncu is None:
+        raise KbError(_NO_READER_MESSAGE)
+    return _read_with_ncu(path, wanted, ncu)
 
 
-@contextmanager
-def _silence_native_code() -> Iterator[None]:
-    """Discard what native code writes to standard error: of a damaged report, lines of its own.
-
-    It writes to the descriptor, which ``contextlib.redirect_stderr`` does not change.
-    """
-    try:
-        kept = os.dup(_STDERR)
-    except OSError:  # there is no standard error
-        yield
-        return
-    try:
-        with Path(os.devnull).open("wb") as sink:
-            os.dup2(sink.fileno(), _STDERR)
-        yield
-    finally:
-        os.dup2(kept, _STDERR)
-        os.close(kept)
+def _read_launches(path: Path, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:
+    reader = importlib.import_module("ncu_report")
+    context = reader.load_report(str(path))
+    actions = [action for part in context for action in part]
+    return [_build_launch(reader, action, wanted) for action in actions]
 
 
 def _build_launch(reader: Any, action: Any, wanted: Sequence[RawName]) -> ProfiledLaunch:

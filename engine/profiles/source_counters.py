@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,15 @@ from kernelkb.profiles.disassembler import (
     iter_cubins,
     list_symbols,
 )
+from kernelkb.profiles.reader_process import has_reader, read_in_process
 from kernelkb.sass.calls import fill_called_places
 from kernelkb.sass.counters import STALL_PREFIX, SourceCounters
 from kernelkb.sass.function import Place, SassFunction
 from kernelkb.sass.instruction import Instruction, parse_instruction
 
+_READERS = 4
+"""Launches that are read, and in memory, at once."""
+_NO_READER = "the lines of a report take the ncu-report package: pip install 'kernelkb[reports]'"
 _MAX_CODE_BYTES = 4 * 2**20
 """Of one function; chosen, as large as what ``static_analysis`` reads of one image."""
 _UNREADABLE = "???"
@@ -42,22 +47,42 @@ _CHECKED_COUNT = 4
 """Instructions whose text has to be the same in the report and in the disassembled image."""
 
 
-def read_source_counters(path: Path, launch: int) -> SourceCounters | None:
-    """Return what a launch counted at each instruction; None where the report has none of it.
+def read_source_counters(path: Path, launches: Sequence[int]) -> list[SourceCounters | str | None]:
+    """Return what launches counted at each instruction.
 
     Args:
         path: A ``.ncu-rep`` file.
-        launch: Index of the launch, in the order of ``read_report``.
+        launches: Indices, in the order of ``read_report``.
+
+    Returns:
+        For each launch: None where the report has none of it, and a text where it cannot be read.
+    """
+    if not has_reader():
+        return [_NO_READER] * len(launches)
+    try:
+        return read_in_process(_load_all, path, launches)
+    except KbError as error:
+        return [str(error)] * len(launches)
+
+
+def _load_all(path: Path, launches: Sequence[int]) -> list[SourceCounters | str | None]:
+    def load(launch: int) -> SourceCounters | str | None:
+        try:
+            return load_source_counters(path, launch)
+        except KbError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(_READERS) as pool:  # each waits for a disassembler of its own
+        return list(pool.map(load, launches))
+
+
+def load_source_counters(path: Path, launch: int) -> SourceCounters | None:
+    """Return what a launch counted, read in this process, which a damaged report may end.
 
     Raises:
-        KbError: The ncu-report package is missing, or the file cannot be read.
+        KbError: The report holds no such launch, or is damaged.
     """
-    try:
-        reader = importlib.import_module("ncu_report")
-    except ImportError:
-        raise KbError(
-            "the lines of a report take the ncu-report package: pip install 'kernelkb[reports]'"
-        ) from None
+    reader = importlib.import_module("ncu_report")
     action = _load_launch(reader.load_report(str(path)), launch)
     raw = dict(_read_counters(action))
     if _SAMPLES not in raw and _EXECUTED not in raw:

@@ -1,8 +1,7 @@
 """Lines of the source: the one that holds what a bottleneck counts, or the reason for none."""
 
 import json
-import subprocess
-import sys
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from kernelkb.actions.zoo_pairs import list_pairs
 from kernelkb.cli import main
 from kernelkb.decide.source_lines import find_lines
 from kernelkb.errors import KbError
-from kernelkb.profiles import disassembler, source_counters
+from kernelkb.profiles import disassembler, reader_process, source_counters
 from kernelkb.render.source_lines import format_source_lines
 from kernelkb.sass.code_metrics import measure_code
 from kernelkb.sass.function import Place
@@ -209,9 +208,9 @@ def test_a_recommendation_from_a_report_names_the_line(report, capsys):
 
 
 def test_without_a_disassembler_the_text_of_the_report_has_to_do(report, monkeypatch):
-    whole = source_counters.read_source_counters(report, 0)
+    whole = source_counters.load_source_counters(report, 0)
     monkeypatch.setattr(source_counters, "find_disassembler", lambda: None)
-    bare = source_counters.read_source_counters(report, 0)
+    bare = source_counters.load_source_counters(report, 0)
     evidence = program()["line_evidence"]["memory-latency-bound"]
 
     assert whole.has_control_bits
@@ -251,7 +250,7 @@ def test_every_bottleneck_with_lines_is_found_by_what_the_report_counts():
 
 def test_a_disassembler_that_fails_leaves_the_text_of_the_report(report, monkeypatch):
     monkeypatch.setattr(disassembler, "find_disassembler", lambda: "/bin/false")
-    found = source_counters.read_source_counters(report, 0)
+    found = source_counters.load_source_counters(report, 0)
 
     assert not found.has_control_bits
     assert "nvdisasm cannot read the code" in found.notes[0]
@@ -268,24 +267,38 @@ def test_addresses_of_a_damaged_report_do_not_run_on_for_hours(report, monkeypat
     monkeypatch.setattr(source_counters, "find_disassembler", lambda: None)
 
     with pytest.raises(KbError, match="damaged"):
-        source_counters.read_source_counters(report, 0)
+        source_counters.load_source_counters(report, 0)
 
 
-def test_what_the_reader_of_reports_says_of_a_damaged_one_is_not_printed(report, tmp_path):
+def flip_a_required_field(data):
+    data[8] ^= 0x10  # in the header; the reader prints what it lacks
+
+
+def flip_many_bytes(data):
+    for at in range(int(0.3 * len(data)), len(data), 31):
+        data[at] ^= 0xFF  # the reader aborts its process
+
+
+@pytest.mark.parametrize("damage", [flip_a_required_field, flip_many_bytes])
+def test_of_a_damaged_report_there_is_one_line_and_nothing_of_the_readers(
+    report, tmp_path, damage, capfd
+):
     damaged = tmp_path / "damaged.ncu-rep"
     data = bytearray(report.read_bytes())
-    data[8] ^= 0x10  # in the header, of which a required field is then absent
+    damage(data)
     damaged.write_bytes(bytes(data))
-    words = [sys.executable, "-c", "from kernelkb.cli import start; start()"]
-    done = subprocess.run(
-        [*words, "recommend", "--profile", str(damaged)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
-    assert len(done.stderr.splitlines()) <= 1, done.stderr
-    assert "message_lite" not in done.stderr
+    assert main(["recommend", "--profile", str(damaged)]) == 2
+    assert len(capfd.readouterr().err.splitlines()) == 1
+
+
+def test_a_reader_that_does_not_end_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(reader_process, "_TIMEOUT_S", 0.5)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    with pytest.raises(KbError, match="takes over"):
+        reader_process.read_in_process(Path.read_bytes, pipe)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
