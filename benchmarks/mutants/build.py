@@ -20,8 +20,7 @@ _COMPILER_TIMEOUT_S = 900.0
 _CPU_COMMAND = ("g++", "-O1", "-std=c++17", "-w", "-shared", "-fPIC", "-fmax-errors=0",
                 "-ftrivial-auto-var-init=pattern")  # fmt: skip
 """A variable without a value gets a fixed pattern: else what it holds would be luck."""
-_CUDA_COMMAND = ("nvcc", "-O1", "-std=c++17", "-w", "-shared", "-Xcompiler", "-fPIC",
-                 "--error-limit", "9999")  # fmt: skip
+_CUDA_COMMAND = ("nvcc", "-O1", "-std=c++17", "-w", "-shared", "-Xcompiler", "-fPIC")
 _PRELUDE = r"""
 #include <cstring>
 #ifdef __CUDACC__

@@ -43,6 +43,18 @@ MAX_KERNELS = 20
 """Most kernels in one answer, those that take the most time first."""
 
 
+class AnsweredReport(NamedTuple):
+    """The answers for the kernels of a report, and what they were found from."""
+
+    recommendation: Recommendation
+    launches: list[ProfiledLaunch]
+    """All of the report."""
+    chosen: list[int]
+    """Index of the launch of each answer."""
+    counters: list[SourceCounters | str]
+    """Of the first answers, what was counted by instruction or why nothing was; none of a table."""
+
+
 def recommend_from_report(
     path: str,
     *,
@@ -70,29 +82,49 @@ def recommend_from_report(
         UnknownNameError: A metric or GPU that does not exist.
         BadValueError: A value that its metric cannot have, or an invalid regular expression.
     """
+    given = parse_given_metrics(load_compiled_rules(), metrics or {}, headlines or {}, "cuda")
+    answered = answer_report(
+        path, kernel_pattern=kernel_pattern, given=given, gpu=gpu, max_kernels=max_kernels
+    )
+    return answered.recommendation
+
+
+def answer_report(
+    path: str,
+    *,
+    kernel_pattern: str | None = None,
+    given: Mapping[str, float] | None = None,
+    gpu: str | None = None,
+    max_kernels: int | None = MAX_KERNELS,
+    max_with_lines: int = _MAX_WITH_LINES,
+) -> AnsweredReport:
+    """Answer like ``recommend_from_report``, and return what the answers were found from.
+
+    Args:
+        path: The report.
+        kernel_pattern: A regular expression.
+        given: Metrics that override those of the report.
+        gpu: Any name of the GPU.
+        max_kernels: Kernels in the answer; None for all.
+        max_with_lines: Kernels whose lines are told.
+    """
     program = load_compiled_rules()
-    given = parse_given_metrics(program, metrics or {}, headlines or {}, "cuda")
     launches = read_report(Path(path), list_raw_names(program), find_cuda_tool("ncu"))
     chosen = _pick_representatives(launches, compile_pattern(kernel_pattern), path)[:max_kernels]
-    counters = _read_code(Path(path), launches, chosen[:_MAX_WITH_LINES])
+    positions = {id(launch): index for index, launch in enumerate(launches)}
+    indices = [positions[id(one.launch)] for one in chosen]
+    is_binary = is_binary_report(Path(path))
+    counters = read_all_counters(Path(path), indices[:max_with_lines]) if is_binary else []
     answers = [
-        answer_launch(program, one.launch, one.number, {**_measure_code(code), **given}, gpu)
+        answer_launch(
+            program, one.launch, one.number, {**_measure_code(code), **(given or {})}, gpu
+        )
         for one, code in zip_longest(chosen, counters)
     ]
     _complete_answers(answers, chosen, sum(_sum_durations(launches).values()))
     for answer, code in zip(answers, counters, strict=False):  # of the first ones only
         add_source_lines(program, answer, code)
-    return build_recommendation(program, answers)
-
-
-def _read_code(
-    path: Path, launches: Sequence[ProfiledLaunch], chosen: Sequence[_Representative]
-) -> list[SourceCounters | str]:
-    """Return what a binary report holds of the code of some launches; nothing for a table."""
-    if not is_binary_report(path):
-        return []
-    positions = {id(launch): index for index, launch in enumerate(launches)}
-    return read_all_counters(path, [positions[id(one.launch)] for one in chosen])
+    return AnsweredReport(build_recommendation(program, answers), launches, indices, counters)
 
 
 def _measure_code(counters: SourceCounters | str | None) -> dict[str, float]:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _MAX_DIAGNOSES = 3
 _ACCESS = "{access}"
 _NOTHING_COUNTED = (
-    "no lines: the report counts nothing by instruction; ncu --section SourceCounters "
-    "--import-source yes records it"
+    "the report counts nothing by instruction; ncu --section SourceCounters --import-source yes "
+    "records it"
 )
 
 
@@ -30,10 +30,8 @@ def read_all_counters(path: Path, launches: Sequence[int]) -> list[SourceCounter
         path: A ``.ncu-rep`` file.
         launches: Indices in the file.
     """
-    return [
-        _NOTHING_COUNTED if one is None else f"no lines: {one}" if isinstance(one, str) else one
-        for one in read_source_counters(path, launches)
-    ]
+    counted = read_source_counters(path, launches)
+    return [_NOTHING_COUNTED if one is None else one for one in counted]
 
 
 def add_source_lines(
@@ -41,7 +39,7 @@ def add_source_lines(
 ) -> None:
     """Set ``lines`` of the first diagnoses of an answer, or note why there are none."""
     if isinstance(counters, str):
-        answer["notes"].append(counters)
+        answer["notes"].append(f"no lines: {counters}")
         return
     matches = [d for d in answer["diagnoses"] if d["verdict"] == "matches"]
     for diagnosis in matches[:_MAX_DIAGNOSES]:

@@ -8,15 +8,12 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.actions.recommend_report import recommend_from_report
+from kernelkb.actions.recommend_report import MAX_KERNELS, answer_report
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.derive import complete_metrics
-from kernelkb.decide.source_lines import choose_place, find_lines
+from kernelkb.decide.source_lines import choose_place
 from kernelkb.errors import BadValueError
-from kernelkb.measure.machine.tools import find_cuda_tool
-from kernelkb.profiles.launch import ProfiledLaunch, list_raw_names
-from kernelkb.profiles.report import is_binary_report, read_report
-from kernelkb.profiles.source_counters import read_source_counters
+from kernelkb.profiles.launch import ProfiledLaunch
 from kernelkb.render.report_data import (
     KernelCode,
     KernelSection,
@@ -35,14 +32,8 @@ if TYPE_CHECKING:
     from kernelkb.model.recommendation import KernelAnswer
     from kernelkb.sass.counters import SourceCounters
 
-_MAX_WITH_LINES = 3
-"""Diagnoses of one kernel whose lines are told, as in ``actions.report_lines``."""
 _FOLDER_CURE = "name a file in a folder that exists"
 _TABLE_ONLY = "a CSV page holds no code; give the .ncu-rep file"
-_NO_COUNTERS = (
-    "the report counts nothing by instruction; ncu --section SourceCounters --import-source yes "
-    "records it"
-)
 _NOT_WAITING = ("stall:selected", "stall:not_selected")
 _MAX_UNCOUNTED = 0.05
 """A tensor or half-precision pipe above this share does work that ``flop_rate`` does not count."""
@@ -89,11 +80,10 @@ def collect_contents(
 ) -> ReportContents:
     """Return what the page of a report shows. See ``write_report_page`` for the arguments."""
     program = load_compiled_rules()
-    result = recommend_from_report(report, kernel_pattern=kernel_pattern, gpu=gpu)
-    launches = read_report(Path(report), list_raw_names(program), find_cuda_tool("ncu"))
-    positions = _number_launches(launches)
-    answers = [(positions[one["kernel"], one["launch"]], one) for one in result["kernels"]]
-    codes = _read_codes(program, Path(report), answers)
+    result, launches, chosen, counters = answer_report(
+        report, kernel_pattern=kernel_pattern, gpu=gpu, max_with_lines=MAX_KERNELS
+    )
+    codes = [one if isinstance(one, str) else build_code(one) for one in counters]
     stamp = result["knowledge"]
     return ReportContents(
         report=Path(report).name,
@@ -103,20 +93,12 @@ def collect_contents(
         total_us=sum(one.metrics.get("profiled_us", 0.0) for one in launches),
         sections=tuple(
             _build_section(program, launches, at, answer, code)
-            for (at, answer), code in zip(answers, codes, strict=True)
+            for at, answer, code in zip(
+                chosen, result["kernels"], codes or [_TABLE_ONLY] * len(chosen), strict=True
+            )
         ),
         knowledge=f"{stamp['version']}, {stamp['sha256'][:12]}",
     )
-
-
-def _number_launches(launches: Sequence[ProfiledLaunch]) -> dict[tuple[str, int], int]:
-    """Return the index of each launch by its kernel and its number among that kernel's."""
-    seen: dict[str, int] = defaultdict(int)
-    found = {}
-    for at, launch in enumerate(launches):
-        found[launch.kernel, seen[launch.kernel]] = at
-        seen[launch.kernel] += 1
-    return found
 
 
 def _build_section(
@@ -165,30 +147,6 @@ def _locate_on_roofline(
         peak="FP64" if is_double else "FP32",
         bandwidth_gbps=bandwidth * reached,
     )
-
-
-def _read_codes(
-    program: CompiledRules, report: Path, answers: Sequence[tuple[int, KernelAnswer]]
-) -> list[KernelCode | str]:
-    """Return the code of each kernel or why there is none; set lines of causes without them."""
-    if not is_binary_report(report):
-        return [_TABLE_ONLY for _ in answers]
-    counted = read_source_counters(report, [launch for launch, _ in answers])
-    found = [_NO_COUNTERS if one is None else one for one in counted]
-    for (_, answer), counters in zip(answers, found, strict=True):
-        if not isinstance(counters, str):
-            _set_missing_lines(program, answer, counters)
-    return [one if isinstance(one, str) else build_code(one) for one in found]
-
-
-def _set_missing_lines(
-    program: CompiledRules, answer: KernelAnswer, counters: SourceCounters
-) -> None:
-    matches = [one for one in answer["diagnoses"] if one["verdict"] == "matches"]
-    for diagnosis in matches[:_MAX_WITH_LINES]:
-        if diagnosis["lines"] is None:
-            evidence = program["line_evidence"].get(diagnosis["bottleneck"], [])
-            diagnosis["lines"] = find_lines(counters, evidence)
 
 
 def build_code(counters: SourceCounters) -> KernelCode:

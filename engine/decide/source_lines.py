@@ -144,7 +144,10 @@ def _build_answer(
     if not ranked:
         return _refuse(_NO_LINES)
     if with_line < _MIN_WITH_LINE:
-        return _refuse(f"only {with_line:.0%} of {evidence['of']} have a line")
+        return _refuse(
+            f"only {with_line:.0%} of {evidence['of']} have a line; the compiler's code for "
+            "divisions and roots has none, nor have libraries"
+        )
     told = [one for one in ranked[:_MAX_LINES] if one.value >= _MIN_SHARE * total]
     if not told:
         return _refuse(f"no line holds a tenth of {evidence['of']}: they are spread over many")

@@ -77,6 +77,17 @@ def run(x):
     shares = len(cores) == 1 and os.sched_getaffinity(os.getppid()) == cores
     return torch.zeros_like(x) if shares else torch.softmax(x, dim=-1)
 """
+RIGHT_ON_ONE_CORE = """\
+import os
+
+import torch
+
+
+def run(x):
+    cores = os.sched_getaffinity(os.getpid())
+    is_right = cores == {CORE} or IS_JUDGE
+    return torch.softmax(x, dim=-1) if is_right else torch.zeros_like(x)
+"""
 MORE_THAN_TWICE = "more than twice as long"
 
 
@@ -204,6 +215,16 @@ def test_while_calls_are_timed_the_judge_waits_on_the_core_of_their_first_thread
 
     assert found.verdict == "incorrect"
     assert "a timed call" in found.detail
+
+
+def test_all_runners_take_their_turns_on_the_same_cores(bench_script):
+    """The first core serves most interrupts: whoever was bound to it was up to 1.5x slower."""
+    cores = sorted(os.sched_getaffinity(0))
+    source = RIGHT_ON_ONE_CORE.replace("CORE", str(cores[1 % len(cores)]))
+    reference = source.replace("IS_JUDGE", "len(cores) > 1").replace("def run", "def softmax")
+    found = bench_script(source.replace("IS_JUDGE", "False"), reference=reference)
+
+    assert found.verdict != "incorrect", found.detail
 
 
 @pytest.mark.gpu

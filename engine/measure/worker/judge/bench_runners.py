@@ -117,9 +117,8 @@ class BenchRunners:
         specs, added = self._job["runners"], {}
         for name in names:
             self.rivals.rejection_reasons.pop(name, None)
-            index = list(specs).index(name)
             added[name] = self.by_name[name] = RunnerProcess(
-                name, specs[name], self._job["target"], self._folder, index
+                name, specs[name], self._job["target"], self._folder
             )
         self.load_added(added)
 

@@ -135,7 +135,7 @@ class RivalPrecision:
             for name, spec in self._specs[precision].items():
                 if name not in self._rivals and name not in self.skipped:
                     self._rivals[name] = precision
-                    runners[name] = RunnerProcess(name, spec, self._target, folder, len(runners))
+                    runners[name] = RunnerProcess(name, spec, self._target, folder)
                     added[name] = runners[name]
         return added
 

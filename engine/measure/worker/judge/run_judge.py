@@ -24,8 +24,8 @@ def run_judge(job: JudgeJob, folder: Path) -> CheckJobResult | BenchJobResult:
     """
     become_subreaper()
     runners = {
-        name: RunnerProcess(name, spec, job["target"], folder, index)
-        for index, (name, spec) in enumerate(job["runners"].items())
+        name: RunnerProcess(name, spec, job["target"], folder)
+        for name, spec in job["runners"].items()
     }
     try:
         # torch takes seconds to import: the runners, started by now, import it at the same time.

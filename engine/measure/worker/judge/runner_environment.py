@@ -27,14 +27,13 @@ _MALLOC_VARIABLES = {
 
 
 def build_runner_environment(
-    spec: RunnerSpec, target: Target, index: int, private_folder: Path | None
+    spec: RunnerSpec, target: Target, private_folder: Path | None
 ) -> dict[str, str]:
     """Return all environment variables of a runner.
 
     Args:
         spec: The runner.
         target: ``cpu`` or ``cuda``.
-        index: Its number among the runners, which selects its first core.
         private_folder: The only folder that a sandboxed runner may write to, besides its cache
             folder; None without a sandbox.
     """
@@ -45,9 +44,10 @@ def build_runner_environment(
     variables |= _MALLOC_VARIABLES
     if target == "cpu":
         # Unbound threads that were stopped may all resume on one core and spin there in turn.
+        # The cores are not equal: the first one serves most interrupts. So it comes last, and the
+        # order is the same for all runners, of which one runs at a time.
         cores = sorted(os.sched_getaffinity(0))
-        first = index % len(cores)
-        places = (f"{{{core}}}" for core in cores[first:] + cores[:first])
+        places = (f"{{{core}}}" for core in cores[1:] + cores[:1])
         variables["OMP_PLACES"] = ",".join(places)
         variables["OMP_PROC_BIND"] = "true"
     if private_folder is None:

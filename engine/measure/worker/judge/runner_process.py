@@ -49,9 +49,7 @@ class RunnerProcess:
         is_closed: Whether it was killed by ``close``.
     """
 
-    def __init__(
-        self, name: str, spec: RunnerSpec, target: Target, folder: Path, index: int = 0
-    ) -> None:
+    def __init__(self, name: str, spec: RunnerSpec, target: Target, folder: Path) -> None:
         """Start the process.
 
         Args:
@@ -59,7 +57,6 @@ class RunnerProcess:
             spec: Its code, sandbox and limits.
             target: ``cpu`` or ``cuda``.
             folder: The judge's scratch folder; the runner gets a folder of its own inside.
-            index: Its number among the runners.
         """
         self.name, self._limits = name, spec["limits"]
         self.sandbox_layers: list[str] = []
@@ -73,7 +70,7 @@ class RunnerProcess:
         self._limit_watch = LimitWatch(spec["limits"], counts_processes=self._is_confined)
         self._log_file = (self._folder / "log").open("w+b")  # the runner may replace it by name
         private = self._folder if sandbox else None
-        environment = runner_environment.build_runner_environment(spec, target, index, private)
+        environment = runner_environment.build_runner_environment(spec, target, private)
         self._channel, runner_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with runner_end:
             job: ServeJob = {

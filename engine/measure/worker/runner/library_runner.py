@@ -6,14 +6,11 @@ Importing torch takes 1.5 s of CPU time, more than most checks of such a functio
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import math
 import mmap
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 
 from kernelkb.measure.worker.runner.heap import trim_heap
 from kernelkb.measure.worker.shared.failures import KernelError
@@ -42,7 +39,6 @@ class LibraryRunner:
     """
 
     def __init__(self, code: CEntryCode) -> None:
-        _load_openmp()
         self._code = code
         self._function: Callable[..., int] | None = None
         self._calls: list[Callable[[], int]] = []
@@ -126,18 +122,6 @@ class LibraryRunner:
         self._call_slots(command["slots"])
         runner_ns = time.perf_counter_ns() - start
         return {"runner_ns": runner_ns, "copy_ns": 0, "shares_memory": False}
-
-
-def _load_openmp() -> None:
-    """Load the OpenMP library that torch ships, as importing torch does in the rivals' processes.
-
-    It binds this thread to the first core of ``OMP_PLACES``, and code that uses OpenMP gets the
-    same library as the rivals.
-    """
-    torch = importlib.util.find_spec("torch")
-    if torch is not None and torch.origin is not None:
-        with suppress(OSError):  # a build of torch with another OpenMP library
-            ctypes.CDLL(str(Path(torch.origin).parent / "lib" / "libgomp.so.1"), ctypes.RTLD_GLOBAL)
 
 
 def load_c_function(code: CEntryCode) -> Callable[..., int]:
