@@ -12,17 +12,16 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from benchmarks.mutants.equivalence import compare_directly
 
 from kernelkb.measure.worker.judge import procfs
-from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.runner.serve import serve
 from kernelkb.measure.worker.shared.messages.runner_commands import ServeJob
-from kernelkb.measure.worker.shared.messages.specs import RunnerSpec, Target
 
 _REQUEST_BYTES = 2**20
 _ADOPTION_TIMEOUT_S = 5.0
@@ -49,6 +48,19 @@ class ForkServer:
         process = ForkedProcess(int(self._channel.recv(64)))
         process.wait_until_ours()
         return process
+
+    def start_runner(
+        self,
+        sandbox: Sequence[str],  # noqa: ARG002 as of the function that it stands in for
+        job: ServeJob,
+        folder: Path,
+        log_file: IO[bytes],
+        environment: Mapping[str, str],  # noqa: ARG002
+    ) -> subprocess.Popen[bytes]:
+        """Fork a runner instead of starting an interpreter; see ``StartRunner``."""
+        request = {"job": job, "folder": str(folder)}
+        process: Any = self.start(request, log_file.fileno(), job["channel"])
+        return process  # type: ignore[no-any-return] # it has what RunnerProcess asks for
 
 
 class ForkedProcess:
@@ -95,27 +107,6 @@ class ForkedProcess:
         """Kill it and wait for its end."""
         self.send_signal(signal.SIGKILL)
         self.wait()
-
-
-class ForkedRunner(RunnerProcess):
-    """The product's view of a runner, whose process comes from a fork server."""
-
-    def __init__(
-        self, server: ForkServer, name: str, spec: RunnerSpec, target: Target, folder: Path
-    ) -> None:
-        self._server = server
-        super().__init__(name, spec, target, folder)
-
-    def _start(
-        self,
-        sandbox: list[str],  # noqa: ARG002 as the method that it replaces
-        job: ServeJob,
-        environment: dict[str, str],  # noqa: ARG002
-    ) -> subprocess.Popen[bytes]:
-        """Fork instead of starting an interpreter."""
-        request = {"job": job, "folder": str(self._folder)}
-        process: Any = self._server.start(request, self._log_file.fileno(), job["channel"])
-        return process  # type: ignore[no-any-return] # it has what RunnerProcess asks for
 
 
 def _answer_requests(channel: socket.socket) -> None:

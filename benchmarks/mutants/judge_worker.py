@@ -18,9 +18,10 @@ from typing import Any
 
 import torch
 from benchmarks.mutants.equivalence import Answer
-from benchmarks.mutants.fork_server import ForkedRunner, ForkServer
+from benchmarks.mutants.fork_server import ForkServer
 
 from kernelkb.measure.worker.judge.check import check_cases
+from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.messages.judge_jobs import CheckJob, CheckReport
 from kernelkb.measure.worker.shared.messages.specs import Code, RunnerSpec
 
@@ -64,11 +65,11 @@ def _judge_one(
 
 def _check(server: ForkServer, job: CheckJob, folder: Path) -> CheckReport:
     runners = {
-        name: ForkedRunner(server, name, spec, job["target"], folder)
+        name: RunnerProcess(name, spec, job["target"], folder, server.start_runner)
         for name, spec in job["runners"].items()
     }
     try:
-        return check_cases(job, folder, runners)  # type: ignore[arg-type] # ForkedRunner is one
+        return check_cases(job, folder, runners)
     finally:
         for runner in runners.values():
             runner.close()

@@ -7,13 +7,17 @@ import os
 import site
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeAlias
 
 from kernelkb.measure.worker.shared.messages.runner_commands import ServeJob
 from kernelkb.measure.worker.shared.messages.specs import RunnerSpec, Target
 
+StartRunner: TypeAlias = Callable[
+    [Sequence[str], ServeJob, Path, IO[bytes], Mapping[str, str]], "subprocess.Popen[bytes]"
+]
+"""Starts the process of a runner, with the arguments of ``start_interpreter``."""
 _WORKER_SCRIPT = Path(__file__).parents[1] / "start.py"
 
 _CACHE_VARIABLES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
@@ -26,7 +30,7 @@ _MALLOC_VARIABLES = {
 }
 
 
-def build_runner_environment(
+def build_environment(
     spec: RunnerSpec, target: Target, private_folder: Path | None
 ) -> dict[str, str]:
     """Return all environment variables of a runner.

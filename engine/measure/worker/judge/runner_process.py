@@ -49,7 +49,14 @@ class RunnerProcess:
         is_closed: Whether it was killed by ``close``.
     """
 
-    def __init__(self, name: str, spec: RunnerSpec, target: Target, folder: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        spec: RunnerSpec,
+        target: Target,
+        folder: Path,
+        start: runner_environment.StartRunner = runner_environment.start_interpreter,
+    ) -> None:
         """Start the process.
 
         Args:
@@ -57,20 +64,19 @@ class RunnerProcess:
             spec: Its code, sandbox and limits.
             target: ``cpu`` or ``cuda``.
             folder: The judge's scratch folder; the runner gets a folder of its own inside.
+            start: Starts the process.
         """
         self.name, self._limits = name, spec["limits"]
         self.sandbox_layers: list[str] = []
-        self.total_request_s = 0.0
         self.is_closed = self._stop_verified = self._is_readable = False
-        self._sequence, self._last_watch_at = 0, 0.0
+        self._sequence, self._last_watch_at, self.total_request_s = 0, 0.0, 0.0
         self._folder = folder / name
         self._folder.mkdir(exist_ok=True)  # a rival may be started again
         sandbox = [part.replace("{folder}", str(self._folder)) for part in spec["sandbox_command"]]
         self._is_confined, self._may_fork = bool(sandbox), spec["may_fork"]
         self._limit_watch = LimitWatch(spec["limits"], counts_processes=self._is_confined)
         self._log_file = (self._folder / "log").open("w+b")  # the runner may replace it by name
-        private = self._folder if sandbox else None
-        environment = runner_environment.build_runner_environment(spec, target, private)
+        env = runner_environment.build_environment(spec, target, self._folder if sandbox else None)
         self._channel, runner_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with runner_end:
             job: ServeJob = {
@@ -80,9 +86,7 @@ class RunnerProcess:
                 "channel": runner_end.fileno(),
                 "adopts_orphans": not sandbox,
             }
-            self._process = runner_environment.start_interpreter(
-                sandbox, job, self._folder, self._log_file, environment
-            )
+            self._process = start(sandbox, job, self._folder, self._log_file, env)
         self.pid = self._process.pid
         procfs.register_runner(self.pid)
         self._pauser = ProcessPauser(self._process)
