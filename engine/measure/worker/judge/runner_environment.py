@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import site
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -61,6 +62,26 @@ def build_environment(
     variables |= dict.fromkeys(_CACHE_VARIABLES, spec["cache_folder"] or folder)
     # torch may be installed below the user's home folder.
     return {**variables, "PYTHONUSERBASE": site.getuserbase()}
+
+
+def make_job(
+    spec: RunnerSpec, target: Target, channel: socket.socket, *, is_confined: bool
+) -> ServeJob:
+    """Return the job of a runner that answers on a channel.
+
+    Args:
+        spec: The runner.
+        target: ``cpu`` or ``cuda``.
+        channel: Its end of the channel, which it inherits.
+        is_confined: Whether it is sandboxed; if not, it adopts the orphans of its code itself.
+    """
+    return {
+        "mode": "serve",
+        "target": target,
+        "code": spec["code"],
+        "channel": channel.fileno(),
+        "adopts_orphans": not is_confined,
+    }
 
 
 def start_interpreter(

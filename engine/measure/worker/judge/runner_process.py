@@ -27,7 +27,7 @@ from kernelkb.measure.worker.shared.failures import (
     make_printable,
     read_log_tail,
 )
-from kernelkb.measure.worker.shared.messages.runner_commands import Answer, Command, ServeJob
+from kernelkb.measure.worker.shared.messages.runner_commands import Answer, Command
 from kernelkb.measure.worker.shared.messages.specs import RunnerSpec, RunnerStatus, Target
 
 _READY_TIMEOUT_S = 120.0  # importing torch takes seconds, more where several processes do so
@@ -79,13 +79,7 @@ class RunnerProcess:
         env = runner_environment.build_environment(spec, target, self._folder if sandbox else None)
         self._channel, runner_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with runner_end:
-            job: ServeJob = {
-                "mode": "serve",
-                "target": target,
-                "code": spec["code"],
-                "channel": runner_end.fileno(),
-                "adopts_orphans": not sandbox,
-            }
+            job = runner_environment.make_job(spec, target, runner_end, is_confined=bool(sandbox))
             self._process = start(sandbox, job, self._folder, self._log_file, env)
         self.pid = self._process.pid
         procfs.register_runner(self.pid)
