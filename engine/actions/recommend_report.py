@@ -98,7 +98,7 @@ def answer_report(
     max_kernels: int | None = MAX_KERNELS,
     max_with_lines: int = _MAX_WITH_LINES,
 ) -> AnsweredReport:
-    """Answer like ``recommend_from_report``, and return what the answers were found from.
+    """Answer and raise like ``recommend_from_report``; return what was read, too.
 
     Args:
         path: The report.

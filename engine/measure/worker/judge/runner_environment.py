@@ -49,8 +49,8 @@ def build_environment(
     variables |= _MALLOC_VARIABLES
     if target == "cpu":
         # Unbound threads that were stopped may all resume on one core and spin there in turn.
-        # The cores are not equal: the first one serves most interrupts. So it comes last, and the
-        # order is the same for all runners, of which one runs at a time.
+        # The order is the same for all runners, of which one runs at a time, since cores are not
+        # equal: devices interrupt the first, so it comes last.
         cores = sorted(os.sched_getaffinity(0))
         places = (f"{{{core}}}" for core in cores[1:] + cores[:1])
         variables["OMP_PLACES"] = ",".join(places)

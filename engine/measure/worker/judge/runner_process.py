@@ -68,8 +68,9 @@ class RunnerProcess:
         """
         self.name, self._limits = name, spec["limits"]
         self.sandbox_layers: list[str] = []
+        self.total_request_s = 0.0
         self.is_closed = self._stop_verified = self._is_readable = False
-        self._sequence, self._last_watch_at, self.total_request_s = 0, 0.0, 0.0
+        self._sequence, self._last_watch_at = 0, 0.0
         self._folder = folder / name
         self._folder.mkdir(exist_ok=True)  # a rival may be started again
         sandbox = [part.replace("{folder}", str(self._folder)) for part in spec["sandbox_command"]]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 @contextmanager
-def load_openmp_then_import() -> Iterator[None]:
+def load_openmp_first() -> Iterator[None]:
     """Load the library; the block, which imports what the runner needs, may use all cores.
 
     The library binds this thread to the first core of ``OMP_PLACES``, which is the same for all

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from kernelkb.measure.worker.runner.openmp import load_openmp_then_import
+from kernelkb.measure.worker.runner.openmp import load_openmp_first
 from kernelkb.measure.worker.shared.channel import receive_with_files, send
 from kernelkb.measure.worker.shared.failures import KernelError
 from kernelkb.measure.worker.shared.messages.runner_commands import Handler, ServeJob
@@ -47,11 +47,11 @@ def serve(job: ServeJob, _folder: Path) -> dict[str, Any]:
 def _make_handlers(job: ServeJob) -> Mapping[str, Handler]:
     """Return what answers each command; imports torch only for code that may need it."""
     code, target = job["code"], job["target"]
-    with import_quickly(), load_openmp_then_import() if target == "cpu" else nullcontext():
+    with load_openmp_first() if target == "cpu" else nullcontext():
         if target == "cpu" and code["kind"] == "c":
             from kernelkb.measure.worker.runner.library_runner import LibraryRunner
-        else:
+
+            return LibraryRunner(code).handlers
+        with import_quickly():
             from kernelkb.measure.worker.runner.tensor_runner import TensorRunner
-    if target == "cpu" and code["kind"] == "c":
-        return LibraryRunner(code).handlers
     return TensorRunner(job).handlers
