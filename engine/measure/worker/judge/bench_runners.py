@@ -10,7 +10,7 @@ from pathlib import Path
 from kernelkb.measure.worker.judge.buffers import CaseBuffers
 from kernelkb.measure.worker.judge.inputs import KernelCase
 from kernelkb.measure.worker.judge.memory_plan import plan_case_memory
-from kernelkb.measure.worker.judge.peak_memory import MemoryMeter
+from kernelkb.measure.worker.judge.peak_memory import MemoryMeter, is_device_memory_short, release
 from kernelkb.measure.worker.judge.rival_pool import RivalPool
 from kernelkb.measure.worker.judge.rival_precision import wait_until_ready
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
@@ -94,10 +94,13 @@ class BenchRunners:
     def attach_all(self) -> tuple[RunnerTimer, dict[str, RunnerTimer]]:
         """Bind the candidate and all rivals of the pool to the buffers, for batches of one call."""
         candidate = self._plan_single_calls(self.make_timer(self.candidate))
-        return candidate, self._run_rivals(lambda r: self._plan_single_calls(self.make_timer(r)))
+        rivals = self._run_rivals(
+            lambda rival: self._plan_single_calls(self.make_timer(rival)), self.rivals.runners
+        )
+        return candidate, rivals
 
     def load_all(self) -> tuple[RunnerTimer, dict[str, RunnerTimer]]:
-        """Load the candidate while fast rivals are stopped, then those in parallel.
+        """Load the candidate while fast rivals are stopped, then those.
 
         Rivals that load slowly may be at it already, and are at the end.
         """
@@ -105,7 +108,7 @@ class BenchRunners:
         candidate = self._load(self.candidate)
         self.write_progress("its baselines")
         self.slow.start()
-        return candidate, self._run_rivals(self._load)
+        return candidate, self._run_rivals(self._load, self.rivals.runners)
 
     def join_slow(self) -> None:
         """Wait for slow rivals; from here on they are in the pool, or dropped."""
@@ -124,17 +127,33 @@ class BenchRunners:
 
     def load_added(self, added: dict[str, RunnerProcess]) -> None:
         """Load rivals that were started late; those that fail are dropped."""
+        for runner in (self.candidate, *self.rivals.runners.values()):
+            self.release_memory(runner)
         self.rivals.runners |= added
         with ThreadPoolExecutor() as threads:
             self.rivals.run(threads, wait_until_ready, added)
-            self.rivals.run(threads, self._load, added)
+        self._run_rivals(self._load, added)
 
-    def _run_rivals(self, action: Callable[[RunnerProcess], RunnerTimer]) -> dict[str, RunnerTimer]:
-        with ThreadPoolExecutor() as threads:
-            return self.rivals.run(threads, action, self.rivals.runners)
+    def release_memory(self, runner: RunnerProcess) -> None:
+        """Have a runner return what it caches, where memory is short; it is stopped then.
+
+        Libraries choose an algorithm by the memory that is free when they are called first, and
+        keep it: a rival that was called beside another's cache was 4 % slower for that.
+        """
+        if self.case.plan.in_pieces or is_device_memory_short(self._job["target"]):
+            release(runner)
+
+    def _run_rivals(
+        self, action: Callable[[RunnerProcess], RunnerTimer], names: Iterable[str]
+    ) -> dict[str, RunnerTimer]:
+        """Run an action on rivals: side by side, or one by one where memory is to be saved."""
+        with ThreadPoolExecutor(1 if self.case.plan.in_pieces else None) as threads:
+            return self.rivals.run(threads, action, list(names))
 
     def _load(self, runner: RunnerProcess) -> RunnerTimer:
-        return self._load_on(runner, self.buffers)
+        timer = self._load_on(runner, self.buffers)
+        self.release_memory(runner)
+        return timer
 
     def _load_on(self, runner: RunnerProcess, buffers: CaseBuffers) -> RunnerTimer:
         self._memory.note_ready(runner)

@@ -17,7 +17,6 @@ from typing import NamedTuple
 from kernelkb.measure.worker.judge.batch_sizes import BatchSizes
 from kernelkb.measure.worker.judge.bench_runners import CANDIDATE, BenchRunners
 from kernelkb.measure.worker.judge.pair_timing import IncorrectCallError, time_pairs
-from kernelkb.measure.worker.judge.peak_memory import is_device_memory_short, release
 from kernelkb.measure.worker.judge.plain_answers import is_slower_in_trials
 from kernelkb.measure.worker.judge.resource_use import ResourceMeter
 from kernelkb.measure.worker.judge.rival_precision import (
@@ -262,13 +261,8 @@ class PairedBench:
         for name, timer in rivals.items():
             with self._rivals.drop_on_failure(name):
                 times.append(self._median_call_ns(timer, _PROBE_BATCHES))
-                self._release_memory(self._rivals.runners[name])
+                self._runners.release_memory(self._rivals.runners[name])
         return times
-
-    def _release_memory(self, runner: RunnerProcess) -> None:
-        """Have a runner return what it caches, while others are to be timed and memory is short."""
-        if self._runners.case.plan.in_pieces or is_device_memory_short(self._job["target"]):
-            release(runner)
 
     def _add_reduced_rivals(self) -> dict[str, RivalTimes]:
         """Start rivals at the precisions that the candidate's errors admit, and time them."""
@@ -292,7 +286,7 @@ class PairedBench:
                 eager_ns = self._median_call_ns(timer, _TRIAL_BATCHES)
                 graph_ns = self._graph_call_ns(timer, calls) if self._may_use_graph else None
                 times[name] = {"eager_ns": eager_ns, "graph_ns": graph_ns}
-                self._release_memory(self._rivals.runners[name])
+                self._runners.release_memory(self._rivals.runners[name])
         return times
 
     def _graph_call_ns(self, timer: RunnerTimer, calls: int) -> float | None:
