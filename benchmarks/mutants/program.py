@@ -52,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--arch", default="native", help="nvcc's -arch, as sm_90")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=1e9, help="end judging after these")
+    parser.add_argument("--resume", action="store_true", help="go on with what --folder holds")
     options = parser.parse_args(arguments)
     mutants = choose(list_mutants(options.target), options.count, options.seed, options.only)
     if options.plan_only:
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             return
         study = run_study(
             options.target, mutants, folder, workers=options.workers, seconds=options.seconds,
-            arch=options.arch, shows_progress=True,
+            arch=options.arch, shows_progress=True, resumes=options.resume,
         )  # fmt: skip
     print_tables(study.found)
     if study.unreached:
@@ -92,21 +93,24 @@ def run_study(
     seconds: float = 1e9,
     arch: str = "native",
     shows_progress: bool = False,
+    resumes: bool = False,
 ) -> Study:
-    """Build, judge and classify mutants.
+    """Build, judge and classify mutants; Ctrl-C ends judging early.
 
     Args:
         target: Of all of them.
         mutants: Which.
-        folder: For builds and results; results of earlier runs there are replaced.
+        folder: For builds and results.
         workers: Compilers, then judging processes, side by side.
         seconds: End judging after these; what was not reached is left out.
         arch: nvcc's ``-arch``.
         shows_progress: Print how far it is, every half minute.
+        resumes: Keep the results in the folder, which are of the same mutants; else replace them.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for file in folder.glob("results_*.jsonl"):
-        file.unlink()
+        if not resumes:
+            file.unlink()
     started = time.monotonic()
     originals = build_originals(_LANGUAGES[target], folder / "originals", arch)
     built = build_mutants(mutants, folder, workers=workers, arch=arch)
@@ -114,12 +118,13 @@ def run_study(
         print(f"built in {time.monotonic() - started:.0f} s", flush=True)
     subjects = prepare_subjects(target)
     kernels = describe_kernels(subjects, originals, folder)
-    order = list(enumerate(built))
+    by_number = dict(enumerate(built))
+    before = {one.number for one in read_results(folder, subjects, by_number)}
+    order = [(number, one) for number, one in by_number.items() if number not in before]
     random.Random(0).shuffle(order)  # each process gets some of each kernel
     processes = judge_mutants(kernels, order, folder, workers)
+    started = shown = time.monotonic()
     try:
-        started = time.monotonic()
-        shown = started
         while any(process.poll() is None for process in processes):
             time.sleep(_POLL_S)
             now = time.monotonic()
@@ -127,13 +132,14 @@ def run_study(
                 break
             if shows_progress and now - shown > _PROGRESS_S:
                 shown = now
-                done = len(read_results(folder, subjects, dict(enumerate(built))))
+                done = len(read_results(folder, subjects, by_number))
                 print(f"{done} of {len(built)} judged in {now - started:.0f} s", flush=True)
+    except KeyboardInterrupt:
+        print("interrupted: what was judged follows", file=sys.stderr)
     finally:
         stop(processes)
-    return _classify_all(
-        built, {one.number: one for one in read_results(folder, subjects, dict(enumerate(built)))}
-    )
+    judged = read_results(folder, subjects, by_number)
+    return _classify_all(built, {one.number: one for one in judged})
 
 
 def _classify_all(built: Sequence[Built], judged: dict[int, Judged]) -> Study:

@@ -62,7 +62,8 @@ def test_the_gpu_is_usable_after_a_candidate_crashes(project, how):
         .replace("#include <map>", "#include <map>\n#include <signal.h>")
     )
     source.write_text(text)
-    found = bench_variant(name, target="cuda", budget_s=1.0)
+    place = prepare(name, target="cuda")
+    found = bench_built(place, build_prepared(place), "middle", budget_s=1.0)
     after = bench_variant("row_softmax", "warp", "cuda", "medium", budget_s=0.5)
 
     assert found.verdict == "invalid", found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import statistics
 import time
@@ -10,20 +9,24 @@ from collections.abc import Sequence
 
 from kernelkb.measure.worker.judge.buffers import CaseBuffers
 from kernelkb.measure.worker.judge.inputs import Tensors
+from kernelkb.measure.worker.judge.output_faults import find_slot_fault
 from kernelkb.measure.worker.judge.output_marks import DrawSlots, OutputMark
 from kernelkb.measure.worker.judge.procfs import (
-    cpu_ticks,
     runqueue_wait_ns,
     share_core,
     thread_runqueue_wait_ns,
 )
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.judge.separate_calls import MAX_CALLS, time_separate_calls
-from kernelkb.measure.worker.judge.threads import SPIN_DOWN_S, RunnerThreads
+from kernelkb.measure.worker.judge.threads import RunnerThreads
 from kernelkb.measure.worker.judge.timed_batch import TimedBatch, draw_none
 from kernelkb.measure.worker.shared.failures import make_printable
 from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
-from kernelkb.measure.worker.shared.messages.runner_commands import RepeatCommand, RunBatchCommand
+from kernelkb.measure.worker.shared.messages.runner_commands import (
+    CaptureCommand,
+    RepeatCommand,
+    RunBatchCommand,
+)
 
 CALL_TIMEOUT_S = 60.0
 """For one call, a capture, or the first batch."""
@@ -36,7 +39,6 @@ _GRAPH_COUNT = 2
 """CUDA graphs of a full batch, so that a candidate cannot know which slots come next."""
 _SINGLE_CALL_GRAPH, _WARM_GRAPH = _GRAPH_COUNT, _GRAPH_COUNT + 1
 _WARM_BATCHES = 5
-_BUSY_SAMPLE_S = 0.3
 _ORDER_CYCLES = 100_000_000
 """GPU clock cycles of the kernel in front of an ordered call: some 0.05 s."""
 _MAX_REASON_CHARS = 300
@@ -112,13 +114,29 @@ class RunnerTimer:
     def _verify_graph_replay(self, calls: int) -> None:
         """Return to single launches if a replayed graph does not compute the outputs.
 
-        Work that is launched on another stream than the given one is in no graph.
+        That is a fault, but of work that ran while it was to be captured: launched on the default
+        stream it is in no graph.
         """
         fault = self.find_fault(self.time_batch(lambda slots: [slots[-1]]).outputs)
         if fault:
+            runs_at_capture = self._runs_at_capture()
             self.plan_batches(calls, graph=False)
-            self.graph_fault = f"{fault}, in a CUDA graph that was replayed"
-            self.no_graph_reason = self.graph_fault
+            self.no_graph_reason = f"{fault}, in a CUDA graph that was replayed"
+            if runs_at_capture:
+                self.no_graph_reason = "its kernels are launched on another stream than the given"
+            else:
+                self.graph_fault = self.no_graph_reason
+
+    def _runs_at_capture(self) -> bool:
+        """Return whether a call that is captured computes its outputs at once."""
+        slot = self._rng.choice(self._slots)
+        self._spare_slots = []
+        self._buffers.refresh([slot])
+        command: CaptureCommand
+        command = {"command": "capture", "graph_id": _SINGLE_CALL_GRAPH, "slots": [slot]}
+        answer = self._runner.ask(command, CALL_TIMEOUT_S)
+        self._runner.pause()
+        return not answer.get("reason") and not self.find_fault({slot: self.copy_outputs(slot)})
 
     def warm_call_ns(self) -> float:
         """Return the median time of a call whose data is in the cache, by the runner's clock.
@@ -145,15 +163,8 @@ class RunnerTimer:
         return count * self.batch_calls
 
     def busy_cores(self) -> float:
-        """Return the mean number of cores that it keeps busy, over batches of 0.3 s together."""
-        time.sleep(SPIN_DOWN_S)
-        wall_s, ticks = 0.0, cpu_ticks(self._runner.pid)
-        while wall_s < _BUSY_SAMPLE_S:
-            start = time.perf_counter()
-            self._runner.ask(self._warm_command(), CALL_TIMEOUT_S)
-            wall_s += time.perf_counter() - start
-        self._runner.pause()
-        return (cpu_ticks(self._runner.pid) - ticks) / os.sysconf("SC_CLK_TCK") / wall_s
+        """Return the mean number of cores that it keeps busy, over warm batches."""
+        return self.threads.busy_cores(self._warm_command())
 
     def _warm_command(self) -> RunBatchCommand:
         if self.uses_graph:
@@ -284,16 +295,5 @@ class RunnerTimer:
         """
         if not all(map(self._buffers.is_untouched, self._spare_slots)):
             return "it wrote outputs that it was not called for"
-        faults = (self._find_slot_fault(slot, outputs) for slot, outputs in slot_outputs.items())
+        faults = (find_slot_fault(self._buffers, *one) for one in slot_outputs.items())
         return next((fault for fault in faults if fault), None)
-
-    def _find_slot_fault(self, slot: int, outputs: Tensors) -> str | None:
-        tampering = self._buffers.find_tampering(slot)
-        if tampering:
-            return tampering
-        comparison = self._buffers.compute_reference(slot).compare(outputs)
-        if comparison["correct"]:
-            return None
-        if comparison["nan_count"]:
-            return f"{comparison['nan_count']} elements were not written when the call had returned"
-        return f"a timed call was wrong in {1 - comparison['matched_ratio']:.1%} of its elements"

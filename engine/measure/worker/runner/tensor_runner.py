@@ -184,7 +184,10 @@ class TensorRunner:
             torch.cuda.synchronize()
 
     def _handle_capture(self, command: CaptureCommand, _files: list[int]) -> CaptureAnswer:
-        """Capture one CUDA graph of calls on some slots, in their order; or report why not."""
+        """Capture one CUDA graph of calls on some slots, in their order; or report why not.
+
+        Then copy what is where results would be: correct where all work ran beside the capture.
+        """
         reason, results = None, {}
         self._graphs.pop(command["graph_id"], None)  # a graph keeps what it allocated
         home_stream = torch.cuda.current_stream()
@@ -193,6 +196,8 @@ class TensorRunner:
             with torch.cuda.graph(graph):
                 results = self._call_slots(command["slots"])
             self._graphs[command["graph_id"]] = (graph, results)
+            self._copy_to_outputs(results)
+            self._synchronize()
         except Exception as error:  # not every kernel can be captured
             reason = f"{type(error).__name__}: {error}"[:_MAX_REASON_CHARS]
             torch.cuda.set_stream(home_stream)  # a failed capture leaves its own stream current
