@@ -15,7 +15,8 @@ from kernelkb.measure.worker.shared.failures import UnsupportedHost
 _RUNNER_PIDS: set[int] = set()
 _KILL_TIMEOUT_S = 5.0
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
-_ENDED_STATES = "ZX"  # zombie, dead
+_ENDED_STATES = b"ZX"  # zombie, dead
+_STAT_BYTES = 4096
 _CLOCK_PID_SHIFT, _CLOCK_OF_PROCESS = 3, 2
 """A clock's number is the inverted pid and the kind of clock: linux/posix-timers.h."""
 
@@ -272,10 +273,18 @@ def _read_process_table(*, ended: bool = False) -> dict[int, tuple[int, int]]:
     A process chooses its own name, which need not be text.
     """
     table = {}
-    for folder in Path("/proc").glob("[0-9]*"):
+    for name in filter(str.isdecimal, os.listdir("/proc")):
         with suppress(OSError, ValueError, IndexError):
-            text = (folder / "stat").read_text("utf-8", "replace")
-            state, parent, _, session = text.rpartition(")")[2].split()[:4]
+            state, parent, _, session = _read_stat(name).rpartition(b")")[2].split(None, 4)[:4]
             if ended or state not in _ENDED_STATES:
-                table[int(folder.name)] = (int(parent), int(session))
+                table[int(name)] = (int(parent), int(session))
     return table
+
+
+def _read_stat(name: str) -> bytes:
+    """Return ``/proc/PID/stat``, in a third of the time that ``Path.read_bytes`` takes."""
+    file = os.open(f"/proc/{name}/stat", os.O_RDONLY)
+    try:
+        return os.read(file, _STAT_BYTES)
+    finally:
+        os.close(file)
