@@ -273,7 +273,9 @@ def _read_process_table(*, ended: bool = False) -> dict[int, tuple[int, int]]:
     A process chooses its own name, which need not be text.
     """
     table = {}
-    for name in filter(str.isdecimal, os.listdir("/proc")):
+    with os.scandir("/proc") as entries:
+        names = [entry.name for entry in entries if entry.name.isdecimal()]
+    for name in names:
         with suppress(OSError, ValueError, IndexError):
             state, parent, _, session = _read_stat(name).rpartition(b")")[2].split(None, 4)[:4]
             if ended or state not in _ENDED_STATES:
