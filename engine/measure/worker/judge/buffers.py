@@ -264,11 +264,11 @@ class CaseBuffers:
         self._synchronize()
         return copies
 
-    def compute_reference(self, slot: int) -> ReferenceOutputs:
-        """Return the correct outputs for a slot's current inputs."""
+    def compute_reference(self, slot: int, *, sampled: bool = False) -> ReferenceOutputs:
+        """Return the correct outputs for a slot's current inputs, or for a sample of their rows."""
         release_torch_cache()
         inputs = self.input_generator.regenerate(slot)
-        reference = ReferenceOutputs(self.case, inputs, self._tolerances)
+        reference = ReferenceOutputs(self.case, inputs, self._tolerances, sampled=sampled)
         reference.observer = self.observer
         return reference
 

@@ -47,20 +47,23 @@ class ReferenceOutputs:
 
     observer: Callable[[ReferenceOutputs, Tensors], None] | None = None
 
-    def __init__(self, case: KernelCase, inputs: Tensors, tolerances: Tolerances) -> None:
+    def __init__(
+        self, case: KernelCase, inputs: Tensors, tolerances: Tolerances, *, sampled: bool = False
+    ) -> None:
         """Compute them.
 
         Args:
             case: Shapes and reference.
             inputs: One tensor for each of ``case.input_specs``, on the case's device.
             tolerances: The kernel's own, by dtype.
+            sampled: Whether a quarter of the rows suffices; see ``Oracle``.
 
         Raises:
             torch.OutOfMemoryError: Not even an fp32 oracle fits.
             UnsupportedHost: The same, by the case's memory plan.
         """
         self._case, self._inputs = case, inputs
-        self._oracle = Oracle(case, inputs)
+        self._oracle = Oracle(case, inputs, sampled=sampled)
         self.dtype = self._oracle.dtype
         errors = self._collect_reference_errors()
         self._oracle.drop_native()

@@ -43,7 +43,8 @@ class KernelCase:
         plan: How much memory judging it may take.
         works_by_rows: Whether no row of its outputs depends on other rows than its own of the
             inputs, so that the reference can be run on some; None: not tested yet.
-        notes: What was given up to save memory, as sentences.
+        comparison_times: Seconds that each comparison of whole outputs of timed calls took.
+        notes: What was given up to save memory or time, as sentences.
     """
 
     def __init__(
@@ -72,10 +73,11 @@ class KernelCase:
         self.distribution: Distribution | None = None
         self.plan = plan
         self.works_by_rows: bool | None = None
+        self.comparison_times: list[float] = []
         self.notes = [ONE_SLOT_NOTE] if plan.in_pieces else []
 
     def add_note(self, note: str) -> None:
-        """Note something that is given up to save memory, once."""
+        """Note something that is given up, once."""
         if note not in self.notes:
             self.notes.append(note)
 
@@ -264,6 +266,15 @@ def poison(arrays: Tensors) -> None:
             array.fill_(float("nan"))
         else:
             byte_view(array).fill_(_POISON_BYTE)
+
+
+def may_be_unwritten(arrays: Tensors) -> bool:
+    """Return whether an element of outputs is as ``poison`` fills it, or a NaN of another kind."""
+    chunks = (chunk for array in arrays for chunk in split_flat(array))
+    return any(
+        bool((chunk.isnan() if chunk.is_floating_point() else chunk == _poison_like(chunk)).any())
+        for chunk in chunks
+    )
 
 
 def is_poisoned(arrays: Tensors) -> bool:

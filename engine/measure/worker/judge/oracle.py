@@ -9,8 +9,13 @@ import torch
 
 from kernelkb.measure.worker.judge.chunks import CHUNK_ELEMENTS
 from kernelkb.measure.worker.judge.inputs import KernelCase, Tensors
-from kernelkb.measure.worker.judge.memory_plan import FP32_NOTE, PIECES_NOTE
-from kernelkb.measure.worker.judge.row_pieces import ALL_ROWS, list_row_pieces, take_rows
+from kernelkb.measure.worker.judge.memory_plan import FP32_NOTE, PIECES_NOTE, SAMPLED_NOTE
+from kernelkb.measure.worker.judge.row_pieces import (
+    ALL_ROWS,
+    draw_pieces,
+    list_row_pieces,
+    take_rows,
+)
 from kernelkb.measure.worker.shared.fp32_precision import fp32_precision
 from kernelkb.measure.worker.shared.memory import release_torch_cache
 
@@ -34,33 +39,38 @@ class Oracle:
     """What is right for some inputs.
 
     Of a reference whose rows do not depend on each other, and where the case's memory plan says so,
-    some rows are computed at a time, and again for each comparison. Else all is kept.
+    some rows are computed at a time, and again for each comparison. Else all is kept, or a sample.
 
     Attributes:
         dtype: In which it is computed; None: in the reference's own types.
         pieces: The rows that are computed at a time.
     """
 
-    def __init__(self, case: KernelCase, inputs: Tensors) -> None:
+    def __init__(self, case: KernelCase, inputs: Tensors, *, sampled: bool = False) -> None:
         """Compute it, where it is kept.
 
         Args:
             case: Shapes and reference.
             inputs: One tensor for each of ``case.input_specs``, on the case's device.
+            sampled: Whether a quarter of the rows suffices, where they do not depend on each other.
 
         Raises:
             torch.OutOfMemoryError: Not even one in fp32 fits.
             UnsupportedHost: The same, by the case's memory plan.
         """
         self._case, self._inputs = case, inputs
-        self.pieces = list_row_pieces(case, inputs)
+        self.pieces = list_row_pieces(case, inputs, always=sampled)
+        self._sample: list[OraclePiece] = []
         self.is_kept = self.pieces == [ALL_ROWS]
         self.dtype: torch.dtype | None = case.plan.oracle_dtype if self.is_kept else torch.float64
         self._native: list[torch.Tensor | None] = []
         self._outputs: Tensors = []
         if not self.is_kept:
-            case.add_note(PIECES_NOTE)
             self._find_dtype()
+            if sampled:
+                self.pieces = draw_pieces(self.pieces)
+                self._sample = list(self._compute_pieces(with_native=True))
+            case.add_note(SAMPLED_NOTE if sampled else PIECES_NOTE)
             return
         is_retry = False
         try:
@@ -107,7 +117,7 @@ class Oracle:
             return self._case.run_reference(inputs, self.dtype, preserve_inputs=preserve_inputs)
 
     def iter_pieces(self, *, with_native: bool = False) -> Iterator[OraclePiece]:
-        """Yield all rows, piece by piece.
+        """Yield all rows, piece by piece, or those of the sample.
 
         Args:
             with_native: Also what the reference itself returns of floating-point outputs. Where the
@@ -115,7 +125,12 @@ class Oracle:
         """
         if self.is_kept:
             yield OraclePiece(ALL_ROWS, self._outputs, self._native)
-            return
+        elif self._sample:
+            yield from self._sample
+        else:
+            yield from self._compute_pieces(with_native=with_native)
+
+    def _compute_pieces(self, *, with_native: bool) -> Iterator[OraclePiece]:
         has_integers = any(
             not getattr(torch, spec["dtype"]).is_floating_point for spec in self._case.output_specs
         )
@@ -129,10 +144,8 @@ class Oracle:
 
     def drop_native(self) -> None:
         """Free what the reference itself returned of floating-point outputs."""
-        self._native = [
-            None if output is None or output.is_floating_point() else output
-            for output in self._native
-        ]
+        self._native = _drop_floats(self._native)
+        self._sample = [one._replace(native=_drop_floats(one.native)) for one in self._sample]
 
     def read_all(self) -> Tensors:
         """Return all rows of the outputs, which must be small."""
@@ -148,6 +161,10 @@ class Oracle:
             perturbed = perturb_inputs(inputs, seed, self.dtype)
             joined.append(self.run(perturbed, preserve_inputs=False))
         return _join(joined)
+
+
+def _drop_floats(tensors: list[torch.Tensor | None]) -> list[torch.Tensor | None]:
+    return [None if one is None or one.is_floating_point() else one for one in tensors]
 
 
 def _join(pieces: list[Tensors]) -> Tensors:
