@@ -336,3 +336,33 @@ def test_without_a_report_no_fix_points_at_a_line(capsys):
 
     assert fixes
     assert {fix["on_line"] for fix in fixes} == {None}
+
+
+def move_code(function):
+    """Return another build of a function: its instructions and lines an instruction later."""
+    moved = [*function.instructions[-1:], *function.instructions[:-1]]
+    renumbered = [
+        one._replace(offset=own.offset)
+        for one, own in zip(moved, function.instructions, strict=True)
+    ]
+    places = tuple(tuple(place._replace(line=place.line + 1000) for place in chain)
+                   for chain in function.places)  # fmt: skip
+    return function._replace(instructions=tuple(renumbered), places=places)
+
+
+@pytest.mark.parametrize("with_own", [True, False])
+def test_code_of_another_build_of_the_same_name_is_passed_over(report, monkeypatch, with_own):
+    whole = source_counters.load_source_counters(report, 0)
+    disassemble = source_counters.disassemble
+
+    def find_two(cubin, names):
+        found = disassemble(cubin, names)
+        return [*map(move_code, found), *(found if with_own else [])]
+
+    monkeypatch.setattr(source_counters, "disassemble", find_two)
+    found = source_counters.load_source_counters(report, 0)
+
+    assert found.has_control_bits == with_own
+    assert found.notes == (() if with_own else ("the report holds no image of its code",))
+    operations = [one.operation for one in found.function.instructions]
+    assert operations == [one.operation for one in whole.function.instructions][: len(operations)]
