@@ -10,23 +10,26 @@ come next. Returns raw times; the engine decides the verdict.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.measure.worker.judge.batch_sizes import BatchSizes
-from kernelkb.measure.worker.judge.bench_runners import CANDIDATE, BenchRunners
+from kernelkb.measure.worker.judge.bench_runners import BenchRunners
 from kernelkb.measure.worker.judge.pair_timing import IncorrectCallError, time_pairs
 from kernelkb.measure.worker.judge.plain_answers import is_slower_in_trials
 from kernelkb.measure.worker.judge.resource_use import ResourceMeter
-from kernelkb.measure.worker.judge.rival_precision import (
-    RivalPrecision,
+from kernelkb.measure.worker.judge.rival_precision import RivalPrecision, check_trial_calls
+from kernelkb.measure.worker.judge.rival_ranking import (
+    RankedRival,
     best_ns,
-    check_trial_calls,
-    find_fastest_rival,
+    gain_ratio,
+    may_gain_nothing,
+    rank_rivals,
 )
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.judge.runner_timer import RunnerTimer
+from kernelkb.measure.worker.judge.trial_timing import TrialTimer
 from kernelkb.measure.worker.shared.messages.judge_jobs import (
     BenchJob,
     BenchTimes,
@@ -35,10 +38,6 @@ from kernelkb.measure.worker.shared.messages.judge_jobs import (
     RivalTimes,
 )
 
-_PROBE_BATCHES = 3
-"""Batches to estimate the time of a call, before the batch size is known."""
-_TRIAL_BATCHES = 5
-"""Batches to rank rivals, and to choose the batch size."""
 _MAX_GRAPH_SPEEDUP = 8.0
 """A launch takes some 15 us one by one and 2 us in a graph (H100)."""
 
@@ -54,6 +53,17 @@ class _Trial(NamedTuple):
     no_graph_reason: str | None
 
 
+class _TimedPairs(NamedTuple):
+    """Pairs of the candidate and one rival."""
+
+    rival: RankedRival
+    timer: RunnerTimer
+    """The rival's."""
+    uses_graph: bool
+    """Whether batches are CUDA graphs."""
+    pairs: PairTimes
+
+
 class PairedBench:
     """Candidate against the fastest of its rivals, on one workload."""
 
@@ -62,11 +72,9 @@ class PairedBench:
         self._job, self._folder = job, folder
         self._runners = BenchRunners(job, runners, folder, self._meter.memory)
         self._rivals = self._runners.rivals
-        # A graph keeps every temporary of every call, and long calls hide their launches anyway.
-        self._may_use_graph = job["target"] == "cuda" and not self._runners.case.plan.in_pieces
         self._precision = RivalPrecision(job)
         self._sizes = BatchSizes(job)
-        self._copy_ns_by_rival: dict[str, float] = {}
+        self._trials = TrialTimer(job, self._runners, self._sizes, self._precision)
         self._left_out: list[str] = []
 
     def run(self) -> BenchTimes:
@@ -85,23 +93,22 @@ class PairedBench:
         idle_read_ns = self._runners.buffers.idle_read_ns()  # before candidate code is loaded
         trial = self._choose_rivals()
         self._meter.steps.finish("baselines")
-        trial, rival, uses_graph, pair_times = self._time_fairly(trial)
-        self._meter.finish_timing(pair_times["check_s"])
+        trial, timed = self._time_fairly(trial)
+        self._meter.finish_timing(timed.pairs["check_s"])
+        with_energy = not timed.pairs["is_plainly_slower"]
         return {
-            **pair_times,
-            **self._measure_resources(
-                trial.timer, rival, with_energy=not pair_times["is_plainly_slower"]
-            ),
-            "rival_name": rival.name,
+            **timed.pairs,
+            **self._measure_resources(trial.timer, timed.timer, with_energy=with_energy),
+            "rival_name": timed.rival.name,
             "rivals": trial.rival_times,
             "precision": self._precision.make_report(),
             "rejection_reasons": self._rivals.rejection_reasons,
             "left_out": self._left_out,
-            "uses_graph": uses_graph,
-            "no_graph_reason": None if uses_graph else trial.no_graph_reason,
+            "uses_graph": timed.uses_graph,
+            "no_graph_reason": None if timed.uses_graph else trial.no_graph_reason,
             "eager_ns": trial.times["eager_ns"],
             "layers": self._runners.candidate.sandbox_layers,
-            "copy_ns": self._max_copy_ns(),
+            "copy_ns": self._trials.max_copy_ns(),
             "idle_read_ns": idle_read_ns,
             "notes": self._runners.case.notes,
         }
@@ -126,39 +133,21 @@ class PairedBench:
 
     def _run_trial(self, candidate: RunnerTimer, rivals: dict[str, RunnerTimer]) -> _Trial:
         """Time trial batches of the candidate and of the rivals in the pool."""
-        first_ns = self._median_call_ns(candidate, _PROBE_BATCHES)
-        shortest_ns = min([first_ns, *self._time_rivals(rivals)])
-        if self._may_use_graph:
+        first_ns = self._trials.probe_ns(candidate)
+        shortest_ns = min([first_ns, *self._trials.probe_rivals(rivals)])
+        if self._trials.may_use_graph:
             shortest_ns /= _MAX_GRAPH_SPEEDUP
         self._runners.renew_buffers(self._sizes.slot_count(shortest_ns))
         candidate = self._runners.make_timer(self._runners.candidate)
-        if self._may_use_graph and (fault := candidate.find_stream_order_fault()):
+        if self._trials.may_use_graph and (fault := candidate.find_stream_order_fault()):
             raise IncorrectCallError(fault)
-        own_times = self._time_candidate(candidate, first_ns)
+        own_times = self._trials.time_candidate(candidate, first_ns)
         no_graph_reason = candidate.no_graph_reason
-        rival_times = self._compare_rivals(self._rivals.runners)
+        rival_times = self._trials.compare_rivals(self._rivals.runners)
         self._precision.base_rivals = list(rival_times)
         with self._precision.observe(self._runners.buffers):
             check_trial_calls(candidate)
         return _Trial(candidate, own_times, rival_times, no_graph_reason)
-
-    def _time_candidate(self, candidate: RunnerTimer, first_ns: float) -> RivalTimes:
-        """Time trial batches of the candidate, launched one by one and in a CUDA graph.
-
-        Args:
-            candidate: Loaded and bound.
-            first_ns: Of one call, roughly.
-
-        Raises:
-            IncorrectCallError: A graph was captured, and computes something else when replayed.
-        """
-        candidate.plan_batches(self._sizes.calls_per_batch(first_ns), graph=False)
-        eager_ns = self._median_call_ns(candidate, _TRIAL_BATCHES)
-        calls = self._sizes.calls_per_batch(eager_ns)
-        graph_ns = self._graph_call_ns(candidate, calls) if self._may_use_graph else None
-        if candidate.graph_fault:
-            raise IncorrectCallError(candidate.graph_fault)
-        return {"eager_ns": eager_ns, "graph_ns": graph_ns}
 
     def _measure_resources(
         self, candidate: RunnerTimer, rival: RunnerTimer, *, with_energy: bool
@@ -169,39 +158,61 @@ class PairedBench:
             (candidate, rival), runners, renew, report, with_energy=with_energy
         )
 
-    def _time_fairly(self, trial: _Trial) -> tuple[_Trial, RunnerTimer, bool, PairTimes]:
+    def _time_fairly(self, trial: _Trial) -> tuple[_Trial, _TimedPairs]:
         """Time pairs with the fastest rival that is as exact as the candidate; see ``run``.
 
         Again, where timed calls were less exact than those before and admit more rivals, or where
         they do not confirm that rivals could be left out.
 
         Returns:
-            The trial, with the candidate's times anew where it was wrong; the rival; whether
-            batches are CUDA graphs; and the pairs.
+            The trial, with the candidate's times anew where it was wrong, and the pairs.
         """
         candidate, rival_times = trial.timer, trial.rival_times
         while True:
-            self._sizes.is_single_call = False
             rival_times |= self._add_reduced_rivals()
             running = {name: rival_times[name] for name in self._rivals.runners}
             may_use_graph = trial.times["graph_ns"] is not None
-            best, uses_graph = find_fastest_rival(running, graph=may_use_graph)
-            self._rivals.close(*(name for name in running if name != best))
-            rival = self._runners.make_timer(self._rivals.runners[best])
-            uses_graph = self._plan_pair(candidate, trial.times, rival, running[best], uses_graph)
-            with self._precision.observe(self._runners.buffers):
-                pair_times = time_pairs(self._job, candidate, rival, self._runners.write_progress)
-            if self._left_out and not pair_times["is_plainly_slower"]:
+            timed = self._time_closest(trial, rank_rivals(running, graph=may_use_graph))
+            if self._left_out and not timed.pairs["is_plainly_slower"]:
                 rival_times |= self._time_left_out()
                 # Batches planned by times that are wrong would be of another length.
-                trial = trial._replace(times=self._time_again(candidate, pair_times))
+                trial = trial._replace(times=self._time_again(candidate, timed.pairs))
             elif not self._precision.has_new_rivals():
-                return trial, rival, uses_graph, pair_times
+                return trial, timed
+
+    def _time_closest(self, trial: _Trial, ranked: Sequence[RankedRival]) -> _TimedPairs:
+        """Time pairs with the first rival; with others that may be faster, where that may decide.
+
+        Args:
+            trial: Of the candidate.
+            ranked: Those that trial batches cannot tell apart. All others end.
+
+        Returns:
+            The pairs with the rival over which the candidate gains least.
+        """
+        self._rivals.close(*(self._rivals.runners.keys() - {rival.name for rival in ranked}))
+        first, *others = ranked
+        least = self._time_pairs(trial, first)
+        for other in others:
+            if may_gain_nothing(least.pairs, least.rival, other):
+                timed = self._time_pairs(trial, other)
+                least = min(least, timed, key=lambda one: gain_ratio(one.pairs))
+        return least
+
+    def _time_pairs(self, trial: _Trial, rival: RankedRival) -> _TimedPairs:
+        self._sizes.is_single_call = False
+        candidate, runner = trial.timer, self._rivals.runners[rival.name]
+        timer = self._runners.make_timer(runner)
+        uses_graph = self._plan_pair(candidate, trial.times, timer, rival.times, rival.uses_graph)
+        with self._precision.observe(self._runners.buffers):
+            pairs = time_pairs(self._job, candidate, timer, self._runners.write_progress)
+        self._runners.release_memory(runner)
+        return _TimedPairs(rival, timer, uses_graph, pairs)
 
     def _time_again(self, candidate: RunnerTimer, pair_times: PairTimes) -> RivalTimes:
         """Time trial batches of the candidate, whose pairs did not confirm the first ones."""
         batches = pair_times["candidate_batches"]
-        return self._time_candidate(
+        return self._trials.time_candidate(
             candidate, statistics.median(batch.runner_ns / batch.calls for batch in batches)
         )
 
@@ -211,7 +222,7 @@ class PairedBench:
         self._precision.skipped = set()
         self._sizes.is_single_call = False
         self._runners.start_again(names)
-        times = self._compare_rivals(self._rivals.runners)
+        times = self._trials.compare_rivals(self._rivals.runners)
         self._precision.base_rivals += [name for name in names if name in times]
         return times
 
@@ -240,55 +251,8 @@ class PairedBench:
             return self._plan_pair(candidate, candidate_ns, rival, rival_ns, planned_graph)
         return uses_graph
 
-    def _max_copy_ns(self) -> float | None:
-        """Return the time of copies of one call's outputs; None where nothing is copied."""
-        copies = self._job["returns"] and self._job["target"] == "cuda"
-        return max(self._copy_ns_by_rival.values()) if copies else None
-
-    def _median_call_ns(self, timer: RunnerTimer, count: int) -> float:
-        """Return the median nanoseconds of a call over some batches, by the runner's clock."""
-        times = []
-        self._runners.write_progress(timer.name)
-        for _ in range(count):
-            batch = timer.time_batch().batch
-            times.append(batch.runner_ns / batch.calls)
-            if timer.name != CANDIDATE:
-                self._copy_ns_by_rival[timer.name] = batch.copy_ns / batch.calls
-        return statistics.median(times)
-
-    def _time_rivals(self, rivals: dict[str, RunnerTimer]) -> list[float]:
-        times = []
-        for name, timer in rivals.items():
-            with self._rivals.drop_on_failure(name):
-                times.append(self._median_call_ns(timer, _PROBE_BATCHES))
-                self._runners.release_memory(self._rivals.runners[name])
-        return times
-
     def _add_reduced_rivals(self) -> dict[str, RivalTimes]:
         """Start rivals at the precisions that the candidate's errors admit, and time them."""
         added = self._precision.start_new_rivals(self._runners.by_name, self._folder)
         self._runners.load_added(added)
-        return self._compare_rivals(added, verify=True)
-
-    def _compare_rivals(
-        self, names: Iterable[str], *, verify: bool = False
-    ) -> dict[str, RivalTimes]:
-        """Time rivals over a few batches, launched one by one and in a CUDA graph."""
-        times: dict[str, RivalTimes] = {}
-        for name in [name for name in names if name in self._rivals.runners]:
-            with self._rivals.drop_on_failure(name):
-                timer = self._runners.make_timer(self._rivals.runners[name])
-                timer.plan_batches(1, graph=False)
-                if verify:
-                    self._precision.verify_rival(timer, self._runners.buffers)
-                calls = self._sizes.calls_per_batch(self._median_call_ns(timer, _PROBE_BATCHES))
-                timer.plan_batches(calls, graph=False)
-                eager_ns = self._median_call_ns(timer, _TRIAL_BATCHES)
-                graph_ns = self._graph_call_ns(timer, calls) if self._may_use_graph else None
-                times[name] = {"eager_ns": eager_ns, "graph_ns": graph_ns}
-                self._runners.release_memory(self._rivals.runners[name])
-        return times
-
-    def _graph_call_ns(self, timer: RunnerTimer, calls: int) -> float | None:
-        timer.plan_batches(calls, graph=True)
-        return self._median_call_ns(timer, _TRIAL_BATCHES) if timer.uses_graph else None
+        return self._trials.compare_rivals(added, verify=True)

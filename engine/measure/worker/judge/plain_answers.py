@@ -34,7 +34,7 @@ def is_slower_in_pairs(candidate: Sequence[Batch], rival: Sequence[Batch]) -> bo
         candidate: Batches of the candidate.
         rival: As many of the rival; those of one index were timed one after the other.
     """
-    ratios = _sort_ratios(candidate, rival)
+    ratios = sort_ratios(candidate, rival)
     return len(ratios) > _OUTLIERS and ratios[_OUTLIERS] > _MIN_PAIR_RATIO
 
 
@@ -45,12 +45,17 @@ def is_far_slower(candidate: Sequence[Batch], rival: Sequence[Batch]) -> bool:
         candidate: As of ``is_slower_in_pairs``.
         rival: The same.
     """
-    ratios = _sort_ratios(candidate, rival)
+    ratios = sort_ratios(candidate, rival)
     return len(ratios) >= FAR_PAIRS and ratios[0] > _FAR_RATIO
 
 
-def _sort_ratios(candidate: Sequence[Batch], rival: Sequence[Batch]) -> list[float]:
-    """Return the time of a candidate's call over that of a rival's, pair by pair, sorted."""
+def sort_ratios(candidate: Sequence[Batch], rival: Sequence[Batch]) -> list[float]:
+    """Return the time of a candidate's call over that of a rival's, pair by pair, sorted.
+
+    Args:
+        candidate: As of ``is_slower_in_pairs``.
+        rival: The same.
+    """
     if not rival:
         return []
     overhead_ns = statistics.median(b.judge_ns - b.runner_ns - b.copy_ns for b in rival)

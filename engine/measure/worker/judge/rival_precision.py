@@ -26,7 +26,7 @@ from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.judge.runner_timer import RunnerTimer
 from kernelkb.measure.worker.shared.failures import RunnerError, UnsupportedHost
 from kernelkb.measure.worker.shared.fp32_precision import HALF_DTYPES
-from kernelkb.measure.worker.shared.messages.judge_jobs import BenchJob, PrecisionReport, RivalTimes
+from kernelkb.measure.worker.shared.messages.judge_jobs import BenchJob, PrecisionReport
 from kernelkb.measure.worker.shared.messages.specs import Precision, Target
 
 _MEASURED_CALLS = 2
@@ -196,23 +196,6 @@ def wait_until_ready(runner: RunnerProcess) -> None:
         runner.wait_ready()
     except UnsupportedHost as error:
         raise RunnerError(str(error), runner.name) from error
-
-
-def find_fastest_rival(rival_times: dict[str, RivalTimes], *, graph: bool) -> tuple[str, bool]:
-    """Return the fastest rival, and whether both are timed in CUDA graphs.
-
-    If the candidate can be captured and the fastest rival cannot, both are launched one by one.
-    """
-    if graph:
-        best = min(rival_times, key=lambda name: best_ns(rival_times[name]))
-        if rival_times[best]["graph_ns"] is not None:
-            return best, True
-    return min(rival_times, key=lambda name: rival_times[name]["eager_ns"]), False
-
-
-def best_ns(times: RivalTimes) -> float:
-    """Return the nanoseconds of a call as it is fastest: in a graph, where there is one."""
-    return times["graph_ns"] or times["eager_ns"]
 
 
 def _largest(errors: Errors) -> float | None:
