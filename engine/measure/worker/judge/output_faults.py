@@ -25,7 +25,7 @@ def find_slot_fault(buffers: CaseBuffers, slot: int, outputs: Tensors) -> str | 
     tampering = buffers.find_tampering(slot)
     if tampering:
         return tampering
-    comparison = _compare(buffers, slot, outputs)
+    comparison = compare_call(buffers, slot, outputs)
     if comparison["correct"]:
         return None
     if comparison["nan_count"]:
@@ -33,10 +33,15 @@ def find_slot_fault(buffers: CaseBuffers, slot: int, outputs: Tensors) -> str | 
     return f"a timed call was wrong in {1 - comparison['matched_ratio']:.1%} of its elements"
 
 
-def _compare(buffers: CaseBuffers, slot: int, outputs: Tensors) -> OutputComparison:
+def compare_call(buffers: CaseBuffers, slot: int, outputs: Tensors) -> OutputComparison:
     """Compare outputs, or a sample of their rows where comparing all of them took long.
 
     All elements are looked at for ones that were not written: then the whole outputs decide.
+
+    Args:
+        buffers: Of the call.
+        slot: Its.
+        outputs: Copies of what it left.
     """
     if _may_sample(buffers.case) and not may_be_unwritten(outputs):
         return buffers.compute_reference(slot, sampled=True).compare(outputs)

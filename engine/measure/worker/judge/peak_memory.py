@@ -30,6 +30,7 @@ import torch
 
 from kernelkb.measure.worker.judge import procfs
 from kernelkb.measure.worker.judge.buffers import CaseBuffers
+from kernelkb.measure.worker.judge.output_faults import compare_call
 from kernelkb.measure.worker.judge.pair_timing import IncorrectCallError
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.judge.runner_timer import CALL_TIMEOUT_S
@@ -120,7 +121,7 @@ class MemoryMeter:
 
 
 def _require_correct(buffers: CaseBuffers) -> None:
-    comparison = buffers.compute_reference(0).compare(buffers.copy_outputs(0))
+    comparison = compare_call(buffers, 0, buffers.copy_outputs(0))
     if not comparison["correct"]:
         wrong = 1 - comparison["matched_ratio"]
         raise IncorrectCallError(
