@@ -108,8 +108,8 @@ def run_study(
         resumes: Keep the results in the folder, which are of the same mutants; else replace them.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for file in folder.glob("results_*.jsonl"):
-        if not resumes:
+    if not resumes:
+        for file in folder.glob("results_*.jsonl"):
             file.unlink()
     started = time.monotonic()
     originals = build_originals(_LANGUAGES[target], folder / "originals", arch)

@@ -137,8 +137,8 @@ class BenchRunners:
     def release_memory(self, runner: RunnerProcess) -> None:
         """Have a runner return what it caches, where memory is short; it is stopped then.
 
-        A library chooses its algorithm by the memory that is free: beside what the candidate cached
-        (13 GB of 80 were free, not 27) a convolution of cuDNN took 6 % longer as a baseline.
+        What is free may decide which algorithm a library takes: beside the candidate's cache, with
+        13 GB of 80 free instead of 27, a convolution took 6 % longer as a baseline (H100).
         """
         if self.case.plan.in_pieces or is_device_memory_short(self._job["target"]):
             release(runner)

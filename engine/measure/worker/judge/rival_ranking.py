@@ -10,7 +10,7 @@ from kernelkb.measure.worker.judge.plain_answers import sort_ratios
 from kernelkb.measure.worker.shared.messages.judge_jobs import PairTimes, RivalTimes
 
 _TRIAL_ERROR = 0.03
-"""Of a few batches, relative: rivals that are closer to each other may be in the other order."""
+"""Of a few batches, relative; chosen. Rivals that are closer may be in the other order."""
 _LEAST_GAIN = 1.005
 """A candidate is called faster from 1.01 on."""
 

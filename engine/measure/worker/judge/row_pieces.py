@@ -20,9 +20,9 @@ ALL_ROWS = slice(None)
 _MAX_PIECES = 32
 """What is computed of a piece takes a small share of the memory for all rows."""
 _MIN_ROWS = 4
-SAMPLED_PART = 4
-"""Of the rows, one in so many is compared where the reference takes long. A call of which one row
-in 32 is wrong passes once in four, 15 of them once in 75; if one row in 8 is, never."""
+_SAMPLED_PART = 4
+"""Of the pieces, one in so many is compared where the reference takes long. One that is wrong in
+each call passes three calls in four, and 15 calls once in 75."""
 _TESTED_PIECES = 3
 """Pieces whose halves are run as well, besides the last."""
 _MAX_DIFFERENCES = {torch.float64: 1e-9, torch.float32: 1e-5}
@@ -54,7 +54,7 @@ def list_row_pieces(case: KernelCase, inputs: Tensors, *, always: bool = False) 
 
 def draw_pieces(pieces: Sequence[slice]) -> list[slice]:
     """Return a quarter of some pieces, one at least, by the operating system's randomness."""
-    count = -(-len(pieces) // SAMPLED_PART)
+    count = -(-len(pieces) // _SAMPLED_PART)
     drawn = random.SystemRandom().sample(range(len(pieces)), count)
     return [pieces[at] for at in sorted(drawn)]
 

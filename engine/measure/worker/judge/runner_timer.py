@@ -239,8 +239,8 @@ class RunnerTimer:
     def find_successive_fault(self) -> str | None:
         """Report what is wrong with calls that follow one another without a pause; untimed.
 
-        Each call's outputs are copied before the next one. Only calls that are long enough to be
-        timed one by one need this; where memory allows one slot only, nothing is called.
+        Each call's outputs are copied before the next one; all are compared. Only calls that are
+        long enough to be timed one by one need this; with a single slot nothing is called.
         """
         most = min(len(self._slots), _MAX_SUCCESSIVE_CALLS)
         if most < _MIN_SUCCESSIVE_CALLS:
@@ -250,8 +250,8 @@ class RunnerTimer:
         self._buffers.refresh(slots)
         self._runner.ask({"command": "call-slots", "slots": slots}, CALL_TIMEOUT_S)
         self._runner.pause()
-        drawn = {slots[-1], self._rng.choice(slots)}
-        fault = self.find_fault({slot: self.copy_outputs(slot) for slot in drawn})
+        faults = (self.find_fault({slot: self.copy_outputs(slot)}) for slot in slots)
+        fault = next((fault for fault in faults if fault), None)
         return f"{fault}, where calls followed one another without a pause" if fault else None
 
     def find_stream_order_fault(self) -> str | None:
