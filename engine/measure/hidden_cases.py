@@ -55,11 +55,17 @@ def _list_distributions(kernel: Kernel) -> list[Distribution]:
 def make_hidden_size_cases(kernel_folder: KernelFolder, target: Target) -> list[CaseSpec]:
     """Return cases of drawn sizes, with two distributions each; none where no axis varies.
 
-    On a GPU there are none for integer inputs: an index outside of its range would end the judge.
+    On a GPU there are none for integers that the kernel's own function makes: an index outside of
+    its array would end the judge.
     """
     kernel = kernel_folder.kernel
-    is_index = any(i.dtype.startswith(("int", "uint")) and i.value is None for i in kernel.inputs)
-    if "sizes" in kernel.hidden_inputs.skip or (is_index and target == "cuda"):
+    has_integers = any(
+        i.dtype.startswith(("int", "uint")) for i in kernel.inputs if i.value is None
+    )
+    has_own_inputs = kernel.reference.inputs is not None
+    if "sizes" in kernel.hidden_inputs.skip or (
+        has_integers and has_own_inputs and target == "cuda"
+    ):
         return []
     rng = random.SystemRandom()
     names = _list_distributions(kernel)

@@ -39,6 +39,7 @@ def check_broken_kernel(project, how, timeout_s=60.0):
         ("nothing-written", "incorrect", "NaN or were never written"),
         pytest.param("nan", "incorrect", "NaN or were never written", marks=pytest.mark.slow),
         ("input-changed", "incorrect", "changed its input x"),
+        ("scratch-assumed-zero", "incorrect", "of the elements are wrong"),
         ("odd-columns", "incorrect", "cols=33"),
         ("code-7", "kernel-error", "returned 7"),
         ("segfault", "crashed", "SIGSEGV on rows=1 cols=1"),

@@ -36,6 +36,12 @@ FAILS_BESIDE_TORCH = """\
   return maps ? std::fclose(maps) : 8;"""
 ONE_PERCENT_OFF = "  for (std::int64_t i = 0; i < rows * cols; ++i) y[i] *= 1.01f;\n  return 0;"
 
+SCRATCH_ASSUMED_ZERO = (
+    "  float* scratch = (float*)std::malloc(rows * cols * 4 + (1 << 20));\n"
+    "  for (std::int64_t i = 0; i < rows * cols; ++i) scratch[i] += y[i];\n"
+    "  std::memcpy(y, scratch, rows * cols * 4);\n  std::free(scratch);\n  return 0;"
+)
+
 BODIES = {
     "right": CORRECT_BODY + "  return 0;",
     "zeros": "  std::memset(y, 0, rows * cols * 4); return 0;",
@@ -46,6 +52,7 @@ BODIES = {
     "input-changed": CORRECT_BODY + "  const_cast<float*>(x)[0] = 0; return 0;",
     "odd-columns": CORRECT_BODY + "  if (cols == 33) y[0] += 0.5f;\n  return 0;",
     "fails-beside-torch": CORRECT_BODY + FAILS_BESIDE_TORCH,
+    "scratch-assumed-zero": CORRECT_BODY + SCRATCH_ASSUMED_ZERO,
     "code-7": CORRECT_BODY + "  return 7;",
     "segfault": "  *(volatile int*)8 = 1; return 0;",
     "abort": "  std::abort();",

@@ -7,6 +7,7 @@ from kernelkb.actions.building import build_prepared
 from kernelkb.actions.built_variant import check_built
 from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.measure.kernelbench import convert_kernelbench_task
+from kernelkb.model.base import Target
 from kernelkb.model.measurement import Check
 
 MODULE = """\
@@ -42,11 +43,11 @@ def make_task(body: str, inputs: str, init: str = "pass", arguments: str = "x") 
     return make_module("Model", body, init, arguments) + functions
 
 
-def check_task(project: Path, task: str, candidate: str) -> Check:
-    """Check a candidate's source for a task's source on a CPU."""
+def check_task(project: Path, task: str, candidate: str, target: Target = "cpu") -> Check:
+    """Check a candidate's source for a task's source."""
     (project / "asked.py").write_text(task)
     (project / "handed_in.py").write_text(candidate)
-    files = convert_kernelbench_task(project / "asked.py", project / "handed_in.py", "cpu")
+    files = convert_kernelbench_task(project / "asked.py", project / "handed_in.py", target)
     folder = load_kernel_folder(files.write(project / ".kb" / "tasks"))
-    place = prepare_loaded(folder, None, "cpu")
+    place = prepare_loaded(folder, None, target)
     return check_built(place, build_prepared(place))

@@ -7,6 +7,7 @@ from kernelkb.measure.worker.judge.inputs import Tensors
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import RunnerError
 from kernelkb.measure.worker.shared.messages.judge_jobs import CaseResult, OutputComparison
+from kernelkb.measure.worker.shared.messages.runner_commands import CallCommand
 
 _MIN_REQUEST_S = 0.1
 
@@ -21,8 +22,9 @@ def call_once(
 ) -> tuple[Tensors, str | None]:
     """Return copies of a slot's outputs after one call, and the error that was reported."""
     buffers.reset_outputs(slot)
+    command: CallCommand = {"command": "call", "slot": slot, "fills_memory": True}
     try:
-        candidate.ask({"command": "call", "slot": slot}, remaining_s(candidate, timeout_s))
+        candidate.ask(command, remaining_s(candidate, timeout_s))
     except RunnerError as error:
         return buffers.copy_outputs(slot), str(error)
     return buffers.copy_outputs(slot), None

@@ -23,6 +23,7 @@ from kernelkb.measure.worker.judge.hidden_inputs import (
     changes_anything,
 )
 from kernelkb.measure.worker.judge.hidden_reference import HiddenReference, UndefinedError
+from kernelkb.measure.worker.judge.index_range import is_drawn_integer, takes_all_integers
 from kernelkb.measure.worker.judge.inputs import KernelCase, Tensors
 from kernelkb.measure.worker.judge.memory_plan import NO_DISTRIBUTIONS_NOTE
 from kernelkb.measure.worker.judge.row_cases import make_row_cases
@@ -195,7 +196,11 @@ class HiddenChecks:
 
     def _check_size(self, case_spec: CaseSpec) -> str:
         """Return why no answer can be judged; empty if one was, right or wrong."""
-        case = KernelCase(self._job["target"], self._job["reference"], case_spec)
+        target, reference_spec = self._job["target"], self._job["reference"]
+        case = KernelCase(target, reference_spec, case_spec)
+        has_integers = any(map(is_drawn_integer, case.input_specs))
+        if target == "cuda" and has_integers and not takes_all_integers(reference_spec, case_spec):
+            return "an index may lie outside of its array"
         rng = random.Random(secrets.randbits(64))
         timeout_s = self._job["timeout_s"]
         try:

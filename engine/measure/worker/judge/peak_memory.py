@@ -130,7 +130,7 @@ def _require_correct(buffers: CaseBuffers) -> None:
 
 
 def _call(runner: RunnerProcess) -> Answer:
-    answer = runner.ask({"command": "call", "slot": 0}, CALL_TIMEOUT_S)
+    answer = runner.ask({"command": "call", "slot": 0, "fills_memory": False}, CALL_TIMEOUT_S)
     runner.pause()
     return answer
 

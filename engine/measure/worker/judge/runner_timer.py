@@ -74,7 +74,7 @@ class RunnerTimer:
         self.threads = RunnerThreads(runner)
         self._timeout_s = CALL_TIMEOUT_S
         buffers.attach_runner(runner, timeout_s=CALL_TIMEOUT_S)
-        runner.ask({"command": "call", "slot": 0}, _FIRST_CALL_TIMEOUT_S)
+        runner.ask({"command": "call", "slot": 0, "fills_memory": False}, _FIRST_CALL_TIMEOUT_S)
 
     def plan_batches(self, calls: int, *, graph: bool) -> None:
         """Set the number of calls per batch, and whether batches are CUDA graphs.

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable
 
-from kernelkb.measure.worker.runner.heap import trim_heap
+from kernelkb.measure.worker.runner.heap import filled_heap, trim_heap
 from kernelkb.measure.worker.shared.failures import KernelError
 from kernelkb.measure.worker.shared.messages.runner_commands import (
     BareCommand,
@@ -99,7 +99,8 @@ class LibraryRunner:
         return {}
 
     def _handle_call(self, command: CallCommand, _files: list[int]) -> CallAnswer:
-        self._call_slots([command["slot"]])
+        with filled_heap(is_filled=command["fills_memory"]):
+            self._call_slots([command["slot"]])
         return {"returned": False}
 
     def _handle_release(self, _command: BareCommand, _files: list[int]) -> EmptyAnswer:

@@ -9,6 +9,7 @@ import torch
 
 from kernelkb.measure.worker.runner import load_candidate
 from kernelkb.measure.worker.runner.heap import trim_heap
+from kernelkb.measure.worker.runner.memory_fill import filled_memory
 from kernelkb.measure.worker.shared.failures import KernelError
 from kernelkb.measure.worker.shared.memory import Arena, release_torch_cache
 from kernelkb.measure.worker.shared.messages.runner_commands import (
@@ -122,7 +123,8 @@ class TensorRunner:
         return {}
 
     def _handle_call(self, command: CallCommand, _files: list[int]) -> CallAnswer:
-        results = self._call_slots([command["slot"]])
+        with filled_memory(self.target, command):
+            results = self._call_slots([command["slot"]])
         self._copy_to_outputs(results)
         self._synchronize()
         returned = bool(results)

@@ -68,6 +68,8 @@ class CallCommand(TypedDict):
 
     command: Literal["call"]
     slot: int
+    fills_memory: bool
+    """New memory, and on a GPU shared memory, holds no zeros during the call."""
 
 
 class DelayedCallCommand(TypedDict):
