@@ -10,6 +10,8 @@ stage, and the decisions between them. The alternative is ``ncu --set full`` of 
 the same filters, in the same run of this program: once on the worker without torch, which the
 stages use too, and once on the worker with torch, which is closer to profiling a user's own script.
 All three are given the results of the bench and of ptxas when they are asked for a diagnosis.
+The column ``lines`` is the time of the stages over that without counting by instruction, from which
+lines are named; 1.25 at most is the goal.
 
 The floor of any of them is one start of ncu, about two seconds. A ratio below 1 is a gain.
 """
@@ -38,10 +40,10 @@ from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import recommend
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import load_kernel_folder
-from kernelkb.measure import ncu
+from kernelkb.measure import counter_stages, ncu
 from kernelkb.measure.machine.tools import find_cuda_tool, query_version
 from kernelkb.measure.profile import TIMEOUT_S, make_repeat_job, static_metrics
-from kernelkb.model.measurement import Bench, Build
+from kernelkb.model.measurement import Bench, Build, Profile
 from kernelkb.profiles.launch import list_raw_names
 
 KINDS = Path(__file__).parent / "kinds"
@@ -67,6 +69,8 @@ class ProfileComparison(NamedTuple):
     bench: Bench
     stage_count: int
     staged_run: ProfileRun
+    seconds_without_lines: float
+    """Of the stages, with nothing counted by instruction."""
     full_run: ProfileRun
     full_run_with_torch: ProfileRun
 
@@ -78,6 +82,11 @@ class ProfileComparison(NamedTuple):
             == self.full_run.first_bottleneck
             == self.full_run_with_torch.first_bottleneck
         )
+
+    @property
+    def lines_ratio(self) -> float:
+        """Time of the staged profile over that without counting by instruction."""
+        return self.staged_run.seconds / self.seconds_without_lines
 
     @property
     def time_ratios(self) -> tuple[float, float]:
@@ -104,8 +113,8 @@ def main() -> None:
     except KbError as error:
         sys.exit(f"benchmarks/profiling.py: {error}")
     print(title)
-    print(f"{'kernel':22}{'us':>9}{'stages':>8}{'staged s':>10}{'full s':>8}{'ratio':>7}"
-          f"{'with torch s':>14}{'ratio':>7}  first diagnosis", flush=True)  # fmt: skip
+    print(f"{'kernel':22}{'us':>9}{'stages':>8}{'staged s':>10}{'lines':>7}{'full s':>8}"
+          f"{'ratio':>7}{'with torch s':>14}{'ratio':>7}  first diagnosis", flush=True)  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         found = [
             row
@@ -168,18 +177,31 @@ def measure_variant(place: BenchTarget) -> ProfileComparison:
     timed = bench_built(place, built, workload, budget_s=BUDGET_S)
     if timed.candidate_us is None or timed.verdict == "incorrect":
         raise NotProfiledError(f"bench: {timed.verdict}: {timed.detail}")
-    started = time.perf_counter()
-    seen = profile_built(place, built, timed)
-    took = time.perf_counter() - started
-    if seen.detail is not None:
-        raise NotProfiledError(f"profile: {seen.detail}")
+    with patch.object(counter_stages, "has_reader", lambda: False):
+        _, without_lines_s = time_profile(place, built, timed)
+    seen, took = time_profile(place, built, timed)
     staged = ProfileRun(took, first_diagnosis(place, seen.metrics))
     return ProfileComparison(
         timed,
         len(seen.records),
         staged,
+        without_lines_s,
         *(profile_full_set(place, built, timed, m) for m in REPEAT_MODES),
     )
+
+
+def time_profile(place: BenchTarget, built: Build, timed: Bench) -> tuple[Profile, float]:
+    """Profile as ``kb profile`` does it; return the profile and the seconds that it took.
+
+    Raises:
+        NotProfiledError: A stage failed.
+    """
+    started = time.perf_counter()
+    seen = profile_built(place, built, timed)
+    took = time.perf_counter() - started
+    if seen.detail is not None:
+        raise NotProfiledError(f"profile: {seen.detail}")
+    return seen, took
 
 
 def profile_full_set(
@@ -204,7 +226,11 @@ def profile_full_set(
 
 
 def build_full_set_command(
-    ncu_path: str, kernels: Sequence[str], names: Sequence[str], log: Path
+    ncu_path: str,
+    kernels: Sequence[str],
+    names: Sequence[str],
+    log: Path,
+    _report_file: Path | None = None,
 ) -> list[str]:
     """Return the command of ``kernelkb.measure.ncu`` with ``--set full``, not metric names."""
     words = list(_original_wrapper(ncu_path, kernels, names, log))
@@ -231,6 +257,7 @@ def print_row(name: str, row: ProfileComparison) -> None:
         )
         says = f"DIFFERENT: {three}"
     print(f"{name:22}{row.bench.candidate_us:>9.1f}{row.stage_count:>8}{row.staged_run.seconds:>10.2f}"
+          f"{row.lines_ratio:>7.2f}"
           f"{row.full_run.seconds:>8.2f}{without:>7.2f}{row.full_run_with_torch.seconds:>14.2f}{with_torch:>7.2f}"
           f"  {says}", flush=True)  # fmt: skip
 
@@ -248,6 +275,8 @@ def print_summary(found: Sequence[ProfileComparison], asked: int) -> None:
             strict=True,
         )
     ]
+    lines = [row.lines_ratio for row in found]
+    parts.append(f"lines median {statistics.median(lines):.2f}, worst {max(lines):.2f}")
     print(f"{same} of {len(found)} same ({asked - len(found)} failed); {'; '.join(parts)}")
 
 

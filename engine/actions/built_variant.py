@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
 from kernelkb.actions.bench_target import BenchTarget, resolve_workload
+from kernelkb.actions.profile_reports import name_report_by_record
 from kernelkb.actions.profile_stages import make_next_counters
 from kernelkb.actions.recording import record_result
 from kernelkb.actions.rules_cache import load_compiled_rules
@@ -146,7 +147,8 @@ def profile_built(bench_target: BenchTarget, built: Build, timed: Bench) -> Prof
         profiled = profile(bench_target.subject, built, timed, next_counters, raw_folder)
     if queue_warning:
         profiled = profiled.model_copy(update={"evidence": (*profiled.evidence, queue_warning)})
-    return profiled.model_copy(update=record_result(bench_target, built, profiled))
+    recorded = profiled.model_copy(update=record_result(bench_target, built, profiled))
+    return name_report_by_record(recorded)
 
 
 def make_untimed_bench(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from kernelkb.actions.bench_target import BenchTarget
 from kernelkb.actions.kernels import BenchOptions, build_check_bench, run_profile
+from kernelkb.actions.report_lines import decide_with_lines
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.actions.steps import StepRunner, summarize_gate, summarize_recommendation
 from kernelkb.decide.recommend import recommend
@@ -38,7 +41,10 @@ def evaluate_variant(bench_target: BenchTarget, workload: str, steps: StepRunner
     answer = steps.run(
         "recommend",
         name,
-        lambda: decide_from_metrics(bench_target, profile.metrics),
+        lambda: decide_with_lines(
+            Path(profile.report) if profile.report else None,
+            lambda code: decide_from_metrics(bench_target, {**profile.metrics, **code}),
+        ),
         summarize_recommendation,
     )
     return evaluated.model_copy(update={"profile": profile, "answer": answer})

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import recommend
+from kernelkb.measure.counter_stages import NextCounters
 from kernelkb.measure.machine.kept_peaks import read_peak_metrics
-from kernelkb.measure.profile import NextCounters
 from kernelkb.model.measurement import Machine
 from kernelkb.profiles.launch import RawName, list_raw_names
 

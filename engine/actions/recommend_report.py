@@ -13,7 +13,11 @@ from typing import NamedTuple, TypeAlias
 
 from kernelkb.actions.recommend import parse_given_metrics
 from kernelkb.actions.report_commands import keep_working_commands, list_project_kernels
-from kernelkb.actions.report_lines import add_source_lines, read_all_counters
+from kernelkb.actions.report_lines import (
+    add_source_lines,
+    measure_counted_code,
+    read_all_counters,
+)
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.parse_metric import resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
@@ -25,7 +29,6 @@ from kernelkb.model.recommendation import KernelAnswer, Recommendation
 from kernelkb.model.report_facts import NcuRuleEstimate
 from kernelkb.profiles.launch import NcuRule, ProfiledLaunch, list_raw_names
 from kernelkb.profiles.report import is_binary_report, read_report
-from kernelkb.sass.code_metrics import measure_code
 from kernelkb.sass.counters import SourceCounters
 
 _Shape: TypeAlias = tuple[str, tuple[str, str]]
@@ -117,7 +120,7 @@ def answer_report(
     counters = read_all_counters(Path(path), indices[:max_with_lines]) if is_binary else []
     answers = [
         answer_launch(
-            program, one.launch, one.number, {**_measure_code(code), **(given or {})}, gpu
+            program, one.launch, one.number, {**measure_counted_code(code), **(given or {})}, gpu
         )
         for one, code in zip_longest(chosen, counters)
     ]
@@ -125,12 +128,6 @@ def answer_report(
     for answer, code in zip(answers, counters, strict=False):  # of the first ones only
         add_source_lines(program, answer, code)
     return AnsweredReport(build_recommendation(program, answers), launches, indices, counters)
-
-
-def _measure_code(counters: SourceCounters | str | None) -> dict[str, float]:
-    if counters is None or isinstance(counters, str):
-        return {}
-    return measure_code([counters.function])
 
 
 def _complete_answers(

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kernelkb.actions.bench_target import get_project_path
+from kernelkb.actions.profile_reports import find_report
 from kernelkb.actions.recommend import parse_given_metrics
+from kernelkb.actions.report_lines import decide_with_lines
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.parse_metric import find_device, resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.errors import BadValueError, NextStep
 from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 from kernelkb.model.history import Measurement
-from kernelkb.model.recommendation import Recommendation
+from kernelkb.model.recommendation import KernelAnswer, Recommendation
 from kernelkb.record.measurements.compare import find_noise_reason, mark_noisy
 from kernelkb.record.measurements.store import open_read_only
 
@@ -50,9 +52,14 @@ def recommend_from_run(
     device = resolve_device(program, gpu) if gpu else own
     given = parse_given_metrics(program, metrics or {}, headlines or {}, subject.target)
     known, notes = _select_known_metrics(measurement, program["metrics"])
-    values, name = {**known, **given}, kernel or subject.kernel
+    name = kernel or subject.kernel
     target, peaks = subject.target, read_peak_metrics(device)
-    answer = recommend(program, values, target=target, device=device, kernel=name, peaks=peaks)
+
+    def decide(code: Mapping[str, float]) -> KernelAnswer:
+        values = {**known, **code, **given}
+        return recommend(program, values, target=target, device=device, kernel=name, peaks=peaks)
+
+    answer = decide_with_lines(find_report(get_project_path(), measurement.id), decide)
     answer["notes"] = [*notes, *answer["notes"]]
     return build_recommendation(program, [answer])
 

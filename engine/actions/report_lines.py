@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.source_lines import find_lines
 from kernelkb.profiles.source_counters import read_source_counters
+from kernelkb.sass.code_metrics import measure_code
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
-    from kernelkb.model.recommendation import KernelAnswer
+    from kernelkb.model.recommendation import KernelAnswer, Level
     from kernelkb.model.source_line import LineAnswer
     from kernelkb.sass.counters import SourceCounters
 
 _MAX_DIAGNOSES = 3
+_LEVEL_BELOW_LINES: Level = "L3"
+_LEVEL_OF_LINES: Level = "L4"
 _ACCESS = "{access}"
 _NOTHING_COUNTED = (
     "the report counts nothing by instruction; ncu --section SourceCounters --import-source yes "
@@ -34,6 +38,13 @@ def read_all_counters(path: Path, launches: Sequence[int]) -> list[SourceCounter
     return [_NOTHING_COUNTED if one is None else one for one in counted]
 
 
+def measure_counted_code(counters: SourceCounters | str | None) -> dict[str, float]:
+    """Return the metrics of the machine code that was counted; empty where nothing was."""
+    if counters is None or isinstance(counters, str):
+        return {}
+    return measure_code([counters.function])
+
+
 def add_source_lines(
     rules: CompiledRules, answer: KernelAnswer, counters: SourceCounters | str
 ) -> None:
@@ -49,6 +60,18 @@ def add_source_lines(
         for fix in diagnosis["fixes"]:
             fix["on_line"] = _describe_change(rules["fixes"][fix["id"]]["on_line"], found)
     answer["notes"] += counters.notes
+    told = [diagnosis["lines"] for diagnosis in matches]
+    if any(found["lines"] for found in told if found):
+        _raise_evidence_level(rules, answer)
+
+
+def _raise_evidence_level(rules: CompiledRules, answer: KernelAnswer) -> None:
+    """Leave out of the conclusions what counters by line are lacking for: here they are."""
+    if answer["evidence_level"] == _LEVEL_BELOW_LINES:
+        lacking = rules["levels"][f"cuda/{_LEVEL_BELOW_LINES}"]["cannot"]
+        conclusions = answer["conclusions"]
+        conclusions["cannot"] = [text for text in conclusions["cannot"] if text not in lacking]
+        answer["evidence_level"] = _LEVEL_OF_LINES
 
 
 def _describe_change(words: str | None, answer: LineAnswer) -> str | None:
@@ -57,3 +80,20 @@ def _describe_change(words: str | None, answer: LineAnswer) -> str | None:
     if words is None or not answer["lines"] or (access is None and _ACCESS in words):
         return None
     return f"line {answer['lines'][0]['at']['line']}: {words.replace(_ACCESS, access or '')}"
+
+
+def decide_with_lines(
+    report: Path | None, decide: Callable[[Mapping[str, float]], KernelAnswer]
+) -> KernelAnswer:
+    """Return an answer with the lines that a report shows.
+
+    Args:
+        report: Of one launch; None: the answer has no lines.
+        decide: Makes the answer from the metrics of the launch's machine code.
+    """
+    if report is None:
+        return decide({})
+    (counters,) = read_all_counters(report, [0])
+    answer = decide(measure_counted_code(counters))
+    add_source_lines(load_compiled_rules(), answer, counters)
+    return answer

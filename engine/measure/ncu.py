@@ -24,6 +24,7 @@ _SELF_TEST_KERNEL = "kernelkb_copy"
 _SELF_TEST_TIMEOUT_S = 60.0
 _DRAM_READ_BYTES = RawName("dram_read_bytes", ("dram__bytes_read.sum",), 1.0)
 _SELF_TEST_CACHE = "counters"
+_REPORT_OPTIONS = ("--section", "SourceCounters", "--import-source", "yes")
 
 FORBIDDEN_CURE = (
     "run as administrator, or load the driver with NVreg_RestrictProfilingToAdminUsers=0"
@@ -42,7 +43,12 @@ class NcuReport(NamedTuple):
 
 
 def collect_counters(
-    job: RepeatJob, kernels: Sequence[str], raw_names: Sequence[RawName], *, timeout_s: float
+    job: RepeatJob,
+    kernels: Sequence[str],
+    raw_names: Sequence[RawName],
+    *,
+    timeout_s: float,
+    report_file: Path | None = None,
 ) -> NcuReport:
     """Collect counters of a candidate's own kernels.
 
@@ -54,12 +60,24 @@ def collect_counters(
             range, which a job of mode ``repeat`` marks.
         raw_names: Counters to collect.
         timeout_s: For the run.
+        report_file: A ``.ncu-rep`` file to write, with what is counted at each instruction and the
+            source; None: nothing is counted by instruction.
     """
     ncu = find_cuda_tool("ncu")
     if ncu is None:
         return NcuReport(None, "", "ncu was not found", "install Nsight Compute, or put it on PATH")
     counters = dict.fromkeys(split_instance(name)[0] for raw in raw_names for name in raw.names)
-    page, process = _run_ncu(ncu, job, kernels, list(counters), timeout_s)
+    page, process = _run_ncu(ncu, job, kernels, list(counters), timeout_s, report_file)
+    if '"Kernel Name"' not in page:
+        return _report_failure(kernels, page, process)
+    launches = read_raw_page(page, raw_names)
+    longest = max(launches, key=lambda launch: launch.metrics.get("profiled_us", 0.0), default=None)
+    if longest is None:
+        return _report_no_launch(kernels, page)
+    return NcuReport(longest, page)
+
+
+def _report_failure(kernels: Sequence[str], page: str, process: ProcessResult) -> NcuReport:
     output = page + process.output
     if _PERMISSION_ERROR in output:
         return NcuReport(
@@ -67,15 +85,9 @@ def collect_counters(
         )
     if "No kernels were profiled" in page:
         return _report_no_launch(kernels, page)
-    if '"Kernel Name"' not in page:
-        lines = [line for line in output.splitlines() if "==" in line]
-        reason = lines[-1] if lines else f"ncu ended with {process.returncode} and no report"
-        return NcuReport(None, page, reason, "run the command by hand to see more, or do without")
-    launches = read_raw_page(page, raw_names)
-    longest = max(launches, key=lambda launch: launch.metrics.get("profiled_us", 0.0), default=None)
-    if longest is None:
-        return _report_no_launch(kernels, page)
-    return NcuReport(longest, page)
+    lines = [line for line in output.splitlines() if "==" in line]
+    reason = lines[-1] if lines else f"ncu ended with {process.returncode} and no report"
+    return NcuReport(None, page, reason, "run the command by hand to see more, or do without")
 
 
 def _report_no_launch(kernels: Sequence[str], page: str) -> NcuReport:
@@ -114,18 +126,23 @@ def _run_ncu(
     kernels: Sequence[str],
     counters: Sequence[str],
     timeout_s: float,
+    report_file: Path | None = None,
 ) -> tuple[str, ProcessResult]:
     """Run a worker job under ncu; return the raw page, empty where there is none."""
     with scratch_folder() as folder:
         log = folder / "ncu.csv"
-        wrapper = _make_ncu_command(ncu, kernels, counters, log)
+        wrapper = _make_ncu_command(ncu, kernels, counters, log, report_file)
         run = run_job(job, folder, timeout_s=timeout_s, wrapper=wrapper)
         page = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     return page, run.process
 
 
 def _make_ncu_command(
-    ncu: str, kernels: Sequence[str], counters: Sequence[str], log: Path
+    ncu: str,
+    kernels: Sequence[str],
+    counters: Sequence[str],
+    log: Path,
+    report_file: Path | None = None,
 ) -> tuple[str, ...]:
     selection = ["--nvtx", "--nvtx-include", "kernelkb/"]
     if kernels:
@@ -136,4 +153,6 @@ def _make_ncu_command(
         *("--launch-count", "1", "--clock-control", "none"),
         *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log)),
         *("--print-metric-instances", "details"),
+        *(_REPORT_OPTIONS if report_file else ()),
+        *(("--export", str(report_file)) if report_file else ()),
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from kernelkb.measure.case_specs import make_case_spec, make_reference_spec
-from kernelkb.measure.ncu import collect_counters, describe_counter_error
+from kernelkb.measure.counter_stages import CountedStages, NextCounters, count_in_stages
+from kernelkb.measure.ncu import describe_counter_error
 from kernelkb.measure.process.worker_jobs import run_job, scratch_folder
 from kernelkb.measure.runner_specs import make_code_spec
 from kernelkb.measure.subject import MeasurementSubject
@@ -21,7 +21,6 @@ from kernelkb.measure.worker.shared.messages.other_jobs import (
 from kernelkb.measure.worker.shared.messages.specs import InputSpec
 from kernelkb.model.kernel import Variant
 from kernelkb.model.measurement import Bench, Build, Loop, Profile
-from kernelkb.profiles.launch import RawName
 from kernelkb.profiles.static_analysis import measure_library_code
 
 TIMEOUT_S = 180.0
@@ -31,12 +30,9 @@ _TIMELINE_CALLS = 20
 """Calls under torch's profiler, which reports their mean."""
 _LAUNCH_BOUND_RATIO = 1.3
 """Time of a call with its launch over the kernel's, above which the launch is worth a profile."""
-_MAX_STAGES = 3
 _SHOWN_KERNELS = 4
+_OTHER_NCU_CURE = "use another version of ncu; until then use ptxas"
 _FLOAT_DTYPES = ("float64", "float32", "float16", "bfloat16")
-
-NextCounters = Callable[[Mapping[str, float]], Sequence[RawName]]
-"""Takes the metrics known so far; returns the counters to collect next, none to end."""
 
 
 def profile(
@@ -82,35 +78,25 @@ def _profile_gpu(
 ) -> dict[str, Any]:
     metrics = static_metrics(build)
     evidence = list(_static_evidence(build))
-    pages: list[str] = []
-    detail, cure = describe_counter_error(), "use another version of ncu; until then use ptxas"
-    if detail is None:
+    counted = CountedStages({}, (), None, describe_counter_error(), _OTHER_NCU_CURE)
+    if counted.detail is None:
+        known = {**bench.metrics, **metrics}
         job = make_repeat_job(subject, build, bench.workload, _COUNTER_CALLS)
-        requested: set[str] = set()
-        for stage in range(_MAX_STAGES):
-            wanted = next_counters({**bench.metrics, **metrics})
-            counters = [counter for counter in wanted if counter.metric not in requested]
-            if not counters:
-                break
-            requested |= {counter.metric for counter in counters}
-            report = collect_counters(job, subject.variant.kernels, counters, timeout_s=timeout_s)
-            if report.launch is None:
-                detail, cure = report.reason, report.cure or ""
-                break
-            metrics |= report.launch.metrics
-            pages.append(_save_page(report_folder, subject, stage, report.page))
-    if _is_launch_bound(bench) or not pages:
+        counted = count_in_stages(subject, job, known, next_counters, report_folder, timeout_s)
+        metrics |= counted.metrics
+    if _is_launch_bound(bench) or not counted.pages:
         timeline = _run_torch_profiler(subject, build, bench.workload, timeout_s)
         if timeline is not None:
             metrics |= _timeline_metrics(timeline)
             evidence += _timeline_evidence(timeline)
     return {
-        "tool": "ncu" if pages else "ptxas",
+        "tool": "ncu" if counted.pages else "ptxas",
         "metrics": metrics,
         "evidence": tuple(evidence),
-        "records": tuple(pages),
-        "detail": detail,
-        "cure": cure if detail else None,
+        "records": counted.pages,
+        "report": counted.report,
+        "detail": counted.detail,
+        "cure": counted.cure if counted.detail else None,
     }
 
 
@@ -148,16 +134,6 @@ def _can_draw_without_torch(spec: InputSpec) -> bool:
         is_power_of_two = bound & (bound - 1) == 0
         return "int" in spec["dtype"] and is_power_of_two
     return spec["dtype"] in _FLOAT_DTYPES or spec["fill"] == "zeros"
-
-
-def _save_page(report_folder: Path, subject: MeasurementSubject, stage: int, page: str) -> str:
-    """Write a raw page, which ``kb recommend --profile`` can read; return its path."""
-    report_folder.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256(page.encode()).hexdigest()[:8]
-    names = subject.identity_fields
-    path = report_folder / f"{names['kernel']}-{names['variant']}-{digest}-{stage}.csv"
-    path.write_text(page, encoding="utf-8")
-    return str(path)
 
 
 def _is_launch_bound(bench: Bench) -> bool:

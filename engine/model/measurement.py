@@ -283,6 +283,8 @@ class Profile(Record):
     """Lines of the tools' own output: compiler report, ptxas, torch profiler."""
     records: tuple[str, ...] = ()
     """Raw CSV pages of Nsight Compute, one per pass; ``kb recommend --profile`` reads them."""
+    report: str | None = None
+    """A ``.ncu-rep`` file with what was counted at each instruction, for ``kb report`` too."""
     detail: str | None = None
     cure: str | None = None
     measurement: str | None = None

@@ -6,10 +6,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from kernelkb.loading.kernels import load_kernel_folder  # noqa: E402
-from kernelkb.measure.case_specs import make_case_spec  # noqa: E402
-from kernelkb.measure.hidden_cases import make_hidden_size_cases  # noqa: E402
-from kernelkb.measure.worker.judge.index_range import takes_all_integers  # noqa: E402
+from kernelkb.loading.kernels import load_kernel_folder
+from kernelkb.measure.case_specs import make_case_spec
+from kernelkb.measure.hidden_cases import make_hidden_size_cases
+from kernelkb.measure.worker.judge.index_range import takes_all_integers
 
 KERNEL = """\
 id: lookup
