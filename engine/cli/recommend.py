@@ -19,6 +19,9 @@ from kernelkb.render.report_table import format_report_table
 if TYPE_CHECKING:
     from kernelkb.model.recommendation import KernelAnswer, Recommendation
 
+_PIPED_WIDTH = 120
+"""Of the table of kernels in characters: names of library kernels alone take up to 200."""
+
 
 def add_recommend_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb recommend``."""
@@ -84,7 +87,7 @@ def run_recommend(options: Namespace) -> int:
 def _print_answers(answers: Sequence[KernelAnswer], options: Namespace) -> None:
     """Print one kernel in full; of a report with several first a table, then those asked for."""
     is_screen = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if is_screen else None
+    width = shutil.get_terminal_size().columns if is_screen else _PIPED_WIDTH
     lines: list[str] = []
     if len(answers) > 1:
         lines += [*format_report_table(answers, width), ""]

@@ -18,7 +18,6 @@ from kernelkb.profiles.disassembler import (
     disassemble,
     find_disassembler,
     iter_cubins,
-    list_symbols,
 )
 from kernelkb.profiles.reader_process import has_reader, read_in_process
 from kernelkb.sass.calls import fill_called_places
@@ -147,9 +146,9 @@ def _read_function(
         return _read_text(action, name, raw, base), (NO_DISASSEMBLER,)
     reason = "the report holds no image of its code"
     for cubin in iter_cubins(path.read_bytes()):
+        if name.encode() not in cubin:  # a library's has thousands of symbols, slow to parse
+            continue
         try:
-            if name not in {one.name for one in list_symbols(cubin)}:
-                continue
             functions = disassemble(cubin, [name])
         except KbError as error:
             reason = str(error)
