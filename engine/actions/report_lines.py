@@ -32,9 +32,9 @@ def read_all_counters(path: Path, launches: Sequence[int]) -> list[SourceCounter
 
     Args:
         path: A ``.ncu-rep`` file.
-        launches: Indices in the file.
+        launches: Indices in the file; of all but the first nothing is read that has no lines.
     """
-    counted = read_source_counters(path, launches)
+    counted = read_source_counters(path, launches, without_lines=1)
     return [_NOTHING_COUNTED if one is None else one for one in counted]
 
 

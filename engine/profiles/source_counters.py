@@ -42,16 +42,22 @@ _COUNTERS = (
     "memory_l1_wavefronts_shared_ideal", "memory_l1_tag_requests_global",
     "smsp__branch_targets_threads_divergent",
 )  # fmt: skip
+_WITHOUT_LINES = "the code was compiled without -lineinfo"
+_LINE_SAMPLES = 32
 _CHECKED_COUNT = 4
 """Instructions whose text has to be the same in the report and in the disassembled image."""
 
 
-def read_source_counters(path: Path, launches: Sequence[int]) -> list[SourceCounters | str | None]:
+def read_source_counters(
+    path: Path, launches: Sequence[int], *, without_lines: int | None = None
+) -> list[SourceCounters | str | None]:
     """Return what launches counted at each instruction.
 
     Args:
         path: A ``.ncu-rep`` file.
         launches: Indices, in the order of ``read_report``.
+        without_lines: How many, from the first on, are read even if they have no lines, for what
+            their code shows: disassembling takes up to a second each. None: all.
 
     Returns:
         For each launch: None where the report has none of it, and a text where it cannot be read.
@@ -59,33 +65,45 @@ def read_source_counters(path: Path, launches: Sequence[int]) -> list[SourceCoun
     if not has_reader():
         return [_NO_READER] * len(launches)
     try:
-        return read_in_process(_load_all, path, launches)
+        return read_in_process(_load_all, path, launches, without_lines)
     except KbError as error:
         return [str(error)] * len(launches)
 
 
-def _load_all(path: Path, launches: Sequence[int]) -> list[SourceCounters | str | None]:
-    def load(launch: int) -> SourceCounters | str | None:
+def _load_all(
+    path: Path, launches: Sequence[int], without_lines: int | None
+) -> list[SourceCounters | str | None]:
+    def load(position: int) -> SourceCounters | str | None:
+        needs_lines = without_lines is not None and position >= without_lines
         try:
-            return load_source_counters(path, launch)
+            return load_source_counters(path, launches[position], needs_lines=needs_lines)
         except KbError as error:
             return str(error)
 
     with ThreadPoolExecutor(_READERS) as pool:  # each waits for a disassembler of its own
-        return list(pool.map(load, launches))
+        return list(pool.map(load, range(len(launches))))
 
 
-def load_source_counters(path: Path, launch: int) -> SourceCounters | None:
+def load_source_counters(
+    path: Path, launch: int, *, needs_lines: bool = False
+) -> SourceCounters | None:
     """Return what a launch counted, read in this process, which a damaged report may end.
 
+    Args:
+        path: A ``.ncu-rep`` file.
+        launch: Index.
+        needs_lines: Whether it is of no use without them.
+
     Raises:
-        KbError: The report holds no such launch, or is damaged.
+        KbError: The report holds no such launch, or is damaged; or it has no lines, but needs them.
     """
     reader = importlib.import_module("ncu_report")
     action = _load_launch(reader.load_report(str(path)), launch)
     raw = dict(_read_counters(action))
     if _SAMPLES not in raw and _EXECUTED not in raw:
         return None
+    if needs_lines and not _has_lines(action, raw):
+        raise KbError(_WITHOUT_LINES)
     name = action.name(action.NameBase_MANGLED)
     base = min(min(values) for values in raw.values() if values)
     function, notes = _read_function(action, path, name, raw, base)
@@ -129,6 +147,14 @@ def _read_counters(action: Any) -> Iterable[tuple[str, dict[int, float]]]:
         values = {addresses.as_uint64(at): metric.as_double(at) for at in range(count)}
         if any(values.values()):
             yield name, values
+
+
+def _has_lines(action: Any, raw: Mapping[str, Mapping[int, float]]) -> bool:
+    """Return whether the report knows lines of some instructions that have counters."""
+    addresses = sorted({pc for values in raw.values() for pc in values})
+    step = max(1, len(addresses) // _LINE_SAMPLES)
+    found = (action.source_info(pc) for pc in addresses[::step])
+    return any(info is not None and info.line() for info in found)
 
 
 def _rename(counter: str) -> str:

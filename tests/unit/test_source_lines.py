@@ -366,3 +366,20 @@ def test_code_of_another_build_of_the_same_name_is_passed_over(report, monkeypat
     assert found.notes == (() if with_own else ("the report holds no image of its code",))
     operations = [one.operation for one in found.function.instructions]
     assert operations == [one.operation for one in whole.function.instructions][: len(operations)]
+
+
+def test_of_several_launches_without_lines_only_the_first_is_disassembled(tmp_path, monkeypatch):
+    path = unpack_report(tmp_path, "h100-sxm", "small-grid")
+    monkeypatch.setattr(source_counters, "_has_lines", lambda _action, _raw: False)
+    first, second = source_counters._load_all(path, [0, 1], 1)
+
+    assert first.function.instructions
+    assert second == "the code was compiled without -lineinfo"
+    assert not any(isinstance(one, str) for one in source_counters._load_all(path, [0, 1], None))
+
+
+def test_a_launch_with_lines_is_read_wherever_it_stands(tmp_path):
+    path = unpack_report(tmp_path, "h100-sxm", "small-grid")
+    _, second = source_counters.read_source_counters(path, [0, 1], without_lines=1)
+
+    assert second.function.instructions
