@@ -9,7 +9,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kernelkb.actions.recommend import parse_given_metrics
 from kernelkb.actions.report_commands import keep_working_commands, list_project_kernels
@@ -25,11 +25,13 @@ from kernelkb.decide.rules import CompiledRules
 from kernelkb.errors import BadValueError, KbError, UnknownNameError
 from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 from kernelkb.measure.machine.tools import find_cuda_tool
-from kernelkb.model.recommendation import KernelAnswer, Recommendation
-from kernelkb.model.report_facts import NcuRuleEstimate
 from kernelkb.profiles.launch import NcuRule, ProfiledLaunch, list_raw_names
 from kernelkb.profiles.report import is_binary_report, read_report
 from kernelkb.sass.counters import SourceCounters
+
+if TYPE_CHECKING:
+    from kernelkb.model.recommendation import KernelAnswer, Recommendation
+    from kernelkb.model.report_facts import NcuRuleEstimate
 
 _Shape: TypeAlias = tuple[str, tuple[str, str]]
 """A kernel with its grid and block."""
