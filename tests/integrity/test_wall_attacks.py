@@ -399,6 +399,41 @@ def test_a_runner_that_hides_its_memory_is_blamed_and_not_the_machine(project, t
     assert "it hid its memory" in end.stdout, end.stderr
 
 
+WOKEN_PROGRAM = """
+import json, os, signal, sys, time
+from pathlib import Path
+from kernelkb.measure.worker.judge.runner_process import RunnerProcess
+from kernelkb.measure.worker.shared.failures import RunnerDied
+
+runner = RunnerProcess("candidate", json.loads(sys.stdin.read()), "cpu", Path(sys.argv[1]))
+runner.wait_ready()
+os.kill(runner.pid, signal.SIGCONT)
+time.sleep(0.2)
+for _ in range(2):
+    try:
+        runner.ask({"command": "ready"}, 10)
+    except RunnerDied as error:
+        print(error)
+runner.close()
+"""
+
+
+def test_why_a_runner_was_killed_is_told_again_where_the_first_time_was_passed_over(
+    project, tmp_path
+):
+    """As where buffers are released, whatever the runner answers."""
+    place = prepare(write_attack(project, HONEST_BODY), target="cpu")
+    spec = json.dumps(make_candidate_spec(place.subject, build_prepared(place)))
+    argv = [sys.executable, "-c", WOKEN_PROGRAM, str(tmp_path)]
+    end = subprocess.run(
+        argv, input=spec, capture_output=True, text=True, timeout=120, start_new_session=True
+    )
+    first, second = end.stdout.splitlines()
+
+    assert first.startswith("it did not stay stopped"), end.stderr
+    assert second == first
+
+
 TIMED_PROGRAM = """
 import json, sys
 from pathlib import Path

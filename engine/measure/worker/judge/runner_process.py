@@ -71,6 +71,7 @@ class RunnerProcess:
         self.total_request_s = 0.0
         self.is_closed = self._stop_verified = self._is_readable = False
         self._sequence, self._last_watch_at = 0, 0.0
+        self._killed_for: RunnerDied | None = None
         self._folder = folder / name
         self._folder.mkdir(exist_ok=True)  # a rival may be started again
         sandbox = [part.replace("{folder}", str(self._folder)) for part in spec["sandbox_command"]]
@@ -279,10 +280,13 @@ class RunnerProcess:
 
     def _kill_and_raise(self, status: RunnerStatus, detail: str) -> NoReturn:
         self.kill()
-        raise RunnerDied(status, detail, self.name)
+        self._killed_for = RunnerDied(status, detail, self.name)
+        raise self._killed_for
 
     def _raise_exit(self, fallback: str | None) -> NoReturn:
-        """Raise RunnerDied for a process that ended by itself."""
+        """Raise RunnerDied for a process that ended by itself, or again why it was killed."""
+        if self._killed_for is not None:
+            raise self._killed_for
         try:
             code = self._process.wait(5)
         except subprocess.TimeoutExpired:
