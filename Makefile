@@ -28,7 +28,7 @@ help:
 	@echo 'make clean   remove the environment, the caches and the builds'
 
 demo: $(VENV)/.installed
-	@$(BIN)/kb triage row_softmax
+	@$(BIN)/kb triage row_softmax || test $$? -eq 1  # 1: advised to stop here, which shows the loop too
 
 # One file stays in one process (loadfile), so what a file shares, like its built wheel, is made once.
 PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
