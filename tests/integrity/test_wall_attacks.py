@@ -421,7 +421,7 @@ runner.close()
 def test_why_a_runner_was_killed_is_told_again_where_the_first_time_was_passed_over(
     project, tmp_path
 ):
-    """As where buffers are released, whatever the runner answers."""
+    """As where buffers are released: what a runner answers there does not matter."""
     place = prepare(write_attack(project, HONEST_BODY), target="cpu")
     spec = json.dumps(make_candidate_spec(place.subject, build_prepared(place)))
     argv = [sys.executable, "-c", WOKEN_PROGRAM, str(tmp_path)]
