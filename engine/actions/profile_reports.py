@@ -13,13 +13,17 @@ def name_report_by_record(profiled: Profile) -> Profile:
     """Name the file of what was counted by instruction after the profile's record.
 
     Args:
-        profiled: Without a record or such a file it stays as it is.
+        profiled: Without a record or such a file it stays as it is, or where renaming fails.
     """
     if profiled.report is None or profiled.measurement is None:
         return profiled
     file = Path(profiled.report)
     named = file.with_name(_file_name(profiled.measurement))
-    return profiled.model_copy(update={"report": str(file.replace(named))})
+    try:
+        file.replace(named)
+    except OSError:  # the profile is worth more than the name of its file
+        return profiled
+    return profiled.model_copy(update={"report": str(named)})
 
 
 def find_report(project: Path, measurement: str) -> Path | None:

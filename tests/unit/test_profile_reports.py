@@ -84,13 +84,20 @@ def test_a_report_is_named_after_its_record(tmp_path):
     assert find_report(tmp_path, "cd" * 32) is None
 
 
-@pytest.mark.parametrize("fields", [{"report": "x.ncu-rep"}, {"measurement": "ab" * 32}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"report": "x.ncu-rep"},
+        {"measurement": "ab" * 32},
+        {"report": "absent/x.ncu-rep", "measurement": "ab" * 32},
+    ],
+)
 def test_a_profile_without_a_record_or_report_stays_as_it_is(fields):
     assert name_report_by_record(make_profile(**fields)) == make_profile(**fields)
 
 
 @pytest.fixture
-def recorded(project, tmp_path):
+def record_profile(project, tmp_path):
     """The id of a recorded profile of a GPU kernel, and where its report belongs."""
     subject = make_subject(device=DEVICE, target="cuda")
     measurement = create_measurement(
@@ -103,8 +110,8 @@ def recorded(project, tmp_path):
     return measurement.id, reports / f"{measurement.id[:12]}.ncu-rep"
 
 
-def test_an_answer_for_a_record_names_lines_from_its_report(recorded, tmp_path, capsys):
-    run, file = recorded
+def test_an_answer_for_a_record_names_lines_from_its_report(record_profile, tmp_path, capsys):
+    run, file = record_profile
     shutil.copy(unpack_report(tmp_path, "h100-sxm", "uncoalesced-global-access"), file)
     main(["recommend", "--run", run])
     shown = capsys.readouterr().out
@@ -117,8 +124,8 @@ def test_an_answer_for_a_record_names_lines_from_its_report(recorded, tmp_path, 
     assert "which source line" not in json.dumps(answer["conclusions"])
 
 
-def test_a_damaged_report_of_a_record_is_a_note_and_the_answer_stays(recorded):
-    run, file = recorded
+def test_a_damaged_report_of_a_record_is_a_note_and_the_answer_stays(record_profile):
+    run, file = record_profile
     file.write_bytes(b"NVR\0 damaged")
     (answer,) = recommend_from_run(run)["kernels"]
 
@@ -126,8 +133,8 @@ def test_a_damaged_report_of_a_record_is_a_note_and_the_answer_stays(recorded):
     assert any(note.startswith("no lines: ") for note in answer["notes"])
 
 
-def test_without_a_report_lines_are_what_the_answer_cannot_say(recorded):
-    run, _ = recorded
+def test_without_a_report_lines_are_what_the_answer_cannot_say(record_profile):
+    run, _ = record_profile
     (answer,) = recommend_from_run(run)["kernels"]
 
     assert answer["diagnoses"][0]["lines"] is None
