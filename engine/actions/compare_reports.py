@@ -15,12 +15,8 @@ from kernelkb.actions.compare_verdicts import (
     describe_binding,
     judge_time,
 )
-from kernelkb.actions.recommend_report import (
-    answer_launch,
-    compile_pattern,
-    iter_plausible_metrics,
-    match_names,
-)
+from kernelkb.actions.kernel_patterns import compile_pattern, match_names
+from kernelkb.actions.recommend_report import answer_launch, iter_plausible_metrics
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.rules import CompiledRules

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from kernelkb.actions.kernel_patterns import compile_pattern, match_names
 from kernelkb.actions.recommend import parse_given_metrics
 from kernelkb.actions.report_commands import keep_working_commands, list_project_kernels
 from kernelkb.actions.report_lines import (
@@ -22,10 +20,11 @@ from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.parse_metric import resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.decide.rules import CompiledRules
-from kernelkb.errors import BadValueError, KbError, UnknownNameError
+from kernelkb.errors import KbError, UnknownNameError
 from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 from kernelkb.measure.machine.tools import find_cuda_tool
 from kernelkb.profiles.launch import NcuRule, ProfiledLaunch, list_raw_names
+from kernelkb.profiles.reader_process import ReaderProcess
 from kernelkb.profiles.report import is_binary_report, read_report
 from kernelkb.sass.counters import SourceCounters
 
@@ -35,13 +34,6 @@ if TYPE_CHECKING:
 
 _Shape: TypeAlias = tuple[str, tuple[str, str]]
 """A kernel with its grid and block."""
-_SEARCH_SCRIPT = """
-import json, re, sys
-pattern, names = json.load(sys.stdin)
-json.dump([name for name in names if re.search(pattern, name)], sys.stdout)
-"""
-_SEARCH_TIMEOUT_S = 2.0
-"""A pattern that backtracks exponentially is stopped; other patterns take milliseconds."""
 _MAX_WITH_LINES = 3
 """Most kernels whose lines are told: each takes a run of the disassembler."""
 MAX_KERNELS = 20
@@ -114,12 +106,16 @@ def answer_report(
         max_with_lines: Kernels whose lines are told.
     """
     program = load_compiled_rules()
-    launches = read_report(Path(path), list_raw_names(program), find_cuda_tool("ncu"))
-    chosen = _pick_representatives(launches, compile_pattern(kernel_pattern), path)[:max_kernels]
-    positions = {id(launch): index for index, launch in enumerate(launches)}
-    indices = [positions[id(one.launch)] for one in chosen]
-    is_binary = is_binary_report(Path(path))
-    counters = read_all_counters(Path(path), indices[:max_with_lines]) if is_binary else []
+    name = compile_pattern(kernel_pattern)
+    with ReaderProcess() as reader:
+        wanted = list_raw_names(program)
+        launches = read_report(Path(path), wanted, find_cuda_tool("ncu"), reader=reader)
+        chosen = _pick_representatives(launches, name, path)[:max_kernels]
+        positions = {id(launch): index for index, launch in enumerate(launches)}
+        indices = [positions[id(one.launch)] for one in chosen]
+        is_binary = is_binary_report(Path(path))
+        with_lines = indices[:max_with_lines] if is_binary else []
+        counters = read_all_counters(Path(path), with_lines, reader) if is_binary else []
     answers = [
         answer_launch(
             program, one.launch, one.number, {**measure_counted_code(code), **(given or {})}, gpu
@@ -142,18 +138,6 @@ def _complete_answers(
         if total_us:
             answer["duration_us"] = _duration_us(one.launch)
             answer["share"] = round(one.spent_us / total_us, 4)
-
-
-def compile_pattern(only: str | None) -> re.Pattern[str]:
-    """Return ``--kernel`` as a pattern; one that matches everything by default.
-
-    Raises:
-        BadValueError: It is no regular expression.
-    """
-    try:
-        return re.compile(only or "")
-    except re.error as error:
-        raise BadValueError(f"--kernel {only!r} is not a regular expression: {error}") from error
 
 
 class _Representative(NamedTuple):
@@ -196,34 +180,6 @@ def _sum_durations(launches: Sequence[ProfiledLaunch]) -> dict[_Shape, float]:
         key = (launch.kernel, launch.shape)
         spent[key] = spent.get(key, 0.0) + max(0.0, _duration_us(launch))
     return spent
-
-
-def match_names(pattern: re.Pattern[str], names: Collection[str]) -> set[str]:
-    """Return the names that match a pattern.
-
-    A pattern with repetitions can take exponential time, and a running match cannot be stopped, so
-    it runs in a process of its own.
-
-    Raises:
-        BadValueError: The match took too long.
-    """
-    if not re.search(r"[*+?{]", pattern.pattern):
-        return {name for name in names if pattern.search(name)}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", _SEARCH_SCRIPT],
-            input=json.dumps([pattern.pattern, list(names)]),
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=_SEARCH_TIMEOUT_S,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise BadValueError(
-            f"--kernel {pattern.pattern!r} takes longer than {_SEARCH_TIMEOUT_S:g} s to match; "
-            f"remove nested repetitions"
-        ) from error
-    return set(json.loads(done.stdout))
 
 
 def _duration_us(launch: ProfiledLaunch | None) -> float:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
     from kernelkb.model.recommendation import KernelAnswer, Level
     from kernelkb.model.source_line import LineAnswer
+    from kernelkb.profiles.reader_process import ReaderProcess
     from kernelkb.sass.counters import SourceCounters
 
 _MAX_DIAGNOSES = 3
@@ -27,14 +28,17 @@ _NOTHING_COUNTED = (
 )
 
 
-def read_all_counters(path: Path, launches: Sequence[int]) -> list[SourceCounters | str]:
+def read_all_counters(
+    path: Path, launches: Sequence[int], reader: ReaderProcess | None = None
+) -> list[SourceCounters | str]:
     """Return what some launches counted by instruction, each or the reason why there is nothing.
 
     Args:
         path: A ``.ncu-rep`` file.
         launches: Indices in the file; of all but the first nothing is read that has no lines.
+        reader: A process for this and other calls; by default one for this call.
     """
-    counted = read_source_counters(path, launches, without_lines=1)
+    counted = read_source_counters(path, launches, without_lines=1, reader=reader)
     return [_NOTHING_COUNTED if one is None else one for one in counted]
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.metadata
 import io
+import mmap
 import os
 import shutil
 import struct
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -72,13 +72,13 @@ def disassemble(cubin: bytes, names: Sequence[str] | None = None) -> list[SassFu
         if not indices:
             return []
         words += ["-fun", ",".join(indices)]
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+    with os.fdopen(os.memfd_create("cubin"), "wb") as file:  # nothing is left if this is killed
         file.write(cubin)
         file.flush()
         try:
             done = subprocess.run(
-                [*words, file.name], capture_output=True, text=True, errors="replace",
-                timeout=_TIMEOUT_S, check=False,
+                [*words, f"/proc/self/fd/{file.fileno()}"], pass_fds=[file.fileno()],
+                capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False,
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
             raise KbError(f"nvdisasm failed: {error}") from error
@@ -114,17 +114,22 @@ def list_symbols(cubin: bytes) -> list[CodeSymbol]:
     ]
 
 
-def iter_cubins(data: bytes) -> Iterator[bytes]:
-    """Yield the CUDA images that a file contains, such as a report or a library, in their order."""
+def iter_cubins(data: bytes | mmap.mmap, holding: bytes = b"") -> Iterator[bytes]:
+    """Yield the CUDA images that a file contains, such as a report or a library, in their order.
+
+    Args:
+        data: The file.
+        holding: What an image must hold.
+    """
     at = data.find(_MAGIC)
     while at >= 0:
         size = _measure_image(data, at)
-        if size:
+        if size and data.find(holding, at, at + size) >= 0:
             yield data[at : at + size]
         at = data.find(_MAGIC, at + max(size, 1))
 
 
-def _measure_image(data: bytes, at: int) -> int:
+def _measure_image(data: bytes | mmap.mmap, at: int) -> int:
     """Return the size of an ELF image for CUDA at an offset; 0 where there is none."""
     if len(data) - at < _HEADER.size or data[at + 4 : at + 6] != b"\x02\x01":
         return 0

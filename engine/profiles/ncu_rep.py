@@ -17,9 +17,10 @@ from kernelkb.profiles.launch import (
     parse_rule_estimate,
     split_instance,
 )
+from kernelkb.profiles.loaded_report import load_report, start_disassembly
 from kernelkb.profiles.ncu_csv import read_raw_page
 from kernelkb.profiles.ncu_details import read_details_page
-from kernelkb.profiles.reader_process import has_reader, read_in_process
+from kernelkb.profiles.reader_process import ReaderProcess, has_reader, read_in_process
 
 MAGIC = b"NVR\0"
 """First bytes of a ``.ncu-rep`` file."""
@@ -34,19 +35,24 @@ _NO_READER_MESSAGE = (
 )
 
 
-def read_binary(path: Path, wanted: Sequence[RawName], ncu: str | None) -> list[ProfiledLaunch]:
+def read_binary(
+    path: Path, wanted: Sequence[RawName], ncu: str | None, reader: ReaderProcess | None = None
+) -> list[ProfiledLaunch]:
     """Return every launch in a ``.ncu-rep`` file; one that is damaged has no name.
 
     Args:
         path: The file.
         wanted: Metrics to read, with their raw names.
         ncu: Path of the ncu command, used if the ``ncu-report`` package is not installed; or None.
+        reader: A process for this and later calls; by default one for this call.
 
     Raises:
         KbError: No reader is installed, or it fails on the file, or ncu finds no launch there.
     """
     if has_reader():
-        return read_in_process(_read_launches, path, wanted)
+        if reader is not None:
+            reader.call(start_disassembly, path)
+        return read_in_process(_read_launches, path, wanted, reader=reader)
     if ncu is None:
         raise KbError(_NO_READER_MESSAGE)
     return _read_with_ncu(path, wanted, ncu)
@@ -54,9 +60,8 @@ def read_binary(path: Path, wanted: Sequence[RawName], ncu: str | None) -> list[
 
 def _read_launches(path: Path, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:
     reader = importlib.import_module("ncu_report")
-    context = reader.load_report(str(path))
-    actions = [action for part in context for action in part]
-    return [_build_launch(reader, action, wanted) for action in actions]
+    launches = load_report(path).launches
+    return [_build_launch(reader, launches.load(at), wanted) for at in range(len(launches))]
 
 
 def _build_launch(reader: Any, action: Any, wanted: Sequence[RawName]) -> ProfiledLaunch:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,43 +29,100 @@ def has_reader() -> bool:
     return importlib.util.find_spec("ncu_report") is not None
 
 
-def read_in_process(function: Callable[..., _Value], path: Path, *arguments: object) -> _Value:
-    """Return what a function returns for a report.
+class ReaderProcess:
+    """A process for several calls about one report, which stays loaded there.
 
-    Args:
-        function: Of a module; it, its arguments and its value can be pickled.
-        path: The report, its first argument.
-        arguments: The others.
-
-    Raises:
-        KbError: As the function raises it; or its process was ended, or did not end.
+    It starts with the first call, and ends with the ``with`` block.
     """
-    words = [sys.executable, "-P", "-m", __name__]
-    request = pickle.dumps((function, path, *arguments))
-    try:
-        done = subprocess.run(
-            words, input=request, capture_output=True, timeout=_TIMEOUT_S, check=False
+
+    def __init__(self) -> None:
+        """Start nothing yet."""
+        self._running: tuple[subprocess.Popen[bytes], Connection] | None = None
+
+    def __enter__(self) -> ReaderProcess:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End the process."""
+        self._end()
+
+    def call(self, function: Callable[..., _Value], path: Path, *arguments: object) -> _Value:
+        """Return what a function returns for a report.
+
+        Args:
+            function: Of a module; it, its arguments and its value can be pickled.
+            path: The report, its first argument.
+            arguments: The others.
+
+        Raises:
+            KbError: As the function raises it; or the process was ended, or did not answer.
+        """
+        _, connection = self._running = self._running or _start()
+        try:
+            connection.send((function, path, *arguments))
+            if not connection.poll(_TIMEOUT_S):
+                self._end()
+                raise KbError(f"reading {path} takes over {_TIMEOUT_S:.0f} s; is it damaged?")
+            value, error = connection.recv()
+        except (EOFError, OSError):
+            self._end()
+            raise KbError(f"{path} ends the program that reads it; is it damaged?") from None
+        if error is not None:
+            raise KbError(error)
+        result: _Value = value
+        return result
+
+    def _end(self) -> None:
+        if self._running is not None:
+            process, connection = self._running
+            self._running = None
+            connection.close()
+            process.kill()
+            process.wait()
+
+
+def _start() -> tuple[subprocess.Popen[bytes], Connection]:
+    ours, theirs = Pipe()
+    with theirs:
+        words = [sys.executable, "-P", "-m", __name__, str(theirs.fileno())]
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
         )
-    except subprocess.TimeoutExpired:
-        raise KbError(f"reading {path} takes over {_TIMEOUT_S:.0f} s; is it damaged?") from None
-    if done.returncode:
-        raise KbError(f"{path} ends the program that reads it; is it damaged?")
-    value, error = pickle.loads(done.stdout)  # noqa: S301 of our own process
-    if error is not None:
-        raise KbError(error)
-    result: _Value = value
-    return result
+    return process, ours
+
+
+def read_in_process(
+    function: Callable[..., _Value],
+    path: Path,
+    *arguments: object,
+    reader: ReaderProcess | None = None,
+) -> _Value:
+    """Return and raise as ``ReaderProcess.call``; without one in a process for this call."""
+    with ExitStack() as stack:
+        process = reader or stack.enter_context(ReaderProcess())
+        return process.call(function, path, *arguments)
 
 
 def main() -> None:
-    """Answer the request on standard input, on standard output."""
-    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answer:
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # native code may print
-        function, *arguments = pickle.load(sys.stdin.buffer)  # noqa: S301 of our parent
-        try:
-            pickle.dump((function(*arguments), None), answer)
-        except KbError as error:
-            pickle.dump((None, str(error)), answer)
+    """Answer the requests of the parent, until it closes its end."""
+    descriptor = int(sys.argv[1])
+    os.set_inheritable(descriptor, False)
+    with Connection(descriptor) as connection:
+        while True:
+            try:
+                function, *arguments = connection.recv()
+            except EOFError:
+                return
+            try:
+                answer: tuple[object, str | None] = (function(*arguments), None)
+            except KbError as error:
+                answer = (None, str(error))
+            connection.send(answer)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from kernelkb.profiles.launch import ProfiledLaunch, RawName
 from kernelkb.profiles.ncu_csv import KERNEL_NAME_COLUMN, iterate_lines, read_raw_page
 from kernelkb.profiles.ncu_details import read_details_page
 from kernelkb.profiles.ncu_rep import COMPRESSED_MAGIC, MAGIC, read_binary
+from kernelkb.profiles.reader_process import ReaderProcess
 from kernelkb.safety.workspace import MAX_REPORT_BYTES, read_bytes
 
 _CURE = "give a .ncu-rep file, or what ncu --csv --page raw or details printed"
@@ -24,7 +25,11 @@ _OTHER_FORMATS = {
 
 
 def read_report(
-    path: Path, wanted: Sequence[RawName], ncu: str | None = None
+    path: Path,
+    wanted: Sequence[RawName],
+    ncu: str | None = None,
+    *,
+    reader: ReaderProcess | None = None,
 ) -> list[ProfiledLaunch]:
     """Return every launch in a report; one that is damaged has no name.
 
@@ -32,6 +37,7 @@ def read_report(
         path: A ``.ncu-rep`` file, a raw CSV page or a details CSV page.
         wanted: Metrics to read, with their raw names and titles.
         ncu: Path of the ncu command, for binary reports if ``ncu-report`` is not installed.
+        reader: A process for this and later calls; by default one for this call.
 
     Raises:
         KbError: The file cannot be read, is not a report, or has no complete launch.
@@ -44,7 +50,7 @@ def read_report(
     except OSError as error:
         raise KbError(f"cannot read {path}: {error.strerror}") from error
     if data.startswith((MAGIC, COMPRESSED_MAGIC)):
-        launches = read_binary(path, wanted, ncu)
+        launches = read_binary(path, wanted, ncu, reader)
     else:
         launches = _read_text_report(path, data, wanted)
     if not any(launch.kernel for launch in launches):

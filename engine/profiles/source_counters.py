@@ -5,33 +5,19 @@ Only ``.ncu-rep`` files hold this, and only where they were recorded with source
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from kernelkb.errors import KbError
-from kernelkb.profiles.disassembler import (
-    NO_DISASSEMBLER,
-    disassemble,
-    find_disassembler,
-    iter_cubins,
-)
-from kernelkb.profiles.reader_process import has_reader, read_in_process
+from kernelkb.profiles.loaded_report import LoadedReport, load_report
+from kernelkb.profiles.reader_process import ReaderProcess, has_reader, read_in_process
+from kernelkb.profiles.report_code import read_function
 from kernelkb.sass.calls import fill_called_places
 from kernelkb.sass.counters import STALL_PREFIX, SourceCounters
-from kernelkb.sass.function import Place, SassFunction
-from kernelkb.sass.instruction import Instruction, parse_instruction
 
-_READERS = 4
-"""Launches that are read, and in memory, at once."""
 _NO_READER = "the lines of a report take the ncu-report package: pip install 'kernelkb[reports]'"
-_MAX_CODE_BYTES = 4 * 2**20
-"""Of one function; chosen, as large as what ``static_analysis`` reads of one image."""
-_UNREADABLE = "???"
-"""What the report's reader says of an instruction that it cannot disassemble."""
 _STALL = re.compile(r"smsp__pcsamp_warps_issue_stalled_(?P<reason>\w+?)(?P<idle>_not_issued)?")
 _SAMPLES = "smsp__pcsamp_sample_count"
 _EXECUTED = "inst_executed"
@@ -44,15 +30,14 @@ _COUNTERS = (
 )  # fmt: skip
 _WITHOUT_LINES = "the code was compiled without -lineinfo"
 _LINE_SAMPLES = 32
-_CHECKED_COUNT = 16
-"""Instructions whose lines, or else texts, have to be the same in the report and in an image."""
-_SAME_LINES_SHARE = 0.75
-"""Chosen: the report's reader names for code without a line the line before, and of code from
-headers one of the lines."""
 
 
 def read_source_counters(
-    path: Path, launches: Sequence[int], *, without_lines: int | None = None
+    path: Path,
+    launches: Sequence[int],
+    *,
+    without_lines: int | None = None,
+    reader: ReaderProcess | None = None,
 ) -> list[SourceCounters | str | None]:
     """Return what launches counted at each instruction.
 
@@ -61,6 +46,7 @@ def read_source_counters(
         launches: Indices, in the order of ``read_report``.
         without_lines: How many, from the first on, are read even if they have no lines, for what
             their code shows: disassembling takes up to a second each. None: all.
+        reader: A process for this and other calls; by default one for this call.
 
     Returns:
         For each launch: None where the report has none of it, and a text where it cannot be read.
@@ -68,7 +54,7 @@ def read_source_counters(
     if not has_reader():
         return [_NO_READER] * len(launches)
     try:
-        return read_in_process(_load_all, path, launches, without_lines)
+        return read_in_process(_load_all, path, launches, without_lines, reader=reader)
     except KbError as error:
         return [str(error)] * len(launches)
 
@@ -76,64 +62,68 @@ def read_source_counters(
 def _load_all(
     path: Path, launches: Sequence[int], without_lines: int | None
 ) -> list[SourceCounters | str | None]:
-    def load(position: int) -> SourceCounters | str | None:
-        needs_lines = without_lines is not None and position >= without_lines
-        try:
-            return load_source_counters(path, launches[position], needs_lines=needs_lines)
-        except KbError as error:
-            return str(error)
+    report = load_report(path)
+    loaded = [_load_launch(report, launch) for launch in launches]
+    sure = len(loaded) if without_lines is None else without_lines
+    report.images.start({
+        action.name(action.NameBase_MANGLED)
+        for position, action in enumerate(loaded)
+        if position < sure or action.source_files()
+    })  # fmt: skip
+    return [_try_to_read(report, action, at >= sure) for at, action in enumerate(loaded)]
 
-    with ThreadPoolExecutor(_READERS) as pool:  # each waits for a disassembler of its own
-        return list(pool.map(load, range(len(launches))))
+
+def _try_to_read(
+    report: LoadedReport, action: Any, needs_lines: bool
+) -> SourceCounters | str | None:
+    try:
+        return _read_launch(report, action, needs_lines)
+    except KbError as error:
+        return str(error)
 
 
-def load_source_counters(
-    path: Path, launch: int, *, needs_lines: bool = False
-) -> SourceCounters | None:
+def load_source_counters(path: Path, launch: int) -> SourceCounters | None:
     """Return what a launch counted, read in this process, which a damaged report may end.
 
     Args:
         path: A ``.ncu-rep`` file.
         launch: Index.
-        needs_lines: Whether it is of no use without them.
 
     Raises:
-        KbError: The report holds no such launch, or is damaged; or it has no lines, but needs them.
+        KbError: The report holds no such launch, or is damaged.
     """
-    reader = importlib.import_module("ncu_report")
-    action = _load_launch(reader.load_report(str(path)), launch)
-    raw = dict(_read_counters(action))
-    if _SAMPLES not in raw and _EXECUTED not in raw:
+    report = load_report(path)
+    return _read_launch(report, _load_launch(report, launch))
+
+
+def _read_launch(
+    report: LoadedReport, action: Any, needs_lines: bool = False
+) -> SourceCounters | None:
+    counted = dict(_read_counters(action))
+    if _SAMPLES not in counted and _EXECUTED not in counted:
         return None
-    if needs_lines and not _has_lines(action, raw):
+    if needs_lines and not _has_lines(action, counted):
         raise KbError(_WITHOUT_LINES)
-    name = action.name(action.NameBase_MANGLED)
-    base = min(min(values) for values in raw.values() if values)
-    function, notes = _read_function(action, path, name, raw, base)
-    index_of = {base + one.offset: at for at, one in enumerate(function.instructions)}
+    code = read_function(action, report.images, counted)
+    index_of = {code.base + one.offset: at for at, one in enumerate(code.function.instructions)}
     counters = {
         _rename(counter): {index_of[pc]: value for pc, value in values.items() if pc in index_of}
-        for counter, values in raw.items()
+        for counter, values in counted.items()
     }
-    samples = raw.get(_SAMPLES, {})
+    samples = counted.get(_SAMPLES, {})
     return SourceCounters(
-        function=fill_called_places(function, counters.get(_EXECUTED, {})),
+        function=fill_called_places(code.function, counters.get(_EXECUTED, {})),
         raw=counters,
         sources=dict(action.source_files()),
         outside=sum(value for pc, value in samples.items() if pc not in index_of),
-        notes=notes,
+        notes=(code.reason,) if code.reason else (),
     )
 
 
-def _load_launch(context: Any, launch: int) -> Any:
-    """Return one launch; each one that is touched is loaded as a whole."""
-    for number in range(context.num_ranges()):
-        part = context.range_by_idx(number)
-        count = part.num_actions()
-        if launch < count:
-            return part.action_by_idx(launch)
-        launch -= count
-    raise KbError("the report holds no such launch")
+def _load_launch(report: LoadedReport, launch: int) -> Any:
+    if not 0 <= launch < len(report.launches):
+        raise KbError("the report holds no such launch")
+    return report.launches.load(launch)
 
 
 def _read_counters(action: Any) -> Iterable[tuple[str, dict[int, float]]]:
@@ -165,82 +155,3 @@ def _rename(counter: str) -> str:
         return "samples"
     found = _STALL.fullmatch(counter)
     return f"{STALL_PREFIX}{found['reason']}" if found else counter
-
-
-def _read_function(
-    action: Any, path: Path, name: str, raw: Mapping[str, Mapping[int, float]], base: int
-) -> tuple[SassFunction, tuple[str, ...]]:
-    """Return the code: disassembled from the image in the report, or else as the report says."""
-    if find_disassembler() is None:
-        return _read_text(action, name, raw, base), (NO_DISASSEMBLER,)
-    reason = "the report holds no image of its code"
-    for cubin in iter_cubins(path.read_bytes()):
-        if name.encode() not in cubin:  # a library's has thousands of symbols, slow to parse
-            continue
-        try:
-            functions = disassemble(cubin, [name])
-        except KbError as error:
-            reason = str(error)
-            continue
-        for function in functions:
-            if function.name == name and _is_same_code(action, function, raw, base):
-                return function, ()
-    return _read_text(action, name, raw, base), (reason,)
-
-
-def _is_same_code(
-    action: Any, function: SassFunction, raw: Mapping[str, Mapping[int, float]], base: int
-) -> bool:
-    """Return whether the report says the same of some instructions that have counters.
-
-    Their lines are compared; their text, for which the report's reader disassembles the function,
-    takes half a second, so only where most lines differ or there are none.
-    """
-    addresses = sorted({pc for values in raw.values() for pc in values})
-    index_of = {base + one.offset: at for at, one in enumerate(function.instructions)}
-    known = [(pc, index_of[pc]) for pc in addresses if pc in index_of]  # others: functions it calls
-    sampled = known[:: max(1, len(known) // _CHECKED_COUNT)]
-    with_lines = [(pc, at) for pc, at in sampled if function.places[at]]
-    same = sum(_has_same_line(action, function, pc, at) for pc, at in with_lines)
-    if with_lines and same >= _SAME_LINES_SHARE * len(with_lines):
-        return True
-    return all(_has_same_operation(action, function, pc, at) for pc, at in sampled)
-
-
-def _has_same_line(action: Any, function: SassFunction, pc: int, at: int) -> bool:
-    info = action.source_info(pc)
-    return info is not None and any(info.line() == place.line for place in function.places[at])
-
-
-def _has_same_operation(action: Any, function: SassFunction, pc: int, at: int) -> bool:
-    said = parse_instruction(0, action.sass_by_pc(pc))
-    return bool(said.operation == function.instructions[at].operation)
-
-
-def _read_text(
-    action: Any, name: str, raw: Mapping[str, Mapping[int, float]], base: int
-) -> SassFunction:
-    """Return the code as the report says it: without control bits, inner lines only.
-
-    Of a GPU that the report's reader knows no more (sm_70 in 2026), only the lines are known.
-
-    Raises:
-        KbError: The addresses are too far apart for one function.
-    """
-    last = max(pc for values in raw.values() for pc in values)
-    if last - base > _MAX_CODE_BYTES:
-        raise KbError("the report's addresses are those of no code; is it damaged?")
-    instructions: list[Instruction] = []
-    places: list[tuple[Place, ...]] = []
-    labels: dict[str, int] = {}
-    for pc in range(base, last + 16, 16):
-        text = action.sass_by_pc(pc)
-        if not text:
-            continue
-        if text == _UNREADABLE:
-            text = ""
-        labels[f"{pc:#x}"] = len(instructions)
-        instructions.append(parse_instruction(pc - base, text))
-        info = action.source_info(pc)
-        places.append((Place(info.file_name(), info.line()),) if info is not None else ())
-    return SassFunction(name, tuple(instructions), tuple(places), labels)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,7 +15,14 @@ from kernelkb.actions.zoo_pairs import list_pairs
 from kernelkb.cli import main
 from kernelkb.decide.source_lines import find_lines
 from kernelkb.errors import KbError
-from kernelkb.profiles import disassembler, reader_process, source_counters
+from kernelkb.profiles import (
+    disassembler,
+    loaded_report,
+    reader_process,
+    report_code,
+    report_images,
+    source_counters,
+)
 from kernelkb.render.source_lines import format_source_lines
 from kernelkb.sass.code_metrics import measure_code
 from kernelkb.sass.function import Place
@@ -211,10 +219,16 @@ def test_a_recommendation_from_a_report_names_the_line(report, capsys):
     assert f":{lines[0]['at']['line']}, " in capsys.readouterr().out
 
 
+def read_afresh(report):
+    """Return what the first launch counted, read as by a process that has not read it before."""
+    loaded_report._load.cache_clear()
+    return source_counters.load_source_counters(report, 0)
+
+
 def test_without_a_disassembler_the_text_of_the_report_has_to_do(report, monkeypatch):
-    whole = source_counters.load_source_counters(report, 0)
-    monkeypatch.setattr(source_counters, "find_disassembler", lambda: None)
-    bare = source_counters.load_source_counters(report, 0)
+    whole = read_afresh(report)
+    monkeypatch.setattr(report_code, "find_disassembler", lambda: None)
+    bare = read_afresh(report)
     evidence = program()["line_evidence"]["memory-latency-bound"]
 
     assert whole.has_control_bits
@@ -254,7 +268,7 @@ def test_every_bottleneck_with_lines_is_found_by_what_the_report_counts():
 
 def test_a_disassembler_that_fails_leaves_the_text_of_the_report(report, monkeypatch):
     monkeypatch.setattr(disassembler, "find_disassembler", lambda: "/bin/false")
-    found = source_counters.load_source_counters(report, 0)
+    found = read_afresh(report)
 
     assert not found.has_control_bits
     assert "nvdisasm cannot read the code" in found.notes[0]
@@ -268,10 +282,10 @@ def test_addresses_of_a_damaged_report_do_not_run_on_for_hours(report, monkeypat
             yield name, {**values, max(values) + 2**50: 1.0}
 
     monkeypatch.setattr(source_counters, "_read_counters", damage)
-    monkeypatch.setattr(source_counters, "find_disassembler", lambda: None)
+    monkeypatch.setattr(report_code, "find_disassembler", lambda: None)
 
     with pytest.raises(KbError, match="damaged"):
-        source_counters.load_source_counters(report, 0)
+        read_afresh(report)
 
 
 def flip_a_required_field(data):
@@ -352,15 +366,15 @@ def move_code(function):
 
 @pytest.mark.parametrize("with_own", [True, False])
 def test_code_of_another_build_of_the_same_name_is_passed_over(report, monkeypatch, with_own):
-    whole = source_counters.load_source_counters(report, 0)
-    disassemble = source_counters.disassemble
+    whole = read_afresh(report)
+    disassemble = report_images.disassemble
 
     def find_two(cubin, names):
         found = disassemble(cubin, names)
         return [*map(move_code, found), *(found if with_own else [])]
 
-    monkeypatch.setattr(source_counters, "disassemble", find_two)
-    found = source_counters.load_source_counters(report, 0)
+    monkeypatch.setattr(report_images, "disassemble", find_two)
+    found = read_afresh(report)
 
     assert found.has_control_bits == with_own
     assert found.notes == (() if with_own else ("the report holds no image of its code",))
@@ -383,3 +397,49 @@ def test_a_launch_with_lines_is_read_wherever_it_stands(tmp_path):
     _, second = source_counters.read_source_counters(path, [0, 1], without_lines=1)
 
     assert second.function.instructions
+
+
+def test_kernels_of_one_image_take_one_run_of_the_disassembler(tmp_path, monkeypatch):
+    path = unpack_report(tmp_path, "h100-sxm", "small-grid")
+    runs = []
+    disassemble = report_images.disassemble
+    monkeypatch.setattr(report_images, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(
+        report_images,
+        "disassemble",
+        lambda image, names: runs.append(sorted(names)) or disassemble(image, names),
+    )
+    images = report_images.ReportImages(path)
+    (image, *_) = images._read(b"")
+    names = [one.name for one in disassembler.list_symbols(image)]
+    images.start(names)
+    found = [run.result() for name in names for run in images.find(name)]
+
+    assert found
+    assert len(runs) == len({tuple(names) for names in runs})
+    assert [sorted(one.name for one in functions) for functions in found[:1]] == runs[:1]
+
+
+def test_a_report_that_was_written_again_is_loaded_again(report, tmp_path):
+    copy = tmp_path / "copy.ncu-rep"
+    copy.write_bytes(report.read_bytes())
+    first = loaded_report.load_report(copy)
+
+    assert loaded_report.load_report(copy) is first
+    os.utime(copy, ns=(0, 0))
+    assert loaded_report.load_report(copy) is not first
+
+
+def test_one_process_answers_several_questions_and_outlives_an_error(report):
+    own = Path("/proc/self")
+    with reader_process.ReaderProcess() as reader:
+        first, second = (reader.call(os.readlink, own) for _ in range(2))
+        with pytest.raises(KbError, match="no such launch"):
+            reader.call(source_counters.load_source_counters, report, 1000)
+        third = reader.call(os.readlink, own)
+        with pytest.raises(KbError, match="ends the program"):
+            reader.call(os.kill, int(third), signal.SIGKILL)
+        fourth = reader.call(os.readlink, own)
+
+    assert first == second == third != fourth
+    assert not Path("/proc", fourth).exists()
