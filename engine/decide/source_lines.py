@@ -84,11 +84,10 @@ def _weigh_producers(counters: SourceCounters, count: str) -> Iterator[_Weight]:
     Of several loads that one instruction waits for, each counts by the sectors that it needs.
     """
     stalls = [count] if count != "samples" else counters.list_stalls(_NOT_WAITING)
-    predecessors = counters.function.list_predecessors()
     sectors = counters.get_counts("sectors")
     for stall in stalls:
         for at, value in counters.get_counts(stall).items():
-            found = find_producers(counters.function, at, stall, predecessors)
+            found = find_producers(counters.function, at, stall)
             first = [one for one in found if one.dependence == found[0].dependence]
             costs = [sectors.get(one.at, 0.0) for one in first]
             total = sum(costs)

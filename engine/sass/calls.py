@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 
 from kernelkb.sass.function import SassFunction
@@ -32,4 +33,4 @@ def fill_called_places(function: SassFunction, executed: Mapping[int, float]) ->
                 continue
             for index in range(start, end):
                 places[index] = places[index] or places[caller]
-    return function._replace(places=tuple(places))
+    return replace(function, places=tuple(places))

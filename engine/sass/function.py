@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from kernelkb.sass.instruction import Instruction
@@ -18,7 +20,8 @@ class Place(NamedTuple):
     line: int
 
 
-class SassFunction(NamedTuple):
+@dataclass(frozen=True)
+class SassFunction:
     """A function of machine code."""
 
     name: str
@@ -35,12 +38,14 @@ class SassFunction(NamedTuple):
         """Whether its instructions are known, not their places alone."""
         return all(one.opcode for one in self.instructions)
 
-    def list_predecessors(self) -> list[list[int]]:
-        """Return for each instruction the indices of those that may run just before it."""
-        return _invert(self.list_successors())
+    @cached_property
+    def predecessors(self) -> list[list[int]]:
+        """Of each instruction the indices of those that may run just before it."""
+        return _invert(self.successors)
 
-    def list_successors(self) -> list[list[int]]:
-        """Return for each instruction the indices of those that may run just after it.
+    @cached_property
+    def successors(self) -> list[list[int]]:
+        """Of each instruction the indices of those that may run just after it.
 
         A call is taken to return; where a return goes is not followed.
         """
@@ -105,8 +110,7 @@ class SassFunction(NamedTuple):
         A jump back is no loop where its target can be passed by: then it only joins the main path
         again, from code that the compiler put behind it.
         """
-        successors = self.list_successors()
-        predecessors = _invert(successors)
+        successors, predecessors = self.successors, self.predecessors
         entries = [0, *(at for at, before in enumerate(predecessors) if at and not before)]
         backward: dict[int, list[int]] = {}
         for index, after in enumerate(successors):

@@ -7,6 +7,7 @@ registers of each operand. Of an operation that is not listed, each register cou
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from kernelkb.sass.control import Control
@@ -28,6 +29,9 @@ _WITHOUT_RESULT = _STORES | {
 _DOUBLE = frozenset({"DADD", "DMUL", "DFMA", "DSETP", "DMNMX", "DMMA"})
 _CONDITIONAL_ENDS = ("EXIT", "RET", "KILL")
 
+_BRACKET = re.compile(r"[\[({]")
+_MAX_KEPT = 1 << 14
+"""Operands and operations whose registers are remembered; a kernel has a few hundred."""
 _SIZES = {"64": 2, "128": 4, "96": 3, "256": 8}
 
 
@@ -89,7 +93,8 @@ def parse_instruction(offset: int, text: str, control: Control | None = None) ->
     if found := _GUARD.match(text):
         guard, body = found[1] + found[2], text[found.end() :]
     operation, _, rest = body.partition(" ")
-    opcode, *modifiers = operation.split(".")
+    opcode, *names = operation.split(".")
+    modifiers = tuple(names)
     operands = _split_operands(rest)
     results = _count_results(opcode, operands)
     writes: set[str] = set()
@@ -101,13 +106,15 @@ def parse_instruction(offset: int, text: str, control: Control | None = None) ->
     if guard.lstrip("!") not in ("", "PT", "UPT"):
         reads.add(guard.lstrip("!"))
     return Instruction(
-        offset, text, opcode, tuple(modifiers), guard, frozenset(writes), frozenset(reads),
+        offset, text, opcode, modifiers, guard, frozenset(writes), frozenset(reads),
         _find_target(opcode, rest), control,
     )  # fmt: skip
 
 
 def _split_operands(text: str) -> list[str]:
     """Split at commas outside of brackets and parentheses."""
+    if not _BRACKET.search(text):
+        return [part.strip() for part in text.split(",")] if text else []
     parts, depth, part = [], 0, ""
     for letter in text:
         depth += (letter in "([{") - (letter in ")]}")
@@ -139,11 +146,13 @@ def _count_results(opcode: str, operands: list[str]) -> int:
     return count
 
 
+@lru_cache(_MAX_KEPT)
 def _is_predicate(operand: str) -> bool:
     return re.fullmatch(r"U?P(\d|T)", operand) is not None
 
 
-def _find_width(opcode: str, modifiers: list[str], index: int, *, is_result: bool) -> int:
+@lru_cache(_MAX_KEPT)
+def _find_width(opcode: str, modifiers: tuple[str, ...], index: int, *, is_result: bool) -> int:
     """Return how many registers an operand stands for that is one register and no address."""
     if opcode in _DOUBLE:
         return 2
@@ -164,7 +173,7 @@ def _find_width(opcode: str, modifiers: list[str], index: int, *, is_result: boo
     return next((_SIZES[m] for m in modifiers if m in _SIZES), 1)
 
 
-def _find_matrix_width(modifiers: list[str], index: int) -> int:
+def _find_matrix_width(modifiers: tuple[str, ...], index: int) -> int:
     """Return the registers of an operand of ``HMMA.16816.F32 D, A, B, C`` and the like."""
     shape = next((m for m in modifiers if m.isdigit()), "16816")
     is_half = "F16" in modifiers and "F32" not in modifiers
@@ -172,7 +181,7 @@ def _find_matrix_width(modifiers: list[str], index: int) -> int:
     return {0: 2 if is_half else 4, 1: 2 * depth, 2: depth, 3: 2 if is_half else 4}.get(index, 1)
 
 
-def _find_group_width(modifiers: list[str], index: int) -> int:
+def _find_group_width(modifiers: tuple[str, ...], index: int) -> int:
     """Return the registers of an operand of ``HGMMA.64x128x16.F32 D, A, gdesc[UR4], D``.
 
     The 64 x N sums lie in the registers of 128 threads.
@@ -182,7 +191,7 @@ def _find_group_width(modifiers: list[str], index: int) -> int:
     return 4 if index == 1 else int(shape.split("x")[1]) // (4 if is_half else 2)
 
 
-def _find_conversion_width(modifiers: list[str], *, is_result: bool) -> int:
+def _find_conversion_width(modifiers: tuple[str, ...], *, is_result: bool) -> int:
     types = [m for m in modifiers if re.fullmatch(r"[FSU](8|16|32|64)", m)]
     if not types:
         return 1
@@ -190,7 +199,8 @@ def _find_conversion_width(modifiers: list[str], *, is_result: bool) -> int:
     return 2 if own.endswith("64") else 1
 
 
-def _list_registers(operand: str, width: int) -> list[str]:
+@lru_cache(_MAX_KEPT)
+def _list_registers(operand: str, width: int) -> tuple[str, ...]:
     """Return the registers that an operand names; those of an address have their own width."""
     names = []
     is_address = "[" in operand
@@ -204,7 +214,7 @@ def _list_registers(operand: str, width: int) -> list[str]:
             count = max(count, min(width, 2))
         kind, number = re.fullmatch(r"(\D+)(\d+)", name).groups()  # type: ignore[union-attr]
         names += [f"{kind}{int(number) + step}" for step in range(count)]
-    return names
+    return tuple(names)
 
 
 def _find_target(opcode: str, rest: str) -> str:

@@ -8,7 +8,6 @@ the text is known, the register alone has to do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from kernelkb.sass.function import SassFunction
@@ -45,41 +44,37 @@ class Producer(NamedTuple):
     """Instructions between the two, on the shortest way."""
 
 
-def find_producers(
-    function: SassFunction, index: int, stall: str, predecessors: Sequence[Sequence[int]]
-) -> list[Producer]:
+def find_producers(function: SassFunction, index: int, stall: str) -> list[Producer]:
     """Return the instructions that one waits for, the most probable first; empty: undecided.
 
     Args:
         function: The code around.
         index: Of the instruction that stalls.
         stall: Such as ``stall:long_scoreboard``; others wait for no producer.
-        predecessors: Of ``SassFunction.list_predecessors``.
     """
     wanted = _KINDS.get(stall)
     if wanted is None:
         return []
     one = function.instructions[index]
     if one.control is None:
-        found = _walk_registers(function, index, wanted, predecessors)
+        found = _walk_registers(function, index, wanted)
     else:
         found = [
             producer
             for scoreboard in sorted(one.control.waits_for)
-            for producer in _walk_scoreboard(function, index, scoreboard, wanted, predecessors)
+            for producer in _walk_scoreboard(function, index, scoreboard, wanted)
         ]
     order = ("result", "operands", "scoreboard")
     return sorted(set(found), key=lambda p: (order.index(p.dependence), p.distance, p.at))
 
 
 def _walk_scoreboard(
-    function: SassFunction, index: int, scoreboard: int, wanted: frozenset[str],
-    predecessors: Sequence[Sequence[int]],
-) -> list[Producer]:  # fmt: skip
+    function: SassFunction, index: int, scoreboard: int, wanted: frozenset[str]
+) -> list[Producer]:
     """Go back to all that counts a scoreboard up, each way until something waits for it."""
     waiting = function.instructions[index]
     found = []
-    for at, distance in _walk_back(function, index, predecessors, scoreboard):
+    for at, distance in _walk_back(function, index, scoreboard):
         one = function.instructions[at]
         if one.control is None or one.opcode not in wanted:
             continue
@@ -92,12 +87,10 @@ def _walk_scoreboard(
     return found
 
 
-def _walk_back(
-    function: SassFunction, index: int, predecessors: Sequence[Sequence[int]], scoreboard: int
-) -> list[tuple[int, int]]:
+def _walk_back(function: SassFunction, index: int, scoreboard: int) -> list[tuple[int, int]]:
     """Return indices and distances of all before an instruction, up to earlier waits."""
     seen: set[int] = set()
-    level, distance, found = list(predecessors[index]), 1, []
+    level, distance, found = list(function.predecessors[index]), 1, []
     while level and len(seen) < _MAX_STEPS:
         following: list[int] = []
         for at in level:
@@ -107,22 +100,17 @@ def _walk_back(
             found.append((at, distance))
             control = function.instructions[at].control
             if control is None or scoreboard not in control.waits_for:
-                following += predecessors[at]
+                following += function.predecessors[at]
         level, distance = following, distance + 1
     return found
 
 
-def _walk_registers(
-    function: SassFunction,
-    index: int,
-    wanted: frozenset[str],
-    predecessors: Sequence[Sequence[int]],
-) -> list[Producer]:
+def _walk_registers(function: SassFunction, index: int, wanted: frozenset[str]) -> list[Producer]:
     """Go back to what last wrote each register that an instruction reads."""
     found = []
     for register in function.instructions[index].reads:
         seen: set[int] = set()
-        level, distance = list(predecessors[index]), 1
+        level, distance = list(function.predecessors[index]), 1
         while level and len(seen) < _MAX_STEPS:
             following: list[int] = []
             for at in level:
@@ -131,11 +119,11 @@ def _walk_registers(
                 seen.add(at)
                 one = function.instructions[at]
                 if register not in one.writes:
-                    following += predecessors[at]
+                    following += function.predecessors[at]
                     continue
                 if one.opcode in wanted:
                     found.append(Producer(at, "result", distance))
                 if one.is_conditional:
-                    following += predecessors[at]
+                    following += function.predecessors[at]
             level, distance = following, distance + 1
     return found

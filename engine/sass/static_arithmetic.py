@@ -120,7 +120,7 @@ def find_uncontracted(code: Code) -> Iterator[StaticFact]:
 def _is_dead_after(code: Code, index: int, register: str) -> bool:
     if register in code.function.instructions[index].writes:
         return True
-    return not any(code.live[at] & make_mask({register}) for at in code.successors[index])
+    return not any(code.live[at] & make_mask({register}) for at in code.function.successors[index])
 
 
 def find_matrix_products(code: Code) -> Iterator[StaticFact]:

@@ -54,7 +54,7 @@ def find_chains(code: Code) -> Iterator[StaticFact]:
     for loop in code.loops:
         if len(loop.body) > MAX_TRACED:
             continue
-        dependences = trace_results(code.function, loop.head, loop.body, code.successors)
+        dependences = trace_results(code.function, loop.head, loop.body)
         chains = [c for c in _list_chains(code, loop, dependences) if not told & set(c.path)]
         chases = [c for c in chains if _has_load(code, c)]
         plain = [c for c in chains if c not in chases and _is_told(code, c)]
@@ -163,9 +163,9 @@ def find_dependent_loads(code: Code) -> Iterator[StaticFact]:
 
     A load counts whose predicate or data comes from one, too, as where an index decides.
     """
-    if not code.own or len(code.own) > MAX_TRACED:
+    traced = code.dependences
+    if traced is None:
         return
-    traced = trace_results(code.function, code.own[0], set(code.own), code.successors)
     count: dict[int, int] = {}
     previous: dict[int, int | None] = {}
     for index in traced.order:

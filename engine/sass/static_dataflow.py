@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from kernelkb.sass.function import SassFunction
@@ -80,23 +80,20 @@ class _State(NamedTuple):
             self.guarded[name] = both
 
 
-def trace_results(
-    function: SassFunction, head: int, body: Collection[int], successors: Sequence[Sequence[int]]
-) -> Dependences:
+def trace_results(function: SassFunction, head: int, body: Collection[int]) -> Dependences:
     """Trace results from instruction to instruction; of a loop inside, one pass is followed.
 
     Args:
         function: The code.
         head: Where to begin; a jump back to it begins the next pass.
         body: The instructions to follow.
-        successors: Of ``SassFunction.list_successors``.
     """
-    order = _sort_body(head, body, successors)
+    order = _sort_body(function, head, body)
     position = {index: at for at, index in enumerate(order)}
     before: dict[int, list[int]] = {index: [] for index in order}
     ends = []
     for index in order:
-        for successor in successors[index]:
+        for successor in function.successors[index]:
             if successor == head:
                 ends.append(index)
             elif successor in position and position[successor] > position[index]:
@@ -149,8 +146,9 @@ def _flow(
     return after
 
 
-def _sort_body(head: int, body: Collection[int], successors: Sequence[Sequence[int]]) -> list[int]:
+def _sort_body(function: SassFunction, head: int, body: Collection[int]) -> list[int]:
     """Return the body in reverse postorder from the head, so that only back edges go backwards."""
+    successors = function.successors
     seen, postorder = {head}, []
     stack = [(head, iter(successors[head]))]
     while stack:

@@ -3,44 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from kernelkb.sass.function import SassFunction
 
 _GENERAL = re.compile(r"R(\d+)")
 
 
-def find_live_registers(function: SassFunction, successors: Sequence[Sequence[int]]) -> list[int]:
+def find_live_registers(function: SassFunction) -> list[int]:
     """Return the general registers that are live before each instruction: bit N stands for RN.
 
     What a subroutine reads and writes is not followed, and a write that a predicate decides about
     ends nothing.
-
-    Args:
-        function: The code.
-        successors: Of ``SassFunction.list_successors``.
     """
     count = len(function.instructions)
     reads, writes = [0] * count, [0] * count
     for index, one in enumerate(function.instructions):
         reads[index] = make_mask(one.reads)
         writes[index] = 0 if one.is_conditional else make_mask(one.writes)
-    predecessors: list[list[int]] = [[] for _ in range(count)]
-    for index, after in enumerate(successors):
-        for successor in after:
-            predecessors[successor].append(index)
     live = [0] * count
     pending, waiting = list(range(count)), [True] * count
     while pending:
         index = pending.pop()
         waiting[index] = False
         needed = 0
-        for successor in successors[index]:
+        for successor in function.successors[index]:
             needed |= live[successor]
         before = reads[index] | (needed & ~writes[index])
         if before != live[index]:
             live[index] = before
-            for predecessor in predecessors[index]:
+            for predecessor in function.predecessors[index]:
                 if not waiting[predecessor]:
                     waiting[predecessor] = True
                     pending.append(predecessor)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
 from kernelkb.model.static_facts import StaticFact, StaticKind, StaticPlace
 from kernelkb.sass.function import Place, SassFunction
+from kernelkb.sass.static_dataflow import MAX_TRACED, Dependences, trace_results
 from kernelkb.sass.static_liveness import find_live_registers
 
 _SUBROUTINE = "$__internal"
@@ -31,7 +34,8 @@ class SassLoop(NamedTuple):
     """Innermost, and not the remainder of a larger loop that was unrolled."""
 
 
-class Code(NamedTuple):
+@dataclass(frozen=True)
+class Code:
     """A function, with what every search for facts needs."""
 
     function: SassFunction
@@ -42,10 +46,15 @@ class Code(NamedTuple):
     """Loops around each instruction that is in one."""
     main: frozenset[int]
     """Instructions of main loops."""
-    successors: list[list[int]]
-    """Of ``SassFunction.list_successors``."""
     live: list[int]
     """Of ``find_live_registers``."""
+
+    @cached_property
+    def dependences(self) -> Dependences | None:
+        """Which instruction uses whose result; None of code that is too large to trace it."""
+        if not self.own or len(self.own) > MAX_TRACED:
+            return None
+        return trace_results(self.function, self.own[0], frozenset(self.own))
 
     @property
     def targets(self) -> set[int]:
@@ -60,9 +69,7 @@ def survey_function(function: SassFunction) -> Code:
     loops = _list_loops(function, set(own))
     depths: Counter[int] = Counter(at for loop in loops for at in loop.body)
     main = frozenset(at for loop in loops if loop.is_main for at in loop.body)
-    successors = function.list_successors()
-    live = find_live_registers(function, successors)
-    return Code(function, own, loops, dict(depths), main, successors, live)
+    return Code(function, own, loops, dict(depths), main, find_live_registers(function))
 
 
 def _list_own(function: SassFunction) -> list[int]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from kernelkb.sass.instruction import Instruction
-from kernelkb.sass.static_dataflow import MAX_TRACED, trace_results
+from kernelkb.sass.static_dataflow import MAX_TRACED
 from kernelkb.sass.static_loops import Code
 from kernelkb.sass.static_memory import find_width
 
@@ -64,9 +64,9 @@ def _list_staging(code: Code) -> list[int]:
         if instructions[at].opcode == "LDGSTS" or instructions[at].opcode in _BULK_COPIES
     ]
     stores = [at for at in code.own if instructions[at].opcode == "STS"]
-    if not stores:
+    if not stores or code.dependences is None:
         return copies
-    within = trace_results(code.function, code.own[0], frozenset(code.own), code.successors).within
+    within = code.dependences.within
     return copies + [at for at in stores if _comes_from_global(instructions, within, at)]
 
 

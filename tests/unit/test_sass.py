@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -68,7 +69,7 @@ def test_a_product_waits_for_the_load_of_its_operand():
         (4, "IADD3 R6, R6, 0x1, RZ", "", ()),
         (5, "FFMA R3, R2, R2, R3", "", (0,)),
     )
-    found = find_producers(function, 2, LOAD, function.list_predecessors())
+    found = find_producers(function, 2, LOAD)
 
     assert [(one.at, one.dependence, one.distance) for one in found] == [(0, "result", 2)]
 
@@ -77,7 +78,7 @@ def test_an_address_that_is_changed_waits_until_the_load_has_read_it():
     function = make_function(
         (3, "LDG.E R2, desc[UR4][R8.64]", "r1", ()), (4, "IADD3 R8, R8, 0x80, RZ", "", (1,))
     )
-    found = find_producers(function, 1, LOAD, function.list_predecessors())
+    found = find_producers(function, 1, LOAD)
 
     assert [(one.at, one.dependence) for one in found] == [(0, "operands")]
 
@@ -90,7 +91,7 @@ def test_a_load_for_the_next_step_of_a_loop_is_found_around_its_end():
         (3, "@P0 BRA `(.L_x_0)", "", ()),
         (6, "EXIT", "", ()),
     )
-    found = find_producers(function, 1, LOAD, function.list_predecessors())
+    found = find_producers(function, 1, LOAD)
 
     assert [one.at for one in found] == [2]
     assert function.find_loops() == [frozenset({1, 2, 3})]
@@ -102,7 +103,7 @@ def test_a_scoreboard_that_is_shared_without_a_register_comes_last():
         (4, "LDG.E R2, desc[UR4][R10.64]", "w0", ()),
         (5, "FADD R3, R4, R3", "", (0,)),
     )
-    found = find_producers(function, 2, LOAD, function.list_predecessors())
+    found = find_producers(function, 2, LOAD)
 
     assert [(one.at, one.dependence) for one in found] == [(0, "result"), (1, "scoreboard")]
 
@@ -114,7 +115,7 @@ def test_what_an_earlier_instruction_waited_for_is_no_producer():
         (5, "LDG.E R2, desc[UR4][R10.64]", "w0", ()),
         (6, "FADD R3, R2, R4", "", (0,)),
     )
-    found = find_producers(function, 3, LOAD, function.list_predecessors())
+    found = find_producers(function, 3, LOAD)
 
     assert [one.at for one in found] == [2]
 
@@ -125,11 +126,10 @@ def test_a_short_scoreboard_is_not_that_of_a_load_from_device_memory():
         (4, "LDS R2, [R10]", "w1", ()),
         (5, "FADD R3, R2, R4", "", (0, 1)),
     )
-    predecessors = function.list_predecessors()
 
-    assert [one.at for one in find_producers(function, 2, SHARED, predecessors)] == [1]
-    assert [one.at for one in find_producers(function, 2, LOAD, predecessors)] == [0]
-    assert find_producers(function, 2, "stall:barrier", predecessors) == []
+    assert [one.at for one in find_producers(function, 2, SHARED)] == [1]
+    assert [one.at for one in find_producers(function, 2, LOAD)] == [0]
+    assert find_producers(function, 2, "stall:barrier") == []
 
 
 def test_without_control_bits_the_register_decides():
@@ -138,10 +138,10 @@ def test_without_control_bits_the_register_decides():
         (4, "@P0 MOV R4, RZ", "", ()),
         (5, "FADD R3, R2, R4", "", ()),
     )
-    bare = function._replace(
-        instructions=tuple(one._replace(control=None) for one in function.instructions)
+    bare = replace(
+        function, instructions=tuple(one._replace(control=None) for one in function.instructions)
     )
-    found = find_producers(bare, 2, LOAD, bare.list_predecessors())
+    found = find_producers(bare, 2, LOAD)
 
     assert [(one.at, one.dependence) for one in found] == [(0, "result")]
 
@@ -156,7 +156,7 @@ def test_threads_that_diverged_go_on_where_they_meet():
         (6, ".L_x_1: EXIT", "", ()),
     )
 
-    assert function.list_successors() == [[1], [2, 3], [3, 5], [4], [5], []]
+    assert function.successors == [[1], [2, 3], [3, 5], [4], [5], []]
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -361,7 +362,7 @@ def move_code(function):
     ]
     places = tuple(tuple(place._replace(line=place.line + 1000) for place in chain)
                    for chain in function.places)  # fmt: skip
-    return function._replace(instructions=tuple(renumbered), places=places)
+    return replace(function, instructions=tuple(renumbered), places=places)
 
 
 @pytest.mark.parametrize("with_own", [True, False])

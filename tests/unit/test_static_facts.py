@@ -254,7 +254,7 @@ def test_registers_are_live_until_their_last_use():
     function = make_code(
         (3, "MOV R2, 0x1"), (4, "MOV R3, 0x2"), (5, "IADD3 R4, R2, R3, RZ"), (6, "EXIT")
     )
-    live = find_live_registers(function, function.list_successors())
+    live = find_live_registers(function)
 
     assert live == [0, 0b100, 0b1100, 0]
 
@@ -262,7 +262,7 @@ def test_registers_are_live_until_their_last_use():
 def test_what_a_loop_uses_again_is_live_through_it():
     rows = make_loop((5, "FADD R4, R4, R2"), (6, "MOV R7, 0x3"))
     function = make_code(*rows)
-    live = find_live_registers(function, function.list_successors())
+    live = find_live_registers(function)
 
     assert all(mask & 1 << 2 for mask in live[:3])
     assert not live[3] & 1 << 2
@@ -274,7 +274,7 @@ def test_a_barrier_joins_the_branch_that_it_was_set_for():
         (2, "BSYNC B0"), (3, ".L_x_1: EXIT"),
     )  # fmt: skip
 
-    assert function.list_successors() == [[1], [2], [3], [4], []]
+    assert function.successors == [[1], [2], [3], [4], []]
     assert function.find_loops() == []
 
 
