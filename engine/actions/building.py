@@ -22,11 +22,14 @@ from kernelkb.errors import EnvironmentGapError, KbError, NextStep
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.measure.build.build import build, build_all
 from kernelkb.measure.build.folders import LOG_NAME
+from kernelkb.measure.build.machine_code import find_machine_code
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.model.measurement import Build
 from kernelkb.model.static_facts import StaticReport
 from kernelkb.profiles.static_analysis import analyse
+
+_NOT_COMPILED = "it is compiled when it is called; kb bench does that, and kb build then reads it"
 
 
 def build_variant(
@@ -60,14 +63,29 @@ def build_configurations(
 
 def analyse_build(built: Build) -> StaticReport | None:
     """Return what the machine code of a build shows, in about 1 s; None without code for a GPU."""
-    if built.library is None or built.target != "cuda":
+    if built.target != "cuda" or built.status == "failed":
         return None
+    paths = find_machine_code(built)
+    if not paths:
+        return {"kernels": [], "reason": _NOT_COMPILED}
     try:
-        log = (Path(built.directory) / LOG_NAME).read_text(encoding="utf-8", errors="replace")
+        log = _read_log(built)
         folder = load_kernel(built.kernel, get_project_path()).folder
-        return analyse(Path(built.library), log, folder)
+        found = [analyse(path, log, folder) for path in paths]
+        reasons = [one["reason"] for one in found if one["reason"] is not None]
+        return {
+            "kernels": [kernel for one in found for kernel in one["kernels"]],
+            "reason": reasons[0] if reasons else None,
+        }
     except (KbError, OSError) as error:  # the build is whole all the same
         return {"kernels": [], "reason": str(error)}
+
+
+def _read_log(built: Build) -> str:
+    """Return what the compiler printed; empty where the code is compiled when it runs."""
+    if built.status == "not-compiled":
+        return ""
+    return (Path(built.directory) / LOG_NAME).read_text(encoding="utf-8", errors="replace")
 
 
 def _prepare_build(

@@ -125,13 +125,13 @@ def _recommend_report(
 
 
 def _measure_code(options: Namespace) -> dict[str, float]:
-    from kernelkb.profiles.static_analysis import measure_code_file  # it reads object files
+    from kernelkb.profiles.static_analysis import measure_code_files  # it reads object files
 
     if options.profile is not None:
         raise BadValueError("a report holds its code; leave --code out")
     if options.target == "cpu":
         raise BadValueError("--code reads the code of a GPU; leave --target cpu out")
-    return measure_code_file(Path(options.code))
+    return measure_code_files([Path(options.code)])
 
 
 def _recommend_run(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kernelkb.measure.build.machine_code import find_machine_code
 from kernelkb.measure.case_specs import make_case_spec, make_reference_spec
 from kernelkb.measure.counter_stages import CountedStages, NextCounters, count_in_stages
 from kernelkb.measure.ncu import describe_counter_error
@@ -21,7 +22,7 @@ from kernelkb.measure.worker.shared.messages.other_jobs import (
 from kernelkb.measure.worker.shared.messages.specs import InputSpec
 from kernelkb.model.kernel import Variant
 from kernelkb.model.measurement import Bench, Build, Loop, Profile
-from kernelkb.profiles.static_analysis import measure_library_code
+from kernelkb.profiles.static_analysis import measure_built_code
 
 TIMEOUT_S = 180.0
 _COUNTER_CALLS = 3
@@ -220,9 +221,9 @@ def _loop_evidence(variant: Variant, loops: Sequence[Loop]) -> tuple[str, ...]:
 
 def static_metrics(build: Build) -> dict[str, float]:
     """Return the metrics that the compiler reports, and those of its machine code."""
+    code = measure_built_code(find_machine_code(build))
     if not build.resources:
-        return {}
-    code = measure_library_code(Path(build.library)) if build.library else {}
+        return code
     return {
         **code,
         "spill_store_bytes": float(max(r.spill_store_bytes for r in build.resources)),

@@ -104,8 +104,12 @@ class LineMiss(Record):
 
 
 class LineScore(Record):
-    """How often the first line of the true cause is that of the planted flaw."""
+    """What reports tell of planted flaws: the first cause, and the first line of the true one."""
 
+    cause_count: int
+    """Flaws with a report."""
+    causes_right: int
+    """Of those, the ones whose first cause, with what the machine code shows, is a planted one."""
     rows: tuple[LineScoreRow, ...]
     producer_count: int
     """Flaws that are a wait for something with a line of its own."""

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,25 +76,27 @@ def analyse(
     return {"kernels": [add_source_text(one, sources) for one in found], "reason": None}
 
 
-def measure_code_file(path: Path) -> dict[str, float]:
-    """Return the metrics of all machine code in a file, by metric id.
+def measure_code_files(paths: Sequence[Path]) -> dict[str, float]:
+    """Return the metrics of all machine code in some files, by metric id.
 
     Args:
-        path: As of ``analyse``.
+        paths: Each as of ``analyse``.
 
     Raises:
-        KbError: It cannot be read or holds none, or there is no nvdisasm, or that fails.
+        KbError: One cannot be read or holds none, or there is no nvdisasm, or that fails.
     """
-    images = _read_images(path)
-    if not images:
-        raise KbError(_NO_CODE.format(name=path.name))
+    images = []
+    for path in paths:
+        images += (found := _read_images(path))
+        if not found:
+            raise KbError(_NO_CODE.format(name=path.name))
     return measure_code(one for image in images for one in disassemble(image))
 
 
-def measure_library_code(path: Path) -> dict[str, float]:
-    """Return the metrics of all machine code in a file; empty where none can be read."""
+def measure_built_code(paths: Sequence[Path]) -> dict[str, float]:
+    """Return the metrics of all machine code in some files; empty where it cannot be read."""
     try:
-        return measure_code_file(path)
+        return measure_code_files(paths)
     except KbError:
         return {}
 

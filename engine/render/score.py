@@ -47,6 +47,10 @@ def _format_line_score(lines: LineScore | None) -> Iterator[str]:
         return
     count, right = sum(row.count for row in lines.rows), sum(row.right for row in lines.rows)
     yield (
+        f"reports: {_format_count(lines.causes_right, lines.cause_count)} of the first causes, "
+        f"told with the machine code"
+    )
+    yield (
         f"lines: {_format_count(right, count)} of the flaws within two lines, and "
         f"{_format_count(lines.producers_right, lines.producer_count)} of what is waited for"
     )

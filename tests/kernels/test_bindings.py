@@ -4,10 +4,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.support.machine_code import unpack_report
 
 from kernelkb.actions.bench_target import validate_machine
-from kernelkb.actions.building import build_variant
+from kernelkb.actions.building import analyse_build, build_variant
 from kernelkb.actions.kernels import bench_variant
+from kernelkb.measure.profile import static_metrics
+from kernelkb.profiles.disassembler import iter_cubins
 
 SCALE = Path(__file__).parents[2] / "benchmarks" / "bindings" / "scale"
 
@@ -51,3 +54,38 @@ def test_every_binding_is_checked_and_timed_on_a_gpu(bindings_project, monkeypat
 
     assert found.verdict not in ("incorrect", "invalid"), found.detail
     assert found.timing == "graph"
+
+
+def test_of_a_kernel_that_is_compiled_when_it_runs_the_code_is_read_then(
+    bindings_project, monkeypatch, tmp_path
+):
+    """The code of another kernel stands for what Triton writes on a GPU."""
+    monkeypatch.chdir(bindings_project)
+    built = build_variant("scale", "triton", "cuda", "9.0")
+    before = analyse_build(built)
+    report = unpack_report(tmp_path, "h100-sxm", "dependent-load-chain")
+    folder = Path(built.directory, "AB3D")
+    folder.mkdir(parents=True)
+    for at, image in enumerate(iter_cubins(report.read_bytes())):
+        (folder / f"scale_{at}.cubin").write_bytes(image)
+
+    assert before["kernels"] == []
+    assert before["reason"].startswith("it is compiled when it is called")
+    assert static_metrics(built)["dependent_load"] == 1
+    assert any(fact["places"] for one in analyse_build(built)["kernels"] for fact in one["facts"])
+
+
+@pytest.mark.gpu
+def test_the_code_that_triton_compiled_has_lines_of_python(bindings_project, monkeypatch):
+    monkeypatch.chdir(bindings_project)
+    if validate_machine("cuda").machine is None:
+        pytest.skip("no GPU that torch sees, or no nvcc")
+    found = bench_variant("scale", "triton", "cuda", budget_s=0.5)
+    (kernel, *_) = analyse_build(build_variant("scale", "triton", "cuda"))["kernels"]
+
+    assert found.metrics["mma_opcode_count"] == 0
+    assert any(
+        place["file"].endswith(".py") and place["text"]
+        for fact in kernel["facts"]
+        for place in fact["places"]
+    )
