@@ -24,6 +24,8 @@ class BenchTarget(NamedTuple):
 
     subject: MeasurementSubject
     project: Path
+    said: str | None = None
+    """What the author of the source says that was changed since the state before."""
 
     @property
     def build_root(self) -> Path:
@@ -32,7 +34,7 @@ class BenchTarget(NamedTuple):
 
     def with_variant(self, variant: Variant) -> BenchTarget:
         """Return the same target with another variant of the kernel."""
-        return self._replace(subject=self.subject._replace(variant=variant))
+        return self._replace(subject=self.subject._replace(variant=variant), said=None)
 
 
 def get_project_path() -> Path:

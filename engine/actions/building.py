@@ -14,6 +14,7 @@ from kernelkb.actions.bench_target import (
     prepare_for_architecture,
 )
 from kernelkb.actions.hardware import find_architecture_spec
+from kernelkb.actions.keep_attempts import keep_state
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.actions.session_log import log_result
 from kernelkb.actions.steps import StepRunner, summarize_build
@@ -33,10 +34,18 @@ _NOT_COMPILED = "it is compiled when it is called; kb bench does that, and kb bu
 
 
 def build_variant(
-    kernel: str, variant: str | None = None, target: TargetChoice = "auto", arch: str | None = None
+    kernel: str,
+    variant: str | None = None,
+    target: TargetChoice = "auto",
+    arch: str | None = None,
+    change: str | None = None,
 ) -> Build:
-    """Compile a variant; a compiler error is a result. See ``_prepare_build`` for the errors."""
+    """Compile a variant; a compiler error is a result. See ``_prepare_build`` for the errors.
+
+    ``change`` says in words what was changed since the state before.
+    """
     bench_target, steps = _prepare_build(kernel, variant, target, arch), StepRunner()
+    bench_target = bench_target._replace(said=change)
     name = bench_target.subject.variant.id
     built = steps.run(
         "build",
@@ -44,7 +53,7 @@ def build_variant(
         lambda: build_prepared(bench_target),
         lambda result: summarize_build(bench_target, result),
     )
-    return log_result(bench_target, "build", steps, built)
+    return log_result(bench_target, "build", steps, built, built)
 
 
 def build_configurations(
@@ -115,7 +124,9 @@ def _prepare_build(
 
 def build_prepared(bench_target: BenchTarget) -> Build:
     """Compile a prepared variant; a failure that a symptom describes gets its cure."""
-    return _add_cure(build(bench_target.subject, bench_target.build_root))
+    kept = keep_state(bench_target)
+    built = _add_cure(build(bench_target.subject, bench_target.build_root))
+    return built.model_copy(update={"attempt": kept.attempt, "unrecorded": kept.failure})
 
 
 def _add_cure(built: Build) -> Build:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernelkb.actions.bench_target import BenchTarget
+from kernelkb.actions.keep_attempts import keep_steps
 from kernelkb.actions.kernels import BenchOptions, build_check_bench, run_profile
+from kernelkb.actions.remember import remember_and_keep
 from kernelkb.actions.report_lines import decide_with_lines
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.actions.steps import StepRunner, summarize_gate, summarize_recommendation
@@ -32,18 +34,26 @@ def evaluate_variant(bench_target: BenchTarget, workload: str, steps: StepRunner
     results = build_check_bench(steps, bench_target, workload, BenchOptions())
     timed = drop_noisy_speedup(results.bench) if results.bench else None
     evaluated = VariantResult(variant=name, build=results.build, check=results.check, bench=timed)
+    candidate_us = results.bench.candidate_us if results.bench else None
+    own = [step for step in steps.records if step.variant == name]
+    keep_steps(bench_target, results.build, own, candidate_us)
     if timed is None or steps.has_failed:
         return evaluated
     steps.run(
         "gate", name, lambda: decide_from_metrics(bench_target, timed.metrics), summarize_gate
     )
     profile = run_profile(steps, bench_target, results.build, timed)
+    keep_steps(bench_target, results.build, steps.records[-1:])
     answer = steps.run(
         "recommend",
         name,
         lambda: decide_with_lines(
             Path(profile.report) if profile.report else None,
-            lambda code: decide_from_metrics(bench_target, {**profile.metrics, **code}),
+            lambda code: remember_and_keep(
+                bench_target.project,
+                decide_from_metrics(bench_target, {**profile.metrics, **code}),
+                attempt=results.build.attempt,
+            ),
         ),
         summarize_recommendation,
     )

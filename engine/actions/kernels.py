@@ -17,6 +17,7 @@ from kernelkb.actions.built_variant import (
     open_bench,
     profile_built,
 )
+from kernelkb.actions.known_bench import find_known_bench
 from kernelkb.actions.session_log import log_result, log_steps
 from kernelkb.actions.steps import (
     StepRunner,
@@ -44,6 +45,8 @@ class BenchOptions(NamedTuple):
     """Also run compute-sanitizer, and count its findings as wrong answers."""
     incumbent: bench.RivalVariant | None = None
     """Another variant, built and checked: one more baseline."""
+    again: bool = True
+    """Whether to measure what the record answers, too."""
 
 
 class StepResults(NamedTuple):
@@ -69,7 +72,7 @@ def check_variant(
     steps = StepRunner()
     options = BenchOptions(check_timeout_s=timeout_s, with_sanitizer=with_sanitizer)
     checked = _run_check(steps, bench_target, built, None, options)
-    return log_result(bench_target, "check", steps, checked)
+    return log_result(bench_target, "check", steps, checked, built)
 
 
 def bench_variant(
@@ -81,14 +84,33 @@ def bench_variant(
     budget_s: float | None = None,
     with_sanitizer: bool = False,
     against: str | None = None,
+    *,
+    change: str | None = None,
+    again: bool = True,
 ) -> Bench:
     """Build, check and time a variant; only a correct one is timed.
 
-    ``against`` names another variant to use as one more baseline.
+    Args:
+        kernel: Its name.
+        variant: The variant's id.
+        target: Where it runs.
+        workload: The workload to time.
+        timeout_s: Of the check and of the bench.
+        budget_s: Time for the timed batches.
+        with_sanitizer: Whether compute-sanitizer runs, too.
+        against: Another variant to use as one more baseline.
+        change: What was changed since the state before, in words.
+        again: Whether to measure what the record answers: an equal state, or equal machine code.
     """
-    bench_target = prepare(kernel, variant, target)
+    bench_target = prepare(kernel, variant, target)._replace(said=change)
     return bench_prepared(
-        bench_target, workload, timeout_s, budget_s, with_sanitizer=with_sanitizer, against=against
+        bench_target,
+        workload,
+        timeout_s,
+        budget_s,
+        with_sanitizer=with_sanitizer,
+        against=against,
+        again=again,
     )
 
 
@@ -100,13 +122,17 @@ def bench_prepared(
     *,
     with_sanitizer: bool = False,
     against: str | None = None,
+    again: bool = True,
 ) -> Bench:
     """Build, check and time a prepared variant, and log the steps to the open session."""
     name = resolve_workload(
         bench_target.subject.kernel_folder.kernel, bench_target.subject.variant.target, workload
     )
     incumbent = _prepare_incumbent(bench_target, against, name) if against else None
-    options = BenchOptions(timeout_s, timeout_s, budget_s, with_sanitizer, incumbent)
+    is_plain = not (with_sanitizer or against)
+    options = BenchOptions(
+        timeout_s, timeout_s, budget_s, with_sanitizer, incumbent, again or not is_plain
+    )
     return _bench_and_log(bench_target, name, options)[0]
 
 
@@ -126,7 +152,7 @@ def profile_variant(
         return timed
     steps = StepRunner()
     profiled = run_profile(steps, bench_target, built, timed)
-    return log_result(bench_target, "profile", steps, profiled)
+    return log_result(bench_target, "profile", steps, profiled, built)
 
 
 def _bench_and_log(
@@ -140,7 +166,11 @@ def _bench_and_log(
         log_steps(bench_target, "bench", steps)
         raise
     timed = log_result(
-        bench_target, "bench", steps, _get_or_make_bench(bench_target, workload, results)
+        bench_target,
+        "bench",
+        steps,
+        _get_or_make_bench(bench_target, workload, results),
+        results.build,
     )
     return timed, results.build
 
@@ -161,6 +191,9 @@ def build_check_bench(
     )
     if steps.has_failed:
         return StepResults(built)
+    known = None if options.again else find_known_bench(bench_target, built, workload)
+    if known is not None:
+        return StepResults(built, bench=steps.run("bench", name, lambda: known, summarize_bench))
     with ExitStack() as bench_block:
 
         def start_bench() -> OpenBench:

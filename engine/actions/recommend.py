@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelkb.actions.rules_cache import load_compiled_rules
@@ -10,6 +13,7 @@ from kernelkb.decide.parse_metric import find_metric_for_flag, parse_metric_valu
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.errors import UnknownNameError
 from kernelkb.measure.machine.kept_peaks import read_peak_metrics
+from kernelkb.safety.paths import project_root
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
@@ -54,7 +58,22 @@ def recommend_from_metrics(
         kernel=kernel,
         peaks=read_peak_metrics(device),
     )
+    project = find_project_with_history(kernel) if kernel else None
+    if project is not None:
+        from kernelkb.actions.remember import remember_and_keep  # opens a database
+
+        remember_and_keep(project, answer)
     return build_recommendation(program, [answer])
+
+
+def find_project_with_history(kernel: str) -> Path | None:
+    """Return the project, if it has a kernel of this name, and a history; looks at files only."""
+    project = Path(project_root())
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,59}", kernel):
+        return None
+    has_history = "KB_DATABASE" in os.environ or (project / ".kb" / "measurements.db").exists()
+    has_kernel = (project / "kernels" / kernel / "kernel.yaml").exists()
+    return project if has_history and has_kernel else None
 
 
 def parse_given_metrics(

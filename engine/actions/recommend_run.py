@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from kernelkb.actions.bench_target import get_project_path
 from kernelkb.actions.profile_reports import find_report
 from kernelkb.actions.recommend import parse_given_metrics
+from kernelkb.actions.remember import remember_and_keep
 from kernelkb.actions.report_lines import decide_with_lines
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.parse_metric import find_device, resolve_device
@@ -61,6 +62,8 @@ def recommend_from_run(
 
     answer = decide_with_lines(find_report(get_project_path(), measurement.id), decide)
     answer["notes"] = [*notes, *answer["notes"]]
+    if name == subject.kernel:
+        remember_and_keep(get_project_path(), answer, measurement=measurement.id)
     return build_recommendation(program, [answer])
 
 

@@ -45,7 +45,7 @@ def record_result(
             kind,
             datetime.now(UTC),
             subject,
-            session=_find_session(bench_target),
+            session=find_session(bench_target),
             **(
                 _bench_fields(bench_target, result, rival)
                 if isinstance(result, Bench)
@@ -59,7 +59,8 @@ def record_result(
     return {"measurement": measurement.id}
 
 
-def _find_session(bench_target: BenchTarget) -> str | None:
+def find_session(bench_target: BenchTarget) -> str | None:
+    """Return the id of the open session, if one is open for the kernel."""
     from kernelkb.record.open_session import find_open_session_for
 
     try:
@@ -113,12 +114,19 @@ def _digest_sources(bench_target: BenchTarget) -> dict[str, str]:
 
 
 def _list_source_files(bench_target: BenchTarget) -> list[Path]:
+    source = bench_target.subject.kernel_folder
+    reference = (source.folder / source.kernel.reference.file).resolve()
+    return [*list_variant_files(bench_target), reference]
+
+
+def list_variant_files(bench_target: BenchTarget) -> list[Path]:
+    """Return the files that a variant is made of, and what they include."""
     source, variant, _ = bench_target.subject
     folders = parse_include_folders(variant.flags, source.folder)
     files: dict[Path, None] = {}
     for name in (variant.source, *variant.also):
         files |= dict.fromkeys(find_source_files((source.folder / name).resolve(), folders))
-    return [*files, (source.folder / source.kernel.reference.file).resolve()]
+    return list(files)
 
 
 def _relative_name(path: Path, folder: Path) -> str:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from kernelkb.actions.bench_target import BenchTarget, get_project_path
 from kernelkb.actions.fix_outcome import make_unapplied_decisions
+from kernelkb.actions.keep_attempts import keep_steps
 from kernelkb.actions.recording import collect_versions
 from kernelkb.actions.steps import StepRunner, summarize_environment, summarize_recommendation
 from kernelkb.errors import KbError
@@ -23,16 +24,27 @@ from kernelkb.safety.workspace import may_write
 T = TypeVar("T", Bench, Build, Check, Profile)
 
 
-def log_result(bench_target: BenchTarget, by: str, steps: StepRunner, result: T) -> T:
-    """Append a result to the open session, if there is one.
+def log_result(
+    bench_target: BenchTarget, by: str, steps: StepRunner, result: T, built: Build | None = None
+) -> T:
+    """Append a result to the history of the kernel, and to the open session, if there is one.
+
+    Args:
+        bench_target: What was measured.
+        by: The command.
+        steps: Its steps.
+        result: Of the last one.
+        built: The build that was measured; its state gets the steps in the history.
 
     Returns:
         The result; its ``unrecorded`` says why the session does not hold it, if that failed.
     """
     failure = log_steps(bench_target, by, steps, getattr(result, "metrics", {}))
-    if failure is None:
+    candidate_us = getattr(result, "candidate_us", None)
+    unkept = keep_steps(bench_target, built, steps.records, candidate_us)
+    reasons = "; ".join(dict.fromkeys(filter(None, (result.unrecorded, failure, unkept))))
+    if not reasons:
         return result
-    reasons = "; ".join(filter(None, (result.unrecorded, failure)))
     return result.model_copy(update={"unrecorded": reasons})
 
 

@@ -55,7 +55,11 @@ class OpenedSession(NamedTuple):
 
 
 def start_session(
-    name: str, goal: str, plan: PlanKind | None = None, kernel: str | None = None
+    name: str,
+    goal: str,
+    plan: PlanKind | None = None,
+    kernel: str | None = None,
+    budget: Mapping[str, float] | None = None,
 ) -> OpenedSession:
     """Write a session's file with its plan, and open it: from now on commands log to it.
 
@@ -64,13 +68,14 @@ def start_session(
         goal: One sentence for people.
         plan: Plan to write into the file, with gates and time budgets; None for no plan.
         kernel: The kernel of the session; None for any.
+        budget: Fields of ``SessionBudget``.
 
     Raises:
         BadValueError: The id or the kernel is not a valid name.
         SessionError: The session exists, or the project is not writable.
         KnowledgeError: The project's workflow is invalid.
     """
-    given = {"session": name, "goal": goal, "plan": plan, "kernel": kernel}
+    given = {"session": name, "goal": goal, "plan": plan, "kernel": kernel, "budget": budget}
     _refuse_last(name)
     session = _validate(Session, {**given, "opened": datetime.now(UTC)})
     gates: dict[str, str] = {}

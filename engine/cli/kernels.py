@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from kernelkb.cli.options import add_kernel_arguments, parse_seconds
+from kernelkb.cli.options import add_change_argument, add_kernel_arguments, parse_seconds
 from kernelkb.errors import BadValueError
 from kernelkb.model.measurement import Bench, Build
 from kernelkb.render.measurements import describe_build
@@ -25,6 +25,7 @@ def add_build_arguments(parser: ArgumentParser) -> None:
         metavar="NAME=V[,V...]",
         help="a macro; with several values or macros, every combination is built",
     )
+    add_change_argument(parser)
 
 
 def run_build(options: Namespace) -> int:
@@ -44,7 +45,7 @@ def run_build(options: Namespace) -> int:
         if macros:
             builds = build_configurations(options.kernel, macros, *which)
         else:
-            builds = [build_variant(options.kernel, *which)]
+            builds = [build_variant(options.kernel, *which, options.change)]
     lines = [line for built in builds for line in _format_build(built)]
     if not macros and not options.json and (report := analyse_build(builds[0])) is not None:
         lines += format_static_report(report)
@@ -97,6 +98,10 @@ def add_bench_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--sanitize", action="store_true", help="run compute-sanitizer too (slower)"
     )
+    parser.add_argument(
+        "--again", action="store_true", help="measure it even where the record answers"
+    )
+    add_change_argument(parser)
     _add_task_arguments(parser)
 
 
@@ -183,7 +188,7 @@ def _refuse_ignored(options: Namespace) -> None:
         raise BadValueError("--precision is for --task; set precision in the kernel.yaml")
     if options.kernel and options.skip_inputs:
         raise BadValueError("--skip-inputs is for --task; write hidden_inputs into kernel.yaml")
-    for name in ("variant", "against", "sanitize"):
+    for name in ("variant", "against", "sanitize", "change", "again"):
         if options.task and getattr(options, name):
             raise BadValueError(f"--{name} is for a kernel, not for --task; leave it out")
 
@@ -200,6 +205,8 @@ def _bench_kernel(options: Namespace) -> Bench:
         options.budget,
         options.sanitize,
         options.against,
+        change=options.change,
+        again=options.again,
     )
 
 

@@ -29,6 +29,15 @@ def add_kernel_arguments(
     add_json_argument(parser)
 
 
+def add_change_argument(parser: ArgumentParser) -> None:
+    """Add what the author says that was changed."""
+    parser.add_argument(
+        "--change",
+        metavar="WORDS",
+        help="what you changed since the state before, with the fix's id; kb log shows it",
+    )
+
+
 def add_filter_arguments(parser: ArgumentParser) -> None:
     """Add what narrows measurements down to a place."""
     parser.add_argument("--workload", metavar="NAME", help="only on this one")

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kernelkb.cli.options import add_json_argument
+from kernelkb.cli.options import add_json_argument, parse_positive_int, parse_seconds
 
 
 class Verb(NamedTuple):
@@ -59,17 +59,33 @@ def _add_new_arguments(parser: ArgumentParser) -> None:
         help="with gates and time budgets: up to a number to trust, or all the way",
     )
     parser.add_argument("--kernel", help="only work on this one is logged here; default: any")
+    parser.add_argument("--attempts", type=parse_positive_int, metavar="N", help="budget")
+    parser.add_argument("--minutes", type=parse_seconds, metavar="MIN", help="budget")
+    parser.add_argument(
+        "--device-seconds", type=parse_seconds, metavar="S", help="budget of checks and benches"
+    )
 
 
 def _run_new(options: Namespace) -> int:
     from kernelkb.actions.sessions import start_session
     from kernelkb.cli.output import print_record
 
-    opened = start_session(options.session, options.goal, options.plan, options.kernel)
+    opened = start_session(
+        options.session, options.goal, options.plan, options.kernel, _read_budget(options)
+    )
     lines = [f"opened {opened.path}"]
     if opened.previous:
         lines.append(f"{opened.previous} is not closed; kb session close {opened.previous}")
     return print_record(opened.session, lines, as_json=options.json)
+
+
+def _read_budget(options: Namespace) -> dict[str, float] | None:
+    given = {
+        name: getattr(options, name)
+        for name in ("attempts", "minutes", "device_seconds")
+        if getattr(options, name) is not None
+    }
+    return given or None
 
 
 def _add_log_arguments(parser: ArgumentParser) -> None:

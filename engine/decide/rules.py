@@ -150,6 +150,14 @@ class LibraryRow(TypedDict):
     advice: str
 
 
+class SignatureRow(TypedDict):
+    """How a change that applies a fix is recognised; see ``ChangeSignature``."""
+
+    added: str | None
+    removed: str | None
+    code: dict[str, str]
+
+
 class FixRow(TypedDict):
     """One fix as it appears in an answer; it is left out of answers if ``applies`` is false."""
 
@@ -159,6 +167,8 @@ class FixRow(TypedDict):
     at_call: bool
     on_line: str | None
     """See ``Fix.on_line``."""
+    undoes: list[str]
+    recognised_by: SignatureRow | None
     applies: NotRequired[Condition]
     effects: list[str]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kernelkb.decide.rules import FixRow
+from kernelkb.decide.rules import FixRow, SignatureRow
 from kernelkb.graph.comparisons import ConditionCompiler
 from kernelkb.graph.measured import summarize_by_cause, summarize_measured
-from kernelkb.model.fix import Fix
+from kernelkb.model.fix import ChangeSignature, Fix
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.recommendation import Advice
 
@@ -26,6 +26,7 @@ def _build_fix_row(fix: Fix, conditions: ConditionCompiler, knowledge: Knowledge
         "before": fix.before,
         "after": fix.after,
         "on_line": None,
+        "tried": None,
         "when_not": fix.when_not,
         "cost_min": fix.cost_min,
         "risk": fix.risk,
@@ -38,7 +39,19 @@ def _build_fix_row(fix: Fix, conditions: ConditionCompiler, knowledge: Knowledge
         "at_call": fix.at_call,
         "effects": list(fix.effects),
         "on_line": fix.on_line,
+        "undoes": list(fix.undoes),
+        "recognised_by": _build_signature_row(fix.recognised_by),
     }
     if fix.applies is not None:
         row["applies"] = conditions.compile(fix.applies, ", ".join(fix.sources))
     return row
+
+
+def _build_signature_row(signature: ChangeSignature | None) -> SignatureRow | None:
+    if signature is None:
+        return None
+    return {
+        "added": signature.added,
+        "removed": signature.removed,
+        "code": {name: str(change) for name, change in signature.code.items()},
+    }

@@ -221,6 +221,8 @@ def _loop_evidence(variant: Variant, loops: Sequence[Loop]) -> tuple[str, ...]:
 
 def static_metrics(build: Build) -> dict[str, float]:
     """Return the metrics that the compiler reports, and those of its machine code."""
+    if build.target != "cuda":
+        return {}
     code = measure_built_code(find_machine_code(build))
     if not build.resources:
         return code

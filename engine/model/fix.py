@@ -8,6 +8,43 @@ from pydantic import Field
 
 from kernelkb.model.base import Record, Slug, Target
 from kernelkb.model.condition import Condition
+from kernelkb.model.symptom import Regex
+
+CodeCount = Literal[
+    "wide_loads",
+    "wide_stores",
+    "wide_shared_loads",
+    "shared_loads",
+    "shared_stores",
+    "async_copies",
+    "bulk_copies",
+    "matrix",
+    "group_matrix",
+    "matrix_loads",
+    "fp64",
+    "packed_half",
+    "shuffles",
+    "shared_atomics",
+    "global_atomics",
+    "local",
+    "barriers",
+    "registers",
+]
+"""What is counted in machine code: instructions of a kind, or the registers of a thread."""
+
+CountChange = Literal["some", "none", "more", "fewer"]
+"""some: from none to some; none: from some to none."""
+
+
+class ChangeSignature(Record):
+    """How one sees that a change applied a fix: by its source, or by its machine code."""
+
+    added: Regex | None = None
+    """Matches more in the lines that were added than in those that were removed."""
+    removed: Regex | None = None
+    """Matches more in the lines that were removed. With ``added``: both."""
+    code: dict[CodeCount, CountChange] = Field(default_factory=dict)
+    """What the compiler made of it, all of them; enough alone."""
 
 
 class Fix(Record):
@@ -40,6 +77,10 @@ class Fix(Record):
     effects: tuple[Slug, ...] = ()
     """What it changes in the model of the time: the first effect that is to be expected and whose
     quantities are known. Empty: its gain cannot be computed."""
+    recognised_by: ChangeSignature | None = None
+    """How a change that applies it is recognised; None: only by what its author says."""
+    undoes: tuple[Slug, ...] = ()
+    """Fixes that change the same thing the other way round."""
     sources: tuple[Slug, ...] = Field(min_length=1)
     """Ids of ``sources.yaml``."""
 

@@ -151,7 +151,9 @@ class Build(Record):
     resources: tuple[KernelResources, ...] = ()
     """Per ``__global__`` function (CUDA variants)."""
     unrecorded: str | None = None
-    """Why the open session has no entry of it."""
+    """Why the open session or the history has no entry of it."""
+    attempt: str | None = None
+    """Id of this state of the source in the history; ``kb restore`` takes it."""
 
 
 class CheckedCase(Record):
@@ -267,6 +269,8 @@ class Bench(Record):
     """Id of its record in the measurement database; ``kb compare`` takes it."""
     unrecorded: str | None = None
     """Why the database has no record of it."""
+    from_record: bool = False
+    """Whether it was not measured now: the record of this state or of its machine code answered."""
     seconds: float
 
 

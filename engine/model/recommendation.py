@@ -102,6 +102,9 @@ class Advice(TypedDict):
     after: str
     on_line: str | None
     """The change on the first line of the diagnosis; null where it has none."""
+    tried: str | None
+    """What it gave on this kernel before, and why it stands behind others; null where nothing is
+    known."""
     when_not: str | None
     cost_min: int
     risk: str

@@ -132,6 +132,15 @@ class PlannedPhase(Record):
     """Minutes (low, point, high) learned from earlier sessions; None before there are any."""
 
 
+class SessionBudget(Record):
+    """What a session may spend; None: no limit."""
+
+    attempts: int | None = Field(default=None, ge=1)
+    minutes: float | None = Field(default=None, gt=0)
+    device_seconds: float | None = Field(default=None, gt=0)
+    """Of checks, benches and profiles."""
+
+
 class Session(Record):
     """A file of ``sessions/``: its goal, its plan, and all entries in order."""
 
@@ -143,6 +152,7 @@ class Session(Record):
     """reported: written afterwards from an account; it does not count as evidence."""
     plan: PlanKind | None = None
     phases: tuple[PlannedPhase, ...] = ()
+    budget: SessionBudget | None = None
     source: str | None = None
     """Source of a reported session."""
     entries: tuple[SessionEntry, ...] = ()

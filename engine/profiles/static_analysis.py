@@ -21,6 +21,7 @@ from kernelkb.profiles.disassembler import (
 )
 from kernelkb.safety.workspace import MAX_REPORT_BYTES, read_bytes
 from kernelkb.sass.code_metrics import measure_code
+from kernelkb.sass.opcode_counts import count_opcodes
 from kernelkb.sass.static_facts import find_static_facts
 from kernelkb.sass.static_source import add_source_text
 
@@ -74,6 +75,16 @@ def analyse(
     ]
     sources = _read_sources(found, source_folder)
     return {"kernels": [add_source_text(one, sources) for one in found], "reason": None}
+
+
+def count_built_code(paths: Sequence[Path]) -> dict[str, float]:
+    """Return the instructions by kind of all code for a GPU in some files; empty without."""
+    try:
+        functions = [one for path in paths for image in _read_images(path)
+                     for one in disassemble(image)]  # fmt: skip
+    except KbError:
+        return {}
+    return {name: float(count) for name, count in count_opcodes(functions).items()}
 
 
 def measure_code_files(paths: Sequence[Path]) -> dict[str, float]:

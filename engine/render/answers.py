@@ -207,10 +207,16 @@ def _format_fixes(fixes: Sequence[Advice]) -> Iterator[str]:
             yield f"         {fix['on_line']}"
         yield f"         before {fix['before']}   after {fix['after']}"
         yield f"         {_describe_measured(fix)}"
+        if fix["tried"]:
+            yield f"         {fix['tried']}"
         cost = f"about {fix['cost_min']} min, risk {fix['risk']}"
         yield f"         {cost}{'; not when ' + fix['when_not'] if fix['when_not'] else ''}"
     if fixes[1:]:
-        yield f"     then {', '.join(fix['id'] for fix in fixes[1:])}"
+        yield f"     then {', '.join(map(_name_fix, fixes[1:]))}"
+
+
+def _name_fix(fix: Advice) -> str:
+    return f"{fix['id']} ({fix['tried']})" if fix["tried"] else fix["id"]
 
 
 def _describe_largest_part(answer: KernelAnswer) -> str:

@@ -11,15 +11,15 @@ _MAX_CUBINS = 4
 
 
 def find_machine_code(build: Build) -> list[Path]:
-    """Return the files with a build's code for a GPU; empty without, or before Triton ran.
+    """Return the files with a build's machine code; empty before Triton ran.
 
     Triton and inductor compile for each configuration and shape that is called, so that a folder
     may hold several cubins of one kernel; all of them come from the source as it is.
     """
-    if build.target != "cuda":
-        return []
     if build.library is not None:
         return [Path(build.library)]
+    if build.target != "cuda":
+        return []
     cubins = [
         path
         for path in Path(build.directory).rglob("*.cubin")

@@ -9,10 +9,10 @@ from sqlalchemy import Connection, Engine, inspect, text
 from kernelkb.errors import DatabaseError
 from kernelkb.record.measurements.connections import begin_read, begin_write, describe_url
 
-REVISION = "0002"
+REVISION = "0003"
 """The newest revision. A database at this revision does not load alembic, which takes 0.1 s."""
 _LOCK_KEY = 7113_0001
-_OLDER_REVISIONS = frozenset({"0001"})
+_OLDER_REVISIONS = frozenset({"0001", "0002"})
 """Earlier revisions that can be upgraded to this one."""
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, Select, Table, func, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Engine, Select, func, select
 
 from kernelkb.errors import BadValueError, UnknownNameError
 from kernelkb.model.comparison import Promotion
@@ -27,6 +26,7 @@ from kernelkb.record.measurements.connections import (
 )
 from kernelkb.record.measurements.file_checks import check_file, check_pages
 from kernelkb.record.measurements.identity import is_intact
+from kernelkb.record.measurements.insert_rows import insert_new
 from kernelkb.record.measurements.rows import (
     make_damage_error,
     measurement_row,
@@ -57,6 +57,11 @@ def open_store(project: Path, url: str | None = None, *, writes: bool = True) ->
         BadValueError: The URL is invalid.
         EnvironmentGapError: The driver of the database is not installed.
     """
+    return Store(open_engine(project, url, writes=writes))
+
+
+def open_engine(project: Path, url: str | None = None, *, writes: bool = True) -> Engine:
+    """Return the database of a project, with its tables; raises as ``open_store`` does."""
     check_file(address := resolve_url(project, url or os.environ.get("KB_DATABASE")), writes=writes)
     engine = make_engine(address)
     try:
@@ -64,7 +69,7 @@ def open_store(project: Path, url: str | None = None, *, writes: bool = True) ->
     except BaseException:
         engine.dispose()
         raise
-    return Store(engine)
+    return engine
 
 
 def open_read_only(project: Path, url: str | None = None) -> Store:
@@ -127,9 +132,9 @@ class Store:
         rows = [measurement_row(m, series_of[m.subject_id, m.kind]["key"]) for m in each]
         self._check_pages_once()
         with begin_write(self._engine) as connection:
-            self._insert(connection, series, series_of.values(), "key")
-            self._insert(connection, subjects, (subject_row(*one) for one in about.items()), "id")
-            return self._insert(connection, measurements, rows, "id")
+            insert_new(connection, series, series_of.values(), "key")
+            insert_new(connection, subjects, (subject_row(*one) for one in about.items()), "id")
+            return insert_new(connection, measurements, rows, "id")
 
     def get(self, measurement: str) -> Measurement:
         """Return one measurement by its id or a prefix of it.
@@ -255,7 +260,7 @@ class Store:
         """Append promotions, except numbers that their place has already; return how many."""
         rows = [promotion_row(one) for one in added]
         with begin_write(self._engine) as connection:
-            return self._insert(connection, promotions, rows, "place", "number")
+            return insert_new(connection, promotions, rows, "place", "number")
 
     def list_promotions(
         self, kernel: str | None = None, *, in_force: bool = True
@@ -281,20 +286,3 @@ class Store:
         if missing:
             raise make_damage_error(missing[0])
         return [parse_measurement(found[one]) for one in ids]
-
-    def _insert(
-        self, connection: Connection, table: Table, rows: Iterable[dict[str, Any]], *keys: str
-    ) -> int:
-        """Insert the rows with a new key; return their number.
-
-        Rows are inserted in key order: two writers with different orders could deadlock, and
-        neighbours in a batch share pages of the index.
-        """
-        distinct = {tuple(row[key] for key in keys): row for row in rows}
-        if not distinct:
-            return 0
-        dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-        insert = dialect.insert(table)
-        ordered = [distinct[key] for key in sorted(distinct)]
-        insert = insert.on_conflict_do_nothing().execution_options(preserve_rowcount=True)
-        return connection.execute(insert, ordered).rowcount

@@ -1,4 +1,4 @@
-"""Defines the tables and indexes of the measurement database.
+"""Defines the tables and indexes of the database of measurements and attempts.
 
 A *series* is all measurements of one kind of one variant on one kernel, workload, device and
 target. The newest and the fastest of a series each take one index lookup for any number of
@@ -73,4 +73,45 @@ promotions = Table(
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("kernel", Text, nullable=False),
     Column("body", Text, nullable=False),
+)
+
+attempts = Table(
+    "attempt",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("kernel", Text, nullable=False),
+    Column("variant", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("parent", Text),
+    Column("body", Text, nullable=False),
+    Index("attempt_by_kernel", "kernel", "at", "id"),
+    Index("attempt_by_parent", "parent"),
+)
+
+attempt_events = Table(
+    "attempt_event",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("attempt", Text, nullable=False),
+    Column("kernel", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("origin", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    # Workload and device of a bench, and the time of one call if it counts; else null.
+    Column("place", Text),
+    Column("timed_us", Double),
+    Column("body", Text, nullable=False),
+    Index("attempt_event_by_attempt", "attempt", "at", "id"),
+    Index("attempt_event_by_kind", "kernel", "kind", "at", "id"),
+    Index("attempt_event_by_time", "kernel", "place", "timed_us", "id"),
+    Index("attempt_event_by_origin", "kernel", "origin", "at", "id"),
+)
+
+source_files = Table(
+    "source_file",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    # Compressed with zlib.
+    Column("content", LargeBinary, nullable=False),
 )

@@ -1,0 +1,173 @@
+"""Finds what a change from one attempt to the next was, and what it gave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kernelkb.actions.bench_target import BenchTarget
+from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.decide.recognise import ChangeEvidence, RecognisedChange, recognise_change
+from kernelkb.errors import KbError
+from kernelkb.model.attempt import (
+    AdvisedChange,
+    Attempt,
+    AttemptEvent,
+    AttemptId,
+    ChangeOutcome,
+    ChangeResult,
+)
+from kernelkb.record.attempts.rows import create_event
+from kernelkb.record.measurements.compare import compute_comparison
+from kernelkb.record.measurements.store import Store
+
+if TYPE_CHECKING:
+    from kernelkb.record.attempts.store import AttemptStore
+
+NO_GAIN_BELOW = 1.05
+"""A change whose interval ends below this gains nothing that counts (judgement)."""
+
+
+class _Gain(NamedTuple):
+    """The measured gain of a change, or why there is none."""
+
+    result: ChangeResult
+    measured: float | None = None
+    interval: tuple[float, float] | None = None
+    why: str | None = None
+
+
+def find_outcome(
+    bench_target: BenchTarget,
+    store: AttemptStore,
+    attempt: AttemptId,
+    events: Sequence[AttemptEvent],
+) -> AttemptEvent | None:
+    """Return what a change gave, once a step failed or a bench was timed; None otherwise.
+
+    Args:
+        bench_target: The variant.
+        store: Holds the attempt and its events.
+        attempt: The new state.
+        events: Of the command that ended.
+    """
+    failure = next((event for event in events if event.status == "failure"), None)
+    timed = next((event for event in reversed(events) if event.kind == "bench"), None)
+    if failure is None and timed is None:
+        return None
+    found = store.get_many([attempt]).get(attempt)
+    parent = store.get_many([found.parent]).get(found.parent) if found and found.parent else None
+    if found is None or parent is None:
+        return None
+    before = store.list_events([parent.id])
+    advised = next((one.advised for one in reversed(before) if one.advised), None)
+    if failure is not None:
+        gain = _Gain("failed", why=failure.found)
+    else:
+        gain = _compare(bench_target, before, timed)
+    change = _recognise(store, parent, found, (before, events), advised)
+    outcome = ChangeOutcome(
+        parent=parent.id,
+        fixes=change.fixes,
+        recognised_by=change.by,
+        lines=change.lines,
+        advised=advised,
+        bottleneck=advised.bottleneck if advised else None,
+        measured=gain.measured,
+        interval=gain.interval,
+        result=gain.result,
+        why=gain.why,
+    )
+    last = failure or timed or events[-1]
+    return create_event(
+        attempt=attempt,
+        kernel=found.kernel,
+        kind="outcome",
+        origin=last.origin,
+        device=last.device,
+        workload=last.workload,
+        outcome=outcome,
+    )
+
+
+def _compare(
+    bench_target: BenchTarget, before: Sequence[AttemptEvent], timed: AttemptEvent | None
+) -> _Gain:
+    """Compare two benches of one workload on one device by their paired samples."""
+    if timed is None or timed.measurement is None:
+        return _Gain("undecided", why="the bench was not recorded")
+    olds = [
+        event
+        for event in before
+        if event.kind == "bench"
+        and event.measurement
+        and (event.workload, event.device) == (timed.workload, timed.device)
+    ]
+    if not olds:
+        return _Gain("undecided", why="the state before was not timed")
+    from kernelkb.record.measurements.store import open_store
+
+    with open_store(bench_target.project, writes=False) as measurements:
+        return _compare_newest(measurements, olds, timed.measurement)
+
+
+def _compare_newest(measurements: Store, olds: Sequence[AttemptEvent], new: str) -> _Gain:
+    """Compare with the newest bench before that can be compared."""
+    gain = _Gain("undecided")
+    for event in reversed(olds):
+        old, now = measurements.get_many([str(event.measurement), new])
+        compared = compute_comparison(old, now)
+        if compared.ratio is None or compared.interval is None:
+            gain = _Gain("undecided", why=compared.because)
+            continue
+        low, high = compared.interval
+        result: ChangeResult = "undecided"
+        if low > 1:
+            result = "faster"
+        elif high < 1:
+            result = "slower"
+        elif high < NO_GAIN_BELOW:
+            result = "no-gain"
+        return _Gain(result, compared.ratio, compared.interval)
+    return gain
+
+
+def _recognise(
+    store: AttemptStore,
+    parent: Attempt,
+    attempt: Attempt,
+    events: tuple[Sequence[AttemptEvent], Sequence[AttemptEvent]],
+    advised: AdvisedChange | None,
+) -> RecognisedChange:
+    fixes = load_compiled_rules()["fixes"]
+    signatures = {name: row["recognised_by"] for name, row in fixes.items()}
+    counts = [_find_counts(part) for part in events]
+    evidence = ChangeEvidence(
+        sources=read_changed_sources(store, parent, attempt),
+        counts=(counts[0], counts[1]) if counts[0] and counts[1] else None,
+        said=attempt.said,
+        advised=advised.fix if advised else None,
+    )
+    known = {name: row for name, row in signatures.items() if row is not None}
+    return recognise_change(known, fixes.keys(), evidence)
+
+
+def _find_counts(events: Sequence[AttemptEvent]) -> dict[str, float]:
+    return next((dict(event.counts) for event in reversed(events) if event.counts), {})
+
+
+def read_changed_sources(
+    store: AttemptStore, parent: Attempt, attempt: Attempt
+) -> list[tuple[str, str]]:
+    """Return the texts before and after of each file that differs; empty where one is not kept."""
+    found = []
+    for name in sorted(parent.files.keys() | attempt.files.keys()):
+        old, new = parent.files.get(name), attempt.files.get(name)
+        if old != new:
+            try:
+                texts = [store.read_file(key).decode(errors="replace") if key else ""
+                         for key in (old, new)]  # fmt: skip
+            except KbError:  # imported without sources
+                continue
+            found.append((texts[0], texts[1]))
+    return found

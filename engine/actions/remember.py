@@ -1,0 +1,100 @@
+"""Lets an answer for a kernel remember what was tried on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernelkb.actions.attempts import load_tree
+from kernelkb.actions.keep_attempts import identify_checkout, keep_advice
+from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.decide.remember import TriedChange, remember_changes
+from kernelkb.errors import KbError
+from kernelkb.model.attempt import AttemptId
+from kernelkb.model.recommendation import KernelAnswer
+from kernelkb.record.attempts.store import AttemptStore, open_attempts
+from kernelkb.record.attempts.stuck import Stuck, find_stuck
+
+_MAX_OUTCOMES = 100
+"""The newest that are read."""
+_MAX_EVENTS = 300
+_MAX_FOR_STUCK = 30
+"""The newest attempts among which a row of changes without gain is looked for."""
+
+
+def remember_and_keep(
+    project: Path,
+    answer: KernelAnswer,
+    *,
+    attempt: AttemptId | None = None,
+    measurement: str | None = None,
+) -> KernelAnswer:
+    """Order an answer by what was tried before, and keep its first fix with the state of now.
+
+    Args:
+        project: Holds the history.
+        answer: For a kernel of the project; it is changed.
+        attempt: The state that the answer is about.
+        measurement: Or a bench or profile of it. Without both, it is the last state here.
+
+    Returns:
+        The answer. Where the history cannot be read or written, a note of it says so.
+    """
+    try:
+        with open_attempts(project, writes=False) as store:
+            state = attempt
+            if state is None and measurement is not None:
+                state = find_attempt_of(store, answer["kernel"], measurement)
+            elif state is None:
+                state = _find_present(store, project, answer["kernel"])
+            tried = list_tried_changes(store, answer["kernel"], state)
+            stuck = (
+                find_stuck(load_tree(store, answer["kernel"], _MAX_FOR_STUCK)) if tried else None
+            )
+    except KbError as error:
+        answer["notes"].append(f"what was tried before is not known: {error}")
+        return answer
+    fixes = load_compiled_rules()["fixes"]
+    behind = remember_changes(answer, tried, {name: row["undoes"] for name, row in fixes.items()})
+    if behind:
+        answer["notes"].append(
+            f"{behind} of the fixes stand behind for what was tried: kb log {answer['kernel']}"
+        )
+    if stuck is not None:
+        _stop(answer, stuck)
+    failure = keep_advice(project, answer, state)
+    if failure is not None:
+        answer["notes"].append(failure)
+    return answer
+
+
+def _stop(answer: KernelAnswer, stuck: Stuck) -> None:
+    """Let the gate of an answer stop work that leads nowhere; another stop stays."""
+    if answer["gate"]["verdict"] in ("continue", "caution"):
+        because = f"{stuck.because}; {stuck.cure}"
+        answer["gate"] = {"id": f"stuck-{stuck.kind}", "verdict": "stop", "because": because}
+        name = answer["kernel"]
+        answer["next"] = [f"kb log {name}", f"kb restore --best {name}", f"kb profile {name}"]
+
+
+def list_tried_changes(
+    store: AttemptStore, kernel: str, state: AttemptId | None
+) -> list[TriedChange]:
+    """Return the changes of a kernel, the oldest first."""
+    events = store.list_events_of_kind(kernel, ["outcome"], _MAX_OUTCOMES)
+    path = set(store.list_ancestors(state)) if state else set()
+    return [
+        TriedChange(event.attempt, f"{event.at:%d %b}", event.outcome, event.attempt in path)
+        for event in events
+        if event.outcome is not None
+    ]
+
+
+def _find_present(store: AttemptStore, project: Path, kernel: str) -> AttemptId | None:
+    events = store.list_events_here(kernel, identify_checkout(project), 1)
+    return events[-1].attempt if events else None
+
+
+def find_attempt_of(store: AttemptStore, kernel: str, measurement: str) -> AttemptId | None:
+    """Return the state that a bench or profile measured; None where it is not among the newest."""
+    events = store.list_events_of_kind(kernel, ["bench", "profile"], _MAX_EVENTS)
+    return next((one.attempt for one in reversed(events) if one.measurement == measurement), None)

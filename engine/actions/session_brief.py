@@ -1,0 +1,159 @@
+"""Says in a few lines where work on a kernel stands, for somebody who comes back to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from kernelkb.actions.attempts import load_tree
+from kernelkb.actions.bench_target import get_project_path
+from kernelkb.actions.sessions import load_session
+from kernelkb.model.attempt import AttemptEvent
+from kernelkb.model.session import Session
+from kernelkb.record.attempts.store import open_attempts
+from kernelkb.record.attempts.stuck import find_stuck
+from kernelkb.record.attempts.tree import AttemptNode, AttemptTree
+from kernelkb.record.open_session import find_open_session
+from kernelkb.render.attempts import ID_DIGITS, describe_outcome
+from kernelkb.render.units import format_duration
+
+MAX_BYTES = 2000
+_MAX_TRIED = 8
+_MAX_PATH = 6
+_MAX_READ = 60
+"""The newest attempts that are read."""
+_ON_DEVICE = ("check", "bench", "profile")
+_GAINLESS = ("no-gain", "slower", "failed")
+
+
+def brief_session(name: str | None = None, kernel: str | None = None) -> str:
+    """Return where a session and its kernel stand, in at most 2,000 bytes.
+
+    Args:
+        name: The session; None: the open one, or none.
+        kernel: The kernel; None: that of the session, or of its newest entry.
+
+    Raises:
+        UnknownNameError: There is no such session.
+        SessionError: Its file is invalid.
+        DatabaseError: The history cannot be read.
+    """
+    project = get_project_path()
+    chosen = name or find_open_session(project)
+    session = load_session(chosen) if chosen else None
+    subject = kernel or (_find_kernel(session) if session else None)
+    lines = list(_describe_session(session))
+    if subject is not None:
+        with open_attempts(project, writes=False) as store:
+            tree = load_tree(store, subject, _MAX_READ)
+        lines += _describe_budget(session, tree) if session else []
+        lines += _describe_kernel(subject, tree)
+    elif not lines:
+        lines = ["no session is open; kb session new ID GOAL --kernel K opens one"]
+    return _cut("\n".join(lines))
+
+
+def _cut(text: str) -> str:
+    body = text.encode()
+    if len(body) <= MAX_BYTES:
+        return text
+    return body[: MAX_BYTES - 4].decode(errors="ignore").rpartition("\n")[0] + "\n..."
+
+
+def _find_kernel(session: Session) -> str | None:
+    named = [entry.kernel for entry in session.entries if entry.kernel]
+    return session.kernel or (named[-1] if named else None)
+
+
+def _describe_session(session: Session | None) -> Iterator[str]:
+    if session is not None:
+        state = "closed" if session.is_closed else f"open since {session.opened:%d %b %H:%M}"
+        yield f"session {session.session}, {state}: {session.goal}"
+
+
+def _describe_budget(session: Session, tree: AttemptTree) -> Iterator[str]:
+    """Yield what was used of the budget, and what is left."""
+    since = session.opened if session.opened.tzinfo else session.opened.replace(tzinfo=UTC)
+    events = [event for node in tree.nodes.values() for event in node.events if event.at >= since]
+    made = [node for node in tree.nodes.values() if node.attempt.at >= since]
+    used = {
+        "attempts": float(len(made)),
+        "minutes": (datetime.now(UTC) - since).total_seconds() / 60,
+        "device_seconds": sum(event.seconds for event in events if event.kind in _ON_DEVICE),
+    }
+    told = []
+    for field, title in (
+        ("attempts", "attempts"),
+        ("minutes", "minutes"),
+        ("device_seconds", "s on the device"),
+    ):
+        limit = getattr(session.budget, field) if session.budget else None
+        of = f" of {limit:.0f}" if limit else ""
+        over = ", used up" if limit and used[field] >= limit else ""
+        told.append(f"{used[field]:.0f}{of} {title}{over}")
+    yield f"spent: {', '.join(told)}"
+
+
+def _describe_kernel(kernel: str, tree: AttemptTree) -> Iterator[str]:
+    if not tree.nodes:
+        yield f"{kernel}: nothing was tried yet"
+        yield f"next: kb triage {kernel}"
+        return
+    path = [tree.nodes[name] for name in tree.list_path(tree.best)]
+    yield from _describe_best(kernel, tree, path)
+    newest = max(tree.nodes.values(), key=_find_last_time)
+    if newest.attempt.id != tree.best:
+        what = describe_outcome(newest.outcome) if newest.outcome else "not timed"
+        yield f"now: {newest.attempt.id[:ID_DIGITS]} ({newest.attempt.variant}), {what}"
+    tried = [one for one in tree.nodes.values() if _is_gainless(one)]
+    if tried:
+        yield "tried without gain, not to be repeated while the same cause is found:"
+        yield from (f"- {_describe_tried(one)}" for one in tried[-_MAX_TRIED:])
+    stuck = find_stuck(tree)
+    advice = _find_advice(newest)
+    if stuck is not None:
+        yield f"stuck: {stuck.because}"
+        yield f"next: {stuck.cure}"
+    elif advice is not None and advice.advised is not None:
+        advised = advice.advised
+        gain = f", told {advised.predicted[1]:.3g}x" if advised.predicted else ""
+        yield f"open: {advised.fix} for {advised.bottleneck}{gain}"
+        variant = newest.attempt.variant
+        yield f"next: change the source, then kb bench {kernel} --variant {variant}"
+    else:
+        yield f"next: kb triage {kernel} --variant {newest.attempt.variant}"
+
+
+def _describe_best(kernel: str, tree: AttemptTree, path: Sequence[AttemptNode]) -> Iterator[str]:
+    if tree.best is None or tree.place is None:
+        yield f"{kernel}: {len(tree.nodes)} attempts, none with a valid time"
+        return
+    best = tree.nodes[tree.best]
+    time = best.find_time_us(tree.place)
+    first = path[0].find_time_us(tree.place)
+    shown = format_duration(time) if time else "?"
+    since = f", the first {format_duration(first)}" if first and len(path) > 1 else ""
+    where = f"{tree.place.workload}, {tree.place.device}"
+    yield f"{kernel}: best {best.attempt.id[:ID_DIGITS]} ({best.attempt.variant}) {shown}{since}"
+    yield f"on {where}; kb restore --best {kernel}"
+    gained = [one.outcome for one in path if one.outcome and one.outcome.result == "faster"]
+    for outcome in gained[-_MAX_PATH:]:
+        yield f"+ {describe_outcome(outcome)}"
+
+
+def _find_last_time(node: AttemptNode) -> datetime:
+    return node.events[-1].at if node.events else node.attempt.at
+
+
+def _is_gainless(node: AttemptNode) -> bool:
+    return node.outcome is not None and node.outcome.result in _GAINLESS
+
+
+def _describe_tried(node: AttemptNode) -> str:
+    what = describe_outcome(node.outcome) if node.outcome else ""
+    return f"{node.attempt.id[:ID_DIGITS]} {what}"
+
+
+def _find_advice(node: AttemptNode) -> AttemptEvent | None:
+    """Return the newest advice for a state, unless something was measured after it."""
+    return next((event for event in reversed(node.events) if event.advised), None)

@@ -1,0 +1,159 @@
+"""Recognises which fix a change applied, from its source, its machine code and its author's words.
+
+A signature says what a fix adds and removes (``recognised_by`` of a fix). A change may fit several;
+those with the most evidence are told, and none where none fits: an unknown change.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from kernelkb.decide.rules import SignatureRow
+from kernelkb.model.attempt import Recognition
+
+_MAX_FIXES = 3
+_MAX_LINES = 5
+_LEAST_EVIDENCE = 2
+"""Patterns and counts that must agree where nobody advised or named the fix: one pattern alone also
+matches other changes (on the zoo's pairs it named a wrong fix twice as often as the right one)."""
+_LEAST_CHANGE = 0.2
+"""Share by which a count must differ to be more or fewer (judgement)."""
+
+
+class SourceChange(NamedTuple):
+    """The lines that differ between two texts."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    places: tuple[int, ...]
+    """Numbers of the first added line of each place, or of the line behind a removal."""
+
+
+class RecognisedChange(NamedTuple):
+    """What a change is taken to be."""
+
+    fixes: tuple[str, ...]
+    """The most probable first; empty: unknown."""
+    by: Recognition | None
+    lines: tuple[int, ...]
+
+
+class ChangeEvidence(NamedTuple):
+    """All that is known of a change."""
+
+    sources: Sequence[tuple[str, str]]
+    """Text of each file before and after; empty where there was or is none."""
+    counts: tuple[Mapping[str, float], Mapping[str, float]] | None = None
+    """Instructions by kind before and after; None where they are not known."""
+    said: str | None = None
+    """The author's words."""
+    advised: str | None = None
+    """The first fix that was recommended for the state before."""
+
+
+def recognise_change(
+    signatures: Mapping[str, SignatureRow], known: Collection[str], evidence: ChangeEvidence
+) -> RecognisedChange:
+    """Return the fixes that a change applies.
+
+    Args:
+        signatures: Of the fixes that have one.
+        known: All fixes that an author may name.
+        evidence: Of the change.
+    """
+    changes = [compare_lines(old, new) for old, new in evidence.sources]
+    lines = tuple(place for change in changes for place in change.places)[:_MAX_LINES]
+    named = _find_named(known, evidence.said or "")
+    if named:
+        return RecognisedChange(named, "said", lines)
+    added = "\n".join(line for change in changes for line in change.added)
+    removed = "\n".join(line for change in changes for line in change.removed)
+    found: dict[str, tuple[int, Recognition]] = {}
+    for fix, signature in signatures.items():
+        by_source = _count_source_evidence(signature, added, removed)
+        by_code = _count_code_evidence(signature, evidence.counts)
+        weight = by_source + by_code
+        if weight >= (1 if fix == evidence.advised else _LEAST_EVIDENCE):
+            found[fix] = weight, "code" if by_code else "source"
+    if evidence.advised in found:
+        return RecognisedChange((evidence.advised,), found[evidence.advised][1], lines)
+    if evidence.advised and evidence.advised not in signatures and (added or removed):
+        return RecognisedChange((evidence.advised,), "advice", lines)
+    best = max((weight for weight, _ in found.values()), default=0)
+    ranked = sorted(fix for fix, (weight, _) in found.items() if weight == best)
+    return RecognisedChange(tuple(ranked[:_MAX_FIXES]), "guess" if ranked else None, lines)
+
+
+def compare_lines(old: str, new: str) -> SourceChange:
+    """Return the lines that differ; lines that differ in spaces alone, and comments, do not."""
+    before, after = _strip_comments(old), _strip_comments(new)
+    matcher = difflib.SequenceMatcher(None, _normalise(before), _normalise(after), autojunk=False)
+    added, removed, places = [], [], []
+    for kind, first, last, start, end in matcher.get_opcodes():
+        if kind != "equal":
+            removed += [line for line in before[first:last] if line.strip()]
+            new_lines = [at for at in range(start, end) if after[at].strip()]
+            added += [after[at] for at in new_lines]
+            if new_lines or any(line.strip() for line in before[first:last]):
+                places.append((new_lines or [min(start, max(0, len(after) - 1))])[0] + 1)
+    return SourceChange(tuple(added), tuple(removed), tuple(places))
+
+
+def _strip_comments(text: str) -> list[str]:
+    """Return the lines without comments, each at its place."""
+
+    def blank(found: re.Match[str]) -> str:
+        return "\n" * found[0].count("\n")
+
+    return re.sub(r"/\*.*?\*/|//[^\n]*", blank, text, flags=re.DOTALL).splitlines()
+
+
+def _normalise(lines: Iterable[str]) -> list[str]:
+    return ["".join(line.split()) for line in lines]
+
+
+def _find_named(known: Collection[str], said: str) -> tuple[str, ...]:
+    """Return the fixes that an author names, with hyphens or spaces."""
+    words = re.sub(r"[\s_-]+", "-", said.lower())
+    found = [fix for fix in known if re.search(rf"(?<![\w-]){re.escape(fix)}(?![\w])", words)]
+    return tuple(sorted(found, key=lambda fix: (words.index(fix), -len(fix))))[:_MAX_FIXES]
+
+
+def _count_source_evidence(signature: SignatureRow, added: str, removed: str) -> int:
+    """Return how many patterns of a signature hold; 0 unless all of them do."""
+    count = 0
+    for pattern, more, fewer in (
+        (signature["added"], added, removed),
+        (signature["removed"], removed, added),
+    ):
+        if pattern is None:
+            continue
+        if len(re.findall(pattern, more)) <= len(re.findall(pattern, fewer)):
+            return 0
+        count += 1
+    return count
+
+
+def _count_code_evidence(
+    signature: SignatureRow, counts: tuple[Mapping[str, float], Mapping[str, float]] | None
+) -> int:
+    """Return how many counts of a signature changed as it says; 0 unless all of them did."""
+    if counts is None or not signature["code"]:
+        return 0
+    before, after = counts
+    for name, change in signature["code"].items():
+        old, new = before.get(name, 0.0), after.get(name, 0.0)
+        is_more = new > old * (1 + _LEAST_CHANGE)
+        is_fewer = new < old * (1 - _LEAST_CHANGE)
+        holds = {
+            "some": not old and new > 0,
+            "none": old > 0 and not new,
+            "more": is_more,
+            "fewer": is_fewer,
+        }
+        if not holds[change]:
+            return 0
+    return len(signature["code"])

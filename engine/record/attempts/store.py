@@ -1,0 +1,218 @@
+"""The store of attempts: adds them, their events and their files, and queries them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import ColumnElement, Engine, Select, desc, func, literal, select
+
+from kernelkb.errors import BadValueError, UnknownNameError
+from kernelkb.model.attempt import Attempt, AttemptEvent, AttemptId, EventKind, FileDigest
+from kernelkb.record.attempts.rows import (
+    attempt_row,
+    event_row,
+    file_row,
+    make_attempt_damage_error,
+    name_place,
+    parse_attempt,
+    parse_event,
+    unpack_file,
+)
+from kernelkb.record.measurements.connections import begin_read, begin_write
+from kernelkb.record.measurements.insert_rows import insert_new
+from kernelkb.record.measurements.store import open_engine
+from kernelkb.record.measurements.tables import attempt_events, attempts, source_files
+
+_CHUNK_SIZE = 500
+_MAX_DEPTH = 1000
+_HEX_DIGITS = frozenset("0123456789abcdef")
+
+
+def open_attempts(project: Path, url: str | None = None, *, writes: bool = True) -> AttemptStore:
+    """Open the attempts of a project; raises as ``open_store`` does."""
+    return AttemptStore(open_engine(project, url, writes=writes))
+
+
+class AttemptStore:
+    """Append-only store of attempts; any method may raise DatabaseError."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._engine.dispose()
+
+    def add(
+        self,
+        added: Iterable[Attempt] = (),
+        events: Iterable[AttemptEvent] = (),
+        contents: Iterable[bytes] = (),
+    ) -> int:
+        """Add all in one transaction, except what is there already; return the new attempts.
+
+        When this returns, all of it is on the disk; when it raises, nothing was added.
+        """
+        with begin_write(self._engine) as connection:
+            insert_new(connection, source_files, map(file_row, contents), "digest")
+            count = insert_new(connection, attempts, map(attempt_row, added), "id")
+            insert_new(connection, attempt_events, map(event_row, events), "id")
+            return count
+
+    def find(self, word: str, kernel: str | None = None) -> Attempt:
+        """Return one attempt by its id or a prefix of it.
+
+        Raises:
+            UnknownNameError: No id has this prefix.
+            BadValueError: Several ids have it.
+        """
+        query = select(attempts).where(attempts.c.id.startswith(word, autoescape=True)).limit(5)
+        if kernel is not None:
+            query = query.where(attempts.c.kernel == kernel)
+        rows = self._fetch(query) if word and set(word) <= _HEX_DIGITS else []
+        if not rows:
+            raise UnknownNameError("attempt", word, (), "log", kernel=kernel)
+        if len(rows) > 1:
+            several = ", ".join(row["id"][:12] for row in rows[:4])
+            raise BadValueError(
+                f"{word!r} begins the ids of several attempts, such as {several}; write more of it"
+            )
+        return parse_attempt(rows[0])
+
+    def get_many(self, ids: Iterable[AttemptId]) -> dict[AttemptId, Attempt]:
+        """Return the attempts with some ids; one that is not there is left out."""
+        found: dict[AttemptId, Attempt] = {}
+        rest = iter(dict.fromkeys(ids))
+        while chunk := list(islice(rest, _CHUNK_SIZE)):
+            for row in self._fetch(select(attempts).where(attempts.c.id.in_(chunk))):
+                found[row["id"]] = parse_attempt(row)
+        return found
+
+    def list_newest(self, kernel: str, limit: int) -> list[Attempt]:
+        """Return the newest attempts at a kernel, the oldest of them first."""
+        query = (
+            select(attempts)
+            .where(attempts.c.kernel == kernel)
+            .order_by(desc(attempts.c.at), desc(attempts.c.id))
+            .limit(limit)
+        )
+        return [parse_attempt(row) for row in reversed(self._fetch(query))]
+
+    def count(self, kernel: str) -> int:
+        """Return the number of attempts at a kernel."""
+        query = select(func.count()).select_from(attempts).where(attempts.c.kernel == kernel)
+        with begin_read(self._engine) as connection:
+            return connection.scalar(query) or 0
+
+    def list_events(self, ids: Iterable[AttemptId]) -> list[AttemptEvent]:
+        """Return all events of some attempts, the oldest first."""
+        found: list[AttemptEvent] = []
+        rest = iter(dict.fromkeys(ids))
+        while chunk := list(islice(rest, _CHUNK_SIZE)):
+            query = select(attempt_events).where(attempt_events.c.attempt.in_(chunk))
+            found += map(parse_event, self._fetch(query))
+        return sorted(found, key=lambda event: (event.at, event.id))
+
+    def list_events_of_kind(
+        self, kernel: str, kinds: Sequence[EventKind], limit: int
+    ) -> list[AttemptEvent]:
+        """Return the newest events of some kinds of a kernel, the oldest of them first."""
+        events = attempt_events.c
+        found: list[AttemptEvent] = []
+        for kind in kinds:  # one index lookup each
+            found += self._list_newest_events((events.kernel == kernel, events.kind == kind), limit)
+        return sorted(found, key=lambda event: (event.at, event.id))[-limit:]
+
+    def list_events_here(self, kernel: str, origin: str, limit: int) -> list[AttemptEvent]:
+        """Return the newest events of a kernel in a checkout, the oldest of them first."""
+        events = attempt_events.c
+        return self._list_newest_events((events.kernel == kernel, events.origin == origin), limit)
+
+    def _list_newest_events(
+        self, where: Sequence[ColumnElement[bool]], limit: int
+    ) -> list[AttemptEvent]:
+        order = desc(attempt_events.c.at), desc(attempt_events.c.id)
+        query = select(attempt_events).where(*where).order_by(*order).limit(limit)
+        return [parse_event(row) for row in reversed(self._fetch(query))]
+
+    def list_fastest(
+        self, kernel: str, workload: str, device: str, limit: int = 5
+    ) -> list[AttemptEvent]:
+        """Return the fastest valid benches of a kernel on a workload and device."""
+        events = attempt_events.c
+        query = (
+            select(attempt_events)
+            .where(
+                events.kernel == kernel,
+                events.place == name_place(workload, device),
+                events.timed_us.is_not(None),
+            )
+            .order_by(events.timed_us, events.id)
+            .limit(limit)
+        )
+        return [parse_event(row) for row in self._fetch(query)]
+
+    def list_ancestors(self, attempt: AttemptId) -> list[AttemptId]:
+        """Return an attempt and those that it comes from, itself first; at most a thousand."""
+        first = select(
+            attempts.c.id, attempts.c.parent, literal(0).label("depth")
+        ).where(attempts.c.id == attempt)  # fmt: skip
+        path = first.cte("path", recursive=True)
+        step = (
+            select(attempts.c.id, attempts.c.parent, path.c.depth + 1)
+            .join(path, attempts.c.id == path.c.parent)
+            .where(path.c.depth < _MAX_DEPTH)
+        )
+        path = path.union_all(step)
+        return [row["id"] for row in self._fetch(select(path.c.id).order_by(path.c.depth))]
+
+    def read_file(self, key: FileDigest) -> bytes:
+        """Return the content of a source file.
+
+        Raises:
+            UnknownNameError: It was not kept here, as after an import without sources.
+            DatabaseError: It is damaged.
+        """
+        rows = self._fetch(select(source_files).where(source_files.c.digest == key))
+        if not rows:
+            raise UnknownNameError("source file", key[:12], (), "import", file=None)
+        return unpack_file(key, rows[0]["content"])
+
+    def iter_all(self) -> Iterator[Attempt]:
+        """Yield all attempts in the order of their ids."""
+        last = ""
+        while True:
+            query = select(attempts).where(attempts.c.id > last).order_by(attempts.c.id)
+            rows = self._fetch(query.limit(_CHUNK_SIZE))
+            yield from map(parse_attempt, rows)
+            if not rows:
+                return
+            last = rows[-1]["id"]
+
+    def check(self) -> None:
+        """Read all attempts and their files.
+
+        Raises:
+            DatabaseError: One is damaged, or its parent is missing.
+        """
+        known = {one.id: one for one in self.iter_all()}
+        for one in known.values():
+            if one.parent is not None and one.parent not in known:
+                raise make_attempt_damage_error(f"the parent of attempt {one.id[:8]}")
+            for key in one.files.values():
+                self.read_file(key)
+
+    def _fetch(self, query: Select[Any]) -> Sequence[Any]:
+        with begin_read(self._engine) as connection:
+            return connection.execute(query).mappings().all()
