@@ -28,8 +28,27 @@ def add_prompts(server: MCPServer) -> None:
 
 
 async def session_start(kernel: Kernel = None) -> str:
-    """The loop, what to check before it, its phases with budgets and gates, and when to stop."""
-    return await _render_page("session-start", kernel or None)
+    """The loop, its phases with budgets and gates, when to stop, and where the kernel stands."""
+    page = await _render_page("session-start", kernel or None)
+    brief = await anyio.to_thread.run_sync(lambda: _find_brief(kernel or None))
+    return f"{page}\n## Where it stands\n\n{brief}\n" if brief else page
+
+
+def _find_brief(kernel: str | None) -> str:
+    """Return where the open session or a kernel stands; empty where nothing was done yet."""
+    from kernelkb.actions.bench_target import get_project_path
+    from kernelkb.actions.session_brief import brief_session
+    from kernelkb.errors import KbError
+    from kernelkb.record.open_session import may_have_open_session
+
+    project = get_project_path()
+    has_history = kernel is not None and (project / ".kb" / "measurements.db").exists()
+    if not has_history and not may_have_open_session(project):
+        return ""
+    try:
+        return brief_session(None, kernel)
+    except (KbError, OSError) as error:  # the rest of the page does not depend on it
+        return str(error)
 
 
 async def diagnose_kernel(kernel: Kernel = None, metrics: Metrics = None) -> str:

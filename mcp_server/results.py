@@ -157,6 +157,17 @@ class ProfileResult(LongResult):
     stopped_by: Bench | None
 
 
+class StartedSession(Record):
+    """Where work stands."""
+
+    summary: str
+    session: str | None
+    """The open session; null where none is open."""
+    brief: str
+    """At most 2,000 bytes."""
+    next: tuple[str, ...]
+
+
 class LoggedSession(Record):
     """Where a retrospective was appended."""
 

@@ -33,6 +33,7 @@ from kernelkb_mcp.tools import (
     read_entry,
     recommend_fix,
     search_knowledge,
+    start_session,
 )
 
 _TOOL_MODULES: tuple[Any, ...] = (
@@ -44,6 +45,7 @@ _TOOL_MODULES: tuple[Any, ...] = (
     bench_kernel,
     profile_kernel,
     job,
+    start_session,
     log_session,
 )
 """Each holds a function of its own name, a TITLE and HINTS."""

@@ -15,7 +15,7 @@ TOOLSETS = {
         "profile_kernel",
         "job",
     ),
-    "sessions": ("log_session",),
+    "sessions": ("start_session", "log_session"),
 }
 """Tools by toolset, in the order in which clients list them."""
 

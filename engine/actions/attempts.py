@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from kernelkb.actions.bench_target import get_project_path
 from kernelkb.actions.change_outcomes import read_changed_sources
@@ -14,42 +13,14 @@ from kernelkb.loading.kernels import load_kernel
 from kernelkb.model.attempt import Attempt, AttemptId
 from kernelkb.model.comparison import PairwiseComparison
 from kernelkb.record.attempts.store import AttemptStore, open_attempts
-from kernelkb.record.attempts.stuck import Stuck, find_stuck
+from kernelkb.record.attempts.stuck import find_stuck
 from kernelkb.record.attempts.tree import AttemptNode, AttemptTree, build_tree
+from kernelkb.record.attempts.views import AttemptDifference, AttemptLog
 from kernelkb.record.measurements.compare import compute_comparison
 from kernelkb.record.measurements.store import open_store
 
 MAX_SHOWN = 200
 """Attempts that are read for a tree, the newest; the path to the best of them is whole."""
-
-
-class AttemptLog(NamedTuple):
-    """The attempts at a kernel."""
-
-    kernel: str
-    tree: AttemptTree
-    total: int
-    """All attempts; the tree holds the newest."""
-    stuck: Stuck | None
-
-
-class AttemptDifference(NamedTuple):
-    """What differs between two attempts."""
-
-    before: AttemptNode
-    after: AttemptNode
-    source: list[str]
-    """Lines of a unified diff."""
-    flags: tuple[tuple[str, ...], tuple[str, ...]] | None
-    """Compiler flags of both; None where they are equal."""
-    comparison: PairwiseComparison | None
-    """Of their newest benches; None where one was not timed on the same workload and device."""
-    same_code: bool | None
-    """Whether the machine code is the same; None where it is not known."""
-    counts: dict[str, tuple[float, float]]
-    """Instructions by kind, before and after, where they differ."""
-    metrics: dict[str, tuple[float, float]]
-    """Metrics of their newest profiles, before and after, where they differ by a tenth."""
 
 
 def load_attempt_log(kernel: str, limit: int = MAX_SHOWN) -> AttemptLog:

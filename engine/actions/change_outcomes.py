@@ -17,8 +17,9 @@ from kernelkb.model.attempt import (
     ChangeOutcome,
     ChangeResult,
 )
+from kernelkb.model.history import Measurement
 from kernelkb.record.attempts.rows import create_event
-from kernelkb.record.measurements.compare import compute_comparison
+from kernelkb.record.measurements.compare import compute_comparison, find_noise_reason
 from kernelkb.record.measurements.store import Store
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 NO_GAIN_BELOW = 1.05
 """A change whose interval ends below this gains nothing that counts (judgement)."""
+_LARGE = 1.3
+"""Ratio of times of two runs from which on it is told without an interval (judgement)."""
+_MAX_BACK = 20
+"""States before among which one that was timed is looked for."""
 
 
 class _Gain(NamedTuple):
@@ -59,13 +64,15 @@ def find_outcome(
     parent = store.get_many([found.parent]).get(found.parent) if found and found.parent else None
     if found is None or parent is None:
         return None
-    before = store.list_events([parent.id])
-    advised = next((one.advised for one in reversed(before) if one.advised), None)
+    line = store.list_ancestors(parent.id)[:_MAX_BACK]
+    before = store.list_events(line)
+    own = [event for event in before if event.attempt == parent.id]
+    advised = next((one.advised for one in reversed(own) if one.advised), None)
     if failure is not None:
         gain = _Gain("failed", why=failure.found)
     else:
-        gain = _compare(bench_target, before, timed)
-    change = _recognise(store, parent, found, (before, events), advised)
+        gain = _compare(bench_target, line, before, timed)
+    change = _recognise(store, parent, found, (own, events), advised)
     outcome = ChangeOutcome(
         parent=parent.id,
         fixes=change.fixes,
@@ -91,9 +98,12 @@ def find_outcome(
 
 
 def _compare(
-    bench_target: BenchTarget, before: Sequence[AttemptEvent], timed: AttemptEvent | None
+    bench_target: BenchTarget,
+    line: Sequence[AttemptId],
+    before: Sequence[AttemptEvent],
+    timed: AttemptEvent | None,
 ) -> _Gain:
-    """Compare two benches of one workload on one device by their paired samples."""
+    """Compare with the parent, or where it was not timed, the next one in its line that was."""
     if timed is None or timed.measurement is None:
         return _Gain("undecided", why="the bench was not recorded")
     olds = [
@@ -104,7 +114,9 @@ def _compare(
         and (event.workload, event.device) == (timed.workload, timed.device)
     ]
     if not olds:
-        return _Gain("undecided", why="the state before was not timed")
+        return _Gain("undecided", why="no state before was timed")
+    nearest = min(olds, key=lambda event: line.index(event.attempt)).attempt
+    olds = [event for event in olds if event.attempt == nearest]
     from kernelkb.record.measurements.store import open_store
 
     with open_store(bench_target.project, writes=False) as measurements:
@@ -118,7 +130,7 @@ def _compare_newest(measurements: Store, olds: Sequence[AttemptEvent], new: str)
         old, now = measurements.get_many([str(event.measurement), new])
         compared = compute_comparison(old, now)
         if compared.ratio is None or compared.interval is None:
-            gain = _Gain("undecided", why=compared.because)
+            gain = _compare_roughly(old, now, compared.because)
             continue
         low, high = compared.interval
         result: ChangeResult = "undecided"
@@ -130,6 +142,17 @@ def _compare_newest(measurements: Store, olds: Sequence[AttemptEvent], new: str)
             result = "no-gain"
         return _Gain(result, compared.ratio, compared.interval)
     return gain
+
+
+def _compare_roughly(old: Measurement, new: Measurement, because: str) -> _Gain:
+    """Compare two times of two runs, which only tell large changes, and have no interval."""
+    unfit = [one for one in (old, new) if find_noise_reason(one) or not one.candidate_us]
+    if unfit or old.id == new.id or old.timing != new.timing:
+        return _Gain("undecided", why=because)
+    ratio = (old.candidate_us or 0.0) / (new.candidate_us or 1.0)
+    if max(ratio, 1 / ratio) < _LARGE:
+        return _Gain("undecided", why=because)
+    return _Gain("faster" if ratio > 1 else "slower", ratio, why=because)
 
 
 def _recognise(

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.actions.bench_target import BenchTarget
 from kernelkb.actions.recording import find_session, list_variant_files
+from kernelkb.decide.recognise import compare_lines
 from kernelkb.errors import KbError
 from kernelkb.measure.build.machine_code import find_machine_code
 from kernelkb.model.attempt import (
@@ -30,6 +31,9 @@ from kernelkb.profiles.code_digest import digest_code
 from kernelkb.profiles.static_analysis import count_built_code
 from kernelkb.safety.workspace import may_write, read_bytes
 
+if TYPE_CHECKING:
+    from kernelkb.record.attempts.store import AttemptStore
+
 _DIGITS = 12
 _KINDS: dict[str, EventKind] = {
     "build": "build",
@@ -39,7 +43,10 @@ _KINDS: dict[str, EventKind] = {
     "profile": "profile",
 }
 _RECENT = 100
-"""Events of a kernel among which that of a variant before is looked for."""
+"""Events of a kernel among which the states before are looked for."""
+_MAX_COMPARED = 12
+"""States whose sources are compared with a new one: chosen, for the time it takes."""
+_UNKNOWN_DISTANCE = 1_000_000
 
 
 class KeptState(NamedTuple):
@@ -69,13 +76,7 @@ def keep_state(bench_target: BenchTarget) -> KeptState:
             attempt = describe_state(bench_target, contents)
             known = store.get_many([attempt.id])
             if attempt.id not in known:
-                parent = find_last_attempt(
-                    store.list_events_here(
-                        attempt.kernel, identify_checkout(bench_target.project), _RECENT
-                    ),
-                    store.get_many,
-                    attempt,
-                )
+                parent = find_parent(store, bench_target.project, attempt, contents)
                 session = find_session(bench_target)
                 update = {"parent": parent, "said": bench_target.said, "session": session}
                 store.add([attempt.model_copy(update=update)], (), contents.values())
@@ -114,19 +115,48 @@ def read_own_files(bench_target: BenchTarget) -> dict[str, bytes]:
         return {}
 
 
-def find_last_attempt(
-    events: Sequence[AttemptEvent],
-    get_many: Callable[[Iterable[AttemptId]], Mapping[AttemptId, Attempt]],
-    attempt: Attempt,
+def find_parent(
+    store: AttemptStore, project: Path, attempt: Attempt, contents: Mapping[str, bytes]
 ) -> AttemptId | None:
-    """Return the state of a variant before this one in a checkout; None for the first."""
-    ids = [event.attempt for event in reversed(events)]
-    known = get_many(ids)
-    for one in ids:
-        before = known.get(one)
-        if before and (before.variant, before.target) == (attempt.variant, attempt.target):
-            return one
-    return None
+    """Return the state that a new one comes from; None for the first of its variant.
+
+    That is the one of the last states in this checkout whose source differs in the fewest lines:
+    who takes a change back by hand, and makes another, comes from the state before both. Of equals
+    it is the last.
+    """
+    events = store.list_events_here(attempt.kernel, identify_checkout(project), _RECENT)
+    ids = dict.fromkeys(event.attempt for event in reversed(events))
+    known = store.get_many(ids)
+    recent = [
+        known[one]
+        for one in ids
+        if one in known
+        and (known[one].variant, known[one].target) == (attempt.variant, attempt.target)
+    ]
+    texts = {name: content.decode(errors="replace") for name, content in contents.items()}
+    distances = [
+        (_count_differences(store, one, attempt, texts), at)
+        for at, one in enumerate(recent[:_MAX_COMPARED])
+    ]
+    return recent[min(distances)[1]].id if distances else None
+
+
+def _count_differences(
+    store: AttemptStore, before: Attempt, after: Attempt, texts: Mapping[str, str]
+) -> int:
+    """Return how many lines differ between a kept state and a new one."""
+    count = 0
+    for name in before.files.keys() | texts.keys():
+        key = before.files.get(name)
+        if key == after.files.get(name):
+            continue
+        try:
+            old = store.read_file(key).decode(errors="replace") if key else ""
+        except KbError:  # imported without sources
+            return _UNKNOWN_DISTANCE
+        change = compare_lines(old, texts.get(name, ""))
+        count += len(change.added) + len(change.removed)
+    return count
 
 
 def identify_checkout(project: Path) -> str:

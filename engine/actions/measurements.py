@@ -13,6 +13,8 @@ from kernelkb.actions.bench_target import get_project_path
 from kernelkb.errors import BadValueError, UnknownNameError
 from kernelkb.model.comparison import PairwiseComparison, RegressionResult
 from kernelkb.model.history import Measurement
+from kernelkb.record.attempts.store import open_attempts
+from kernelkb.record.attempts.transfer import generate_attempts
 from kernelkb.record.measurements.compare import compute_comparison
 from kernelkb.record.measurements.import_export import (
     Format,
@@ -150,8 +152,13 @@ def check_project_regressions(
         )
 
 
-def export_to_file(form: Format, path: Path) -> TransferCounts:
-    """Write all measurements to a file, atomically.
+def export_to_file(form: Format, path: Path, *, with_sources: bool = True) -> TransferCounts:
+    """Write all measurements to a file, atomically; as JSON Lines the attempts, too.
+
+    Args:
+        form: The format.
+        path: The file.
+        with_sources: Whether to write the source files of the attempts.
 
     Raises:
         BadValueError: The file cannot be written.
@@ -160,26 +167,38 @@ def export_to_file(form: Format, path: Path) -> TransferCounts:
     left_out: Counter[str] = Counter()
     with open_store(get_project_path(), writes=False) as store:
         total = store.count()
-        _write_atomically(path, generate_export(store, form, left_out))
+        _write_atomically(path, _generate(store, form, left_out, with_sources=with_sources))
     return TransferCounts(total - left_out.total(), 0, left_out)
 
 
-def stream_export(form: Format, left_out: Counter[str]) -> Iterator[str]:
+def _generate(
+    store: Store, form: Format, left_out: Counter[str], *, with_sources: bool
+) -> Iterator[str]:
+    yield from generate_export(store, form, left_out)
+    if form == "jsonl":
+        with open_attempts(get_project_path(), writes=False) as attempts:
+            yield from generate_attempts(attempts, with_sources=with_sources)
+
+
+def stream_export(
+    form: Format, left_out: Counter[str], *, with_sources: bool = True
+) -> Iterator[str]:
     """Yield the text of an export.
 
     See ``kernelkb.record.measurements.import_export.generate_export``.
     """
     with open_store(get_project_path(), writes=False) as store:
-        yield from generate_export(store, form, left_out)
+        yield from _generate(store, form, left_out, with_sources=with_sources)
 
 
 def import_file(path: Path) -> TransferCounts:
-    """Add the measurements of a file.
+    """Add the measurements and attempts of a file.
 
     See ``kernelkb.record.measurements.import_export.import_records``.
     """
-    with open_store(get_project_path()) as store:
-        return import_records(store, path)
+    project = get_project_path()
+    with open_store(project) as store, open_attempts(project) as attempts:
+        return import_records(store, path, attempts)
 
 
 def _write_atomically(path: Path, pieces: Iterable[str]) -> None:

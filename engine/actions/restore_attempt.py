@@ -4,33 +4,19 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from kernelkb.actions.attempts import find_best_attempt
 from kernelkb.actions.bench_target import get_project_path
-from kernelkb.actions.keep_attempts import find_last_attempt, identify_checkout
+from kernelkb.actions.keep_attempts import find_parent, identify_checkout
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.loading.kernels import load_kernel, select_variant
 from kernelkb.model.attempt import Attempt, AttemptEvent, AttemptId
 from kernelkb.record.attempts.rows import create_attempt, create_event, digest_content
 from kernelkb.record.attempts.store import AttemptStore, open_attempts
+from kernelkb.record.attempts.views import RestoredAttempt
 from kernelkb.safety.exchange_files import exchange_file
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.safety.workspace import read_bytes, resolve_inside
-
-_RECENT = 100
-
-
-class RestoredAttempt(NamedTuple):
-    """A state that was written back."""
-
-    attempt: Attempt
-    kept: AttemptId | None
-    """The state that was there before, by its id; None if there was none, or the same."""
-    written: tuple[str, ...]
-    """Files that changed, by their path in the project."""
-    flags_differ: bool
-    """Whether kernel.yaml, which is not written, has other flags now."""
 
 
 def restore_attempt(word: str | None = None, kernel: str | None = None) -> RestoredAttempt:
@@ -64,7 +50,7 @@ def restore_attempt(word: str | None = None, kernel: str | None = None) -> Resto
 
 def _resolve(project: Path, name: str) -> Path:
     """Return the path of a file; an imported attempt may name any."""
-    path = Path(resolve_inside(project / name, to_write=True))
+    path = Path(resolve_inside((project / name).resolve(), to_write=True))
     if not path.is_relative_to(project.resolve()):
         raise BadValueError(f"{name} lies outside the project; nothing was written")
     return path
@@ -91,10 +77,9 @@ def _keep(
     )
     if not present or draft.files == chosen.files:
         return None
-    events = store.list_events_here(chosen.kernel, identify_checkout(project), _RECENT)
-    parent = find_last_attempt(events, store.get_many, chosen)
-    if parent == draft.id:
+    if draft.id in store.get_many([draft.id]):
         return draft.id
+    parent = find_parent(store, project, draft, present)
     store.add([draft.model_copy(update={"parent": parent})], (), present.values())
     return draft.id
 

@@ -33,7 +33,7 @@ _ALARM = 1.2
 _CURED = ("flaw", "two-flaws")
 _NO_PROMISE: PredictedSpeedup = {"low": 1 / _ALARM, "point": 1.0, "high": _ALARM}
 """What an answer without a predicted gain says: nothing known would help."""
-_NCU_CAUSES: dict[str, frozenset[str]] = {
+NCU_CAUSES: dict[str, frozenset[str]] = {
     "UncoalescedGlobalAccess": frozenset({"uncoalesced-global-access", "partial-sector-writes"}),
     "MemoryCacheAccessPattern": frozenset(
         {
@@ -198,8 +198,8 @@ def _score_ncu(cured: Sequence[Judged]) -> ScoreRow:
     errors: list[float] = []
     for one in cured:
         rules = one.recording.before.ncu_rules
-        ranked = sorted((r for r in rules if r in _NCU_CAUSES), key=lambda rule: -rules[rule])
-        named = [bool(_NCU_CAUSES[rule] & set(one.pair.bottlenecks)) for rule in ranked[:3]]
+        ranked = sorted((r for r in rules if r in NCU_CAUSES), key=lambda rule: -rules[rule])
+        named = [bool(NCU_CAUSES[rule] & set(one.pair.bottlenecks)) for rule in ranked[:3]]
         first += named[:1] == [True]
         three += any(named)
         told = 1 / (1 - rules[ranked[0]]) if ranked else 1.0

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
 
 from kernelkb.actions.attempts import load_tree
 from kernelkb.actions.bench_target import get_project_path
-from kernelkb.actions.sessions import load_session
+from kernelkb.actions.sessions import load_session, start_session
 from kernelkb.model.attempt import AttemptEvent
 from kernelkb.model.session import Session
 from kernelkb.record.attempts.store import open_attempts
 from kernelkb.record.attempts.stuck import find_stuck
 from kernelkb.record.attempts.tree import AttemptNode, AttemptTree
-from kernelkb.record.open_session import find_open_session
+from kernelkb.record.open_session import find_open_session, find_open_session_for
+from kernelkb.record.sessions import list_session_ids, make_session_id
 from kernelkb.render.attempts import ID_DIGITS, describe_outcome
 from kernelkb.render.units import format_duration
 
@@ -51,6 +55,55 @@ def brief_session(name: str | None = None, kernel: str | None = None) -> str:
     elif not lines:
         lines = ["no session is open; kb session new ID GOAL --kernel K opens one"]
     return _cut("\n".join(lines))
+
+
+class ResumedSession(NamedTuple):
+    """A session that was opened, or was open."""
+
+    summary: str
+    session: str | None
+    brief: str
+    calls: tuple[str, ...]
+    """Next calls of tools."""
+
+
+def resume_session(
+    kernel: str | None, goal: str | None, budget: Mapping[str, float] | None = None
+) -> ResumedSession:
+    """Return where work stands; open a session if none is open for the kernel and a goal is given.
+
+    Args:
+        kernel: Its name; None: that of the open session.
+        goal: One sentence.
+        budget: Fields of ``SessionBudget``, for a session that is opened.
+
+    Raises:
+        BadValueError: The kernel's name is invalid.
+        SessionError: The project is not writable.
+        DatabaseError: The history cannot be read.
+    """
+    project = get_project_path()
+    name = find_open_session_for(kernel, project)
+    verb = "is open"
+    if name is None and goal is not None:
+        name, verb = _name_session(kernel, project), "was opened"
+        start_session(name, goal, None, kernel, budget)
+    subject = kernel or (_find_kernel(load_session(name)) if name else None)
+    call = f"recommend_fix(kernel={subject!r})" if subject else "bench_kernel(kernel=...)"
+    words = "no session is open" if name is None else f"session {name} {verb}"
+    return ResumedSession(words, name, brief_session(name, kernel), (call,))
+
+
+def _name_session(kernel: str | None, project: Path) -> str:
+    """Return an id that is free: the day and the kernel, and a number after the first."""
+    first = make_session_id(kernel)
+    taken = set(list_session_ids(project / "sessions"))
+    numbers = count(2)
+    return (
+        first
+        if first not in taken
+        else next(name for at in numbers if (name := f"{first}-{at}") not in taken)
+    )
 
 
 def _cut(text: str) -> str:

@@ -224,6 +224,9 @@ def add_export_arguments(parser: ArgumentParser) -> None:
         default="jsonl",
         help="t4: Kernel Tuner's; flashinfer: traces of FlashInfer-Bench",
     )
+    parser.add_argument(
+        "--no-sources", action="store_true", help="leave the source files of attempts out"
+    )
     add_json_argument(parser)
 
 
@@ -240,7 +243,7 @@ def run_export(options: Namespace) -> int:
 
     if options.file is None:
         return _print_export(options)
-    done = export_to_file(options.format, options.file)
+    done = export_to_file(options.format, options.file, with_sources=not options.no_sources)
     lines = format_transfer_lines(f"{done.total} measurements in {options.file}", done.left_out)
     record = {"total": done.total, "left_out": done.left_out}
     return print_record(record, lines, as_json=options.json)
@@ -258,7 +261,10 @@ def _print_export(options: Namespace) -> int:
     if options.json:
         raise BadValueError("--json says how much was exported; name a FILE for the export itself")
     left_out: Counter[str] = Counter()
-    print_lines(piece.removesuffix("\n") for piece in stream_export(options.format, left_out))
+    print_lines(
+        piece.removesuffix("\n")
+        for piece in stream_export(options.format, left_out, with_sources=not options.no_sources)
+    )
     for why, count in sorted(left_out.items()):
         sys.stderr.write(f"kb: left out {count}: {why}\n")
     return 0

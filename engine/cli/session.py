@@ -166,7 +166,18 @@ def _add_session_argument(parser: ArgumentParser) -> None:
     parser.add_argument("session", nargs="?", default="last", help="a session's id; default: last")
 
 
+def _add_show_arguments(parser: ArgumentParser) -> None:
+    _add_session_argument(parser)
+    parser.add_argument(
+        "--brief",
+        action="store_true",
+        help="where it stands, what was tried, the next call: at most 2 kB",
+    )
+
+
 def _run_show(options: Namespace) -> int:
+    if options.brief:
+        return _print_brief(options)
     from kernelkb.actions.sessions import load_session
     from kernelkb.cli.output import print_record
     from kernelkb.render.sessions import format_entry_lines, format_header_lines
@@ -176,6 +187,14 @@ def _run_show(options: Namespace) -> int:
     for entry in session.entries:
         lines += format_entry_lines(entry)
     return print_record(session, lines, as_json=options.json)
+
+
+def _print_brief(options: Namespace) -> int:
+    from kernelkb.actions.session_brief import brief_session
+    from kernelkb.cli.output import print_record
+
+    brief = brief_session(None if options.session == "last" else options.session)
+    return print_record({"brief": brief}, brief.splitlines(), as_json=options.json)
 
 
 def _run_metrics(options: Namespace) -> int:
@@ -247,7 +266,7 @@ VERBS = {
     "log": Verb("append a retrospective", _add_log_arguments, _run_log),
     "close": Verb("end a session", _add_close_arguments, _run_close),
     "list": Verb("print all sessions", _add_no_arguments, _run_list),
-    "show": Verb("print a session's plan and entries", _add_session_argument, _run_show),
+    "show": Verb("print a session's plan and entries", _add_show_arguments, _run_show),
     "metrics": Verb(
         "say how a session went: time, changes, speedup, cost", _add_session_argument, _run_metrics
     ),

@@ -92,6 +92,8 @@ def _describe(one: TriedChange) -> str:
     """Return when a change was tried and what it gave: ``tried 21 Nov as 3f2a: 0.97x [..]``."""
     outcome = one.outcome
     words = f"tried {one.day} as {one.attempt[:_ID_DIGITS]}"
+    if outcome.measured is not None and outcome.interval is None:
+        return f"{words}: about {outcome.measured:.3g}x, {outcome.result}"
     if outcome.measured is None or outcome.interval is None:
         return f"{words}: {outcome.result}, {(outcome.why or 'not compared')[:_MAX_WHY]}"
     low, high = outcome.interval

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 from kernelkb.render.units import format_duration
 
 if TYPE_CHECKING:
-    from kernelkb.actions.attempts import AttemptDifference, AttemptLog
-    from kernelkb.actions.restore_attempt import RestoredAttempt
     from kernelkb.model.attempt import AttemptId, ChangeOutcome
     from kernelkb.record.attempts.tree import AttemptNode, AttemptTree
+    from kernelkb.record.attempts.views import AttemptDifference, AttemptLog, RestoredAttempt
 
 ID_DIGITS = 8
 _MAX_WHY = 90
@@ -103,6 +102,8 @@ def describe_outcome(outcome: ChangeOutcome) -> str:
     what = f"{fixes or 'unknown change'}{at}{how}"
     if outcome.result == "failed":
         return f"{what}: failed, {(outcome.why or '')[:_MAX_WHY]}"
+    if outcome.measured is not None and outcome.interval is None:
+        return f"{what}: about {outcome.measured:.3g}x, {outcome.result}, of two runs"
     if outcome.measured is None or outcome.interval is None:
         return f"{what}: {outcome.result}, {(outcome.why or 'not compared')[:_MAX_WHY]}"
     low, high = outcome.interval

@@ -30,6 +30,11 @@ class LoopStep(NamedTuple):
 
 
 LOOP = (
+    LoopStep(
+        "start_session",
+        "kb session show --brief",
+        "where work stands, what was tried in vain; again after losing your context",
+    ),
     LoopStep("check_environment", "kb env", "what this machine lacks, with the cure"),
     LoopStep("build_kernel", "kb build KERNEL", "it compiles, or the first error"),
     LoopStep("bench_kernel", "kb bench KERNEL", "is it correct, and how fast against its rivals"),

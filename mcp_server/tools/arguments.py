@@ -9,6 +9,10 @@ from pydantic import Field
 Kernel = Annotated[
     str, Field(description="Folder below kernels/, such as row_softmax.", max_length=60)
 ]
+Change = Annotated[
+    str | None,
+    Field(max_length=300, description="What you changed since the last build, by the fix's id."),
+]
 Variant = Annotated[
     str | None,
     Field(description="Variant id. Default: the first, plain one.", max_length=60),

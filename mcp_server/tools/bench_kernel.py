@@ -12,7 +12,7 @@ from kernelkb.model.measurement import Bench
 from kernelkb_mcp.jobs import make_tool_call
 from kernelkb_mcp.long_calls import run_long_call
 from kernelkb_mcp.results import BenchResult, format_recommend_call
-from kernelkb_mcp.tools.arguments import Kernel, Target, Variant, Workload
+from kernelkb_mcp.tools.arguments import Change, Kernel, Target, Variant, Workload
 
 TITLE = "Check and time a kernel variant"
 HINTS = ToolAnnotations(
@@ -30,6 +30,8 @@ async def bench_kernel(
         str | None,
         Field(description="Another variant as one more rival.", max_length=60),
     ] = None,
+    change: Change = None,
+    again: Annotated[bool, Field(description="Measure even where the record answers.")] = False,
 ) -> Annotated[CallToolResult, BenchResult]:
     """Build a variant, check it against the reference, and time it against the fastest rival.
 
@@ -45,13 +47,17 @@ async def bench_kernel(
         target=target,
         workload=workload,
         against=against,
+        change=change,
+        again=again,
     )
 
     def work() -> BenchResult:
         from kernelkb.actions.kernels import bench_variant
         from kernelkb.render.measurements import describe_bench
 
-        bench = bench_variant(kernel, variant, target, workload, against=against)
+        bench = bench_variant(
+            kernel, variant, target, workload, against=against, change=change, again=again
+        )
         return BenchResult(
             summary=describe_bench(bench), bench=bench, next=_list_next_calls(kernel, bench)
         )

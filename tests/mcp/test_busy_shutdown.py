@@ -16,7 +16,7 @@ from server_shutdowns import StdioServer
 
 BUSY_PROGRAM = """
 import kernelkb.actions.building as building
-def work(*_):
+def work(*_, **__):
     open("begun", "w").close()
     while True:
         pass

@@ -29,6 +29,7 @@ TWINS = {
     "bench_kernel": "bench",
     "profile_kernel": "profile",
     "job": None,  # in a shell the process itself is the job: wait, ^Z and ^C are the shell's
+    "start_session": "session show --brief",
     "log_session": "session log",
 }
 DATA = Path(__file__).parents[1] / "data" / "ncu"

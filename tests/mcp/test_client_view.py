@@ -33,6 +33,7 @@ GOOD_CALLS = {
     "bench_kernel": {**SMALL_SOFTMAX, "workload": "tiny"},
     "profile_kernel": {**SMALL_SOFTMAX, "workload": "tiny"},
     "job": {},
+    "start_session": {"kernel": "broken", "goal": "see where it stands"},
     "log_session": {"goal": "see what is shown", "kernel": "row_softmax"},
 }
 GOOD_WORDS = {
@@ -48,6 +49,7 @@ GOOD_WORDS = {
     ],
     "profile_kernel": [r'"kernel_us":[\d.]+', r'"next":\["recommend_fix\('],
     "job": [r"0 running", r'"next":\["(bench_kernel|job)\('],
+    "start_session": [r'"session":"[a-z0-9_-]+"', r'"brief":"session ', r'"next":\["'],
     "log_session": [r'"session":"[a-z0-9_-]+"', r'"file":"/', r'"next":\["'],
 }
 BAD_CALLS = {
@@ -59,6 +61,7 @@ BAD_CALLS = {
     "bench_kernel": ({**SMALL_SOFTMAX, "workload": "huge"}, ["'huge'", "tiny"]),
     "profile_kernel": ({**SMALL_SOFTMAX, "variant": "nope"}, ["'nope'", "naive"]),
     "job": ({"id": "bench-0"}, ["bench-0", "run the tool again"]),
+    "start_session": ({"attempts": 0}, ["attempts", "1"]),
     "log_session": ({"goal": "x", "cost_usd": -1}, ["cost_usd", "0"]),
 }
 

@@ -54,6 +54,7 @@ TOOL_NAMES = [
     "bench_kernel",
     "profile_kernel",
     "job",
+    "start_session",
     "log_session",
 ]
 READ_ONLY_TOOLS = ["search_knowledge", "read_entry"]

@@ -162,7 +162,7 @@ def test_names_of_any_length_fit_in_the_end():
 
 
 def test_a_list_of_failed_jobs_is_short(project, monkeypatch):
-    def refuse(*_):
+    def refuse(*_, **__):
         raise BadValueError("no " * 3000)
 
     monkeypatch.setattr("kernelkb.actions.building.build_variant", refuse)

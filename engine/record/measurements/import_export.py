@@ -12,8 +12,11 @@ from typing import Any, Literal, NamedTuple
 from pydantic import ValidationError
 
 from kernelkb.errors import BadValueError
+from kernelkb.model.attempt import AttemptTransfer
 from kernelkb.model.comparison import Promotion
 from kernelkb.model.history import Measurement
+from kernelkb.record.attempts.store import AttemptStore
+from kernelkb.record.attempts.transfer import ATTEMPT_KEY, add_transfers
 from kernelkb.record.measurements.foreign_formats import (
     build_trace,
     fits_t4,
@@ -74,8 +77,10 @@ def _filter_exportable(
             left_out[f"a {one.kind} does not fit"] += 1
 
 
-def import_records(store: Store, path: Path) -> TransferCounts:
-    """Add the measurements of a file of ``kb export`` (JSON Lines).
+def import_records(
+    store: Store, path: Path, attempts: AttemptStore | None = None
+) -> TransferCounts:
+    """Add the measurements and attempts of a file of ``kb export`` (JSON Lines).
 
     Records before a wrong line stay: once the line is corrected, importing the file again adds the
     rest, for no record is stored twice.
@@ -91,10 +96,12 @@ def import_records(store: Store, path: Path) -> TransferCounts:
         new += store.add(measurements)
         count += len(measurements)
         store.add_promotions(record for record in batch if isinstance(record, Promotion))
+        if attempts is not None:
+            add_transfers(attempts, (one for one in batch if isinstance(one, AttemptTransfer)))
     return TransferCounts(count, new, Counter())
 
 
-def _read_records(path: Path) -> Iterator[Measurement | Promotion]:
+def _read_records(path: Path) -> Iterator[Measurement | Promotion | AttemptTransfer]:
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
@@ -104,11 +111,13 @@ def _read_records(path: Path) -> Iterator[Measurement | Promotion]:
         raise BadValueError(f"cannot read {path}: {error}") from error
 
 
-def _parse_line(line: str, where: str) -> Measurement | Promotion:
+def _parse_line(line: str, where: str) -> Measurement | Promotion | AttemptTransfer:
     try:
         fields = json.loads(line)
         if _PROMOTION_KEY in fields:
             return Promotion.model_validate(fields[_PROMOTION_KEY])
+        if ATTEMPT_KEY in fields:
+            return AttemptTransfer.model_validate(fields[ATTEMPT_KEY])
         measurement = Measurement.model_validate(fields)
     except ValidationError as error:
         raise BadValueError(f"{where}: {_describe_first_error(error)}; {_CURE}") from error

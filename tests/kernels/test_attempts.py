@@ -1,0 +1,326 @@
+"""Every state that is built is kept; a change is judged, a state comes back, nothing is lost."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from attacks import write_attack
+
+from kernelkb.actions import keep_attempts
+from kernelkb.actions import restore_attempt as restore_module
+from kernelkb.actions.attempts import compare_attempts, load_attempt_log
+from kernelkb.actions.bench_target import prepare
+from kernelkb.actions.building import build_variant
+from kernelkb.actions.keep_attempts import describe_state, read_own_files
+from kernelkb.actions.kernels import bench_variant
+from kernelkb.actions.known_bench import find_known_bench
+from kernelkb.actions.restore_attempt import restore_attempt
+from kernelkb.actions.session_brief import MAX_BYTES, brief_session, resume_session
+from kernelkb.actions.sessions import start_session
+from kernelkb.cli import main
+from kernelkb.errors import BadValueError
+from kernelkb.record.attempts.rows import create_attempt, digest_content
+from kernelkb.record.attempts.store import open_attempts
+
+HONEST = "  honest(x, y, rows, cols);\n"
+
+
+@pytest.fixture
+def source(project):
+    """The source file of a kernel in a project."""
+    kernel = write_attack(project, HONEST)
+    (path,) = (project / "kernels" / kernel).glob("*.cpp")
+    return path
+
+
+def build(source, **fields):
+    return build_variant(source.parent.name, target="cpu", **fields)
+
+
+def edit(source, text):
+    source.write_text(source.read_text() + text)
+
+
+def list_tree(source):
+    return load_attempt_log(source.parent.name).tree
+
+
+def test_each_state_is_kept_with_the_one_before(source):
+    first = build(source)
+    again = build(source)
+    edit(source, "// one\n")
+    second = build(source, change="a comment")
+    tree = list_tree(source)
+
+    assert first.attempt == again.attempt
+    assert tree.roots == (first.attempt,)
+    assert tree.nodes[second.attempt].attempt.parent == first.attempt
+    assert tree.nodes[second.attempt].attempt.said == "a comment"
+
+
+def test_who_takes_a_change_back_by_hand_starts_a_branch(source):
+    whole = source.read_text()
+    first = build(source)
+    edit(source, "static int one() { return 1; }\n")
+    build(source)
+    source.write_text(whole + "static int two() { return 2; }\n")
+    third = build(source)
+
+    assert list_tree(source).nodes[third.attempt].attempt.parent == first.attempt
+
+
+def test_a_change_that_does_not_compile_is_a_dead_end_with_the_compilers_words(source):
+    build(source)
+    edit(source, "this is no C++;\n")
+    broken = build(source)
+    node = list_tree(source).nodes[broken.attempt]
+
+    assert node.outcome.result == "failed"
+    assert "does not compile" in node.failure
+
+
+def test_a_state_comes_back_byte_for_byte_and_what_was_there_is_kept(source):
+    before = source.read_bytes()
+    first = build(source)
+    edit(source, "// not built, \r\n and without a last line break")
+    unsaved = source.read_bytes()
+    restored = restore_attempt(first.attempt[:8])
+
+    assert source.read_bytes() == before
+    assert restored.kept is not None
+    restore_attempt(restored.kept)
+    assert source.read_bytes() == unsaved
+
+
+def test_what_somebody_writes_while_a_state_is_restored_is_kept_too(source, monkeypatch):
+    first = build(source)
+    edit(source, "// mine\n")
+    build(source)
+    exchange = restore_module.exchange_file
+
+    def write_meanwhile(path, content):
+        path.write_text("// the work of somebody else\n")
+        return exchange(path, content)
+
+    monkeypatch.setattr(restore_module, "exchange_file", write_meanwhile)
+    restore_attempt(first.attempt)
+    kept = [load_source(source, name) for name in list_tree(source).nodes]
+
+    assert b"// the work of somebody else\n" in kept
+
+
+def load_source(source, attempt):
+
+    with open_attempts(Path.cwd()) as store:
+        one = store.find(attempt)
+        return store.read_file(one.files[source.relative_to(Path.cwd()).as_posix()])
+
+
+def test_an_attempt_of_elsewhere_writes_no_file_outside_the_project(source):
+
+    first = build(source)
+    content = b"stolen"
+    with open_attempts(Path.cwd()) as store:
+        own = store.find(first.attempt)
+        bad = create_attempt(
+            kernel=own.kernel,
+            variant=own.variant,
+            target="cpu",
+            files={"../outside.cpp": digest_content(content)},
+            at=own.at,
+        )
+        store.add([bad], (), [content])
+
+    with pytest.raises((BadValueError, PermissionError)):
+        restore_attempt(bad.id)
+    assert not (Path.cwd().parent / "outside.cpp").exists()
+
+
+def test_nothing_is_kept_where_nothing_may_be_written(source, monkeypatch):
+    target = prepare(source.parent.name, target="cpu")
+    monkeypatch.setattr(keep_attempts, "may_write", lambda: False)
+
+    assert keep_attempts.keep_state(target) == keep_attempts.NOT_KEPT
+    assert not list((Path.cwd() / ".kb").glob("measurements.db*"))
+
+
+def test_a_damaged_history_costs_the_entry_and_is_said_in_one_line(source, capsys):
+    build(source)
+    before = source.read_bytes()
+    database = Path.cwd() / ".kb" / "measurements.db"
+    database.write_bytes(b"this is no database at all" * 100)
+
+    assert main(["build", source.parent.name, "--target", "cpu"]) == 0
+    said = capsys.readouterr()
+    assert "this state was not kept" in said.out + said.err
+    assert "Traceback" not in said.out + said.err
+    assert source.read_bytes() == before
+
+
+def test_equal_code_is_not_measured_again_and_a_change_is_judged(source, capsys):
+    kernel = source.parent.name
+    first = bench_variant(kernel, target="cpu", budget_s=0.3)
+    known = first.verdict in ("faster", "slower") and first.disturbed_by is None
+    edit(source, "// only a comment\n")
+    second = bench_variant(kernel, target="cpu", budget_s=0.3, again=False, change="nothing")
+    tree = list_tree(source)
+    last = list(tree.nodes.values())[-1]
+
+    assert last.outcome.parent == tree.roots[0]
+    if known:  # a busy machine decides nothing
+        assert second.from_record
+        assert second.measurement == first.measurement
+        assert "not measured again" in second.warnings[0]
+        assert last.outcome.result == "no-gain"
+    assert main(["log", kernel]) == 0
+    out = capsys.readouterr().out
+    assert '"nothing"' in out
+    assert main(["diff", tree.roots[0][:8], last.attempt.id[:8]]) == 0
+    assert "machine code: the same" in capsys.readouterr().out
+
+
+def test_a_changed_reference_is_measured_again(source):
+
+    kernel = source.parent.name
+    bench_variant(kernel, target="cpu", budget_s=0.3)
+    reference = source.parent / "reference.py"
+    reference.write_text(reference.read_text() + "# changed\n")
+    target = prepare(kernel, target="cpu")
+
+    workload = target.subject.kernel_folder.kernel.default_workload["cpu"]
+    assert find_known_bench(target, build(source), workload) is None
+
+
+def test_two_states_side_by_side(source):
+    first = build(source)
+    edit(source, 'extern "C" int more(int x) { return x * 3; }\n')
+    second = build(source)
+    found = compare_attempts(first.attempt, second.attempt)
+
+    assert any(line.startswith("+extern") for line in found.source)
+    assert found.same_code is False
+    assert found.comparison is None
+
+
+def test_the_log_is_one_json_object(source, capsys):
+    build(source)
+
+    assert main(["log", source.parent.name, "--json"]) == 0
+    log = json.loads(capsys.readouterr().out)
+    assert log["total"] == 1
+    assert log["attempts"][0]["files"]
+
+
+def test_restore_names_what_it_needs(source, capsys):
+    assert main(["restore"]) == 2
+    assert "kb restore ID, or kb restore --best KERNEL" in capsys.readouterr().err
+    build(source)
+    assert main(["restore", "--best", source.parent.name]) == 2
+    assert "no valid time" in capsys.readouterr().err
+
+
+def test_a_brief_fits_and_says_what_is_next(source):
+    kernel = source.parent.name
+    start_session("mine", "twice as fast", kernel=kernel, budget={"attempts": 30, "minutes": 60.0})
+    build(source)
+    for number in range(12):
+        edit(source, f"this is no C++ {number};\n" * 5)
+        build(source, change=f"unroll-ilp once more, the {number}th time, with more words")
+    brief = brief_session()
+
+    assert len(brief.encode()) <= MAX_BYTES
+    assert "twice as fast" in brief
+    assert "13 of 30 attempts" in brief
+    assert "unroll-ilp" in brief
+    assert "next: " in brief or brief.endswith("...")
+
+
+def test_a_session_is_opened_once_and_found_again(source):
+    kernel = source.parent.name
+    first = resume_session(kernel, "twice as fast", {"attempts": 10})
+    build(source)
+    again = resume_session(None, None)
+
+    assert first.session == again.session
+    assert "was opened" in first.summary
+    assert "is open" in again.summary
+    assert "1 of 10 attempts" in again.brief
+
+
+class _CutError(Exception):
+    """The client's context ends here."""
+
+
+CHANGES = {
+    "one": "static const int one = 1;\n",
+    "broken": "this is no C++;\n",
+    "two": "static const int two = 2;\n",
+    "three": "static const int three = 3;\n",
+}
+"""Changes by their words; a client tries them in this order, each on the last good state."""
+
+
+def play(source, step):
+    """Try each change that the history does not know; ``step`` may cut the client at any point."""
+    kernel = source.parent.name
+    while True:
+        resume_session(kernel, "play")
+        nodes = list(list_tree(source).nodes.values())
+        tried = {node.attempt.said for node in nodes}
+        good = [node for node in nodes if node.failure is None]
+        step()
+        if not nodes:
+            build(source)
+            continue
+        words = next((words for words in CHANGES if words not in tried), None)
+        if good[-1].attempt.id != _find_state(source):
+            restore_attempt(good[-1].attempt.id)
+        step()
+        if words is None:
+            return
+        edit(source, CHANGES[words])
+        step()
+        build(source, change=words)
+        step()
+
+
+def _find_state(source):
+
+    target = prepare(source.parent.name, target="cpu")
+    return describe_state(target, read_own_files(target)).id
+
+
+def test_a_client_that_is_cut_at_random_points_ends_where_an_uncut_one_does(project):
+    ends = []
+    for name, cuts in (("whole", 0), ("cut", 10)):
+        folder = project / name
+        folder.mkdir()
+        kernel = write_attack(folder, HONEST)
+        (source,) = (folder / "kernels" / kernel).glob("*.cpp")
+        (folder / "sessions").mkdir(exist_ok=True)
+        (folder / "pyproject.toml").touch()
+        ends.append(_play_with_cuts(source, folder, cuts))
+
+    assert ends[0] == ends[1]
+    assert all(text in ends[0] for words, text in CHANGES.items() if words != "broken")
+
+
+def _play_with_cuts(source, folder, cuts):
+    draw, left = random.Random(3), [cuts]
+
+    def step():
+        if left[0] and draw.random() < 0.5:
+            left[0] -= 1
+            raise _CutError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        while True:
+            try:
+                play(source, step)
+                break
+            except _CutError:
+                continue
+        assert left[0] == 0 or cuts == 0
+        return source.read_text()
