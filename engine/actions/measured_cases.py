@@ -7,6 +7,9 @@ from pathlib import Path
 import yaml
 
 from kernelkb.actions.bench_target import get_project_path
+from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.decide.recommend import recommend
+from kernelkb.decide.similar import describe_state
 from kernelkb.loading.kernels import find_zoo_folders, load_kernel_folder
 from kernelkb.loading.zoo import read_recordings
 from kernelkb.model.kernel import Pair
@@ -14,6 +17,8 @@ from kernelkb.model.measured import MeasuredCase, MeasuredCatalogue
 from kernelkb.model.zoo import PairRecording
 from kernelkb.safety.replace_file import replace_file
 
+_LEAST_GAIN = 1.05
+"""Speedup of a change that helped."""
 _HEADER = "# Written by kb zoo from the recordings in kernels/zoo/measured; edit nothing here.\n"
 
 
@@ -51,6 +56,10 @@ def format_measured_yaml(catalogue: MeasuredCatalogue) -> str:
 
 
 def _make_case(row: PairRecording, pair: Pair) -> MeasuredCase:
+    state: dict[str, float] = {}
+    if row.speedup >= _LEAST_GAIN:
+        answer = recommend(load_compiled_rules(), row.before.metrics, device=row.device)
+        state = {name: round(value, 2) for name, value in describe_state(answer).items()}
     return MeasuredCase(
         kernel=row.kernel,
         fix=pair.fix,
@@ -59,4 +68,5 @@ def _make_case(row: PairRecording, pair: Pair) -> MeasuredCase:
         device=row.device,
         speedup=float(f"{row.speedup:.3g}"),
         timed_by=row.timed_by,
+        state={name: value for name, value in state.items() if value},
     )

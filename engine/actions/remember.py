@@ -8,12 +8,15 @@ from kernelkb.actions.attempts import load_tree
 from kernelkb.actions.keep_attempts import identify_checkout, keep_advice
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.remember import TriedChange, remember_changes
+from kernelkb.decide.similar import find_similar_cases
 from kernelkb.errors import KbError
 from kernelkb.model.attempt import AttemptId
 from kernelkb.model.recommendation import KernelAnswer
 from kernelkb.record.attempts.store import AttemptStore, open_attempts
 from kernelkb.record.attempts.stuck import Stuck, find_stuck
 
+MAX_SIMILAR = 3
+"""Similar kernels in an answer."""
 _MAX_OUTCOMES = 100
 """The newest that are read."""
 _MAX_EVENTS = 300
@@ -53,7 +56,9 @@ def remember_and_keep(
     except KbError as error:
         answer["notes"].append(f"what was tried before is not known: {error}")
         return answer
-    fixes = load_compiled_rules()["fixes"]
+    rules = load_compiled_rules()
+    fixes = rules["fixes"]
+    answer["similar"] = find_similar_cases(answer, rules["cases"], MAX_SIMILAR)
     behind = remember_changes(answer, tried, {name: row["undoes"] for name, row in fixes.items()})
     if behind:
         answer["notes"].append(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.decide.similar import find_similar_cases
 from kernelkb.decide.source_lines import find_lines
 from kernelkb.profiles.source_counters import read_source_counters
 from kernelkb.sass.code_metrics import measure_code
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kernelkb.sass.counters import SourceCounters
 
 _MAX_DIAGNOSES = 3
+_MAX_SIMILAR = 3
 _LEVEL_BELOW_LINES: Level = "L3"
 _LEVEL_OF_LINES: Level = "L4"
 _ACCESS = "{access}"
@@ -64,6 +66,7 @@ def add_source_lines(
         for fix in diagnosis["fixes"]:
             fix["on_line"] = _describe_change(rules["fixes"][fix["id"]]["on_line"], found)
     answer["notes"] += counters.notes
+    answer["similar"] = find_similar_cases(answer, rules["cases"], _MAX_SIMILAR)
     told = [diagnosis["lines"] for diagnosis in matches]
     if any(found["lines"] for found in told if found):
         _raise_evidence_level(rules, answer)

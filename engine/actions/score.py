@@ -112,7 +112,7 @@ def score_advice(measured: Path | None = None, reports: Path | None = None) -> S
         KbError: A report cannot be read.
     """
     rules = load_compiled_rules()
-    recordings = _read_all(measured)
+    recordings = read_all_recordings(measured)
     judged = list(_judge_pairs(rules, recordings))
     cured = [one for one in judged if one.pair.kind in _CURED]
     at_roof = [one for one in judged if one.pair.kind == "at-roof"]
@@ -134,7 +134,12 @@ def score_advice(measured: Path | None = None, reports: Path | None = None) -> S
     )
 
 
-def _read_all(measured: Path | None) -> list[PairRecording]:
+def read_all_recordings(measured: Path | None = None) -> list[PairRecording]:
+    """Return the recordings of a folder; by default those of the project, or the shipped ones.
+
+    Raises:
+        BadValueError: There are none.
+    """
     own = get_project_path() / "kernels" / "zoo" / "measured"
     shipped = Path(shipped_folder("kernels")) / "zoo" / "measured"
     folder = measured or (own if own.is_dir() else shipped)

@@ -158,6 +158,18 @@ class SignatureRow(TypedDict):
     code: dict[str, str]
 
 
+class MeasuredCaseRow(TypedDict):
+    """One measured change; see ``MeasuredCase``."""
+
+    kernel: str
+    fix: str
+    bottleneck: str
+    operation: str
+    device: str
+    speedup: float
+    state: dict[str, float]
+
+
 class FixRow(TypedDict):
     """One fix as it appears in an answer; it is left out of answers if ``applies`` is false."""
 
@@ -277,6 +289,8 @@ class CompiledRules(TypedDict):
     """By target."""
     trees: dict[str, TreeRow]
     fixes: dict[str, FixRow]
+    cases: list[MeasuredCaseRow]
+    """Measured changes that gained."""
     libraries: list[LibraryRow]
     time_model: TimeModelRow
     effects: dict[str, EffectRow]

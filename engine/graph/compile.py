@@ -35,6 +35,7 @@ from kernelkb.graph.devices import (
 )
 from kernelkb.graph.effects import build_effect_rows, build_library_rows, build_time_model_row
 from kernelkb.graph.fixes import build_fix_rows
+from kernelkb.graph.measured import build_case_rows
 from kernelkb.graph.recipes import build_recipe_rows, find_base_metrics, find_collectors
 from kernelkb.model.base import Target
 from kernelkb.model.bottleneck import Bottleneck, Group, Guard
@@ -80,6 +81,7 @@ def compile_rules(knowledge: Knowledge) -> CompiledRules:
         ),
         "trees": {tree.id: _build_tree_row(tree, conditions) for tree in knowledge.trees},
         "fixes": build_fix_rows(knowledge, conditions),
+        "cases": build_case_rows(knowledge),
         "libraries": build_library_rows(knowledge),
         "time_model": build_time_model_row(knowledge),
         "effects": build_effect_rows(knowledge, conditions),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+from kernelkb.decide.rules import MeasuredCaseRow
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.recommendation import MeasuredGain
 
@@ -41,3 +42,20 @@ def summarize_by_cause(knowledge: Knowledge, fix: str) -> dict[str, MeasuredGain
     causes = dict.fromkeys(c.bottleneck for c in knowledge.measured.cases if c.fix == fix)
     found = {cause: summarize_measured(knowledge, fix, cause) for cause in causes}
     return {cause: gain for cause, gain in found.items() if gain is not None}
+
+
+def build_case_rows(knowledge: Knowledge) -> list[MeasuredCaseRow]:
+    """Return the measured changes that gained, for the search of similar kernels."""
+    return [
+        {
+            "kernel": case.kernel,
+            "fix": case.fix,
+            "bottleneck": case.bottleneck,
+            "operation": case.operation,
+            "device": case.device,
+            "speedup": case.speedup,
+            "state": dict(case.state),
+        }
+        for case in knowledge.measured.cases
+        if case.state
+    ]

@@ -22,6 +22,9 @@ class MeasuredCase(Record):
     speedup: float = Field(gt=0)
     """Time before ÷ time after."""
     timed_by: Literal["bench", "profiler"]
+    state: dict[str, float] = Field(default_factory=dict)
+    """Causes and parts of the time before the change; see ``decide.similar``. Empty where it gained
+    nothing."""
 
 
 class MeasuredCatalogue(Record):

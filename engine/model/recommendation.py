@@ -180,6 +180,18 @@ class JointCure(TypedDict):
     predicted_speedup: PredictedSpeedup
 
 
+class SimilarCase(TypedDict):
+    """A measured kernel with the same causes and a time budget like this one."""
+
+    kernel: str
+    operation: str
+    device: str
+    bottleneck: str
+    fix: str
+    """What helped it."""
+    speedup: float
+
+
 class Gap(TypedDict):
     """What separates a kernel from its reference or floor, beyond what all fixes explain."""
 
@@ -261,6 +273,8 @@ class KernelAnswer(LaunchTime, Outlook):
     conclusions: Conclusions
     diagnoses: list[Diagnosis]
     """Every match, then the unknown ones with the most true comparisons."""
+    similar: list[SimilarCase]
+    """The nearest measured kernels; empty unless the kernel's history or a report was read."""
     open_count: int
     """Number of unknown bottlenecks, including those not listed."""
     suppressed: list[Suppressed]

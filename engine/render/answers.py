@@ -64,6 +64,7 @@ def format_answer_lines(answer: KernelAnswer) -> Iterator[str]:
     yield from _format_diagnoses(answer)
     yield from _format_outlook(answer)
     yield from _format_time(answer)
+    yield from _format_similar(answer)
     yield from _format_conclusions(answer)
     yield from _format_suppressed(answer["suppressed"])
     yield from _format_ncu_rules(answer["ncu_rules"])
@@ -191,6 +192,15 @@ def _format_diagnoses(answer: KernelAnswer) -> Iterator[str]:
         left = answer["open_count"] - len(unknown[:_MAX_UNKNOWN_SHOWN])
         more = f" and {left} more" if left else ""
         yield f"Still possible: {', '.join(unknown[:_MAX_UNKNOWN_SHOWN])}{more}"
+
+
+def _format_similar(answer: KernelAnswer) -> Iterator[str]:
+    if answer["similar"]:
+        yield ""
+        yield "Kernels like this one, and what helped them"
+        for case in answer["similar"]:
+            what = f"{case['fix']} {case['speedup']:.3g}x ({case['bottleneck']})"
+            yield f"  {case['kernel']}, {case['operation']}, {case['device']}: {what}"
 
 
 def _format_reason(reason: Reason) -> str:

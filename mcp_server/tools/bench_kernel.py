@@ -31,7 +31,7 @@ async def bench_kernel(
         Field(description="Another variant as one more rival.", max_length=60),
     ] = None,
     change: Change = None,
-    again: Annotated[bool, Field(description="Measure even where the record answers.")] = False,
+    again: Annotated[bool, Field(description="Measure what is on record. Default false.")] = False,
 ) -> Annotated[CallToolResult, BenchResult]:
     """Build a variant, check it against the reference, and time it against the fastest rival.
 

@@ -14,17 +14,13 @@ TITLE = "Open a session, or come back to it"
 HINTS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
-_Limit = Annotated[float | None, Field(gt=0, description="Budget. Default none.")]
 
 
 async def start_session(
-    kernel: Annotated[str | None, Field(description="Default: that of the open session.")] = None,
+    kernel: Annotated[str | None, Field(description="Default: the session's.")] = None,
     goal: Annotated[
-        str | None, Field(description="One sentence; opens a session where none is open.")
+        str | None, Field(description="Opens a session if none is open. Default none.")
     ] = None,
-    attempts: Annotated[int | None, Field(ge=1, description="Budget. Default none.")] = None,
-    minutes: _Limit = None,
-    device_seconds: _Limit = None,
 ) -> Annotated[CallToolResult, StartedSession]:
     """Say where work stands: goal, best state, what was tried in vain, what is open, what is next.
 
@@ -32,9 +28,7 @@ async def start_session(
     """
     from kernelkb.actions.session_brief import resume_session
 
-    budget = {"attempts": attempts, "minutes": minutes, "device_seconds": device_seconds}
-    given = {name: limit for name, limit in budget.items() if limit is not None}
-    found = await run_in_thread(lambda: resume_session(kernel, goal, given or None))
+    found = await run_in_thread(lambda: resume_session(kernel, goal))
     return result_from_record(
         StartedSession(
             summary=found.summary, session=found.session, brief=found.brief, next=found.calls

@@ -61,7 +61,7 @@ BAD_CALLS = {
     "bench_kernel": ({**SMALL_SOFTMAX, "workload": "huge"}, ["'huge'", "tiny"]),
     "profile_kernel": ({**SMALL_SOFTMAX, "variant": "nope"}, ["'nope'", "naive"]),
     "job": ({"id": "bench-0"}, ["bench-0", "run the tool again"]),
-    "start_session": ({"attempts": 0}, ["attempts", "1"]),
+    "start_session": ({"kernel": "No Kernel", "goal": "x"}, ["No Kernel"]),
     "log_session": ({"goal": "x", "cost_usd": -1}, ["cost_usd", "0"]),
 }
 

@@ -104,7 +104,7 @@ def test_instructions_begin_with_the_workflow():
     lines = build_instructions(ServerConfig().tool_names).splitlines()
 
     assert lines[1] == "Workflow:"
-    assert lines[2].startswith("1. `check_environment`")
+    assert lines[2].startswith("1. `start_session`")
 
 
 def test_the_text_is_the_structure_and_short():
