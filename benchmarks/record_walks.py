@@ -137,6 +137,7 @@ def record(source: Path, folder: Path) -> list[dict[str, Any]]:
         {
             "walk": source.stem,
             "state": list(state),
+            "toggles": read_header(source, "toggles"),
             "us": round(times[state], 3),
             "device": launch.device,
             "metrics": {

@@ -16,10 +16,9 @@ import json
 import lzma
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
-
-from benchmarks.record_walks import WALKS, read_header
 
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.actions.score import NCU_CAUSES
@@ -28,6 +27,7 @@ from kernelkb.decide.remember import TriedChange, remember_changes
 from kernelkb.model.attempt import AdvisedChange, ChangeOutcome, ChangeResult
 from kernelkb.model.recommendation import KernelAnswer
 
+_RECORDED = Path(__file__).parent / "walks" / "h100-sxm.jsonl.xz"
 _GAIN = 1.05
 _NEAR = 1.1
 _MAX_STEPS = 60
@@ -74,7 +74,7 @@ Strategy = Callable[[Walk, State, list[Trial], random.Random], Iterator[tuple[st
 
 def load_walks() -> list[Walk]:
     """Return the recorded walks."""
-    text = lzma.decompress((WALKS / "h100-sxm.jsonl.xz").read_bytes()).decode()
+    text = lzma.decompress(_RECORDED.read_bytes()).decode()
     rows = [json.loads(line) for line in text.splitlines()]
     walks = []
     for name in dict.fromkeys(row["walk"] for row in rows):
@@ -83,7 +83,7 @@ def load_walks() -> list[Walk]:
         walks.append(
             Walk(
                 name,
-                read_header(WALKS / f"{name}.cu", "toggles"),
+                own[0]["toggles"],
                 {state: row["us"] for state, row in states.items()},
                 {state: row["metrics"] for state, row in states.items()},
                 {

@@ -68,23 +68,10 @@ def find_outcome(
     before = store.list_events(line)
     own = [event for event in before if event.attempt == parent.id]
     advised = next((one.advised for one in reversed(own) if one.advised), None)
-    if failure is not None:
-        gain = _Gain("failed", why=failure.found)
-    else:
-        gain = _compare(bench_target, line, before, timed)
+    failed = _Gain("failed", why=failure.found) if failure else None
+    gain = failed or _compare(bench_target, line, before, timed)
     change = _recognise(store, parent, found, (own, events), advised)
-    outcome = ChangeOutcome(
-        parent=parent.id,
-        fixes=change.fixes,
-        recognised_by=change.by,
-        lines=change.lines,
-        advised=advised,
-        bottleneck=advised.bottleneck if advised else None,
-        measured=gain.measured,
-        interval=gain.interval,
-        result=gain.result,
-        why=gain.why,
-    )
+    outcome = _make_outcome(parent.id, change, advised, gain)
     last = failure or timed or events[-1]
     return create_event(
         attempt=attempt,
@@ -94,6 +81,23 @@ def find_outcome(
         device=last.device,
         workload=last.workload,
         outcome=outcome,
+    )
+
+
+def _make_outcome(
+    parent: AttemptId, change: RecognisedChange, advised: AdvisedChange | None, gain: _Gain
+) -> ChangeOutcome:
+    return ChangeOutcome(
+        parent=parent,
+        fixes=change.fixes,
+        recognised_by=change.by,
+        lines=change.lines,
+        advised=advised,
+        bottleneck=advised.bottleneck if advised else None,
+        measured=gain.measured,
+        interval=gain.interval,
+        result=gain.result,
+        why=gain.why,
     )
 
 

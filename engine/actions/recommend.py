@@ -50,14 +50,8 @@ def recommend_from_metrics(
     program = load_compiled_rules()
     device = resolve_device(program, gpu) if gpu else None
     values = parse_given_metrics(program, metrics, headlines or {}, target)
-    answer = recommend(
-        program,
-        values,
-        target=target,
-        device=device,
-        kernel=kernel,
-        peaks=read_peak_metrics(device),
-    )
+    peaks = read_peak_metrics(device)
+    answer = recommend(program, values, target=target, device=device, kernel=kernel, peaks=peaks)
     project = find_project_with_history(kernel) if kernel else None
     if project is not None:
         from kernelkb.actions.remember import remember_and_keep  # opens a database

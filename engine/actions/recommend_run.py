@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from kernelkb.actions.bench_target import get_project_path
 from kernelkb.actions.profile_reports import find_report
@@ -45,26 +46,31 @@ def recommend_from_run(
         BadValueError: The id is ambiguous, or the record holds no valid metrics.
         DatabaseError: The database cannot be read.
     """
-    with open_read_only(get_project_path()) as store:
-        measurement = store.get(run)
-    _require_decidable(measurement)
+    project = get_project_path()
+    measurement = _load_decidable(project, run)
     subject, program = measurement.subject, load_compiled_rules()
-    own = find_device(program["device_names"], subject.device)
-    device = resolve_device(program, gpu) if gpu else own
+    named = resolve_device(program, gpu) if gpu else None
+    device = named or find_device(program["device_names"], subject.device)
     given = parse_given_metrics(program, metrics or {}, headlines or {}, subject.target)
     known, notes = _select_known_metrics(measurement, program["metrics"])
-    name = kernel or subject.kernel
-    target, peaks = subject.target, read_peak_metrics(device)
+    name, target, peaks = kernel or subject.kernel, subject.target, read_peak_metrics(device)
 
     def decide(code: Mapping[str, float]) -> KernelAnswer:
         values = {**known, **code, **given}
         return recommend(program, values, target=target, device=device, kernel=name, peaks=peaks)
 
-    answer = decide_with_lines(find_report(get_project_path(), measurement.id), decide)
+    answer = decide_with_lines(find_report(project, measurement.id), decide)
     answer["notes"] = [*notes, *answer["notes"]]
     if name == subject.kernel:
-        remember_and_keep(get_project_path(), answer, measurement=measurement.id)
+        remember_and_keep(project, answer, measurement=measurement.id)
     return build_recommendation(program, [answer])
+
+
+def _load_decidable(project: Path, run: str) -> Measurement:
+    with open_read_only(project) as store:
+        measurement = store.get(run)
+    _require_decidable(measurement)
+    return measurement
 
 
 def _require_decidable(measurement: Measurement) -> None:

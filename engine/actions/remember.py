@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from kernelkb.actions.attempts import load_tree
 from kernelkb.actions.keep_attempts import identify_checkout, keep_advice
@@ -43,33 +44,46 @@ def remember_and_keep(
         The answer. Where the history cannot be read or written, a note of it says so.
     """
     try:
-        with open_attempts(project, writes=False) as store:
-            state = attempt
-            if state is None and measurement is not None:
-                state = find_attempt_of(store, answer["kernel"], measurement)
-            elif state is None:
-                state = _find_present(store, project, answer["kernel"])
-            tried = list_tried_changes(store, answer["kernel"], state)
-            stuck = (
-                find_stuck(load_tree(store, answer["kernel"], _MAX_FOR_STUCK)) if tried else None
-            )
+        known = _read_history(project, answer["kernel"], attempt, measurement)
     except KbError as error:
         answer["notes"].append(f"what was tried before is not known: {error}")
         return answer
     rules = load_compiled_rules()
-    fixes = rules["fixes"]
     answer["similar"] = find_similar_cases(answer, rules["cases"], MAX_SIMILAR)
-    behind = remember_changes(answer, tried, {name: row["undoes"] for name, row in fixes.items()})
+    undoes = {name: row["undoes"] for name, row in rules["fixes"].items()}
+    behind = remember_changes(answer, known.tried, undoes)
     if behind:
         answer["notes"].append(
             f"{behind} of the fixes stand behind for what was tried: kb log {answer['kernel']}"
         )
-    if stuck is not None:
-        _stop(answer, stuck)
-    failure = keep_advice(project, answer, state)
+    if known.stuck is not None:
+        _stop(answer, known.stuck)
+    failure = keep_advice(project, answer, known.state)
     if failure is not None:
         answer["notes"].append(failure)
     return answer
+
+
+class _History(NamedTuple):
+    """What an answer needs of the history of its kernel."""
+
+    state: AttemptId | None
+    tried: list[TriedChange]
+    stuck: Stuck | None
+
+
+def _read_history(
+    project: Path, kernel: str, attempt: AttemptId | None, measurement: str | None
+) -> _History:
+    with open_attempts(project, writes=False) as store:
+        state = attempt
+        if state is None and measurement is not None:
+            state = find_attempt_of(store, kernel, measurement)
+        elif state is None:
+            state = _find_present(store, project, kernel)
+        tried = list_tried_changes(store, kernel, state)
+        recent = load_tree(store, kernel, _MAX_FOR_STUCK) if tried else None
+        return _History(state, tried, find_stuck(recent) if recent else None)
 
 
 def _stop(answer: KernelAnswer, stuck: Stuck) -> None:

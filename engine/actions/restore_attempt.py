@@ -22,7 +22,7 @@ from kernelkb.safety.workspace import read_bytes, resolve_inside
 def restore_attempt(word: str | None = None, kernel: str | None = None) -> RestoredAttempt:
     """Write the files of an attempt back, byte for byte.
 
-    What is there now is kept first. A file that somebody changes meanwhile is kept, too: each file
+    What is there now is kept first. A file that changes meanwhile is kept, too: each file
     changes places with the one that is there, and that one is read afterwards.
 
     Args:

@@ -1,4 +1,4 @@
-"""Says in a few lines where work on a kernel stands, for somebody who comes back to it."""
+"""Says in a few lines where work on a kernel stands, for an author who comes back to it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kernelkb.actions.attempts import load_tree
 from kernelkb.actions.bench_target import get_project_path
 from kernelkb.actions.sessions import load_session, start_session
+from kernelkb.loading.kernels import load_kernel
 from kernelkb.model.attempt import AttemptEvent
 from kernelkb.model.session import Session
 from kernelkb.record.attempts.store import open_attempts
@@ -78,11 +79,13 @@ def resume_session(
         budget: Fields of ``SessionBudget``, for a session that is opened.
 
     Raises:
-        BadValueError: The kernel's name is invalid.
+        UnknownNameError: There is no such kernel; nothing was opened.
         SessionError: The project is not writable.
         DatabaseError: The history cannot be read.
     """
     project = get_project_path()
+    if kernel is not None:
+        load_kernel(kernel, project)
     name = find_open_session_for(kernel, project)
     verb = "is open"
     if name is None and goal is not None:

@@ -11,14 +11,14 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kernelkb.decide.rules import SignatureRow
+from kernelkb.decide.change_rows import SignatureRow
 from kernelkb.model.attempt import Recognition
 
 _MAX_FIXES = 3
 _MAX_LINES = 5
 _LEAST_EVIDENCE = 2
-"""Patterns and counts that must agree where nobody advised or named the fix: one pattern alone also
-matches other changes (on the zoo's pairs it named a wrong fix twice as often as the right one)."""
+"""Patterns and counts that must agree where the fix was neither advised nor named: one pattern
+alone also matches other changes (on the zoo's pairs it named a wrong fix twice as often)."""
 _LEAST_CHANGE = 0.2
 """Share by which a count must differ to be more or fewer (judgement)."""
 

@@ -82,7 +82,6 @@ def recommend(
         "evidence_level": (level := evidence_level(rules, metrics)),
         "conclusions": _build_conclusions(rules, f"{target}/{level}", facts.values),
         **build_outlook(rules, matches, predictor, facts.values, peaks or metrics),
-        "similar": [],
         "diagnoses": _list_diagnoses(matches, open_, facts),
         "open_count": len(found.open_rows),
         "suppressed": found.suppressed,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
+from kernelkb.decide.change_rows import MeasuredCaseRow, SignatureRow
 from kernelkb.decide.effect_rows import EffectRow, TimeModelRow
 from kernelkb.decide.rule_rows import (
     CompiledComparison,
@@ -148,26 +149,6 @@ class LibraryRow(TypedDict):
     title: str
     name_pattern: str
     advice: str
-
-
-class SignatureRow(TypedDict):
-    """How a change that applies a fix is recognised; see ``ChangeSignature``."""
-
-    added: str | None
-    removed: str | None
-    code: dict[str, str]
-
-
-class MeasuredCaseRow(TypedDict):
-    """One measured change; see ``MeasuredCase``."""
-
-    kernel: str
-    fix: str
-    bottleneck: str
-    operation: str
-    device: str
-    speedup: float
-    state: dict[str, float]
 
 
 class FixRow(TypedDict):

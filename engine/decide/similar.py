@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from math import exp, log, sqrt
 
-from kernelkb.decide.rules import MeasuredCaseRow
-from kernelkb.model.recommendation import KernelAnswer, SimilarCase
+from kernelkb.decide.change_rows import MeasuredCaseRow
+from kernelkb.model.recommendation import KernelAnswer
+from kernelkb.model.report_facts import SimilarCase
 
 _LEAST_CONFIDENCE = 0.3
 _LATER_CAUSE = 0.5

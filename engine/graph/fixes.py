@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kernelkb.decide.rules import FixRow, SignatureRow
+from kernelkb.decide.change_rows import SignatureRow
+from kernelkb.decide.rules import FixRow
 from kernelkb.graph.comparisons import ConditionCompiler
 from kernelkb.graph.measured import summarize_by_cause, summarize_measured
 from kernelkb.model.fix import ChangeSignature, Fix

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from kernelkb.decide.rules import MeasuredCaseRow
+from kernelkb.decide.change_rows import MeasuredCaseRow
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.recommendation import MeasuredGain
 

@@ -26,11 +26,11 @@ ChangeResult = Literal["faster", "slower", "no-gain", "undecided", "failed"]
 Recognition = Literal["said", "source", "code", "advice", "guess"]
 """How the fix of a change is known. said: by its author. source, code: it was advised, and
 the sources or the machine code show it. advice: it was advised, and nothing shows whether it is.
-guess: nobody named it, and sources and code look like it."""
+guess: it was not named, and sources and code look like it."""
 
 
 class Attempt(Record):
-    """One state of a variant. Equal states are one attempt, whoever made them."""
+    """One state of a variant. Equal states are one attempt, of any author."""
 
     id: AttemptId
     kernel: Name

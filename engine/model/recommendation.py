@@ -11,7 +11,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict  # pydantic takes no typing.TypedDict before Python 3.12
 
-from kernelkb.model.report_facts import LaunchTime, NcuRuleEstimate
+from kernelkb.model.report_facts import LaunchTime, NcuRuleEstimate, SimilarCase
 from kernelkb.model.source_line import LineAnswer
 
 GateVerdict = Literal["stop", "caution", "continue", "done"]
@@ -180,18 +180,6 @@ class JointCure(TypedDict):
     predicted_speedup: PredictedSpeedup
 
 
-class SimilarCase(TypedDict):
-    """A measured kernel with the same causes and a time budget like this one."""
-
-    kernel: str
-    operation: str
-    device: str
-    bottleneck: str
-    fix: str
-    """What helped it."""
-    speedup: float
-
-
 class Gap(TypedDict):
     """What separates a kernel from its reference or floor, beyond what all fixes explain."""
 
@@ -261,6 +249,8 @@ class Outlook(TypedDict):
     """Where the time goes; empty without a profile."""
     peaks: PracticalShares | None
     """Null without a profile."""
+    similar: list[SimilarCase]
+    """The nearest measured kernels; empty unless the kernel's history or a report was read."""
 
 
 class KernelAnswer(LaunchTime, Outlook):
@@ -273,8 +263,6 @@ class KernelAnswer(LaunchTime, Outlook):
     conclusions: Conclusions
     diagnoses: list[Diagnosis]
     """Every match, then the unknown ones with the most true comparisons."""
-    similar: list[SimilarCase]
-    """The nearest measured kernels; empty unless the kernel's history or a report was read."""
     open_count: int
     """Number of unknown bottlenecks, including those not listed."""
     suppressed: list[Suppressed]

@@ -27,3 +27,15 @@ class NcuRuleEstimate(TypedDict):
     """The rule's estimate, as a share of the time of its scope."""
     speedup: float | None
     """1 / (1 - removes). Null for a local one, which needs a weight that the rule does not give."""
+
+
+class SimilarCase(TypedDict):
+    """A measured kernel with the same causes and a time budget like this one."""
+
+    kernel: str
+    operation: str
+    device: str
+    bottleneck: str
+    fix: str
+    """What helped it."""
+    speedup: float

@@ -1,4 +1,4 @@
-"""Replaces a file and returns what was there at that very moment, so that nobody's work is lost."""
+"""Replaces a file and returns what was there at that very moment, so that no work is lost."""
 
 from __future__ import annotations
 

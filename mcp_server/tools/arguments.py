@@ -11,7 +11,7 @@ Kernel = Annotated[
 ]
 Change = Annotated[
     str | None,
-    Field(max_length=300, description="What you changed, by the fix's id. Default none."),
+    Field(max_length=300, description="What you changed, by fix id. Default none."),
 ]
 Variant = Annotated[
     str | None,

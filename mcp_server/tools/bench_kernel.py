@@ -31,7 +31,9 @@ async def bench_kernel(
         Field(description="Another variant as one more rival.", max_length=60),
     ] = None,
     change: Change = None,
-    again: Annotated[bool, Field(description="Measure what is on record. Default false.")] = False,
+    again: Annotated[
+        bool, Field(description="True measures what is on record. Default 0.")
+    ] = False,
 ) -> Annotated[CallToolResult, BenchResult]:
     """Build a variant, check it against the reference, and time it against the fastest rival.
 
@@ -40,16 +42,9 @@ async def bench_kernel(
     correct variants are timed; a wrong result, crash or hang comes back with a cure. Takes 10 to
     60 s.
     """
-    call = make_tool_call(
-        "bench_kernel",
-        kernel=kernel,
-        variant=variant,
-        target=target,
-        workload=workload,
-        against=against,
-        change=change,
-        again=again,
-    )
+    which = {"kernel": kernel, "variant": variant, "target": target, "workload": workload}
+    how = {"against": against, "change": change, "again": again}
+    call = make_tool_call("bench_kernel", **which, **how)
 
     def work() -> BenchResult:
         from kernelkb.actions.kernels import bench_variant

@@ -81,17 +81,14 @@ async def recommend_fix(
     more = {"metrics": metrics or {}, "headlines": headlines, "gpu": gpu}
     launch = get_server_config(ctx)
     ask = partial(_call_engine, source, kernel, target, more)
-    if (
-        source is None and not kernel
-    ):  # numbers alone take 0.5 ms; a thread would add half of that again
+    if source is None and not kernel:  # takes 0.5 ms; a thread would add half of that
         answer = run_inline(ask)
     else:  # a report may take seconds, and a kernel's history is in a database
-        named_source = dict([source] if source else [("kernel", kernel)])
-        answer = await run_to_the_end(ctx, make_tool_call("recommend_fix", **named_source), ask)
+        call = make_tool_call("recommend_fix", **dict([source or ("kernel", kernel)]))
+        answer = await run_to_the_end(ctx, call, ask)
     if not launch.read_only and should_log_to_session():
         await run_in_thread(lambda: log_recommendation(answer["kernels"][0]))
     named = f"{source[0]}={source[1]!r}" if source else ""
-    # The SDK validates it against the schema.
     return result_from_fields(build_recommend_fields(answer, named, launch.tool_names))
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from kernelkb_mcp.results import StartedSession
 from kernelkb_mcp.tool_adapter import result_from_record, run_in_thread
 
-TITLE = "Open a session, or come back to it"
+TITLE = "Begin or resume"
 HINTS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
@@ -22,7 +22,7 @@ async def start_session(
         str | None, Field(description="Opens a session if none is open. Default none.")
     ] = None,
 ) -> Annotated[CallToolResult, StartedSession]:
-    """Say where work stands: goal, best state, what was tried in vain, what is open, what is next.
+    """Say where work stands: the best state, what was tried in vain, the next call.
 
     Call it first, and again after losing your context.
     """
