@@ -19,8 +19,10 @@ from kernelkb.record.attempts.views import AttemptDifference, AttemptLog
 from kernelkb.record.measurements.compare import compute_comparison
 from kernelkb.record.measurements.store import open_store
 
-MAX_SHOWN = 200
-"""Attempts that are read for a tree, the newest; the path to the best of them is whole."""
+MAX_SHOWN = 50
+"""Attempts that are read for a tree, the newest."""
+_MAX_OLDER = 10
+"""States before an older best attempt that are read, too."""
 
 
 def load_attempt_log(kernel: str, limit: int = MAX_SHOWN) -> AttemptLog:
@@ -43,16 +45,16 @@ def load_attempt_log(kernel: str, limit: int = MAX_SHOWN) -> AttemptLog:
 
 
 def load_tree(store: AttemptStore, kernel: str, limit: int = MAX_SHOWN) -> AttemptTree:
-    """Return the newest attempts at a kernel as a tree, with the best of all and its ancestors."""
+    """Return the newest attempts at a kernel as a tree, with the best of all and those before it."""
     found = {one.id: one for one in store.list_newest(kernel, limit)}
     tree = build_tree(found.values(), store.list_events(found))
-    if tree.place is None or store.count(kernel) <= len(found):
+    if tree.place is None or len(found) < limit:
         return tree
     fastest = store.list_fastest(kernel, tree.place.workload, tree.place.device)
     older = [event.attempt for event in fastest if event.attempt not in found]
     if not older:
         return tree
-    found |= store.get_many([*older, *store.list_ancestors(older[0])])
+    found |= store.get_many([*older, *store.list_ancestors(older[0])[:_MAX_OLDER]])
     return build_tree(found.values(), store.list_events(found))
 
 

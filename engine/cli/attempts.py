@@ -11,7 +11,7 @@ def add_log_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb log``."""
     parser.add_argument("kernel", help="the kernel's name")
     parser.add_argument(
-        "--limit", type=parse_positive_int, default=200, metavar="N", help="newest; default 200"
+        "--limit", type=parse_positive_int, default=50, metavar="N", help="newest; default 50"
     )
     add_json_argument(parser)
 

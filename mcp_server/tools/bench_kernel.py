@@ -35,7 +35,7 @@ async def bench_kernel(
         bool, Field(description="True measures what is on record. Default 0.")
     ] = False,
 ) -> Annotated[CallToolResult, BenchResult]:
-    """Build a variant, check it against the reference, and time it against the fastest rival.
+    """Build and check a variant, and time it against the fastest rival.
 
     The verdict is faster, slower, inconclusive, incorrect or invalid, with a 95 % interval of the
     speedup: time of the fastest rival (torch, torch.compile, baselines) / our time. Only

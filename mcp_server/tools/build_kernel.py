@@ -28,8 +28,7 @@ async def build_kernel(
     """Compile one variant and return the compiler's findings.
 
     CPU: which inner loops were vectorised, or why not. GPU: registers, spills, stack and shared
-    memory. A compiler's error is a result, in build.error, with a cure. Unchanged sources are not
-    recompiled.
+    memory. A compiler's error is a result, in build.error, with a cure.
     """
     call = make_tool_call(
         "build_kernel", kernel=kernel, variant=variant, target=target, change=change

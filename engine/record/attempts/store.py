@@ -28,7 +28,7 @@ from kernelkb.record.measurements.store import open_engine
 from kernelkb.record.measurements.tables import attempt_events, attempts, source_files
 
 _CHUNK_SIZE = 500
-_MAX_DEPTH = 1000
+_MAX_DEPTH = 300
 _HEX_DIGITS = frozenset("0123456789abcdef")
 
 
@@ -164,7 +164,7 @@ class AttemptStore:
         return [parse_event(row) for row in self._fetch(query)]
 
     def list_ancestors(self, attempt: AttemptId) -> list[AttemptId]:
-        """Return an attempt and those that it comes from, itself first; at most a thousand."""
+        """Return an attempt and those that it comes from, itself first; at most 300."""
         first = select(
             attempts.c.id, attempts.c.parent, literal(0).label("depth")
         ).where(attempts.c.id == attempt)  # fmt: skip
