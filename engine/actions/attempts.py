@@ -45,7 +45,7 @@ def load_attempt_log(kernel: str, limit: int = MAX_SHOWN) -> AttemptLog:
 
 
 def load_tree(store: AttemptStore, kernel: str, limit: int = MAX_SHOWN) -> AttemptTree:
-    """Return the newest attempts at a kernel as a tree, with the best of all and the ones before."""
+    """Return the newest attempts at a kernel as a tree, with the best one and those before it."""
     found = {one.id: one for one in store.list_newest(kernel, limit)}
     tree = build_tree(found.values(), store.list_events(found))
     if tree.place is None or len(found) < limit:
