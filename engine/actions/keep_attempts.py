@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kernelkb.actions.bench_target import BenchTarget
 from kernelkb.actions.recording import find_session, list_variant_files
 from kernelkb.decide.recognise import compare_lines
+from kernelkb.decide.similar import vectorize_answer
 from kernelkb.errors import KbError
 from kernelkb.measure.build.machine_code import find_machine_code
 from kernelkb.model.attempt import (
@@ -120,13 +121,18 @@ def find_parent(
 ) -> AttemptId | None:
     """Return the state that a new one comes from; None for the first of its variant.
 
-    That is the one of the last states in this checkout whose source differs in the fewest lines:
+    That is the one of the last states in this checkout (or of all, where it is the first here)
+    whose source differs in the fewest lines:
     who takes a change back by hand, and makes another, comes from the state before both. Of equals
     it is the last.
     """
     events = store.list_events_here(attempt.kernel, identify_checkout(project), _RECENT)
     ids = dict.fromkeys(event.attempt for event in reversed(events))
     known = store.get_many(ids)
+    if not known:  # a fresh checkout, whose database may be that of a team
+        newest = store.list_newest(attempt.kernel, _MAX_COMPARED)
+        known = {one.id: one for one in reversed(newest)}
+        ids = dict.fromkeys(known)
     recent = [
         known[one]
         for one in ids
@@ -259,6 +265,7 @@ def keep_advice(project: Path, answer: KernelAnswer, attempt: AttemptId | None) 
         fix=first["fixes"][0]["id"],
         predicted=(gain["low"], gain["point"], gain["high"]) if gain else None,
         falsifier=falsifier["expect"] if falsifier else None,
+        state={name: round(value, 2) for name, value in vectorize_answer(answer).items()},
     )
     event = create_event(
         attempt=attempt,

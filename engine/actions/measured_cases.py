@@ -9,7 +9,7 @@ import yaml
 from kernelkb.actions.bench_target import get_project_path
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import recommend
-from kernelkb.decide.similar import describe_state
+from kernelkb.decide.similar import vectorize_answer
 from kernelkb.loading.kernels import find_zoo_folders, load_kernel_folder
 from kernelkb.loading.zoo import read_recordings
 from kernelkb.model.kernel import Pair
@@ -59,7 +59,7 @@ def _make_case(row: PairRecording, pair: Pair) -> MeasuredCase:
     state: dict[str, float] = {}
     if row.speedup >= _LEAST_GAIN:
         answer = recommend(load_compiled_rules(), row.before.metrics, device=row.device)
-        state = {name: round(value, 2) for name, value in describe_state(answer).items()}
+        state = {name: round(value, 2) for name, value in vectorize_answer(answer).items()}
     return MeasuredCase(
         kernel=row.kernel,
         fix=pair.fix,

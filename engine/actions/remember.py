@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.actions.attempts import load_tree
 from kernelkb.actions.keep_attempts import identify_checkout, keep_advice
 from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.decide.change_rows import MeasuredCaseRow
 from kernelkb.decide.remember import TriedChange, remember_changes
 from kernelkb.decide.similar import find_similar_cases
 from kernelkb.errors import KbError
 from kernelkb.model.attempt import AttemptId
 from kernelkb.model.recommendation import KernelAnswer
+from kernelkb.model.report_facts import SimilarCase
 from kernelkb.record.attempts.store import AttemptStore, open_attempts
 from kernelkb.record.attempts.stuck import Stuck, find_stuck
 
@@ -49,9 +52,11 @@ def remember_and_keep(
         answer["notes"].append(f"what was tried before is not known: {error}")
         return answer
     rules = load_compiled_rules()
-    answer["similar"] = find_similar_cases(answer, rules["cases"], MAX_SIMILAR)
+    own = find_similar_cases(answer, known.cases, MAX_SIMILAR)
+    measured = find_similar_cases(answer, rules["cases"], MAX_SIMILAR)
+    answer["similar"] = [*own, *measured][:MAX_SIMILAR]
     undoes = {name: row["undoes"] for name, row in rules["fixes"].items()}
-    behind = remember_changes(answer, known.tried, undoes)
+    behind = remember_changes(answer, known.tried, undoes, _describe_help(own))
     if behind:
         answer["notes"].append(
             f"{behind} of the fixes stand behind for what was tried: kb log {answer['kernel']}"
@@ -70,6 +75,44 @@ class _History(NamedTuple):
     state: AttemptId | None
     tried: list[TriedChange]
     stuck: Stuck | None
+    cases: list[MeasuredCaseRow]
+    """Changes that gained on other kernels of the project."""
+
+
+def _describe_help(cases: Sequence[SimilarCase]) -> dict[str, str]:
+    return {
+        case["fix"]: f"helped {case['kernel']}, whose profile is like this one: "
+        f"{case['speedup']:.3g}x"
+        for case in cases
+    }
+
+
+def list_own_cases(store: AttemptStore, kernel: str) -> list[MeasuredCaseRow]:
+    """Return confirmed gains of other kernels of the project, with what was found before them."""
+    found: list[MeasuredCaseRow] = []
+    for event in store.list_outcomes(_MAX_OUTCOMES):
+        outcome = event.outcome
+        if (
+            event.kernel == kernel
+            or outcome is None
+            or outcome.result != "faster"
+            or outcome.recognised_by in (None, "guess")
+            or outcome.measured is None
+            or outcome.advised is None
+        ):
+            continue
+        found.append(
+            {
+                "kernel": event.kernel,
+                "fix": outcome.fixes[0],
+                "bottleneck": outcome.advised.bottleneck,
+                "operation": "of this project",
+                "device": event.device or "",
+                "speedup": outcome.measured,
+                "state": outcome.advised.state,
+            }
+        )
+    return found
 
 
 def _read_history(
@@ -83,7 +126,8 @@ def _read_history(
             state = _find_present(store, project, kernel)
         tried = list_tried_changes(store, kernel, state)
         recent = load_tree(store, kernel, _MAX_FOR_STUCK) if tried else None
-        return _History(state, tried, find_stuck(recent) if recent else None)
+        stuck = find_stuck(recent) if recent else None
+        return _History(state, tried, stuck, list_own_cases(store, kernel))
 
 
 def _stop(answer: KernelAnswer, stuck: Stuck) -> None:

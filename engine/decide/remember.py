@@ -7,6 +7,7 @@ its reason; so does one that is applied already, and one that would undo a confi
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kernelkb.model.attempt import AttemptId, ChangeOutcome, ChangeResult
@@ -29,7 +30,10 @@ class TriedChange(NamedTuple):
 
 
 def remember_changes(
-    answer: KernelAnswer, tried: Sequence[TriedChange], undoes: Mapping[str, Collection[str]]
+    answer: KernelAnswer,
+    tried: Sequence[TriedChange],
+    undoes: Mapping[str, Collection[str]],
+    helped: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
     """Reorder the fixes and diagnoses of an answer; return how many fixes were put behind.
 
@@ -37,6 +41,7 @@ def remember_changes(
         answer: The answer, which is changed.
         tried: Changes of the kernel, the oldest first; those that are only guessed do not count.
         undoes: By fix, the fixes that it undoes.
+        helped: By fix, where it helped a kernel of the project like this one: it stands ahead.
     """
     known = [one for one in tried if one.outcome.fixes and one.outcome.recognised_by != "guess"]
     newest = {fix: one for one in known for fix in one.outcome.fixes}
@@ -53,8 +58,10 @@ def remember_changes(
             fix["tried"], is_refuted = _judge(fix["id"], diagnosis, newest, gained, undoes)
             if is_refuted:
                 behind.add(fix["id"])
+            elif fix["tried"] is None and fix["id"] in helped:
+                fix["tried"] = helped[fix["id"]]
         count += len(behind)
-        _reorder(diagnosis, behind)
+        _reorder(diagnosis, behind, helped.keys() - newest.keys())
         if len(behind) == len(diagnosis["fixes"]):
             spent.add(id(diagnosis))
     if spent:
@@ -100,13 +107,13 @@ def _describe(one: TriedChange) -> str:
     return f"{words}: {outcome.measured:.3g}x [{low:.3g}, {high:.3g}], {outcome.result}"
 
 
-def _reorder(diagnosis: Diagnosis, behind: Collection[str]) -> None:
-    """Put fixes behind the others; the gain of the diagnosis is that of its first fix."""
+def _reorder(diagnosis: Diagnosis, behind: Collection[str], ahead: Collection[str]) -> None:
+    """Put fixes ahead and behind; the gain of the diagnosis is that of its first fix."""
     fixes: list[Advice] = diagnosis["fixes"]
-    if not behind or len(behind) == len(fixes):
+    if len(behind) == len(fixes):
         return
     first = fixes[0]["id"]
-    diagnosis["fixes"] = sorted(fixes, key=lambda fix: fix["id"] in behind)
+    diagnosis["fixes"] = sorted(fixes, key=lambda fix: (fix["id"] in behind) - (fix["id"] in ahead))
     if diagnosis["fixes"][0]["id"] != first:
         diagnosis["predicted_speedup"] = diagnosis["fixes"][0]["predicted_speedup"]
         diagnosis["learned"] = None

@@ -27,7 +27,7 @@ _OUTSIDE = 0.2
 """Vote for a fix that the answer itself does not name."""
 
 
-def describe_state(answer: KernelAnswer) -> dict[str, float]:
+def vectorize_answer(answer: KernelAnswer) -> dict[str, float]:
     """Return the causes and the time budget of an answer as one vector."""
     found: dict[str, float] = {}
     matches = [one for one in answer["diagnoses"] if one["verdict"] == "matches"]
@@ -118,7 +118,7 @@ def _sort_by_distance(
     operation: str | None,
     without: Collection[str],
 ) -> list[tuple[float, MeasuredCaseRow]]:
-    here = describe_state(answer)
+    here = vectorize_answer(answer)
     found = []
     for case in cases:
         if case["kernel"] not in without and case["state"]:

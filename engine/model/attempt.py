@@ -55,6 +55,8 @@ class AdvisedChange(Record):
     predicted: tuple[float, float, float] | None = None
     """Speedup low, point, high."""
     falsifier: str | None = None
+    state: dict[str, float] = Field(default_factory=dict)
+    """Causes and parts of the time then; see ``decide.similar``."""
 
 
 class ChangeOutcome(Record):

@@ -324,3 +324,32 @@ def _play_with_cuts(source, folder, cuts):
                 continue
         assert left[0] == 0 or cuts == 0
         return source.read_text()
+
+
+def test_a_gain_on_another_kernel_of_the_project_is_a_case(source):
+    from attempts import make_attempt, make_outcome
+
+    from kernelkb.actions.remember import list_own_cases
+    from kernelkb.model.attempt import AdvisedChange
+
+    first, content = make_attempt("a", 0, kernel="other")
+    second, more = make_attempt("b", 1, first.id, kernel="other")
+    advised = AdvisedChange(bottleneck="low-ilp", fix="unroll-ilp", state={"cause:low-ilp": 1.0})
+    with open_attempts(Path.cwd()) as store:
+        store.add(
+            [first, second], [make_outcome(second, 1, "faster", advised=advised)], [content, more]
+        )
+        (case,) = list_own_cases(store, source.parent.name)
+
+        assert list_own_cases(store, "other") == []
+    assert (case["kernel"], case["fix"], case["speedup"]) == ("other", "unroll-ilp", 1.5)
+    assert case["state"] == {"cause:low-ilp": 1.0}
+
+
+def test_in_a_fresh_checkout_a_state_joins_the_tree_of_the_team(source, monkeypatch):
+    first = build(source)
+    monkeypatch.setattr(keep_attempts, "identify_checkout", lambda _project: "elsewhere")
+    edit(source, "static const int more = 1;\n")
+    second = build(source)
+
+    assert list_tree(source).nodes[second.attempt].attempt.parent == first.attempt

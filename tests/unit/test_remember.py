@@ -111,3 +111,21 @@ def test_every_pair_of_fixes_that_undo_each_other_says_so_on_both_sides():
     for name, row in fixes.items():
         for other in row["undoes"]:
             assert name in fixes[other]["undoes"]
+
+
+def test_what_helped_a_similar_kernel_of_the_project_stands_ahead(answer):
+    fixes = list_fixes(answer)
+    changed = copy.deepcopy(answer)
+    remember_changes(changed, [], {}, {fixes[-1]: "helped other_kernel: 1.4x"})
+
+    assert list_fixes(changed) == [fixes[-1], *fixes[:-1]]
+    assert changed["diagnoses"][0]["fixes"][0]["tried"] == "helped other_kernel: 1.4x"
+
+
+def test_what_was_refuted_here_stays_behind_even_if_it_helped_elsewhere(answer):
+    fixes = list_fixes(answer)
+    changed = copy.deepcopy(answer)
+    tried = [make_tried("no-gain", fixes[0])]
+    remember_changes(changed, tried, {}, {fixes[0]: "helped other_kernel: 1.4x"})
+
+    assert list_fixes(changed)[-1] == fixes[0]

@@ -134,6 +134,10 @@ class AttemptStore:
             found += self._list_newest_events((events.kernel == kernel, events.kind == kind), limit)
         return sorted(found, key=lambda event: (event.at, event.id))[-limit:]
 
+    def list_outcomes(self, limit: int) -> list[AttemptEvent]:
+        """Return the newest outcomes of all kernels, the oldest of them first."""
+        return self._list_newest_events((attempt_events.c.kind == "outcome",), limit)
+
     def list_events_here(self, kernel: str, origin: str, limit: int) -> list[AttemptEvent]:
         """Return the newest events of a kernel in a checkout, the oldest of them first."""
         events = attempt_events.c

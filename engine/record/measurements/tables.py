@@ -103,7 +103,7 @@ attempt_events = Table(
     Column("timed_us", Double),
     Column("body", Text, nullable=False),
     Index("attempt_event_by_attempt", "attempt", "at", "id"),
-    Index("attempt_event_by_kind", "kernel", "kind", "at", "id"),
+    Index("attempt_event_by_kind", "kind", "kernel", "at", "id"),
     Index("attempt_event_by_time", "kernel", "place", "timed_us", "id"),
     Index("attempt_event_by_origin", "kernel", "origin", "at", "id"),
 )

@@ -29,7 +29,7 @@ def upgrade() -> None:
         *_make_texts("body"),
     )
     op.create_index("attempt_event_by_attempt", "attempt_event", ["attempt", "at", "id"])
-    op.create_index("attempt_event_by_kind", "attempt_event", ["kernel", "kind", "at", "id"])
+    op.create_index("attempt_event_by_kind", "attempt_event", ["kind", "kernel", "at", "id"])
     columns = ["kernel", "place", "timed_us", "id"]
     op.create_index("attempt_event_by_time", "attempt_event", columns)
     op.create_index("attempt_event_by_origin", "attempt_event", ["kernel", "origin", "at", "id"])
