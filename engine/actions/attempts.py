@@ -8,10 +8,14 @@ from pathlib import Path
 
 from kernelkb.actions.bench_target import get_project_path
 from kernelkb.actions.change_outcomes import read_changed_sources
-from kernelkb.errors import BadValueError, NextStep
+from kernelkb.actions.compare_choice import ReportChoice
+from kernelkb.actions.compare_reports import compare_reports
+from kernelkb.actions.profile_reports import find_report
+from kernelkb.errors import BadValueError, KbError, NextStep
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.model.attempt import Attempt, AttemptId
 from kernelkb.model.comparison import PairwiseComparison
+from kernelkb.model.report_comparison import ReportComparison
 from kernelkb.record.attempts.store import AttemptStore, open_attempts
 from kernelkb.record.attempts.stuck import find_stuck
 from kernelkb.record.attempts.tree import AttemptNode, AttemptTree, build_tree
@@ -78,6 +82,7 @@ def compare_attempts(a: str, b: str) -> AttemptDifference:
     before, after = tree.nodes[one.id], tree.nodes[other.id]
     codes = [_find_last(node, "code") for node in (before, after)]
     counts = [_find_last(node, "counts") or {} for node in (before, after)]
+    profiles = _find_profiles(before, after)
     return AttemptDifference(
         before,
         after,
@@ -86,17 +91,13 @@ def compare_attempts(a: str, b: str) -> AttemptDifference:
         _compare_benches(project, before, after),
         None if None in codes else codes[0] == codes[1],
         _pair_changed(counts[0], counts[1], 0.0),
-        _compare_profiles(project, before, after),
+        _compare_profiles(project, profiles),
+        _compare_lines(project, profiles),
     )
 
 
 def _iter_diff(store: AttemptStore, before: Attempt, after: Attempt) -> Iterator[str]:
-    names = sorted(
-        name
-        for name in before.files.keys() | after.files.keys()
-        if before.files.get(name) != after.files.get(name)
-    )
-    for name, (old, new) in zip(names, read_changed_sources(store, before, after), strict=False):
+    for name, (old, new) in read_changed_sources(store, before, after).items():
         yield from difflib.unified_diff(
             old.splitlines(), new.splitlines(), f"a/{name}", f"b/{name}", lineterm=""
         )
@@ -125,18 +126,34 @@ def _compare_benches(
         return compute_comparison(*store.get_many(ids))
 
 
-def _compare_profiles(
-    project: Path, before: AttemptNode, after: AttemptNode
-) -> dict[str, tuple[float, float]]:
+def _find_profiles(before: AttemptNode, after: AttemptNode) -> tuple[str, str] | None:
+    """Return the records of the newest profiles of both; None where one has none."""
     found = []
     for node in (before, after):
         ids = [one.measurement for one in node.events if one.kind == "profile" and one.measurement]
-        if not ids:
-            return {}
-        found.append(str(ids[-1]))
+        found.append(str(ids[-1]) if ids else None)
+    return (found[0], found[1]) if found[0] and found[1] else None
+
+
+def _compare_profiles(
+    project: Path, profiles: tuple[str, str] | None
+) -> dict[str, tuple[float, float]]:
+    if profiles is None:
+        return {}
     with open_store(project, writes=False) as store:
-        old, new = store.get_many(found)
+        old, new = store.get_many(profiles)
     return _pair_changed(old.metrics, new.metrics, 0.1)
+
+
+def _compare_lines(project: Path, profiles: tuple[str, str] | None) -> ReportComparison | None:
+    """Return what changed by resource, stall and line, where both profiles counted them."""
+    reports = [find_report(project, one) for one in profiles or ()]
+    if len(reports) < 2 or reports[0] is None or reports[1] is None:
+        return None
+    try:
+        return compare_reports(ReportChoice(reports[0], 0), ReportChoice(reports[1], 0))
+    except KbError:  # without the reader of reports
+        return None
 
 
 def _pair_changed(before: object, after: object, least: float) -> dict[str, tuple[float, float]]:

@@ -170,7 +170,7 @@ def _recognise(
     signatures = {name: row["recognised_by"] for name, row in fixes.items()}
     counts = [_find_counts(part) for part in events]
     evidence = ChangeEvidence(
-        sources=read_changed_sources(store, parent, attempt),
+        sources=list(read_changed_sources(store, parent, attempt).values()),
         counts=(counts[0], counts[1]) if counts[0] and counts[1] else None,
         said=attempt.said,
         advised=advised.fix if advised else None,
@@ -185,9 +185,9 @@ def _find_counts(events: Sequence[AttemptEvent]) -> dict[str, float]:
 
 def read_changed_sources(
     store: AttemptStore, parent: Attempt, attempt: Attempt
-) -> list[tuple[str, str]]:
-    """Return the texts before and after of each file that differs; empty where one is not kept."""
-    found = []
+) -> dict[str, tuple[str, str]]:
+    """Return the texts before and after of each file that differs and is kept, by its path."""
+    found: dict[str, tuple[str, str]] = {}
     for name in sorted(parent.files.keys() | attempt.files.keys()):
         old, new = parent.files.get(name), attempt.files.get(name)
         if old != new:
@@ -196,5 +196,5 @@ def read_changed_sources(
                          for key in (old, new)]  # fmt: skip
             except KbError:  # imported without sources
                 continue
-            found.append((texts[0], texts[1]))
+            found[name] = texts[0], texts[1]
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from kernelkb.render.report_comparison import format_report_comparison
 from kernelkb.render.units import format_duration
 
 if TYPE_CHECKING:
@@ -138,6 +139,8 @@ def format_attempt_difference(found: AttemptDifference) -> Iterator[str]:
         if pairs:
             told = (f"{name} {old:.4g} -> {new:.4g}" for name, (old, new) in pairs.items())
             yield f"{title}: {', '.join(told)}"
+    if found.reports is not None:
+        yield from format_report_comparison(found.reports)
     if found.flags is not None:
         yield f"flags: {' '.join(found.flags[0])} -> {' '.join(found.flags[1])}"
     yield from found.source[:_MAX_DIFF]
@@ -196,6 +199,7 @@ def build_difference_object(found: AttemptDifference) -> dict[str, Any]:
         "same_code": found.same_code,
         "counts": found.counts,
         "metrics": found.metrics,
+        "reports": found.reports,
         "flags": found.flags,
         "source": found.source,
     }

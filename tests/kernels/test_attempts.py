@@ -353,3 +353,16 @@ def test_in_a_fresh_checkout_a_state_joins_the_tree_of_the_team(source, monkeypa
     second = build(source)
 
     assert list_tree(source).nodes[second.attempt].attempt.parent == first.attempt
+
+
+def test_two_profiles_with_counters_are_compared_by_line(project, tmp_path, monkeypatch):
+    from machine_code import unpack_report
+
+    from kernelkb.actions import attempts
+
+    report = unpack_report(tmp_path, "h100-sxm", "low-ilp")
+    monkeypatch.setattr(attempts, "find_report", lambda _project, _id: report)
+    found = attempts._compare_lines(project, ("a", "b"))
+
+    assert found["kernels"]
+    assert attempts._compare_lines(project, None) is None

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from kernelkb.model.attempt import Attempt, AttemptId
 from kernelkb.model.comparison import PairwiseComparison
+from kernelkb.model.report_comparison import ReportComparison
 from kernelkb.record.attempts.stuck import Stuck
 from kernelkb.record.attempts.tree import AttemptNode, AttemptTree
 
@@ -37,6 +38,8 @@ class AttemptDifference(NamedTuple):
     """Instructions by kind, before and after, where they differ."""
     metrics: dict[str, tuple[float, float]]
     """Metrics of their newest profiles, before and after, where they differ by a tenth."""
+    reports: ReportComparison | None
+    """What changed by resource, stall and line; None unless both were profiled with counters."""
 
 
 class RestoredAttempt(NamedTuple):
