@@ -56,7 +56,8 @@ def find_outcome(
         attempt: The new state.
         events: Of the command that ended.
     """
-    failure = next((event for event in events if event.status == "failure"), None)
+    steps = [one for one in events if one.kind != "note"]
+    failure = next((one for one in steps[-1:] if one.status == "failure"), None)
     timed = next((event for event in reversed(events) if event.kind == "bench"), None)
     if failure is None and timed is None:
         return None
@@ -172,7 +173,7 @@ def _recognise(
     evidence = ChangeEvidence(
         sources=list(read_changed_sources(store, parent, attempt).values()),
         counts=(counts[0], counts[1]) if counts[0] and counts[1] else None,
-        said=attempt.said,
+        said=next((one.found for one in reversed(events[1]) if one.kind == "note"), attempt.said),
         advised=advised.fix if advised else None,
     )
     known = {name: row for name, row in signatures.items() if row is not None}

@@ -81,9 +81,24 @@ def keep_state(bench_target: BenchTarget) -> KeptState:
                 session = find_session(bench_target)
                 update = {"parent": parent, "said": bench_target.said, "session": session}
                 store.add([attempt.model_copy(update=update)], (), contents.values())
+            elif bench_target.said not in (None, known[attempt.id].said):
+                store.add((), [_make_note(bench_target, attempt)])
             return KeptState(attempt.id, None)
     except (KbError, OSError) as error:
         return KeptState(None, f"this state was not kept: {error}")
+
+
+def _make_note(bench_target: BenchTarget, attempt: Attempt) -> AttemptEvent:
+    """Return what the author says of a change whose state was kept before."""
+    from kernelkb.record.attempts.rows import create_event
+
+    return create_event(
+        attempt=attempt.id,
+        kernel=attempt.kernel,
+        kind="note",
+        origin=identify_checkout(bench_target.project),
+        found=bench_target.said,
+    )
 
 
 def describe_state(bench_target: BenchTarget, contents: dict[str, bytes]) -> Attempt:
@@ -191,6 +206,9 @@ def keep_steps(
         ]
         with open_attempts(bench_target.project) as store:
             store.add((), events)
+            if bench_target.said is not None:  # said of a state that may have been timed before
+                known = store.list_events([attempt])
+                events = [one for one in known if one.kind in ("note", *_KINDS.values())]
             outcome = find_outcome(bench_target, store, attempt, events)
             if outcome is not None:
                 store.add((), [outcome])

@@ -141,9 +141,14 @@ def profile_variant(
     variant: str | None = None,
     target: TargetChoice = "auto",
     workload: str | None = None,
+    *,
+    change: str | None = None,
 ) -> Bench | Profile:
-    """Build, check, time and profile a variant; return the Bench if it has no valid time."""
-    bench_target = prepare(kernel, variant, target)
+    """Build, check, time and profile a variant; return the Bench if it has no valid time.
+
+    ``change`` says in words what was changed since the state before.
+    """
+    bench_target = prepare(kernel, variant, target)._replace(said=change)
     name = resolve_workload(
         bench_target.subject.kernel_folder.kernel, bench_target.subject.variant.target, workload
     )

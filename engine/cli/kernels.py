@@ -229,6 +229,7 @@ def _bench_task(options: Namespace) -> Bench:
 def add_profile_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb profile``."""
     add_kernel_arguments(parser)
+    add_change_argument(parser)
 
 
 def run_profile(options: Namespace) -> int:
@@ -244,7 +245,13 @@ def run_profile(options: Namespace) -> int:
     from kernelkb.render.measurements import describe_bench, describe_profile
 
     with interruptible_measurement(_describe_call("profile", options)):
-        result = profile_variant(options.kernel, options.variant, options.target, options.workload)
+        result = profile_variant(
+            options.kernel,
+            options.variant,
+            options.target,
+            options.workload,
+            change=options.change,
+        )
     if options.json:
         print_json(result)
     elif isinstance(result, Bench):

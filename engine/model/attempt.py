@@ -17,7 +17,8 @@ AttemptId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 FileDigest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 """Of the content of a file."""
 
-EventKind = Literal["build", "check", "bench", "profile", "recommend", "outcome", "restore"]
+EventKind = Literal["build", "check", "bench", "profile", "recommend", "outcome", "restore", "note"]
+"""note: ``found`` is what the author says of the change, after the state was kept."""
 
 ChangeResult = Literal["faster", "slower", "no-gain", "undecided", "failed"]
 """Of a change: faster and slower are confirmed by the interval; no-gain: the interval ends below

@@ -85,8 +85,8 @@ def _describe_node(tree: AttemptTree, node: AttemptNode) -> str:
         what = describe_outcome(outcome)
     elif node.failure is not None:
         what = f"failed: {node.failure[:_MAX_WHY]}"
-    if node.attempt.said:
-        what = f'"{node.attempt.said[:_MAX_WHY]}": {what}'
+    if node.said:
+        what = f'"{node.said[:_MAX_WHY]}": {what}'
     time = node.find_time_us(tree.place) if tree.place else None
     shown = f"  {format_duration(time)}" if time else ""
     best = "  best" if node.attempt.id == tree.best else ""
@@ -181,6 +181,7 @@ def build_log_object(log: AttemptLog) -> dict[str, Any]:
         "attempts": [
             {
                 **node.attempt.model_dump(mode="json"),
+                "said": node.said,
                 "candidate_us": node.find_time_us(tree.place) if tree.place else None,
                 "failure": node.failure,
                 "outcome": node.outcome.model_dump(mode="json") if node.outcome else None,

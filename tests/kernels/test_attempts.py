@@ -366,3 +366,16 @@ def test_two_profiles_with_counters_are_compared_by_line(project, tmp_path, monk
 
     assert found["kernels"]
     assert attempts._compare_lines(project, None) is None
+
+
+def test_what_is_said_later_of_a_state_counts(source):
+    first = build(source)
+    edit(source, "this is no C++;\n")
+    second = build(source)
+    build(source, change="unroll-ilp")
+    node = list_tree(source).nodes[second.attempt]
+
+    assert list_tree(source).nodes[first.attempt].said is None
+    assert node.said == "unroll-ilp"
+    assert node.outcome.fixes == ("unroll-ilp",)
+    assert node.outcome.recognised_by == "said"

@@ -27,6 +27,12 @@ class AttemptNode(NamedTuple):
     children: tuple[AttemptId, ...]
 
     @property
+    def said(self) -> str | None:
+        """What the author says that the change is, by the newest words."""
+        notes = [event.found for event in self.events if event.kind == "note"]
+        return notes[-1] if notes else self.attempt.said
+
+    @property
     def outcome(self) -> ChangeOutcome | None:
         """What the change that led here gave, by the newest measurement; None for a first state."""
         return next((one.outcome for one in reversed(self.events) if one.outcome), None)
