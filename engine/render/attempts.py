@@ -135,7 +135,8 @@ def format_attempt_difference(found: AttemptDifference) -> Iterator[str]:
         yield f"time: {compared.ratio:.3g}x [{low:.3g}, {high:.3g}], {compared.because}"
     if found.same_code is not None:
         yield f"machine code: {'the same' if found.same_code else 'different'}"
-    for title, pairs in (("instructions", found.counts), ("metrics", found.metrics)):
+    metrics = {} if found.reports is not None else found.metrics  # those say the same, and where
+    for title, pairs in (("instructions", found.counts), ("metrics", metrics)):
         if pairs:
             told = (f"{name} {old:.4g} -> {new:.4g}" for name, (old, new) in pairs.items())
             yield f"{title}: {', '.join(told)}"

@@ -98,3 +98,9 @@ def test_who_is_stuck_is_told_the_way_back():
     tree = grow(["no-gain"] * 4)
 
     assert f"kb restore {tree.best[:8]}" in find_stuck(tree).cure
+
+
+def test_of_equal_times_the_first_attempt_is_the_best():
+    tree = grow(["no-gain", "no-gain"], {1: 99.9, 2: 99.8})
+
+    assert tree.best == tree.roots[0]

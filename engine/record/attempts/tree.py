@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from math import inf
 from typing import NamedTuple
 
 from kernelkb.model.attempt import Attempt, AttemptEvent, AttemptId, ChangeOutcome
 
 _VALID_VERDICTS = ("faster", "slower", "inconclusive")
+_TIE = 1.005
+"""Times this near are equal: of them the first attempt is the best (judgement)."""
 _ON_DEVICE = ("check", "bench", "profile")
 
 
@@ -126,4 +129,5 @@ def _find_best(nodes: dict[AttemptId, AttemptNode], place: BenchPlace | None) ->
         return None
     times = {name: node.find_time_us(place) for name, node in nodes.items()}
     timed = {name: time for name, time in times.items() if time is not None}
-    return min(timed, key=lambda name: (timed[name], name), default=None)
+    fastest = min(timed.values(), default=0.0)
+    return next((name for name in nodes if timed.get(name, inf) <= fastest * _TIE), None)
