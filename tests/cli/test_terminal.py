@@ -12,6 +12,8 @@ import time
 import pytest
 from broken_kernels import make_broken_kernel
 
+from kernelkb.record.measurements.store import open_store
+
 PROGRAM = "import sys; from kernelkb.cli import start; sys.exit(start())"
 
 
@@ -74,7 +76,8 @@ def test_a_build_shows_its_step_and_time_and_ends_with_ctrl_c(stalled_project):
     assert not list(stalled_project.glob(".kb/build/*/.building-*"))
 
 
-def test_a_bench_that_is_interrupted_records_nothing(project):
+def test_a_bench_that_is_interrupted_records_no_measurement(project):
+    """The source is kept before it is built."""
     make_broken_kernel(project, "endless")
     terminal = Terminal("bench", "broken", "--target", "cpu", "--workload", "tiny")
     shown = terminal.read_until(r"(check naive|bench naive|is free)[^,]*, \d+ s")
@@ -85,7 +88,8 @@ def test_a_bench_that_is_interrupted_records_nothing(project):
     assert status == 130
     assert "kb: interrupted: nothing was recorded" in terminal.said
     assert "Traceback" not in terminal.said
-    assert not (project / ".kb" / "measurements.db").exists()
+    with open_store(project) as store:
+        assert store.count() == 0
 
 
 def test_a_triage_that_is_interrupted_has_one_line(stalled_project):
