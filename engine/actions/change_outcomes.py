@@ -59,7 +59,7 @@ def find_outcome(
     steps = [one for one in events if one.kind != "note"]
     failure = next((one for one in steps[-1:] if one.status == "failure"), None)
     timed = next((event for event in reversed(events) if event.kind == "bench"), None)
-    if failure is None and timed is None:
+    if not (failure or timed):
         return None
     found = store.get_many([attempt]).get(attempt)
     parent = store.get_many([found.parent]).get(found.parent) if found and found.parent else None
@@ -69,10 +69,9 @@ def find_outcome(
     before = store.list_events(line)
     own = [event for event in before if event.attempt == parent.id]
     advised = next((one.advised for one in reversed(own) if one.advised), None)
-    failed = _Gain("failed", why=failure.found) if failure else None
+    failed = failure and _Gain("failed", why=failure.found)
     gain = failed or _compare(bench_target, line, before, timed)
     change = _recognise(store, parent, found, (own, events), advised)
-    outcome = _make_outcome(parent.id, change, advised, gain)
     last = failure or timed or events[-1]
     return create_event(
         attempt=attempt,
@@ -81,7 +80,7 @@ def find_outcome(
         origin=last.origin,
         device=last.device,
         workload=last.workload,
-        outcome=outcome,
+        outcome=_make_outcome(parent.id, change, advised, gain),
     )
 
 

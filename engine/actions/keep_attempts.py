@@ -202,7 +202,8 @@ def keep_steps(
     try:
         events = [
             _make_event(bench_target, attempt, step, built, candidate_us)
-            for step in list_kept(steps)
+            for step in steps
+            if step.name in _KINDS
         ]
         with open_attempts(bench_target.project) as store:
             store.add((), events)
@@ -215,11 +216,6 @@ def keep_steps(
     except (KbError, OSError) as error:
         return f"the history has no entry of it: {error}"
     return None
-
-
-def list_kept(steps: Iterable[Step]) -> list[Step]:
-    """Return the steps that the history keeps."""
-    return [step for step in steps if step.name in _KINDS]
 
 
 def _make_event(

@@ -6,8 +6,8 @@ their practical peaks: a bound for kernels that keep their algorithm.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
-from math import inf
+from collections.abc import Mapping
+from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Literal
 
 from kernelkb.decide.derive import binding_roof
@@ -48,7 +48,7 @@ def build_outlook(
     matches: list[BottleneckMatch],
     predictor: Predictor,
     known: Mapping[str, float],
-    measured: Container[str],
+    measured: Mapping[str, float],
 ) -> Outlook:
     """Return all of it: what all fixes give, in which order, and what is left.
 
@@ -57,7 +57,7 @@ def build_outlook(
         matches: The causes, ranked.
         predictor: Prices fixes.
         known: Measured and derived metrics.
-        measured: Names of the measured ones.
+        measured: The measured ones; a value that is not finite was not measured.
     """
     combined = _combine_matches(matches, predictor)
     headroom = estimate_headroom(predictor, known)
@@ -74,10 +74,10 @@ def build_outlook(
     }
 
 
-def _name_peaks(known: Mapping[str, float], measured: Container[str]) -> PracticalShares:
+def _name_peaks(known: Mapping[str, float], measured: Mapping[str, float]) -> PracticalShares:
     """Return the practical peaks of the model, and where they are from."""
     source: Literal["measured", "catalogue", "assumed"] = "assumed"
-    if "dram_practical_share" in measured:
+    if isfinite(measured.get("dram_practical_share", nan)):
         source = "measured"
     elif "device.achievable_dram_share" in known:
         source = "catalogue"

@@ -53,6 +53,7 @@ def test_the_keys_are_those_of_the_contract():
         "open_count",
         "peaks",
         "share",
+        "similar",
         "time",
     }
 
@@ -532,3 +533,10 @@ def test_a_kernel_of_warp_groups_is_judged_by_how_its_tensor_cores_are_fed():
     assert "use-wgmma" not in {fix["id"] for fix in matches[0]["fixes"]}
     assert "memory-latency-bound, " in text
     assert "use-wgmma for tensor-pipe-underfed" in text
+
+
+def test_a_nan_peak_was_not_measured():
+    known = {"active_warps": 0.0, "l2_sector_utilization": 0.0, "alu_utilization": 0.0}
+    with_nan = {**known, "dram_practical_share": float("nan")}
+
+    assert recommend(program(), with_nan) == recommend(program(), known)
