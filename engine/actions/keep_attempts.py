@@ -137,9 +137,8 @@ def find_parent(
     """Return the state that a new one comes from; None for the first of its variant.
 
     That is the one of the last states in this checkout (or of all, where it is the first here)
-    whose source differs in the fewest lines:
-    who takes a change back by hand, and makes another, comes from the state before both. Of equals
-    it is the last.
+    whose source differs in the fewest lines, and of equals the last: after a change that was taken
+    back by hand, the next one comes from the state before both.
     """
     events = store.list_events_here(attempt.kernel, identify_checkout(project), _RECENT)
     ids = dict.fromkeys(event.attempt for event in reversed(events))

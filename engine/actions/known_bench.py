@@ -44,7 +44,7 @@ def find_known_bench(bench_target: BenchTarget, built: Build, workload: str) -> 
         known = next(_iter_known(bench_target, built, subject), None)
     except KbError:  # a damaged history costs the shortcut
         return None
-    return None if known is None else _make_bench(known)
+    return None if known is None else _make_bench(known, built.variant)
 
 
 def _iter_known(
@@ -86,7 +86,7 @@ def _is_same_subject(measurement: Measurement, subject: SubjectRecord) -> bool:
     )
 
 
-def _make_bench(known: _KnownBench) -> Bench:
+def _make_bench(known: _KnownBench, variant: str) -> Bench:
     one, event = known.measurement, known.event
     what = (
         "this state was measured"
@@ -99,7 +99,7 @@ def _make_bench(known: _KnownBench) -> Bench:
     details = ("detail", "metrics", "disturbed_by", "resource_use", "samples")
     return Bench(
         kernel=one.subject.kernel,
-        variant=one.subject.variant,
+        variant=variant,
         target=one.subject.target,
         workload=one.subject.workload,
         **{name: getattr(one, name) for name in (*names, *details)},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from kernelkb.profiles.disassembler import iter_cubins
 from kernelkb.safety.workspace import MAX_REPORT_BYTES, read_bytes
 
 _DIGITS = 32
+_FILE_HASH = re.compile(rb"_[0-9a-f]{8}(?=_)|(?<=_)[0-9a-f]{8}")
 _CODE_SECTIONS = (".text", ".rodata", ".nv.constant", ".data")
 """Beginnings of the names of what runs: instructions and constants. Lines and symbols are left out;
 those of a kernel in an unnamed namespace hold a hash of the file."""
@@ -21,8 +23,8 @@ def digest_code(files: Sequence[Path]) -> str | None:
     """Return a digest of the machine code in some files; None where none can be read.
 
     Args:
-        files: Libraries or cubins. Of a library with code for a GPU, the constants of the code
-            around it do not count: they hold the names of its kernels.
+        files: Libraries or cubins. Constants of the code that launches a kernel count, too, without
+            the hash of the file in the names of kernels.
     """
     running = hashlib.sha256()
     found = False
@@ -34,7 +36,7 @@ def digest_code(files: Sequence[Path]) -> str | None:
         images = list(iter_cubins(data))
         parts = list(_iter_code(images, _CODE_SECTIONS))
         if data not in images:
-            parts += _iter_code([data], _CODE_SECTIONS[:1] if images else _CODE_SECTIONS)
+            parts += [_FILE_HASH.sub(b"", part) for part in _iter_code([data], _CODE_SECTIONS)]
         for content in sorted(parts):
             running.update(struct.pack("<Q", len(content)) + content)
             found = True
