@@ -16,6 +16,8 @@ _TOOL_HINTS = (
     ("job", "Work of over 45 s comes back as a job and goes on: job(id=..., action='wait')."),
     ("search_knowledge", "search_knowledge(query=...) finds causes, fixes, metrics and symptoms."),
     ("read_entry", "read_entry(id=...) prints one whole, or lists bottlenecks, fixes, kernels."),
+    ("read_entry", "read_entry(id='attempts/KERNEL') shows what was tried, and what it gave."),
+    ("build_kernel", "build_kernel(kernel=..., restore='best') goes back to the fastest attempt."),
 )
 """(tool, sentence): printed if the tool is offered."""
 _QUOTING_WARNING = (

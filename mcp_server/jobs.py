@@ -48,9 +48,10 @@ class ToolCall(NamedTuple):
 
     @property
     def shell_command(self) -> str:
-        """The equivalent ``kb`` command line."""
+        """The equivalent ``kb`` command line, which restores nothing."""
         verb = self.tool.partition("_")[0]
-        options = {k: v for k, v in self.arguments.items() if k != "kernel" and v is not None}
+        given = {name: value for name, value in self.arguments.items() if value is not None}
+        options = {k: v for k, v in given.items() if k not in ("kernel", "restore")}
         words = [part for name, value in options.items() for part in (f"--{name}", str(value))]
         return shlex.join(["kb", verb, str(self.arguments.get("kernel", "")), *words, "--json"])
 

@@ -9,6 +9,8 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.prompts import Prompt
 from pydantic import Field
 
+from kernelkb_mcp.tool_adapter import format_next_call
+
 Kernel = Annotated[
     str | None, Field(description="Kernel folder below kernels/, such as row_softmax.")
 ]
@@ -46,7 +48,7 @@ def _find_brief(kernel: str | None) -> str:
     if not has_history and not may_have_open_session(project):
         return ""
     try:
-        return brief_session(None, kernel)
+        return brief_session(None, kernel, format_next_call)
     except (KbError, OSError) as error:  # the rest of the page does not depend on it
         return str(error)
 

@@ -154,10 +154,22 @@ def _summarize_kernel(kernel: Mapping[str, Any], count: int) -> str:
     return f"{summary} The longest of {count} kernels." if count > 1 else summary
 
 
+def _list_ways_back(name: str, tools: Collection[str]) -> list[str]:
+    """Return the calls for a kernel whose newest changes led nowhere."""
+    calls = (
+        f"read_entry(id='attempts/{name}')",
+        f"build_kernel(kernel={name!r}, restore='best')",
+        f"profile_kernel(kernel={name!r})",
+    )
+    return [call for call in calls if call.partition("(")[0] in tools]
+
+
 def _list_next_calls(kernel: Mapping[str, Any], tools: Collection[str]) -> list[str]:
     """Return the next calls among the offered tools."""
     named = bool(_PLAIN_NAME.fullmatch(kernel["kernel"]))
     which = f"kernel={kernel['kernel']!r}" if named else "kernel=..."
+    if named and kernel["gate"]["id"].startswith("stuck-"):
+        return _list_ways_back(kernel["kernel"], tools)
     matches = [d for d in kernel["diagnoses"] if d["verdict"] == "matches"]
     calls: list[str] = []
     if matches and matches[0]["fixes"] and kernel["gate"]["verdict"] != "done":

@@ -9,6 +9,7 @@ from pydantic import GetJsonSchemaHandler, TypeAdapter
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from kernelkb.model.attempt import Attempt
 from kernelkb.model.base import Record
 from kernelkb.model.measurement import Bench, Build, Environment, Profile
 from kernelkb.model.recommendation import KernelAnswer, KnowledgeStamp
@@ -51,7 +52,7 @@ class JobState(Record):
 class LongResult(Record):
     """Result of a tool whose work may outlive its call: then ``job`` is set, the rest null.
 
-    Fields that such a tool adds have no default.
+    Fields that such a tool adds have no default, but for one that most calls lack.
     """
 
     summary: str
@@ -136,11 +137,27 @@ class EnvironmentResult(Record):
     next: tuple[str, ...]
 
 
+class RestoredState(Record):
+    """An attempt that was written back before the build."""
+
+    attempt: Attempt
+    kept: str | None
+    """Id under which the files that were there are kept; null if there were none, or the same."""
+    written: tuple[str, ...]
+    """Files that changed, by their path in the project."""
+    flags_differ: bool
+    """Whether kernel.yaml, which is not written, has other flags now."""
+    unrecorded: str | None = None
+    """Why the history has no entry of it."""
+
+
 class BuildResult(LongResult):
     """A compiled variant, or the compiler's first error: ``build.error`` and ``build.cure``."""
 
     build: Build | None
     """Null while ``job`` is running."""
+    restored: RestoredState | None = None
+    """What was written back; null without ``restore``, and while ``job`` is running."""
 
 
 class BenchResult(LongResult):

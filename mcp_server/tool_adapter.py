@@ -34,10 +34,13 @@ _TOOL_FOR_VERB = {
     "build": "build_kernel",
     "env": "check_environment",
     "history": "bench_kernel",
+    "log": "read_entry",
+    "restore": "build_kernel",
     "show": "read_entry",
+    "triage": "profile_kernel",
 }
 """The tool that does what a command of ``kb`` does; ``history`` has none, so a new record helps."""
-_TOOL_ARGUMENTS = {"id", "kind", "kernel", "variant", "target", "workload"}
+_TOOL_ARGUMENTS = {"id", "kind", "kernel", "variant", "target", "workload", "restore"}
 _EFFECT_FOR_VERB = {"history": "records one"}
 
 
@@ -215,11 +218,16 @@ def format_next_call(step: NextStep) -> str:
     An argument that only the caller knows is written as ``...``.
     """
     tool = _TOOL_FOR_VERB.get(step.verb)
-    if tool is None or not step.arguments.keys() <= _TOOL_ARGUMENTS:
+    given = dict(step.arguments)
+    if step.verb == "log":
+        given = {"id": f"attempts/{given.get('kernel') or '...'}"}
+    elif step.verb == "restore" and "best" in given:
+        given = {"kernel": given["best"], "restore": "best"}
+    if tool is None or not given.keys() <= _TOOL_ARGUMENTS:
         return step.as_command()
     arguments = ", ".join(
         f"{'id' if name == 'kind' else name}={'...' if value is None else repr(value)}"
-        for name, value in step.arguments.items()
+        for name, value in given.items()
     )
     return f"{tool}({arguments}) {_EFFECT_FOR_VERB.get(step.verb, step.effect)}"
 

@@ -177,10 +177,13 @@ def find_best_attempt(store: AttemptStore, kernel: str) -> AttemptId:
     """Return the fastest valid attempt at a kernel.
 
     Raises:
+        UnknownNameError: There is no such kernel.
         BadValueError: None was timed.
     """
     best = load_tree(store, kernel).best
     if best is None:
+        if not store.count(kernel):
+            load_kernel(kernel, get_project_path())
         times_one = NextStep("bench", {"kernel": kernel}, "times one")
         raise BadValueError(f"no valid time of {kernel} is in its history", times_one)
     return best

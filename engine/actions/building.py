@@ -123,10 +123,16 @@ def _prepare_build(
 
 
 def build_prepared(bench_target: BenchTarget) -> Build:
-    """Compile a prepared variant; a failure that a symptom describes gets its cure."""
+    """Compile a prepared variant; a failure that a symptom describes gets its cure.
+
+    The build also says what the history knows of it: see ``known_state``.
+    """
+    from kernelkb.actions.known_state import add_known_state  # loads SQLAlchemy
+
     kept = keep_state(bench_target)
     built = _add_cure(build(bench_target.subject, bench_target.build_root))
-    return built.model_copy(update={"attempt": kept.attempt, "unrecorded": kept.failure})
+    update = {"attempt": kept.attempt, "unrecorded": kept.failure}
+    return add_known_state(bench_target, built.model_copy(update=update))
 
 
 def _add_cure(built: Build) -> Build:

@@ -145,8 +145,8 @@ def profile_built(bench_target: BenchTarget, built: Build, timed: Bench) -> Prof
     next_counters = make_next_counters(bench_target.subject.machine)
     with lock_device(bench_target.subject.machine) as queue_warning:
         profiled = profile(bench_target.subject, built, timed, next_counters, raw_folder)
-    if queue_warning:
-        profiled = profiled.model_copy(update={"evidence": (*profiled.evidence, queue_warning)})
+    evidence = (*profiled.evidence, *filter(None, [queue_warning]), *built.warnings)
+    profiled = profiled.model_copy(update={"evidence": evidence})
     recorded = profiled.model_copy(update=record_result(bench_target, built, profiled))
     return name_report_by_record(recorded)
 

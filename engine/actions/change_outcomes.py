@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.actions.bench_target import BenchTarget
 from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.decide.change_rows import SignatureRow
 from kernelkb.decide.recognise import ChangeEvidence, RecognisedChange, recognise_change
 from kernelkb.errors import KbError
 from kernelkb.model.attempt import (
@@ -168,17 +169,53 @@ def _recognise(
     events: tuple[Sequence[AttemptEvent], Sequence[AttemptEvent]],
     advised: AdvisedChange | None,
 ) -> RecognisedChange:
-    fixes = load_compiled_rules()["fixes"]
-    signatures = {name: row["recognised_by"] for name, row in fixes.items()}
+    evidence = collect_evidence(store, parent, attempt, events)
+    evidence = evidence._replace(advised=advised.fix if advised else None)
+    return recognise_change(list_signatures(), load_compiled_rules()["fixes"].keys(), evidence)
+
+
+def list_signatures() -> dict[str, SignatureRow]:
+    """Return the signatures of the fixes that have one, by the fix's id."""
+    rows = {name: row["recognised_by"] for name, row in load_compiled_rules()["fixes"].items()}
+    return {name: row for name, row in rows.items() if row is not None}
+
+
+def collect_evidence(
+    store: AttemptStore,
+    parent: Attempt,
+    attempt: Attempt,
+    events: tuple[Sequence[AttemptEvent], Sequence[AttemptEvent]],
+) -> ChangeEvidence:
+    """Return what is kept of a change, without what was advised.
+
+    Args:
+        store: Holds the sources.
+        parent: The state before.
+        attempt: The state after.
+        events: Of both.
+    """
+    sources = read_changed_sources(store, parent, attempt)
+    names = parent.files.keys() | attempt.files.keys()
+    changed = {name for name in names if parent.files.get(name) != attempt.files.get(name)}
     counts = [_find_counts(part) for part in events]
-    evidence = ChangeEvidence(
-        sources=list(read_changed_sources(store, parent, attempt).values()),
+    codes = [find_code(part) for part in events]
+    return ChangeEvidence(
+        sources=list(sources.values()),
         counts=(counts[0], counts[1]) if counts[0] and counts[1] else None,
         said=next((one.found for one in reversed(events[1]) if one.kind == "note"), attempt.said),
-        advised=advised.fix if advised else None,
+        same_code=codes[0] == codes[1] is not None and is_compiled_ahead(attempt),
+        is_whole=changed == sources.keys() and parent.flags == attempt.flags,
     )
-    known = {name: row for name, row in signatures.items() if row is not None}
-    return recognise_change(known, fixes.keys(), evidence)
+
+
+def is_compiled_ahead(attempt: Attempt) -> bool:
+    """Return whether the machine code of a state is all that runs; of Python it is not."""
+    return not any(name.endswith(".py") for name in attempt.files)
+
+
+def find_code(events: Sequence[AttemptEvent]) -> str | None:
+    """Return the digest of the machine code of the newest build; None where it is not known."""
+    return next((event.code for event in reversed(events) if event.code), None)
 
 
 def _find_counts(events: Sequence[AttemptEvent]) -> dict[str, float]:

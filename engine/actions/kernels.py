@@ -259,7 +259,8 @@ def _get_or_make_bench(bench_target: BenchTarget, workload: str, results: StepRe
     """Return the Bench, or one that holds why the variant was not timed."""
     if results.bench:
         notes = results.check.notes if results.check else ()
-        warnings = tuple(dict.fromkeys((*results.bench.warnings, *notes)))
+        known = (*results.bench.warnings, *notes, *results.build.warnings)
+        warnings = tuple(dict.fromkeys(known))
         return results.bench.model_copy(update={"warnings": warnings})
     built, checked = results.build, results.check
     if checked is None:

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.actions.bench_target import BenchTarget
 from kernelkb.actions.keep_attempts import digest_task
 from kernelkb.actions.recording import make_record_subject
 from kernelkb.errors import KbError
 from kernelkb.measure.build.machine_code import find_machine_code
-from kernelkb.model.attempt import AttemptEvent
+from kernelkb.model.attempt import AttemptEvent, AttemptId
 from kernelkb.model.history import Measurement, SubjectRecord
 from kernelkb.model.measurement import Bench, Build
 from kernelkb.profiles.code_digest import digest_code
 from kernelkb.record.measurements.compare import find_noise_reason
 
+if TYPE_CHECKING:
+    from kernelkb.record.attempts.store import AttemptStore
+
 _MAX_AGE = timedelta(days=7)
 """Chosen: clocks, heat and other users change what a machine gives, and no record tells."""
 _RECENT = 300
 _DECIDED = ("faster", "slower")
-_SHOWN_DIGITS = 8
+SHOWN_DIGITS = 8
+"""Of the id of an attempt."""
 
 
 class _KnownBench(NamedTuple):
@@ -47,6 +51,36 @@ def find_known_bench(bench_target: BenchTarget, built: Build, workload: str) -> 
     return None if known is None else _make_bench(known, built.variant)
 
 
+def find_bench_of_equal_code(
+    bench_target: BenchTarget, built: Build, workload: str
+) -> tuple[AttemptId, float] | None:
+    """Return another attempt whose bench ``find_known_bench`` may answer with, and its time in us.
+
+    Raises:
+        DatabaseError: The database cannot be read.
+    """
+    subject = make_record_subject(bench_target, built, workload)
+    return next(
+        (
+            (known.event.attempt, known.measurement.candidate_us)
+            for known in _iter_known(bench_target, built, subject)
+            if not known.same_source and known.measurement.candidate_us
+        ),
+        None,
+    )
+
+
+def find_alike(store: AttemptStore, built: Build) -> set[AttemptId]:
+    """Return the attempts at a kernel whose newest builds have this machine code.
+
+    Raises:
+        DatabaseError: The database cannot be read.
+    """
+    code = digest_code(find_machine_code(built))
+    builds = store.list_events_of_kind(built.kernel, ["build"], _RECENT)
+    return {one.attempt for one in builds if code is not None and one.code == code}
+
+
 def _iter_known(
     bench_target: BenchTarget, built: Build, subject: SubjectRecord
 ) -> Iterator[_KnownBench]:
@@ -54,14 +88,12 @@ def _iter_known(
     from kernelkb.record.measurements.store import open_store
 
     task = digest_task(bench_target)
-    code = digest_code(find_machine_code(built))
     with (
         open_attempts(bench_target.project, writes=False) as attempts,
         open_store(bench_target.project, writes=False) as store,
     ):
-        builds = attempts.list_events_of_kind(built.kernel, ["build"], _RECENT)
-        alike = {one.attempt for one in builds if code is not None and one.code == code}
-        ids = [str(built.attempt), *sorted(alike - {built.attempt})]
+        alike = find_alike(attempts, built)
+        ids = [str(built.attempt), *sorted(alike - {str(built.attempt)})]
         for event in reversed(attempts.list_events(ids)):
             if (
                 event.kind != "bench"
@@ -91,7 +123,7 @@ def _make_bench(known: _KnownBench, variant: str) -> Bench:
     what = (
         "this state was measured"
         if known.same_source
-        else f"its machine code is that of attempt {event.attempt[:_SHOWN_DIGITS]}, measured"
+        else f"its machine code is that of attempt {event.attempt[:SHOWN_DIGITS]}, measured"
     )
     age = describe_age(datetime.now(UTC) - one.at)
     note = f"not measured again: {what} {age} ago; --again measures it"

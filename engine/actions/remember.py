@@ -96,7 +96,7 @@ def list_own_cases(store: AttemptStore, kernel: str) -> list[MeasuredCaseRow]:
             event.kernel == kernel
             or outcome is None
             or outcome.result != "faster"
-            or outcome.recognised_by in (None, "guess")
+            or outcome.recognised_by in (None, "guess", "unconfirmed")
             or outcome.measured is None
             or outcome.advised is None
         ):

@@ -2,21 +2,73 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from kernelkb.actions.attempts import find_best_attempt
 from kernelkb.actions.bench_target import get_project_path
 from kernelkb.actions.keep_attempts import find_parent, identify_checkout
-from kernelkb.errors import BadValueError, KbError
+from kernelkb.errors import BadValueError, DatabaseError, KbError, NextStep, UnknownNameError
 from kernelkb.loading.kernels import load_kernel, select_variant
+from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.model.attempt import Attempt, AttemptEvent, AttemptId
 from kernelkb.record.attempts.rows import create_attempt, create_event, digest_content
 from kernelkb.record.attempts.store import AttemptStore, open_attempts
 from kernelkb.record.attempts.views import RestoredAttempt
+from kernelkb.render.attempts import ID_DIGITS
 from kernelkb.safety.exchange_files import exchange_file
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.safety.workspace import read_bytes, resolve_inside
+
+BEST = "best"
+"""The word that selects the fastest attempt."""
+
+
+def find_attempt_to_restore(
+    word: str, kernel: str, variant: str | None = None, target: TargetChoice = "auto"
+) -> Attempt:
+    """Return the attempt at a kernel that is to be written back; writes nothing.
+
+    Args:
+        word: Its id, or the beginning of it; ``best``: the fastest one.
+        kernel: The kernel that it has to be of.
+        variant: The variant likewise; None: any.
+        target: The target likewise; ``auto``: any.
+
+    Raises:
+        UnknownNameError: There is no such kernel or attempt.
+        BadValueError: Several ids begin like this, none was timed, or it is of another kernel,
+            variant or target.
+        DatabaseError: The database cannot be read.
+    """
+    with open_attempts(get_project_path(), writes=False) as store:
+        chosen = _find_attempt(store, word, kernel)
+    name = chosen.id[:ID_DIGITS]
+    if chosen.kernel != kernel:
+        wrong = f"{name} is an attempt at {chosen.kernel}, not at {kernel}"
+        raise BadValueError(wrong, NextStep("log", {"kernel": kernel}, "lists those"))
+    if variant not in (None, chosen.variant):
+        wrong = f"{name} is of variant {chosen.variant}, not {variant}"
+        raise BadValueError(f"{wrong}; leave variant out, or restore another attempt")
+    if target not in ("auto", chosen.target):
+        wrong = f"{name} is for {chosen.target}, not {target}"
+        raise BadValueError(f"{wrong}; leave target out, or restore another attempt")
+    return chosen
+
+
+def _find_attempt(store: AttemptStore, word: str, kernel: str) -> Attempt:
+    """Return the attempt by its id among those of the kernel, else among all."""
+    if word == BEST:
+        return store.find(find_best_attempt(store, kernel))
+    try:
+        return store.find(word, kernel)
+    except UnknownNameError as unknown:
+        if not store.count(kernel):
+            load_kernel(kernel, get_project_path())
+        with suppress(UnknownNameError):
+            return store.find(word)
+        raise unknown from None
 
 
 def restore_attempt(word: str | None = None, kernel: str | None = None) -> RestoredAttempt:
@@ -31,21 +83,30 @@ def restore_attempt(word: str | None = None, kernel: str | None = None) -> Resto
 
     Raises:
         UnknownNameError: No such attempt, or its files were not kept here.
-        BadValueError: Neither is given, or a file cannot be written.
+        BadValueError: Neither is given, or a file cannot be written or kept.
         DatabaseError: The database fails; no file was changed.
+
+    Returns:
+        What was written; its ``unrecorded`` says why the history does not hold it, if that failed.
     """
     project = get_project_path()
     with open_attempts(project) as store:
         if word is None and kernel is None:
             raise BadValueError("name an attempt: kb restore ID, or kb restore --best KERNEL")
-        chosen = store.find(word or find_best_attempt(store, kernel or ""))
+        chosen = store.find(find_best_attempt(store, kernel or "") if word is None else word)
         contents = {name: store.read_file(key) for name, key in chosen.files.items()}
         paths = {name: _resolve(project, name) for name in contents}
-        kept = _keep_present(store, project, chosen, paths)
-        written = _write(store, project, chosen, contents, paths)
-        store.add((), [_make_event(project, chosen, written)])
+        present = {name: read_bytes(path) for name, path in paths.items() if path.is_file()}
+        kept = _keep(store, project, chosen, present)
+        written = _write(store, project, chosen, contents, present)
+        unrecorded = None
+        try:
+            store.add((), [_make_event(project, chosen, written)])
+        except DatabaseError as error:  # the files are there all the same
+            unrecorded = str(error)
     flags = _find_flags(project, chosen)
-    return RestoredAttempt(chosen, kept, written, flags is not None and flags != chosen.flags)
+    differ = flags is not None and flags != chosen.flags
+    return RestoredAttempt(chosen, kept, written, differ, unrecorded)
 
 
 def _resolve(project: Path, name: str) -> Path:
@@ -54,13 +115,6 @@ def _resolve(project: Path, name: str) -> Path:
     if not path.is_relative_to(project.resolve()):
         raise BadValueError(f"{name} lies outside the project; nothing was written")
     return path
-
-
-def _keep_present(
-    store: AttemptStore, project: Path, chosen: Attempt, paths: dict[str, Path]
-) -> AttemptId | None:
-    present = {name: read_bytes(path) for name, path in paths.items() if path.is_file()}
-    return _keep(store, project, chosen, present)
 
 
 def _keep(
@@ -89,14 +143,13 @@ def _write(
     project: Path,
     chosen: Attempt,
     contents: dict[str, bytes],
-    paths: dict[str, Path],
+    present: dict[str, bytes],
 ) -> tuple[str, ...]:
-    """Write the files that differ; what was changed since they were kept is kept again."""
+    """Write the files that differ; what was changed since ``present`` was kept is kept again."""
     written: list[str] = []
     for name, content in contents.items():
-        path = paths[name]
-        before = read_bytes(path) if path.is_file() else None
-        if before == content:
+        path = _resolve(project, name)
+        if present.get(name) == content:
             continue
         try:
             found = exchange_file(path, content)
@@ -107,9 +160,22 @@ def _write(
                 f"{name} was not restored: {(error.strerror or '').lower()}; {cure}{done}"
             ) from error
         written.append(name)
-        if found is not None and found != before:
-            _keep(store, project, chosen, {**contents, name: found})
+        if found not in (None, present.get(name), content):
+            _keep_or_return(store, project, chosen, {**contents, name: found}, name)
     return tuple(written)
+
+
+def _keep_or_return(
+    store: AttemptStore, project: Path, chosen: Attempt, state: dict[str, bytes], name: str
+) -> None:
+    """Keep a state with one file that was saved during the restore, or write that file back."""
+    try:
+        _keep(store, project, chosen, state)
+    except DatabaseError as error:
+        exchange_file(_resolve(project, name), state[name])
+        raise BadValueError(
+            f"{name} was saved meanwhile, cannot be kept, and is there again: {error}"
+        ) from error
 
 
 def _make_event(project: Path, chosen: Attempt, written: tuple[str, ...]) -> AttemptEvent:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -11,11 +11,12 @@ from typing import NamedTuple
 from kernelkb.actions.attempts import load_tree
 from kernelkb.actions.bench_target import get_project_path
 from kernelkb.actions.sessions import load_session, start_session
+from kernelkb.errors import NextStep
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.model.attempt import AttemptEvent
 from kernelkb.model.session import Session
 from kernelkb.record.attempts.store import open_attempts
-from kernelkb.record.attempts.stuck import find_stuck
+from kernelkb.record.attempts.stuck import describe_way_back, find_stuck
 from kernelkb.record.attempts.tree import AttemptNode, AttemptTree
 from kernelkb.record.open_session import find_open_session, find_open_session_for
 from kernelkb.record.sessions import list_session_ids, make_session_id
@@ -30,13 +31,21 @@ _MAX_READ = 60
 _ON_DEVICE = ("check", "bench", "profile")
 _GAINLESS = ("no-gain", "slower", "failed")
 
+StepFormat = Callable[[NextStep], str]
+"""Writes a next step in a front end's own notation."""
 
-def brief_session(name: str | None = None, kernel: str | None = None) -> str:
+
+def brief_session(
+    name: str | None = None,
+    kernel: str | None = None,
+    format_step: StepFormat = NextStep.as_command,
+) -> str:
     """Return where a session and its kernel stand, in at most 2,000 bytes.
 
     Args:
         name: The session; None: the open one, or none.
         kernel: The kernel; None: that of the session, or of its newest entry.
+        format_step: Writes the steps that it names; by default as shell commands.
 
     Raises:
         UnknownNameError: There is no such session.
@@ -52,7 +61,7 @@ def brief_session(name: str | None = None, kernel: str | None = None) -> str:
         with open_attempts(project, writes=False) as store:
             tree = load_tree(store, subject, _MAX_READ)
         lines += _describe_budget(session, tree) if session else []
-        lines += _describe_kernel(subject, tree)
+        lines += _describe_kernel(subject, tree, format_step)
     elif not lines:
         lines = ["no session is open; kb session new ID GOAL --kernel K opens one"]
     return _cut("\n".join(lines))
@@ -69,7 +78,10 @@ class ResumedSession(NamedTuple):
 
 
 def resume_session(
-    kernel: str | None, goal: str | None, budget: Mapping[str, float] | None = None
+    kernel: str | None,
+    goal: str | None,
+    budget: Mapping[str, float] | None = None,
+    format_step: StepFormat = NextStep.as_command,
 ) -> ResumedSession:
     """Return where work stands; open a session if none is open for the kernel and a goal is given.
 
@@ -77,6 +89,7 @@ def resume_session(
         kernel: Its name; None: that of the open session.
         goal: One sentence.
         budget: Fields of ``SessionBudget``, for a session that is opened.
+        format_step: Writes the steps that the brief names; by default as shell commands.
 
     Raises:
         UnknownNameError: There is no such kernel; nothing was opened.
@@ -94,7 +107,7 @@ def resume_session(
     subject = kernel or (_find_kernel(load_session(name)) if name else None)
     call = f"recommend_fix(kernel={subject!r})" if subject else "bench_kernel(kernel=...)"
     words = "no session is open" if name is None else f"session {name} {verb}"
-    return ResumedSession(words, name, brief_session(name, kernel), (call,))
+    return ResumedSession(words, name, brief_session(name, kernel, format_step), (call,))
 
 
 def _name_session(kernel: str | None, project: Path) -> str:
@@ -150,13 +163,13 @@ def _describe_budget(session: Session, tree: AttemptTree) -> Iterator[str]:
     yield f"spent: {', '.join(told)}"
 
 
-def _describe_kernel(kernel: str, tree: AttemptTree) -> Iterator[str]:
+def _describe_kernel(kernel: str, tree: AttemptTree, format_step: StepFormat) -> Iterator[str]:
     if not tree.nodes:
         yield f"{kernel}: nothing was tried yet"
-        yield f"next: kb triage {kernel}"
+        yield f"next: {format_step(_make_step('triage', kernel))}"
         return
     path = [tree.nodes[name] for name in tree.list_path(tree.best)]
-    yield from _describe_best(kernel, tree, path)
+    yield from _describe_best(kernel, tree, path, format_step)
     newest = max(tree.nodes.values(), key=_find_last_time)
     if newest.attempt.id != tree.best:
         what = describe_outcome(newest.outcome) if newest.outcome else "not timed"
@@ -165,22 +178,36 @@ def _describe_kernel(kernel: str, tree: AttemptTree) -> Iterator[str]:
     if tried:
         yield "tried without gain, not to be repeated while the same cause is found:"
         yield from (f"- {_describe_tried(one)}" for one in tried[-_MAX_TRIED:])
+    yield from _describe_next(kernel, tree, newest, format_step)
+
+
+def _describe_next(
+    kernel: str, tree: AttemptTree, newest: AttemptNode, format_step: StepFormat
+) -> Iterator[str]:
     stuck = find_stuck(tree)
     advice = _find_advice(newest)
+    variant = newest.attempt.variant
     if stuck is not None:
         yield f"stuck: {stuck.because}"
-        yield f"next: {stuck.cure}"
+        yield f"next: {stuck.format_cure(format_step)}"
     elif advice is not None and advice.advised is not None:
         advised = advice.advised
         gain = f", told {advised.predicted[1]:.3g}x" if advised.predicted else ""
         yield f"open: {advised.fix} for {advised.bottleneck}{gain}"
-        variant = newest.attempt.variant
-        yield f"next: change the source, then kb bench {kernel} --variant {variant}"
+        yield f"next: change the source; {format_step(_make_step('bench', kernel, variant))}"
     else:
-        yield f"next: kb triage {kernel} --variant {newest.attempt.variant}"
+        yield f"next: {format_step(_make_step('triage', kernel, variant))}"
 
 
-def _describe_best(kernel: str, tree: AttemptTree, path: Sequence[AttemptNode]) -> Iterator[str]:
+def _make_step(verb: str, kernel: str, variant: str | None = None) -> NextStep:
+    effects = {"bench": "times it", "triage": "says what limits it"}
+    which = {"kernel": kernel, **({"variant": variant} if variant else {})}
+    return NextStep(verb, which, effects[verb])
+
+
+def _describe_best(
+    kernel: str, tree: AttemptTree, path: Sequence[AttemptNode], format_step: StepFormat
+) -> Iterator[str]:
     if tree.best is None or tree.place is None:
         yield f"{kernel}: {len(tree.nodes)} attempts, none with a valid time"
         return
@@ -191,7 +218,7 @@ def _describe_best(kernel: str, tree: AttemptTree, path: Sequence[AttemptNode]) 
     since = f", the first {format_duration(first)}" if first and len(path) > 1 else ""
     where = f"{tree.place.workload}, {tree.place.device}"
     yield f"{kernel}: best {best.attempt.id[:ID_DIGITS]} ({best.attempt.variant}) {shown}{since}"
-    yield f"on {where}; kb restore --best {kernel}"
+    yield f"on {where}; {format_step(describe_way_back(kernel))}"
     gained = [one.outcome for one in path if one.outcome and one.outcome.result == "faster"]
     for outcome in gained[-_MAX_PATH:]:
         yield f"+ {describe_outcome(outcome)}"

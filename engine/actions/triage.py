@@ -48,6 +48,8 @@ def triage(
     target: TargetChoice = "auto",
     workload: str | None = None,
     listener: StepListener = ignore_step,
+    *,
+    change: str | None = None,
 ) -> Triage:
     """Take a kernel through environment, build, check, bench, gate, profile and recommend.
 
@@ -60,24 +62,22 @@ def triage(
         target: See ``bench_target.prepare``.
         workload: The workload to time; None for the target's default.
         listener: Called for each step as it starts and as it ends.
+        change: What was changed since the state before, in words.
 
     Raises:
         UnknownNameError: No such kernel, variant or workload.
-        KnowledgeError: The kernel.yaml is wrong.
-        KbError: The kernel's reference fails, or its tolerances accept wrong outputs.
+        KbError: The kernel.yaml is wrong, its reference fails, or it accepts wrong outputs.
     """
     started = time.monotonic()
-    source = load_kernel(kernel, get_project_path())
+    steps, source = StepRunner(listener), load_kernel(kernel, get_project_path())
     resolve_workload(source.kernel, "cpu", workload)
-    steps = StepRunner(listener)
     check = partial(validate_machine_for_kernel, source.kernel, variant, target)
     environment = steps.run("environment", None, check, summarize_environment)
     if environment.machine is None:
         return _finish_triage(kernel, environment, steps, started)
     chosen = select_variant(source.kernel, environment.target, variant)
-    bench_target = BenchTarget(
-        MeasurementSubject(source, chosen, environment.machine), get_project_path()
-    )
+    subject = MeasurementSubject(source, chosen, environment.machine)
+    bench_target = BenchTarget(subject, get_project_path(), change)
     name = resolve_workload(source.kernel, environment.target, workload)
     results, choice = _evaluate_variants(bench_target, name, steps)
     outcome = _measure_fix(bench_target, results, choice, name, steps) if choice else None

@@ -270,6 +270,7 @@ _EXIT_STATUS = {"done": 0, "stopped": 1, "could-not-run": 2}
 def add_triage_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb triage``."""
     add_kernel_arguments(parser)
+    add_change_argument(parser)
 
 
 def run_triage(options: Namespace) -> int:
@@ -290,6 +291,7 @@ def run_triage(options: Namespace) -> int:
             options.target,
             options.workload,
             ignore_step if options.json else report,
+            change=options.change,
         )
     if options.json:
         print_json(result)

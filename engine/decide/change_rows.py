@@ -11,6 +11,7 @@ class SignatureRow(TypedDict):
     added: str | None
     removed: str | None
     code: dict[str, str]
+    finds_all: bool
 
 
 class MeasuredCaseRow(TypedDict):

@@ -52,6 +52,10 @@ class ChangeEvidence(NamedTuple):
     """The author's words."""
     advised: str | None = None
     """The first fix that was recommended for the state before."""
+    same_code: bool = False
+    """Whether the machine code is known to be that of the state before."""
+    is_whole: bool = True
+    """Whether the sources are all that changed: not the flags, and no file without its text."""
 
 
 def recognise_change(
@@ -68,9 +72,10 @@ def recognise_change(
     lines = tuple(place for change in changes for place in change.places)[:_MAX_LINES]
     named = _find_named(known, evidence.said or "")
     if named:
-        return RecognisedChange(named, "said", lines)
-    added = "\n".join(line for change in changes for line in change.added)
-    removed = "\n".join(line for change in changes for line in change.removed)
+        doubted = find_unconfirmed(signatures, known, evidence)
+        believed = tuple(fix for fix in named if fix not in doubted)
+        return RecognisedChange(believed or named, "said" if believed else "unconfirmed", lines)
+    added, removed = _join_changes(changes)
     found: dict[str, tuple[int, Recognition]] = {}
     for fix, signature in signatures.items():
         by_source = _count_source_evidence(signature, added, removed)
@@ -85,6 +90,59 @@ def recognise_change(
     best = max((weight for weight, _ in found.values()), default=0)
     ranked = sorted(fix for fix, (weight, _) in found.items() if weight == best)
     return RecognisedChange(tuple(ranked[:_MAX_FIXES]), "guess" if ranked else None, lines)
+
+
+def find_unconfirmed(
+    signatures: Mapping[str, SignatureRow], known: Collection[str], evidence: ChangeEvidence
+) -> dict[str, str]:
+    """Return the fixes that the author names and that the change does not show, with the reason.
+
+    A fix without a signature is believed. One with a signature is not believed where the machine
+    code stayed the same, or where both the sources and the machine code are known, show nothing,
+    and the signature finds every change of the zoo that applies the fix.
+
+    Args:
+        signatures: Of the fixes that have one.
+        known: All fixes that an author may name.
+        evidence: Of the change.
+    """
+    found: dict[str, str] = {}
+    for fix in _find_named(known, evidence.said or ""):
+        signature = signatures.get(fix)
+        if signature is None:
+            continue
+        if evidence.same_code:
+            found[fix] = "the machine code is the same as before"
+        elif evidence.counts and _is_refuted(signature, evidence):
+            told = _describe_counts(signature, *evidence.counts)
+            found[fix] = f"neither source nor machine code shows it: {told}"
+    return found
+
+
+def _is_refuted(signature: SignatureRow, evidence: ChangeEvidence) -> bool:
+    """Return whether a signature that finds all changes of its fix does not find this one."""
+    if not (signature["finds_all"] and signature["code"] and evidence.is_whole):
+        return False
+    added, removed = _join_changes([compare_lines(old, new) for old, new in evidence.sources])
+    return not (
+        _count_source_evidence(signature, added, removed)
+        or _count_code_evidence(signature, evidence.counts)
+    )
+
+
+def _describe_counts(
+    signature: SignatureRow, before: Mapping[str, float], after: Mapping[str, float]
+) -> str:
+    return ", ".join(
+        f"{name.replace('_', ' ')} {before.get(name, 0.0):g} before, {after.get(name, 0.0):g} after"
+        for name in signature["code"]
+    )
+
+
+def _join_changes(changes: Iterable[SourceChange]) -> tuple[str, str]:
+    """Return all added lines as one text, and all removed ones."""
+    pairs = [("\n".join(change.added), "\n".join(change.removed)) for change in changes]
+    return "\n".join(added for added, _ in pairs), "\n".join(removed for _, removed in pairs)
 
 
 def compare_lines(old: str, new: str) -> SourceChange:
@@ -117,9 +175,12 @@ def _normalise(lines: Iterable[str]) -> list[str]:
 
 def _find_named(known: Collection[str], said: str) -> tuple[str, ...]:
     """Return the fixes that an author names, with hyphens or spaces."""
-    words = re.sub(r"[\s_-]+", "-", said.lower())
-    found = [fix for fix in known if re.search(rf"(?<![\w-]){re.escape(fix)}(?![\w])", words)]
-    return tuple(sorted(found, key=lambda fix: (words.index(fix), -len(fix))))[:_MAX_FIXES]
+    places: dict[str, int] = {}
+    for fix in known:
+        words = r"[\s_-]+".join(map(re.escape, fix.split("-")))
+        if found := re.search(rf"(?<![\w-]){words}(?!\w)", said.lower()):
+            places[fix] = found.start()
+    return tuple(sorted(places, key=lambda fix: (places[fix], -len(fix))))[:_MAX_FIXES]
 
 
 def _count_source_evidence(signature: SignatureRow, added: str, removed: str) -> int:

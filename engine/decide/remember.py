@@ -10,10 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kernelkb.model.attempt import AttemptId, ChangeOutcome, ChangeResult
+from kernelkb.model.attempt import AttemptId, ChangeOutcome, ChangeResult, Recognition
 from kernelkb.model.recommendation import Advice, Diagnosis, KernelAnswer
 
 _REFUTED: tuple[ChangeResult, ...] = ("no-gain", "slower", "failed")
+_OPEN: tuple[Recognition, ...] = ("guess", "unconfirmed")
+"""Where it is open which fix the change applied."""
 _ID_DIGITS = 4
 _MAX_WHY = 80
 
@@ -39,11 +41,12 @@ def remember_changes(
 
     Args:
         answer: The answer, which is changed.
-        tried: Changes of the kernel, the oldest first; those that are only guessed do not count.
+        tried: Changes of the kernel, the oldest first; those that are guessed, or called something
+            that nothing shows, do not count.
         undoes: By fix, the fixes that it undoes.
         helped: By fix, where it helped a kernel of the project like this one: it stands ahead.
     """
-    known = [one for one in tried if one.outcome.fixes and one.outcome.recognised_by != "guess"]
+    known = [one for one in tried if one.outcome.fixes and one.outcome.recognised_by not in _OPEN]
     newest = {fix: one for one in known for fix in one.outcome.fixes}
     gained = {
         fix: one for fix, one in newest.items() if one.outcome.result == "faster" and one.on_path

@@ -55,4 +55,5 @@ def _build_signature_row(signature: ChangeSignature | None) -> SignatureRow | No
         "added": signature.added,
         "removed": signature.removed,
         "code": {name: str(change) for name, change in signature.code.items()},
+        "finds_all": signature.finds_all,
     }

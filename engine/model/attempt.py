@@ -24,10 +24,11 @@ ChangeResult = Literal["faster", "slower", "no-gain", "undecided", "failed"]
 """Of a change: faster and slower are confirmed by the interval; no-gain: the interval ends below
 1.02; undecided: the benches do not tell; failed: it does not compile, or is wrong."""
 
-Recognition = Literal["said", "source", "code", "advice", "guess"]
-"""How the fix of a change is known. said: by its author. source, code: it was advised, and
-the sources or the machine code show it. advice: it was advised, and nothing shows whether it is.
-guess: it was not named, and sources and code look like it."""
+Recognition = Literal["said", "unconfirmed", "source", "code", "advice", "guess"]
+"""How the fix of a change is known. said: by its author. unconfirmed: its author says so, and
+neither the sources nor the machine code show it, or the machine code is the same. source, code: it
+was advised, and the sources or the machine code show it. advice: it was advised, and nothing shows
+whether it is. guess: it was not named, and sources and code look like it."""
 
 
 class Attempt(Record):

@@ -45,6 +45,10 @@ class ChangeSignature(Record):
     """Matches more in the lines that were removed. With ``added``: both."""
     code: dict[CodeCount, CountChange] = Field(default_factory=dict)
     """What the compiler made of it, all of them; enough alone."""
+    finds_all: bool = False
+    """Whether it finds every change of the zoo that applies the fix, by source or machine code, and
+    has a ``code``: only then an author who names the fix is contradicted. Measured, and held by
+    ``tests/knowledge/test_signatures.py``."""
 
 
 class Fix(Record):

@@ -14,7 +14,6 @@ from kernelkb.model.resource_use import ResourceUse
 Status = Literal["ok", "warning", "failure"]
 Verdict = Literal["faster", "slower", "inconclusive", "incorrect", "invalid"]
 
-
 Disturbance = Literal["cpu-contention", "gpu-contention", "thermal", "unsteady-times"]
 """What else happened on the machine during a bench."""
 
@@ -154,6 +153,10 @@ class Build(Record):
     """Why the open session or the history has no entry of it."""
     attempt: str | None = None
     """Id of this state of the source in the history; ``kb restore`` takes it."""
+    same_code: str | None = None
+    """Which earlier attempt has this machine code, and its time if ``kb bench`` answers with it."""
+    warnings: tuple[str, ...] = ()
+    """What speaks against the author's words for the change."""
 
 
 class CheckedCase(Record):
@@ -263,8 +266,7 @@ class Bench(Record):
     warnings: tuple[str, ...] = ()
     metrics: dict[Name, float] = Field(default_factory=dict)
     samples: tuple[tuple[float, float], ...] = Field(default=(), exclude=True)
-    """Microseconds of a call of candidate and baseline, one pair per pair of batches that the
-    speedup is computed from. For the database; no front end prints them."""
+    """Microseconds of a call of candidate and baseline, per pair of batches; for the database."""
     measurement: str | None = None
     """Id of its record in the measurement database; ``kb compare`` takes it."""
     unrecorded: str | None = None

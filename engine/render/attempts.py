@@ -10,6 +10,7 @@ from kernelkb.render.units import format_duration
 
 if TYPE_CHECKING:
     from kernelkb.model.attempt import AttemptId, ChangeOutcome
+    from kernelkb.record.attempts.stuck import Stuck
     from kernelkb.record.attempts.tree import AttemptNode, AttemptTree
     from kernelkb.record.attempts.views import AttemptDifference, AttemptLog, RestoredAttempt
 
@@ -18,6 +19,7 @@ _MAX_WHY = 90
 _MAX_DIFF = 200
 _SAID_HOW = {
     "said": "",
+    "unconfirmed": " (unconfirmed)",
     "source": "",
     "code": "",
     "advice": " (as advised)",
@@ -31,7 +33,7 @@ def format_attempt_log(log: AttemptLog) -> Iterator[str]:
     if not tree.nodes:
         yield f"{log.kernel}: no attempts yet; kb build {log.kernel} keeps the first"
         return
-    yield _describe_tree(log)
+    yield describe_attempt_log(log)
     path = frozenset(tree.list_path(tree.best))
     for root in tree.roots:
         yield from _format_branch(tree, root, path, "", "")
@@ -41,7 +43,8 @@ def format_attempt_log(log: AttemptLog) -> Iterator[str]:
         yield f"stuck: {log.stuck.because}; {log.stuck.cure}"
 
 
-def _describe_tree(log: AttemptLog) -> str:
+def describe_attempt_log(log: AttemptLog) -> str:
+    """Return in one line how many attempts there are, what they took, and which is the best."""
     tree = log.tree
     spent = f"{_format_span(tree.seconds)}, {_format_span(tree.device_seconds)} on the device"
     words = f"{log.kernel}: {log.total} attempts, {spent}"
@@ -50,6 +53,8 @@ def _describe_tree(log: AttemptLog) -> str:
         shown = format_duration(time) if time else "?"
         words += f"; best {tree.best[:ID_DIGITS]}, {shown} ({tree.place.workload}, "
         words += f"{tree.place.device})"
+    elif tree.nodes:
+        words += "; none with a valid time"
     return words
 
 
@@ -121,18 +126,30 @@ def _compare_to_advice(outcome: ChangeOutcome) -> str:
     return f", told {point:.3g}x [{low:.3g}, {high:.3g}]"
 
 
-def format_attempt_difference(found: AttemptDifference) -> Iterator[str]:
-    """Yield the change of time, of the machine code and the metrics, then that of the source."""
+def describe_attempt_difference(found: AttemptDifference) -> str:
+    """Return in one line which attempts are compared, and the change in time."""
+    return f"{_describe_pair(found)}; {_describe_time_change(found)}"
+
+
+def _describe_pair(found: AttemptDifference) -> str:
     before, after = found.before.attempt, found.after.attempt
-    yield f"{before.id[:ID_DIGITS]} {before.variant} -> {after.id[:ID_DIGITS]} {after.variant}"
+    return f"{before.id[:ID_DIGITS]} {before.variant} -> {after.id[:ID_DIGITS]} {after.variant}"
+
+
+def _describe_time_change(found: AttemptDifference) -> str:
     compared = found.comparison
     if compared is None:
-        yield "time: not both were timed on one workload and device"
-    elif compared.ratio is None or compared.interval is None:
-        yield f"time: not comparable, {compared.because}"
-    else:
-        low, high = compared.interval
-        yield f"time: {compared.ratio:.3g}x [{low:.3g}, {high:.3g}], {compared.because}"
+        return "time: not both were timed on one workload and device"
+    if compared.ratio is None or compared.interval is None:
+        return f"time: not comparable, {compared.because}"
+    low, high = compared.interval
+    return f"time: {compared.ratio:.3g}x [{low:.3g}, {high:.3g}], {compared.because}"
+
+
+def format_attempt_difference(found: AttemptDifference) -> Iterator[str]:
+    """Yield the change of time, of the machine code and the metrics, then that of the source."""
+    yield _describe_pair(found)
+    yield _describe_time_change(found)
     if found.same_code is not None:
         yield f"machine code: {'the same' if found.same_code else 'different'}"
     metrics = {} if found.reports is not None else found.metrics  # those say the same, and where
@@ -164,6 +181,8 @@ def format_restored(restored: RestoredAttempt) -> Iterator[str]:
         yield f"what was there is kept as {restored.kept[:ID_DIGITS]}"
     if restored.flags_differ:
         yield f"its flags were {' '.join(attempt.flags)}; kernel.yaml has others and stays"
+    if restored.unrecorded is not None:
+        yield f"not recorded: {restored.unrecorded}"
 
 
 def build_log_object(log: AttemptLog) -> dict[str, Any]:
@@ -178,7 +197,7 @@ def build_log_object(log: AttemptLog) -> dict[str, Any]:
         "device": tree.place.device if tree.place else None,
         "seconds": round(tree.seconds, 3),
         "device_seconds": round(tree.device_seconds, 3),
-        "stuck": log.stuck._asdict() if log.stuck else None,
+        "stuck": _build_stuck_object(log.stuck) if log.stuck else None,
         "attempts": [
             {
                 **node.attempt.model_dump(mode="json"),
@@ -189,6 +208,15 @@ def build_log_object(log: AttemptLog) -> dict[str, Any]:
             }
             for node in tree.nodes.values()
         ],
+    }
+
+
+def _build_stuck_object(stuck: Stuck) -> dict[str, Any]:
+    return {
+        "kind": stuck.kind,
+        "because": stuck.because,
+        "attempts": stuck.attempts,
+        "cure": stuck.cure,
     }
 
 

@@ -24,7 +24,10 @@ def describe_environment(environment: Environment) -> str:
 
 
 def describe_build(build: Build) -> str:
-    """Return the compiler's error, or SIMD loops, registers and spilled bytes of the build."""
+    """Return the compiler's error, or SIMD loops, registers and spilled bytes of the build.
+
+    What the history knows of it follows.
+    """
     if build.error is not None:
         return f"{build.variant} does not compile; the compiler said {quote_excerpt(build.error)}"
     parts = [f"{build.variant} for {build.target} {build.status}"]
@@ -36,7 +39,7 @@ def describe_build(build: Build) -> str:
         spills = sum(r.spill_store_bytes for r in build.resources)
         most = max(r.registers for r in build.resources)
         parts.append(f"at most {most} registers, {spills} B spilled")
-    return "; ".join(parts)
+    return "; ".join([*parts, *filter(None, [build.same_code]), *build.warnings])
 
 
 def _quote_detail(detail: str | None) -> str:

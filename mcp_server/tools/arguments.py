@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 Kernel = Annotated[
-    str, Field(description="Folder below kernels/, such as row_softmax.", max_length=60)
+    str, Field(description="Folder in kernels/, such as row_softmax.", max_length=60)
 ]
 Change = Annotated[
     str | None,
@@ -15,16 +15,16 @@ Change = Annotated[
 ]
 Variant = Annotated[
     str | None,
-    Field(description="Variant id. Default: the first, plain one.", max_length=60),
+    Field(description="Variant id. Default: the first.", max_length=60),
 ]
 Target = Annotated[
     Literal["auto", "cpu", "cuda"],
-    Field(description="auto (default): CUDA where there is a GPU and nvcc, else cpu."),
+    Field(description="auto (default): cuda with a GPU and nvcc, else cpu."),
 ]
 Workload = Annotated[
     str | None,
     Field(
-        description="Workload by name, tiny to xlarge. Default: the target's own.",
+        description="By name, tiny to xlarge. Default: the target's own.",
         max_length=60,
     ),
 ]

@@ -41,7 +41,7 @@ async def job(
 ) -> Annotated[CallToolResult, JobResult]:
     """List, await or cancel work that outlived its call and returned job.id.
 
-    The result of a finished job is its tool's result. Kept for an hour after it ends.
+    A finished job has its tool's result, kept for an hour.
     """
     jobs = get_jobs(ctx)
     if not id:

@@ -25,7 +25,7 @@ Kind = Literal[
 
 async def search_knowledge(
     query: Annotated[str, Field(max_length=200, description="Words; typos are fine.")],
-    kind: Annotated[Kind | None, Field(description="Only this kind. Default: all.")] = None,
+    kind: Annotated[Kind | None, Field(description="Default: all kinds.")] = None,
     limit: Annotated[int, Field(ge=1, le=20, description="1 to 20, default 10.")] = 10,
 ) -> Annotated[CallToolResult, SearchResult]:
     """Find causes, fixes, metrics, symptoms and ways of working by words, best first."""

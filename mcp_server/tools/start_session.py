@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
 from kernelkb_mcp.results import StartedSession
-from kernelkb_mcp.tool_adapter import result_from_record, run_in_thread
+from kernelkb_mcp.tool_adapter import format_next_call, result_from_record, run_in_thread
 
 TITLE = "Begin or resume"
 HINTS = ToolAnnotations(
@@ -28,7 +29,8 @@ async def start_session(
     """
     from kernelkb.actions.session_brief import resume_session
 
-    found = await run_in_thread(lambda: resume_session(kernel, goal))
+    resume = partial(resume_session, kernel, goal, format_step=format_next_call)
+    found = await run_in_thread(resume)
     return result_from_record(
         StartedSession(
             summary=found.summary, session=found.session, brief=found.brief, next=found.calls

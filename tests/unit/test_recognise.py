@@ -24,6 +24,12 @@ def test_the_author_is_believed_with_hyphens_or_spaces():
     assert found.lines == (2,)
 
 
+def test_a_fix_is_named_within_other_words():
+    found = recognise(sources=[(OLD, VECTOR)], said="now with unroll-ilp, after warp_shuffle")
+
+    assert found.fixes == ("unroll-ilp", "warp-shuffle")
+
+
 def test_the_advised_fix_is_recognised_by_its_source():
     found = recognise(sources=[(OLD, VECTOR)], advised="vectorize-128b")
 

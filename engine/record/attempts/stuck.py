@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+from kernelkb.errors import NextStep
 from kernelkb.model.attempt import AttemptId
 from kernelkb.record.attempts.tree import AttemptNode, AttemptTree
 
@@ -25,7 +27,20 @@ class Stuck(NamedTuple):
     because: str
     attempts: tuple[AttemptId, ...]
     """The newest ones that show it."""
-    cure: str
+    way_back: NextStep | None
+    """Restores the best attempt; None where none was timed."""
+    then: str
+    """What to do after that."""
+
+    @property
+    def cure(self) -> str:
+        """The way back as a shell command, and what to do then."""
+        return self.format_cure(NextStep.as_command)
+
+    def format_cure(self, format_step: Callable[[NextStep], str]) -> str:
+        """Return the way back in a front end's own notation, and what to do then."""
+        way_back = format_step(self.way_back) if self.way_back else "go back to the last good state"
+        return f"{way_back}; {self.then}"
 
 
 def find_stuck(tree: AttemptTree) -> Stuck | None:
@@ -53,7 +68,8 @@ def _find_failing(tree: AttemptTree, changed: list[AttemptNode]) -> Stuck | None
         "failing",
         f"the last {_FAILURES} changes failed in the same way: {reasons[-1]}",
         tuple(one.attempt.id for one in newest),
-        f"{_restore(tree)}; then change less at once",
+        _find_way_back(tree),
+        "then change less at once",
     )
 
 
@@ -73,7 +89,8 @@ def _find_oscillation(tree: AttemptTree, changed: list[AttemptNode]) -> Stuck | 
         "oscillating",
         f"the last {len(turns)} changes made it faster and slower in turn, and none is the best",
         tuple(one.attempt.id for one, _ in turns),
-        f"{_restore(tree)}; then profile it whole and take another class of change",
+        _find_way_back(tree),
+        "then profile it whole and take another class of change",
     )
 
 
@@ -87,12 +104,17 @@ def _find_no_gain(tree: AttemptTree, changed: list[AttemptNode]) -> Stuck | None
         "no-gain",
         f"the last {_CHANGES} changes gained nothing ({told})",
         tuple(one.attempt.id for one in newest),
-        f"{_restore(tree)}; profile it whole, then another class of change, or stop if the floor "
-        f"is near",
+        _find_way_back(tree),
+        "profile it whole, then another class of change, or stop if the floor is near",
     )
 
 
-def _restore(tree: AttemptTree) -> str:
-    return (
-        f"kb restore {tree.best[:8]} (the best)" if tree.best else "go back to the last good state"
-    )
+def _find_way_back(tree: AttemptTree) -> NextStep | None:
+    if tree.best is None:
+        return None
+    return describe_way_back(tree.nodes[tree.best].attempt.kernel)
+
+
+def describe_way_back(kernel: str) -> NextStep:
+    """Return the step that writes the best attempt at a kernel back."""
+    return NextStep("restore", {"best": kernel}, "goes back to the best")

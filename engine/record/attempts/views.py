@@ -52,3 +52,5 @@ class RestoredAttempt(NamedTuple):
     """Files that changed, by their path in the project."""
     flags_differ: bool
     """Whether kernel.yaml, which is not written, has other flags now."""
+    unrecorded: str | None = None
+    """Why the history has no entry of it."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Engine, Select, func, select
+from sqlalchemy import URL, Engine, Select, func, select
 
 from kernelkb.errors import BadValueError, UnknownNameError
 from kernelkb.model.comparison import Promotion
@@ -38,6 +38,7 @@ from kernelkb.record.measurements.rows import (
 )
 from kernelkb.record.measurements.schema import upgrade
 from kernelkb.record.measurements.tables import measurements, promotions, series, subjects
+from kernelkb.safety.workspace import may_write
 
 DEFAULT_LIMIT = 50
 _CHUNK_SIZE = 500
@@ -61,8 +62,16 @@ def open_store(project: Path, url: str | None = None, *, writes: bool = True) ->
 
 
 def open_engine(project: Path, url: str | None = None, *, writes: bool = True) -> Engine:
-    """Return the database of a project, with its tables; raises as ``open_store`` does."""
+    """Return the database of a project, with its tables; raises as ``open_store`` does.
+
+    Where nothing may be written, as under a read-only server, it is opened read-only; if there is
+    none, an empty one in memory stands for it.
+    """
     check_file(address := resolve_url(project, url or os.environ.get("KB_DATABASE")), writes=writes)
+    if not writes and not may_write():
+        if address.get_backend_name() != "sqlite" or Path(address.database or "").exists():
+            return make_read_only_engine(address)
+        address = URL.create("sqlite+pysqlite", database=":memory:")
     engine = make_engine(address)
     try:
         upgrade(engine)
