@@ -12,7 +12,7 @@ from kernelkb.decide.recommend import recommend
 from kernelkb.decide.similar import vectorize_answer
 from kernelkb.loading.kernels import find_zoo_folders, load_kernel_folder
 from kernelkb.loading.zoo import read_recordings
-from kernelkb.model.kernel import Pair
+from kernelkb.model.change_pair import Pair
 from kernelkb.model.measured import MeasuredCase, MeasuredCatalogue
 from kernelkb.model.zoo import PairRecording
 from kernelkb.safety.replace_file import replace_file

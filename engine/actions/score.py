@@ -22,7 +22,7 @@ from kernelkb.decide.recommend import recommend
 from kernelkb.decide.rules import CompiledRules
 from kernelkb.errors import BadValueError
 from kernelkb.loading.zoo import read_recordings
-from kernelkb.model.kernel import Pair
+from kernelkb.model.change_pair import Pair
 from kernelkb.model.recommendation import Diagnosis, KernelAnswer, PredictedSpeedup
 from kernelkb.model.zoo import AdviceError, PairRecording, Score, ScoreRow, WorstPrediction
 from kernelkb.safety.paths import shipped_folder

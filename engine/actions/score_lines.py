@@ -21,7 +21,7 @@ from kernelkb.actions.zoo_pairs import list_pairs
 from kernelkb.decide.rules import LineEvidenceRow
 from kernelkb.decide.source_lines import find_lines
 from kernelkb.errors import BadValueError
-from kernelkb.model.kernel import FlawPlace
+from kernelkb.model.change_pair import FlawPlace
 from kernelkb.model.source_line import LineAnswer
 from kernelkb.model.zoo import LineMiss, LineScore, LineScoreRow, PairRecording
 from kernelkb.profiles.launch import ProfiledLaunch, list_raw_names

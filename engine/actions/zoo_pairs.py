@@ -11,7 +11,8 @@ from kernelkb.actions.building import build_prepared
 from kernelkb.errors import BadValueError, KbError, UnknownNameError
 from kernelkb.loading.kernels import find_zoo_folders, load_kernel_folder
 from kernelkb.measure.check import check
-from kernelkb.model.kernel import Kernel, Pair
+from kernelkb.model.change_pair import Pair
+from kernelkb.model.kernel import Kernel
 from kernelkb.model.measurement import Build
 
 _CHECKS_AT_ONCE = 12

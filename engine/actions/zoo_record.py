@@ -24,7 +24,7 @@ from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.machine.tools import find_cuda_tool
 from kernelkb.measure.profile import static_metrics
-from kernelkb.model.kernel import Pair
+from kernelkb.model.change_pair import Pair
 from kernelkb.model.measurement import Bench
 from kernelkb.model.zoo import PairRecording, VariantRecording
 

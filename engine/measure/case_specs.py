@@ -36,8 +36,8 @@ def make_case_spec(
     spec: CaseSpec = {
         "name": name,
         "selftest": selftest,
-        "axis_names": list(kernel.axes),
-        "axes": [sizes[axis] for axis in kernel.axes],
+        "axis_names": list(kernel.size_axes),
+        "axes": [sizes[axis] for axis in kernel.size_axes],
         "inputs": [make_input_spec(array, sizes) for array in kernel.inputs],
         "outputs": [make_output_spec(array, sizes) for array in kernel.outputs],
         "distributions": [],
@@ -50,8 +50,8 @@ def make_case_spec(
 def make_input_spec(array: Input, sizes: Mapping[str, int]) -> InputSpec | ScalarSpec:
     """Return an input with concrete sizes: an array, or a number."""
     if array.value is not None:
-        value = bool(array.value) if array.dtype == "bool" else array.value
-        return {"name": array.name, "value": value}
+        value = sizes[array.value] if isinstance(array.value, str) else array.value
+        return {"name": array.name, "value": bool(value) if array.dtype == "bool" else value}
     return {
         "name": array.name,
         "shape": _concrete_shape(array, sizes),

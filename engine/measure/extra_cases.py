@@ -26,8 +26,8 @@ def _make_spec(kernel_folder: KernelFolder, case: ExtraCase, reference: Referenc
     return {
         "name": case.name,
         "selftest": False,
-        "axis_names": list(kernel_folder.kernel.axes),
-        "axes": [sizes[axis] for axis in kernel_folder.kernel.axes],
+        "axis_names": list(kernel_folder.kernel.size_axes),
+        "axes": [sizes[axis] for axis in kernel_folder.kernel.size_axes],
         "inputs": [make_input_spec(array, sizes) for array in case.inputs],
         "outputs": [make_output_spec(array, sizes) for array in case.outputs],
         "distributions": [],

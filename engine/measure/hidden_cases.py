@@ -125,7 +125,7 @@ def _draw_size(axis: str, named: Sequence[Sizes], remainder: int, rng: random.Ra
     known = sorted({sizes[axis] for sizes in named})
     if len(known) == 1:
         return known[0]
-    if all(size & (size - 1) == 0 for size in known):
+    if known[0] > 0 and all(size & (size - 1) == 0 for size in known):
         exponents = [size.bit_length() - 1 for size in known]
         return 1 << rng.randint(exponents[0], exponents[-1])
     step = math.gcd(*known)
@@ -157,9 +157,9 @@ def _keep_equal_and_divisible(
     """Change drawn sizes where one axis is a multiple of an earlier or later one in all sizes."""
     for left in kernel.axes:
         for right in kernel.axes:
-            if left == right or all(each[left] == 1 for each in named):
+            if left == right or all(each[left] in (0, 1) for each in named):
                 continue
             if all(each[left] == each[right] for each in named):
                 sizes[right] = sizes[left]
-            elif all(each[right] % each[left] == 0 for each in named):
+            elif all(each[left] and each[right] % each[left] == 0 for each in named):
                 sizes[right] = max(1, round(sizes[right] / sizes[left])) * sizes[left]

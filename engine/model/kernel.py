@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from kernelkb.model.base import Name, Record, Slug, Target
+from kernelkb.model.change_pair import Pair
 from kernelkb.model.hidden_inputs import HiddenInputsOptions
+from kernelkb.model.tuning import TuningSpace
 
 Dtype = Literal[
     "float64",
@@ -39,8 +41,11 @@ StatedPrecision = Literal["fp32", "tf32", "open"]
 the baseline then runs at the fastest precision that the candidate's own error allows."""
 Symbol = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=120)]
 """An identifier of C and Python."""
-FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
-"""A file in the folder of kernel.yaml; not a path, so that a kernel cannot read other folders."""
+FileName = Annotated[
+    str, StringConstraints(pattern=r"^(\.\./[a-z][a-z0-9_]*/)?[A-Za-z0-9_][A-Za-z0-9_.-]*$")
+]
+"""A file in the folder of kernel.yaml, or in that of a kernel beside it, as ``../attention/a.cu``:
+kernels of other dtypes share sources. No other path, so that a kernel cannot read other folders."""
 
 
 _RESERVED_RIVAL_NAMES = ("candidate", "torch", "torch.compile")
@@ -63,9 +68,9 @@ class Input(Array):
     ``scale`` − 1."""
     scale: float = Field(default=1.0, gt=0)
     """Spread of the values, see ``fill``."""
-    value: int | float | None = None
-    """Makes it a scalar instead of a tensor, the same in every call; 1 or 0 for a boolean. None: a
-    tensor."""
+    value: int | float | Name | None = None
+    """Makes it a scalar instead of a tensor: a number, 1 or 0 for a boolean, or the name of an
+    axis, which is then passed here and not among the sizes. None: a tensor."""
 
 
 class Output(Array):
@@ -158,6 +163,8 @@ class Variant(Record):
     """Names of the ``__global__`` functions to profile."""
     applies: tuple[Slug, ...] = ()
     """Ids of the fixes that distinguish it from the first variant of its target."""
+    tune: TuningSpace | None = None
+    """What ``kb tune`` may vary; None: nothing."""
 
     @property
     def is_compiled(self) -> bool:
@@ -181,49 +188,13 @@ class Variant(Record):
             raise ValueError(f"a {self.language} variant cannot have binding {self.binding}")
         if self.returns and self.binding in ("c", "tvm-ffi"):
             raise ValueError(f"a {self.binding} variant writes its outputs and cannot return them")
+        if self.tune is not None and not self.is_compiled:
+            raise ValueError(f"a {self.language} variant has no macros to tune")
         if any(not flag.startswith("-") for flag in self.flags):
             raise ValueError("every flag starts with '-'")
         if any(not flag.isprintable() for flag in self.flags):
             raise ValueError("a flag is one line of printable text")
         return self
-
-
-class FlawPlace(Record):
-    """Where a flaw lies in the source of ``before``, told from the code alone."""
-
-    line: int = Field(gt=0)
-    text: str
-    """Of that line."""
-    also: tuple[int, ...] = ()
-    """Lines that are as right."""
-    producers: tuple[int, ...] = ()
-    """Where the flaw is a wait: the lines of what is waited for."""
-
-
-class Pair(Record):
-    """Two variants that differ by one change, whose effect was measured (``kernels/zoo``)."""
-
-    before: Slug = "before"
-    """Id of the variant without the change."""
-    after: Slug = "after"
-    """Id of the variant with it."""
-    kind: Literal["flaw", "two-flaws", "at-roof", "no-gain"]
-    """flaw: the change cures the cause. two-flaws: it cures two that hide each other. at-roof: a
-    sensible change that gains nothing, since ``before`` is at its roof. no-gain: a change that an
-    expert would try, and that gains nothing here or makes it slower."""
-    operation: Slug
-    """What is computed, such as ``softmax``; pairs of one operation are left out together when a
-    fit is tested."""
-    bottlenecks: tuple[Slug, ...] = Field(min_length=1)
-    """What limits ``before``: any of them is a correct first cause."""
-    fix: Slug
-    """The change."""
-    change: str
-    """The change in words, with the factor that its author chose."""
-    launch_count: int = Field(1, gt=0)
-    """Launches in a call of ``before``; such a pair is timed, and profiled only if it is one."""
-    place: FlawPlace | None = None
-    """None: it lies in no line, or it has not been said in which."""
 
 
 class Kernel(Record):
@@ -259,13 +230,27 @@ class Kernel(Record):
     pair: Pair | None = None
     """Two of the variants that differ by one change; None outside ``kernels/zoo``."""
 
+    @property
+    def size_axes(self) -> tuple[str, ...]:
+        """The axes that are passed as sizes: those that no input has as its value."""
+        values = {each.value for each in self.inputs}
+        return tuple(axis for axis in self.axes if axis not in values)
+
     @model_validator(mode="after")
-    def _check_names(self) -> Self:
+    def _check_sizes(self) -> Self:
+        unknown = {each.value for each in self.inputs if isinstance(each.value, str)} - {*self.axes}
+        if unknown:
+            raise ValueError(f"an input has the value {min(unknown)!r}, not one of the axes")
         for sizes in (*self.workloads.values(), *self.check_workloads):
-            if set(sizes) != set(self.axes) or min(sizes.values(), default=1) < 1:
+            least = min((sizes.get(axis, 0) for axis in self.size_axes), default=1)
+            if set(sizes) != set(self.axes) or least < 1 or min(sizes.values(), default=1) < 0:
                 raise ValueError(
                     f"workload {sizes} must give a positive size to each of {self.axes}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
         for array in (*self.inputs, *self.outputs):
             unknown = [d for d in array.shape if isinstance(d, str) and d not in self.axes]
             if unknown:

@@ -9,15 +9,26 @@
 #include <algorithm>
 #include <cstdint>
 
+// What kb tune varies.
+#ifndef BLOCK_M
+#define BLOCK_M 32
+#endif
+#ifndef BLOCK_K
+#define BLOCK_K 128
+#endif
+#ifndef BLOCK_N
+#define BLOCK_N 512
+#endif
+
 namespace {
 
 // Below this size starting the threads costs more than the work they share.
 constexpr std::int64_t kParallelProducts = 65536;
 
-constexpr std::int64_t kBlockM = 32;
+constexpr std::int64_t kBlockM = BLOCK_M;
 // 128 rows of 512 floats of b are 256 KiB: they stay in the L2 cache while 32 rows of a pass.
-constexpr std::int64_t kBlockK = 128;
-constexpr std::int64_t kBlockN = 512;
+constexpr std::int64_t kBlockK = BLOCK_K;
+constexpr std::int64_t kBlockN = BLOCK_N;
 constexpr std::int64_t kStep = 4;
 
 // Four rows of b at a time, or each multiply-add would need a load and a store of c.

@@ -107,6 +107,15 @@ def build(subject: MeasurementSubject, root: Path, defines: Sequence[str] = ()) 
     return build_all(subject, root, [defines])[0]
 
 
+def compute_build_digest(subject: MeasurementSubject) -> str:
+    """Return a digest of a variant's sources, flags and compiler, without any macro.
+
+    Raises:
+        EnvironmentGapError: A package or folder that the variant needs is missing.
+    """
+    return _plan_build(subject, Path(), ()).output_folder.name
+
+
 def build_all(
     subject: MeasurementSubject, root: Path, configurations: Sequence[Sequence[str]]
 ) -> list[Build]:

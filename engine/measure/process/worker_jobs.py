@@ -44,6 +44,7 @@ from kernelkb.measure.worker.shared.messages.other_jobs import (
     TorchProfileJob,
     TorchProfileResult,
 )
+from kernelkb.measure.worker.shared.messages.trial_jobs import TrialJob
 from kernelkb.safety.paths import cache_folder
 from kernelkb.safety.storage import require_space
 
@@ -62,6 +63,7 @@ Job = (
     | DescribeJob
     | ProbeJob
     | PeaksJob
+    | TrialJob
 )
 
 _SCRATCH_FOLDERS: set[str] = set()
@@ -202,6 +204,10 @@ class StartedJob(Generic[_Result]):
         while not (self._folder / "ready").exists() and not self._program.has_ended():
             sleep_cancellable(_POLL_S)
 
+    def has_ended(self) -> bool:
+        """Return whether its process has ended."""
+        return self._program.has_ended()
+
     def finish(self, timeout_s: float) -> JobRun[_Result]:
         """Let it go on, and wait for its end; see ``run_job``.
 
@@ -229,10 +235,18 @@ def start_job(
 ) -> AbstractContextManager[StartedJob[BenchJobResult]]: ...
 
 
+@overload
 def start_job(
-    job: CheckJob | BenchJob, folder: Path, *, env: _Env
+    job: TrialJob, folder: Path, *, env: _Env
+) -> AbstractContextManager[StartedJob[None]]: ...
+
+
+def start_job(
+    job: CheckJob | BenchJob | TrialJob, folder: Path, *, env: _Env
 ) -> AbstractContextManager[StartedJob[Any]]:
     """Start a judge, which starts its runners and waits; it is ended after the block.
+
+    A process of trials goes on at once.
 
     Args:
         job: What to do.

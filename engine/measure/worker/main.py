@@ -60,6 +60,10 @@ def _import_mode(mode: str) -> Callable[[Any, Path], object]:
         from kernelkb.measure.worker.jobs.repeat_without_torch import run_known_traffic
 
         return run_known_traffic
+    if mode == "trials":
+        from kernelkb.measure.worker.jobs.trials import serve_trials
+
+        return serve_trials
     from kernelkb.measure.worker.jobs import describe_task, probe, repeat, torch_profile
 
     modes: dict[str, Callable[[Any, Path], object]] = {

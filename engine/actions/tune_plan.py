@@ -1,0 +1,123 @@
+"""Prepares a search: the variant, its feasible configurations, and the journal of its trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from kernelkb.actions.bench_target import BenchTarget, prepare, resolve_workload
+from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.decide.residency import build_limits
+from kernelkb.errors import BadValueError
+from kernelkb.measure.build.build import compute_build_digest
+from kernelkb.measure.machine.environment import TargetChoice
+from kernelkb.measure.machine.nvidia_driver import query_driver
+from kernelkb.model.kernel import Kernel, Variant
+from kernelkb.model.tuning import TuningSpace
+from kernelkb.record.tuning_journal import name_journal
+from kernelkb.tune.space import EnumeratedSpace, enumerate_space
+
+
+class TuningPlan(NamedTuple):
+    """What a search is about to do."""
+
+    bench_target: BenchTarget
+    workload: str
+    space: EnumeratedSpace
+    default_index: int | None
+    """Of the default configuration among the feasible ones."""
+    identity: Mapping[str, str]
+    """Everything that makes the times of two trials comparable."""
+    journal: Path
+
+    @property
+    def title(self) -> str:
+        """What is searched, where."""
+        subject = self.bench_target.subject
+        name = f"{subject.kernel_folder.kernel.id}/{subject.variant.id}"
+        return f"{name} on {self.workload}, {subject.machine.title}"
+
+
+def plan_tuning(
+    kernel: str,
+    variant: str | None = None,
+    target: TargetChoice = "auto",
+    workload: str | None = None,
+) -> TuningPlan:
+    """Find a tunable variant and list its feasible configurations on this machine.
+
+    Args:
+        kernel: The kernel's name.
+        variant: The variant's id; by default the first of the target that has tunables.
+        target: ``auto`` selects CUDA if there is a GPU, a compiler and a CUDA variant.
+        workload: One of the kernel's; the target's default.
+
+    Raises:
+        UnknownNameError: No such kernel, variant or workload.
+        BadValueError: The variant has no tunables, or no configuration is feasible.
+        EnvironmentGapError: The machine lacks something.
+    """
+    bench_target = prepare(kernel, variant, target)
+    found = bench_target.subject.kernel_folder.kernel
+    chosen = _choose_variant(found, bench_target.subject.variant, variant)
+    bench_target = bench_target.with_variant(chosen)
+    name = resolve_workload(found, chosen.target, workload)
+    space = enumerate_variant(found, chosen, name, bench_target.subject.machine.cc)
+    tunables = _require_space(chosen)
+    identity = _identify(bench_target, name)
+    journal = name_journal(
+        bench_target.project / ".kb" / "tuning", f"{kernel}-{chosen.id}-{name}", identity
+    )
+    default = space.find_index(tunables.default) if tunables.default else None
+    return TuningPlan(bench_target, name, space, default, identity, journal)
+
+
+def enumerate_variant(
+    kernel: Kernel, variant: Variant, workload: str, cc: str | None
+) -> EnumeratedSpace:
+    """Return the feasible configurations of a variant.
+
+    Args:
+        kernel: The kernel.
+        variant: One with tunables.
+        workload: Whose sizes the constraints may name.
+        cc: Compute capability of the GPU; None: no limits but the constraints.
+
+    Raises:
+        BadValueError: It has no tunables, or no configuration is feasible.
+    """
+    hardware = load_compiled_rules()["hardware"]
+    limits = build_limits(hardware, cc) if cc in hardware["architectures"] else None
+    return enumerate_space(_require_space(variant), limits, kernel.workloads[workload])
+
+
+def _choose_variant(kernel: Kernel, prepared: Variant, named: str | None) -> Variant:
+    """Return the named variant, else the first of the target that has tunables."""
+    if named is not None or prepared.tune is not None:
+        return prepared
+    of_target = (one for one in kernel.variants if one.target == prepared.target)
+    return next((one for one in of_target if one.tune is not None), prepared)
+
+
+def _require_space(variant: Variant) -> TuningSpace:
+    if variant.tune is None:
+        raise BadValueError(
+            f"variant {variant.id} has nothing to tune; list its macros and their values under "
+            f"'tune:' in kernel.yaml"
+        )
+    return variant.tune
+
+
+def _identify(bench_target: BenchTarget, workload: str) -> dict[str, str]:
+    subject = bench_target.subject
+    driver = query_driver() if subject.machine.target == "cuda" else None
+    return {
+        **{name: str(value) for name, value in subject.identity_fields.items()},
+        "workload": workload,
+        "sizes": str(subject.kernel_folder.kernel.workloads[workload]),
+        "device": subject.machine.title,
+        "driver": driver.version if driver else "",
+        "compiler": subject.machine.compiler_version,
+        "build": compute_build_digest(subject),
+    }

@@ -1,0 +1,1 @@
+"""Searches the configurations of a tunable variant: space, search strategies, replay."""

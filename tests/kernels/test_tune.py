@@ -1,0 +1,181 @@
+"""A real search on the CPU: builds, trials, verdict, kills, bad configurations."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from kernelkb.actions.tune import TuningOptions, tune
+from kernelkb.actions.tune_plan import plan_tuning
+from kernelkb.actions.tune_replay import export_trials
+from kernelkb.cli import main
+from kernelkb.errors import BadValueError
+from kernelkb.tune.best_table import find_best, load_table
+from kernelkb.tune.recorded_space import read_recorded_space
+
+KB = [sys.executable, "-c", "import kernelkb.cli, sys; sys.exit(kernelkb.cli.main())"]
+SOURCE = """
+#include <cstdint>
+#include <cstdlib>
+#ifndef MODE
+#define MODE 0
+#endif
+#if MODE == 2
+#error "no such mode"
+#endif
+extern "C" int twice(const float* x, float* y, std::int64_t n, void*) {
+  if (MODE == 3) std::abort();
+  if (MODE == 5) return 7;
+  volatile float sink = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (int w = 0; w < WORK; ++w) sink = sink + x[i];
+    y[i] = MODE == 4 ? x[i] : 2 * x[i];
+  }
+  return 0;
+}
+"""
+KERNEL = """
+id: twice
+title: twice the input
+axes: [n]
+workloads: {small: {n: 4096}, large: {n: 20000}}
+default_workload: {cpu: large}
+inputs: [{name: x, shape: [n], dtype: float32, fill: normal}]
+outputs: [{name: y, shape: [n], dtype: float32}]
+reference: {file: reference.py, function: twice}
+entry: twice
+variants:
+  - id: plain
+    target: cpu
+    language: c++
+    source: plain.cpp
+    summary: a loop
+    tune:
+      parameters: {MODE: [0, 1, 2, 3, 4, 5], WORK: [1, 8, 64]}
+      constraints: [{require: MODE < 6, because: there are six}]
+      default: {MODE: 0, WORK: 64}
+"""
+
+
+@pytest.fixture
+def twice(project):
+    folder = project / "kernels" / "twice"
+    folder.mkdir(parents=True)
+    (folder / "kernel.yaml").write_text(KERNEL)
+    (folder / "plain.cpp").write_text(SOURCE)
+    (folder / "reference.py").write_text("def twice(x):\n    return 2 * x\n")
+    return project
+
+
+def search(**options):
+    plan = plan_tuning("twice", target="cpu")
+    return plan, tune(plan, TuningOptions(budget_s=240, **options))
+
+
+def test_the_whole_space_is_searched_and_the_fastest_is_judged(twice):
+    _, result = search()
+    outcomes = {
+        mode: {one.status for one in result.trials if one.configuration["MODE"] == mode}
+        for mode in range(6)
+    }
+
+    assert len(result.trials) == result.feasible_count == 18
+    assert outcomes == {
+        0: {"timed"},
+        1: {"timed"},
+        2: {"build-failed"},
+        3: {"crashed"},
+        4: {"incorrect"},
+        5: {"refused"},
+    }
+    best = result.confirmed[0]
+    assert best.configuration["WORK"] == 1
+    assert best.low > 2
+    assert result.bench.verdict in ("faster", "slower", "inconclusive")
+    export_trials(result, twice / "t4.json")
+    recorded = read_recorded_space(twice / "t4.json")
+    assert len(recorded.times) == 18
+    _, again = search(judge=False)
+    assert again.resumed_count == 18
+    assert len(again.trials) == 18
+
+
+def test_a_program_loads_the_winner_or_reads_why_there_is_none(twice, capsys):
+    command = ["tune", "twice", "--target", "cpu", "--trials", "4", "--no-judge"]
+    assert main([*command, "--table", "best.json"]) == 0
+    assert main([*command, "--table", "best.json"]) == 0
+    capsys.readouterr()
+    table = load_table("best.json")
+    device = table[0]["device"]
+
+    assert len(table) == 1
+    assert find_best(table, "twice", {"n": 20000}, device).configuration["MODE"] in range(6)
+    for kernel, sizes, where, said in [
+        ("thrice", {"n": 20000}, device, "was not tuned"),
+        ("twice", {"n": 1}, device, "tuned for n=20000, not for n=1"),
+        ("twice", {"n": 20000}, "another", f"tuned on {device}, not on another"),
+    ]:
+        found = find_best(table, kernel, sizes, where)
+        assert found.configuration is None
+        assert said in found.reason
+
+
+def test_a_killed_search_goes_on_without_repeating_or_losing_a_trial(twice):
+    rng = random.Random(0)
+    seen = []
+    for _ in range(3):
+        command = [*KB, "tune", "twice", "--target", "cpu", "--no-judge"]
+        process = subprocess.Popen(command, cwd=twice, stdout=subprocess.DEVNULL)
+        wanted = (seen[-1] if seen else 0) + rng.randint(2, 5)
+        wait_until(lambda wanted=wanted: count_lines(twice) >= wanted)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        seen.append(count_lines(twice))
+    _, result = search(judge=False)
+    configurations = [json.dumps(one.configuration) for one in result.trials]
+
+    assert 0 < seen[0] < seen[1] < seen[2]
+    assert len(configurations) == len(set(configurations)) == 18
+    assert result.resumed_count >= seen[-1] - 1
+    assert result.confirmed[0].configuration["WORK"] == 1
+
+
+def wait_until(condition, timeout_s=120):
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def count_lines(project):
+    files = list((project / ".kb" / "tuning").glob("*.jsonl"))
+    return sum(max(0, len(one.read_bytes().splitlines()) - 1) for one in files)
+
+
+def test_a_variant_without_tunables_says_how_to_list_them(project):
+    with pytest.raises(BadValueError, match="'tune:' in kernel"):
+        plan_tuning("row_softmax", target="cpu")
+
+
+def test_the_plan_is_printed_without_building(twice, capsys):
+    assert main(["tune", "twice", "--target", "cpu", "--plan"]) == 0
+    printed = capsys.readouterr().out
+
+    assert "18 of 18 configurations are feasible" in printed
+    assert not (twice / ".kb" / "tuning").exists()
+
+
+def test_a_recorded_space_is_replayed_from_the_shell(twice, capsys):
+    content = {
+        "tune_params_keys": ["A"],
+        "cache": {str(one): {"A": one, "time": 1.0 + one} for one in range(30)},
+    }
+    (twice / "space.json").write_text(json.dumps(content))
+
+    assert main(["tune", "--simulate", "space.json", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["best_time"] == found["found_time"] == 1.0
