@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -23,12 +23,10 @@ from kernelkb.actions.zoo_pairs import list_pairs
 from kernelkb.decide.change_rows import MeasuredCaseRow
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.similar import (
+    CaseWeights,
     Vote,
-    VoteSettings,
     find_similar_cases,
-    score_fixes,
     weigh_cases,
-    weigh_own_fixes,
 )
 from kernelkb.model.recommendation import KernelAnswer
 
@@ -104,9 +102,64 @@ def collect_cases() -> list[Case]:
     return found
 
 
+class VoteSettings(NamedTuple):
+    """How much the answer's own order counts beside the cases."""
+
+    cases: CaseWeights = CaseWeights()
+    own: float = 2.0
+    """Votes of the answer for the first fix of its first cause."""
+    place: float = 0.3
+    """Loss with each place of a fix in the list of its cause."""
+    unnamed: float = 0.6
+    """Factor for a fix that the answer does not name."""
+
+
+_USUAL = VoteSettings()
+
+
+def rank_by_neighbours(
+    answer: KernelAnswer,
+    cases: Sequence[MeasuredCaseRow],
+    *,
+    without: Collection[str] = (),
+) -> list[str]:
+    """Return fixes in the order in which the nearest cases and the answer speak for them."""
+    scores = score_fixes(weigh_own_fixes(answer), weigh_cases(answer, cases, without=without))
+    return sorted(scores, key=lambda fix: (-scores[fix], fix))
+
+
+def score_fixes(
+    own: Mapping[str, float], votes: Sequence[Vote], settings: VoteSettings = _USUAL
+) -> dict[str, float]:
+    """Return the sum of the votes of the cases and of the answer for each fix."""
+    scores = {fix: settings.own * weight for fix, weight in own.items()}
+    for weight, case in votes:
+        fix = case["fix"]
+        factor = 1.0 if fix in own else settings.unnamed
+        scores[fix] = scores.get(fix, 0.0) + factor * weight
+    return scores
+
+
+def weigh_own_fixes(answer: KernelAnswer, settings: VoteSettings = _USUAL) -> dict[str, float]:
+    """Return how much the answer's own order speaks for each of its fixes, 0 to 1."""
+    weights: dict[str, float] = {}
+    for at, one in enumerate([d for d in answer["diagnoses"] if d["verdict"] == "matches"]):
+        for place, fix in enumerate(one["fixes"]):
+            weight = settings.cases.later**at / (1 + settings.place * place)
+            weights[fix["id"]] = max(weight, weights.get(fix["id"], 0.0))
+    return weights
+
+
+def make_settings(values: Mapping[str, float]) -> VoteSettings:
+    """Return settings from values by field, of cases and votes alike."""
+    own = {name: value for name, value in values.items() if name in VoteSettings._fields}
+    cases = {name: value for name, value in values.items() if name not in own}
+    return VoteSettings(CaseWeights(**cases), **own)
+
+
 def find_place(case: Case, known: Sequence[MeasuredCaseRow], settings: VoteSettings) -> float:
     """Return how many fixes stand before the one that helped; infinite if it is not told."""
-    votes = weigh_cases(case.answer, known, settings, without={case.kernel})
+    votes = weigh_cases(case.answer, known, settings.cases, without={case.kernel})
     scores = score_fixes(weigh_own_fixes(case.answer, settings), votes, settings)
     return count_before(scores, case.fix)
 
@@ -170,7 +223,7 @@ def hold_out(
     """
     found: dict[VoteSettings, tuple[dict[str, bool], dict[str, float]]] = {}
     for values in product(*_GRID.values()):
-        settings = VoteSettings(**dict(zip(_GRID, values, strict=True)))
+        settings = make_settings(dict(zip(_GRID, values, strict=True)))
         found[settings] = score_settings(cases, known, settings)
     chosen: Counter[VoteSettings] = Counter()
     held = 0
@@ -189,7 +242,7 @@ def score_settings(
     worth = dict.fromkeys((one.kernel for one in cases), 0.0)
     for one in cases:
         own = weigh_own_fixes(one.answer, settings)
-        votes = weigh_cases(one.answer, known, settings, without={one.kernel})
+        votes = weigh_cases(one.answer, known, settings.cases, without={one.kernel})
         scores = score_fixes(own, votes, settings)
         hits[one.kernel] = count_before(scores, one.fix) < _FIRST
         for kernel, place in _place_without_each(one, own, votes, scores, settings).items():

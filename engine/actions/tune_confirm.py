@@ -6,8 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from kernelkb.actions.built_variant import bench_built, check_built, make_untimed_bench
-from kernelkb.actions.tune_lanes import format_defines
-from kernelkb.actions.tune_plan import TuningPlan
+from kernelkb.actions.tune_plan import TuningPlan, format_defines
 from kernelkb.measure.build.build import build, build_all
 from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.statistics import paired_speedup
@@ -92,7 +91,7 @@ def _measure_in_turns(
     plan: TuningPlan, process: TrialProcess, configurations: Sequence[dict[str, int]]
 ) -> Sequence[Sequence[float]]:
     bench_target = plan.bench_target
-    defines = [format_defines(one) for one in configurations]
+    defines = [plan.format_trial_defines(one) for one in configurations]
     builds = build_all(bench_target.subject, bench_target.build_root, defines)
     if any(one.status == "failed" for one in builds):
         return ()

@@ -109,10 +109,10 @@ class TuningLanes:
             self._started_count += 1
 
     def _build(self, index: int) -> BuiltConfiguration:
-        """Build one configuration; its macros are the values that differ from the default's."""
+        """Build one configuration."""
         started = time.monotonic()
         bench_target = self._plan.bench_target
-        defines = format_defines(self._plan.space.get_configuration(index))
+        defines = self._plan.format_trial_defines(self._plan.space.get_configuration(index))
         built = build(bench_target.subject, bench_target.build_root, defines)
         code = None
         if built.status != "failed" and built.target == "cuda":
@@ -172,11 +172,6 @@ class TuningLanes:
                 **fields,
             }
         )
-
-
-def format_defines(configuration: dict[str, int]) -> tuple[str, ...]:
-    """Return the macros of a configuration, as ``NAME=VALUE``."""
-    return tuple(f"{name}={value}" for name, value in configuration.items())
 
 
 def _count_spills(built: Build) -> int:

@@ -31,12 +31,25 @@ class TuningPlan(NamedTuple):
     """Everything that makes the times of two trials comparable."""
     journal: Path
 
+    def format_trial_defines(self, configuration: Mapping[str, int]) -> tuple[str, ...]:
+        """Return the macros of a trial's build: the tunables, and the axes that it is made for."""
+        subject = self.bench_target.subject
+        axes = subject.variant.tune.fixed_axes if subject.variant.tune else ()
+        sizes = subject.kernel_folder.kernel.workloads[self.workload]
+        fixed = tuple(f"{axis.upper()}={sizes[axis]}" for axis in axes)
+        return (*format_defines(configuration), *fixed)
+
     @property
     def title(self) -> str:
         """What is searched, where."""
         subject = self.bench_target.subject
         name = f"{subject.kernel_folder.kernel.id}/{subject.variant.id}"
         return f"{name} on {self.workload}, {subject.machine.title}"
+
+
+def format_defines(configuration: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the macros of a configuration, as ``NAME=VALUE``."""
+    return tuple(f"{name}={value}" for name, value in configuration.items())
 
 
 def plan_tuning(

@@ -1,8 +1,7 @@
 """Finds measured cases whose causes and time budget are near those of an answer. Pure.
 
-Of the zoo's 163 changes that gained, each left out in turn, the fix that helped is among the first
-two for 116 (71 %); for 113 (69 %) where the settings are chosen without the kernel, too. The list
-of the first cause alone gives 109. See ``benchmarks/similar_cases.py``.
+Of the zoo's 163 changes that gained, each left out in turn, the fix that helped is among the three
+cases shown for 107 (66 %). See ``benchmarks/similar_cases.py``.
 """
 
 from __future__ import annotations
@@ -21,26 +20,20 @@ _LATER_CAUSE = 0.5
 _CAUSE, _TIME = "cause:", "time:"
 
 
-class VoteSettings(NamedTuple):
-    """How much a case and the answer's own order count. Chosen on the zoo's cases."""
+class CaseWeights(NamedTuple):
+    """How much a case counts. Chosen on the zoo's cases."""
 
     width: float = 0.4
     """Distance of two time budgets at which a vote falls to 1/e."""
-    own: float = 2.0
-    """Votes of the answer for the first fix of its first cause."""
-    place: float = 0.3
-    """Loss with each place of a fix in the list of its cause."""
     later: float = 0.3
     """Factor for a cause after the first."""
     same_told: float = 0.7
     """Least vote of a case for which the same first cause was told."""
     no_cause: float = 0.05
     """Vote of a case that shares no cause."""
-    unnamed: float = 0.6
-    """Factor for a fix that the answer does not name."""
 
 
-_CHOSEN = VoteSettings()
+_CHOSEN = CaseWeights()
 
 
 class Vote(NamedTuple):
@@ -97,43 +90,10 @@ def find_similar_cases(
     return [_describe_case(case) for case in [*first, *again, *far][:count]]
 
 
-def rank_by_neighbours(
-    answer: KernelAnswer,
-    cases: Sequence[MeasuredCaseRow],
-    *,
-    without: Collection[str] = (),
-) -> list[str]:
-    """Return fixes in the order in which the nearest cases and the answer speak for them."""
-    scores = score_fixes(weigh_own_fixes(answer), weigh_cases(answer, cases, without=without))
-    return sorted(scores, key=lambda fix: (-scores[fix], fix))
-
-
-def score_fixes(
-    own: Mapping[str, float], votes: Sequence[Vote], settings: VoteSettings = _CHOSEN
-) -> dict[str, float]:
-    """Return the sum of the votes of the cases and of the answer for each fix."""
-    scores = {fix: settings.own * weight for fix, weight in own.items()}
-    for weight, case in votes:
-        fix = case["fix"]
-        factor = 1.0 if fix in own else settings.unnamed
-        scores[fix] = scores.get(fix, 0.0) + factor * weight
-    return scores
-
-
-def weigh_own_fixes(answer: KernelAnswer, settings: VoteSettings = _CHOSEN) -> dict[str, float]:
-    """Return how much the answer's own order speaks for each of its fixes, 0 to 1."""
-    weights: dict[str, float] = {}
-    for at, one in enumerate(_list_matches(answer)):
-        for place, fix in enumerate(one["fixes"]):
-            weight = settings.later**at / (1 + settings.place * place)
-            weights[fix["id"]] = max(weight, weights.get(fix["id"], 0.0))
-    return weights
-
-
 def weigh_cases(
     answer: KernelAnswer,
     cases: Sequence[MeasuredCaseRow],
-    settings: VoteSettings = _CHOSEN,
+    weights: CaseWeights = _CHOSEN,
     *,
     without: Collection[str] = (),
 ) -> list[Vote]:
@@ -148,7 +108,7 @@ def weigh_cases(
     for case in cases:
         if case["kernel"] not in without and case["state"]:
             distance = _measure_distance(here, case["state"])
-            weight = _weigh_cause(case, told, settings) * exp(-distance / settings.width)
+            weight = _weigh_cause(case, told, weights) * exp(-distance / weights.width)
             votes.append(Vote(weight, case))
     votes.sort(key=lambda one: (-one.weight, one.case["kernel"]))
     nearest: dict[str, Vote] = {}
@@ -157,13 +117,13 @@ def weigh_cases(
     return list(nearest.values())
 
 
-def _weigh_cause(case: MeasuredCaseRow, told: Sequence[str], settings: VoteSettings) -> float:
+def _weigh_cause(case: MeasuredCaseRow, told: Sequence[str], weights: CaseWeights) -> float:
     """Return 1 if the case was cured of the first cause told, and less for others."""
-    weight = settings.no_cause
+    weight = weights.no_cause
     if case["bottleneck"] in told:
-        weight = 1.0 if case["bottleneck"] == told[0] else settings.later
+        weight = 1.0 if case["bottleneck"] == told[0] else weights.later
     if told and _find_told_cause(case["state"]) == told[0]:
-        weight = max(weight, settings.same_told)
+        weight = max(weight, weights.same_told)
     return weight
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from kernelkb.model.base import Record, Target
+from kernelkb.model.base import Name, Record, Target
 from kernelkb.model.measurement import Bench
 
 Macro = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$", max_length=40)]
@@ -40,6 +40,9 @@ class TuningSpace(Record):
     """Shared memory of a block in bytes, static and dynamic together."""
     registers: Expression | None = None
     """Registers of a thread that a configuration needs at least."""
+    fixed_axes: tuple[Name, ...] = ()
+    """Axes of the workload that trials are compiled for: each becomes a macro in upper case, so
+    that less is compiled. The winner is judged without these macros."""
     default: dict[Macro, int] = Field(default_factory=dict)
     """The configuration without any macro, so that it needs no trial of its own."""
 

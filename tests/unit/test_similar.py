@@ -2,17 +2,20 @@
 
 import pytest
 from benchmarks import similar_cases
+from benchmarks.similar_cases import (
+    VoteSettings,
+    rank_by_neighbours,
+    score_fixes,
+    weigh_own_fixes,
+)
 
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.similar import (
+    CaseWeights,
     Vote,
-    VoteSettings,
     find_similar_cases,
-    rank_by_neighbours,
-    score_fixes,
     vectorize_answer,
     weigh_cases,
-    weigh_own_fixes,
 )
 
 
@@ -58,7 +61,7 @@ def test_a_case_of_the_first_cause_with_the_same_time_budget_has_a_whole_vote(an
 
 
 def test_a_vote_falls_with_the_distance_of_the_time_budget_and_with_the_cause(answer):
-    settings = VoteSettings()
+    settings = CaseWeights()
     cases = [
         make_case("strange", "split-k", "low-ilp", 0.6),
         make_case("later", "split-k", "tail-effect", 0.6),
@@ -95,7 +98,7 @@ def test_the_order_of_a_state_does_not_matter(answer):
 
 
 def test_own_fixes_count_less_with_their_place_and_their_cause(answer):
-    settings = VoteSettings(place=0.5, later=0.4)
+    settings = VoteSettings(CaseWeights(later=0.4), place=0.5)
 
     assert weigh_own_fixes(answer, settings) == {
         "split-k": 1.0,
