@@ -7,6 +7,7 @@ from attacks import write_attack
 
 from kernelkb.actions.kernels import check_variant
 from kernelkb.loading.kernels import load_kernel, load_kernel_folder
+from kernelkb.measure.case_specs import make_case_spec
 from kernelkb.measure.hidden_cases import draw_sizes, make_hidden_size_cases
 
 HONEST_BODY = "  honest(x, y, rows, cols);\n"
@@ -108,3 +109,16 @@ def test_sizes_at_which_the_reference_has_other_shapes_are_left_out(project):
 
     assert found.status == "correct", found.detail
     assert any("the reference's outputs have other shapes" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_number_that_is_an_axis_is_drawn_among_the_named_ones(seed):
+    attention = load_kernel("attention_fp16")
+    drawn = draw_sizes(attention, random.Random(seed))
+
+    assert {sizes["causal"] for sizes in drawn} == {0, 1}
+    assert {sizes["dim"] for sizes in drawn} == {64, 128}
+    for sizes in drawn:
+        spec = make_case_spec(attention, "drawn", sizes)
+        assert spec["axis_names"] == ["bh", "seq", "dim"]
+        assert spec["inputs"][3] == {"name": "causal", "value": sizes["causal"]}

@@ -13,7 +13,7 @@ from kernelkb.loading.kernels import (
 )
 from kernelkb.safety.paths import shipped_folder
 
-SHIPPED = {"attention", "gemm", "row_softmax"}
+SHIPPED = {"attention", "attention_bf16", "attention_fp16", "gemm", "row_softmax"}
 
 
 @pytest.fixture
