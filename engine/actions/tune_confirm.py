@@ -5,8 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from kernelkb.actions.built_variant import bench_built, check_built, make_untimed_bench
+from kernelkb.actions.bench_target import BenchTarget
+from kernelkb.actions.built_variant import FailureVerdict, check_built, make_untimed_bench
 from kernelkb.actions.tune_plan import TuningPlan, format_defines
+from kernelkb.measure.bench import bench
 from kernelkb.measure.build.build import build, build_all
 from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.statistics import paired_speedup
@@ -56,7 +58,8 @@ def confirm_fastest(
 def judge_winner(plan: TuningPlan, confirmed: Sequence[ConfirmedConfiguration]) -> Bench | None:
     """Check and time the fastest configuration as ``kb bench`` does, against the kernel's rivals.
 
-    The result is recorded. None where nothing was confirmed.
+    It is checked on the sizes that share the workload's fixed axes. It is not recorded, since the
+    record of a variant is that of its default. None where nothing was confirmed.
 
     Args:
         plan: What was searched.
@@ -67,20 +70,49 @@ def judge_winner(plan: TuningPlan, confirmed: Sequence[ConfirmedConfiguration]) 
     """
     if not confirmed:
         return None
-    bench_target = plan.bench_target
+    bench_target = _keep_fixed_axes(plan)
+    subject = bench_target.subject
     defines = format_defines(confirmed[0].configuration)
-    built = build(bench_target.subject, bench_target.build_root, defines)
+    built = build(subject, bench_target.build_root, defines)
+    if built.status == "failed":
+        return _refuse(bench_target, plan, "invalid", built.error, built.cure)
     checked = check_built(bench_target, built, plan.workload)
     if checked.status != "correct":
-        return make_untimed_bench(
-            bench_target,
-            plan.workload,
-            "incorrect",
-            checked.detail or checked.status,
-            checked.cure,
-            checked.seconds,
-        )
-    return bench_built(bench_target, built, plan.workload)
+        detail = checked.detail or checked.status
+        return _refuse(bench_target, plan, "incorrect", detail, checked.cure)
+    with lock_device(subject.machine):
+        return bench(subject, built, workload=plan.workload)
+
+
+def _refuse(
+    bench_target: BenchTarget,
+    plan: TuningPlan,
+    verdict: FailureVerdict,
+    detail: str | None,
+    cure: str | None,
+) -> Bench:
+    return make_untimed_bench(bench_target, plan.workload, verdict, detail, cure, 0.0)
+
+
+def _keep_fixed_axes(plan: TuningPlan) -> BenchTarget:
+    """Return the target with those sizes only that the trials were compiled for."""
+    bench_target = plan.bench_target
+    folder, variant, _ = bench_target.subject
+    kernel = folder.kernel
+    axes = variant.tune.fixed_axes if variant.tune else ()
+    wanted = {axis: kernel.workloads[plan.workload][axis] for axis in axes}
+
+    def is_kept(sizes: dict[str, int]) -> bool:
+        return wanted.items() <= sizes.items()
+
+    kept = kernel.model_copy(
+        update={
+            "workloads": {name: s for name, s in kernel.workloads.items() if is_kept(s)},
+            "check_workloads": tuple(s for s in kernel.check_workloads if is_kept(s)),
+        }
+    )
+    subject = bench_target.subject._replace(kernel_folder=folder._replace(kernel=kept))
+    return bench_target._replace(subject=subject)
 
 
 def _was_timed(timed: Sequence[TuningTrial], configuration: dict[str, int]) -> bool:

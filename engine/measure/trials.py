@@ -27,7 +27,7 @@ from kernelkb.safety.untrusted_text import to_one_line
 
 START_TIMEOUT_S = 120.0
 """For torch, the inputs and the reference's outputs."""
-TRIAL_TIMEOUT_S = 20.0
+TRIAL_TIMEOUT_S = 8.0
 TRIAL_BUDGET_S = 0.15
 """For the samples of one trial."""
 _POLL_S = 0.001

@@ -60,7 +60,7 @@ class GaussianProcess:
             self._logs = found.x
         self._factor = np.linalg.cholesky(_compute_covariance(self._logs, apart))
         self._weights = cho_solve((self._factor, True), standard)
-        self._variance = float(standard @ self._weights) / len(standard)
+        self._variance = max(float(standard @ self._weights) / len(standard), _JITTER)
 
     def predict(
         self, points: NDArray[np.float64]
@@ -113,7 +113,8 @@ def _compute_loss(
     except np.linalg.LinAlgError:
         return 1e6
     whitened = solve_triangular(factor, values, lower=True)
-    likelihood = 0.5 * len(values) * np.log(whitened @ whitened / len(values))
+    variance = max(float(whitened @ whitened) / len(values), _JITTER)
+    likelihood = 0.5 * len(values) * np.log(variance)
     prior = 0.5 * ((logs[:-1] - np.log(_LENGTH)) ** 2).sum()
     prior += 0.5 * ((logs[-1] - np.log(_NOISE)) / _NOISE_SPREAD) ** 2
     return float(likelihood + np.log(np.diag(factor)).sum() + prior)

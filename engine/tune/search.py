@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 SEED_COUNT = 16
 """Configurations of the Latin hypercube."""
+_LEAST_RESULTS = 4
+"""With fewer times the model knows nothing, and draws are at random."""
 _MAX_POOL = 6000
 """Configurations that one proposal compares; drawn anew each time."""
 _LOCAL_INTERVAL = 3
@@ -93,7 +95,7 @@ class ModelSearch:
         free = np.setdiff1d(np.arange(len(self._points)), list(self._proposed))
         if not len(free):
             return None
-        if not any(self._results.values()):
+        if sum(1 for time_us in self._results.values() if time_us) < _LEAST_RESULTS:
             return int(self._random.choice(free))
         self._choice_count += 1
         if self._choice_count % _LOCAL_INTERVAL == 0:

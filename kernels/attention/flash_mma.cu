@@ -1,5 +1,5 @@
 // kernel: attention_bf16, attention_fp16/flash-mma/cuda
-// shapes: q (bh, seq, dim), k (bh, seq, dim), v (bh, seq, dim) -> o (bh, seq, dim), all float16, or bfloat16 with -DELEMENT_BF16, contiguous and aligned to VEC_BYTES; bh >= 0, 0 <= seq <= 2^30, dim 64 or 128; causal 0 or 1; scores finite
+// shapes: q (bh, seq, dim), k (bh, seq, dim), v (bh, seq, dim) -> o (bh, seq, dim), all contiguous, 16-byte aligned, float16, or bfloat16 with ELEMENT_BF16; bh >= 0, seq >= 0, dim 64 or 128; causal 0 or 1; scores finite
 // launch: grid bh * ceil(seq / BLOCK_M), block 32 NUM_WARPS; one block per head and tile of BLOCK_M queries, which walks the keys BLOCK_N at a time; sm_80 and newer
 // shared: dynamic; a ring of STAGES tiles of k and of v, or the partial outputs where they are merged; above 48 KiB by opt-in; formula below
 // work: algorithm 8 B per element of q and 4 dim FLOP per score, half of them if causal; here k and v are read once per BLOCK_M queries, one ex2 per score, tiles above the diagonal skipped

@@ -373,7 +373,10 @@ def test_a_header_names_the_shapes_of_kernel_yaml(source, variant):
     shapes = dict(read_header(source, variant))["shapes"]
 
     for array in (*source.kernel.inputs, *source.kernel.outputs):
-        assert f"{array.name} ({', '.join(map(str, array.shape))}) {array.dtype}" in shapes
+        if array.shape:
+            size = f"{array.name} ({', '.join(map(str, array.shape))})"
+            # A file that kernels of several dtypes share names them once.
+            assert (f"{size} {array.dtype}" in shapes) or (size in shapes and array.dtype in shapes)
 
 
 def list_workflow_commands():
