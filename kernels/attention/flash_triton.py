@@ -1,5 +1,5 @@
 # kernel: attention_bf16, attention_fp16/flash-triton/cuda
-# shapes: q (bh, seq, dim), k (bh, seq, dim), v (bh, seq, dim) float16 or bfloat16 -> o (bh, seq, dim)
+# shapes: q (bh, seq, dim), k (bh, seq, dim), v (bh, seq, dim), o (bh, seq, dim); float16, bfloat16
 # launch: one program per head and tile of 64 or 128 queries, 4 or 8 warps
 # shared: by Triton: num_stages tiles of k and v
 # work: algorithm 8 B per element of q and 4 dim FLOP per score; one exp2 per score
