@@ -14,6 +14,7 @@ from kernelkb.actions.tune_plan import plan_tuning
 from kernelkb.actions.tune_replay import export_trials
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError
+from kernelkb.measure import trials
 from kernelkb.tune.best_table import find_best, load_table
 from kernelkb.tune.recorded_space import read_recorded_space
 
@@ -30,6 +31,9 @@ SOURCE = """
 extern "C" int twice(const float* x, float* y, std::int64_t n, void*) {
   if (MODE == 3) std::abort();
   if (MODE == 5) return 7;
+  volatile int wait = MODE == 6;
+  while (wait) {
+  }
   volatile float sink = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     for (int w = 0; w < WORK; ++w) sink = sink + x[i];
@@ -102,6 +106,20 @@ def test_the_whole_space_is_searched_and_the_fastest_is_judged(twice):
     _, again = search(judge=False)
     assert again.resumed_count == 18
     assert len(again.trials) == 18
+
+
+def test_a_configuration_that_hangs_costs_one_process_and_one_trial(twice, monkeypatch):
+    monkeypatch.setitem(trials.TRIAL_TIMEOUT_S, "cpu", 3.0)
+    path = twice / "kernels" / "twice" / "kernel.yaml"
+    path.write_text(
+        KERNEL.replace("[0, 1, 2, 3, 4, 5]", "[0, 6]")
+        .replace("[1, 8, 64]", "[1, 64]")
+        .replace("require: MODE < 6", "require: MODE == 0 or WORK == 1")
+    )
+    _, result = search(judge=False)
+
+    assert sorted(one.status for one in result.trials) == ["timed", "timed", "timed-out"]
+    assert result.confirmed[0].configuration == {"MODE": 0, "WORK": 1}
 
 
 def test_a_program_loads_the_winner_or_reads_why_there_is_none(twice, capsys):

@@ -168,3 +168,21 @@ def test_the_process_interpolates_and_doubts_far_points():
     assert means[0] == pytest.approx(np.sin(2.0), abs=0.05)
     assert means[1] == pytest.approx(np.sin(2.24), abs=0.05)
     assert deviations[2] > 5 * deviations[0]
+
+
+def test_equal_times_and_few_times_do_not_stop_the_search(recorded):
+    model = GaussianProcess(2)
+    model.fit(np.array([[0.0, 0.0], [1.0, 1.0]]), np.array([2.0, 2.0]), optimize=True)
+    means, deviations = model.predict(np.array([[0.5, 0.5]]))
+    search = STRATEGIES["model"](recorded.space, 2)
+    for _ in range(SEED_COUNT):
+        last = search.propose()
+    search.record(last, 5.0)
+    proposed = []
+    for _ in range(10):
+        proposed.append(search.propose())
+        search.record(proposed[-1], 5.0)
+
+    assert means[0] == pytest.approx(2.0)
+    assert np.isfinite(deviations[0])
+    assert len({last, *proposed}) == 11
