@@ -31,6 +31,8 @@ TRIAL_TIMEOUT_S = {"cuda": 8.0, "cpu": 30.0}
 """Of one build. On a GPU a trial takes well below a second, and some configurations hang."""
 TRIAL_BUDGET_S = 0.15
 """For the samples of one trial."""
+TURNS_BUDGET_S = 2.0
+"""For each of several builds that are timed in turns."""
 _POLL_S = 0.001
 _MAX_DETAIL = 200
 
@@ -105,7 +107,7 @@ class TrialProcess:
         trial: Trial = {
             "codes": [make_code_spec(self._subject, build) for build in builds],
             "best_us": best_us,
-            "budget_s": TRIAL_BUDGET_S,
+            "budget_s": TRIAL_BUDGET_S if len(builds) == 1 else TURNS_BUDGET_S,
             "rounds": rounds,
         }
         process = self._process or self._start()
@@ -114,7 +116,7 @@ class TrialProcess:
         answer = self._folder / f"times-{self._number}.json"
         scratch.replace(self._folder / f"trial-{self._number}.json")
         self._number += 1
-        deadline = time.monotonic() + self._timeout_s * len(builds)
+        deadline = time.monotonic() + (self._timeout_s + TURNS_BUDGET_S) * len(builds)
         while not answer.exists():
             if process.has_ended():
                 return self._describe_end("crashed", process)

@@ -34,7 +34,7 @@ class Trial(TypedDict):
     budget_s: float
     """For the samples of one build."""
     rounds: int
-    """Samples of each build where several are timed in turns."""
+    """Samples of each build where several are timed in turns; fewer where the budget is used."""
 
 
 class TrialTimes(TypedDict):
