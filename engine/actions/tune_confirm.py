@@ -52,7 +52,7 @@ def confirm_fastest(
     samples = _measure_in_turns(plan, process, configurations)
     if not samples:
         return (), None
-    return _rank(configurations, samples, default)
+    return rank_by_turns(configurations, samples, default)
 
 
 def judge_winner(plan: TuningPlan, confirmed: Sequence[ConfirmedConfiguration]) -> Bench | None:
@@ -133,7 +133,7 @@ def _measure_in_turns(
     return outcome.samples_us[: len(builds)]
 
 
-def _rank(
+def rank_by_turns(
     configurations: Sequence[dict[str, int]],
     samples: Sequence[Sequence[float]],
     default: dict[str, int] | None,
