@@ -15,6 +15,7 @@ from kernelkb.measure.trials import TrialProcess
 from kernelkb.model.tuning import TuningResult, TuningTrial
 from kernelkb.record.tuning_journal import TuningJournal, open_journal
 from kernelkb.tune.encode import encode_rows
+from kernelkb.tune.importance import rank_tunables
 from kernelkb.tune.search import ModelSearch, Search
 
 DEFAULT_BUDGET_S = 600.0
@@ -87,7 +88,19 @@ def _make_result(
         resumed_count=resumed,
         seconds=time.monotonic() - started,
         device_s=sum(trial.trial_s for trial in trials[resumed:]),
+        importance=_rank_importance(plan, trials),
         journal=str(plan.journal),
+    )
+
+
+def _rank_importance(plan: TuningPlan, trials: Sequence[TuningTrial]) -> dict[str, float]:
+    timed = [
+        (index, trial.time_us)
+        for trial in trials
+        if trial.time_us and (index := plan.space.find_index(trial.configuration)) is not None
+    ]
+    return rank_tunables(
+        plan.space, [index for index, _ in timed], [time_us for _, time_us in timed]
     )
 
 

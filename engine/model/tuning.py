@@ -131,6 +131,8 @@ class TuningResult(Record):
     """Of the default configuration, in the same rounds."""
     bench: Bench | None = None
     """The judge's verdict on the fastest one; None if it was not asked for."""
+    importance: dict[Macro, float] = Field(default_factory=dict)
+    """Share of each tunable alone in the spread of the predicted times over the space."""
     resumed_count: int = 0
     """Trials of earlier runs that were not repeated."""
     seconds: float

@@ -17,6 +17,7 @@ from kernelkb.render.units import format_duration
 from kernelkb.tune.space import EnumeratedSpace
 
 _MAX_RULE = 60
+_SHOWN_TUNABLES = 5
 
 
 def format_plan(title: str, space: EnumeratedSpace) -> list[str]:
@@ -76,13 +77,22 @@ def format_result(result: TuningResult) -> list[str]:
     base = "the default" if result.default_us else "the slowest of these"
     lines.append(f"measured again, in turns; gain over {base}:")
     lines += [f"  {_format_confirmed(one)}" for one in result.confirmed]
+    if result.importance:
+        shares = [f"{name} {100 * share:.0f} %" for name, share in result.importance.items()]
+        lines.append(
+            f"what decides, by a model of all trials: {', '.join(shares[:_SHOWN_TUNABLES])}"
+        )
     if result.bench is not None:
         lines.append(f"judged: {describe_bench(result.bench)}")
-    defines = " ".join(
-        f"--define {name}={value}" for name, value in result.confirmed[0].configuration.items()
-    )
-    lines.append(f"next: kb build {result.kernel} --variant {result.variant} {defines}")
-    return lines
+    return [*lines, _format_next(result, result.confirmed[0])]
+
+
+def _format_next(result: TuningResult, winner: ConfirmedConfiguration) -> str:
+    is_default = result.default_us is not None and winner.low == winner.high == 1.0
+    if is_default or (winner.low <= 1.0 and result.default_us is not None):
+        return "next: nothing; no configuration is faster than the default beyond doubt"
+    defines = " ".join(f"--define {name}={value}" for name, value in winner.configuration.items())
+    return f"next: kb build {result.kernel} --variant {result.variant} {defines}"
 
 
 def _format_confirmed(one: ConfirmedConfiguration) -> str:

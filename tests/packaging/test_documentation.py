@@ -281,9 +281,7 @@ def test_the_kernel_by_hand_is_valid(example_project):
     assert main(["check"]) == 0
 
 
-TABLE_ROW = re.compile(
-    r"^\| ([HM]\d+) \|.*\| `([\w/]+\.py)::(\w+)`(?: \(gpu\))? \|$", re.MULTILINE
-)
+TABLE_ROW = re.compile(r"^\| ([HM]\d+) \|.*\| `([\w/]+\.py)::(\w+)`(?: \(gpu\))? \|$", re.MULTILINE)
 
 
 def test_every_numbered_attack_and_error_has_a_row_with_an_existing_test():

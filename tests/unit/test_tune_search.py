@@ -9,6 +9,7 @@ import pytest
 from kernelkb.errors import BadValueError
 from kernelkb.tune.encode import encode_rows
 from kernelkb.tune.gaussian_process import GaussianProcess
+from kernelkb.tune.importance import rank_tunables
 from kernelkb.tune.latin_hypercube import sample_latin_hypercube
 from kernelkb.tune.recorded_space import read_recorded_space
 from kernelkb.tune.replay import STRATEGIES, replay_search
@@ -186,3 +187,21 @@ def test_equal_times_and_few_times_do_not_stop_the_search(recorded):
     assert means[0] == pytest.approx(2.0)
     assert np.isfinite(deviations[0])
     assert len({last, *proposed}) == 11
+
+
+def test_what_decides_is_told_though_the_trials_crowd_around_the_best(recorded):
+    space = recorded.space
+    stages = space.rows[:, space.names.index("S")]
+    sizes = space.rows[:, space.names.index("M")]
+    times = np.exp(0.5 * stages + 0.1 * sizes)
+    search = STRATEGIES["model"](space, 0)
+    trials = []
+    for _ in range(40):
+        trials.append(search.propose())
+        search.record(trials[-1], float(times[trials[-1]]))
+    shares = rank_tunables(space, trials, [float(times[one]) for one in trials])
+
+    assert list(shares) == ["S", "M", "N"]
+    assert shares["S"] == pytest.approx(0.93, abs=0.1)
+    assert shares["N"] < 0.05
+    assert rank_tunables(space, trials[:29], [1.0] * 29) == {}
