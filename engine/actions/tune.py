@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from typing import NamedTuple
 
 from kernelkb.actions.tune_confirm import confirm_fastest, judge_winner
 from kernelkb.actions.tune_lanes import TuningLanes
-from kernelkb.actions.tune_plan import TuningPlan
-from kernelkb.errors import BadValueError, EnvironmentGapError
+from kernelkb.actions.tune_plan import TuningPlan, require_packages
+from kernelkb.errors import BadValueError
 from kernelkb.measure.trials import TrialProcess
 from kernelkb.model.tuning import TuningResult, TuningTrial
 from kernelkb.record.tuning_journal import TuningJournal, open_journal
@@ -57,7 +56,7 @@ def tune(
         KbError: The reference fails, or the journal cannot be written.
     """
     started = time.monotonic()
-    _require_packages(options.strategy)
+    require_packages(options.strategy)
     with (
         open_journal(plan.journal, plan.identity) as journal,
         TrialProcess(plan.bench_target.subject, plan.workload) as process,
@@ -102,15 +101,6 @@ def _rank_importance(plan: TuningPlan, trials: Sequence[TuningTrial]) -> dict[st
     return rank_tunables(
         plan.space, [index for index, _ in timed], [time_us for _, time_us in timed]
     )
-
-
-def _require_packages(strategy: str) -> None:
-    names = ["scipy", *(["optuna"] if strategy == "tpe" else [])]
-    missing = [name for name in names if find_spec(name) is None]
-    if missing:
-        raise EnvironmentGapError(
-            f"{' and '.join(missing)} not installed", "pip install 'kernelkb[tune]'"
-        )
 
 
 def _start_search(plan: TuningPlan, options: TuningOptions, journal: TuningJournal) -> Search:

@@ -46,7 +46,7 @@ class TuningLanes:
         cores = plan.bench_target.subject.machine.core_count
         self._builder_count = max(1, cores - 1)
         self._pool = ThreadPoolExecutor(self._builder_count)
-        self._building: dict[Future[BuiltConfiguration], int] = {}
+        self._building: set[Future[BuiltConfiguration]] = set()
         self._started_count = 0
         self._codes = {
             trial.code: trial
@@ -86,7 +86,7 @@ class TuningLanes:
                 return
             ended, _ = wait(self._building, timeout=_WAIT_S, return_when=FIRST_COMPLETED)
             for future in ended:
-                self._building.pop(future)
+                self._building.remove(future)
                 trial = self._try(future.result())
                 self._journal.add(trial)
                 if trial.time_us and (self._best is None or trial.time_us < _get_time(self._best)):
@@ -105,7 +105,7 @@ class TuningLanes:
                 return
             context = contextvars.copy_context()
             future = self._pool.submit(context.run, self._build, index)
-            self._building[future] = index
+            self._building.add(future)
             self._started_count += 1
 
     def _build(self, index: int) -> BuiltConfiguration:

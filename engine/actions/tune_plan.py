@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.actions.bench_target import BenchTarget, prepare, resolve_workload
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.residency import build_limits
-from kernelkb.errors import BadValueError
+from kernelkb.errors import BadValueError, EnvironmentGapError
 from kernelkb.measure.build.build import compute_build_digest
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.machine.nvidia_driver import query_driver
@@ -47,6 +48,16 @@ class TuningPlan(NamedTuple):
         return f"{name} on {self.workload}, {subject.machine.title}"
 
 
+def require_packages(strategy: str = "model") -> None:
+    """Raise EnvironmentGapError if a package of the extra ``tune`` that this needs is missing."""
+    names = ["numpy", "scipy", *(["optuna"] if strategy == "tpe" else [])]
+    missing = [name for name in names if find_spec(name) is None]
+    if missing:
+        raise EnvironmentGapError(
+            f"not installed: {', '.join(missing)}", "pip install 'kernelkb[tune]'"
+        )
+
+
 def format_defines(configuration: Mapping[str, int]) -> tuple[str, ...]:
     """Return the macros of a configuration, as ``NAME=VALUE``."""
     return tuple(f"{name}={value}" for name, value in configuration.items())
@@ -71,6 +82,7 @@ def plan_tuning(
         BadValueError: The variant has no tunables, or no configuration is feasible.
         EnvironmentGapError: The machine lacks something.
     """
+    require_packages()
     bench_target = prepare(kernel, variant, target)
     found = bench_target.subject.kernel_folder.kernel
     chosen = _choose_variant(found, bench_target.subject.variant, variant)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from kernelkb.actions.tune_plan import TuningPlan
+from kernelkb.actions.tune_plan import TuningPlan, require_packages
 from kernelkb.errors import BadValueError
 from kernelkb.model.tuning import SimulatedSearch, TuningResult
 from kernelkb.safety.storage import describe_write_cure
@@ -26,7 +26,9 @@ def simulate_search(path: Path, strategy: str, seed: int, budget: int) -> Simula
 
     Raises:
         BadValueError: The file is no recorded space.
+        EnvironmentGapError: The packages of the extra ``tune`` are missing.
     """
+    require_packages(strategy)
     recorded = read_recorded_space(path)
     played = replay_search(recorded, STRATEGIES[strategy](recorded.space, seed), budget)
     return SimulatedSearch(

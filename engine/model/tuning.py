@@ -163,7 +163,7 @@ class SpaceRuleCount(Record):
     rule: str
     because: str
     excluded_count: int
-    """Combinations that it excludes, whatever the other rules say."""
+    """Combinations that it excludes, counted by itself."""
 
 
 class SpaceSummary(Record):

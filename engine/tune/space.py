@@ -29,7 +29,7 @@ class SpaceRule(NamedTuple):
     expression: str
     because: str
     excluded_count: int
-    """Combinations that it excludes, whatever the other rules say."""
+    """Combinations that it excludes, counted by itself."""
     count_without: int
     """Feasible configurations if this rule alone were not there."""
 

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from kernelkb.actions import tune_plan
 from kernelkb.actions.tune import TuningOptions, tune
 from kernelkb.actions.tune_plan import plan_tuning
 from kernelkb.actions.tune_replay import export_trials
@@ -185,6 +186,14 @@ def test_the_plan_is_printed_without_building(twice, capsys):
 
     assert "18 of 18 configurations are feasible" in printed
     assert not (twice / ".kb" / "tuning").exists()
+
+
+@pytest.mark.parametrize("words", [["gemm", "--plan", "--target", "cpu"], ["--simulate", "x.json"]])
+def test_without_the_packages_the_extra_is_named(project, monkeypatch, capsys, words):
+    monkeypatch.setattr(tune_plan, "find_spec", lambda _name: None)
+
+    assert main(["tune", *words]) == 2
+    assert "pip install 'kernelkb[tune]'" in capsys.readouterr().err
 
 
 def test_a_recorded_space_is_replayed_from_the_shell(twice, capsys):

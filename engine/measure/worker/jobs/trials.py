@@ -136,7 +136,7 @@ def _check_build(
         status = calls[0](stream)
         if job["target"] == "cuda":
             torch.cuda.synchronize()
-    except Exception as error:  # whatever a candidate raises while it is loaded
+    except Exception as error:  # a candidate may raise anything
         if "CUDA error" in str(error):
             raise  # the context is lost: this process ends, and the next trial starts another
         return _fail("unloadable", f"{type(error).__name__}: {error}")
