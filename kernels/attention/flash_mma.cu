@@ -527,7 +527,7 @@ __global__ void __launch_bounds__(kThreads)
   // Tile i of this group is kKeys keys from key0 + i * kBlockN, in slot i % kStages.
   const int keys = kCausal && query0 + kBlockM < seq ? query0 + kBlockM : seq;
   const int key0 = group * kKeys;
-  const int tiles = keys > key0 ? (keys - key0 + kBlockN - 1) / kBlockN : 0;
+  const int tiles = (keys + kBlockN - 1) / kBlockN;  // as many in each group, some of them empty
   char* ring = memory + group * Shared::kGroupBytes;
   const auto ring_address = static_cast<unsigned>(__cvta_generic_to_shared(ring));
   const auto fetch = [&](const Pair* from, int slot, int tile) {

@@ -5,7 +5,7 @@
 # work: algorithm 8 B per element of q and 4 dim FLOP per score; one exp2 per score
 # roof: tensor cores at dim 128; at dim 64 the exponentials take as long as the products
 # tolerance: by the reference's own error in the element type, see kernel.yaml
-# measured: not yet
+# measured: 1.09 ms at b4-h16-s4096-d128, session 2026-11-26-attention-half
 """Attention of half-precision arrays in Triton: tiles of keys, online softmax in fp32.
 
 Scores are powers of two: log2(e) and 1/sqrt(dim) are folded into one factor. Tiles that need no

@@ -5,7 +5,7 @@
 // work: algorithm 8 B per element of q and 4 dim FLOP per score, half the scores if causal; k and v read once per BLOCK_M queries, one exp2 per score
 // roof: tensor cores at dim 128; at dim 64 the exponentials (16 a clock and multiprocessor) take as long as the products
 // tolerance: by the reference's own error in the element type, see kernel.yaml
-// measured: not yet
+// measured: 797 us at b4-h16-s4096-d128, session 2026-11-26-attention-half
 #include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
