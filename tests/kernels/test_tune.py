@@ -2,7 +2,6 @@
 
 import json
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -143,21 +142,26 @@ def test_a_program_loads_the_winner_or_reads_why_there_is_none(twice, capsys):
         assert said in found.reason
 
 
-def test_a_killed_search_goes_on_without_repeating_or_losing_a_trial(twice):
+def test_a_search_that_is_killed_ten_times_repeats_and_loses_no_trial(twice):
     rng = random.Random(0)
-    seen = []
-    for _ in range(3):
+    seen = [0]
+    for _ in range(10):
         command = [*KB, "tune", "twice", "--target", "cpu", "--no-judge"]
         process = subprocess.Popen(command, cwd=twice, stdout=subprocess.DEVNULL)
-        wanted = (seen[-1] if seen else 0) + rng.randint(2, 5)
-        wait_until(lambda wanted=wanted: count_lines(twice) >= wanted)
+        wanted = seen[-1] + rng.randint(0, 2)
+        wait_until(
+            lambda process=process, wanted=wanted: (
+                count_lines(twice) >= wanted or process.poll() is not None
+            )
+        )
+        time.sleep(rng.random())  # into a build, a trial, the journal
         process.kill()
-        assert process.wait() == -signal.SIGKILL
+        process.wait()
         seen.append(count_lines(twice))
     _, result = search(judge=False)
     configurations = [json.dumps(one.configuration) for one in result.trials]
 
-    assert 0 < seen[0] < seen[1] < seen[2]
+    assert seen == sorted(seen)
     assert len(configurations) == len(set(configurations)) == 18
     assert result.resumed_count >= seen[-1] - 1
     assert result.confirmed[0].configuration["WORK"] == 1
