@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Problem(NamedTuple):
@@ -76,6 +76,15 @@ class KbError(Exception):
         """Return what happened and the cure, with the next step in a front end's own notation."""
         text = super().__str__()
         return f"{text}; {format_step(self.next_step)}" if self.next_step else text
+
+    def __reduce__(self) -> tuple[Any, ...]:  # workers send errors; args are not those of __init__
+        return _restore, (type(self), self.args, vars(self))
+
+
+def _restore(kind: type[KbError], args: tuple[Any, ...], fields: dict[str, Any]) -> KbError:
+    error = kind.__new__(kind, *args)
+    vars(error).update(fields)
+    return error
 
 
 class KnowledgeError(KbError):
@@ -150,6 +159,10 @@ class ForbiddenPathError(KbError, PermissionError):
     def format_text(self, format_step: Callable[[NextStep], str]) -> str:  # noqa: ARG002 none
         """Return the path and why it is not opened; it has no next step."""
         return f"{self.filename!r} is {self.strerror}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        reason, _, cure = str(self.strerror).rpartition("; ")
+        return type(self), (self.filename, reason, cure)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -1,12 +1,17 @@
 """An error says what happened, then the cure; each front end writes the next step its own way."""
 
+import pickle
+
 import pytest
 
 from kernelkb.errors import (
     BadValueError,
     EnvironmentGapError,
     ForbiddenPathError,
+    KnowledgeError,
     NextStep,
+    Problem,
+    SessionError,
     UnknownNameError,
 )
 from kernelkb_mcp.tool_adapter import format_next_call
@@ -83,3 +88,21 @@ def test_a_forbidden_path_is_named_in_both_front_ends():
 
     assert str(error) == error.format_text(format_next_call)
     assert "'/etc/passwd' is outside the workspace; stay inside" in str(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        EnvironmentGapError("no compiler", "install one"),
+        EnvironmentGapError("no compiler", None),
+        UnknownNameError("kernel", "gem", ["gemm"], "show", id="kernels"),
+        KnowledgeError([Problem("a.yaml", 1, 2, "id", "is wrong")]),
+        ForbiddenPathError("/etc/x", "outside; far", "move it"),
+        SessionError("cut", next_step=NextStep("session list", {}, "lists them")),
+    ],
+)
+def test_an_error_of_a_worker_arrives_as_it_was(error):
+    arrived = pickle.loads(pickle.dumps(error))
+
+    assert type(arrived) is type(error)
+    assert (str(arrived), arrived.args, vars(arrived)) == (str(error), error.args, vars(error))

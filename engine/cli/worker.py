@@ -1,0 +1,102 @@
+"""The command that serves the GPUs of this host to a scheduler."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernelkb.cli.options import parse_positive_int
+
+if TYPE_CHECKING:
+    from kernelkb.cluster.lanes import Lane
+
+
+def add_worker_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb worker``."""
+    parser.add_argument(
+        "address",
+        metavar="ADDRESS",
+        help="of the scheduler, tls://HOST:PORT; or -: read the order from standard input, as "
+        "--workers ssh: does",
+    )
+    parser.add_argument(
+        "--listen",
+        metavar="ADDRESS",
+        help="of this host; default: the one that the scheduler's host is reached from",
+    )
+    for name, what in (
+        ("ca-file", "who signed the others' certificates"),
+        ("cert", "this host's certificate"),
+        ("key", "the key of the certificate"),
+    ):
+        parser.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help=f"PEM: {what}")
+    parser.add_argument(
+        "--pretend",
+        type=parse_positive_int,
+        default=0,
+        metavar="N",
+        help="N lanes without a GPU, to try it out",
+    )
+
+
+def run_worker(options: Namespace) -> int:
+    """Serve the GPUs of this host, one worker for each, and its cores for compiling.
+
+    Runs until Ctrl-C; waits for a scheduler that is not there. `dask scheduler` starts one.
+
+    kb worker tls://node1:8786 --tls-ca-file kb.crt --tls-cert kb.crt --tls-key kb.key
+    """
+    from kernelkb.cluster.choice import require_packages
+
+    require_packages()
+    return _serve_order() if options.address == "-" else _serve_address(options)
+
+
+def _serve_address(options: Namespace) -> int:
+    import asyncio
+
+    from kernelkb.cli.output import print_lines
+    from kernelkb.cluster.choice import check_address
+    from kernelkb.cluster.host import dask_settings, serve_until_stopped, watch_signals
+    from kernelkb.cluster.lanes import find_local_lanes
+    from kernelkb.cluster.security import TlsFiles, load_security
+    from kernelkb.measure.machine.cpu_info import core_count
+
+    files = TlsFiles(options.tls_ca_file, options.tls_cert, options.tls_key)
+    address = check_address(options.address)
+    security = load_security(address, files)
+    lanes = find_local_lanes(options.pretend)
+    print_lines([*map(_format_lane, lanes), f"{core_count()} cores for compiling"])
+
+    async def serve() -> None:
+        await serve_until_stopped(
+            address,
+            security,
+            lanes,
+            options.listen,
+            watch_signals(),
+            lambda line: print_lines([line]),
+        )
+
+    with dask_settings():
+        asyncio.run(serve())
+    return 0
+
+
+def _format_lane(lane: Lane) -> str:
+    return f"{lane.uuid}  {lane.model}"
+
+
+def _serve_order() -> int:
+    """Serve as the first line of standard input says, until the input ends."""
+    import asyncio
+    import json
+    import sys
+
+    from kernelkb.cluster.host import dask_settings, serve_order
+
+    order = json.loads(sys.stdin.readline())
+    with dask_settings():
+        asyncio.run(serve_order(order, sys.stdin, sys.stdout))
+    return 0

@@ -1,0 +1,258 @@
+"""Submits builds and timed tasks to lanes, and delivers each end once, whatever dies."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from kernelkb.cluster.connections import Connection
+from kernelkb.cluster.deaths import Deaths
+from kernelkb.cluster.lanes import COMPILE, TIMED, Lane, ask_for_lane, list_lanes
+from kernelkb.cluster.tasks import LanesLostError, Task
+
+if TYPE_CHECKING:
+    from distributed import Future
+
+_POLL_S = 0.25
+_LOOK_S = 1.0
+_ANSWER_S = 5
+
+
+class Cluster:
+    """The lanes, and the tasks on them. One thread of the caller uses it.
+
+    Dask assigns and moves the tasks; ``wait`` also handles deaths, so the caller has to wait for
+    anything to be submitted again.
+    """
+
+    def __init__(
+        self, connection: Connection, *, return_s: float, lanes_s: float, scheduler_s: float
+    ) -> None:
+        self._connection, self._scheduler_s, self._lanes_s = connection, scheduler_s, lanes_s
+        self._epoch = 0
+        self._outstanding: set[Task] = set()
+        self._signals: queue.SimpleQueue[tuple[Task, Future | None]] = queue.SimpleQueue()
+        self._deaths = Deaths(return_s)
+        self._served_at: dict[str, float] = {}
+        self._looked_at = 0.0
+
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """The timed lanes that are there now, sorted."""
+        return list_lanes(self._list_workers())
+
+    @property
+    def build_slots(self) -> int:
+        """How many builds run at once, on all hosts."""
+        return sum(int(one["resources"].get(COMPILE, 0)) for one in self._list_workers())
+
+    def submit_build(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        label: object = None,
+        fetch: bool = False,
+    ) -> Task:
+        """Call a function on any host's compile worker; its result stays there.
+
+        Args:
+            function: Importable on the workers; it is called again if a worker dies.
+            *arguments: Of the function; a ``Task`` stands for its result.
+            label: Kept as ``Task.label``.
+            fetch: Whether the result comes to the caller, too.
+        """
+        task = Task("build", None, function, arguments, label)
+        task.fetches = fetch
+        return self._submit(task)
+
+    def submit_timed(
+        self, lane: str | None, function: Callable[..., Any], *arguments: Any, label: object = None
+    ) -> Task:
+        """Call a function on a timed lane, which runs one at a time.
+
+        Args:
+            lane: The UUID of one, the model of a GPU, or None for any.
+            function: Importable on the workers; what it returns comes to the caller.
+            *arguments: Of the function; a ``Task`` stands for its result, which goes from worker
+                to worker while the lane runs another task.
+            label: Kept as ``Task.label``.
+        """
+        return self._submit(Task("timed", lane, function, arguments, label))
+
+    def wait(self, timeout_s: float | None = None) -> list[Task]:
+        """Return the tasks that have ended since the last call, at least one.
+
+        An empty list: nothing is outstanding, or the timeout passed. A cancelled task is not
+        returned. A task whose worker died while it ran, and came back, has a ``WorkerDiedError``;
+        whatever else dies, the task is submitted again.
+
+        Raises:
+            KbError: The scheduler is gone, and did not come back in time.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            ended = [*self._take_signals(), *self._review()]
+            left = _POLL_S if deadline is None else min(_POLL_S, deadline - time.monotonic())
+            if ended or not self._outstanding or left <= 0:
+                return ended
+            with contextlib.suppress(queue.Empty):
+                self._signals.put(self._signals.get(timeout=left))
+
+    def as_completed(self) -> Iterator[Task]:
+        """Yield every task once as it ends, also those submitted meanwhile; see ``wait``."""
+        while ended := self.wait():
+            yield from ended
+
+    def cancel(self, *tasks: Task) -> None:
+        """Forget tasks that have not ended; one that runs is left to its end, and not returned."""
+        for task in tasks or tuple(self._outstanding):
+            if task not in self._outstanding:
+                continue
+            self._outstanding.discard(task)
+            self._deaths.forget(task)
+            task.cancelled = True
+            if task.future is not None:
+                task.future.cancel()
+                task.future = None
+
+    def close(self) -> None:
+        """End the workers that were started for it; a scheduler with an address stays."""
+        self.cancel()
+        self._connection.close()
+
+    def _submit(self, task: Task) -> Task:
+        self._outstanding.add(task)
+        self._send(task)
+        return task
+
+    def _send(self, task: Task) -> None:
+        """Submit an attempt, after those that it needs and that are lost."""
+        for needed in task.needs:
+            lost = needed.epoch != self._epoch or needed.future is None
+            if lost and needed.error is None and not needed.cancelled:
+                self._outstanding.add(needed)
+                self._send(needed)
+        if any(one.error or one.cancelled for one in task.needs):
+            task.future = None
+            self._signals.put((task, None))  # ends it
+            return
+        task.submit(self._connection.client, self._epoch)
+        if task.future is None:
+            raise AssertionError("just submitted")
+        task.future.add_done_callback(lambda future: self._signals.put((task, future)))
+
+    def _take_signals(self) -> Iterator[Task]:
+        """Settle every attempt that is over; results are fetched together."""
+        over: list[Task] = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                task, future = self._signals.get_nowait()
+                if task in self._outstanding and task.future is future:
+                    over.append(task)
+        wanted = [one for one in over if one.fetches and _has_finished(one)]
+        fetched: dict[Task, Any] = {}
+        if wanted:
+            with contextlib.suppress(Exception):  # one by one below, which tells whose it is
+                values = self._connection.client.gather([one.future for one in wanted])
+                fetched = dict(zip(wanted, values, strict=True))
+        for task in over:
+            if task in fetched:
+                task.value = fetched[task]
+                yield from self._end(task)
+            elif task in self._outstanding and task.epoch == self._epoch:
+                yield from self._settle(task)
+
+    def _settle(self, task: Task) -> Iterator[Task]:
+        """Look at an attempt that is over."""
+        from distributed import CancelledError
+        from distributed.scheduler import KilledWorker
+
+        broken = next((one for one in task.needs if one.error or one.cancelled), None)
+        if broken or task.future is None:
+            task.error = (broken.error if broken else None) or RuntimeError("a build was cancelled")
+            yield from self._end(task)
+            return
+        try:
+            if task.fetches or task.future.status != "finished":
+                task.value = task.future.result()
+        except KilledWorker as killed:
+            self._deaths.add(task, killed)
+        except (CancelledError, OSError) as error:  # those of a lost connection are OSErrors
+            if task.future.status != "error":
+                self._start_over()
+                return
+            task.error = error
+            yield from self._end(task)
+        except Exception as error:  # whatever the function raised
+            task.error = error
+            yield from self._end(task)
+        else:
+            yield from self._end(task)
+
+    def _end(self, task: Task) -> Iterator[Task]:
+        self._outstanding.discard(task)
+        if not task.ended:
+            task.ended = True
+            yield task
+
+    def _start_over(self) -> None:
+        """Connect again and submit everything that is outstanding again."""
+        self._connection.open(self._scheduler_s)
+        self._epoch += 1
+        self._deaths.clear()
+        self._served_at.clear()
+        for task in tuple(self._outstanding):
+            if task.epoch != self._epoch:
+                self._send(task)
+
+    def _review(self) -> Iterator[Task]:
+        """Look at the tasks whose worker died, and at those that no worker can run."""
+        now = time.monotonic()
+        due = now - self._looked_at >= _LOOK_S
+        if not (self._outstanding and (due or self._deaths.pending)):
+            return
+        if self._connection.client.status != "running":
+            return
+        self._looked_at = now
+        try:
+            workers = self._list_workers()
+            verdicts = self._deaths.judge(self._connection.client, workers)
+        except (OSError, RuntimeError):  # no connection: the futures of its client tell
+            return
+        for task, error in verdicts:
+            if error is None:
+                self._send(task)
+            else:
+                task.error = error
+                yield from self._end(task)
+        yield from self._find_stranded(workers, now)
+
+    def _find_stranded(self, workers: list[dict[str, Any]], now: float) -> Iterator[Task]:
+        """End the tasks for which there has been no worker for too long."""
+        there = {name for one in workers for name in one["resources"]}
+        for task in tuple(self._outstanding):
+            wanted = {COMPILE} if task.kind == "build" else set(ask_for_lane(task.lane))
+            missing = wanted - there
+            what = (max(missing - {TIMED}, default=TIMED)) if missing else ""
+            for name in wanted & there:
+                self._served_at.pop(name, None)
+            if what and now - self._served_at.setdefault(what, now) > self._lanes_s:
+                task.error = LanesLostError(
+                    f"no worker offers {what}, and none came within {self._lanes_s:.0f} s"
+                )
+                if task.future is not None:
+                    task.future.cancel()
+                yield from self._end(task)
+
+    def _list_workers(self) -> list[dict[str, Any]]:
+        client = self._connection.client
+        # Without a limit, Dask tries for 30 s to reach a scheduler that is gone.
+        found = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=_ANSWER_S)
+        return [{**one, "address": address} for address, one in found["workers"].items()]
+
+
+def _has_finished(task: Task) -> bool:
+    return task.future is not None and task.future.status == "finished"
