@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,32 +15,56 @@ _LENGTH = 0.7
 _NOISE = 1e-3
 """Prior median of the noise variance, as a share of the signal's."""
 _NOISE_SPREAD = 1.5
+_TREND = 1.0
+"""Prior median of the variance that a trend explains, as a share of the signal's."""
+_TREND_SPREAD = 2.0
 _JITTER = 1e-6
 _BOUNDS = (-3.0, 3.0)
 """Of the logarithm of a length scale."""
+_TREND_BOUNDS = (-8.0, 4.0)
 _NOISE_BOUNDS = (-12.0, 0.0)
 _MAX_ITERATIONS = 15
-_CHUNK = 4096
 
 
 class GaussianProcess:
-    """A regression from points of the unit cube to a value, with its uncertainty."""
+    """A regression from points of the unit cube to a value, with its uncertainty.
 
-    def __init__(self, dimensions: int) -> None:
+    The value may also follow trends: known functions of the point, each times a factor that is
+    learned. The likelihood decides how much of the value a trend explains, which may be nothing.
+    """
+
+    def __init__(self, dimensions: int, trend_count: int = 0) -> None:
+        """Start with the prior.
+
+        Args:
+            dimensions: Of the unit cube.
+            trend_count: Trends; their values follow the coordinates of each point.
+        """
         import numpy as np
 
-        self._logs = np.append(np.full(dimensions, np.log(_LENGTH)), np.log(_NOISE))
-        """Logarithms of the length scales and of the noise; kept from fit to fit."""
+        self._dimensions = dimensions
+        logs = [np.log(_LENGTH)] * dimensions + [np.log(_TREND)] * trend_count + [np.log(_NOISE)]
+        self._prior = np.array(logs)
+        self._spread = np.array(
+            [1.0] * dimensions + [_TREND_SPREAD] * trend_count + [_NOISE_SPREAD]
+        )
+        self._bounds = [
+            *[_BOUNDS] * dimensions,
+            *[_TREND_BOUNDS] * trend_count,
+            _NOISE_BOUNDS,
+        ]
+        self._logs = self._prior.copy()
+        """Logarithms of length scales, trend variances and noise; kept from fit to fit."""
 
     def fit(
         self, points: NDArray[np.float64], values: NDArray[np.float64], *, optimize: bool
     ) -> None:
-        """Fit to observations; ``optimize`` also fits length scales and noise, which takes longer.
+        """Fit to observations; ``optimize`` also fits the scales, which takes longer.
 
         Args:
-            points: (observations, dimensions).
+            points: (observations, dimensions + trends).
             values: (observations,).
-            optimize: Maximise the likelihood, with a prior for each length.
+            optimize: Maximise the likelihood, with a prior for each scale.
         """
         import numpy as np
         from scipy.linalg import cho_solve
@@ -47,74 +73,168 @@ class GaussianProcess:
         self._points = points
         self._mean, self._scale = float(values.mean()), float(values.std()) + 1e-9
         standard = (values - self._mean) / self._scale
-        apart = np.abs(points[:, None] - points[None])
         if optimize:
-            bounds = [_BOUNDS] * points.shape[1] + [_NOISE_BOUNDS]
             found = minimize(
-                lambda logs: _compute_loss(logs, apart, standard),
+                self._compute_loss,
                 self._logs,
+                args=(points, standard),
+                jac=True,
                 method="L-BFGS-B",
-                bounds=bounds,
+                bounds=self._bounds,
                 options={"maxiter": _MAX_ITERATIONS},
             )
             self._logs = found.x
-        self._factor = np.linalg.cholesky(_compute_covariance(self._logs, apart))
+        covariance = self._compute_covariance(self._logs, points, points).total
+        self._factor = np.linalg.cholesky(covariance + self._get_noise(self._logs, len(points)))
         self._weights = cho_solve((self._factor, True), standard)
         self._variance = max(float(standard @ self._weights) / len(standard), _JITTER)
 
-    def predict(
-        self, points: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return mean and standard deviation at each point."""
+    def predict(self, points: NDArray[np.float64]) -> Posterior:
+        """Return what is known of the value at each point.
+
+        Args:
+            points: (points, dimensions + trends).
+        """
         import numpy as np
         from scipy.linalg import solve_triangular
 
-        means, deviations = np.empty(len(points)), np.empty(len(points))
-        for start in range(0, len(points), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            apart = np.abs(points[part][:, None] - self._points[None])
-            near = _compute_matern(apart, np.exp(self._logs[:-1]))
-            means[part] = near @ self._weights
-            explained = solve_triangular(self._factor, near.T, lower=True)
-            left = np.maximum(1.0 - (explained**2).sum(axis=0), 1e-9)
-            deviations[part] = np.sqrt(self._variance * left)
-        return means * self._scale + self._mean, deviations * self._scale
+        near = self._compute_covariance(self._logs, self._points, points).total
+        explained = solve_triangular(self._factor, near, lower=True, check_finite=False)
+        trends = np.exp(self._logs[self._dimensions : -1])
+        own = 1.0 + points[:, self._dimensions :] ** 2 @ trends
+        left = own - (explained**2).sum(axis=0)
+        return Posterior(self, points, self._weights @ near, explained, left)
+
+    def _compute_covariance(
+        self, logs: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64]
+    ) -> _Covariance:
+        import numpy as np
+        from scipy.spatial.distance import cdist
+
+        count = self._dimensions
+        lengths = np.exp(logs[:count])
+        scaled = np.sqrt(5.0) * cdist(first[:, :count] / lengths, second[:, :count] / lengths)
+        decay = np.exp(-scaled)
+        total = (1.0 + scaled + scaled**2 / 3.0) * decay
+        if len(logs) > count + 1:
+            total += first[:, count:] * np.exp(logs[count:-1]) @ second[:, count:].T
+        return _Covariance(total, 5.0 / 3.0 * (1.0 + scaled) * decay)
+
+    def _get_noise(self, logs: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+        import numpy as np
+
+        noise: NDArray[np.float64] = (float(np.exp(logs[-1])) + _JITTER) * np.eye(count)
+        return noise
+
+    def _compute_loss(
+        self, logs: NDArray[np.float64], points: NDArray[np.float64], values: NDArray[np.float64]
+    ) -> tuple[float, NDArray[np.float64]]:
+        """Return minus the logarithm of likelihood times prior, but for a constant; its slope."""
+        import numpy as np
+        from scipy.linalg import cho_solve
+
+        count = len(values)
+        covariance = self._compute_covariance(logs, points, points)
+        try:
+            factor = np.linalg.cholesky(covariance.total + self._get_noise(logs, count))
+        except np.linalg.LinAlgError:
+            return 1e6, np.zeros_like(logs)
+        weights = cho_solve((factor, True), values)
+        variance = max(float(values @ weights) / count, _JITTER)
+        off = (logs - self._prior) / self._spread
+        loss = 0.5 * count * np.log(variance) + np.log(np.diag(factor)).sum()
+        inverse = cho_solve((factor, True), np.eye(count))
+        residual = inverse - np.outer(weights, weights) / variance
+        slope = off / self._spread + self._compute_slope(logs, points, residual, covariance.slope)
+        return float(loss + 0.5 * (off**2).sum()), slope
+
+    def _compute_slope(
+        self,
+        logs: NDArray[np.float64],
+        points: NDArray[np.float64],
+        residual: NDArray[np.float64],
+        matern_slope: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Return the slope of minus the log-likelihood along each of ``logs``.
+
+        It is half the sum over all pairs of ``residual`` times the slope of the covariance; for a
+        length scale that sum is over squared differences, which two products give.
+        """
+        import numpy as np
+
+        count = self._dimensions
+        coordinates, trends = points[:, :count], points[:, count:]
+        weighted = residual * matern_slope
+        squares = weighted.sum(axis=1) @ coordinates**2
+        products = (coordinates * (weighted @ coordinates)).sum(axis=0)
+        explained = (trends * (residual @ trends)).sum(axis=0)
+        return np.concatenate(
+            [
+                (squares - products) / np.exp(2.0 * logs[:count]),
+                0.5 * np.exp(logs[count:-1]) * explained,
+                [0.5 * np.exp(logs[-1]) * np.trace(residual)],
+            ]
+        )
 
 
-def _compute_matern(
-    apart: NDArray[np.float64], lengths: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    import numpy as np
+class Posterior:
+    """Mean and uncertainty at a list of points, of which some may join the observations.
 
-    scaled = np.sqrt(5.0) * np.sqrt(((apart / lengths) ** 2).sum(axis=-1))
-    result: NDArray[np.float64] = (1.0 + scaled + scaled**2 / 3.0) * np.exp(-scaled)
-    return result
+    Attributes:
+        means: (points,).
+    """
+
+    def __init__(
+        self,
+        process: GaussianProcess,
+        points: NDArray[np.float64],
+        standard: NDArray[np.float64],
+        explained: NDArray[np.float64],
+        left: NDArray[np.float64],
+    ) -> None:
+        """Keep what a process predicts now; a later fit does not change it.
+
+        Args:
+            process: The fitted one.
+            points: (points, dimensions + trends).
+            standard: (points,) means, standardised.
+            explained: (observations, points) covariances, solved by the Cholesky factor.
+            left: (points,) variance that the observations leave.
+        """
+        self.means: NDArray[np.float64] = standard * process._scale + process._mean
+        self._deviation = process._scale * math.sqrt(process._variance)
+        self._compute_covariance = partial(process._compute_covariance, process._logs.copy())
+        self._noise = math.exp(float(process._logs[-1])) + _JITTER
+        self._points, self._explained, self._left = points, explained, left
+        self._believed: list[NDArray[np.float64]] = []
+
+    @property
+    def deviations(self) -> NDArray[np.float64]:
+        """(points,) standard deviations."""
+        import numpy as np
+
+        found: NDArray[np.float64] = self._deviation * np.sqrt(np.maximum(self._left, 1e-9))
+        return found
+
+    def believe(self, place: int) -> None:
+        """Take a point as observed at its mean: all means stay, and its neighbours are surer.
+
+        It costs as much as the prediction of one point, not a new fit.
+
+        Args:
+            place: Of the point.
+        """
+        point = self._points[place : place + 1]
+        covariance = self._compute_covariance(self._points, point).total[:, 0]
+        covariance = covariance - self._explained[:, place] @ self._explained
+        for row in self._believed:
+            covariance -= row[place] * row
+        own = max(float(self._left[place]), 0.0) + self._noise
+        self._believed.append(covariance / math.sqrt(own))
+        self._left = self._left - self._believed[-1] ** 2
 
 
-def _compute_covariance(
-    logs: NDArray[np.float64], apart: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    import numpy as np
-
-    noise = float(np.exp(logs[-1])) + _JITTER
-    covariance: NDArray[np.float64] = _compute_matern(apart, np.exp(logs[:-1]))
-    return covariance + noise * np.eye(len(apart))
-
-
-def _compute_loss(
-    logs: NDArray[np.float64], apart: NDArray[np.float64], values: NDArray[np.float64]
-) -> float:
-    """Return minus the logarithm of likelihood times prior, but for a constant."""
-    import numpy as np
-    from scipy.linalg import solve_triangular
-
-    try:
-        factor = np.linalg.cholesky(_compute_covariance(logs, apart))
-    except np.linalg.LinAlgError:
-        return 1e6
-    whitened = solve_triangular(factor, values, lower=True)
-    variance = max(float(whitened @ whitened) / len(values), _JITTER)
-    likelihood = 0.5 * len(values) * np.log(variance)
-    prior = 0.5 * ((logs[:-1] - np.log(_LENGTH)) ** 2).sum()
-    prior += 0.5 * ((logs[-1] - np.log(_NOISE)) / _NOISE_SPREAD) ** 2
-    return float(likelihood + np.log(np.diag(factor)).sum() + prior)
+class _Covariance(NamedTuple):
+    total: NDArray[np.float64]
+    slope: NDArray[np.float64]
+    """Of the Matern part: times a squared difference over a squared length, along its logarithm."""

@@ -45,7 +45,7 @@ def rank_tunables(
     model.fit(points[np.array(indexes)[chosen]], values, optimize=True)
     count = min(_MAX_CONFIGURATIONS, len(space.rows))
     sample = random.choice(len(space.rows), count, replace=False)
-    predicted, _ = model.predict(points[sample])
+    predicted = model.predict(points[sample]).means
     spread = float(predicted.var())
     if not spread > 0:
         return {}

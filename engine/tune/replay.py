@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
 from kernelkb.tune.encode import encode_rows
+from kernelkb.tune.random_search import RandomSearch
 from kernelkb.tune.recorded_space import RecordedSpace
 from kernelkb.tune.search import ModelSearch, Search
 from kernelkb.tune.space import EnumeratedSpace
 from kernelkb.tune.tpe_search import TpeSearch
-
-
-class RandomSearch:
-    """Draws configurations without looking at the results."""
-
-    def __init__(self, space: EnumeratedSpace, seed: int) -> None:
-        import numpy as np
-
-        self._order = np.random.default_rng(seed).permutation(len(space.rows)).tolist()
-
-    def propose(self) -> int | None:
-        """Return the index of a configuration that was not proposed before; None: all were."""
-        return self._order.pop() if self._order else None
-
-    def record(self, index: int, time_us: float | None) -> None:
-        """Learn nothing."""
 
 
 def start_model_search(space: EnumeratedSpace, seed: int) -> Search:
@@ -51,23 +37,33 @@ class ReplayedSearch(NamedTuple):
 
 
 def replay_search(
-    recorded: RecordedSpace, search: Search, budget: int, tolerance: float = 0.05
+    recorded: RecordedSpace,
+    search: Search,
+    budget: int,
+    tolerance: float = 0.05,
+    outstanding: int = 1,
 ) -> ReplayedSearch:
     """Return how a search went, until it came near the best time or the budget was used.
+
+    Results arrive in the order of the proposals.
 
     Args:
         recorded: The space, with all times.
         search: A new search over it.
         budget: Most measurements.
         tolerance: Share above the best time that counts as solved.
+        outstanding: Proposals without a result at a time, as with several devices.
     """
     target = recorded.best * (1 + tolerance)
     best_times: list[float] = []
     best = float("inf")
-    while len(best_times) < budget:
-        index = search.propose()
-        if index is None:
+    waiting: deque[int] = deque()
+    for _ in range(budget):
+        while len(waiting) < outstanding and (proposal := search.propose()) is not None:
+            waiting.append(proposal)
+        if not waiting:
             break
+        index = waiting.popleft()
         time = float(recorded.times[index])
         search.record(index, time if time < float("inf") else None)
         best = min(best, time)

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from kernelkb.tune.prior import list_promising
+from kernelkb.tune.training import select_training
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from kernelkb.tune.gaussian_process import Posterior
+
 SEED_COUNT = 16
 """Configurations of the Latin hypercube."""
+_SEED_COUNT_WITH_PRIOR = 8
+_PROMISING_COUNT = 4
+"""Configurations that a prior expects to be fastest, tried before the Latin hypercube."""
 _LEAST_RESULTS = 4
 """With fewer times the model knows nothing, and draws are at random."""
 _MAX_POOL = 6000
 """Configurations that one proposal compares; drawn anew each time."""
 _LOCAL_INTERVAL = 3
 """Every third proposal is a neighbour of the best: it shortened the longest searches by a third."""
-_MAX_TRAINING = 300
-"""Results that the model is fitted to: the fastest half and the newest."""
 _EARLY_COUNT = 60
 """Up to so many results, lengths are fitted again every fourth result, then every fifteenth."""
 
@@ -50,6 +56,7 @@ class ModelSearch:
         *,
         known: Sequence[tuple[int, float | None]] = (),
         first: Sequence[int] = (),
+        prior: NDArray[np.float64] | None = None,
     ) -> None:
         """Start a search.
 
@@ -59,25 +66,33 @@ class ModelSearch:
             known: Results of an earlier search, which need no trial.
             first: Configurations to try before the Latin hypercube: the default, winners of
                 other devices and sizes.
+            prior: (configurations, other spaces): what trials elsewhere predict, as
+                ``build_prior`` returns. How far each is followed is learned from the results.
         """
         import numpy as np
+        from threadpoolctl import ThreadpoolController
 
         from kernelkb.tune.gaussian_process import GaussianProcess
         from kernelkb.tune.latin_hypercube import sample_latin_hypercube
 
         self._points = points
+        self._inputs = points if prior is None else np.hstack([points, prior])
         self._random = np.random.default_rng(seed)
         self._results: dict[int, float | None] = dict(known)
         self._proposed = set(self._results)
-        spread = sample_latin_hypercube(points, SEED_COUNT, self._random)
-        self._queue = list(dict.fromkeys([*first, *spread]))
-        self._model = GaussianProcess(points.shape[1])
+        count = SEED_COUNT if prior is None else _SEED_COUNT_WITH_PRIOR
+        spread = sample_latin_hypercube(points, count, self._random)
+        promising = [] if prior is None else list_promising(prior, _PROMISING_COUNT)
+        self._begin = tuple(dict.fromkeys([*first, *promising, *spread]))
+        self._model = GaussianProcess(points.shape[1], self._inputs.shape[1] - points.shape[1])
         self._fitted_count = 0
         self._choice_count = 0
+        self._pool: _Pool | None = None
+        self._threads = ThreadpoolController()
 
     def propose(self) -> int | None:
         """Return the index of the next configuration; None: all were proposed."""
-        index = next((one for one in self._queue if one not in self._proposed), None)
+        index = next((one for one in self._begin if one not in self._proposed), None)
         if index is None:
             index = self._choose()
         if index is not None:
@@ -88,6 +103,7 @@ class ModelSearch:
         """Learn the time of a configuration in microseconds; None: it failed."""
         self._proposed.add(index)
         self._results[index] = time_us
+        self._pool = None
 
     def _choose(self) -> int | None:
         import numpy as np
@@ -98,57 +114,74 @@ class ModelSearch:
         if sum(1 for time_us in self._results.values() if time_us) < _LEAST_RESULTS:
             return int(self._random.choice(free))
         self._choice_count += 1
-        if self._choice_count % _LOCAL_INTERVAL == 0:
-            free = self._find_neighbours(free)
-        if len(free) > _MAX_POOL:
-            free = self._random.choice(free, _MAX_POOL, replace=False)
-        best = self._fit()
-        means, deviations = self._model.predict(self._points[free])
-        return int(free[np.argmax(_compute_expected_gain(best, means, deviations))])
+        # With several threads, a matrix of a few hundred rows takes up to 50 times as long where
+        # the cores are busy, and they are: they compile.
+        with self._threads.limit(limits=1):
+            if self._pool is None or not self._pool.is_free.any():
+                self._pool = self._fit_pool(free)
+            pool = self._pool
+            allowed = pool.is_free
+            if self._choice_count % _LOCAL_INTERVAL == 0:
+                allowed = self._find_neighbours(pool.indexes, allowed)
+            gains = _compute_expected_gain(
+                pool.best, pool.posterior.means, pool.posterior.deviations
+            )
+            place = int(np.argmax(np.where(allowed, gains, -1.0)))
+            pool.is_free[place] = False
+            pool.posterior.believe(place)
+        return int(pool.indexes[place])
 
-    def _find_neighbours(self, free: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return those that differ from the best in one tunable, else in two, else all."""
-        times = {index: time_us for index, time_us in self._results.items() if time_us}
-        best = self._points[min(times, key=times.__getitem__)]
-        changes = (self._points[free] != best).sum(axis=1)
-        nearest = free[changes <= max(1, min(2, int(changes.min())))]
-        return nearest if len(nearest) else free
-
-    def _fit(self) -> float:
-        """Fit the model to the results and the pending proposals; return the best value."""
+    def _find_neighbours(
+        self, indexes: NDArray[np.intp], allowed: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Return which differ from the best in one tunable, else in two, else all allowed ones."""
         import numpy as np
 
-        indexes, values = self._select_training()
+        changes = self._count_changes(indexes)
+        least = int(np.min(changes, where=allowed, initial=len(self._points[0])))
+        nearest = allowed & (changes <= max(1, min(2, least)))
+        return nearest if nearest.any() else allowed
+
+    def _count_changes(self, indexes: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return in how many tunables each differs from the fastest one."""
+        times = {index: time_us for index, time_us in self._results.items() if time_us}
+        best = self._points[min(times, key=times.__getitem__)]
+        changes: NDArray[np.intp] = (self._points[indexes] != best).sum(axis=1)
+        return changes
+
+    def _fit_pool(self, free: NDArray[np.intp]) -> _Pool:
+        """Fit the model to the results; believe what is proposed and not measured yet."""
+        import numpy as np
+
+        indexes, values = select_training(self._results)
         count = len(self._results)
         interval = 4 if count < _EARLY_COUNT else 15
         optimize = not self._fitted_count or count - self._fitted_count >= interval
-        self._model.fit(self._points[indexes], values, optimize=optimize)
+        self._model.fit(self._inputs[indexes], values, optimize=optimize)
         if optimize:
             self._fitted_count = count
         pending = sorted(self._proposed - self._results.keys())
         if pending:
-            predicted, _ = self._model.predict(self._points[pending])
-            points = self._points[[*indexes, *pending]]
-            self._model.fit(points, np.append(values, predicted), optimize=False)
-        return float(values.min())
+            believed = self._model.predict(self._inputs[pending]).means
+            points = self._inputs[[*indexes, *pending]]
+            self._model.fit(points, np.append(values, believed), optimize=False)
+        if len(free) > _MAX_POOL:
+            near = free[self._count_changes(free) == 1]
+            drawn = self._random.choice(free, _MAX_POOL, replace=False)
+            free = np.union1d(near, drawn)
+        posterior = self._model.predict(self._inputs[free])
+        return _Pool(free, np.ones(len(free), dtype=np.bool_), posterior, float(values.min()))
 
-    def _select_training(self) -> tuple[list[int], NDArray[np.float64]]:
-        """Return the results to learn from, and the capped logarithms of their times."""
-        import numpy as np
 
-        indexes = list(self._results)
-        times = np.array([self._results[one] or math.inf for one in indexes])
-        values = np.log(times)
-        values[~np.isfinite(values)] = values[np.isfinite(values)].max()
-        middle, best = float(np.median(values)), float(values.min())
-        values = np.minimum(values, middle + (middle - best) + 1e-6)
-        if len(indexes) > _MAX_TRAINING:
-            half = _MAX_TRAINING // 2
-            fastest = np.argsort(values, kind="stable")[:half]
-            newest = np.arange(len(indexes) - half, len(indexes))
-            kept = np.union1d(fastest, newest)
-            indexes, values = [indexes[one] for one in kept], values[kept]
-        return indexes, values
+class _Pool(NamedTuple):
+    """What the next proposals are chosen from, until a result comes."""
+
+    indexes: NDArray[np.intp]
+    is_free: NDArray[np.bool_]
+    """Whether each is not proposed yet."""
+    posterior: Posterior
+    best: float
+    """The best value of the results."""
 
 
 def _compute_expected_gain(

@@ -164,17 +164,39 @@ def test_the_process_interpolates_and_doubts_far_points():
     points = np.linspace(0, 1, 9)[:, None]
     model = GaussianProcess(1)
     model.fit(points, np.sin(4 * points[:, 0]), optimize=True)
-    means, deviations = model.predict(np.array([[0.5], [0.56], [3.0]]))
+    found = model.predict(np.array([[0.5], [0.56], [3.0]]))
+    means, deviations = found.means, found.deviations
 
     assert means[0] == pytest.approx(np.sin(2.0), abs=0.05)
     assert means[1] == pytest.approx(np.sin(2.24), abs=0.05)
     assert deviations[2] > 5 * deviations[0]
 
 
+def test_a_believed_point_is_as_one_that_was_fitted_with_its_mean():
+    rng = np.random.default_rng(0)
+    points, values = rng.random((12, 3)), rng.random(12)
+    asked = rng.random((20, 3))
+    model = GaussianProcess(3)
+    model.fit(points, values, optimize=True)
+    believed = model.predict(asked)
+    means, deviations = believed.means.copy(), believed.deviations.copy()
+    for place in (4, 7):
+        believed.believe(place)
+    joined = np.vstack([points, asked[[4, 7]]])
+    model.fit(joined, np.append(values, means[[4, 7]]), optimize=False)
+    fitted = model.predict(asked)
+    ratio = believed.deviations / fitted.deviations  # of two scales of the values
+
+    assert believed.means == pytest.approx(means)
+    assert fitted.means == pytest.approx(means, abs=0.02)
+    assert ratio == pytest.approx(np.full(20, ratio[0]), rel=1e-6)
+    assert (believed.deviations[[4, 7]] < 0.5 * deviations[[4, 7]]).all()
+
+
 def test_equal_times_and_few_times_do_not_stop_the_search(recorded):
     model = GaussianProcess(2)
     model.fit(np.array([[0.0, 0.0], [1.0, 1.0]]), np.array([2.0, 2.0]), optimize=True)
-    means, deviations = model.predict(np.array([[0.5, 0.5]]))
+    found = model.predict(np.array([[0.5, 0.5]]))
     search = STRATEGIES["model"](recorded.space, 2)
     for _ in range(SEED_COUNT):
         last = search.propose()
@@ -184,8 +206,8 @@ def test_equal_times_and_few_times_do_not_stop_the_search(recorded):
         proposed.append(search.propose())
         search.record(proposed[-1], 5.0)
 
-    assert means[0] == pytest.approx(2.0)
-    assert np.isfinite(deviations[0])
+    assert found.means[0] == pytest.approx(2.0)
+    assert np.isfinite(found.deviations[0])
     assert len({last, *proposed}) == 11
 
 
