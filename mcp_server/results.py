@@ -10,9 +10,15 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from kernelkb.model.attempt import Attempt
-from kernelkb.model.base import Record
+from kernelkb.model.base import Record, Target
 from kernelkb.model.measurement import Bench, Build, Environment, Profile
 from kernelkb.model.recommendation import KernelAnswer, KnowledgeStamp
+from kernelkb.model.tuning import (
+    ConfirmedConfiguration,
+    Macro,
+    TrialStatus,
+)
+from kernelkb.model.tuning_outcome import Rejection
 
 _ID_DIGITS = 12
 """Digits of a record's id in a call: enough for a billion records."""
@@ -172,6 +178,50 @@ class ProfileResult(LongResult):
 
     profile: Profile | None
     stopped_by: Bench | None
+
+
+class TuningSummary(Record):
+    """What a search found. Its single trials stand in the file ``journal``, a line each."""
+
+    kernel: str
+    variant: str
+    target: Target
+    workload: str
+    device: str
+    combination_count: int
+    """Of all values, feasible or not."""
+    feasible_count: int
+    trial_counts: dict[TrialStatus, int]
+    """Trials by outcome."""
+    resumed_count: int
+    """Trials of earlier runs, which were not repeated."""
+    rejections: tuple[Rejection, ...] = ()
+    """Trials that were not timed, by reason; the most frequent first."""
+    confirmed: tuple[ConfirmedConfiguration, ...]
+    """Fastest first, timed again in turns; empty if nothing could be timed."""
+    default: dict[Macro, int]
+    """The default configuration; empty if the variant names none."""
+    default_us: float | None
+    """Of the default configuration, in the same turns; null: gains are over the slowest one."""
+    bench: Bench | None
+    """The judge's verdict on the fastest one, against the kernel's rivals."""
+    importance: dict[Macro, float]
+    """What decides: share of each tunable alone in the spread of the predicted times."""
+    measurement: str | None = None
+    """Id of the record of the winner, with which the next search begins."""
+    unrecorded: str | None = None
+    """Why the history or the open session has no entry of it."""
+    seconds: float
+    device_s: float
+    """Time on the device."""
+    journal: str
+
+
+class TuneResult(LongResult):
+    """The fastest configurations of a variant, and what they gain over its default one."""
+
+    tuning: TuningSummary | None
+    """Null while ``job`` is running."""
 
 
 class StartedSession(Record):

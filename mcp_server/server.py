@@ -34,6 +34,7 @@ from kernelkb_mcp.tools import (
     recommend_fix,
     search_knowledge,
     start_session,
+    tune_kernel,
 )
 
 _TOOL_MODULES: tuple[Any, ...] = (
@@ -44,13 +45,14 @@ _TOOL_MODULES: tuple[Any, ...] = (
     build_kernel,
     bench_kernel,
     profile_kernel,
+    tune_kernel,
     job,
     start_session,
     log_session,
 )
 """Each holds a function of its own name, a TITLE and HINTS."""
 
-_LONG_TOOLS = ("build_kernel", "bench_kernel", "profile_kernel")
+_LONG_TOOLS = ("build_kernel", "bench_kernel", "profile_kernel", "tune_kernel")
 """Tools that may answer with a task to clients that declare the tasks extension."""
 _READ_ONLY_HINTS = read_entry.HINTS
 """Hints of every tool in read-only mode, where no session is written."""

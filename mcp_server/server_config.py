@@ -13,6 +13,7 @@ TOOLSETS = {
         "build_kernel",
         "bench_kernel",
         "profile_kernel",
+        "tune_kernel",
         "job",
     ),
     "sessions": ("start_session", "log_session"),

@@ -38,6 +38,7 @@ _TOOL_FOR_VERB = {
     "restore": "build_kernel",
     "show": "read_entry",
     "triage": "profile_kernel",
+    "tune": "tune_kernel",
 }
 """The tool that does what a command of ``kb`` does; ``history`` has none, so a new record helps."""
 _TOOL_ARGUMENTS = {"id", "kind", "kernel", "variant", "target", "workload", "restore"}
@@ -119,7 +120,7 @@ def build_strict_tool(
     model = tool.fn_metadata.arg_model
     model.model_config = ConfigDict(**{**model.model_config, "extra": "forbid"})
     model.model_rebuild(force=True)
-    tool.parameters = _drop_null_types(_drop_titles(model.model_json_schema(by_alias=True)))
+    tool.parameters = _slim_arguments(_drop_titles(model.model_json_schema(by_alias=True)))
     if tool.fn_metadata.output_schema:
         tool.fn_metadata.output_schema = _drop_titles(tool.fn_metadata.output_schema)
     return tool
@@ -232,15 +233,18 @@ def format_next_call(step: NextStep) -> str:
     return f"{tool}({arguments}) {_EFFECT_FOR_VERB.get(step.verb, step.effect)}"
 
 
-def _drop_null_types(schema: dict[str, Any]) -> dict[str, Any]:
-    """Remove null from the types of optional arguments; null is accepted all the same.
+def _slim_arguments(schema: dict[str, Any]) -> dict[str, Any]:
+    """Remove what a model does not need in order to call a tool; the server checks it all the same.
 
-    Clients show a type such as ``string`` better than ``string or null``.
+    That is null among the types of an optional argument, since clients show ``string`` better than
+    ``string or null``; the longest length and the pattern of a text, which no honest call breaks;
+    and the default, which stands in the description because some clients drop it.
     """
     for argument in schema["properties"].values():
         others = [one for one in argument.get("anyOf", ()) if one != {"type": "null"}]
-        if "default" in argument and argument["default"] is None:
-            del argument["default"]
+        for one in (argument, *others):
+            for key in ("maxLength", "pattern", "default"):
+                one.pop(key, None)
         if len(others) == 1:
             del argument["anyOf"]
             argument.update({**others[0], **argument})

@@ -22,7 +22,7 @@ async def check_environment(
     """Look at GPU, driver, compiler, torch, ncu and its counters, clocks, disk and other users.
 
     Each line is ok, warning or failure, with its cure. While environment.machine is null nothing
-    can be measured; recommend_fix still works.
+    can be measured.
     """
     from kernelkb.actions.bench_target import validate_machine
     from kernelkb.actions.session_log import log_environment

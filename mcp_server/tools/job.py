@@ -24,6 +24,7 @@ _MAX_NEXT_CHARS = 600
 _MAX_ERROR_CHARS = 300
 _CANCEL_WAIT_S = 15.0
 _FIRST_CALL = "bench_kernel(kernel=...)"
+_LEFT_BY_TOOL = {"tune_kernel": "its trials are kept, and the same call goes on"}
 
 
 async def job(
@@ -89,7 +90,8 @@ def _summarize_job(one_job: Job) -> str:
     if one_job.status == "failed":
         return f"{tool} failed {after}; job.error says why"
     if one_job.status == "cancelled":
-        return f"{tool} was cancelled {after}; nothing of it is left"
+        left = _LEFT_BY_TOOL.get(tool, "nothing of it is left")
+        return f"{tool} was cancelled {after}; {left}"
     return f"{tool} is done {after}; result is what it returned"
 
 

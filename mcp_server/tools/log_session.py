@@ -14,12 +14,12 @@ TITLE = "Log what a session taught"
 HINTS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
-Sentences = Annotated[list[str] | None, Field(description="One sentence each. Default none.")]
+Sentences = Annotated[list[str] | None, Field(description="One sentence each.")]
 
 
 async def log_session(
     goal: Annotated[str, Field(description="What the session was for, in one sentence.")],
-    kernel: Annotated[str | None, Field(description="Kernel name. Default none.")] = None,
+    kernel: Annotated[str | None, Field(description="Kernel name.")] = None,
     session: Annotated[
         str | None,
         Field(description="Session id. Default: the open one, else today's with that kernel."),
@@ -27,7 +27,7 @@ async def log_session(
     went_wrong: Sentences = None,
     went_right: Sentences = None,
     pattern_candidates: Sentences = None,
-    cost_usd: Annotated[float | None, Field(ge=0, description="At least 0. Default none.")] = None,
+    cost_usd: Annotated[float | None, Field(ge=0, description="At least 0.")] = None,
 ) -> Annotated[CallToolResult, LoggedSession]:
     """Append a retrospective to the project's sessions: what went wrong, what went well.
 

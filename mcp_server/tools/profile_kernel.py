@@ -28,8 +28,7 @@ async def profile_kernel(
 ) -> Annotated[CallToolResult, ProfileResult]:
     """Explain one variant: the compiler's report on a CPU, Nsight Compute's counters on a GPU.
 
-    Builds, checks and times it first; if that fails, stopped_by has the reason. Profiled times
-    are not reported as timings.
+    Builds, checks and times it first; if that fails, stopped_by has the reason.
     """
     call = make_tool_call(
         "profile_kernel", kernel=kernel, variant=variant, target=target, workload=workload

@@ -10,6 +10,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from kernelkb_mcp.jobs import make_tool_call
 from kernelkb_mcp.long_calls import run_to_the_end
@@ -27,10 +28,11 @@ HINTS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
 
-Number = Annotated[float, Field(strict=True)] | str | None
+Number = Annotated[float, Field(strict=True)] | SkipJsonSchema[str] | None
+"""Text such as ``40%`` is taken, too; the schema has one type, since clients drop or refuse two."""
 Speedup = Annotated[Number, Field(description="Reference time / our time; above 1 is faster.")]
-Bandwidth = Annotated[Number, Field(description="Share of peak memory bandwidth, 0 to 1 or '40%'.")]
-Occupancy = Annotated[Number, Field(description="Achieved occupancy, 0 to 1 or '40%'.")]
+Bandwidth = Annotated[Number, Field(description="Share of peak memory bandwidth, 0 to 1.")]
+Occupancy = Annotated[Number, Field(description="Achieved occupancy, 0 to 1.")]
 Microseconds = Annotated[Number, Field(description="Kernel time in microseconds.")]
 Gpu = Annotated[str | None, Field(description="GPU as the driver names it.", max_length=100)]
 Target = Annotated[Literal["cuda", "cpu"], Field(description="Default cuda.")]
@@ -46,7 +48,8 @@ Run = Annotated[
     Field(max_length=32, description="Id of a bench or profile: its measurement."),
 ]
 Metrics = Annotated[
-    dict[str, float | str] | None, Field(description="Other metrics by id, such as over_fetch.")
+    dict[str, float | SkipJsonSchema[str]] | None,
+    Field(description="Other metrics by id, such as over_fetch."),
 ]
 
 

@@ -19,9 +19,7 @@ HINTS = ToolAnnotations(
 
 async def start_session(
     kernel: Annotated[str | None, Field(description="Default: the session's.")] = None,
-    goal: Annotated[
-        str | None, Field(description="Opens a session if none is open. Default none.")
-    ] = None,
+    goal: Annotated[str | None, Field(description="Opens a session if none is open.")] = None,
 ) -> Annotated[CallToolResult, StartedSession]:
     """Say where work stands: the best state, what was tried in vain, the next call.
 

@@ -14,6 +14,7 @@ import pytest
 from broken_kernels import make_broken_kernel
 from measurements import make_bench
 from tool_calls import call_tool, run_client
+from tunable_kernels import make_tunable_kernel
 
 from kernelkb.cli import main
 from kernelkb.cli.knowledge import SEARCH_KINDS
@@ -28,6 +29,7 @@ TWINS = {
     "build_kernel": "build",
     "bench_kernel": "bench",
     "profile_kernel": "profile",
+    "tune_kernel": "tune",
     "job": None,  # in a shell the process itself is the job: wait, ^Z and ^C are the shell's
     "start_session": "session show --brief",
     "log_session": "session log",
@@ -259,6 +261,18 @@ def test_profile_kernel_matches_the_cli(project, run_kb_json):
     assert list(made) == list(told)
     assert made["metrics"].keys() == told["metrics"].keys()
     names = ("kernel", "variant", "target", "workload", "tool", "evidence")
+    assert [made[name] for name in names] == [told[name] for name in names]
+
+
+@pytest.mark.slow
+def test_tune_kernel_matches_the_cli(project, run_kb_json):
+    make_tunable_kernel(project)
+    told = run_kb_json("tune", "twice", "--target", "cpu")
+    made = call_tool("tune_kernel", kernel="twice", target="cpu").structured_content["tuning"]
+
+    assert set(made) - set(told) == {"trial_counts"}
+    assert sum(made["trial_counts"].values()) == made["resumed_count"] == len(told["trials"])
+    names = ("kernel", "variant", "workload", "combination_count", "feasible_count", "journal")
     assert [made[name] for name in names] == [told[name] for name in names]
 
 

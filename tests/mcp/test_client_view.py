@@ -5,6 +5,7 @@ error the text, or the object instead of it; first come only names and instructi
 their limits, defaults and titles; 12 kB and more are cut in the middle. What matters survives all.
 """
 
+import inspect
 import json
 import os
 import re
@@ -14,6 +15,9 @@ import anyio
 import pytest
 from broken_kernels import make_broken_kernel
 from mcp import Client, StdioServerParameters
+from tunable_kernels import make_tunable_kernel
+
+from kernelkb_mcp import server as server_module
 
 MAX_CLIENT_INSTRUCTIONS = 4100
 MAX_OWN_INSTRUCTIONS = 2048
@@ -32,6 +36,7 @@ GOOD_CALLS = {
     "build_kernel": SMALL_SOFTMAX,
     "bench_kernel": {**SMALL_SOFTMAX, "workload": "tiny"},
     "profile_kernel": {**SMALL_SOFTMAX, "workload": "tiny"},
+    "tune_kernel": {"kernel": "twice", "target": "cpu", "trials": 2},
     "job": {},
     "start_session": {"kernel": "broken", "goal": "see where it stands"},
     "log_session": {"goal": "see what is shown", "kernel": "row_softmax"},
@@ -48,6 +53,12 @@ GOOD_WORDS = {
         r'"next":\["\w+',
     ],
     "profile_kernel": [r'"kernel_us":[\d.]+', r'"next":\["recommend_fix\('],
+    "tune_kernel": [
+        r'"feasible_count":3',
+        r'"gain":[\d.]+,"low":[\d.]+',
+        r'"verdict":"\w+"',
+        r'"next":\["\w+',
+    ],
     "job": [r"0 running", r'"next":\["(bench_kernel|job)\('],
     "start_session": [r'"session":"[a-z0-9_-]+"', r'"brief":"session ', r'"next":\["'],
     "log_session": [r'"session":"[a-z0-9_-]+"', r'"file":"/', r'"next":\["'],
@@ -60,6 +71,7 @@ BAD_CALLS = {
     "build_kernel": ({"kernel": "row_sofmax"}, ["'row_sofmax'", "'row_softmax'"]),
     "bench_kernel": ({**SMALL_SOFTMAX, "workload": "huge"}, ["'huge'", "tiny"]),
     "profile_kernel": ({**SMALL_SOFTMAX, "variant": "nope"}, ["'nope'", "naive"]),
+    "tune_kernel": ({"kernel": "twice", "variant": "fixed"}, ["fixed", "'tune:' in kernel.yaml"]),
     "job": ({"id": "bench-0"}, ["bench-0", "run the tool again"]),
     "start_session": ({"kernel": "No Kernel", "goal": "x"}, ["No Kernel"]),
     "log_session": ({"goal": "x", "cost_usd": -1}, ["cost_usd", "0"]),
@@ -107,6 +119,7 @@ def client_view(tmp_path_factory):
     project = tmp_path_factory.mktemp("shown")
     (project / "sessions").mkdir()
     make_broken_kernel(project, "right")
+    make_tunable_kernel(project)
     serve = ["-c", "from kernelkb_mcp.start import main; main()"]
     server = StdioServerParameters(
         command=sys.executable, args=serve, cwd=project, env=dict(os.environ)
@@ -131,14 +144,23 @@ def iter_arguments(tools):
 
 
 def iter_limits(schema):
-    """Yield every limit and default of an argument that a model has to know."""
+    """Yield every limit of an argument that a model has to know."""
     for part in (schema, *schema.get("anyOf", ())):
         for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
             if key in part:
                 yield f"{part[key]:g}"
-    if schema.get("default") not in (None, ""):
-        value = schema["default"]
-        yield f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+def iter_defaults(tools):
+    """Yield each argument with a default: where it is, its schema, and the default as text."""
+    functions = {module.TITLE: module for module in server_module._TOOL_MODULES}
+    for tool in tools:
+        function = getattr(functions[tool.title], tool.name)
+        for name, parameter in inspect.signature(function).parameters.items():
+            if parameter.default not in (parameter.empty, None, ""):
+                value = parameter.default
+                text = f"{value:g}" if isinstance(value, int | float) else str(value)
+                yield f"{tool.name}.{name}", tool.input_schema["properties"][name], text
 
 
 def test_tool_names_are_short_verb_noun_pairs(client_view):
@@ -186,8 +208,18 @@ def test_every_limit_and_default_stands_in_the_text_too(client_view):
         for limit in iter_limits(schema)
         if limit not in strip_hidden_keys(schema).get("description", "")
     ]
+    defaults = list(iter_defaults(client_view[1]))
 
     assert silent == []
+    assert len(defaults) > 10
+    assert [row for row in defaults if row[2] not in row[1]["description"]] == []
+
+
+def test_every_argument_has_one_type(client_view):
+    """Of two, some clients show the first, and some refuse the tool."""
+    assert [
+        at for at, schema in iter_arguments(client_view[1]) if not isinstance(schema["type"], str)
+    ] == []
 
 
 def test_every_argument_is_described_without_its_schema(client_view):

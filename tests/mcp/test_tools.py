@@ -53,6 +53,7 @@ TOOL_NAMES = [
     "build_kernel",
     "bench_kernel",
     "profile_kernel",
+    "tune_kernel",
     "job",
     "start_session",
     "log_session",
