@@ -26,6 +26,8 @@ class BenchTarget(NamedTuple):
     project: Path
     said: str | None = None
     """What the author of the source says that was changed since the state before."""
+    keeps: bool = True
+    """Whether results go to the project's history and database; a worker leaves that to others."""
 
     @property
     def build_root(self) -> Path:
@@ -94,10 +96,31 @@ def prepare_for_architecture(
         raise BadValueError(
             "--arch names a GPU architecture, and --target is cpu; leave one of them out"
         )
-    source = load_kernel(kernel, get_project_path())
+    return prepare_architecture_in(get_project_path(), kernel, variant, cc)
+
+
+def prepare_architecture_in(
+    project: Path, kernel: str, variant: str | None, cc: str
+) -> BenchTarget:
+    """As ``prepare_for_architecture``, for a project that need not hold the working directory."""
+    source = load_kernel(kernel, project)
     chosen = select_variant(source.kernel, "cuda", variant)
-    machine = require_machine(inspect_compiler(cc, get_project_path() / ".kb"))
-    return BenchTarget(MeasurementSubject(source, chosen, machine), get_project_path())
+    machine = require_machine(inspect_compiler(cc, project / ".kb"))
+    return BenchTarget(MeasurementSubject(source, chosen, machine), project)
+
+
+def prepare_in(project: Path, kernel: str, variant: str, target: Target) -> BenchTarget:
+    """As ``prepare``, for a project that need not hold the working directory.
+
+    Raises:
+        UnknownNameError: No such kernel, or no such variant.
+        KnowledgeError: The kernel.yaml is wrong.
+        EnvironmentGapError: The machine lacks something; names the first gap and its cure.
+    """
+    source = load_kernel(kernel, project)
+    chosen = select_variant(source.kernel, target, variant)
+    environment = _add_device_id(inspect_machine(target, project / ".kb"), load_compiled_rules())
+    return BenchTarget(MeasurementSubject(source, chosen, require_machine(environment)), project)
 
 
 def prepare(kernel: str, variant: str | None = None, target: TargetChoice = "auto") -> BenchTarget:

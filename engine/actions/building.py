@@ -127,6 +127,8 @@ def build_prepared(bench_target: BenchTarget) -> Build:
 
     The build also says what the history knows of it: see ``known_state``.
     """
+    if not bench_target.keeps:
+        return _add_cure(build(bench_target.subject, bench_target.build_root))
     from kernelkb.actions.known_state import add_known_state  # loads SQLAlchemy
 
     kept = keep_state(bench_target)

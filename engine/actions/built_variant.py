@@ -92,13 +92,18 @@ class OpenBench(NamedTuple):
     queue_warning: str | None
 
     def run(self) -> Bench:
-        """Time the built variant and record it, with what its machine code shows."""
+        """Time the built variant and record it, with what its machine code shows.
+
+        It is not recorded where the target does not keep.
+        """
         timed = self.started.run(self.timeout_s)
         if self.queue_warning:
             timed = timed.model_copy(update={"warnings": (*timed.warnings, self.queue_warning)})
         if timed.metrics:
             metrics = {**static_metrics(self.built), **timed.metrics}
             timed = timed.model_copy(update={"metrics": metrics})
+        if not self.bench_target.keeps:
+            return timed
         rival = self.incumbent[0].variant if self.incumbent else None
         return timed.model_copy(update=record_result(self.bench_target, self.built, timed, rival))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -71,12 +71,34 @@ def bench_task(
     with lock_device(machine):  # inspecting a KernelBench task runs it on the device
         files = make_task_files(Path(task), Path(candidate), workload_file, chosen, precision)
     place = prepare_loaded(_write_folder(files, skip_inputs), None, chosen)
-    violations, doubts = _check_source(place)
+    return bench_candidate(
+        place,
+        workload,
+        files.warnings,
+        lambda: bench_prepared(place, workload, timeout_s, budget_s),
+    )
+
+
+def bench_candidate(
+    place: BenchTarget,
+    workload: str | None,
+    task_warnings: Sequence[str],
+    time_candidate: Callable[[], Bench],
+) -> Bench:
+    """Time a candidate that may be one by its source; add what speaks against it.
+
+    Args:
+        place: Its kernel folder.
+        workload: The one to time; None for the default.
+        task_warnings: Of the files that were made of the task.
+        time_candidate: Checks and times it.
+    """
+    violations, doubts = check_source(place)
     if violations:
         return _reject(place, workload, violations[0])
-    bench = bench_prepared(place, workload, timeout_s, budget_s)
+    bench = time_candidate()
     doubts = doubts or _find_library_warnings(place, bench)
-    return bench.model_copy(update={"warnings": (*bench.warnings, *files.warnings, *doubts)})
+    return bench.model_copy(update={"warnings": (*bench.warnings, *task_warnings, *doubts)})
 
 
 def _reject(place: BenchTarget, workload: str | None, violation: str) -> Bench:
@@ -103,7 +125,7 @@ def _write_folder(files: KernelFiles, skip_inputs: Sequence[str]) -> KernelFolde
     return folder._replace(kernel=folder.kernel.model_copy(update={"hidden_inputs": options}))
 
 
-def _check_source(place: BenchTarget) -> tuple[list[str], list[str]]:
+def check_source(place: BenchTarget) -> tuple[list[str], list[str]]:
     """Return the violations of the candidate policy and the warnings, from the source text."""
     variant = place.subject.variant
     text = (place.subject.kernel_folder.folder / variant.source).read_text(encoding="utf-8")

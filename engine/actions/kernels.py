@@ -174,7 +174,7 @@ def _bench_and_log(
         bench_target,
         "bench",
         steps,
-        _get_or_make_bench(bench_target, workload, results),
+        get_or_make_bench(bench_target, workload, results),
         results.build,
     )
     return timed, results.build
@@ -255,7 +255,7 @@ def run_profile(
     )
 
 
-def _get_or_make_bench(bench_target: BenchTarget, workload: str, results: StepResults) -> Bench:
+def get_or_make_bench(bench_target: BenchTarget, workload: str, results: StepResults) -> Bench:
     """Return the Bench, or one that holds why the variant was not timed."""
     if results.bench:
         notes = results.check.notes if results.check else ()

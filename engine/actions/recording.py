@@ -14,7 +14,7 @@ from kernelkb.actions.bench_target import BenchTarget
 from kernelkb.errors import KbError
 from kernelkb.measure.build.sources import find_source_files, parse_include_folders
 from kernelkb.measure.machine.nvidia_driver import query_driver
-from kernelkb.model.history import MeasurementKind, SubjectRecord
+from kernelkb.model.history import Measurement, MeasurementKind, SubjectRecord
 from kernelkb.model.kernel import Variant
 from kernelkb.model.measurement import Bench, Build, Machine, Profile
 
@@ -35,24 +35,51 @@ def record_result(
     Returns:
         ``measurement``, the id of the record, or ``unrecorded``, the reason why there is none.
     """
+    try:
+        session = find_session(bench_target)
+        measurement = make_measurement(bench_target, built, result, rival, session)
+    except KbError as error:
+        return {"unrecorded": str(error)}
+    return store_measurement(bench_target.project, measurement)
+
+
+def make_measurement(
+    bench_target: BenchTarget,
+    built: Build,
+    result: Bench | Profile,
+    rival: Variant | None = None,
+    session: str | None = None,
+) -> Measurement:
+    """Return the record of a result, with the versions of this machine.
+
+    Args:
+        bench_target: The variant and the machine.
+        built: The build that was measured.
+        result: The bench or profile.
+        rival: Another variant that was one of the baselines.
+        session: The open session, if there is one for the kernel.
+
+    Raises:
+        BadValueError: A field has an invalid value.
+    """
     from kernelkb.record.measurements.identity import create_measurement
-    from kernelkb.record.measurements.store import open_store
 
     kind: MeasurementKind = "bench" if isinstance(result, Bench) else "profile"
     subject = make_record_subject(bench_target, built, result.workload)
+    fields = (
+        _bench_fields(bench_target, result, rival)
+        if isinstance(result, Bench)
+        else _profile_fields(result)
+    )
+    return create_measurement(kind, datetime.now(UTC), subject, session=session, **fields)
+
+
+def store_measurement(project: Path, measurement: Measurement) -> dict[str, str]:
+    """Write a record to the database of a project; return as ``record_result`` does."""
+    from kernelkb.record.measurements.store import open_store
+
     try:
-        measurement = create_measurement(
-            kind,
-            datetime.now(UTC),
-            subject,
-            session=find_session(bench_target),
-            **(
-                _bench_fields(bench_target, result, rival)
-                if isinstance(result, Bench)
-                else _profile_fields(result)
-            ),
-        )
-        with open_store(bench_target.project) as store:
+        with open_store(project) as store:
             store.add([measurement])
     except KbError as error:
         return {"unrecorded": str(error)}

@@ -25,7 +25,12 @@ T = TypeVar("T", Bench, Build, Check, Profile)
 
 
 def log_result(
-    bench_target: BenchTarget, by: str, steps: StepRunner, result: T, built: Build | None = None
+    bench_target: BenchTarget,
+    by: str,
+    steps: StepRunner,
+    result: T,
+    built: Build | None = None,
+    versions: Mapping[str, str] | None = None,
 ) -> T:
     """Append a result to the history of the kernel, and to the open session, if there is one.
 
@@ -35,11 +40,12 @@ def log_result(
         steps: Its steps.
         result: Of the last one.
         built: The build that was measured; its state gets the steps in the history.
+        versions: Of the machine that measured; None: of this one.
 
     Returns:
         The result; its ``unrecorded`` says why the session does not hold it, if that failed.
     """
-    failure = log_steps(bench_target, by, steps, getattr(result, "metrics", {}))
+    failure = log_steps(bench_target, by, steps, getattr(result, "metrics", {}), versions)
     candidate_us = getattr(result, "candidate_us", None)
     unkept = keep_steps(bench_target, built, steps.records, candidate_us)
     reasons = "; ".join(dict.fromkeys(filter(None, (result.unrecorded, failure, unkept))))
@@ -53,6 +59,7 @@ def log_steps(
     by: str,
     steps: StepRunner,
     metrics: Mapping[str, float] | None = None,
+    versions: Mapping[str, str] | None = None,
 ) -> str | None:
     """Append the steps of a command to the open session, if one is open for this kernel.
 
@@ -64,7 +71,7 @@ def log_steps(
         "kernel": kernel,
         "variant": variant.id,
         "target": variant.target,
-        **machine_fields(bench_target.subject.machine),
+        **machine_fields(bench_target.subject.machine, versions),
         "steps": tuple(steps.records),
         "metrics": round_metrics(metrics or {}),
         "went_wrong": tuple(step.found for step in steps.records if step.status == "failure"),
@@ -120,13 +127,13 @@ def log_entry(
     return None
 
 
-def machine_fields(machine: Machine) -> dict[str, Any]:
-    """Return the fields of a session entry that describe the machine."""
+def machine_fields(machine: Machine, versions: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the fields of a session entry that describe a machine, by default this one."""
     return {
         "machine": machine.title,
         "device": machine.device,
         "cc": machine.cc,
-        "environment": collect_versions(machine),
+        "environment": collect_versions(machine) if versions is None else dict(versions),
     }
 
 

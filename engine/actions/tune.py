@@ -3,42 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
+from kernelkb.actions.trial_recorder import ReportTrial, TrialRecorder
 from kernelkb.actions.tune_confirm import confirm_fastest, judge_winner
 from kernelkb.actions.tune_lanes import TuningLanes
+from kernelkb.actions.tune_outcome import conclude, make_result
 from kernelkb.actions.tune_plan import TuningPlan, require_packages
-from kernelkb.errors import BadValueError
+from kernelkb.actions.tune_search import TuningOptions, start_search
+from kernelkb.actions.tuned_winner import find_seeds
 from kernelkb.measure.trials import TrialProcess
-from kernelkb.model.tuning import TuningResult, TuningTrial
-from kernelkb.record.tuning_journal import TuningJournal, open_journal
-from kernelkb.tune.encode import encode_rows
-from kernelkb.tune.importance import rank_tunables
-from kernelkb.tune.search import ModelSearch, Search
+from kernelkb.model.tuning import TuningResult
+from kernelkb.record.tuning_journal import open_journal
 
-DEFAULT_BUDGET_S = 600.0
-_CONFIRM_SHARE = 0.1
+CONFIRM_SHARE = 0.1
 """Of the budget, kept for measuring the fastest again."""
-
-
-class TuningOptions(NamedTuple):
-    """How long to search, and how."""
-
-    budget_s: float = DEFAULT_BUDGET_S
-    max_trials: int | None = None
-    """New trials; None: as many as the budget allows."""
-    seed: int = 0
-    strategy: str = "model"
-    """``model``, or ``tpe`` for Optuna's."""
-    judge: bool = True
-    """Whether the winner is checked on all workloads and timed against the kernel's rivals."""
 
 
 def tune(
     plan: TuningPlan,
     options: TuningOptions,
-    report: Callable[[TuningTrial, TuningTrial | None], None] = lambda _trial, _best: None,
+    report: ReportTrial = lambda _trial, _best: None,
 ) -> TuningResult:
     """Search until the budget is used or every configuration was tried, and confirm the fastest.
 
@@ -62,59 +46,15 @@ def tune(
         TrialProcess(plan.bench_target.subject, plan.workload) as process,
     ):
         resumed = len(journal.trials)
-        search = _start_search(plan, options, journal)
-        deadline = started + options.budget_s * (1 - _CONFIRM_SHARE)
-        with TuningLanes(plan, search, process, journal) as lanes:
-            lanes.run(deadline, options.max_trials, report)
+        seeds = find_seeds(plan)
+        search = start_search(plan, options, journal, seeds)
+        deadline = started + options.budget_s * (1 - CONFIRM_SHARE)
+        recorder = TrialRecorder(plan, search, journal, report)
+        with TuningLanes(plan, search, process, recorder) as lanes:
+            lanes.run(deadline, options.max_trials)
         confirmed, default_us = confirm_fastest(plan, process, journal.trials)
     judged = judge_winner(plan, confirmed) if options.judge else None
-    return _make_result(plan, journal.trials, resumed, started).model_copy(
+    found = make_result(plan, journal.trials, resumed, seeds).model_copy(
         update={"confirmed": confirmed, "default_us": default_us, "bench": judged}
     )
-
-
-def _make_result(
-    plan: TuningPlan, trials: Sequence[TuningTrial], resumed: int, started: float
-) -> TuningResult:
-    subject = plan.bench_target.subject
-    return TuningResult(
-        **subject.identity_fields,
-        workload=plan.workload,
-        device=subject.machine.title,
-        combination_count=plan.space.combination_count,
-        feasible_count=len(plan.space.rows),
-        trials=tuple(trials),
-        resumed_count=resumed,
-        seconds=time.monotonic() - started,
-        device_s=sum(trial.trial_s for trial in trials[resumed:]),
-        importance=_rank_importance(plan, trials),
-        journal=str(plan.journal),
-    )
-
-
-def _rank_importance(plan: TuningPlan, trials: Sequence[TuningTrial]) -> dict[str, float]:
-    timed = [
-        (index, trial.time_us)
-        for trial in trials
-        if trial.time_us and (index := plan.space.find_index(trial.configuration)) is not None
-    ]
-    return rank_tunables(
-        plan.space, [index for index, _ in timed], [time_us for _, time_us in timed]
-    )
-
-
-def _start_search(plan: TuningPlan, options: TuningOptions, journal: TuningJournal) -> Search:
-    known = [
-        (index, trial.time_us)
-        for trial in journal.trials
-        if (index := plan.space.find_index(trial.configuration)) is not None
-    ]
-    first = [] if plan.default_index is None else [plan.default_index]
-    if options.strategy == "model":
-        points = encode_rows(plan.space.rows)
-        return ModelSearch(points, options.seed, known=known, first=first)
-    if options.strategy == "tpe":
-        from kernelkb.tune.tpe_search import TpeSearch
-
-        return TpeSearch(plan.space, options.seed, known=known, first=first)
-    raise BadValueError(f"no strategy {options.strategy!r}; there are model and tpe")
+    return conclude(plan, found, started, why=options.why)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kernelkb.actions.bench_target import BenchTarget
-from kernelkb.actions.built_variant import FailureVerdict, check_built, make_untimed_bench
+from kernelkb.actions.built_variant import check_built, make_untimed_bench
 from kernelkb.actions.tune_plan import TuningPlan, format_defines
 from kernelkb.measure.bench import bench
 from kernelkb.measure.build.build import build, build_all
@@ -19,7 +19,8 @@ from kernelkb.model.tuning import ConfirmedConfiguration, TuningTrial
 _MAX_CONFIRMED = 5
 _WITHIN = 1.1
 """Times the fastest, beyond which a trial is not measured again."""
-_ROUNDS = 60
+ROUNDS = 60
+"""Of measurements in turns."""
 
 
 def confirm_fastest(
@@ -35,31 +36,39 @@ def confirm_fastest(
         process: Of the trials.
         trials: All of them.
     """
+    configurations, default = choose_candidates(plan, trials)
+    samples = _measure_in_turns(plan, process, configurations) if configurations else ()
+    return rank_by_turns(configurations, samples, default) if samples else ((), None)
+
+
+def choose_candidates(
+    plan: TuningPlan, trials: Sequence[TuningTrial]
+) -> tuple[list[dict[str, int]], dict[str, int] | None]:
+    """Return the configurations to measure again, and the default where it was timed.
+
+    Args:
+        plan: What was searched.
+        trials: All of them.
+    """
     timed = sorted(
         (one for one in trials if one.status == "timed" and one.time_us),
         key=lambda one: one.time_us or 0.0,
     )
     if not timed:
-        return (), None
+        return [], None
     limit = _WITHIN * (timed[0].time_us or 0.0)
     chosen = [one for one in timed if (one.time_us or 0.0) <= limit][:_MAX_CONFIRMED]
     configurations = [one.configuration for one in chosen]
-    default = None
-    if plan.default_index is not None:
-        default = plan.space.get_configuration(plan.default_index)
-        if default not in configurations and _was_timed(timed, default):
-            configurations.append(default)
-    samples = _measure_in_turns(plan, process, configurations)
-    if not samples:
-        return (), None
-    return rank_by_turns(configurations, samples, default)
+    if plan.default_index is None:
+        return configurations, None
+    default = plan.space.get_configuration(plan.default_index)
+    if default not in configurations and _was_timed(timed, default):
+        configurations.append(default)
+    return configurations, default
 
 
 def judge_winner(plan: TuningPlan, confirmed: Sequence[ConfirmedConfiguration]) -> Bench | None:
-    """Check and time the fastest configuration as ``kb bench`` does, against the kernel's rivals.
-
-    It is checked on the sizes that share the workload's fixed axes. It is not recorded, since the
-    record of a variant is that of its default. None where nothing was confirmed.
+    """Judge the fastest configuration, see ``judge_configuration``; None: nothing was confirmed.
 
     Args:
         plan: What was searched.
@@ -70,37 +79,44 @@ def judge_winner(plan: TuningPlan, confirmed: Sequence[ConfirmedConfiguration]) 
     """
     if not confirmed:
         return None
-    bench_target = _keep_fixed_axes(plan)
+    return judge_configuration(plan.bench_target, plan.workload, confirmed[0].configuration)
+
+
+def judge_configuration(
+    bench_target: BenchTarget, workload: str, configuration: Mapping[str, int]
+) -> Bench:
+    """Check and time a configuration as ``kb bench`` does, against the kernel's rivals.
+
+    It is checked on the sizes that share the workload's fixed axes. It is not recorded, since the
+    record of a variant is that of its default.
+
+    Args:
+        bench_target: The variant, on the machine of this process.
+        workload: One of the kernel's.
+        configuration: Values of the tunables.
+
+    Raises:
+        KbError: The reference or a baseline fails.
+    """
+    bench_target = _keep_fixed_axes(bench_target, workload)
     subject = bench_target.subject
-    defines = format_defines(confirmed[0].configuration)
-    built = build(subject, bench_target.build_root, defines)
+    built = build(subject, bench_target.build_root, format_defines(configuration))
     if built.status == "failed":
-        return _refuse(bench_target, plan, "invalid", built.error, built.cure)
-    checked = check_built(bench_target, built, plan.workload)
+        return make_untimed_bench(bench_target, workload, "invalid", built.error, built.cure, 0.0)
+    checked = check_built(bench_target, built, workload)
     if checked.status != "correct":
         detail = checked.detail or checked.status
-        return _refuse(bench_target, plan, "incorrect", detail, checked.cure)
+        return make_untimed_bench(bench_target, workload, "incorrect", detail, checked.cure, 0.0)
     with lock_device(subject.machine):
-        return bench(subject, built, workload=plan.workload)
+        return bench(subject, built, workload=workload)
 
 
-def _refuse(
-    bench_target: BenchTarget,
-    plan: TuningPlan,
-    verdict: FailureVerdict,
-    detail: str | None,
-    cure: str | None,
-) -> Bench:
-    return make_untimed_bench(bench_target, plan.workload, verdict, detail, cure, 0.0)
-
-
-def _keep_fixed_axes(plan: TuningPlan) -> BenchTarget:
+def _keep_fixed_axes(bench_target: BenchTarget, workload: str) -> BenchTarget:
     """Return the target with those sizes only that the trials were compiled for."""
-    bench_target = plan.bench_target
     folder, variant, _ = bench_target.subject
     kernel = folder.kernel
     axes = variant.tune.fixed_axes if variant.tune else ()
-    wanted = {axis: kernel.workloads[plan.workload][axis] for axis in axes}
+    wanted = {axis: kernel.workloads[workload][axis] for axis in axes}
 
     def is_kept(sizes: dict[str, int]) -> bool:
         return wanted.items() <= sizes.items()
@@ -129,7 +145,7 @@ def _measure_in_turns(
         return ()
     pairs = builds if len(builds) > 1 else [*builds, *builds]
     with lock_device(bench_target.subject.machine):
-        outcome = process.run(pairs, rounds=_ROUNDS)
+        outcome = process.run(pairs, rounds=ROUNDS)
     return outcome.samples_us[: len(builds)]
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.actions.bench_target import BenchTarget, prepare, resolve_workload
+from kernelkb.actions.bench_target import (
+    BenchTarget,
+    prepare,
+    prepare_for_architecture,
+    resolve_workload,
+)
+from kernelkb.actions.hardware import find_architecture_spec
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.residency import build_limits
-from kernelkb.errors import BadValueError, EnvironmentGapError
+from kernelkb.errors import BadValueError, EnvironmentGapError, UnknownNameError
 from kernelkb.measure.build.build import compute_build_digest
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.machine.nvidia_driver import query_driver
@@ -68,6 +74,9 @@ def plan_tuning(
     variant: str | None = None,
     target: TargetChoice = "auto",
     workload: str | None = None,
+    *,
+    arch: str | None = None,
+    only: Mapping[str, Sequence[int]] | None = None,
 ) -> TuningPlan:
     """Find a tunable variant and list its feasible configurations on this machine.
 
@@ -76,26 +85,76 @@ def plan_tuning(
         variant: The variant's id; by default the first of the target that has tunables.
         target: ``auto`` selects CUDA if there is a GPU, a compiler and a CUDA variant.
         workload: One of the kernel's; the target's default.
+        arch: An architecture that this machine lacks, such as ``9.0``; such a plan can only be
+            shown. None: that of this machine.
+        only: The values that some tunables may have; None: all of the kernel's.
 
     Raises:
-        UnknownNameError: No such kernel, variant or workload.
+        UnknownNameError: No such kernel, variant, workload, architecture or tunable.
         BadValueError: The variant has no tunables, or no configuration is feasible.
         EnvironmentGapError: The machine lacks something.
     """
     require_packages()
-    bench_target = prepare(kernel, variant, target)
+    bench_target = prepare_for(kernel, variant, target, arch)
     found = bench_target.subject.kernel_folder.kernel
-    chosen = _choose_variant(found, bench_target.subject.variant, variant)
-    bench_target = bench_target.with_variant(chosen)
-    name = resolve_workload(found, chosen.target, workload)
-    space = enumerate_variant(found, chosen, name, bench_target.subject.machine.cc)
-    tunables = _require_space(chosen)
-    identity = _identify(bench_target, name)
-    journal = name_journal(
-        bench_target.project / ".kb" / "tuning", f"{kernel}-{chosen.id}-{name}", identity
+    chosen = choose_variant(found, bench_target.subject.variant, variant)
+    bench_target = bench_target.with_variant(narrow_variant(chosen, only or {}))
+    driver = query_driver() if chosen.target == "cuda" else None
+    return plan_for_device(
+        bench_target,
+        resolve_workload(found, chosen.target, workload),
+        driver.version if driver else "",
+        compute_build_digest(bench_target.subject),
     )
+
+
+def plan_for_device(
+    bench_target: BenchTarget, workload: str, driver: str, build_digest: str
+) -> TuningPlan:
+    """Return the plan for a variant on a device, which may be another host's.
+
+    Args:
+        bench_target: The variant, with the device's machine; trials are kept in its project.
+        workload: One of the kernel's.
+        driver: Version of the device's driver; empty without a GPU.
+        build_digest: Of how the device's host compiles the variant; see ``compute_build_digest``.
+
+    Raises:
+        BadValueError: The variant has no tunables, or no configuration is feasible.
+    """
+    subject = bench_target.subject
+    kernel, variant = subject.kernel_folder.kernel, subject.variant
+    space = enumerate_variant(kernel, variant, workload, subject.machine.cc)
+    identity = {
+        **{name: str(value) for name, value in subject.identity_fields.items()},
+        "workload": workload,
+        "sizes": str(kernel.workloads[workload]),
+        "device": subject.machine.title,
+        "driver": driver,
+        "compiler": subject.machine.compiler_version,
+        "build": build_digest,
+    }
+    journal = name_journal(
+        bench_target.project / ".kb" / "tuning", f"{kernel.id}-{variant.id}-{workload}", identity
+    )
+    tunables = _require_space(variant)
     default = space.find_index(tunables.default) if tunables.default else None
-    return TuningPlan(bench_target, name, space, default, identity, journal)
+    return TuningPlan(bench_target, workload, space, default, identity, journal)
+
+
+def prepare_for(
+    kernel: str, variant: str | None, target: TargetChoice, arch: str | None
+) -> BenchTarget:
+    """Prepare for the GPU of this machine, or for a named architecture without a GPU.
+
+    Raises:
+        UnknownNameError: No such kernel, variant or architecture.
+        BadValueError: An architecture for the CPU.
+        EnvironmentGapError: The machine lacks something.
+    """
+    if arch is None:
+        return prepare(kernel, variant, target)
+    return prepare_for_architecture(kernel, variant, target, find_architecture_spec(arch).cc)
 
 
 def enumerate_variant(
@@ -117,12 +176,43 @@ def enumerate_variant(
     return enumerate_space(_require_space(variant), limits, kernel.workloads[workload])
 
 
-def _choose_variant(kernel: Kernel, prepared: Variant, named: str | None) -> Variant:
+def choose_variant(kernel: Kernel, prepared: Variant, named: str | None) -> Variant:
     """Return the named variant, else the first of the target that has tunables."""
     if named is not None or prepared.tune is not None:
         return prepared
     of_target = (one for one in kernel.variants if one.target == prepared.target)
     return next((one for one in of_target if one.tune is not None), prepared)
+
+
+def narrow_variant(variant: Variant, only: Mapping[str, Sequence[int]]) -> Variant:
+    """Return a variant whose tunables have only some of their values.
+
+    A search of it shares its trials with a search of the whole space. A default that is left out
+    is no default any more.
+
+    Args:
+        variant: One with tunables.
+        only: Values by tunable.
+
+    Raises:
+        UnknownNameError: No such tunable.
+        BadValueError: A tunable has no such value, or the variant has no tunables.
+    """
+    if not only:
+        return variant
+    space = _require_space(variant)
+    parameters = dict(space.parameters)
+    for name, wanted in only.items():
+        if name not in parameters:
+            raise UnknownNameError("tunable", name, parameters, "show", id=variant.id)
+        unknown = sorted(set(wanted) - set(parameters[name]))
+        if unknown or not wanted:
+            there = ", ".join(map(str, parameters[name]))
+            raise BadValueError(f"{name} has the values {there}, and not {unknown}")
+        parameters[name] = tuple(sorted(set(wanted)))
+    keeps = all(value in parameters[name] for name, value in space.default.items())
+    fields = {"parameters": parameters, "default": space.default if keeps else {}}
+    return variant.model_copy(update={"tune": space.model_copy(update=fields)})
 
 
 def _require_space(variant: Variant) -> TuningSpace:
@@ -132,17 +222,3 @@ def _require_space(variant: Variant) -> TuningSpace:
             f"'tune:' in kernel.yaml"
         )
     return variant.tune
-
-
-def _identify(bench_target: BenchTarget, workload: str) -> dict[str, str]:
-    subject = bench_target.subject
-    driver = query_driver() if subject.machine.target == "cuda" else None
-    return {
-        **{name: str(value) for name, value in subject.identity_fields.items()},
-        "workload": workload,
-        "sizes": str(subject.kernel_folder.kernel.workloads[workload]),
-        "device": subject.machine.title,
-        "driver": driver.version if driver else "",
-        "compiler": subject.machine.compiler_version,
-        "build": compute_build_digest(subject),
-    }

@@ -17,6 +17,8 @@ COMMANDS = {
     "build": "compile a variant of a kernel",
     "bench": "check and time a variant against the reference",
     "tune": "search the configurations of a tunable variant for the fastest",
+    "sweep": "check and time many kernels, or a level of KernelBench, on all GPUs",
+    "worker": "serve the GPUs of this host to kb tune --workers on another one",
     "profile": "collect the metrics that explain a variant",
     "init": "set up KernelKB in your own project, for your own kernel",
     "env": "what this machine can build and measure, with a cure for every gap",

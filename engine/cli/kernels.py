@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from kernelkb.cli.build_macros import add_macro_arguments, choose_macros
 from kernelkb.cli.options import add_change_argument, add_kernel_arguments, parse_seconds
 from kernelkb.errors import BadValueError
 from kernelkb.model.measurement import Bench, Build
@@ -18,13 +19,7 @@ def add_build_arguments(parser: ArgumentParser) -> None:
         metavar="CC",
         help="compile for this architecture, without a GPU: 8.9 or sm_89; kb show architectures",
     )
-    parser.add_argument(
-        "--define",
-        action="append",
-        default=[],
-        metavar="NAME=V[,V...]",
-        help="a macro; with several values or macros, every combination is built",
-    )
+    add_macro_arguments(parser)
     add_change_argument(parser)
 
 
@@ -33,13 +28,14 @@ def run_build(options: Namespace) -> int:
 
     kb build row_softmax --variant naive --target cpu
     kb build row_softmax --variant warp --arch 9.0
+    kb build gemm --variant blocked --tuned large
     """
     from kernelkb.actions.building import analyse_build, build_configurations, build_variant
     from kernelkb.cli.output import interruptible_measurement, print_record
     from kernelkb.render.static_facts import format_static_report
 
-    which = (options.variant, options.target, options.arch)
-    macros = dict(map(_parse_macro, options.define or ()))
+    variant, macros = choose_macros(options)
+    which = (variant, options.target, options.arch)
     shown = _describe_call("build", options)
     with interruptible_measurement(shown, interrupted="interrupted: nothing was built"):
         if macros:
@@ -49,7 +45,7 @@ def run_build(options: Namespace) -> int:
     lines = [line for built in builds for line in _format_build(built)]
     if not macros and not options.json and (report := analyse_build(builds[0])) is not None:
         lines += format_static_report(report)
-    print_record(builds if options.define else builds[0], lines, as_json=options.json)
+    print_record(builds if macros else builds[0], lines, as_json=options.json)
     return int(any(built.error is not None for built in builds))
 
 
@@ -60,13 +56,6 @@ def _describe_call(verb: str, options: Namespace) -> str:
     named = (given.get(name) for name in ("variant", "target", "workload"))
     words = (str(word) for word in (verb, subject, *named) if word and word != "auto")
     return " ".join(words)
-
-
-def _parse_macro(text: str) -> tuple[str, list[str]]:
-    name, _, values = text.partition("=")
-    if not name.isidentifier() or not values:
-        raise BadValueError(f"--define {text} is not NAME=VALUE; write --define BLOCK=128,256")
-    return name, values.split(",")
 
 
 def _format_build(build: Build) -> list[str]:

@@ -8,8 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelkb.cli.options import add_kernel_arguments, parse_positive_int
+from kernelkb.cli.tune_options import (
+    STOPPED,
+    ignore_trial,
+    make_report,
+    make_tuning_options,
+    parse_only,
+    write_files,
+)
+from kernelkb.cli.tune_workers import add_workers_arguments, search_on_workers
 
 if TYPE_CHECKING:
+    from kernelkb.actions.trial_recorder import ReportTrial
     from kernelkb.actions.tune_plan import TuningPlan
     from kernelkb.model.tuning import TuningResult
 
@@ -32,19 +42,50 @@ def add_tune_arguments(parser: ArgumentParser) -> None:
         "--strategy",
         choices=("model", "tpe", "random"),
         default="model",
-        help="model: a Gaussian process; tpe: Optuna's; random: only with --simulate",
+        help="model: a Gaussian process; tpe: Optuna's; random: to record a whole space",
     )
     parser.add_argument(
         "--no-judge",
         action="store_true",
         help="leave out the last step: the full check of the fastest one, and its bench",
     )
+    parser.add_argument(
+        "--why",
+        action="store_true",
+        help="profile the winner and the default, and tell why one is faster",
+    )
+    _add_plan_arguments(parser)
+    _add_file_arguments(parser)
+    add_workers_arguments(parser)
+
+
+def _add_plan_arguments(parser: ArgumentParser) -> None:
+    """Add what narrows the space, and what does without a device."""
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="NAME=V,V",
+        help="these values of a tunable; may be repeated",
+    )
     parser.add_argument("--plan", action="store_true", help="only list what would be searched")
+    parser.add_argument(
+        "--arch",
+        metavar="CC",
+        help="with --plan: for this architecture, without a GPU: 9.0 or sm_90",
+    )
     parser.add_argument(
         "--simulate",
         type=Path,
         metavar="FILE",
         help="replay on a recorded space: a cache of Kernel Tuner or a T4 file",
+    )
+
+
+def _add_file_arguments(parser: ArgumentParser) -> None:
+    """Add the files that a search writes."""
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="write convergence, values and winner as HTML"
     )
     parser.add_argument("--export", type=Path, metavar="FILE", help="write all trials as T4 JSON")
     parser.add_argument(
@@ -70,6 +111,9 @@ def run_tune(options: Namespace) -> int:
 
     kb tune gemm --variant blocked --target cpu --budget 2m
     kb tune gemm --plan
+    kb tune attention_fp16 --plan --arch 9.0
+    kb tune attention_fp16 --page tune.html --why
+    kb tune attention_fp16 --workers auto
     kb tune --simulate space.json.gz --trials 100
     """
     from kernelkb.errors import BadValueError
@@ -78,8 +122,14 @@ def run_tune(options: Namespace) -> int:
         return _simulate(options)
     if options.kernel is None:
         raise BadValueError("name a kernel, or a recorded space: kb tune --simulate FILE")
-    if options.strategy == "random":
-        raise BadValueError("--strategy random needs --simulate FILE")
+    if options.arch is not None and not options.plan:
+        raise BadValueError("--arch only lists a plan, since no GPU can try it; add --plan")
+    if options.page is not None:
+        from kernelkb.actions.tune_page import require_page_folder
+
+        require_page_folder(options.page)
+    if options.workers is not None:
+        return search_on_workers(options)
     return _search(options)
 
 
@@ -93,38 +143,36 @@ def _simulate(options: Namespace) -> int:
 
 
 def _search(options: Namespace) -> int:
-    from kernelkb.actions.tune import TuningOptions, tune
     from kernelkb.actions.tune_plan import plan_tuning
-    from kernelkb.cli.output import interruptible_measurement, print_lines, print_record
-    from kernelkb.render.tuning import format_plan, format_result, format_trial
+    from kernelkb.cli.output import print_record
+    from kernelkb.render.tuning import format_plan, format_result
 
-    plan = plan_tuning(options.kernel, options.variant, options.target, options.workload)
+    plan = plan_tuning(
+        options.kernel,
+        options.variant,
+        options.target,
+        options.workload,
+        arch=options.arch,
+        only=parse_only(options.only),
+    )
     if options.plan:
         return print_record(
             plan.space.describe(), format_plan(plan.title, plan.space), as_json=options.json
         )
-    quiet = bool(options.json)
-    if not quiet:
-        print_lines(format_plan(plan.title, plan.space))
-    wanted = TuningOptions(
-        options.budget, options.trials, options.seed, options.strategy, not options.no_judge
-    )
-    shown = f"tune {options.kernel} {plan.bench_target.subject.variant.id}"
-    stopped = "interrupted: all trials are kept; the same command goes on"
-    with interruptible_measurement(shown, interrupted=stopped):
-        result = tune(
-            plan,
-            wanted,
-            lambda trial, best: None if quiet else print_lines([format_trial(trial, best)]),
-        )
-    _write_files(options, plan, result)
+    result = _run(options, plan)
+    write_files(options, plan, result)
     return print_record(result, format_result(result), as_json=options.json)
 
 
-def _write_files(options: Namespace, plan: TuningPlan, result: TuningResult) -> None:
-    from kernelkb.actions.tune_replay import add_to_table, export_trials
+def _run(options: Namespace, plan: TuningPlan) -> TuningResult:
+    from kernelkb.actions.tune import tune
+    from kernelkb.cli.output import interruptible_measurement, print_lines
+    from kernelkb.render.tuning import format_plan
 
-    if options.export is not None:
-        export_trials(result, options.export)
-    if options.table is not None:
-        add_to_table(plan, result, options.table)
+    report: ReportTrial = ignore_trial
+    if not options.json:
+        print_lines(format_plan(plan.title, plan.space))
+        report = make_report(plan)
+    shown = f"tune {options.kernel} {plan.bench_target.subject.variant.id}"
+    with interruptible_measurement(shown, interrupted=STOPPED):
+        return tune(plan, make_tuning_options(options), report)

@@ -9,6 +9,12 @@ from pydantic import Field, StringConstraints, model_validator
 
 from kernelkb.model.base import Name, Record, Target
 from kernelkb.model.measurement import Bench
+from kernelkb.model.tuning_outcome import (
+    ConvergencePoint,
+    GainExplanation,
+    LaneSummary,
+    Rejection,
+)
 
 Macro = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$", max_length=40)]
 """Name of a tunable: a macro that the compiler defines."""
@@ -40,6 +46,8 @@ class TuningSpace(Record):
     """Shared memory of a block in bytes, static and dynamic together."""
     registers: Expression | None = None
     """Registers of a thread that a configuration needs at least."""
+    blocks: Expression | None = None
+    """Blocks of the grid; excludes nothing, and tells the waves of the winner."""
     fixed_axes: tuple[Name, ...] = ()
     """Axes of the workload that trials are compiled for: each becomes a macro in upper case, so
     that less is compiled. The winner is judged without these macros."""
@@ -94,6 +102,8 @@ class TuningTrial(Record):
     spill_bytes: int = 0
     code: str | None = None
     """Digest of its machine code."""
+    lane: str | None = None
+    """UUID of the device that timed it, in a search on several."""
     build_s: float = 0.0
     trial_s: float = 0.0
     """Time on the device, with the check."""
@@ -114,6 +124,15 @@ class ConfirmedConfiguration(Record):
     """Whether its interval against the fastest one contains 1."""
 
 
+class SpaceRuleCount(Record):
+    """One rule of a space, and what it excludes."""
+
+    rule: str
+    because: str
+    excluded_count: int
+    """Combinations that it excludes, counted by itself."""
+
+
 class TuningResult(Record):
     """What a search found."""
 
@@ -127,6 +146,8 @@ class TuningResult(Record):
     trials: tuple[TuningTrial, ...]
     confirmed: tuple[ConfirmedConfiguration, ...] = ()
     """Fastest first; empty if nothing could be timed."""
+    default: dict[Macro, int] = Field(default_factory=dict)
+    """The default configuration; empty if the variant names none."""
     default_us: float | None = None
     """Of the default configuration, in the same rounds."""
     bench: Bench | None = None
@@ -135,11 +156,49 @@ class TuningResult(Record):
     """Share of each tunable alone in the spread of the predicted times over the space."""
     resumed_count: int = 0
     """Trials of earlier runs that were not repeated."""
+    seeds: tuple[dict[Macro, int], ...] = ()
+    """Winners of earlier searches, which this one tried first."""
+    rejections: tuple[Rejection, ...] = ()
+    """Trials that were not timed, by reason; the most frequent first."""
+    infeasible: tuple[SpaceRuleCount, ...] = ()
+    """What excluded combinations before any trial, by rule."""
+    convergence: tuple[ConvergencePoint, ...] = ()
+    """Until within 5 %, within 1 %, and the best; empty if nothing was timed."""
+    why: GainExplanation | None = None
+    """Winner against default; None if it was not asked for, or if they are the same."""
+    measurement: str | None = None
+    """Id of the record of the winner, with which the next search begins."""
+    unrecorded: str | None = None
+    """Why the database or the open session has no entry of it."""
     seconds: float
     device_s: float
     """Time on the device."""
     journal: str
     """The file of the trials."""
+    lanes: tuple[LaneSummary, ...] = ()
+    """Of a search on several devices, those of this one's model."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the judge found the fastest configuration wrong, or could not run it."""
+        return self.bench is not None and self.bench.verdict in ("incorrect", "invalid")
+
+    @property
+    def winner(self) -> ConfirmedConfiguration | None:
+        """The fastest configuration, if it is faster than the default beyond doubt, and right.
+
+        Where the default has no time there is nothing to compare with.
+        """
+        first = self.confirmed[0] if self.confirmed else None
+        if first is None or self.is_refused:
+            return None
+        return first if self.default_us is None or first.low > 1.0 else None
+
+
+class TuningResults(Record):
+    """What a search on several devices found: a result for each model."""
+
+    results: tuple[TuningResult, ...]
 
 
 class SimulatedSearch(Record):
@@ -155,15 +214,6 @@ class SimulatedSearch(Record):
     trial_count: int
     solved_at: int | None
     """Trials until a time within 5 % of the best; None: not reached."""
-
-
-class SpaceRuleCount(Record):
-    """One rule of a space, and what it excludes."""
-
-    rule: str
-    because: str
-    excluded_count: int
-    """Combinations that it excludes, counted by itself."""
 
 
 class SpaceSummary(Record):

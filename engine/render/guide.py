@@ -43,6 +43,11 @@ LOOP = (
         "recommend_fix", "kb recommend --run ID", "the cause, the one change, the predicted gain"
     ),
     LoopStep(None, None, "make that one change alone, then bench again; repeat while it pays"),
+    LoopStep(
+        "tune_kernel",
+        "kb tune KERNEL",
+        "the fastest values of its tunables, if kernel.yaml lists any",
+    ),
     LoopStep("log_session", "kb session log --goal TEXT", "what was learnt, for the next session"),
 )
 """The optimisation loop: build, check, measure, change."""

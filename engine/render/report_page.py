@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from kernelkb.render.html_page import format_page_start
 from kernelkb.render.report_charts import format_roofline, format_time_bar
 from kernelkb.render.report_code import format_code, list_marks, name_anchors
 from kernelkb.render.report_diagnoses import format_diagnoses, format_further, pick_first_line
@@ -27,7 +28,6 @@ _MAX_CODE_BYTES = 400_000
 _MIN_CODE_BYTES = 4_000
 _MAX_NAME_CHARS = 160
 _MAX_LONG_NAME_CHARS = 4000
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _COLUMNS = ("Kernel", "Time", "Share", "Cause", "Line", "Predicted gain", "Headroom")
 _COLUMN_CLASSES = {"Time": "num", "Share": "num", "Predicted gain": "keep", "Headroom": "keep"}
 
@@ -55,10 +55,7 @@ def format_report_page(contents: ReportContents, max_bytes: int = MAX_PAGE_BYTES
 
 def _format_start(contents: ReportContents) -> Iterator[str]:
     name = escape_text(contents.report, _MAX_NAME_CHARS)
-    yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>{name}: kernels</title><style>{STYLE}</style></head><body>"
+    yield format_page_start(f"{name}: kernels", STYLE)
     devices = ", ".join(escape_text(one, 80) for one in contents.devices) or "GPU unknown"
     launches = f"{contents.launch_count} launch{'es' if contents.launch_count != 1 else ''}"
     yield f"<header><h1>{name}</h1>"

@@ -141,7 +141,9 @@ def test_every_command_explains_itself(command):
     assert f"usage: kb {command}" in done.stdout
 
 
-ALL_COMMANDS = [c for c in COMMANDS if c != "session"] + [f"session {verb}" for verb in VERBS]
+# A worker serves until it is stopped, and returns nothing.
+RETURNING = [command for command in COMMANDS if command not in ("session", "worker")]
+ALL_COMMANDS = RETURNING + [f"session {verb}" for verb in VERBS]
 
 
 @pytest.mark.parametrize("command", ALL_COMMANDS)

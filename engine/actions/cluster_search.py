@@ -1,0 +1,269 @@
+"""Searches on several devices: builds anywhere, and each trial alone on one device."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from kernelkb.actions.device_search import DeviceSearch, fail_build
+from kernelkb.actions.lane_use import LaneUse, find_slow_lanes
+from kernelkb.actions.trial_recorder import BuiltConfiguration
+from kernelkb.actions.tune_worker import (
+    LaneTrial,
+    SearchJob,
+    WorkerBuild,
+    build_configuration,
+    compare_configurations,
+    summarize_build,
+    time_configurations,
+)
+from kernelkb.cluster.cluster import Cluster
+from kernelkb.cluster.tasks import LanesLostError, Task, WorkerDiedError
+from kernelkb.errors import KbError
+from kernelkb.measure.trials import TrialOutcome
+
+_QUEUED = 2
+"""Tasks at a lane, with the one that runs: the next one's files are there when it begins."""
+_BATCH_S = 0.5
+_MOST_IN_BATCH = 16
+"""Trials of one task. A task costs some 20 ms beside its trials, which may take as little."""
+_LOOK_S = 2.0
+_CHECK_ROUNDS = 60
+_WARM_UP_ROUNDS = 40
+"""Of these, first and not used: an idle GPU needs a while to reach its clock."""
+_MOST_CHECKS = 2
+"""A device that is slow each time is left out."""
+_WAIT_S = 0.1
+
+
+class _Label(NamedTuple):
+    """What a task is for."""
+
+    step: Literal["build", "summary", "trial", "check"]
+    search: DeviceSearch
+    place: int = -1
+    lane: str = ""
+    of: Task | None = None
+    """Of a summary and a check: the task of the build."""
+    batch: tuple[tuple[Task, BuiltConfiguration], ...] = ()
+    """Of trials: the builds."""
+
+
+class ClusterSearch:
+    """Runs searches, one for each model of device, on the lanes of a cluster."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        sources: Task,
+        job: SearchJob,
+        searches: Iterable[DeviceSearch],
+    ) -> None:
+        self._cluster, self._sources, self._job = cluster, sources, job
+        self._searches = list(searches)
+        self._looked_at = time.monotonic()
+        self._build_slots = cluster.build_slots
+
+    def run(self, deadline: float, max_trials: int | None) -> None:
+        """Propose, build and try configurations until the deadline, the limit, or all were tried.
+
+        Args:
+            deadline: On the monotonic clock; what runs then is not waited for.
+            max_trials: Most new trials for each model.
+
+        Raises:
+            KbError: No lane is left, or the reference fails.
+        """
+        for search in self._searches:
+            self._check_lanes(search)
+        while time.monotonic() < deadline:
+            self._look_for_lanes()
+            for search in self._searches:
+                self._start_builds(search, max_trials)
+                self._start_trials(search)
+            ended = self._cluster.wait(_WAIT_S)
+            for task in ended:
+                self._handle(task)
+            if not ended and not any(map(_has_work, self._searches)):
+                break
+        for search in self._searches:
+            for lane in search.lanes.values():
+                lane.stop()
+        self._cluster.cancel()
+
+    def _check_lanes(self, search: DeviceSearch) -> None:
+        """Time the default on every lane; without one, no lane is compared with another."""
+        if search.plan.default_index is None:
+            for lane in search.lanes.values():
+                lane.open(None)
+            return
+        build = self._submit_build(search, search.plan.default_index)
+        for lane in search.lanes.values():
+            self._submit_check(search, lane, build)
+
+    def _submit_build(self, search: DeviceSearch, place: int, label: object = None) -> Task:
+        defines = search.plan.format_trial_defines(search.plan.space.get_configuration(place))
+        return self._cluster.submit_build(
+            build_configuration, self._sources, self._job, search.cc, defines, label=label
+        )
+
+    def _submit_check(self, search: DeviceSearch, lane: LaneUse, build: Task) -> None:
+        self._cluster.submit_timed(
+            lane.uuid,
+            compare_configurations,
+            *(self._sources, self._job, _CHECK_ROUNDS, build, build),
+            label=_Label("check", search, lane=lane.uuid, of=build),
+        )
+
+    def _start_builds(self, search: DeviceSearch, max_trials: int | None) -> None:
+        lane_count = len(search.lanes)
+        share = self._build_slots / len(self._searches)
+        most = share + _QUEUED * lane_count * self._size_batch(search)
+        while search.building_count + len(search.ready) < most:
+            if max_trials is not None and search.started_count >= max_trials:
+                return
+            place = search.search.propose()
+            if place is None:
+                return
+            build = self._submit_build(search, place, _Label("build", search, place))
+            label = _Label("summary", search, place, of=build)
+            self._cluster.submit_build(summarize_build, build, label=label, fetch=True)
+            search.building_count += 1
+            search.started_count += 1
+
+    def _start_trials(self, search: DeviceSearch) -> None:
+        """Give the builds that are ready to the lanes with the fewest tasks, in batches."""
+        while search.ready:
+            lane = min(search.open_lanes, key=lambda one: one.queued_count, default=None)
+            if lane is None or lane.queued_count >= _QUEUED:
+                return
+            share = -(-len(search.ready) // len(search.open_lanes))
+            batch = self._take_ready(search, min(share, self._size_batch(search)))
+            if not batch:
+                return
+            self._cluster.submit_timed(
+                lane.uuid,
+                time_configurations,
+                *(self._sources, self._job, search.recorder.best_us),
+                *(build for build, _ in batch),
+                label=_Label("trial", search, lane=lane.uuid, batch=tuple(batch)),
+            )
+            lane.add()
+
+    def _size_batch(self, search: DeviceSearch) -> int:
+        """Return how many trials make a task long beside what a task costs."""
+        means = [lane.mean_busy_s for lane in search.open_lanes if lane.mean_busy_s]
+        return max(1, min(_MOST_IN_BATCH, int(_BATCH_S / max(means)))) if means else 1
+
+    def _take_ready(
+        self, search: DeviceSearch, count: int
+    ) -> list[tuple[Task, BuiltConfiguration]]:
+        """Take builds that still need a trial, by what was tried since they were ready."""
+        batch: list[tuple[Task, BuiltConfiguration]] = []
+        while search.ready and len(batch) < count:
+            build, built = search.ready.popleft()
+            decided = search.recorder.judge_build(built)
+            if decided:
+                search.recorder.add_decided(built, decided)
+            else:
+                batch.append((build, built))
+        return batch
+
+    def _handle(self, task: Task) -> None:
+        label = task.label
+        if not isinstance(label, _Label) or label.step == "build":
+            return
+        if label.step == "summary":
+            self._handle_summary(task, label)
+        elif label.step == "check":
+            self._handle_check(task, label)
+        else:
+            self._handle_trials(task, label)
+
+    def _handle_summary(self, task: Task, label: _Label) -> None:
+        search, build = label.search, label.of
+        search.building_count -= 1
+        if isinstance(task.error, WorkerDiedError):
+            search.recorder.add_decided(fail_build(search, label.place), "build-failed")
+            return
+        summary: WorkerBuild = task.result()
+        built = BuiltConfiguration(label.place, summary.build, summary.code, summary.seconds)
+        decided = search.recorder.judge_build(built)
+        if decided:
+            search.recorder.add_decided(built, decided)
+        elif build is not None:
+            search.ready.append((build, built))
+
+    def _handle_trials(self, task: Task, label: _Label) -> None:
+        search, lane = label.search, label.search.lanes[label.lane]
+        if isinstance(task.error, LanesLostError):
+            lane.lose(str(task.error))
+            search.ready.extendleft(reversed(label.batch))
+            self._require_lanes(search)
+            return
+        if isinstance(task.error, WorkerDiedError):
+            lane.remove(0, 0.0)
+            blamed = int(task.error.note or 0)
+            outcome = TrialOutcome("crashed", "it ended the worker that tried it", ())
+            search.recorder.add_outcome(label.batch[blamed][1], outcome, 0.0, label.lane)
+            others = [one for place, one in enumerate(label.batch) if place != blamed]
+            search.ready.extendleft(reversed(others))
+            return
+        trials: list[LaneTrial] = task.result()
+        lane.remove(len(trials), sum(one.busy_s for one in trials))
+        for (_, built), tried in zip(label.batch, trials, strict=True):
+            search.recorder.add_outcome(built, tried.outcome, tried.trial_s, label.lane)
+
+    def _handle_check(self, task: Task, label: _Label) -> None:
+        search, lane = label.search, label.search.lanes[label.lane]
+        if isinstance(task.error, LanesLostError | WorkerDiedError):
+            lane.lose(str(task.error))
+        else:
+            checked: LaneTrial = task.result()
+            times = checked.outcome.samples_us
+            lane.open([one for turns in times for one in turns[_WARM_UP_ROUNDS:]])
+        lane.check_count += 1
+        if any(one.is_waiting for one in search.lanes.values()):
+            return
+        for uuid, reason in find_slow_lanes(search.lanes.values()).items():
+            slow = search.lanes[uuid]
+            if label.of is not None and slow.check_count < _MOST_CHECKS:
+                slow.rejoin()
+                self._submit_check(search, slow, label.of)
+            else:
+                slow.leave_out(reason)
+        self._require_lanes(search)
+
+    def _require_lanes(self, search: DeviceSearch) -> None:
+        if not search.open_lanes and not any(one.is_waiting for one in search.lanes.values()):
+            reasons = {one.left_out for one in search.lanes.values() if one.left_out}
+            raise KbError(f"no lane is left for {search.plan.title}: {'; '.join(sorted(reasons))}")
+
+    def _look_for_lanes(self) -> None:
+        """Count the builders again, and take in a lane that has joined or come back."""
+        if time.monotonic() - self._looked_at < _LOOK_S:
+            return
+        self._looked_at = time.monotonic()
+        self._build_slots = self._cluster.build_slots or self._build_slots
+        for found in self._cluster.lanes:
+            for search in self._searches:
+                known = search.lanes.get(found.uuid)
+                if known is not None and known.is_lost:
+                    known.rejoin()
+                    known.check_count = 0
+                elif known is None and found.model in {one.model for one in search.lanes.values()}:
+                    known = search.lanes[found.uuid] = LaneUse(found)
+                else:
+                    continue
+                if search.plan.default_index is None:
+                    known.open(None)
+                else:
+                    build = self._submit_build(search, search.plan.default_index)
+                    self._submit_check(search, known, build)
+
+
+def _has_work(search: DeviceSearch) -> bool:
+    lanes = search.lanes.values()
+    queued = any(one.queued_count or one.is_waiting for one in lanes)
+    return bool(queued or search.building_count or search.ready)

@@ -1,0 +1,202 @@
+"""Keeps the winner of each search in the database, and finds it for the next search or a build."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kernelkb.actions.bench_target import get_project_path, resolve_workload
+from kernelkb.actions.recording import find_session, make_record_subject
+from kernelkb.actions.tune_plan import TuningPlan, format_defines, prepare_for
+from kernelkb.errors import BadValueError, KbError
+from kernelkb.measure.build.build import build
+from kernelkb.measure.machine.environment import TargetChoice
+from kernelkb.model.base import Target
+from kernelkb.model.history import Measurement
+from kernelkb.model.kernel import Variant
+from kernelkb.model.measurement import Bench
+from kernelkb.model.tuning import ConfirmedConfiguration, TuningResult
+from kernelkb.safety.workspace import may_write
+
+_MAX_SEEDS = 3
+_BENCH_FIELDS = (
+    *("verdict", "candidate_us", "baseline", "baseline_us", "speedup", "interval", "timing"),
+    *("metrics", "disturbed_by", "warnings", "samples", "resource_use"),
+)
+_CONFIRMED = "confirmed"
+"""Status of a winner that was measured in turns with the default, and not judged."""
+
+
+def record_winner(plan: TuningPlan, result: TuningResult) -> dict[str, str]:
+    """Write the winner to the database: the default where nothing is faster beyond doubt.
+
+    A winner that the judge refused is not written. A failed write does not fail the search.
+
+    Args:
+        plan: What was searched.
+        result: With its confirmed configurations, and the judge's verdict.
+
+    Returns:
+        ``measurement``, the id of the record, or ``unrecorded``, the reason why there is none.
+    """
+    kept = _choose_kept(result)
+    if kept is None or not may_write():
+        return {}
+    from kernelkb.record.measurements.identity import create_measurement
+    from kernelkb.record.measurements.store import open_store
+
+    judged = result.bench if kept == result.winner else None
+    bench_target = plan.bench_target
+    name_macros = format_defines if judged else plan.format_trial_defines
+    defines = name_macros(kept.configuration)
+    try:
+        built = build(bench_target.subject, bench_target.build_root, defines)
+        measurement = create_measurement(
+            "tune",
+            datetime.now(UTC),
+            make_record_subject(bench_target, built, plan.workload),
+            session=find_session(bench_target),
+            detail=_describe_search(result, kept),
+            seconds=result.seconds,
+            **_choose_times(kept, judged),
+        )
+        with open_store(bench_target.project) as store:
+            store.add([measurement])
+    except KbError as error:
+        return {"unrecorded": str(error)}
+    return {"measurement": measurement.id}
+
+
+def _choose_kept(result: TuningResult) -> ConfirmedConfiguration | None:
+    if result.winner is not None or result.is_refused:
+        return result.winner
+    is_default = (one for one in result.confirmed if one.configuration == result.default)
+    return next(is_default, None)
+
+
+def _choose_times(kept: ConfirmedConfiguration, judged: Bench | None) -> dict[str, Any]:
+    if judged is not None and judged.candidate_us is not None:
+        return {name: getattr(judged, name) for name in _BENCH_FIELDS}
+    return {"status": _CONFIRMED, "candidate_us": kept.time_us}
+
+
+def _describe_search(result: TuningResult, kept: ConfirmedConfiguration) -> str:
+    """Return what the search found, in one line."""
+    base = "the default" if result.default_us else "the slowest of the fastest"
+    gain = f"{kept.gain:.3g}x [{kept.low:.3g}, {kept.high:.3g}] over {base}"
+    return f"{gain}; {len(result.trials)} trials of {result.feasible_count} configurations"
+
+
+def find_seeds(plan: TuningPlan) -> list[int]:
+    """Return where the winners of earlier searches stand among the feasible configurations.
+
+    Those on this device and workload come first, then those of other workloads, then those of
+    other devices; at most three. The source, the driver and the versions may have changed since.
+
+    Args:
+        plan: What is going to be searched.
+    """
+    subject = plan.bench_target.subject
+    variant = subject.variant
+    try:
+        known = _list_winners(
+            plan.bench_target.project, subject.kernel_folder.kernel.id, variant.id, variant.target
+        )
+    except KbError:  # a damaged database costs the seeds
+        return []
+    here = (subject.machine.title, plan.workload)
+    known.sort(key=lambda one: one.at, reverse=True)
+    known.sort(key=lambda one: _rank_place((one.subject.device, one.subject.workload), here))
+    places = (
+        plan.space.find_index(configuration)
+        for one in known
+        if (configuration := parse_configuration(one.subject.flags, plan.space.names))
+    )
+    seeds = dict.fromkeys(one for one in places if one is not None and one != plan.default_index)
+    return list(seeds)[:_MAX_SEEDS]
+
+
+def _rank_place(place: tuple[str, str], here: tuple[str, str]) -> tuple[bool, bool]:
+    return place[0] != here[0], place[1] != here[1]
+
+
+def _list_winners(
+    project: Path, kernel: str, variant: str | None, target: Target
+) -> list[Measurement]:
+    from kernelkb.record.measurements.store import open_store
+
+    with open_store(project, writes=False) as store:
+        return store.latest(kernel, variant, target=target, kind="tune")
+
+
+def parse_configuration(flags: Iterable[str], names: Sequence[str]) -> dict[str, int] | None:
+    """Return the values of tunables in compiler flags; None if one of them is missing."""
+    found = dict(_iter_macros(flags))
+    values = {name: found[name] for name in names if name in found}
+    return values if len(values) == len(names) else None
+
+
+def _iter_macros(flags: Iterable[str]) -> Iterator[tuple[str, int]]:
+    for flag in flags:
+        name, _, value = flag.removeprefix("-D").partition("=")
+        if flag.startswith("-D") and value.lstrip("-").isdigit():
+            yield name, int(value)
+
+
+class TunedVariant(NamedTuple):
+    """The winner of a search, to build."""
+
+    variant: str
+    macros: dict[str, list[str]]
+    """The value of each tunable, as ``build_configurations`` takes it."""
+
+
+def find_tuned_variant(
+    kernel: str,
+    variant: str | None = None,
+    target: TargetChoice = "auto",
+    workload: str | None = None,
+    arch: str | None = None,
+) -> TunedVariant:
+    """Return the stored winner for a workload on this machine's device.
+
+    Args:
+        kernel: The kernel's name.
+        variant: Its id; None: the tuned variant that was fastest.
+        target: Where it runs.
+        workload: One of the kernel's; the target's default.
+        arch: Architecture to compile for without a GPU; winners of any GPU count then.
+
+    Raises:
+        UnknownNameError: No such kernel, variant, architecture or workload.
+        BadValueError: No search on this device and workload is on record.
+        EnvironmentGapError: The machine lacks something.
+        DatabaseError: The database cannot be read.
+    """
+    subject = prepare_for(kernel, variant, target, arch).subject
+    loaded = subject.kernel_folder.kernel
+    name = resolve_workload(loaded, subject.variant.target, workload)
+    tunables = {one.id: one for one in loaded.variants if one.tune is not None}
+    known = [
+        one
+        for one in _list_winners(get_project_path(), kernel, variant, subject.variant.target)
+        if one.subject.workload == name
+        and one.subject.variant in tunables
+        and (arch is not None or one.subject.device == subject.machine.title)
+    ]
+    for one in sorted(known, key=lambda one: (one.candidate_us or math.inf, one.id)):
+        macros = _parse_macros(one, tunables[one.subject.variant])
+        if macros is not None:
+            return TunedVariant(one.subject.variant, macros)
+    where = "any GPU" if arch is not None else subject.machine.title
+    search = f"kb tune {kernel}{f' --variant {variant}' if variant else ''} --workload {name}"
+    raise BadValueError(f"no search of {kernel} on {name}, {where}, is on record; run {search}")
+
+
+def _parse_macros(winner: Measurement, variant: Variant) -> dict[str, list[str]] | None:
+    names = list(variant.tune.parameters) if variant.tune else []
+    found = parse_configuration(winner.subject.flags, names)
+    return {name: [str(value)] for name, value in found.items()} if found else None
