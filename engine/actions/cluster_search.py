@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from kernelkb.actions.device_search import DeviceSearch, fail_build
 from kernelkb.actions.lane_use import LaneUse, find_slow_lanes
 from kernelkb.actions.trial_recorder import BuiltConfiguration
 from kernelkb.actions.tune_worker import (
+    LaneBatch,
+    LaneFacts,
     LaneTrial,
     SearchJob,
     WorkerBuild,
     build_configuration,
     compare_configurations,
+    describe_lane,
     summarize_build,
     time_configurations,
 )
 from kernelkb.cluster.cluster import Cluster
+from kernelkb.cluster.lanes import Lane
 from kernelkb.cluster.tasks import LanesLostError, Task, WorkerDiedError
 from kernelkb.errors import KbError
 from kernelkb.measure.trials import TrialOutcome
@@ -32,8 +36,8 @@ _LOOK_S = 2.0
 _CHECK_ROUNDS = 60
 _WARM_UP_ROUNDS = 40
 """Of these, first and not used: an idle GPU needs a while to reach its clock."""
-_MOST_CHECKS = 2
-"""A device that is slow each time is left out."""
+_MOST_CHECKS = 3
+"""A device that is slow, or whose worker dies, each time is left out."""
 _WAIT_S = 0.1
 
 
@@ -64,6 +68,8 @@ class ClusterSearch:
         self._searches = list(searches)
         self._looked_at = time.monotonic()
         self._build_slots = cluster.build_slots
+        self._asked: set[str] = set()
+        """Lanes that have joined, and were asked what they are."""
 
     def run(self, deadline: float, max_trials: int | None) -> None:
         """Propose, build and try configurations until the deadline, the limit, or all were tried.
@@ -93,17 +99,15 @@ class ClusterSearch:
         self._cluster.cancel()
 
     def _check_lanes(self, search: DeviceSearch) -> None:
-        """Time the default on every lane; without one, no lane is compared with another."""
-        if search.plan.default_index is None:
-            for lane in search.lanes.values():
-                lane.open(None)
-            return
-        build = self._submit_build(search, search.plan.default_index)
+        """Time the default on every lane."""
+        build = self._submit_build(search, search.plan.default)
         for lane in search.lanes.values():
             self._submit_check(search, lane, build)
 
-    def _submit_build(self, search: DeviceSearch, place: int, label: object = None) -> Task:
-        defines = search.plan.format_trial_defines(search.plan.space.get_configuration(place))
+    def _submit_build(
+        self, search: DeviceSearch, configuration: Mapping[str, int], label: object = None
+    ) -> Task:
+        defines = search.plan.format_trial_defines(configuration)
         return self._cluster.submit_build(
             build_configuration, self._sources, self._job, search.cc, defines, label=label
         )
@@ -126,7 +130,8 @@ class ClusterSearch:
             place = search.search.propose()
             if place is None:
                 return
-            build = self._submit_build(search, place, _Label("build", search, place))
+            configuration = search.plan.space.get_configuration(place)
+            build = self._submit_build(search, configuration, _Label("build", search, place))
             label = _Label("summary", search, place, of=build)
             self._cluster.submit_build(summarize_build, build, label=label, fetch=True)
             search.building_count += 1
@@ -172,6 +177,8 @@ class ClusterSearch:
 
     def _handle(self, task: Task) -> None:
         label = task.label
+        if isinstance(label, Lane):
+            self._add_lane(task, label)
         if not isinstance(label, _Label) or label.step == "build":
             return
         if label.step == "summary":
@@ -203,27 +210,32 @@ class ClusterSearch:
             self._require_lanes(search)
             return
         if isinstance(task.error, WorkerDiedError):
-            lane.remove(0, 0.0)
+            lane.remove(0, None)
             blamed = int(task.error.note or 0)
             outcome = TrialOutcome("crashed", "it ended the worker that tried it", ())
             search.recorder.add_outcome(label.batch[blamed][1], outcome, 0.0, label.lane)
             others = [one for place, one in enumerate(label.batch) if place != blamed]
             search.ready.extendleft(reversed(others))
             return
-        trials: list[LaneTrial] = task.result()
-        lane.remove(len(trials), sum(one.busy_s for one in trials))
-        for (_, built), tried in zip(label.batch, trials, strict=True):
+        ended: LaneBatch = task.result()
+        lane.remove(len(ended.trials), ended.span)
+        for (_, built), tried in zip(label.batch, ended.trials, strict=True):
             search.recorder.add_outcome(built, tried.outcome, tried.trial_s, label.lane)
 
     def _handle_check(self, task: Task, label: _Label) -> None:
         search, lane = label.search, label.search.lanes[label.lane]
-        if isinstance(task.error, LanesLostError | WorkerDiedError):
+        lane.check_count += 1
+        if isinstance(task.error, WorkerDiedError):  # whatever ended it, it is back
+            if lane.check_count < _MOST_CHECKS:  # so is that of the build, if it was that one
+                self._submit_check(search, lane, self._submit_build(search, search.plan.default))
+                return
+            lane.leave_out("its worker died each time that the default was timed")
+        elif isinstance(task.error, LanesLostError):
             lane.lose(str(task.error))
         else:
             checked: LaneTrial = task.result()
             times = checked.outcome.samples_us
             lane.open([one for turns in times for one in turns[_WARM_UP_ROUNDS:]])
-        lane.check_count += 1
         if any(one.is_waiting for one in search.lanes.values()):
             return
         for uuid, reason in find_slow_lanes(search.lanes.values()).items():
@@ -246,21 +258,31 @@ class ClusterSearch:
             return
         self._looked_at = time.monotonic()
         self._build_slots = self._cluster.build_slots or self._build_slots
+        known = {uuid for search in self._searches for uuid in search.lanes} | self._asked
         for found in self._cluster.lanes:
-            for search in self._searches:
-                known = search.lanes.get(found.uuid)
-                if known is not None and known.is_lost:
-                    known.rejoin()
-                    known.check_count = 0
-                elif known is None and found.model in {one.model for one in search.lanes.values()}:
-                    known = search.lanes[found.uuid] = LaneUse(found)
-                else:
-                    continue
-                if search.plan.default_index is None:
-                    known.open(None)
-                else:
-                    build = self._submit_build(search, search.plan.default_index)
-                    self._submit_check(search, known, build)
+            if found.uuid not in known:
+                self._asked.add(found.uuid)
+                self._cluster.submit_timed(
+                    found.uuid, describe_lane, self._sources, self._job, label=found
+                )
+        for search in self._searches:
+            for lane in search.lanes.values():
+                if lane.is_lost and lane.uuid in {one.uuid for one in self._cluster.lanes}:
+                    lane.rejoin()
+                    lane.check_count = 0
+                    build = self._submit_build(search, search.plan.default)
+                    self._submit_check(search, lane, build)
+
+    def _add_lane(self, task: Task, lane: Lane) -> None:
+        """Take in a lane that has joined, where its times can be compared with others'."""
+        if task.error is not None:
+            return
+        facts: LaneFacts = task.result()
+        for search in self._searches:
+            if search.plan.is_comparable(facts.machine, facts.driver, facts.build_digest):
+                use = search.lanes[lane.uuid] = LaneUse(lane)
+                build = self._submit_build(search, search.plan.default)
+                self._submit_check(search, use, build)
 
 
 def _has_work(search: DeviceSearch) -> bool:

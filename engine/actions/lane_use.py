@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 from kernelkb.cluster.lanes import Lane
@@ -39,8 +40,10 @@ class LaneUse:
         self._busy_s = 0.0
         self._opened_at: float | None = None
         self._open_s = 0.0
-        self._idle_since: float | None = None
-        self._starved_s = 0.0
+        self._sent: deque[float] = deque()
+        self._last_end: float | None = None
+        self._queued_busy_s = 0.0
+        self._gap_s = 0.0
 
     @property
     def is_open(self) -> bool:
@@ -56,7 +59,7 @@ class LaneUse:
         """Let trials go to it."""
         self.samples = tuple(samples or ())
         self.is_waiting, self.is_lost, self.left_out = False, False, None
-        self._opened_at = self._idle_since = time.monotonic()
+        self._opened_at = time.monotonic()
 
     def leave_out(self, reason: str) -> None:
         """Give it no trials any more."""
@@ -67,6 +70,8 @@ class LaneUse:
         """Note that its worker is gone."""
         self.leave_out(reason)
         self.queued_count, self.is_lost = 0, True
+        self._sent.clear()
+        self._last_end = None
 
     def rejoin(self) -> None:
         """Its worker is back, and is checked like a new one."""
@@ -80,35 +85,37 @@ class LaneUse:
     def add(self) -> None:
         """Count a task that was sent to it."""
         self.queued_count += 1
-        if self._idle_since is not None:
-            self._starved_s += time.monotonic() - self._idle_since
-            self._idle_since = None
+        self._sent.append(time.time())
 
-    def remove(self, trial_count: int, busy_s: float) -> None:
+    def remove(self, trial_count: int, span: tuple[float, float] | None) -> None:
         """Count a task that has ended.
 
         Args:
             trial_count: Its trials.
-            busy_s: How long the lane was busy with them.
+            span: When it began and ended, by the clock of its host; None: it did not end well.
         """
         self.queued_count = max(0, self.queued_count - 1)
+        sent = self._sent.popleft() if self._sent else None
         self._trial_count += trial_count
-        self._busy_s += busy_s
-        if not self.queued_count:
-            self._idle_since = time.monotonic()
+        if span is None:
+            self._last_end = None
+            return
+        began, ended = span
+        self._busy_s += ended - began
+        if self._last_end is not None and sent is not None and sent < self._last_end:
+            self._queued_busy_s += ended - began
+            self._gap_s += max(0.0, began - self._last_end)
+        self._last_end = ended
 
     def stop(self) -> None:
         """End the time during which it could be busy."""
-        now = time.monotonic()
         if self._opened_at is not None:
-            self._open_s += now - self._opened_at
-        if self._idle_since is not None:
-            self._starved_s += now - self._idle_since
-        self._opened_at = self._idle_since = None
+            self._open_s += time.monotonic() - self._opened_at
+        self._opened_at = None
 
     def summarize(self) -> LaneSummary:
         """Return what the result says of it."""
-        fed_s = self._open_s - self._starved_s
+        queued_s = self._queued_busy_s + self._gap_s
         return LaneSummary(
             uuid=self.uuid,
             host=self.host,
@@ -117,7 +124,7 @@ class LaneUse:
             trial_count=self._trial_count,
             available_s=round(self._open_s, 3),
             busy_share=min(1.0, self._busy_s / self._open_s) if self._open_s else 0.0,
-            busy_share_while_queued=min(1.0, self._busy_s / fed_s) if fed_s > 0 else None,
+            busy_share_while_queued=self._queued_busy_s / queued_s if queued_s else None,
             left_out=self.left_out,
         )
 

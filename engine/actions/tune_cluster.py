@@ -14,7 +14,7 @@ from kernelkb.actions.device_search import DeviceSearch
 from kernelkb.actions.lane_use import LaneUse
 from kernelkb.actions.trial_recorder import ReportTrial, TrialRecorder
 from kernelkb.actions.tune import CONFIRM_SHARE
-from kernelkb.actions.tune_confirm import ROUNDS, choose_candidates, rank_by_turns
+from kernelkb.actions.tune_confirm import AS_IT_IS, ROUNDS, choose_candidates, rank_by_turns
 from kernelkb.actions.tune_outcome import conclude, make_result
 from kernelkb.actions.tune_plan import (
     TuningPlan,
@@ -50,6 +50,9 @@ from kernelkb.record.tuning_journal import TuningJournal, open_journal
 
 StartReport = Callable[[TuningPlan, Sequence[Lane]], ReportTrial]
 """Called with the plan of each model and its lanes; returns what is called after each trial."""
+
+
+_NO_LANE = "no lane can run the kernel", "start workers on hosts that can"
 
 
 class SearchRequest(NamedTuple):
@@ -164,23 +167,20 @@ def _group_lanes(
     for lane in usable:
         cluster.submit_timed(lane.uuid, describe_lane, sources, job, label=lane)
     groups: dict[str, tuple[TuningPlan, list[Lane]]] = {}
-    gaps: list[BaseException] = []
+    gaps: dict[Lane, BaseException] = {}
     for task in cluster.as_completed():
         if not isinstance(task.label, Lane):
             continue
         if task.error is not None:
-            gaps.append(task.error)
+            if isinstance(task.error, WorkerDiedError) and task.label not in gaps:
+                lane = task.label  # whatever ended its worker, it is back
+                cluster.submit_timed(lane.uuid, describe_lane, sources, job, label=lane)
+            gaps[task.label] = task.error
             continue
         plan = _plan_for_lane(source, job, task.result(), only)
         groups.setdefault(plan.journal.name, (plan, []))[1].append(task.label)
     if not groups:
-        raise (
-            gaps[0]
-            if gaps
-            else EnvironmentGapError(
-                "no lane can run the kernel", "start workers on hosts that can"
-            )
-        )
+        raise next(iter(gaps.values()), EnvironmentGapError(*_NO_LANE))
     return sorted(groups.values(), key=lambda one: one[0].title)
 
 
@@ -225,6 +225,8 @@ def _confirm(
         lane = _choose_lane(search)
         if not configurations or lane is None:
             continue
+        if default == AS_IT_IS and not search.lanes[lane].samples:  # it needs its macros
+            configurations, default = [one for one in configurations if one], None
         builds = [
             cluster.submit_build(
                 build_configuration,

@@ -16,6 +16,8 @@ from kernelkb.measure.trials import TrialProcess
 from kernelkb.model.measurement import Bench
 from kernelkb.model.tuning import ConfirmedConfiguration, TuningTrial
 
+AS_IT_IS: Mapping[str, int] = {}
+"""The configuration of a variant that is built without macros: its source decides."""
 _MAX_CONFIRMED = 5
 _WITHIN = 1.1
 """Times the fastest, beyond which a trial is not measured again."""
@@ -38,13 +40,18 @@ def confirm_fastest(
     """
     configurations, default = choose_candidates(plan, trials)
     samples = _measure_in_turns(plan, process, configurations) if configurations else ()
+    if not samples and AS_IT_IS in configurations:  # it may need its macros
+        configurations = [one for one in configurations if one != AS_IT_IS]
+        default, samples = None, _measure_in_turns(plan, process, configurations)
     return rank_by_turns(configurations, samples, default) if samples else ((), None)
 
 
 def choose_candidates(
     plan: TuningPlan, trials: Sequence[TuningTrial]
 ) -> tuple[list[dict[str, int]], dict[str, int] | None]:
-    """Return the configurations to measure again, and the default where it was timed.
+    """Return the configurations to measure again, and the default among them.
+
+    Where the variant names no default, that is the variant as it is: without any macro.
 
     Args:
         plan: What was searched.
@@ -60,7 +67,7 @@ def choose_candidates(
     chosen = [one for one in timed if (one.time_us or 0.0) <= limit][:_MAX_CONFIRMED]
     configurations = [one.configuration for one in chosen]
     if plan.default_index is None:
-        return configurations, None
+        return [*configurations, dict(AS_IT_IS)], dict(AS_IT_IS)
     default = plan.space.get_configuration(plan.default_index)
     if default not in configurations and _was_timed(timed, default):
         configurations.append(default)

@@ -32,7 +32,6 @@ def make_result(
         seeds: Places of the earlier winners that the search began with.
     """
     subject, space = plan.bench_target.subject, plan.space
-    default = plan.default_index
     return TuningResult(
         **subject.identity_fields,
         workload=plan.workload,
@@ -40,7 +39,7 @@ def make_result(
         combination_count=space.combination_count,
         feasible_count=len(space.rows),
         trials=tuple(trials),
-        default={} if default is None else space.get_configuration(default),
+        default=plan.default,
         resumed_count=resumed,
         seeds=tuple(map(space.get_configuration, seeds)),
         device_s=sum(trial.trial_s for trial in trials[resumed:]),

@@ -21,6 +21,7 @@ from kernelkb.measure.build.build import compute_build_digest
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.model.kernel import Kernel, Variant
+from kernelkb.model.measurement import Machine
 from kernelkb.model.tuning import TuningSpace
 from kernelkb.record.tuning_journal import name_journal
 from kernelkb.tune.space import EnumeratedSpace, enumerate_space
@@ -38,6 +39,13 @@ class TuningPlan(NamedTuple):
     """Everything that makes the times of two trials comparable."""
     journal: Path
 
+    @property
+    def default(self) -> dict[str, int]:
+        """The default configuration; empty: the variant as it is, without any macro."""
+        return (
+            {} if self.default_index is None else self.space.get_configuration(self.default_index)
+        )
+
     def format_trial_defines(self, configuration: Mapping[str, int]) -> tuple[str, ...]:
         """Return the macros of a trial's build: the tunables, and the axes that it is made for."""
         subject = self.bench_target.subject
@@ -45,6 +53,16 @@ class TuningPlan(NamedTuple):
         sizes = subject.kernel_folder.kernel.workloads[self.workload]
         fixed = tuple(f"{axis.upper()}={sizes[axis]}" for axis in axes)
         return (*format_defines(configuration), *fixed)
+
+    def is_comparable(self, machine: Machine, driver: str, build_digest: str) -> bool:
+        """Return whether times of a device may be compared with those of this search."""
+        found = {
+            "device": machine.title,
+            "driver": driver,
+            "compiler": machine.compiler_version,
+            "build": build_digest,
+        }
+        return found.items() <= self.identity.items()
 
     @property
     def title(self) -> str:

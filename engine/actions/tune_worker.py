@@ -67,8 +67,14 @@ class LaneTrial(NamedTuple):
     outcome: TrialOutcome
     trial_s: float
     """While the device was held."""
-    busy_s: float
-    """From the beginning of the task to its end."""
+
+
+class LaneBatch(NamedTuple):
+    """Trials of one task."""
+
+    trials: tuple[LaneTrial, ...]
+    span: tuple[float, float]
+    """When it began and ended, by the clock of this host, s."""
 
 
 def keep_kernel(packed: PackedKernel) -> PackedKernel:
@@ -117,7 +123,7 @@ def summarize_build(built: WorkerBuild) -> WorkerBuild:
 
 def time_configurations(
     packed: PackedKernel, job: SearchJob, best_us: float | None, *built: WorkerBuild
-) -> list[LaneTrial]:
+) -> LaneBatch:
     """Check configurations on this worker's device and time them, one after the other.
 
     Each is noted when it begins, by its place among them: if the worker dies, that one is to blame.
@@ -125,11 +131,12 @@ def time_configurations(
     Raises:
         KbError: The reference fails, or there is no memory.
     """
+    began = time.time()
     trials = []
     for place, one in enumerate(built):
         note_progress(str(place))
         trials.append(_run_trial(packed, job, [one], best_us, 1))
-    return trials
+    return LaneBatch(tuple(trials), (began, time.time()))
 
 
 def compare_configurations(
@@ -140,6 +147,9 @@ def compare_configurations(
     Raises:
         KbError: The reference fails, or there is no memory.
     """
+    failed = next((one.build for one in built if one.build.status == "failed"), None)
+    if failed is not None:
+        return LaneTrial(TrialOutcome("unloadable", failed.error, ()), 0.0)
     return _run_trial(packed, job, built, None, rounds)
 
 
@@ -160,7 +170,6 @@ def _run_trial(
     best_us: float | None,
     rounds: int,
 ) -> LaneTrial:
-    started = time.monotonic()
     target = _prepare(packed, job)
     here = [_place_library(target, one) for one in builds]
     process = _LANE_PROCESS.get(packed.digest, job, target)
@@ -168,7 +177,7 @@ def _run_trial(
         locked = time.monotonic()
         outcome = process.run(here, best_us, rounds)
         trial_s = time.monotonic() - locked
-    return LaneTrial(outcome, trial_s, time.monotonic() - started)
+    return LaneTrial(outcome, trial_s)
 
 
 def _place_library(target: BenchTarget, built: WorkerBuild) -> Build:

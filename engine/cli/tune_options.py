@@ -65,9 +65,8 @@ def make_report(plan: TuningPlan, title: str = "") -> ReportTrial:
 
     space = plan.space
     values = dict(zip(space.names, space.values, strict=True))
-    default = {} if plan.default_index is None else space.get_configuration(plan.default_index)
     earlier = read_journal(plan.journal) if plan.journal.exists() else ()
-    table = TrialTable(values, default, earlier)
+    table = TrialTable(values, plan.default, earlier)
 
     def show(trial: TuningTrial, best: TuningTrial | None) -> None:
         print_lines(title + line for line in table.format_trial(trial, best))

@@ -136,7 +136,7 @@ class Cluster:
                 self._outstanding.add(needed)
                 self._send(needed)
         if any(one.error or one.cancelled for one in task.needs):
-            task.future = None
+            task.future, task.epoch = None, self._epoch
             self._signals.put((task, None))  # ends it
             return
         task.submit(self._connection.client, self._epoch)

@@ -52,7 +52,8 @@ class TuningSpace(Record):
     """Axes of the workload that trials are compiled for: each becomes a macro in upper case, so
     that less is compiled. The winner is judged without these macros."""
     default: dict[Macro, int] = Field(default_factory=dict)
-    """The configuration without any macro, so that it needs no trial of its own."""
+    """What the source chooses without any macro. Empty: it chooses by the sizes, or not at all, and
+    the winner is compared with the variant as it is."""
 
     @model_validator(mode="after")
     def _check_values(self) -> Self:
@@ -147,7 +148,7 @@ class TuningResult(Record):
     confirmed: tuple[ConfirmedConfiguration, ...] = ()
     """Fastest first; empty if nothing could be timed."""
     default: dict[Macro, int] = Field(default_factory=dict)
-    """The default configuration; empty if the variant names none."""
+    """The default configuration; empty: the variant as it is, without any macro."""
     default_us: float | None = None
     """Of the default configuration, in the same rounds."""
     bench: Bench | None = None

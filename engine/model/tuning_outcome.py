@@ -95,6 +95,6 @@ class LaneSummary(Record):
     busy_share: float
     """Share of the search during which it had a trial, 0 to 1."""
     busy_share_while_queued: float | None
-    """The same, of the time for which a built configuration was waiting for it."""
+    """The same, of tasks that had been sent before the one before them ended; None without any."""
     left_out: str | None = None
     """Why it got no trials any more."""

@@ -51,7 +51,8 @@ def _shorten(rule: str) -> str:
 
 def format_configuration(configuration: Mapping[str, int]) -> str:
     """Return the values of the tunables in one line."""
-    return " ".join(f"{name}={value}" for name, value in configuration.items())
+    values = " ".join(f"{name}={value}" for name, value in configuration.items())
+    return values or "as it is, without macros"
 
 
 def format_result(result: TuningResult) -> list[str]:
@@ -85,7 +86,7 @@ def _format_lane(lane: LaneSummary) -> str:
     busy = f"busy {100 * lane.busy_share:.0f} %"
     parts = [f"{lane.trial_count} trials in {lane.available_s:.0f} s", busy]
     if lane.busy_share_while_queued is not None:
-        parts.append(f"{100 * lane.busy_share_while_queued:.0f} % while builds were waiting")
+        parts.append(f"{100 * lane.busy_share_while_queued:.0f} % while tasks were waiting")
     if lane.baseline_us is not None:
         parts.insert(0, f"the default in {format_duration(lane.baseline_us)}")
     if lane.left_out:

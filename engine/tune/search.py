@@ -114,14 +114,15 @@ class ModelSearch:
         if sum(1 for time_us in self._results.values() if time_us) < _LEAST_RESULTS:
             return int(self._random.choice(free))
         self._choice_count += 1
+        is_local = self._choice_count % _LOCAL_INTERVAL == 0
         # With several threads, a matrix of a few hundred rows takes up to 50 times as long where
         # the cores are busy, and they are: they compile.
         with self._threads.limit(limits=1):
-            if self._pool is None or not self._pool.is_free.any():
-                self._pool = self._fit_pool(free)
             pool = self._pool
+            if pool is None or not pool.is_free.any() or (pool.is_local and not is_local):
+                pool = self._pool = self._fit_pool(free, is_local=is_local)
             allowed = pool.is_free
-            if self._choice_count % _LOCAL_INTERVAL == 0:
+            if is_local:
                 allowed = self._find_neighbours(pool.indexes, allowed)
             gains = _compute_expected_gain(
                 pool.best, pool.posterior.means, pool.posterior.deviations
@@ -149,7 +150,7 @@ class ModelSearch:
         changes: NDArray[np.intp] = (self._points[indexes] != best).sum(axis=1)
         return changes
 
-    def _fit_pool(self, free: NDArray[np.intp]) -> _Pool:
+    def _fit_pool(self, free: NDArray[np.intp], *, is_local: bool) -> _Pool:
         """Fit the model to the results; believe what is proposed and not measured yet."""
         import numpy as np
 
@@ -165,12 +166,13 @@ class ModelSearch:
             believed = self._model.predict(self._inputs[pending]).means
             points = self._inputs[[*indexes, *pending]]
             self._model.fit(points, np.append(values, believed), optimize=False)
+        is_free = np.ones(len(free), dtype=np.bool_)
+        if is_local:
+            free = free[self._find_neighbours(free, is_free)]
         if len(free) > _MAX_POOL:
-            near = free[self._count_changes(free) == 1]
-            drawn = self._random.choice(free, _MAX_POOL, replace=False)
-            free = np.union1d(near, drawn)
+            free = self._random.choice(free, _MAX_POOL, replace=False)
         posterior = self._model.predict(self._inputs[free])
-        return _Pool(free, np.ones(len(free), dtype=np.bool_), posterior, float(values.min()))
+        return _Pool(free, is_free[: len(free)], posterior, float(values.min()), is_local)
 
 
 class _Pool(NamedTuple):
@@ -182,6 +184,8 @@ class _Pool(NamedTuple):
     posterior: Posterior
     best: float
     """The best value of the results."""
+    is_local: bool
+    """Whether it holds neighbours of the best configuration only."""
 
 
 def _compute_expected_gain(

@@ -5,7 +5,7 @@
 // work: algorithm 8 B per element of q and 4 dim FLOP per score, half of them if causal; here k and v are read once per BLOCK_M queries, one ex2 per score, tiles above the diagonal skipped
 // roof: tensor cores through mma.sync, which reaches 0.62 of their peak on sm_90; at seq 512 the latency of a launch and of the first tiles
 // tolerance: by the reference's own error in the element type, see kernel.yaml
-// measured: not yet
+// measured: 12.83 us at b2-h8-s512-d64, session 2026-11-26-attention-ladder
 #include <cuda_runtime.h>
 
 #include <cmath>

@@ -5,7 +5,7 @@
 // work: algorithm 8 B per element of q and 4 dim FLOP per score; here two loads of 2 B per multiply-add of q k and one of p v, q and o uncoalesced, two exponentials per score
 // roof: FP32 FMA units; far below them by loads of 2 B and by too few threads
 // tolerance: by the reference's own error in the element type, see kernel.yaml
-// measured: not yet
+// measured: 1.16 ms at b2-h8-s512-d64, session 2026-11-26-attention-ladder
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 

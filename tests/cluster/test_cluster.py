@@ -74,6 +74,15 @@ def test_lanes_say_what_they_are(four_lanes):
     assert four_lanes.build_slots >= 1
 
 
+def test_a_task_that_needs_a_failed_build_ends_with_its_error(four_lanes):
+    build = four_lanes.submit_build(cluster_jobs.fail, "no")
+    assert four_lanes.wait() == [build]
+    late = four_lanes.submit_timed("pretend", cluster_jobs.measure, build, 1)
+
+    assert four_lanes.wait(30) == [late]
+    assert late.error is build.error
+
+
 def test_each_result_arrives_once_through_builds(four_lanes):
     builds = [four_lanes.submit_build(cluster_jobs.produce, size) for size in range(6)]
     for number, one in enumerate(builds):

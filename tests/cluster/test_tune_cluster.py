@@ -88,6 +88,30 @@ def test_a_worker_that_is_killed_again_and_again_loses_and_repeats_no_trial(proj
     assert found.confirmed[0].configuration["WORK"] <= 4
 
 
+def test_a_lane_whose_worker_is_killed_before_its_first_trial_is_taken_in_again(project):
+    make_tunable_kernel(project)
+    stop = threading.Event()
+    with open_cluster(parse_workers("auto"), pretend_count=1) as cluster:
+        killer = threading.Thread(target=kill_at_first_sight, args=(stop, 2))
+        killer.start()
+        found = search(cluster)
+        stop.set()
+        killer.join()
+
+    assert {trial.status for trial in found.trials} <= {"timed", "crashed"}
+    assert len(found.trials) == 3
+    assert found.confirmed
+
+
+def kill_at_first_sight(stop, count):
+    """Kill the process of a timed lane as soon as it has a child, so many times."""
+    while count and not stop.wait(0.05):
+        lanes = [one for one in psutil.Process().children(recursive=True) if is_lane(one)]
+        if lanes:
+            lanes[0].kill()
+            count -= 1
+
+
 def kill_workers(stop, count):
     """Kill the processes of timed lanes at random moments."""
     rng = random.Random(0)
@@ -100,9 +124,10 @@ def kill_workers(stop, count):
 
 
 def is_lane(process):
-    """Whether a process is a Dask worker with a trial process below it."""
+    """Whether a process is a Dask worker that runs a job below it, and not a compiler."""
     try:
-        return any("supervisor" in " ".join(one.cmdline()) for one in process.children())
+        commands = [" ".join(one.cmdline()) for one in process.children()]
+        return any("supervisor" in one and "start.py" in one for one in commands)
     except psutil.Error:
         return False
 
@@ -143,18 +168,20 @@ def test_a_slow_card_is_named_and_a_noisy_one_is_not():
     assert find_slow_lanes([failing]) == {}  # where none could time the default
 
 
-def test_the_busy_share_counts_the_time_with_builds_apart():
+def test_the_busy_share_of_a_lane_tells_idle_time_without_tasks_from_that_between_them():
     lane = make_lane("GPU-a", [1.0])
     lane.add()
-    time.sleep(0.05)
-    lane.remove(2, 0.04)
-    time.sleep(0.2)  # nothing to do
-    lane.stop()
+    lane.add()  # sent before the first one ends
+    now = time.time()
+    lane.remove(2, (now, now + 1.0))
+    lane.remove(3, (now + 1.25, now + 2.0))  # a quarter of a second late
+    lane.add()
+    lane.remove(0, None)  # its worker died
     found = lane.summarize()
 
-    assert found.trial_count == 2
-    assert found.busy_share < 0.25
-    assert found.busy_share_while_queued > 0.3
+    assert found.trial_count == 5
+    assert found.busy_share_while_queued == pytest.approx(0.75)
+    assert make_lane("GPU-b", [1.0]).summarize().busy_share_while_queued is None
 
 
 def test_lanes_that_are_lost_end_the_search_with_the_reason(project):

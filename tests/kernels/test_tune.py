@@ -179,6 +179,26 @@ def count_lines(project):
     return sum(max(0, len(one.read_bytes().splitlines()) - 1) for one in files)
 
 
+@pytest.mark.parametrize(("given", "base"), [("#define WORK 64", {}), ("", None)])
+def test_without_a_default_the_variant_as_it_is_is_the_base(twice, given, base):
+    folder = twice / "kernels" / "twice"
+    lines = (folder / "kernel.yaml").read_text().splitlines()
+    kept = [line for line in lines if "default: {MODE" not in line]
+    (folder / "kernel.yaml").write_text("\n".join(kept))
+    source = (folder / "plain.cpp").read_text()
+    (folder / "plain.cpp").write_text(f"#ifndef WORK\n{given}\n#endif\n{source}")
+    plan = plan_tuning("twice", target="cpu", only={"MODE": (0,)})
+    found = tune(plan, TuningOptions(budget_s=240, judge=False))
+    bases = [one for one in found.confirmed if one.configuration == {}]
+
+    assert (found.default_us is not None) == (base == {})
+    assert len(bases) == (base == {})
+    assert found.confirmed[0].configuration["WORK"] == 1
+    if bases:
+        assert bases[0].gain == 1.0
+        assert found.confirmed[0].low > 2
+
+
 def test_a_variant_without_tunables_says_how_to_list_them(project):
     with pytest.raises(BadValueError, match="'tune:' in kernel"):
         plan_tuning("row_softmax", target="cpu")

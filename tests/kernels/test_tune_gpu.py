@@ -3,8 +3,12 @@
 import pytest
 
 from kernelkb.actions.bench_target import validate_machine
-from kernelkb.actions.tune import TuningOptions, tune
+from kernelkb.actions.tune import tune
+from kernelkb.actions.tune_cluster import SearchRequest, tune_on_cluster
 from kernelkb.actions.tune_plan import plan_tuning
+from kernelkb.actions.tune_search import TuningOptions
+from kernelkb.cluster.choice import parse_workers
+from kernelkb.cluster.opening import open_cluster
 from kernelkb.measure.build.build import build
 from kernelkb.measure.sanitize import sanitize
 
@@ -45,3 +49,16 @@ def test_compute_sanitizer_finds_nothing(project, variant, split):
     assert built.status != "failed", built.error
     assert found.finished_tools, found.reason
     assert not found.findings
+
+
+def test_every_gpu_of_the_host_is_a_lane_of_a_search(project):
+    request = SearchRequest("attention_fp16", "flash-mma", "cuda", "tiny")
+    with open_cluster(parse_workers("auto")) as cluster:
+        lanes = cluster.lanes
+        options = TuningOptions(budget_s=150, max_trials=12, judge=False)
+        (found,) = tune_on_cluster(cluster, request, options)
+
+    assert {lane.uuid for lane in found.lanes} == {lane.uuid for lane in lanes}
+    assert all(lane.uuid.startswith("GPU-") for lane in lanes)
+    assert sum(trial.status == "timed" for trial in found.trials) >= 6
+    assert found.confirmed[0].low <= found.confirmed[0].gain <= found.confirmed[0].high

@@ -5,6 +5,7 @@ import json
 import pytest
 from machine_code import make_function, unpack_report
 
+from kernelkb.actions.bench_target import BenchTarget
 from kernelkb.actions.built_variant import OpenBench
 from kernelkb.actions.recommend_report import recommend_from_report
 from kernelkb.cli import main
@@ -215,7 +216,7 @@ def test_a_bench_records_what_the_machine_code_shows(chase, monkeypatch):
         kernel="lists", variant="walk", target="cuda", status="built", seconds=1.0,
         library=str(chase), directory=str(chase.parent), command="nvcc", resources=(resources,),
     )  # fmt: skip
-    timed = OpenBench(None, built, FakeBench(), 1.0, None, None).run()
+    timed = OpenBench(BenchTarget(None, chase.parent), built, FakeBench(), 1.0, None, None).run()
 
     assert recorded == [timed]
     assert timed.metrics["speedup"] == 0.5

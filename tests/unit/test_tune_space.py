@@ -141,5 +141,7 @@ def test_every_shipped_space_has_configurations_and_its_default_is_one():
             cc = None if variant.target == "cpu" else "9.0"
             for workload in kernel.default_workload.values():
                 found = enumerate_variant(kernel, variant, workload, cc)
-                assert found.find_index(variant.tune.default) is not None
+                assert len(found.rows)
+                if variant.tune.default:
+                    assert found.find_index(variant.tune.default) is not None
     assert count
