@@ -139,6 +139,7 @@ def test_the_winner_is_kept_logged_and_built_by_its_workload(twice, capsys):
     assert "run kb tune twice --workload small" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_next_search_begins_with_the_winners_of_earlier_ones(twice):
     _, first = search()
     source = twice / "kernels" / "twice" / "plain.cpp"

@@ -84,6 +84,7 @@ def test_a_search_over_pipes_ends_with_a_verdict_and_the_next_call(project):
     assert len(json.dumps(found)) <= 8000
 
 
+@pytest.mark.slow
 def test_a_gain_is_told_with_the_values_to_set(project):
     make_tunable_kernel(project, works=(1, 64))
     found = call_tool("tune_kernel", **TWICE).structured_content
@@ -188,6 +189,7 @@ def test_a_search_that_is_running_is_not_begun_twice(project):
     assert "searches the same space" in failed["job"]["error"]
 
 
+@pytest.mark.slow
 def test_others_measure_between_the_trials(project):
     make_tunable_kernel(project, works=MANY)
     make_broken_kernel(project, "right")
