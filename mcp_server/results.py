@@ -200,7 +200,7 @@ class TuningSummary(Record):
     confirmed: tuple[ConfirmedConfiguration, ...]
     """Fastest first, timed again in turns; empty if nothing could be timed."""
     default: dict[Macro, int]
-    """The default configuration; empty if the variant names none."""
+    """The default configuration; empty: the variant without macros."""
     default_us: float | None
     """Of the default configuration, in the same turns; null: gains are over the slowest one."""
     bench: Bench | None

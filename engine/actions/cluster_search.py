@@ -225,7 +225,7 @@ class ClusterSearch:
     def _handle_check(self, task: Task, label: _Label) -> None:
         search, lane = label.search, label.search.lanes[label.lane]
         lane.check_count += 1
-        if isinstance(task.error, WorkerDiedError):  # whatever ended it, it is back
+        if isinstance(task.error, WorkerDiedError):  # it is back
             if lane.check_count < _MOST_CHECKS:  # so is that of the build, if it was that one
                 self._submit_check(search, lane, self._submit_build(search, search.plan.default))
                 return
@@ -235,16 +235,20 @@ class ClusterSearch:
         else:
             checked: LaneTrial = task.result()
             times = checked.outcome.samples_us
-            lane.open([one for turns in times for one in turns[_WARM_UP_ROUNDS:]])
+            lane.finish_check([one for turns in times for one in turns[_WARM_UP_ROUNDS:]])
         if any(one.is_waiting for one in search.lanes.values()):
             return
-        for uuid, reason in find_slow_lanes(search.lanes.values()).items():
-            slow = search.lanes[uuid]
-            if label.of is not None and slow.check_count < _MOST_CHECKS:
-                slow.rejoin()
-                self._submit_check(search, slow, label.of)
+        reasons = find_slow_lanes(search.lanes.values())
+        for one in search.lanes.values():
+            if one.left_out is not None:
+                continue
+            if one.uuid not in reasons:
+                one.open()
+            elif label.of is not None and one.check_count < _MOST_CHECKS:
+                one.rejoin()
+                self._submit_check(search, one, label.of)
             else:
-                slow.leave_out(reason)
+                one.leave_out(reasons[one.uuid])
         self._require_lanes(search)
 
     def _require_lanes(self, search: DeviceSearch) -> None:

@@ -23,6 +23,7 @@ class LaneUse:
         queued_count: Tasks at the lane, with the one that runs.
         left_out: Why it gets no trials; None where it does, or is being checked.
         is_waiting: It is being checked.
+        is_compared: Its time was held against those of the other lanes.
         is_lost: Its worker is gone.
         check_count: How often the default was timed on it.
         samples: Times of the default on it, us; empty where that was not measured.
@@ -33,6 +34,7 @@ class LaneUse:
         self.queued_count = 0
         self.left_out: str | None = None
         self.is_waiting = True
+        self.is_compared = False
         self.is_lost = False
         self.check_count = 0
         self.samples: tuple[float, ...] = ()
@@ -48,18 +50,23 @@ class LaneUse:
     @property
     def is_open(self) -> bool:
         """Whether trials may go to it."""
-        return not self.is_waiting and self.left_out is None
+        return self.is_compared and not self.is_waiting and self.left_out is None
 
     @property
     def baseline_us(self) -> float | None:
         """Time of the default on it; None where that was not measured."""
         return statistics.median(self.samples) if self.samples else None
 
-    def open(self, samples: Sequence[float] | None) -> None:
-        """Let trials go to it."""
-        self.samples = tuple(samples or ())
+    def finish_check(self, samples: Sequence[float]) -> None:
+        """Take the times of the default on it; none: it could not be timed."""
+        self.samples = tuple(samples)
         self.is_waiting, self.is_lost, self.left_out = False, False, None
-        self._opened_at = time.monotonic()
+
+    def open(self) -> None:
+        """Let trials go to it."""
+        if self._opened_at is None:
+            self._opened_at = time.monotonic()
+        self.is_compared = True
 
     def leave_out(self, reason: str) -> None:
         """Give it no trials any more."""
@@ -76,6 +83,7 @@ class LaneUse:
     def rejoin(self) -> None:
         """Its worker is back, and is checked like a new one."""
         self.is_waiting, self.is_lost, self.left_out = True, False, None
+        self.is_compared = False
 
     @property
     def mean_busy_s(self) -> float | None:
@@ -138,11 +146,11 @@ def find_slow_lanes(lanes: Iterable[LaneUse]) -> dict[str, str]:
     Returns:
         Why, by UUID.
     """
-    opened = [lane for lane in lanes if lane.is_open]
-    timed = [lane for lane in opened if lane.samples]
+    checked = [lane for lane in lanes if not lane.is_waiting and lane.left_out is None]
+    timed = [lane for lane in checked if lane.samples]
     if not timed:
         return {}
-    slow = {lane.uuid: "the default cannot be timed on it" for lane in opened if not lane.samples}
+    slow = {lane.uuid: "the default cannot be timed on it" for lane in checked if not lane.samples}
     fastest = min(timed, key=lambda lane: statistics.median(lane.samples))
     best_us = statistics.median(fastest.samples)
     for lane in timed:

@@ -173,7 +173,7 @@ def _group_lanes(
             continue
         if task.error is not None:
             if isinstance(task.error, WorkerDiedError) and task.label not in gaps:
-                lane = task.label  # whatever ended its worker, it is back
+                lane = task.label  # its worker is back
                 cluster.submit_timed(lane.uuid, describe_lane, sources, job, label=lane)
             gaps[task.label] = task.error
             continue

@@ -32,7 +32,7 @@ _MIN_SAVED = 0.01
 _MIN_CHANGE = 0.05
 """Least relative change of a fact that is told."""
 _MIN_SHARE = 0.02
-"""Least change of a share that is told, whatever its ratio."""
+"""Least change of a share that is told, however large its ratio is."""
 _FACTS = {
     "occupancy": "occupancy",
     "theoretical_occupancy": "occupancy by resources",

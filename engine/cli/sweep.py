@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelkb.cli.options import add_json_argument, parse_seconds
-from kernelkb.cli.tune_workers import add_workers_arguments
+from kernelkb.cli.workers_options import add_workers_arguments, open_workers
 from kernelkb.errors import BadValueError
 
 if TYPE_CHECKING:
@@ -125,17 +125,12 @@ def _judge(options: Namespace, request: SweepRequest) -> Sweep:
     from kernelkb.actions.sweep import SweepRun
     from kernelkb.actions.sweep_plan import plan_sweep
     from kernelkb.cli.output import interruptible_measurement
-    from kernelkb.cluster.choice import parse_workers
-    from kernelkb.cluster.opening import open_cluster
-    from kernelkb.cluster.security import TlsFiles
 
-    files = TlsFiles(options.tls_ca_file, options.tls_cert, options.tls_key)
-    choice = parse_workers(options.workers or "auto")
     project = get_project_path()
     stopped = "interrupted: the kernels above are judged and recorded"
     with (
         interruptible_measurement("sweep", interrupted=stopped),
-        open_cluster(choice, listen=options.listen, tls=files) as cluster,
+        open_workers(options) as cluster,
     ):
         has_gpu = any(lane.compute_capability for lane in cluster.lanes)
         plan = plan_sweep(request, project, has_gpu=has_gpu)

@@ -16,7 +16,8 @@ from kernelkb.cli.tune_options import (
     parse_only,
     write_files,
 )
-from kernelkb.cli.tune_workers import add_workers_arguments, search_on_workers
+from kernelkb.cli.tune_workers import search_on_workers
+from kernelkb.cli.workers_options import add_workers_arguments
 
 if TYPE_CHECKING:
     from kernelkb.actions.trial_recorder import ReportTrial

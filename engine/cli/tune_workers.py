@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from argparse import ArgumentParser, Namespace
-from pathlib import Path
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from kernelkb.cli.tune_options import (
@@ -15,6 +14,7 @@ from kernelkb.cli.tune_options import (
     parse_only,
     write_files,
 )
+from kernelkb.cli.workers_options import open_workers
 from kernelkb.errors import BadValueError
 
 if TYPE_CHECKING:
@@ -26,31 +26,10 @@ if TYPE_CHECKING:
     from kernelkb.model.tuning import TuningResult
 
 
-def add_workers_arguments(parser: ArgumentParser) -> None:
-    """Add where workers run, and how they are reached; see docs/workers.md."""
-    parser.add_argument(
-        "--workers",
-        metavar="WHERE",
-        help="auto: every GPU of this host; ssh:HOST,HOST; or a scheduler, tls://HOST:PORT",
-    )
-    parser.add_argument(
-        "--listen", metavar="ADDRESS", help="with ssh: the address of this host for the others"
-    )
-    for name, what in (
-        ("ca-file", "who signed the others' certificates"),
-        ("cert", "this host's certificate"),
-        ("key", "the key of the certificate"),
-    ):
-        parser.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help=f"PEM: {what}")
-
-
 def search_on_workers(options: Namespace) -> int:
     """Search on workers, and print a result for each model of device."""
     from kernelkb.actions.tune_cluster import SearchRequest, tune_on_cluster
     from kernelkb.cli.output import interruptible_measurement, print_record
-    from kernelkb.cluster.choice import parse_workers
-    from kernelkb.cluster.opening import open_cluster
-    from kernelkb.cluster.security import TlsFiles
     from kernelkb.model.tuning import TuningResults
     from kernelkb.render.tuning import format_result
 
@@ -68,10 +47,9 @@ def search_on_workers(options: Namespace) -> int:
         options.workload,
         parse_only(options.only),
     )
-    files = TlsFiles(options.tls_ca_file, options.tls_cert, options.tls_key)
     with (
         interruptible_measurement(f"tune {options.kernel}", interrupted=STOPPED),
-        open_cluster(parse_workers(options.workers), listen=options.listen, tls=files) as cluster,
+        open_workers(options) as cluster,
     ):
         results = tune_on_cluster(cluster, request, make_tuning_options(options), start_report)
     for plan, result in zip(plans, results, strict=True):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelkb.cli.options import parse_positive_int
+from kernelkb.cli.workers_options import add_tls_arguments, read_tls_files
 
 if TYPE_CHECKING:
     from kernelkb.cluster.lanes import Lane
@@ -25,12 +25,7 @@ def add_worker_arguments(parser: ArgumentParser) -> None:
         metavar="ADDRESS",
         help="of this host; default: the one that the scheduler's host is reached from",
     )
-    for name, what in (
-        ("ca-file", "who signed the others' certificates"),
-        ("cert", "this host's certificate"),
-        ("key", "the key of the certificate"),
-    ):
-        parser.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help=f"PEM: {what}")
+    add_tls_arguments(parser)
     parser.add_argument(
         "--pretend",
         type=parse_positive_int,
@@ -60,10 +55,10 @@ def _serve_address(options: Namespace) -> int:
     from kernelkb.cluster.choice import check_address
     from kernelkb.cluster.host import dask_settings, serve_until_stopped, watch_signals
     from kernelkb.cluster.lanes import find_local_lanes
-    from kernelkb.cluster.security import TlsFiles, load_security
+    from kernelkb.cluster.security import load_security
     from kernelkb.measure.machine.cpu_info import core_count
 
-    files = TlsFiles(options.tls_ca_file, options.tls_cert, options.tls_key)
+    files = read_tls_files(options)
     address = check_address(options.address)
     security = load_security(address, files)
     lanes = find_local_lanes(options.pretend)

@@ -1,4 +1,4 @@
-"""Submits builds and timed tasks to lanes, and delivers each end once, whatever dies."""
+"""Submits builds and timed tasks to lanes, and delivers each end once, also when workers die."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Cluster:
 
         An empty list: nothing is outstanding, or the timeout passed. A cancelled task is not
         returned. A task whose worker died while it ran, and came back, has a ``WorkerDiedError``;
-        whatever else dies, the task is submitted again.
+        where a host or the scheduler dies, the task is submitted again.
 
         Raises:
             KbError: The scheduler is gone, and did not come back in time.
@@ -186,7 +186,7 @@ class Cluster:
                 return
             task.error = error
             yield from self._end(task)
-        except Exception as error:  # whatever the function raised
+        except Exception as error:  # of the function
             task.error = error
             yield from self._end(task)
         else:

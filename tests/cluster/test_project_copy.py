@@ -19,7 +19,7 @@ workloads: {tiny: {n: 16}}
 default_workload: {cpu: tiny, cuda: tiny}
 inputs: [{name: x, shape: [n], dtype: float32}]
 outputs: [{name: y, shape: [n], dtype: float32}]
-reference: {file: ../shared/reference.py, function: twice}
+reference: {file: ../common/reference.py, function: twice}
 entry: twice
 variants:
   - {id: plain, target: cpu, language: c++, source: twice.cpp, summary: a loop, flags: [-Iinclude]}
@@ -39,13 +39,13 @@ def project(tmp_path):
     files = {
         "kernels/twice/kernel.yaml": KERNEL,
         "kernels/twice/twice.cpp": SOURCE,
-        "kernels/twice/include/part.h": '#include "../../shared/near.h"\n',
+        "kernels/twice/include/part.h": '#include "../../common/near.h"\n',
         "kernels/twice/.secret": "no",
         "kernels/twice/__pycache__/x.pyc": "no",
-        "kernels/shared/near.h": "",
-        "kernels/shared/reference.py": "from numbers_of_ours import TWO\n",
-        "kernels/shared/numbers_of_ours.py": "TWO = 2\n",
-        "kernels/shared/other.cu": "not used",
+        "kernels/common/near.h": "",
+        "kernels/common/reference.py": "from numbers_of_ours import TWO\n",
+        "kernels/common/numbers_of_ours.py": "TWO = 2\n",
+        "kernels/common/other.cu": "not used",
         "kernels/unused/kernel.yaml": "not used",
         "lib/far.h": "",
     }
@@ -64,9 +64,9 @@ def test_a_kernel_takes_along_what_it_uses_and_nothing_else(project):
 
     assert packed.folder == "kernels/twice"
     assert sorted(packed.files) == [
-        "kernels/shared/near.h",
-        "kernels/shared/numbers_of_ours.py",
-        "kernels/shared/reference.py",
+        "kernels/common/near.h",
+        "kernels/common/numbers_of_ours.py",
+        "kernels/common/reference.py",
         "kernels/twice/include/part.h",
         "kernels/twice/kernel.yaml",
         "kernels/twice/twice.cpp",
@@ -141,7 +141,7 @@ def test_a_link_in_the_folder_to_a_file_elsewhere_is_not_followed(project):
 
 
 def test_a_link_inside_the_project_is_sent_as_a_file(project, tmp_path):
-    (project / "kernels/twice/near.h").symlink_to(project / "kernels/shared/near.h")
+    (project / "kernels/twice/near.h").symlink_to(project / "kernels/common/near.h")
     copied = unpack_kernel(pack(project), tmp_path / "base")
 
     assert not (copied / "kernels/twice/near.h").is_symlink()

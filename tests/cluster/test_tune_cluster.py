@@ -151,7 +151,8 @@ def test_a_configuration_that_ends_its_worker_costs_one_worker_and_one_trial(pro
 
 def make_lane(name, times):
     lane = LaneUse(Lane("host", name, "model", "9.0", f"host/{name}"))
-    lane.open(times)
+    lane.finish_check(times)
+    lane.open()
     return lane
 
 
@@ -166,6 +167,19 @@ def test_a_slow_card_is_named_and_a_noisy_one_is_not():
     assert set(found) == {"GPU-slow", "GPU-failing"}
     assert found["GPU-slow"].startswith("slow: 1.1")
     assert find_slow_lanes([failing]) == {}  # where none could time the default
+
+
+def test_no_trial_goes_to_a_lane_before_it_was_compared_with_the_others():
+    lane = LaneUse(Lane("host", "GPU-a", "model", "9.0", "host/GPU-a"))
+    steps = [lane.is_open]
+    lane.finish_check([1.0])
+    steps.append(lane.is_open)
+    lane.open()
+    steps.append(lane.is_open)
+    lane.rejoin()
+    steps.append(lane.is_open)
+
+    assert steps == [False, False, True, False]
 
 
 def test_the_busy_share_of_a_lane_tells_idle_time_without_tasks_from_that_between_them():
