@@ -133,9 +133,9 @@ def is_lane(process):
 
 
 def test_a_configuration_that_ends_its_worker_costs_one_worker_and_one_trial(project):
-    folder = make_tunable_kernel(project, (0, 3), (1, 8, 64))
+    folder = make_tunable_kernel(project, (0, 7), (1, 8, 64))
     source = (folder / "plain.cpp").read_text()
-    bad = "  if (MODE == 3 && WORK == 8) END_WORKER();\n"
+    bad = "  if (MODE == 7 && WORK == 8) END_WORKER();\n"
     source = source.replace("  volatile float sink", bad + "  volatile float sink", 1)
     (folder / "plain.cpp").write_text(END_ITS_WORKER + source)
     with open_cluster(parse_workers("auto"), pretend_count=2) as cluster:
@@ -144,7 +144,7 @@ def test_a_configuration_that_ends_its_worker_costs_one_worker_and_one_trial(pro
         after = {lane.uuid for lane in cluster.lanes}
     ends = [(trial.configuration, trial.detail) for trial in found.trials if not trial.time_us]
 
-    assert ends == [({"MODE": 3, "WORK": 8}, "it ended the worker that tried it")]
+    assert ends == [({"MODE": 7, "WORK": 8}, "it ended the worker that tried it")]
     assert len(set(list_configurations(found))) == len(found.trials) == 6
     assert before == after
 

@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from tunable_kernels import make_tunable_kernel
 
 from kernelkb.actions import tune_plan
 from kernelkb.actions.tune import TuningOptions, tune
@@ -19,64 +20,16 @@ from kernelkb.tune.best_table import find_best, load_table
 from kernelkb.tune.recorded_space import read_recorded_space
 
 KB = [sys.executable, "-c", "import kernelkb.cli, sys; sys.exit(kernelkb.cli.main())"]
-SOURCE = """
-#include <cstdint>
-#include <cstdlib>
-#ifndef MODE
-#define MODE 0
-#endif
-#if MODE == 2
-#error "no such mode"
-#endif
-extern "C" int twice(const float* x, float* y, std::int64_t n, void*) {
-  if (MODE == 3) std::abort();
-  if (MODE == 5) return 7;
-  volatile int wait = MODE == 6;
-  while (wait) {
-  }
-  volatile float sink = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    for (int w = 0; w < WORK; ++w) sink = sink + x[i];
-    y[i] = MODE == 4 ? x[i] : 2 * x[i];
-  }
-  return 0;
-}
-"""
-KERNEL = """
-id: twice
-title: twice the input
-axes: [n]
-workloads: {small: {n: 4096}, large: {n: 20000}}
-default_workload: {cpu: large}
-inputs: [{name: x, shape: [n], dtype: float32, fill: normal}]
-outputs: [{name: y, shape: [n], dtype: float32}]
-reference: {file: reference.py, function: twice}
-entry: twice
-variants:
-  - id: plain
-    target: cpu
-    language: c++
-    source: plain.cpp
-    summary: a loop
-    tune:
-      parameters: {MODE: [0, 1, 2, 3, 4, 5], WORK: [1, 8, 64]}
-      constraints: [{require: MODE < 6, because: there are six}]
-      default: {MODE: 0, WORK: 64}
-"""
 
 
 @pytest.fixture
 def twice(project):
-    folder = project / "kernels" / "twice"
-    folder.mkdir(parents=True)
-    (folder / "kernel.yaml").write_text(KERNEL)
-    (folder / "plain.cpp").write_text(SOURCE)
-    (folder / "reference.py").write_text("def twice(x):\n    return 2 * x\n")
+    make_tunable_kernel(project, range(6), workload="large", constraints=["MODE < 6"])
     return project
 
 
 def search(**options):
-    plan = plan_tuning("twice", target="cpu")
+    plan = plan_tuning("twice", "plain", target="cpu")
     return plan, tune(plan, TuningOptions(budget_s=240, **options))
 
 
@@ -108,14 +61,9 @@ def test_the_whole_space_is_searched_and_the_fastest_is_judged(twice):
     assert len(again.trials) == 18
 
 
-def test_a_configuration_that_hangs_costs_one_process_and_one_trial(twice, monkeypatch):
+def test_a_configuration_that_hangs_costs_one_process_and_one_trial(project, monkeypatch):
     monkeypatch.setitem(trials.TRIAL_TIMEOUT_S, "cpu", 3.0)
-    path = twice / "kernels" / "twice" / "kernel.yaml"
-    path.write_text(
-        KERNEL.replace("[0, 1, 2, 3, 4, 5]", "[0, 6]")
-        .replace("[1, 8, 64]", "[1, 64]")
-        .replace("require: MODE < 6", "require: MODE == 0 or WORK == 1")
-    )
+    make_tunable_kernel(project, (0, 6), (1, 64), "large", ["MODE == 0 or WORK == 1"])
     _, result = search(judge=False)
 
     assert sorted(one.status for one in result.trials) == ["timed", "timed", "timed-out"]
@@ -186,8 +134,8 @@ def test_without_a_default_the_variant_as_it_is_is_the_base(twice, given, base):
     kept = [line for line in lines if "default: {MODE" not in line]
     (folder / "kernel.yaml").write_text("\n".join(kept))
     source = (folder / "plain.cpp").read_text()
-    (folder / "plain.cpp").write_text(f"#ifndef WORK\n{given}\n#endif\n{source}")
-    plan = plan_tuning("twice", target="cpu", only={"MODE": (0,)})
+    (folder / "plain.cpp").write_text(source.replace("#define WORK 64", given))
+    plan = plan_tuning("twice", "plain", target="cpu", only={"MODE": (0,)})
     found = tune(plan, TuningOptions(budget_s=240, judge=False))
     bases = [one for one in found.confirmed if one.configuration == {}]
 
