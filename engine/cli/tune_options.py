@@ -41,7 +41,7 @@ def parse_only(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """
     only = {}
     for text in texts:
-        found = re.fullmatch(r"([A-Z][A-Z0-9_]*)=(-?\d+(?:,-?\d+)*)", text)
+        found = re.fullmatch(r"([A-Za-z_]\w*)=(-?\d+(?:,-?\d+)*)", text)
         if found is None:
             raise BadValueError(f"--only {text!r} names no values; write BLOCK_M=64,128")
         only[found[1]] = tuple(map(int, found[2].split(",")))

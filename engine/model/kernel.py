@@ -276,4 +276,7 @@ class Kernel(Record):
         pairs = [(v.target, v.id) for v in self.variants]
         if len(set(pairs)) < len(pairs):
             raise ValueError("two variants share target and id")
+        tunables = {name for v in self.variants if v.tune for name in v.tune.parameters}
+        if both := tunables & {*self.axes}:
+            raise ValueError(f"{min(both)} is an axis and a tunable: an expression may mean either")
         return self

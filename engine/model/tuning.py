@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import keyword
 import math
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from kernelkb.model.base import Name, Record, Target
 from kernelkb.model.measurement import Bench
@@ -16,10 +17,24 @@ from kernelkb.model.tuning_outcome import (
     Rejection,
 )
 
-Macro = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$", max_length=40)]
+EXPRESSION_FUNCTIONS: Final = {"ceil": math.ceil, "max": max, "min": min}
+"""What an expression may call."""
+
+
+def _check_macro(name: str) -> str:
+    if keyword.iskeyword(name) or name in EXPRESSION_FUNCTIONS:
+        raise ValueError(f"an expression cannot name the tunable {name!r}")
+    return name
+
+
+Macro = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=40),
+    AfterValidator(_check_macro),
+]
 """Name of a tunable: a macro that the compiler defines."""
 Expression = Annotated[str, StringConstraints(min_length=1, max_length=400)]
-"""Arithmetic and comparisons with tunables (upper case) and axes of the workload (lower case)."""
+"""Arithmetic and comparisons with tunables and axes of the workload; min, max and ceil."""
 
 MAX_CONFIGURATIONS = 5_000_000
 """Most combinations of all values, feasible or not."""

@@ -12,7 +12,12 @@ from simpleeval import InvalidExpression, SimpleEval
 
 from kernelkb.device_math.limits import Limits
 from kernelkb.errors import BadValueError
-from kernelkb.model.tuning import SpaceRuleCount, SpaceSummary, TuningSpace
+from kernelkb.model.tuning import (
+    EXPRESSION_FUNCTIONS,
+    SpaceRuleCount,
+    SpaceSummary,
+    TuningSpace,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +25,6 @@ if TYPE_CHECKING:
 
 _MAX_TABLE = 1_000_000
 """Most combinations of the tunables that one expression names."""
-_FUNCTIONS = {"min": min, "max": max, "ceil": math.ceil}
 
 
 class SpaceRule(NamedTuple):
@@ -163,7 +167,7 @@ def _compute_mask(
     import numpy as np
 
     used = _list_names(expression)
-    unknown = used - space.parameters.keys() - axes.keys() - _FUNCTIONS.keys()
+    unknown = used - space.parameters.keys() - axes.keys() - EXPRESSION_FUNCTIONS.keys()
     if unknown:
         raise BadValueError(
             f"{expression!r} names {', '.join(sorted(unknown))}: neither a tunable nor an axis"
@@ -192,7 +196,7 @@ def _evaluate_combinations(
     values: Sequence[Sequence[int]],
     axes: Mapping[str, int],
 ) -> list[Any]:
-    evaluator = SimpleEval(functions=_FUNCTIONS)
+    evaluator = SimpleEval(functions=EXPRESSION_FUNCTIONS)
     parsed = evaluator.parse(expression)
     results = []
     for combination in itertools.product(*values):

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.actions.tune_plan import enumerate_variant
+from kernelkb.cli.tune_options import parse_only
 from kernelkb.decide.residency import build_limits
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import find_kernel_folders, load_kernel
@@ -145,3 +146,29 @@ def test_every_shipped_space_has_configurations_and_its_default_is_one():
                 if variant.tune.default:
                     assert found.find_index(variant.tune.default) is not None
     assert count
+
+
+def test_a_macro_may_have_any_name_of_c():
+    found = enumerate_space(make_space({"mc": (64, 128), "_K": (1, 2)}, "mc * _K <= 128"))
+
+    assert found.names == ("mc", "_K")
+    assert len(found.rows) == 3
+    assert parse_only(["mc=64"]) == {"mc": (64,)}
+
+
+@pytest.mark.parametrize("name", ["min", "ceil", "if", "True", "2x", "a-b"])
+def test_a_macro_that_an_expression_cannot_name_is_refused(name):
+    with pytest.raises(ValidationError, match=name):
+        make_space({name: (1, 2)})
+
+
+def test_a_tunable_named_as_an_axis_is_refused():
+    kernel = load_kernel("gemm").kernel
+    variant = next(one for one in kernel.variants if one.tune)
+    space = make_space({kernel.axes[0]: (1, 2)})
+    fields = kernel.model_dump() | {
+        "variants": [variant.model_dump() | {"tune": space.model_dump()}]
+    }
+
+    with pytest.raises(ValidationError, match="an axis and a tunable"):
+        type(kernel).model_validate(fields)
