@@ -131,7 +131,7 @@ class Cluster:
     def _send(self, task: Task) -> None:
         """Submit an attempt, after those that it needs and that are lost."""
         for needed in task.needs:
-            lost = needed.epoch != self._epoch or needed.future is None
+            lost = not needed.delivered and (needed.epoch != self._epoch or needed.future is None)
             if lost and needed.error is None and not needed.cancelled:
                 self._outstanding.add(needed)
                 self._send(needed)
@@ -194,6 +194,7 @@ class Cluster:
 
     def _end(self, task: Task) -> Iterator[Task]:
         self._outstanding.discard(task)
+        task.release_delivered()
         if not task.ended:
             task.ended = True
             yield task

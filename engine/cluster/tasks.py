@@ -48,6 +48,7 @@ class Task:
         label: Anything of the caller's, to know the task by.
         fetches: Whether the result comes to the caller, in the same answer as others that ended.
         cancelled: It was cancelled before it ended.
+        delivered: Its result is with the caller.
         error: Why it has no result: what the function raised, or one of this module's errors.
     """
 
@@ -65,6 +66,7 @@ class Task:
         self.cancelled = False
         self.error: BaseException | None = None
         self.ended = False
+        self.delivered = False
         # Of the base: the current attempt, and how many died with a worker while they ran.
         self.future: Future | None = None
         self.key = ""
@@ -93,10 +95,16 @@ class Task:
         """The tasks whose results are arguments of this one."""
         return tuple(one for one in self.arguments if isinstance(one, Task))
 
+    def release_delivered(self) -> None:
+        """Let Dask forget a result that came: it would measure again if the worker died."""
+        if self.fetches and self.future is not None:
+            self.future.release()
+            self.future, self.delivered = None, self.error is None
+
     def submit(self, client: Client, epoch: int) -> None:
         """Send a new attempt to the scheduler."""
         self.key, self.epoch = f"{self.kind}-{uuid4().hex}", epoch
-        arguments = [one.future if isinstance(one, Task) else one for one in self.arguments]
+        arguments = [_make_argument(one) for one in self.arguments]
         placing: dict[str, Any] = {"resources": ask_for_lane(self.lane)}
         if self.kind == "build":
             placing = {"resources": {COMPILE: 1}}
@@ -106,6 +114,12 @@ class Task:
         self.future = client.submit(
             run_announced, self.key, self.function, *arguments, key=self.key, pure=False, **placing
         )
+
+
+def _make_argument(given: Any) -> Any:
+    if not isinstance(given, Task):
+        return given
+    return given.value if given.delivered else given.future
 
 
 def run_announced(key: str, function: Callable[..., Any], *arguments: Any) -> Any:

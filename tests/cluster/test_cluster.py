@@ -160,6 +160,18 @@ def test_a_worker_killed_from_outside_is_named_by_its_task(four_lanes, tmp_path)
     assert isinstance(task.error, WorkerDiedError)
 
 
+def test_a_delivered_measurement_is_not_repeated_when_its_worker_dies(four_lanes, tmp_path):
+    log, lane = tmp_path / "log", four_lanes.lanes[0].uuid
+    task = four_lanes.submit_timed(lane, cluster_jobs.measure, b"", 1, log)
+    assert four_lanes.wait() == [task]
+    killer = four_lanes.submit_timed(lane, cluster_jobs.end_worker)
+    last = four_lanes.submit_timed(lane, cluster_jobs.measure, b"", 2, log)
+    assert {*four_lanes.as_completed()} == {killer, last}
+    numbers = [line.split()[0] for line in read_lines(log)]
+    assert len(numbers) == 2, read_lines(log)
+    assert task.result()[1] == 1
+
+
 def test_of_builds_that_share_a_worker_only_the_killer_is_blamed(four_lanes, tmp_path):
     gate, started = tmp_path / "gate", tmp_path / "started"
     good = four_lanes.submit_build(cluster_jobs.wait_for, gate, started, 7)
