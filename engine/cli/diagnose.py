@@ -10,7 +10,7 @@ from pathlib import Path
 from kernelkb.actions.diagnose import diagnose_log
 from kernelkb.cli.options import add_json_argument
 from kernelkb.errors import KbError
-from kernelkb.render.symptoms import format_symptom_lines
+from kernelkb.render.symptoms import format_diagnosis_lines
 
 
 def add_diagnose_arguments(parser: ArgumentParser) -> None:
@@ -23,7 +23,8 @@ def add_diagnose_arguments(parser: ArgumentParser) -> None:
 def run_diagnose(options: Namespace) -> int:
     """Name the known failures in the log of a build, a load or a run, each with its cure.
 
-    Exits 1 when the log shows one.
+    The first cause comes first, warnings come last. Without a known failure it prints the first
+    error line and how much was read. Exits 1 when the log shows a known failure or warning.
 
     kb diagnose build.log
     python setup.py build_ext 2>&1 | kb diagnose -
@@ -32,7 +33,11 @@ def run_diagnose(options: Namespace) -> int:
     if options.json:
         sys.stdout.write(json.dumps(result, indent=2) + "\n")
     else:
-        sys.stdout.writelines(f"{line}\n" for line in format_symptom_lines(result["symptoms"]))
+        source = "stdin" if options.log == "-" else options.log
+        lines = format_diagnosis_lines(
+            result["symptoms"], result["first_error"], result["read"], source
+        )
+        sys.stdout.writelines(f"{line}\n" for line in lines)
     return int(bool(result["symptoms"]))
 
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
+from kernelkb.decide.log_text import LogText, clean_log
+
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules, SymptomRow
 
@@ -15,6 +17,8 @@ class SymptomMatch(TypedDict):
 
     symptom: str
     kind: str
+    severity: str
+    """``error`` where it stops the work, ``warning`` where it only costs time or hides a cause."""
     title: str
     line: int
     """Number of its first line in the log, from 1."""
@@ -35,57 +39,77 @@ class SymptomMatch(TypedDict):
 
 class _SymptomHit(NamedTuple):
     row: SymptomRow
-    match: re.Match[str]
-    line_count: int
+    matches: dict[int, re.Match[str]]
+    """The first match of each line, by its number."""
+
+    @property
+    def order(self) -> tuple[bool, int, int]:
+        """Errors before warnings, then by place; of two at one place the longer match first."""
+        line, match = next(iter(self.matches.items()))
+        return self.row["severity"] != "error", line, match.start() - match.end()
 
 
-_MAX_LINE_LENGTH = 300
-"""Maximum number of characters of a log line in an answer."""
+def find_symptoms(
+    rules: CompiledRules, log: str | LogText, arch: str | None = None
+) -> list[SymptomMatch]:
+    """Return the symptoms found in a log: errors first, then warnings, each in order of lines.
 
-
-def find_symptoms(rules: CompiledRules, log: str, arch: str | None = None) -> list[SymptomMatch]:
-    """Return the symptoms found in a log, in order of their first occurrence.
+    A line that a more specific symptom explains (``unless``) does not count for the general one,
+    and a symptom that another one brings about (``consequence_of``) is not reported beside it.
 
     Args:
         rules: The compiled rules.
         log: Output of a compiler, a loader, a sanitizer or a run.
         arch: Compute capability such as ``8.9``; read from the log when None.
     """
-    text = log.replace("\r\n", "\n")
-    hits = {row["id"]: hit for row in rules["symptoms"] if (hit := _match_symptom(row, text))}
-    shown = [hit for hit in hits.values() if hits.keys().isdisjoint(hit.row["unless"])]
-    shown.sort(key=lambda hit: hit.match.start())
-    return [_describe_hit(rules, hit, text, arch) for hit in shown]
+    text = clean_log(log) if isinstance(log, str) else log
+    found = {row["id"]: matches for row in rules["symptoms"] if (matches := _match(row, text))}
+    hits = []
+    for row in rules["symptoms"]:
+        if row["id"] not in found or not found.keys().isdisjoint(row["consequence_of"]):
+            continue
+        explained = {line for name in row["unless"] for line in found.get(name, ())}
+        matches = {n: match for n, match in found[row["id"]].items() if n not in explained}
+        if matches:
+            hits.append(_SymptomHit(row, matches))
+    hits.sort(key=lambda hit: hit.order)
+    return [_describe_hit(rules, hit, text, arch) for hit in hits]
 
 
-def _match_symptom(row: SymptomRow, text: str) -> _SymptomHit | None:
-    matches = [m for p in row["log_patterns"] for m in re.finditer(p, text, re.MULTILINE)]
-    if not matches:
-        return None
-    first = min(matches, key=lambda m: m.start())
-    lines = {text.count("\n", 0, m.start()) for m in matches}
-    return _SymptomHit(row, first, len(lines))
+def find_failure(rules: CompiledRules, log: str) -> SymptomMatch | None:
+    """Return the symptom that explains why a log's command failed; None without one."""
+    return next((row for row in find_symptoms(rules, log) if row["severity"] == "error"), None)
+
+
+def _match(row: SymptomRow, text: LogText) -> dict[int, re.Match[str]]:
+    """Return the first match of each line, in order of lines."""
+    matches: dict[int, re.Match[str]] = {}
+    for pattern in row["log_patterns"]:
+        for match in re.finditer(pattern, text.matched, re.MULTILINE):
+            matches.setdefault(text.line_at(match.start()), match)
+    return dict(sorted(matches.items()))
 
 
 def _describe_hit(
-    rules: CompiledRules, hit: _SymptomHit, text: str, arch: str | None
+    rules: CompiledRules, hit: _SymptomHit, text: LogText, arch: str | None
 ) -> SymptomMatch:
-    row, match = hit.row, hit.match
+    row = hit.row
+    line, match = next(iter(hit.matches.items()))
     captured = {name: value for name, value in match.groupdict().items() if value is not None}
-    start = text.rfind("\n", 0, match.start()) + 1
-    said = text[start:].partition("\n")[0].strip()
+    known_arch = arch or _find_log_architecture(text.shown)
     return {
         "symptom": row["id"],
         "kind": row["kind"],
+        "severity": row["severity"],
         "title": row["title"],
-        "line": text.count("\n", 0, match.start()) + 1,
-        "said": said[:_MAX_LINE_LENGTH],
+        "line": line,
+        "said": text.quote_line(line, match.start()),
         "captured": captured,
-        "times": hit.line_count,
+        "times": len(hit.matches),
         "cause": row["cause"],
         "cure": row["cure"],
         "check": row["check"],
-        "note": _describe_captured(rules, row, captured, arch or _find_log_architecture(text)),
+        "note": _describe_captured(rules, row, captured, known_arch),
         "fixes": row["fixes"],
         "pattern": row["pattern"],
     }

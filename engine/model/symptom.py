@@ -34,8 +34,12 @@ class Symptom(Record):
     title: str
     log_patterns: tuple[Regex, ...] = Field(min_length=1)
     """The symptom is found where any of these matches, anywhere in the log."""
+    severity: Literal["error", "warning"] = "error"
+    """Whether it stops the work, or only costs time or hides a cause; errors are told first."""
     unless: tuple[Slug, ...] = ()
-    """More specific symptoms: this one is not reported where one of them is found too."""
+    """More specific symptoms: a line that shows one of them does not count for this one."""
+    consequence_of: tuple[Slug, ...] = ()
+    """Symptoms that bring this one about: it is not reported where one of them is found."""
     cause: str
     cure: str
     """What to change."""
@@ -66,5 +70,9 @@ class Symptom(Record):
 class SymptomFamily(Record):
     """One file below ``symptoms/``."""
 
-    family: Literal["build", "correctness"]
+    family: Literal[
+        "build", "setup", "nvcc", "ptxas", "link", "torch-extension", "triton", "driver", "runtime",
+        "libraries", "nccl", "profilers", "dynamo", "correctness",
+    ]  # fmt: skip
+    """The tool that writes the messages; ``build`` is for a project's own."""
     symptoms: tuple[Symptom, ...] = Field(min_length=1)

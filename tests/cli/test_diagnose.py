@@ -41,7 +41,30 @@ def test_nothing_known_is_no_problem(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", Stdin(b"all is well\n"))
 
     assert main(["diagnose"]) == 0
-    assert "no known symptom" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "no known symptom" in out
+    assert "no line reports an error" in out
+    assert "read stdin: 1 line\n" in out
+
+
+def test_an_unknown_error_shows_its_line_and_what_was_read(tmp_path, capsys):
+    file = tmp_path / "build.log"
+    file.write_text("compiling\na.cu(3): error: expected a ';'\nninja: build stopped\n")
+
+    assert main(["diagnose", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert "first error (line 2): a.cu(3): error: expected a ';'" in out
+    assert f"read {file}: 3 lines" in out
+
+
+def test_the_middle_of_a_long_log_is_left_out_and_the_answer_says_so(tmp_path, capsys):
+    file = tmp_path / "long.log"
+    file.write_bytes(b"compiling\n" * 120_000 + LOG)
+
+    assert main(["diagnose", str(file)]) == 1
+    out = capsys.readouterr().out
+    assert "ptxas-shared-memory-overflow" in out
+    assert "characters in the middle" in out
 
 
 @pytest.mark.parametrize("name", ["absent.log", "."])
