@@ -10,8 +10,14 @@ from kernelkb.checks.cases import (
     every_leaf_has_a_case,
     no_look_alike_shows_its_symptom,
 )
+from kernelkb.checks.sources import (
+    every_evidence_has_its_source,
+    every_source_has_an_address_or_says_why_not,
+)
+from kernelkb.errors import did_you_mean
 from kernelkb.graph.build import Graph, build_graph, find_nodes
 from kernelkb.graph.compile import compile_rules
+from kernelkb.graph.search_documents import list_documents
 from kernelkb.graph.structure import find_cycles, find_unreachable_nodes
 from kernelkb.model.bottleneck import Bottleneck
 from kernelkb.model.condition import iter_comparisons
@@ -46,6 +52,9 @@ def lint(knowledge: Knowledge) -> list[Complaint]:
         *every_example_shows_its_symptom(knowledge, rules),
         *no_look_alike_shows_its_symptom(knowledge, rules),
         *every_pattern_is_reached(graph, knowledge),
+        *every_other_name_belongs_to_an_entry(graph, knowledge),
+        *every_source_has_an_address_or_says_why_not(knowledge),
+        *every_evidence_has_its_source(knowledge),
     ]
 
 
@@ -75,7 +84,7 @@ def every_fix_cures_something(graph: Graph, knowledge: Knowledge) -> Iterator[Co
 
 
 def every_pattern_is_reached(graph: Graph, knowledge: Knowledge) -> Iterator[Complaint]:
-    """Every pattern is named by a symptom, leaf, gate or pattern, or comes from a review."""
+    """Every pattern is named by a symptom, leaf, gate, fix or pattern, or is from a review."""
     accepted = {change.id for change in knowledge.changed if change.kind == "pattern"}
     for node in find_nodes(graph, "pattern"):
         if not graph.in_degree(node) and node.partition(":")[2] not in accepted:
@@ -154,3 +163,11 @@ def every_case_set_has_both_sides(knowledge: Knowledge) -> Iterator[Complaint]:
 def _list_missing_verdicts(bottleneck: Bottleneck) -> list[str]:
     verdicts = {case.verdict for case in bottleneck.cases}
     return [side for side in ("matches", "excluded") if side not in verdicts]
+
+
+def every_other_name_belongs_to_an_entry(graph: Graph, knowledge: Knowledge) -> Iterator[Complaint]:
+    """Every entry of the search terms exists; what begins with kb is a command."""
+    known = {document.id for document in list_documents(graph, knowledge, {})}
+    for entry in knowledge.search_terms.entries:
+        if entry.id not in known and not entry.id.startswith("kb "):
+            yield entry.id, f"has other names, but is no entry{did_you_mean(entry.id, known)}"

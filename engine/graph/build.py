@@ -38,9 +38,10 @@ def build_graph(knowledge: Knowledge) -> Graph:
         graph.add_node(f"recipe:{recipe.id}", kind="recipe", record=recipe)
     for threshold in knowledge.thresholds.thresholds:
         graph.add_node(f"threshold:{threshold.id}", kind="threshold", record=threshold)
-    for family in knowledge.families:
-        for fix in family.fixes:
-            graph.add_node(f"fix:{fix.id}", kind="fix", record=fix)
+    for fix in (fix for family in knowledge.families for fix in family.fixes):
+        graph.add_node(f"fix:{fix.id}", kind="fix", record=fix)
+        for pattern_id in fix.patterns:
+            graph.add_edge(f"fix:{fix.id}", f"pattern:{pattern_id}", kind="guided-by")
     for bottleneck in knowledge.bottlenecks:
         _add_bottleneck(graph, bottleneck)
     for guard in knowledge.guards.guards:

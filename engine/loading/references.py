@@ -169,7 +169,7 @@ _REFERENCE_FIELDS: dict[str, dict[str, str]] = {
     "Comparison": {"metric": "quantity", "value": "quantity", "threshold": "threshold"},
     "LookAlike": {"bottleneck": "bottleneck"},
     "Bottleneck": {"fixes": "fix", "symptom_of": "bottleneck"},
-    "Fix": {"effects": "effect"},
+    "Fix": {"effects": "effect", "patterns": "pattern"},
     "Resource": {"use": "metric", "peak": "quantity"},
     "Wait": {"metric": "metric"},
     "TimeModel": dict.fromkeys(("fill", "warps", "duration", "empty_kernel", "clock"), "metric"),
@@ -180,7 +180,8 @@ _REFERENCE_FIELDS: dict[str, dict[str, str]] = {
     "Claim": {"needs": "metric"},
     "MeasuredCase": {"fix": "fix", "bottleneck": "bottleneck", "device": "device"},
     "LearnedFix": {"fix": "fix", "bottleneck": "bottleneck"},
-    "Symptom": {"unless": "symptom", "fixes": "fix", "pattern": "pattern"},
+    "Symptom": dict.fromkeys(("unless", "consequence_of"), "symptom")
+    | {"fixes": "fix", "pattern": "pattern"},
     "Pattern": {"refines": "pattern", "bottlenecks": "bottleneck"},
     "Conflict": {"pattern": "pattern"},
     "WorkflowGate": {"tree": "tree", "patterns": "pattern"},

@@ -95,7 +95,9 @@ class _KnowledgeEditor:
         """Attribute the next corrections to this review."""
         self._review, self._source = review, make_review_source_id(review.session)
         title = f"Review of session {review.session} by {review.reviewer}"
-        self._sources.append(Source(id=self._source, title=title, read=review.date))
+        self._sources.append(
+            Source(id=self._source, title=title, without_url="session", read=review.date)
+        )
 
     def apply_correction(self, correction: Correction) -> None:
         """Apply one correction and record what it changed."""

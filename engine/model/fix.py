@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from kernelkb.model.base import Record, Slug, Target
+from kernelkb.model.base import Evidence, Record, Slug, Target
 from kernelkb.model.condition import Condition
 from kernelkb.model.symptom import Regex
 
@@ -85,6 +85,15 @@ class Fix(Record):
     """How a change that applies it is recognised; None: only by what its author says."""
     undoes: tuple[Slug, ...] = ()
     """Fixes that change the same thing the other way round."""
+    facts: tuple[str, ...] = ()
+    """Names, sizes and limits by architecture that one needs to apply it; each can be checked."""
+    verify: str | None = None
+    """The instruction, counter or message that shows that the change took effect; None if only the
+    time shows it."""
+    patterns: tuple[Slug, ...] = ()
+    """Ways of working that keep it correct."""
+    evidence: Evidence = "judgement"
+    """What stands behind the claim that it helps; ``sources`` has to hold one of that kind."""
     sources: tuple[Slug, ...] = Field(min_length=1)
     """Ids of ``sources.yaml``."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from kernelkb.model.base import Record, Slug
+from kernelkb.model.base import Evidence, Record, Slug
 
 
 class Origin(Record):
@@ -45,4 +45,6 @@ class Pattern(Record):
     bottlenecks: tuple[Slug, ...] = ()
     """Bottlenecks that it helps to diagnose or to fix."""
     origin: Origin | None = None
+    evidence: Evidence = "judgement"
+    """What stands behind the practice; ``sources`` has to hold one of that kind."""
     sources: tuple[Slug, ...] = Field(min_length=1)

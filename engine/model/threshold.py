@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import Literal
 
 from pydantic import Field
 
@@ -51,14 +52,33 @@ class Calibration(Record):
     weights: Weights
 
 
+WithoutUrl = Literal[
+    "own-measurement",
+    "own-derivation",
+    "own-judgement",
+    "session",
+    "many-addresses",
+    "unpublished",
+    "address-unknown",
+]
+"""Why a source has no address. own-measurement: timed, counted or compiled by the authors.
+many-addresses: many public pages, none of which stands for all. address-unknown: public, and its
+address was not written down when it was read."""
+
+
 class Source(Record):
     """One document or session from which claims of the knowledge come."""
 
     id: Slug
     title: str
     section: str | None = None
-    url: str | None = None
+    """What of it was used."""
+    url: str | None = Field(default=None, pattern=r"^https?://[^\s/]+\.[^\s]+$")
+    """Its address; None only with ``without_url``."""
+    without_url: WithoutUrl | None = None
+    """Why it has no address; None with one."""
     read: date
+    """The day on which it was last looked at."""
 
 
 class Bibliography(Record):

@@ -79,7 +79,15 @@ def _format_fix(
         yield f"- not when: {fix.when_not}"
     if fix.applies:
         yield f"- applies when: {describe_condition(fix.applies, limits)}"
+    if fix.verify:
+        yield f"- it took effect when: {fix.verify}"
+    yield f"- evidence: {fix.evidence}"
     yield from _format_effects(fix, knowledge)
+    if fix.facts:
+        yield from ("", "## Facts", "", *_format_bullets(fix.facts))
+    if fix.patterns:
+        yield from ("", "## How to stay correct", "")
+        yield from _format_bullets(f"`{name}`" for name in fix.patterns)
     if code:
         yield from ("", "## Code", "", "```cuda", code.text.rstrip("\n"), "```")
     yield from _format_measured_cases(fix, knowledge)
@@ -110,7 +118,7 @@ def _format_measured_cases(fix: Fix, knowledge: Knowledge) -> Iterator[str]:
 
 
 def _format_pattern(pattern: Pattern) -> Iterator[str]:
-    yield from (f"# {pattern.title}", "", f"`{pattern.id}`", "")
+    yield from (f"# {pattern.title}", "", f"`{pattern.id}` · evidence {pattern.evidence}", "")
     yield from (pattern.problem, "", pattern.practice)
     yield from ("", "## Triggers", "", *_format_bullets(pattern.triggers))
     yield from ("", "## Steps", "")
@@ -158,7 +166,9 @@ def _format_sources(names: Iterable[str], knowledge: Knowledge) -> Iterator[str]
     yield from ("", "## Sources", "")
     for name in names:
         source = sources[name]
-        where = " · ".join(filter(None, (source.title, source.section, source.url)))
+        where = " · ".join(
+            filter(None, (source.title, source.section, source.url or source.without_url))
+        )
         yield f"- {where} (read {source.read})"
 
 

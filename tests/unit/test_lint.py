@@ -58,7 +58,7 @@ def test_an_effect_that_no_fix_has_is_named():
 def test_a_fix_that_cures_nothing_is_named():
     found = list_complaints(change_bottleneck("shared-memory-bank-conflicts", fixes=("pad-smem",)))
 
-    assert "fix:tma-swizzle: no bottleneck lists this fix; remove it or use it" in found
+    assert "fix:transpose-free-layout: no bottleneck lists this fix; remove it or use it" in found
 
 
 def test_an_unused_threshold_is_named():
@@ -139,7 +139,7 @@ def test_every_check_says_in_one_sentence_what_it_proves():
         f for name, f in vars(lint_module).items() if name.startswith(("every_", "truth_", "no_"))
     ]
 
-    assert len(checks) == 14
+    assert len(checks) == 17
     assert all(check.__doc__.count(".") == 1 and check.__doc__.endswith(".") for check in checks)
 
 
@@ -148,3 +148,66 @@ def test_every_complaint_of_a_badly_broken_base_is_made():
     broken = change_bottleneck("small-grid", cases=(only,), fixes=())
 
     assert len(list_complaints(broken)) >= 3
+
+
+def change_source(source, **update):
+    sources = tuple(
+        s.model_copy(update=update) if s.id == source else s
+        for s in knowledge().bibliography.sources
+    )
+    bibliography = knowledge().bibliography.model_copy(update={"sources": sources})
+    return knowledge().model_copy(update={"bibliography": bibliography})
+
+
+def change_fix(fix, **update):
+    families = tuple(
+        family.model_copy(
+            update={
+                "fixes": tuple(
+                    f.model_copy(update=update) if f.id == fix else f for f in family.fixes
+                )
+            }
+        )
+        for family in knowledge().families
+    )
+    return knowledge().model_copy(update={"families": families})
+
+
+def test_a_source_without_an_address_has_to_say_why():
+    assert list_complaints(change_source("copy-rtx-4090", url=None)) == [
+        "copy-rtx-4090: has no address; give its url, or say why it has none in without_url"
+    ]
+
+
+def test_a_source_with_an_address_needs_no_reason():
+    found = list_complaints(change_source("copy-rtx-4090", without_url="unpublished"))
+
+    assert found == ["copy-rtx-4090: has a url, so remove without_url"]
+
+
+def test_a_reported_fix_names_a_public_source():
+    broken = change_fix("split-kv", evidence="reported", sources=("kernelkb-judgement",))
+
+    assert list_complaints(broken) == [
+        "split-kv: is reported, and none of its sources has an address"
+    ]
+
+
+def test_a_measured_fix_names_a_measurement_unless_the_zoo_has_one():
+    broken = change_fix("split-kv", evidence="measured")
+
+    assert list_complaints(broken) == [
+        "split-kv: is measured, and none of its sources is a measurement or a session"
+    ]
+    assert list_complaints(change_fix("unroll-ilp", evidence="measured")) == []
+
+
+def test_a_pattern_that_only_a_fix_names_is_reached():
+    broken = change_fix("grouped-gemm", patterns=())
+    (tmem,) = [p for p in knowledge().patterns if p.id == "tmem-lifetime"]
+    lonely = tmem.model_copy(update={"id": "lonely"})
+    more = broken.model_copy(update={"patterns": (*broken.patterns, lonely)})
+
+    assert list_complaints(more) == [
+        "pattern:lonely: no entry names this pattern; remove it or use it"
+    ]
