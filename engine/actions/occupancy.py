@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kernelkb.actions.hardware import GpuSpec, find_requested_spec
@@ -22,7 +24,6 @@ from kernelkb.device_math.waves import waves
 from kernelkb.errors import BadValueError
 
 _MAX_GRID_BLOCKS = 2**31 - 1
-"""Largest x dimension of a grid; CUDA C++ Programming Guide, table of technical specifications."""
 """Largest x dimension of a grid; CUDA C++ Programming Guide, table of technical specifications."""
 
 
@@ -46,9 +47,11 @@ class OccupancyQuery(NamedTuple):
     barriers: str | int = 0
     """Named barriers of a block."""
     grid: str | int | None = None
-    """Blocks of the whole launch. Needs a GPU: an architecture has no number of SMs."""
+    """Blocks of the whole launch. Needs a GPU, or an architecture and a number of SMs."""
     blocks: str | int | None = None
     """Wanted blocks per SM: the answer holds the registers and bytes that allow them."""
+    given: Mapping[str, str | float] = MappingProxyType({})
+    """Numbers of a GPU that is not listed; see ``kernelkb.actions.hardware.GIVEN_FACTS``."""
 
 
 def analyze_occupancy(query: OccupancyQuery) -> dict[str, Any]:
@@ -58,7 +61,7 @@ def analyze_occupancy(query: OccupancyQuery) -> dict[str, Any]:
         UnknownNameError: No such GPU or architecture.
         BadValueError: A number outside what a launch can have.
     """
-    target = find_requested_spec(query.gpu, query.architecture)
+    target = find_requested_spec(query.gpu, query.architecture, query.given)
     limits = target.limits
     launch = _parse_launch(limits, query)
     grid = (
@@ -164,9 +167,11 @@ def _compute_block_goal(
 
 
 def _compute_waves(target: GpuSpec, result: Occupancy, grid: int) -> dict[str, Any] | None:
-    if target.id is None:
+    if not target.facts.get("sm_count"):
         raise BadValueError(
-            "waves need a number of SMs, which an architecture has not; name the GPU with --gpu"
+            "waves need a number of SMs, which an architecture has not; name the GPU with --gpu "
+            "or give --sm-count"
         )
-    counts = waves(grid, result.blocks, target.facts["sm_count"])
-    return {"sm_count": target.facts["sm_count"], **counts._asdict()} if counts else None
+    sm_count = int(target.facts["sm_count"])
+    counts = waves(grid, result.blocks, sm_count)
+    return {"sm_count": sm_count, **counts._asdict()} if counts else None

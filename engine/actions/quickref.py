@@ -1,4 +1,4 @@
-"""Generates knowledge/QUICKREF.md from the shipped knowledge, and checks that it is current."""
+"""Generates knowledge/QUICKREF.md from the shipped knowledge, checks it, and makes the sheet."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.render.quickref import format_quickref
+from kernelkb.render.quickref_sheet import format_quickref_sheet
 from kernelkb.safety.paths import shipped_folder
 from kernelkb.safety.replace_file import replace_file
 
@@ -13,6 +14,11 @@ from kernelkb.safety.replace_file import replace_file
 def generate_quickref() -> str:
     """Return the text of the quick reference."""
     return format_quickref(load_knowledge())
+
+
+def generate_quickref_sheet() -> str:
+    """Return the quick reference as HTML that prints on two A4 pages."""
+    return format_quickref_sheet(load_knowledge())
 
 
 def is_quickref_fresh() -> bool:

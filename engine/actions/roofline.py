@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from kernelkb.actions.hardware import GpuSpec, find_gpu_spec
+from kernelkb.actions.hardware import GpuSpec, find_requested_spec
 from kernelkb.device_math.parse_size import parse_byte_count, parse_positive_number
 from kernelkb.device_math.roofline import (
     comes_from_memory,
@@ -22,8 +23,12 @@ PIPES = {
     "fp16": "fp16_tensor_tflops",
     "bf16": "fp16_tensor_tflops",
     "fp8": "fp8_tensor_tflops",
+    "fp4": "fp4_tensor_tflops",
 }
 """The peak that counts for each type; tensor cores accumulate in fp32."""
+
+_OPTIONAL_PIPES = frozenset({"fp4_tensor_tflops"})
+"""Not the fastest unit by default: most kernels cannot use it."""
 
 _FIRST_BF16_MAJOR = 8
 """Major compute capability of the first tensor cores that take bf16."""
@@ -32,7 +37,7 @@ _FIRST_BF16_MAJOR = 8
 class RooflineQuery(NamedTuple):
     """The work of a kernel, its numbers as typed by the user."""
 
-    gpu: str
+    gpu: str | None = None
     """Any name of a GPU."""
     bytes: str | int | None = None
     """Bytes that every correct kernel moves through device memory, such as ``1GiB``."""
@@ -48,6 +53,10 @@ class RooflineQuery(NamedTuple):
     """Copy bandwidth as measured on this machine, instead of the data sheet's share."""
     launch_us: str | float | None = None
     """Time of an empty kernel as measured on this machine."""
+    architecture: str | None = None
+    """``8.9`` or ``sm_89``, instead of a GPU."""
+    given: Mapping[str, str | float] = MappingProxyType({})
+    """Numbers of a GPU that is not listed; see ``kernelkb.actions.hardware.GIVEN_FACTS``."""
 
 
 class _ParsedQuery(NamedTuple):
@@ -67,8 +76,8 @@ def analyze_roofline(query: RooflineQuery) -> dict[str, Any]:
         UnknownNameError: No such GPU or type.
         BadValueError: An impossible size or time, no work at all, or a type without a unit.
     """
-    gpu = find_gpu_spec(query.gpu)
-    pipe, peak = _select_pipe(gpu, query.dtype)
+    gpu = find_requested_spec(query.gpu, query.architecture, query.given)
+    pipe, peak = _select_pipe(gpu, query)
     given = _parse_query(gpu, query)
     counted = given.bytes if query.cold or _exceeds_l2(gpu, given.bytes) else None
     binds = highest_roof(
@@ -92,9 +101,9 @@ def analyze_roofline(query: RooflineQuery) -> dict[str, Any]:
         "binds": binds.name if binds else None,
         "floor_us": floor,
         "intensity_flop_per_byte": given.flop / given.bytes if given.flop and given.bytes else None,
-        "ridge_flop_per_byte": ridge_flop_per_byte(peak, given.bandwidth_gbps),
-        "ridge_data_sheet_flop_per_byte": ridge_flop_per_byte(peak, gpu.facts["dram_gbps"]),
-        "data_sheet_gbps": gpu.facts["dram_gbps"],
+        "ridge_flop_per_byte": peak and ridge_flop_per_byte(peak, given.bandwidth_gbps),
+        "ridge_data_sheet_flop_per_byte": peak and ridge_flop_per_byte(peak, _find_dram_gbps(gpu)),
+        "data_sheet_gbps": _find_dram_gbps(gpu),
         "l2_bytes": _l2_bytes(gpu),
         "measured_us": given.us,
         "attainable_speedup": given.us / floor if given.us and floor else None,
@@ -106,7 +115,7 @@ def _parse_query(gpu: GpuSpec, query: RooflineQuery) -> _ParsedQuery:
     flop = parse_positive_number("flop", query.flop) if query.flop is not None else None
     if not size and not flop:
         raise BadValueError("there is no work to estimate; give --bytes, --flop or both")
-    streamed = gpu.facts["dram_gbps"] * gpu.facts["achievable_dram_share"]
+    streamed = _find_dram_gbps(gpu) * gpu.facts["achievable_dram_share"]
     return _ParsedQuery(
         bytes=size,
         flop=flop,
@@ -120,32 +129,51 @@ def _parse_query(gpu: GpuSpec, query: RooflineQuery) -> _ParsedQuery:
     )
 
 
-def _select_pipe(gpu: GpuSpec, dtype: str | None) -> tuple[str, float]:
-    """Return the field of the peak that counts, and the peak in TFLOPS."""
+def _select_pipe(gpu: GpuSpec, query: RooflineQuery) -> tuple[str, float] | tuple[None, None]:
+    """Return the field of the peak that counts, and the peak in TFLOPS; None if none matters."""
+    dtype = query.dtype
     facts: Mapping[str, Any] = gpu.facts
     if dtype is None:
-        fastest = max(set(PIPES.values()), key=lambda field: (facts[field] or 0.0, field))
+        usual = set(PIPES.values()) - _OPTIONAL_PIPES
+        fastest = max(usual, key=lambda field: (facts.get(field) or 0.0, field))
+        if not facts.get(fastest) and query.flop is None:
+            return None, None
+        if not facts.get(fastest):
+            raise BadValueError(f"no peak of {gpu.title} is known; give --fp16-tflops or another")
         return fastest, facts[fastest]
     if dtype not in PIPES:
         raise UnknownNameError("type", dtype, PIPES, "roofline --help")
-    peak = facts[PIPES[dtype]]
+    peak = facts.get(PIPES[dtype])
     too_old = dtype == "bf16" and int(gpu.cc.partition(".")[0]) < _FIRST_BF16_MAJOR
     if not peak or too_old:
-        lists_peaks = NextStep("show", {"id": gpu.id}, "lists its peaks")
-        raise BadValueError(f"{gpu.id} has no unit for {dtype}", lists_peaks)
+        lists_peaks = NextStep("show", {"id": gpu.id or gpu.cc}, "lists what is known")
+        flag = PIPES[dtype].replace("_tensor", "").replace("_", "-")
+        raise BadValueError(
+            f"{gpu.id or gpu.title} has no unit for {dtype}, or its peak is not known; "
+            f"--{flag} gives one",
+            lists_peaks,
+        )
     return PIPES[dtype], peak
 
 
 def _exceeds_l2(gpu: GpuSpec, size: int | None) -> bool:
-    return comes_from_memory(size / _l2_bytes(gpu) if size else None)
+    l2 = _l2_bytes(gpu)
+    return comes_from_memory(size / l2 if size and l2 else None)
 
 
-def _l2_bytes(gpu: GpuSpec) -> float:
-    return float(gpu.facts["l2_mb"]) * 2**20
+def _l2_bytes(gpu: GpuSpec) -> float | None:
+    size = gpu.facts.get("l2_mb")
+    return float(size) * 2**20 if size else None
+
+
+def _find_dram_gbps(gpu: GpuSpec) -> float:
+    if not gpu.facts.get("dram_gbps"):
+        raise BadValueError(f"the memory bandwidth of {gpu.title} is not known; give --dram-gbps")
+    return float(gpu.facts["dram_gbps"])
 
 
 def _list_roofs(
-    gpu: GpuSpec, given: _ParsedQuery, query: RooflineQuery, peak: float, pipe: str
+    gpu: GpuSpec, given: _ParsedQuery, query: RooflineQuery, peak: float | None, pipe: str | None
 ) -> list[dict[str, Any]]:
     """Return every roof, also one that does not count, with the rate it was computed from.
 
@@ -166,7 +194,7 @@ def _list_roofs(
     rows: list[dict[str, Any]] = []
     for name, floor in known:
         rate, unit, measured, otherwise = rates[name]
-        tensor = name == "compute" and "tensor" in pipe
+        tensor = name == "compute" and "tensor" in (pipe or "")
         row = {
             "name": name,
             "floor_us": floor,

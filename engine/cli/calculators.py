@@ -6,12 +6,14 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 
+from kernelkb.cli.gpu_options import add_gpu_fact_arguments, read_gpu_facts
 from kernelkb.cli.options import add_gpu_arguments, add_json_argument
 
 
 def add_occupancy_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb occupancy``."""
     add_gpu_arguments(parser)
+    parser.add_argument("--sm-count", metavar="N", help="SMs of a GPU that is not listed")
     parser.add_argument("--threads", metavar="N", required=True, help="threads per block")
     parser.add_argument(
         "--registers", metavar="N", required=True, help="per thread, as kb build or ptxas -v prints"
@@ -37,6 +39,7 @@ def run_occupancy(options: Namespace) -> int:
 
     kb occupancy --gpu h100-sxm --threads 256 --registers 96
     kb occupancy --arch sm_89 --threads 128 --registers 168 --dynamic-smem 128x64x2x3
+    kb occupancy --arch 10.3 --sm-count 148 --threads 256 --registers 64 --grid 2000
     """
     from kernelkb.actions.occupancy import OccupancyQuery, analyze_occupancy
     from kernelkb.render.occupancy import format_occupancy_lines
@@ -53,6 +56,7 @@ def run_occupancy(options: Namespace) -> int:
             barriers=options.barriers,
             grid=options.grid,
             blocks=options.blocks,
+            given={"sm_count": options.sm_count} if options.sm_count else {},
         )
     )
     if options.json:
@@ -64,9 +68,7 @@ def run_occupancy(options: Namespace) -> int:
 
 def add_roofline_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb roofline``."""
-    parser.add_argument(
-        "--gpu", metavar="NAME", required=True, help="as the driver or kb show devices says"
-    )
+    add_gpu_arguments(parser)
     parser.add_argument(
         "--bytes",
         metavar="SIZE",
@@ -76,7 +78,9 @@ def add_roofline_arguments(parser: ArgumentParser) -> None:
         "--flop", metavar="N", help="operations that any correct kernel must do: 2.5e9"
     )
     parser.add_argument(
-        "--dtype", metavar="TYPE", help="fp64 fp32 tf32 fp16 bf16 fp8; default: the fastest unit"
+        "--dtype",
+        metavar="TYPE",
+        help="fp64 fp32 tf32 fp16 bf16 fp8 fp4; default: the fastest of all but fp4",
     )
     parser.add_argument("--us", metavar="US", help="current kernel time in microseconds")
     parser.add_argument(
@@ -84,6 +88,7 @@ def add_roofline_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--copy-gbps", metavar="GBPS", help="copy bandwidth as measured here")
     parser.add_argument("--launch-us", metavar="US", help="time of an empty kernel here")
+    add_gpu_fact_arguments(parser)
     add_json_argument(parser)
 
 
@@ -92,6 +97,7 @@ def run_roofline(options: Namespace) -> int:
 
     kb roofline --gpu h100-sxm --bytes 1GiB --us 400
     kb roofline --gpu l4 --bytes 96MiB --flop 1.1e12 --dtype fp16
+    kb roofline --arch 10.3 --sm-count 148 --clock-mhz 1920 --dram-gbps 8000 --bytes 1GiB
     """
     from kernelkb.actions.roofline import RooflineQuery, analyze_roofline
     from kernelkb.render.roofline import format_roofline_lines
@@ -106,6 +112,8 @@ def run_roofline(options: Namespace) -> int:
             cold=options.cold,
             copy_gbps=options.copy_gbps,
             launch_us=options.launch_us,
+            architecture=options.arch,
+            given=read_gpu_facts(options),
         )
     )
     if options.json:

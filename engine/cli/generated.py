@@ -8,12 +8,16 @@ from argparse import ArgumentParser, Namespace
 from kernelkb.cli.options import add_json_argument
 from kernelkb.errors import BadValueError
 from kernelkb.render.guide import PAGES
+from kernelkb.safety.kernel_name import read_kernel_name
 
 
 def add_quickref_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb quickref``."""
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--write", action="store_true", help="write knowledge/QUICKREF.md")
+    how.add_argument(
+        "--html", action="store_true", help="print it as a sheet of two A4 pages for the wall"
+    )
     add_json_argument(parser)
     how.add_argument("--check", action="store_true", help="return 1 when the file is not fresh")
 
@@ -24,10 +28,19 @@ def run_quickref(options: Namespace) -> int:
     kb quickref            print it
     kb quickref --write    write knowledge/QUICKREF.md
     kb quickref --check    is that file fresh?
+    kb quickref --html > sheet.html    a sheet to print: hardware, messages and commands too
     """
-    from kernelkb.actions.quickref import generate_quickref, is_quickref_fresh, write_quickref
+    from kernelkb.actions.quickref import (
+        generate_quickref,
+        generate_quickref_sheet,
+        is_quickref_fresh,
+        write_quickref,
+    )
     from kernelkb.cli.output import print_json
 
+    if options.html and not options.json:
+        sys.stdout.write(generate_quickref_sheet())
+        return 0
     file = write_quickref() if options.write else None
     stale = options.check and not is_quickref_fresh()
     if stale:
@@ -38,6 +51,7 @@ def run_quickref(options: Namespace) -> int:
                 "file": str(file) if file else None,
                 "fresh": is_quickref_fresh(),
                 "markdown": generate_quickref(),
+                **({"html": generate_quickref_sheet()} if options.html else {}),
             }
         )
     elif not options.check:
@@ -48,7 +62,9 @@ def run_quickref(options: Namespace) -> int:
 def add_guide_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb guide``."""
     parser.add_argument("page", nargs="?", choices=PAGES, help="what to print")
-    parser.add_argument("--kernel", metavar="NAME", help="the kernel that it is about")
+    parser.add_argument(
+        "--kernel", metavar="NAME", type=read_kernel_name, help="the kernel that it is about"
+    )
     parser.add_argument("--metrics", metavar="TEXT", help="what was measured, for diagnose")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--write", action="store_true", help="write the generated files")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,14 @@ _MIN_LIKELY_PERCENT = 2.0
 
 _COUNTER_TOLERANCE = 1.05
 """Largest valid share: a hardware counter can exceed its peak slightly, but not by more."""
+
+OUT_OF_SCOPE = "KernelKB covers NVIDIA GPUs and CPUs: GPUs of AMD, Intel and Apple are out of scope"
+"""Said of a GPU by another maker, and in the README."""
+
+_OTHER_MAKER = re.compile(
+    r"\b(amd|radeon|instinct|mi\d{2,3}[a-z]?|gfx\d+\w*|rx ?\d{4}|rocm|cdna\d?|rdna\d?"
+    r"|intel|arc|gaudi\d?|ponte vecchio|apple|m[1-5] (?:pro|max|ultra))\b"
+)
 
 HEADLINE_FLAGS = ("speedup", "bandwidth", "occupancy", "kernel-us")
 """The headline flags, without their dashes."""
@@ -86,8 +95,11 @@ def resolve_device(rules: CompiledRules, name: str) -> str:
 
     Raises:
         UnknownNameError: No such GPU.
+        BadValueError: A GPU by another maker than NVIDIA.
     """
     found = find_device(rules["device_names"], name)
+    if found is None and _OTHER_MAKER.search(name.lower().replace("-", " ")):
+        raise BadValueError(f"{name!r} is not an NVIDIA GPU; {OUT_OF_SCOPE}")
     if found is None:
         raise UnknownNameError("GPU", name.lower(), rules["device_names"], "show", id="devices")
     return found

@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
+from kernelkb.decide.device_facts import compute_device_facts
 from kernelkb.decide.rules import HardwareTables
-from kernelkb.model.device import Architecture, Device, DeviceCatalogue
+from kernelkb.model.device import Device, DeviceCatalogue
 from kernelkb.model.knowledge import Knowledge
 
 
 def build_device_facts(device: Device, knowledge: Knowledge) -> dict[str, float]:
     """Return the value of each ``device.<fact>`` for one GPU; see ``references.DEVICE_FACTS``."""
     arch = next(a for a in knowledge.devices.architectures if a.cc == device.cc)
-    streamed = device.dram_gbps * device.achievable_dram_share
-    peaks = (device.fp32_tflops, device.fp16_tensor_tflops, device.fp8_tensor_tflops or 0.0)
-    return {
-        "cc": float(device.cc),
-        "sm_count": device.sm_count,
-        "sm_clock_mhz": device.sm_clock_mhz,
-        "l2_bytes": device.l2_mb * 2**20,
-        "dram_gbps": device.dram_gbps,
-        "achievable_dram_share": device.achievable_dram_share,
-        "fp32_tflops": device.fp32_tflops,
-        "fp16_tensor_tflops": device.fp16_tensor_tflops,
-        "fp64_tflops": device.fp64_tflops,
-        "peak_tflops": max(peaks),
-        "ridge_fp32": device.fp32_tflops * 1e3 / device.dram_gbps,
-        "tensor_flop_us": device.fp16_tensor_tflops * 1e6 * device.achievable_tensor_share,
-        "dram_bytes_us": streamed * 1e3,
-        **_select_architecture_limits(arch),
-    }
-
-
-def _select_architecture_limits(arch: Architecture) -> dict[str, float]:
-    return {"max_threads_sm": arch.max_threads_sm, "max_blocks_sm": arch.max_blocks_sm}
+    return compute_device_facts(device.model_dump(), arch.model_dump())
 
 
 def build_hardware_tables(catalogue: DeviceCatalogue) -> HardwareTables:

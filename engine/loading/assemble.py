@@ -22,6 +22,7 @@ from kernelkb.model.measured import MeasuredCatalogue
 from kernelkb.model.metric import MetricCatalogue
 from kernelkb.model.pattern import Pattern
 from kernelkb.model.review import AcceptedReview
+from kernelkb.model.search_terms import SearchTerms
 from kernelkb.model.symptom import SymptomFamily
 from kernelkb.model.threshold import Bibliography, Calibration, Threshold, ThresholdCatalogue
 from kernelkb.model.tree import Tree
@@ -39,6 +40,7 @@ SINGLE_FILES: dict[str, type[BaseModel]] = {
     "libraries.yaml": LibraryCatalogue,
     "measured.yaml": MeasuredCatalogue,
     "learned.yaml": LearnedCatalogue,
+    "search.yaml": SearchTerms,
     "sources.yaml": Bibliography,
     "workflow.yaml": Workflow,
 }
@@ -50,7 +52,7 @@ RECORD_FOLDERS: dict[str, type[BaseModel]] = {
     "patterns": Pattern,
     "reviews": AcceptedReview,
 }
-OPTIONAL_FILES = frozenset({"learned.yaml", "measured.yaml"})
+OPTIONAL_FILES = frozenset({"learned.yaml", "measured.yaml", "search.yaml"})
 """Single files that a knowledge folder need not have."""
 GATE_FILE = "trees/performance-gate.yaml"
 """Also required: every recommendation starts with this tree."""
@@ -82,6 +84,7 @@ def assemble(files: list[LoadedFile], sha256: str, overlay: Path | None) -> Know
         patterns=tuple(_select_records(files, Pattern)),
         measured=_join_measured(files),
         workflow=_join_lists(files, Workflow),
+        search_terms=_join_search_terms(files),
         learned=_merge_learned(_select_records(files, LearnedCatalogue)),
         sha256=sha256,
         overlay=str(overlay) if overlay else None,
@@ -93,6 +96,14 @@ def assemble(files: list[LoadedFile], sha256: str, overlay: Path | None) -> Know
 def _join_measured(files: list[LoadedFile]) -> MeasuredCatalogue:
     found = _select_records(files, MeasuredCatalogue)
     return MeasuredCatalogue(cases=tuple(case for one in found for case in one.cases))
+
+
+def _join_search_terms(files: list[LoadedFile]) -> SearchTerms:
+    found = _select_records(files, SearchTerms)
+    return SearchTerms(
+        synonyms=tuple(group for one in found for group in one.synonyms),
+        entries=tuple(entry for one in found for entry in one.entries),
+    )
 
 
 def _select_records(files: list[LoadedFile], model: type[M]) -> list[M]:

@@ -7,6 +7,16 @@ from pydantic import Field, PositiveInt
 from kernelkb.model.base import Record, Slug
 
 
+class LatencyCycles(Record):
+    """Clock cycles of one dependent load that hits, by level, without other load."""
+
+    shared: float
+    l1: float
+    l2: float
+    dram: float
+    sources: tuple[Slug, ...] = Field(min_length=1)
+
+
 class Architecture(Record):
     """Limits that every GPU of one compute capability shares."""
 
@@ -27,6 +37,19 @@ class Architecture(Record):
     xu_lanes: int | None
     tc_fp16_fma: int | None
     """Dense fp16 tensor FMA per clock and SM. None: not verified, like the lanes above."""
+    family: str | None = None
+    """Name of the generation, such as Hopper."""
+    l1_kb: PositiveInt | None = None
+    """KiB that L1 and shared memory of one SM have together."""
+    cluster_blocks: int = Field(default=0, ge=0)
+    """Most blocks of a cluster on every part; 0: no clusters."""
+    cluster_blocks_optin: int = Field(default=0, ge=0)
+    """Most blocks of a cluster whose kernel allows sizes that are not portable."""
+    tmem_kb: int = Field(default=0, ge=0)
+    """KiB of tensor memory of one SM; 0: none."""
+    mma: str | None = None
+    """Widest matrix instruction, with its shape for fp16."""
+    latency: LatencyCycles | None = None
     sources: tuple[Slug, ...] = Field(min_length=1)
 
     @property
@@ -72,20 +95,22 @@ class Device(Record):
     """Other names, such as the driver's ``NVIDIA H100 80GB HBM3``."""
     cc: str
     sm_count: PositiveInt
-    sm_clock_mhz: float
-    l2_mb: float
+    sm_clock_mhz: float | None = None
+    """None, here and below: no source found; what needs it is unknown."""
+    l2_mb: float | None = None
     dram_gbps: float = Field(gt=0)
     """Data-sheet memory bandwidth, GB/s (1e9 bytes)."""
     achievable_dram_share: float = Field(gt=0, le=1)
     """Share of ``dram_gbps`` that a copy reaches on this kind of memory."""
     achievable_tensor_share: float = Field(gt=0, le=1)
     """Share of the tensor peak that a library's matrix product sustains."""
-    tdp_w: float | None
-    fp32_tflops: float
-    tf32_tensor_tflops: float | None
-    fp16_tensor_tflops: float
-    fp8_tensor_tflops: float | None
-    fp64_tflops: float
+    tdp_w: float | None = None
+    fp32_tflops: float | None = None
+    tf32_tensor_tflops: float | None = None
+    fp16_tensor_tflops: float | None = None
+    fp8_tensor_tflops: float | None = None
+    fp4_tensor_tflops: float | None = None
+    fp64_tflops: float | None = None
     sources: tuple[Slug, ...] = Field(min_length=1)
 
 

@@ -15,6 +15,7 @@ from kernelkb.model.measured import MeasuredCatalogue
 from kernelkb.model.metric import MetricCatalogue
 from kernelkb.model.pattern import Pattern
 from kernelkb.model.review import AcceptedReview, KnowledgeChange
+from kernelkb.model.search_terms import SearchTerms
 from kernelkb.model.symptom import SymptomFamily
 from kernelkb.model.threshold import Bibliography, Calibration, ThresholdCatalogue
 from kernelkb.model.tree import Tree
@@ -42,6 +43,8 @@ class Knowledge(Record):
     """What changes gave in the zoo; empty without measured.yaml."""
     learned: LearnedCatalogue = LearnedCatalogue()
     """Calibrations from recorded sessions; empty without learned.yaml."""
+    search_terms: SearchTerms = SearchTerms()
+    """Words by which people look for entries; empty without search.yaml."""
     sha256: str
     """Digest of every file's path and content."""
     overlay: str | None = None

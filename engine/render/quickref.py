@@ -1,16 +1,15 @@
-"""Generates the one-page knowledge/QUICKREF.md: gate, a row for each bottleneck, recipes."""
+"""Generates knowledge/QUICKREF.md: gate, a row for each bottleneck, sizes, commands, recipes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import get_args
 
 from kernelkb.decide.gates import PERFORMANCE_GATE
-from kernelkb.model.bottleneck import Group
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.learned import LearnedCatalogue
 from kernelkb.model.tree import Tree
-from kernelkb.render.conditions import abbreviate_condition, describe_condition
+from kernelkb.render.conditions import describe_condition
+from kernelkb.render.quickref_tables import COMMANDS, list_cause_rows, list_size_rows
 
 _MAX_LEARNED_SHOWN = 4
 """Most learned fixes on the page, to keep it short."""
@@ -23,31 +22,52 @@ def format_quickref(knowledge: Knowledge) -> str:
     return "\n".join(_format_lines(knowledge)) + "\n"
 
 
-def _format_lines(knowledge: Knowledge) -> Iterator[str]:
+def list_gate_rows(tree: Tree, knowledge: Knowledge) -> Iterator[tuple[str, str, str]]:
+    """Yield condition, verdict and first advice of each leaf of a gate tree, in its order."""
     limits = {t.id: t.value for t in knowledge.thresholds.thresholds}
+    leaves = {leaf.id: leaf for leaf in tree.leaves}
+    for question in tree.questions:
+        for goal, negated in ((question.then, False), (question.otherwise, True)):
+            if goal in leaves:
+                leaf = leaves[goal]
+                words = describe_condition(question.when, limits)
+                yield f"not ({words})" if negated else words, leaf.verdict, leaf.do[0]
+
+
+def _format_lines(knowledge: Knowledge) -> Iterator[str]:
     yield HEADER
     yield "# KernelKB quick reference"
     yield ""
-    yield from _format_gate(
-        next(tree for tree in knowledge.trees if tree.id == PERFORMANCE_GATE), limits
-    )
+    yield "`kb quickref --html` prints it as a sheet of two pages, with the GPUs."
+    yield ""
+    tree = next(tree for tree in knowledge.trees if tree.id == PERFORMANCE_GATE)
+    yield from (f"## {tree.title}", "")
+    for condition, verdict, advice in list_gate_rows(tree, knowledge):
+        yield f"- {condition}: **{verdict}**, {advice}"
     for target, title in (("cuda", "On a GPU"), ("cpu", "On a CPU")):
-        yield ""
-        yield f"## {title}"
-        yield ""
-        yield "| if | then it is | first fix |"
-        yield "|---|---|---|"
-        for b in sorted(knowledge.bottlenecks, key=lambda b: get_args(Group).index(b.group)):
-            if b.target == target:
-                yield f"| {abbreviate_condition(b.when, limits)} | {b.id} | {b.fixes[0]} |"
+        yield from ("", f"## {title}", "", "| if | then it is | first fix |", "|---|---|---|")
+        for row in list_cause_rows(knowledge, target):
+            yield f"| {row.when} | {row.cause} | {row.fixes[0]} |"
     yield ""
     yield "A dash stands for more conditions: `kb show ID` has all of them, and the look-alikes."
-    yield ""
-    yield "## Measure"
-    yield ""
+    yield from _format_sizes(knowledge)
+    yield from ("", "## Commands", "")
+    yield from (f"- `{command}`: {gives}" for command, gives in COMMANDS)
+    yield from ("", "## Measure", "")
     for recipe in knowledge.catalogue.recipes:
-        yield f"- {recipe.title}: `{' '.join(recipe.command.split()[:3])}`"
+        words = recipe.command.split()
+        yield f"- {recipe.title}: `{' '.join(words[:3])}{' …' if len(words) > 3 else ''}`"
+    yield ""
+    yield "`kb recommend` prints the whole command for what it wants to know."
     yield from _format_learned(knowledge.learned)
+
+
+def _format_sizes(knowledge: Knowledge) -> Iterator[str]:
+    archs = [a.cc for a in knowledge.devices.architectures]
+    yield from ("", "## Sizes, rates per SM and latencies, by compute capability", "")
+    yield f"| | {' | '.join(archs)} |"
+    yield f"|---|{'---|' * len(archs)}"
+    yield from (f"| {row.label} | {' | '.join(row.values)} |" for row in list_size_rows(knowledge))
 
 
 def _format_learned(learned: LearnedCatalogue) -> Iterator[str]:
@@ -59,16 +79,3 @@ def _format_learned(learned: LearnedCatalogue) -> Iterator[str]:
         yield ""
     for f in fixes[:_MAX_LEARNED_SHOWN]:
         yield f"- {f.architecture}: {f.fix} {f.calibration:.2f} of its estimate, n {f.count:.3g}"
-
-
-def _format_gate(tree: Tree, limits: dict[str, float]) -> Iterator[str]:
-    yield f"## {tree.title}"
-    yield ""
-    leaves = {leaf.id: leaf for leaf in tree.leaves}
-    for question in tree.questions:
-        for goal, negated in ((question.then, False), (question.otherwise, True)):
-            if goal in leaves:
-                leaf = leaves[goal]
-                words = describe_condition(question.when, limits)
-                condition = f"not ({words})" if negated else words
-                yield f"- {condition}: **{leaf.verdict}**, {leaf.do[0]}"

@@ -39,7 +39,7 @@ def _describe_memory_roof(roof: RooflineDict, answer: RooflineDict) -> str:
     text = f"{answer['bytes']:,} B at {roof['rate']:,.0f} GB/s, {origin}, {share}"
     if roof["counts"]:
         return text
-    cache = f"{answer['l2_bytes'] / 2**20:.0f} MiB"
+    cache = f"{(answer['l2_bytes'] or 0) / 2**20:.0f} MiB"
     return f"{text}; does not count: the {cache} of L2 may hold much of it; --cold counts it"
 
 
@@ -71,6 +71,8 @@ def _describe_unit(pipe: str) -> str:
 
 def _format_intensity(answer: RooflineDict) -> Iterator[str]:
     ridge = answer["ridge_flop_per_byte"]
+    if ridge is None:
+        return
     sheet = f"{answer['ridge_data_sheet_flop_per_byte']:.3g} with the data sheet's bandwidth"
     point = f"ridge of {_describe_unit(answer['pipe'])} {ridge:.3g} ({sheet})"
     intensity = answer["intensity_flop_per_byte"]

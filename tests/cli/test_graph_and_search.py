@@ -104,7 +104,21 @@ def test_search_as_json(capsys):
 
 def test_a_search_without_hits_is_reported(capsys):
     assert main(["search", "qqqqxxzz"]) == 1
-    assert "nothing matches" in capsys.readouterr().out
+    assert "nothing fits" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "entry"),
+    [
+        (["memory", "bandwidth", "of", "a", "4090"], "device", "rtx-4090"),
+        (["compute", "capability", "8.9"], "architecture", "8.9"),
+        (["set", "up", "my", "own", "project"], "command", "kb init"),
+    ],
+)
+def test_devices_architectures_and_commands_are_found(capsys, words, kind, entry):
+    row = json.loads(run_kb(capsys, "search", *words, "--limit", "1", "--json"))[0]
+
+    assert (row["kind"], row["id"]) == (kind, entry)
 
 
 @pytest.mark.parametrize("kind", ["patterns", "symptoms", "workflow", "stop-rules", "preflight"])

@@ -1,10 +1,12 @@
 """``kb occupancy`` and ``kb roofline`` as a shell calls them."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from kernelkb.cli import main
+from kernelkb.decide.parse_metric import OUT_OF_SCOPE
 
 OCCUPANCY = ["occupancy", "--gpu", "h100-sxm", "--threads", "256", "--registers", "96"]
 ROOFLINE = ["roofline", "--gpu", "h100-sxm", "--bytes", "1GiB", "--us", "400"]
@@ -144,6 +146,9 @@ def test_a_carveout_percentage_is_of_the_maximum(capsys):
         (["--gpu", "l4", "--blocks", "7"], "ask for 6 or for smaller blocks"),
         (["--gpu", "l4", "--grid", "0"], "grid is 0"),
         (["--arch", "8.9", "--grid", "10"], "name the GPU with --gpu"),
+        (["--arch", "8.9", "--grid", "10"], "give --sm-count"),
+        (["--arch", "8.9", "--sm-count", "0"], "sm-count is 0"),
+        (["--gpu", "AMD Instinct MI300X"], OUT_OF_SCOPE),
     ],
 )
 def test_misuse_is_one_line_with_the_cure_and_exit_2(capsys, words, text):
@@ -219,3 +224,64 @@ def test_architectures_can_be_listed_and_shown(capsys):
 
     assert "12.1  sm_121" in listed
     assert json.loads(capsys.readouterr().out)["max_threads_sm"] == 1536
+
+
+UNLISTED = ("--arch", "10.3", "--sm-count", "148", "--clock-mhz", "1920", "--dram-gbps", "8000")
+
+
+def test_a_gpu_that_is_not_listed_has_waves_by_its_number_of_sms(capsys):
+    _, found = run_kb_json(
+        capsys, "occupancy", *UNLISTED[:4], "--threads", "256", "--registers", "64", "--grid", "592"
+    )
+
+    assert found["waves"]["sm_count"] == 148
+    assert found["waves"]["waves"] == 1
+
+
+def test_peaks_that_are_not_given_follow_from_sms_clock_and_architecture(capsys):
+    _, found = run_kb_json(capsys, "roofline", *UNLISTED, "--flop", "1e12", "--dtype", "fp32")
+    compute = next(roof for roof in found["roofs"] if roof["name"] == "compute")
+
+    assert compute["rate"] == pytest.approx(148 * 128 * 2 * 1920 / 1e6)
+
+
+def test_the_memory_of_a_gpu_that_is_not_listed_is_a_roof(capsys):
+    assert main(["roofline", *UNLISTED, "--bytes", "1GiB"]) == 0
+    assert "of the data sheet's 8,000" in capsys.readouterr().out
+
+
+def test_a_given_number_replaces_that_of_a_listed_gpu(capsys):
+    _, found = run_kb_json(
+        capsys, "roofline", "--gpu", "h100-sxm", "--dram-gbps", "2000", "--bytes", "1GiB"
+    )
+
+    assert (found["gpu"], found["data_sheet_gbps"]) == ("h100-sxm", 2000)
+
+
+def test_recommend_knows_the_floor_on_a_gpu_that_is_not_listed(capsys):
+    words = ["recommend", "--speedup", "0.9", "--kernel-us", "200", "--metric"]
+    _, found = run_kb_json(capsys, *words, "algorithmic_bytes=1e9", *UNLISTED)
+    answer = found["kernels"][0]
+
+    assert answer["device"] == "sm_103"
+    assert answer["headroom"]["floor_us"] == pytest.approx(1e9 / (8000 * 0.9) / 1e3)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["roofline", "--arch", "10.3", "--bytes", "1GiB"], "give --dram-gbps"),
+        (["roofline", "--arch", "10.3", "--dram-gbps", "1e3", "--flop", "1e9"], "--fp16-tflops"),
+        (["roofline", "--gpu", "dgx-spark", "--flop", "1e9", "--dtype", "fp16"], "--fp16-tflops"),
+        (["recommend", "--speedup", "1", "--sm-count", "9"], "name one of the two"),
+        (["recommend", "--profile", "a.csv", "--arch", "9.0"], "leave --arch"),
+        (["recommend", "--speedup", "1", "--gpu", "mi300x"], OUT_OF_SCOPE),
+    ],
+)
+def test_what_is_missing_of_an_unlisted_gpu_is_named(capsys, words, text):
+    assert main(words) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_the_readme_says_what_is_out_of_scope():
+    assert OUT_OF_SCOPE in (Path(__file__).parents[2] / "README.md").read_text("utf-8")

@@ -1,18 +1,35 @@
-"""Finding entries by ids, by what people see, and by words typed badly."""
+"""Finding entries by ids, questions, messages and counters, typed well or badly."""
 
+from collections import Counter
 from functools import cache
+from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from shipped_rules import graph, knowledge
 
-from kernelkb.graph.search import build_search_index, search
+from kernelkb.actions.commands import COMMANDS
+from kernelkb.cli.knowledge import SEARCH_KINDS as CLI_KINDS
+from kernelkb.graph.search import SEARCH_KINDS, build_search_index, search
+from kernelkb.graph.search_documents import Document, list_documents
+
+QUESTIONS = yaml.safe_load(
+    (Path(__file__).parents[1] / "data" / "search_questions.yaml").read_text("utf-8")
+)["questions"]
+MIN_SHARE = 0.85
+"""Share of the questions whose first hit must be right."""
+
+
+@cache
+def list_all_documents():
+    return tuple(list_documents(graph(), knowledge(), COMMANDS))
 
 
 @cache
 def build_index():
-    return build_search_index(graph())
+    return build_search_index(list_all_documents())
 
 
 def search_first(query, **how):
@@ -23,9 +40,54 @@ def search_ids(query, **how):
     return [hit.id for hit in search(build_index(), query, **how)]
 
 
+def is_answered(question):
+    found = search_ids(question["ask"], max_count=1)
+    return found[0] in question["right"] if found and question["right"] else not found
+
+
+@pytest.mark.parametrize("part", ["tuned", "held-back", "fresh"])
+def test_most_questions_find_the_right_entry_first(part):
+    asked = [q for q in QUESTIONS if q["half"] == part and q["right"]]
+    missed = [q["ask"] for q in asked if not is_answered(q)]
+
+    assert len(missed) <= (1 - MIN_SHARE) * len(asked), missed
+
+
+@pytest.mark.parametrize("question", [q["ask"] for q in QUESTIONS if not q["right"]])
+def test_what_the_knowledge_is_not_about_finds_nothing(question):
+    assert search_ids(question) == []
+
+
+def test_the_questions_are_many_and_of_every_kind():
+    kinds = {document.id: document.kind for document in list_all_documents()}
+    asked = Counter(kinds[q["right"][0]] for q in QUESTIONS if q["right"])
+
+    assert len(QUESTIONS) >= 100
+    assert sum(not q["right"] for q in QUESTIONS) >= 12
+    assert min(asked[kind] for kind in ("metric", "device", "architecture", "command")) >= 2
+
+
+def test_the_answers_exist():
+    known = {document.id for document in list_all_documents()}
+
+    assert {name for q in QUESTIONS for name in q["right"]} <= known
+
+
+def test_other_names_of_commands_are_those_of_commands():
+    named = {e.id for e in knowledge().search_terms.entries if e.id.startswith("kb ")}
+
+    assert named <= {f"kb {name}" for name in COMMANDS}
+
+
 @pytest.mark.parametrize("bottleneck", knowledge().bottlenecks, ids=lambda b: b.id)
 def test_its_own_id_finds_a_bottleneck(bottleneck):
-    assert search_first(bottleneck.id).id == bottleneck.id
+    assert search_first(bottleneck.id, kind="bottleneck").id == bottleneck.id
+
+
+@pytest.mark.parametrize("device", knowledge().devices.devices, ids=lambda d: d.id)
+def test_its_id_and_its_name_in_the_driver_find_a_gpu(device):
+    for name in (device.id, *device.aliases[:1]):
+        assert search_first(name, kind="device").id == device.id
 
 
 @pytest.mark.parametrize(
@@ -35,8 +97,6 @@ def test_its_own_id_finds_a_bottleneck(bottleneck):
         ("warp divergance", "branch-divergence"),
         ("shared memory bank conflcts", "shared-memory-bank-conflicts"),
         ("regsiter spiling", "register-spilling"),
-        ("tensorcores", "tensor-core-unused"),
-        ("cudagraph", "cuda-graph"),
         ("too few blocks", "small-grid"),
         ("nan", "nan-inf-overflow"),
         ("undefined symbl torch", "undefined-symbol-torch-abi"),
@@ -52,8 +112,44 @@ def test_misspelt_queries_find_the_intended_entry(query, wanted):
     assert search_first(query).id == wanted
 
 
+def test_a_word_made_of_two_counts_as_two():
+    assert "tensor-core-unused" in search_ids("tensorcores", max_count=3)
+
+
 def test_two_letters_that_changed_places_are_one_mistake():
     assert "shared-memory-bank-conflicts" in search_ids("shared memroy")
+
+
+@pytest.mark.parametrize("query", ["what is the", "how do I", "why would it not", "?", "  "])
+def test_stop_words_alone_decide_nothing(query):
+    assert search_ids(query) == []
+
+
+def test_stop_words_change_no_answer():
+    assert search_ids("bank conflicts") == search_ids("what are these bank conflicts and why")
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("dram__bytes_read.sum", "dram_read_bytes"),
+        ("DRAM__BYTES_READ.SUM", "dram_read_bytes"),
+        ("what is sm__throughput.avg.pct_of_peak_sustained_elapsed", "sm_utilization"),
+        ("launch__registers_per_thread", "register_count"),
+    ],
+)
+def test_the_name_of_a_counter_finds_its_metric(query, wanted):
+    assert search_first(query).id == wanted
+
+
+def test_every_counter_of_the_metrics_finds_one_that_reads_it():
+    by_name = {}
+    for document in list_all_documents():
+        for name in document.raw_names:
+            by_name.setdefault(name, set()).add(document.id)
+    wrong = {name for name in by_name if search_first(name).id not in by_name[name]}
+
+    assert not wrong
 
 
 def test_a_kind_filters_the_hits():
@@ -61,6 +157,11 @@ def test_a_kind_filters_the_hits():
 
     assert found
     assert {hit.kind for hit in found} == {"fix"}
+
+
+def test_the_command_line_offers_every_kind():
+    assert set(CLI_KINDS) == set(SEARCH_KINDS)
+    assert {document.kind for document in list_all_documents()} == set(SEARCH_KINDS)
 
 
 def test_more_words_that_fit_count_more():
@@ -74,8 +175,19 @@ def test_hits_are_limited():
     assert len(search_ids("memory", max_count=3)) == 3
 
 
-def test_nothing_like_it_finds_nothing():
-    assert search_ids("qqqqxxzz") == []
+def test_a_synonym_finds_what_its_other_word_finds():
+    assert search_ids("gmem coalescing")[0] == search_ids("global memory coalescing")[0]
+
+
+def test_an_entry_that_holds_a_rare_word_in_its_name_comes_before_one_that_mentions_it():
+    documents = [
+        Document("fix", "cure-a", "Something else", "", "mentions the frobnicator once"),
+        Document("fix", "cure-b", "The frobnicator", "", "nothing"),
+        *(Document("fix", f"other-{n}", "Another", "", "nothing") for n in range(9)),
+    ]
+    index = build_search_index(documents)
+
+    assert [hit.id for hit in search(index, "frobnicator")] == ["cure-b", "cure-a"]
 
 
 @given(st.text(max_size=60))
