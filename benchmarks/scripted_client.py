@@ -108,7 +108,8 @@ async def optimise(session: ScriptedClient, kernel: str, target: str, workload: 
     """Run the loop once, then bench the variant that applies the advised fix."""
     asked = {"kernel": kernel, "target": target} | ({"workload": workload} if workload else {})
     await session.get_prompt("session_start", {"kernel": kernel})
-    await session.call("check_environment", {"target": target})
+    await session.call("session", {"goal": f"optimise {kernel}", "kernel": kernel})
+    await session.call("read_entry", {"id": f"environment/{target}"})
     if "search_knowledge" in session.tool_names:
         await session.call("search_knowledge", {"query": f"{kernel} memory bound", "limit": 3})
     await session.call("build_kernel", {"kernel": kernel, "target": target})
@@ -126,7 +127,7 @@ async def optimise(session: ScriptedClient, kernel: str, target: str, workload: 
         said, better = _describe_comparison(_require_timed_bench(second), before["variant"])
         print(f"      {said}")
         came = {"went_right" if better else "went_wrong": [said]}
-    await session.call("log_session", {"goal": f"optimise {kernel}", "kernel": kernel, **came})
+    await session.call("session", {"action": "close", **came})
     await session.get_prompt("close_session", {})
 
 

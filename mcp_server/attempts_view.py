@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
+
+from kernelkb_mcp.entry_view import EntryView
 
 if TYPE_CHECKING:
     from kernelkb.model.attempt import Attempt
@@ -14,21 +16,12 @@ PREFIX = "attempts"
 _ID_DIGITS = 12
 
 
-class AttemptsView(NamedTuple):
-    """What an id such as ``attempts/KERNEL`` stands for."""
-
-    content: dict[str, Any]
-    """As ``kb log --json`` or ``kb diff --json`` prints it."""
-    summary: str
-    next: tuple[str, ...]
-
-
 def names_attempts(name: str) -> bool:
     """Return whether an id of ``read_entry`` names attempts."""
     return name.partition("/")[0] == PREFIX
 
 
-def load_attempts_view(name: str, tools: Collection[str]) -> AttemptsView:
+def load_attempts_view(name: str, tools: Collection[str]) -> EntryView:
     """Return the log for ``attempts/KERNEL``, and the difference for ``attempts/A..B``.
 
     Args:
@@ -47,13 +40,13 @@ def load_attempts_view(name: str, tools: Collection[str]) -> AttemptsView:
     before, dots, after = subject.partition("..")
     if dots:
         found = compare_attempts(before, after)
-        return AttemptsView(
+        return EntryView(
             render.build_difference_object(found),
             render.describe_attempt_difference(found),
             _select_offered(_iter_calls_after_difference(found), tools),
         )
     log = load_attempt_log(subject)
-    return AttemptsView(
+    return EntryView(
         render.build_log_object(log),
         render.describe_attempt_log(log),
         _select_offered(_iter_calls_after_log(log), tools),

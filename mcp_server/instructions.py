@@ -11,13 +11,25 @@ _PURPOSE = (
     "comes next, with a predicted gain and what would prove it wrong."
 )
 _TOOL_HINTS = (
-    ("recommend_fix", "With numbers or an Nsight Compute report from elsewhere start there:"),
-    ("recommend_fix", "recommend_fix(speedup=0.3, occupancy=0.4), recommend_fix(profile='x.csv')."),
+    (
+        "recommend_fix",
+        "With numbers or a report from elsewhere: recommend_fix(speedup=0.3), (profile='x.ncu-rep')"
+        "; with a failed build or run: (log=PATH or its text).",
+    ),
+    ("calculate_limits", "calculate_limits(gpu=...): occupancy and roofline."),
+    (
+        "build_kernel",
+        "build_kernel(kernel=NAME, file=PATH) sets up your source (init); (variant=NEW, add_from="
+        "'naive') adds a variant to edit; (arch='9.0') needs no GPU; (restore='best') goes back.",
+    ),
+    ("bench_kernel", "bench_kernel(task=PATH, candidate=PATH): a KernelBench-like task."),
     ("job", "Work of over 45 s comes back as a job and goes on: job(id=..., action='wait')."),
     ("search_knowledge", "search_knowledge(query=...) finds causes, fixes, metrics and symptoms."),
-    ("read_entry", "read_entry(id=...) prints one whole, or lists bottlenecks, fixes, kernels."),
-    ("read_entry", "read_entry(id='attempts/KERNEL') shows what was tried, and what it gave."),
-    ("build_kernel", "build_kernel(kernel=..., restore='best') goes back to the fastest attempt."),
+    (
+        "read_entry",
+        "read_entry(id=...) prints one whole, or lists bottlenecks, fixes, kernels; "
+        "'attempts/KERNEL' shows what was tried, 'A..B' compares two runs or reports.",
+    ),
 )
 """(tool, sentence): printed if the tool is offered."""
 _QUOTING_WARNING = (

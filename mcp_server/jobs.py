@@ -29,6 +29,8 @@ MAX_JOBS = 64
 MAX_RUNNING_JOBS = 16
 _MAX_LISTED_JOBS = 8
 _MAX_ACTIVITY_CHARS = 200
+_NO_OPTIONS = ("kernel", "restore", "file", "add_from")
+"""Arguments of tools that are no options of the command of the same name."""
 
 Outcome = CallToolResult | InputRequiredResult
 JobFunction = Callable[["Job"], Awaitable[Outcome]]
@@ -48,12 +50,17 @@ class ToolCall(NamedTuple):
 
     @property
     def shell_command(self) -> str:
-        """The equivalent ``kb`` command line, which restores nothing."""
+        """The equivalent ``kb`` command line, which writes no source."""
         verb = self.tool.partition("_")[0]
         given = {name: value for name, value in self.arguments.items() if value is not None}
-        options = {k: v for k, v in given.items() if k not in ("kernel", "restore")}
-        words = [part for name, value in options.items() for part in (f"--{name}", str(value))]
-        return shlex.join(["kb", verb, str(self.arguments.get("kernel", "")), *words, "--json"])
+        options = {k: v for k, v in given.items() if k not in _NO_OPTIONS}
+        words = [
+            part
+            for name, value in options.items()
+            for part in ([f"--{name}"] if value is True else [f"--{name}", str(value)])
+        ]
+        kernel = [str(given["kernel"])] if "kernel" in given else []
+        return shlex.join(["kb", verb, *kernel, *words, "--json"])
 
 
 def make_tool_call(tool: str, **arguments: Any) -> ToolCall:

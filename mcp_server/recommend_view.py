@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kernelkb_mcp.next_call import format_call
 from kernelkb_mcp.paginate import MAX_ANSWER_BYTES, json_size
+
+if TYPE_CHECKING:
+    from kernelkb.model.change_place import ChangePlace
 
 _RESERVED_BYTES = 1200
 """Bytes reserved for summary, list of omissions and next calls."""
@@ -27,6 +31,8 @@ _TRIM_ORDER = (
 """Fields that are trimmed to fit, in this order, and the items that stay."""
 _LIST_FIELDS = ("ncu_rules", "measure_next", "suppressed", "notes")
 _MAX_TEXT_CHARS = 300
+_NO_CHANGE = ("stop", "done")
+"""Verdicts after which no change is advised."""
 _PLAIN_NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
 
 
@@ -64,6 +70,8 @@ def build_recommend_fields(
     return {
         "summary": _clip_texts(_summarize_kernel(first, len(kernels))),
         "kernels": [kernel for kernel, _ in shown],
+        "symptoms": [],
+        "log": None,
         "more": more,
         "next": _list_next_calls(first, tools),
         "knowledge": answer["knowledge"],
@@ -143,7 +151,7 @@ def _summarize_kernel(kernel: Mapping[str, Any], count: int) -> str:
         for line in (best["lines"] or {"lines": []})["lines"][:1]:
             summary += f" at {PurePath(line['at']['file']).name}:{line['at']['line']}"
         gain = best["predicted_speedup"]
-        if best["fixes"]:
+        if best["fixes"] and gate["verdict"] not in _NO_CHANGE:
             summary += f"; fix {best['fixes'][0]['id']}"
         if gain:
             summary += (
@@ -164,6 +172,17 @@ def _list_ways_back(name: str, tools: Collection[str]) -> list[str]:
     return [call for call in calls if call.partition("(")[0] in tools]
 
 
+def _list_calls_for_change(change: ChangePlace) -> list[str]:
+    """Return the calls that make a change in the project and time it; between them is the edit."""
+    from kernelkb.actions.next_steps import list_change_steps
+    from kernelkb.render.change_place import describe_place
+
+    *copy, bench = [format_call(step) for step in list_change_steps(change)]
+    done = change["applied_by"]
+    edit = f"change one thing, {change['fix']}, in {describe_place(change)}"
+    return [call for call in (*copy, None if done else edit, bench) if call is not None]
+
+
 def _list_next_calls(kernel: Mapping[str, Any], tools: Collection[str]) -> list[str]:
     """Return the next calls among the offered tools."""
     named = bool(_PLAIN_NAME.fullmatch(kernel["kernel"]))
@@ -172,7 +191,11 @@ def _list_next_calls(kernel: Mapping[str, Any], tools: Collection[str]) -> list[
         return _list_ways_back(kernel["kernel"], tools)
     matches = [d for d in kernel["diagnoses"] if d["verdict"] == "matches"]
     calls: list[str] = []
-    if matches and matches[0]["fixes"] and kernel["gate"]["verdict"] != "done":
+    if (place := kernel.get("change")) and "build_kernel" in tools:
+        calls += _list_calls_for_change(place)
+    elif "kb session close" in kernel["next"] and "session" in tools:
+        calls.append("session(action='close')")
+    elif any(step.startswith("change one thing") for step in kernel["next"]):
         again = f"bench_kernel({which})" if "bench_kernel" in tools else "measure again"
         calls.append(f"change one thing, {matches[0]['fixes'][0]['id']}; then {again}")
     elif kernel["measure_next"]:
@@ -181,8 +204,10 @@ def _list_next_calls(kernel: Mapping[str, Any], tools: Collection[str]) -> list[
             if "profile_kernel" in tools
             else "run the command of measure_next; then recommend_fix(profile=...)"
         )
-    elif "log_session" in tools:
-        calls.append("log_session(goal=...)")
+    elif "session" in tools:
+        is_open = "kb session close" in kernel["next"]
+        action = "action='close'" if is_open else "action='log', goal=..."
+        calls.append(f"session({action})")
     if kernel["diagnoses"]:
         calls.append(f"read_entry(id={kernel['diagnoses'][0]['bottleneck']!r})")
     return calls

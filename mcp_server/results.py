@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
-
-from pydantic import GetJsonSchemaHandler, TypeAdapter
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from typing import Any, Literal
 
 from kernelkb.model.attempt import Attempt
 from kernelkb.model.base import Record, Target
-from kernelkb.model.measurement import Bench, Build, Environment, Profile
+from kernelkb.model.measurement import Bench, Build, Profile
 from kernelkb.model.recommendation import KernelAnswer, KnowledgeStamp
 from kernelkb.model.tuning import (
     ConfirmedConfiguration,
@@ -108,38 +104,30 @@ class ShownKernel(KernelAnswer):
     """Undecided bottlenecks, likewise."""
 
 
-class _DescribeInheritedKeys:
-    """Adds the docstrings of ``KernelAnswer``: pydantic reads a TypedDict's own, not its base's."""
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        reference = handler(core_schema)
-        shown = handler.resolve_ref_schema(reference)["properties"]
-        base = TypeAdapter(list[KernelAnswer], config=Record.model_config).json_schema()
-        for name, field in base["$defs"]["KernelAnswer"]["properties"].items():
-            if "description" in field:
-                shown[name]["description"] = field["description"]
-        return reference
-
-
 class RecommendResult(Record):
-    """An answer for each kernel of the report, the longest first."""
+    """An answer for each kernel of the report, the longest first, or for a log."""
 
     summary: str
-    kernels: tuple[Annotated[ShownKernel, _DescribeInheritedKeys], ...]
+    kernels: tuple[ShownKernel, ...]
+    """Each with gate, diagnoses and measure_next; empty for a log."""
+    symptoms: tuple[dict[str, Any], ...] = ()
+    """Known failures in the log, errors first, each with cause and cure."""
+    log: dict[str, Any] | None = None
+    """Of a log: its first error line, and how much of it was read."""
     more: tuple[str, ...]
     """What was cut for length, and how to ask for it."""
     next: tuple[str, ...]
     knowledge: KnowledgeStamp
 
 
-class EnvironmentResult(Record):
-    """Capabilities and gaps of this machine, a line each."""
+class LimitsResult(Record):
+    """What a launch or some work can reach on a GPU."""
 
     summary: str
-    environment: Environment
+    occupancy: dict[str, Any] | None
+    """As ``kb occupancy --json`` prints it; null without threads and registers."""
+    roofline: dict[str, Any] | None
+    """As ``kb roofline --json`` prints it; null without bytes and flop."""
     next: tuple[str, ...]
 
 
@@ -161,7 +149,9 @@ class BuildResult(LongResult):
     """A compiled variant, or the compiler's first error: ``build.error`` and ``build.cure``."""
 
     build: Build | None
-    """Null while ``job`` is running."""
+    """Null while ``job`` is running, and where ``setup`` left something to edit."""
+    setup: dict[str, Any] | None = None
+    """What ``file`` or ``add_from`` wrote, and what is left to fill in; null without them."""
     restored: RestoredState | None = None
     """What was written back; null without ``restore``, and while ``job`` is running."""
 
@@ -170,7 +160,9 @@ class BenchResult(LongResult):
     """Times in microseconds, valid only with a valid ``bench.verdict``."""
 
     bench: Bench | None
-    """Null while ``job`` is running."""
+    """Null while ``job`` is running, and for a problem of ComputeEval."""
+    problem: dict[str, Any] | None = None
+    """Of a problem of ComputeEval: whether it passes its own test."""
 
 
 class ProfileResult(LongResult):
@@ -224,23 +216,16 @@ class TuneResult(LongResult):
     """Null while ``job`` is running."""
 
 
-class StartedSession(Record):
-    """Where work stands."""
+class SessionResult(Record):
+    """Where work stands, or where a retrospective was appended."""
 
     summary: str
     session: str | None
-    """The open session; null where none is open."""
-    brief: str
-    """At most 2,000 bytes."""
-    next: tuple[str, ...]
-
-
-class LoggedSession(Record):
-    """Where a retrospective was appended."""
-
-    summary: str
-    session: str
-    file: str
+    """Its id; null where none is open."""
+    brief: str | None
+    """Where work stands, in at most 2,000 bytes; null after log and close."""
+    file: str | None
+    """The file that was written; null after start."""
     next: tuple[str, ...]
 
 

@@ -26,14 +26,13 @@ from kernelkb_mcp.tool_adapter import KernelServer, build_strict_tool
 from kernelkb_mcp.tools import (
     bench_kernel,
     build_kernel,
-    check_environment,
+    calculate_limits,
     job,
-    log_session,
     profile_kernel,
     read_entry,
     recommend_fix,
     search_knowledge,
-    start_session,
+    session,
     tune_kernel,
 )
 
@@ -41,14 +40,13 @@ _TOOL_MODULES: tuple[Any, ...] = (
     search_knowledge,
     read_entry,
     recommend_fix,
-    check_environment,
+    calculate_limits,
     build_kernel,
     bench_kernel,
     profile_kernel,
     tune_kernel,
     job,
-    start_session,
-    log_session,
+    session,
 )
 """Each holds a function of its own name, a TITLE and HINTS."""
 

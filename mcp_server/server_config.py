@@ -7,16 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TOOLSETS = {
-    "knowledge": ("search_knowledge", "read_entry", "recommend_fix"),
-    "measure": (
-        "check_environment",
-        "build_kernel",
-        "bench_kernel",
-        "profile_kernel",
-        "tune_kernel",
-        "job",
-    ),
-    "sessions": ("start_session", "log_session"),
+    "knowledge": ("search_knowledge", "read_entry", "recommend_fix", "calculate_limits"),
+    "measure": ("build_kernel", "bench_kernel", "profile_kernel", "tune_kernel", "job"),
+    "sessions": ("session",),
 }
 """Tools by toolset, in the order in which clients list them."""
 

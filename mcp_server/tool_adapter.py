@@ -17,10 +17,12 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from kernelkb.errors import KbError, NextStep
+from kernelkb.errors import KbError
 from kernelkb.safety.untrusted_text import sanitize_text, to_one_line
 from kernelkb_mcp.jobs import JobRegistry
+from kernelkb_mcp.next_call import format_next_call
 from kernelkb_mcp.resources import ResourceServer
+from kernelkb_mcp.schemas import outline_result, slim_arguments
 from kernelkb_mcp.server_config import ServerConfig
 
 T = TypeVar("T")
@@ -29,20 +31,6 @@ _ESCAPED_CONTROL = re.compile(r"\\[bfrtu]")
 """A control character in JSON text. A false match only costs a scan of each string."""
 _CANCEL_TIMEOUT_S = 40.0
 """Longest wait for a cancelled thread, which kills its child processes first."""
-_TOOL_FOR_VERB = {
-    "bench": "bench_kernel",
-    "build": "build_kernel",
-    "env": "check_environment",
-    "history": "bench_kernel",
-    "log": "read_entry",
-    "restore": "build_kernel",
-    "show": "read_entry",
-    "triage": "profile_kernel",
-    "tune": "tune_kernel",
-}
-"""The tool that does what a command of ``kb`` does; ``history`` has none, so a new record helps."""
-_TOOL_ARGUMENTS = {"id", "kind", "kernel", "variant", "target", "workload", "restore"}
-_EFFECT_FOR_VERB = {"history": "records one"}
 
 
 class KernelServer(ResourceServer):
@@ -120,9 +108,9 @@ def build_strict_tool(
     model = tool.fn_metadata.arg_model
     model.model_config = ConfigDict(**{**model.model_config, "extra": "forbid"})
     model.model_rebuild(force=True)
-    tool.parameters = _slim_arguments(_drop_titles(model.model_json_schema(by_alias=True)))
-    if tool.fn_metadata.output_schema:
-        tool.fn_metadata.output_schema = _drop_titles(tool.fn_metadata.output_schema)
+    tool.parameters = slim_arguments(model.model_json_schema(by_alias=True))
+    if tool.fn_metadata.output_schema:  # results are validated by the model, not by this
+        tool.fn_metadata.output_schema = outline_result(tool.fn_metadata.output_schema)
     return tool
 
 
@@ -211,60 +199,3 @@ async def run_in_thread(work: Callable[[], T]) -> T:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(ended.wait, _CANCEL_TIMEOUT_S)
         raise
-
-
-def format_next_call(step: NextStep) -> str:
-    """Return a tool call and its effect; the shell command where no tool does the same.
-
-    An argument that only the caller knows is written as ``...``.
-    """
-    tool = _TOOL_FOR_VERB.get(step.verb)
-    given = dict(step.arguments)
-    if step.verb == "log":
-        given = {"id": f"attempts/{given.get('kernel') or '...'}"}
-    elif step.verb == "restore" and "best" in given:
-        given = {"kernel": given["best"], "restore": "best"}
-    if tool is None or not given.keys() <= _TOOL_ARGUMENTS:
-        return step.as_command()
-    arguments = ", ".join(
-        f"{'id' if name == 'kind' else name}={'...' if value is None else repr(value)}"
-        for name, value in given.items()
-    )
-    return f"{tool}({arguments}) {_EFFECT_FOR_VERB.get(step.verb, step.effect)}"
-
-
-def _slim_arguments(schema: dict[str, Any]) -> dict[str, Any]:
-    """Remove what a model does not need in order to call a tool; the server checks it all the same.
-
-    That is null among the types of an optional argument, since clients show ``string`` better than
-    ``string or null``; the longest length and the pattern of a text, which no honest call breaks;
-    and the default, which stands in the description because some clients drop it.
-    """
-    for argument in schema["properties"].values():
-        others = [one for one in argument.get("anyOf", ()) if one != {"type": "null"}]
-        for one in (argument, *others):
-            for key in ("maxLength", "pattern", "default"):
-                one.pop(key, None)
-        if len(others) == 1:
-            del argument["anyOf"]
-            argument.update({**others[0], **argument})
-        elif others:
-            argument["anyOf"] = others
-    return schema
-
-
-def _drop_titles(schema: Any) -> Any:
-    """Remove the titles that pydantic generates: a fifth of the bytes without information."""
-    if isinstance(schema, list):
-        return [_drop_titles(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: (
-            {name: _drop_titles(part) for name, part in value.items()}
-            if key in ("properties", "$defs")
-            else _drop_titles(value)
-        )
-        for key, value in schema.items()
-        if not (key == "title" and isinstance(value, str))
-    }

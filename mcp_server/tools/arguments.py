@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePath
 from typing import Annotated, Literal
 
 from mcp.server.mcpserver.exceptions import ToolError
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
+_MAX_PATH_CHARS = 1000
+_SOURCE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp", ".py")
+
+
+def _refuse_source(kernel: str) -> str:
+    """Reject the path of a source where the name of a kernel belongs."""
+    path = PurePath(kernel)
+    if path.suffix not in _SOURCE_SUFFIXES:
+        return kernel
+    name = re.sub(r"[^a-z0-9_]", "_", path.stem.lower()) or "mine"
+    cure = f"build_kernel(kernel={name!r}, file={kernel!r}) makes it one"
+    raise ValueError(f"{kernel} is a source, not a kernel; {cure}")
+
+
 Kernel = Annotated[
-    str, Field(description="Folder in kernels/, such as row_softmax.", max_length=60)
+    str,
+    AfterValidator(_refuse_source),
+    Field(description="Name in kernels/.", max_length=200),
 ]
 Change = Annotated[
     str | None,
@@ -22,12 +39,12 @@ Variant = Annotated[
 ]
 Target = Annotated[
     Literal["auto", "cpu", "cuda"],
-    Field(description="Default auto: cuda if possible."),
+    Field(description="Default auto."),
 ]
 Workload = Annotated[
     str | None,
     Field(
-        description="tiny to xlarge. Default: the target's own.",
+        description="tiny to xlarge; default by target.",
         max_length=60,
     ),
 ]
@@ -50,3 +67,20 @@ def parse_budget(budget: str | float) -> float:
     if not seconds:
         raise ToolError(f"budget {str(budget)[:40]!r} is no duration; write 90s, 20m or 1h")
     return seconds
+
+
+def require_path(argument: str, value: str) -> None:
+    """Check that an argument is a path inside the workspace, not what the file holds.
+
+    Raises:
+        ToolError: It is the text of a file.
+        ForbiddenPathError: It leads out of the workspace.
+    """
+    from kernelkb.safety.workspace import resolve_inside
+
+    if "\n" in value or len(value) > _MAX_PATH_CHARS or value.startswith(('"', "==")):
+        raise ToolError(
+            f"{argument} is the text of a file; write it to a file and give a path: "
+            f"{argument}='PATH'"
+        )
+    resolve_inside(value)

@@ -1,14 +1,17 @@
-"""bench_kernel: check and time one variant."""
+"""bench_kernel: check and time one variant, or the candidate of a task."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
 from kernelkb.model.measurement import Bench
+from kernelkb_mcp.foreign_task import bench_foreign_task
 from kernelkb_mcp.jobs import make_tool_call
 from kernelkb_mcp.long_calls import run_long_call
 from kernelkb_mcp.results import BenchResult, format_recommend_call
@@ -19,49 +22,61 @@ HINTS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
 
+Against = Annotated[str | None, Field(description="Another variant as a rival.", max_length=60)]
+Task = Annotated[str | None, Field(description="Path of a KernelBench-like task, for kernel.")]
+
 
 async def bench_kernel(
     ctx: Context,
-    kernel: Kernel,
+    kernel: Kernel | None = None,
     variant: Variant = None,
     target: Target = "auto",
     workload: Workload = None,
-    against: Annotated[
-        str | None,
-        Field(description="Another variant as one more rival.", max_length=60),
-    ] = None,
+    against: Against = None,
     change: Change = None,
-    again: Annotated[
-        bool, Field(description="True measures what is on record. Default 0.")
-    ] = False,
+    again: Annotated[bool, Field(description="Even what is on record. Default 0.")] = False,
+    task: Task = None,
+    candidate: Annotated[str | None, Field(description="Its path, for task.")] = None,
 ) -> Annotated[CallToolResult, BenchResult]:
     """Build and check a variant, and time it against the fastest rival.
 
     The verdict is faster, slower, inconclusive, incorrect or invalid, with a 95 % interval of the
-    speedup: time of the fastest rival (torch, torch.compile, baselines) / our time. Only
-    correct variants are timed; a wrong result, crash or hang comes back with a cure. Takes 10 to
-    60 s.
+    speedup over the fastest of torch, torch.compile and baselines. Only correct variants are
+    timed; a wrong result, crash or hang comes with a cure. Takes 10 to 60 s.
     """
     which = {"kernel": kernel, "variant": variant, "target": target, "workload": workload}
-    how = {"against": against, "change": change, "again": again}
-    call = make_tool_call("bench_kernel", **which, **how)
+    how = {"against": against, "change": change, "again": again or None}
+    call = make_tool_call("bench_kernel", **which, **how, task=task, candidate=candidate)
+    if (kernel is None) == (task is None) or (task is None) != (candidate is None):
+        raise ToolError("name a kernel, or give task and candidate, the paths of two files")
+    if task is not None and candidate is not None:
+        _refuse_ignored({"variant": variant, **how})
+        two = (task, candidate)
+        return await run_long_call(
+            ctx, BenchResult, call, lambda: bench_foreign_task(*two, target, workload)
+        )
 
     def work() -> BenchResult:
         from kernelkb.actions.kernels import bench_variant
         from kernelkb.render.measurements import describe_bench
 
         bench = bench_variant(
-            kernel, variant, target, workload, against=against, change=change, again=again
+            kernel or "", variant, target, workload, against=against, change=change, again=again
         )
-        return BenchResult(
-            summary=describe_bench(bench), bench=bench, next=_list_next_calls(kernel, bench)
-        )
+        return BenchResult(summary=describe_bench(bench), bench=bench, next=_list_next_calls(bench))
 
     return await run_long_call(ctx, BenchResult, call, work)
 
 
-def _list_next_calls(kernel: str, bench: Bench) -> tuple[str, ...]:
-    again = f"kernel={kernel!r}, variant={bench.variant!r}, target={bench.target!r}"
+def _refuse_ignored(values: Mapping[str, Any]) -> None:
+    """Raise ToolError if an argument is given that a task does not use."""
+    for name, value in values.items():
+        if value:
+            raise ToolError(f"{name} is for a kernel, not for a task; leave it out")
+
+
+def _list_next_calls(bench: Bench) -> tuple[str, ...]:
+    again = f"kernel={bench.kernel!r}, variant={bench.variant!r}, target={bench.target!r}"
     if bench.verdict in ("incorrect", "invalid"):
         return (f"fix {bench.variant}, then bench_kernel({again})",)
     follow = f"profile_kernel({again})"

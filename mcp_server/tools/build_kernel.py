@@ -1,7 +1,8 @@
-"""build_kernel: compile one variant, perhaps of an earlier state of its source."""
+"""build_kernel: compile one variant; before that set it up, copy it, or restore it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 from mcp.server.mcpserver import Context
@@ -13,13 +14,13 @@ from kernelkb.errors import KbError
 from kernelkb_mcp.jobs import make_tool_call
 from kernelkb_mcp.long_calls import run_long_call
 from kernelkb_mcp.results import BuildResult, RestoredState
+from kernelkb_mcp.start_variant import add_copy, make_build_result, set_up_and_build
 from kernelkb_mcp.tool_adapter import run_in_thread, to_tool_error
 from kernelkb_mcp.tools.arguments import Change, Kernel, Target, Variant
 
 if TYPE_CHECKING:
     from kernelkb.measure.machine.environment import TargetChoice
     from kernelkb.model.attempt import Attempt
-    from kernelkb.model.measurement import Build
     from kernelkb.record.attempts.views import RestoredAttempt
 
 TITLE = "Build a kernel variant"
@@ -31,10 +32,12 @@ HINTS = ToolAnnotations(
 
 Restore = Annotated[
     str | None,
-    Field(
-        max_length=32,
-        description="First write an attempt back: its id, or best. Keeps what is there.",
-    ),
+    Field(max_length=32, description="Write an attempt back: its id, or best."),
+]
+
+Arch = Annotated[str | None, Field(max_length=12, description="Without a GPU: 9.0 or sm_90.")]
+Source = Annotated[
+    str | None, Field(description="Set up this source (init): PATH or PATH#FUNCTION.")
 ]
 
 
@@ -43,62 +46,77 @@ async def build_kernel(
     kernel: Kernel,
     variant: Variant = None,
     target: Target = "auto",
+    arch: Arch = None,
+    file: Source = None,
+    add_from: Annotated[
+        str | None, Field(max_length=60, description="Only add variant, as a copy of this one.")
+    ] = None,
     change: Change = None,
     restore: Restore = None,
 ) -> Annotated[CallToolResult, BuildResult]:
-    """Compile one variant and return the compiler's findings.
+    """Compile one variant; before that, set it up from a source, add it, or restore it.
 
-    CPU: which inner loops were vectorised, or why not. GPU: registers, spills, stack and shared
-    memory. A compiler's error is a result, in build.error, with a cure.
+    CPU: which loops were vectorised, or why not. GPU: registers, spills, shared memory. A
+    compiler's error is in build.error, with a cure.
     """
+    _refuse_mixture(variant, {"file": file, "add_from": add_from, "restore": restore}, change)
     if restore is not None:
-        if change is not None:
-            message = "restore takes a change back, and change names one; leave one of them out"
-            raise ToolError(message)
         word = restore
         chosen = await run_in_thread(lambda: _find_attempt(word, kernel, variant, target))
         variant, target, restore = chosen.variant, chosen.target, chosen.id
-    which = {"kernel": kernel, "variant": variant, "target": target}
-    call = make_tool_call("build_kernel", **which, change=change, restore=restore)
+    which = {"kernel": kernel, "variant": variant, "target": target, "arch": arch}
+    first = {"file": file, "add_from": add_from, "restore": restore}
+    call = make_tool_call("build_kernel", **which, **first, change=change)
 
     def work() -> BuildResult:
         from kernelkb.actions.building import build_variant
 
+        if file is not None:
+            return set_up_and_build(file, kernel, variant, target, arch)
+        if add_from is not None:
+            return add_copy(add_from, kernel, variant or "", target)
         if restore is None:
-            return _build_result(build_variant(kernel, variant, target, change=change), None)
-        from kernelkb.actions.restore_attempt import restore_attempt
-
-        restored = restore_attempt(restore)
-        try:
-            return _build_result(build_variant(kernel, variant, target), restored)
-        except (KbError, OSError) as error:
-            done = _describe_restored(restored)
-            raise ToolError(f"{done}; it was not built: {to_tool_error(error)}") from error
+            return make_build_result(build_variant(kernel, variant, target, arch, change))
+        return _restore_and_build(restore, kernel, variant, target, arch)
 
     return await run_long_call(ctx, BuildResult, call, work)
+
+
+def _refuse_mixture(
+    variant: str | None, first: Mapping[str, str | None], change: str | None
+) -> None:
+    """Raise ToolError for arguments that exclude each other."""
+    given = [name for name, value in first.items() if value is not None]
+    if len(given) > 1:
+        raise ToolError(f"{given[0]} and {given[1]} are two beginnings; give one of them")
+    if given and change is not None:
+        message = f"{given[0]} writes the source, and change names yours; leave one of them out"
+        raise ToolError(message)
+    if first["add_from"] is not None and variant is None:
+        raise ToolError("add_from copies a variant; variant is the name of the new one")
+
+
+def _restore_and_build(
+    attempt: str, kernel: str, variant: str | None, target: TargetChoice, arch: str | None
+) -> BuildResult:
+    from kernelkb.actions.building import build_variant
+    from kernelkb.actions.restore_attempt import restore_attempt
+    from kernelkb.render.attempts import build_restored_object
+
+    restored = restore_attempt(attempt)
+    done = _describe_restored(restored)
+    try:
+        built = build_variant(kernel, variant, target, arch)
+    except (KbError, OSError) as error:
+        raise ToolError(f"{done}; it was not built: {to_tool_error(error)}") from error
+    state = RestoredState.model_validate(build_restored_object(restored))
+    return make_build_result(built, done, restored=state)
 
 
 def _find_attempt(word: str, kernel: str, variant: str | None, target: TargetChoice) -> Attempt:
     from kernelkb.actions.restore_attempt import find_attempt_to_restore
 
     return find_attempt_to_restore(word, kernel, variant, target)
-
-
-def _build_result(build: Build, restored: RestoredAttempt | None) -> BuildResult:
-    from kernelkb.render.attempts import build_restored_object
-    from kernelkb.render.measurements import describe_build
-
-    again = f"kernel={build.kernel!r}, variant={build.variant!r}, target={build.target!r}"
-    follow = f"{'build' if build.error else 'bench'}_kernel({again})"
-    words = describe_build(build)
-    if restored is None:
-        return BuildResult(summary=words, build=build, next=(follow,))
-    return BuildResult(
-        summary=f"{_describe_restored(restored)}; {words}",
-        build=build,
-        restored=RestoredState.model_validate(build_restored_object(restored)),
-        next=(follow,),
-    )
 
 
 def _describe_restored(restored: RestoredAttempt) -> str:

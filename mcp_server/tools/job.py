@@ -33,11 +33,11 @@ async def job(
         str, Field(description="Handle. Without: list the jobs.", max_length=80)
     ] = "",
     action: Annotated[
-        Literal["status", "wait", "cancel"], Field(description="Default status")
+        Literal["status", "wait", "cancel"], Field(description="Default status.")
     ] = "status",
     wait_s: Annotated[
         float,
-        Field(ge=0, le=45, allow_inf_nan=False, description="Longest wait, 0 to 45 s (default)"),
+        Field(ge=0, le=45, allow_inf_nan=False, description="0 to 45 s, default 45."),
     ] = 45,
 ) -> Annotated[CallToolResult, JobResult]:
     """List, await or cancel work that outlived its call and returned job.id.

@@ -26,7 +26,7 @@ async def profile_kernel(
     target: Target = "auto",
     workload: Workload = None,
 ) -> Annotated[CallToolResult, ProfileResult]:
-    """Explain one variant: the compiler's report on a CPU, Nsight Compute's counters on a GPU.
+    """Explain one variant: the compiler's report on a CPU, ncu's counters on a GPU.
 
     Builds, checks and times it first; if that fails, stopped_by has the reason.
     """

@@ -1,7 +1,8 @@
-"""read_entry: one knowledge entry, the list of a kind, or the attempts at a kernel."""
+"""read_entry: an entry, a list, this machine, the attempts at a kernel, or a comparison."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
@@ -11,6 +12,9 @@ from pydantic import Field
 
 from kernelkb.errors import UnknownNameError
 from kernelkb_mcp.attempts_view import load_attempts_view, names_attempts
+from kernelkb_mcp.comparison_view import load_comparison_view, names_comparison
+from kernelkb_mcp.entry_view import EntryView
+from kernelkb_mcp.environment_view import load_environment_view, names_environment
 from kernelkb_mcp.paginate import MAX_ANSWER_BYTES, ResultPage, paginate
 from kernelkb_mcp.results import EntryResult
 from kernelkb_mcp.tool_adapter import get_server_config, result_from_record, run_in_thread
@@ -28,22 +32,20 @@ async def read_entry(
     id: Annotated[  # noqa: A002 - what a client sees
         str,
         Field(
-            max_length=80,
-            description="Id of an entry or kernel; attempts/KERNEL, or attempts/A..B for their "
-            "difference; or bottlenecks, fixes, patterns, symptoms, trees, metrics, thresholds, "
-            "devices, workflow, kernels for a list.",
+            max_length=400,
+            description="An entry or kernel; environment: this machine; attempts/KERNEL; A..B "
+            "compares runs or reports, attempts/A..B attempts; or a list: bottlenecks, fixes, "
+            "patterns, symptoms, trees, metrics, devices, workflow, kernels.",
         ),
     ],
     cursor: Annotated[
         str | None,
-        Field(pattern=r"^\d{1,6}$", description="From the last answer. Default: begin."),
+        Field(pattern=r"^\d{1,6}$", description="From the last answer."),
     ] = None,
 ) -> Annotated[CallToolResult, EntryResult]:
-    """Read one entry whole, list a kind, or see what was tried on a kernel and what it gave."""
-    view = None
-    if names_attempts(id):
-        tools = get_server_config(ctx).tool_names
-        view = await run_in_thread(lambda: load_attempts_view(id, tools))
+    """Read an entry whole, list a kind, inspect this machine, see what was tried, compare."""
+    tools = get_server_config(ctx).tool_names
+    view = await run_in_thread(lambda: _load_view(id, tools))
     content = view.content if view else await run_in_thread(lambda: _load_entry(id))
     part = paginate(content, int(cursor or 0), MAX_ANSWER_BYTES - _RESERVED_BYTES)
     if cursor and not part.value:
@@ -61,6 +63,15 @@ async def read_entry(
             next=(*go_on, *(view.next if view else _list_next_calls(content, part))),
         )
     )
+
+
+def _load_view(name: str, tools: Collection[str]) -> EntryView | None:
+    """Return what was measured, if the id names that; None for an entry of the knowledge."""
+    if names_attempts(name):
+        return load_attempts_view(name, tools)
+    if names_environment(name):
+        return load_environment_view(name, tools)
+    return load_comparison_view(name) if names_comparison(name) else None
 
 
 def _load_entry(name: str) -> list[dict[str, Any]] | dict[str, Any]:

@@ -1,4 +1,4 @@
-"""recommend_fix: from metrics to the next fix, or the next measurement."""
+"""recommend_fix: from metrics or a log to the next fix, or the next measurement."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from kernelkb_mcp.jobs import make_tool_call
+from kernelkb_mcp.log_view import diagnose_log_text
 from kernelkb_mcp.long_calls import run_to_the_end
 from kernelkb_mcp.recommend_view import build_recommend_fields
 from kernelkb_mcp.results import RecommendResult
@@ -30,27 +31,32 @@ HINTS = ToolAnnotations(
 
 Number = Annotated[float, Field(strict=True)] | SkipJsonSchema[str] | None
 """Text such as ``40%`` is taken, too; the schema has one type, since clients drop or refuse two."""
-Speedup = Annotated[Number, Field(description="Reference time / our time; above 1 is faster.")]
-Bandwidth = Annotated[Number, Field(description="Share of peak memory bandwidth, 0 to 1.")]
+Speedup = Annotated[Number, Field(description="Reference time / ours; above 1 is faster.")]
+Bandwidth = Annotated[Number, Field(description="Share of peak, 0 to 1.")]
 Occupancy = Annotated[Number, Field(description="Achieved occupancy, 0 to 1.")]
-Microseconds = Annotated[Number, Field(description="Kernel time in microseconds.")]
+Microseconds = Annotated[Number, Field(description="In microseconds.")]
 Gpu = Annotated[str | None, Field(description="GPU as the driver names it.", max_length=100)]
 Target = Annotated[Literal["cuda", "cpu"], Field(description="Default cuda.")]
 Kernel = Annotated[
     str,
-    Field(max_length=500, description="Name for the answer; with profile a regex of kernels."),
+    Field(max_length=500, description="Name; with profile a regex."),
 ]
-Report = Annotated[
-    str | None, Field(description="Path of an Nsight Compute report: .ncu-rep or CSV.")
-]
+Report = Annotated[str | None, Field(description="Path of an ncu report: .ncu-rep or CSV.")]
 Run = Annotated[
     str | None,
-    Field(max_length=32, description="Id of a bench or profile: its measurement."),
+    Field(max_length=32, description="Id of a measurement."),
 ]
 Metrics = Annotated[
     dict[str, float | SkipJsonSchema[str]] | None,
-    Field(description="Other metrics by id, such as over_fetch."),
+    Field(description="Others, by id or ncu name."),
 ]
+Log = Annotated[
+    str | None,
+    Field(description="Of a failed build or run: text or path."),
+]
+
+_HEADLINES = ("speedup", "bandwidth", "occupancy", "kernel-us")
+"""Flags of ``kb recommend`` for the first arguments."""
 
 
 async def recommend_fix(
@@ -65,21 +71,20 @@ async def recommend_fix(
     profile: Report = None,
     run: Run = None,
     metrics: Metrics = None,
+    log: Log = None,
 ) -> Annotated[CallToolResult, RecommendResult]:
     """Decide whether to continue, what limits a kernel, and the one change to make or measure.
 
-    Give run, profile or numbers, as measured; absent metrics are unknown, never zero.
-    Causes are named only as far as the evidence goes; fixes come with a predicted gain.
+    Give run, profile or numbers, as measured; absent metrics are unknown, never zero. Fixes come
+    with a predicted gain. Or diagnose a log.
     """
     from kernelkb.actions.session_log import log_recommendation, should_log_to_session
 
-    given = {
-        "speedup": speedup,
-        "bandwidth": bandwidth,
-        "occupancy": occupancy,
-        "kernel-us": kernel_us,
-    }
-    headlines = {flag: value for flag, value in given.items() if value is not None}
+    given = (speedup, bandwidth, occupancy, kernel_us)
+    headlines = {f: v for f, v in zip(_HEADLINES, given, strict=True) if v is not None}
+    if log is not None:
+        _refuse_beside_log({**headlines, "profile": profile, "run": run, "metrics": metrics})
+        return result_from_fields(await run_in_thread(partial(diagnose_log_text, log, gpu)))
     source = _choose_metric_source(profile, run)
     more = {"metrics": metrics or {}, "headlines": headlines, "gpu": gpu}
     launch = get_server_config(ctx)
@@ -93,6 +98,13 @@ async def recommend_fix(
         await run_in_thread(lambda: log_recommendation(answer["kernels"][0]))
     named = f"{source[0]}={source[1]!r}" if source else ""
     return result_from_fields(build_recommend_fields(answer, named, launch.tool_names))
+
+
+def _refuse_beside_log(values: Mapping[str, Any]) -> None:
+    """Raise ToolError if a log is not alone: its answer would not depend on the rest."""
+    for name, value in values.items():
+        if value is not None:
+            raise ToolError(f"log and {name} are two questions; ask one at a time")
 
 
 def _choose_metric_source(profile: str | None, run: str | None) -> tuple[str, str] | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
+from kernelkb_mcp.next_call import format_call_for_command
 from kernelkb_mcp.paginate import MAX_ANSWER_BYTES, paginate
 from kernelkb_mcp.results import SearchResult
 from kernelkb_mcp.tool_adapter import result_from_record, run_in_thread
@@ -18,25 +20,34 @@ HINTS = ToolAnnotations(
 _RESERVED_BYTES = 1000
 """Bytes reserved for everything but the hits."""
 
-Kind = Literal[
-    "bottleneck", "fix", "metric", "threshold", "guard", "pattern", "symptom", "tree", "workflow"
-]
-
 
 async def search_knowledge(
-    query: Annotated[str, Field(max_length=200, description="Words; typos are fine.")],
-    kind: Annotated[Kind | None, Field(description="Default: all kinds.")] = None,
+    query: Annotated[str, Field(max_length=2000, description="Words, or an error message.")],
+    kind: Annotated[
+        str | None, Field(description="Such as fix or symptom. Default: all.", max_length=60)
+    ] = None,
     limit: Annotated[int, Field(ge=1, le=20, description="1 to 20, default 10.")] = 10,
 ) -> Annotated[CallToolResult, SearchResult]:
-    """Find causes, fixes, metrics, symptoms and ways of working by words, best first."""
+    """Find causes, fixes, metrics, symptoms and patterns, best first."""
     from kernelkb.actions.search import find_entries
+    from kernelkb.graph.search import SEARCH_KINDS
 
+    if kind is not None and kind not in SEARCH_KINDS:
+        known = ", ".join(map(repr, SEARCH_KINDS))
+        raise ToolError(f"no kind {kind!r}; it is one of {known}")
     hits = await run_in_thread(lambda: find_entries(query, kind=kind, limit=limit))
     rows = paginate([hit._asdict() for hit in hits], 0, MAX_ANSWER_BYTES - _RESERVED_BYTES).value
     if rows:
         summary = f"{len(rows)} entries, best first: {rows[0]['kind']} {rows[0]['id']}"
-        follow = tuple(f"read_entry(id={row['id']!r})" for row in rows[:2])
+        follow = tuple(_format_follow_up(row) for row in rows[:2])
     else:
         summary = "no hits: use other or fewer words" + (", or no kind" if kind else "")
         follow = ("read_entry(id='bottlenecks')", "read_entry(id='patterns')")
     return result_from_record(SearchResult(summary=summary, hits=rows, next=follow))
+
+
+def _format_follow_up(row: dict[str, Any]) -> str:
+    """Return the call that goes on from a hit: reads the entry, or does what the command does."""
+    if row["kind"] == "command":
+        return format_call_for_command(row["id"])
+    return f"read_entry(id={row['id']!r})"

@@ -31,11 +31,10 @@ async def tune_kernel(
     budget: Budget = "10m",
     trials: Annotated[int | None, Field(ge=1, description="Most new trials, at least 1.")] = None,
 ) -> Annotated[CallToolResult, TuneResult]:
-    """Search the macro values under tune in kernel.yaml for the fastest configuration, as a job.
+    """Search the tunables of kernel.yaml for the fastest configuration, as a job.
 
-    Each is built, checked and timed; the fastest are timed in turns with the default, the winner
-    against its rivals. Trials are kept: the same call goes on, also after a cancel. Other tools
-    can measure meanwhile.
+    Each is built, checked and timed; the fastest in turns with the default, the winner against
+    its rivals. Trials are kept: the same call goes on, also after a cancel.
     """
     call = make_tool_call(
         "tune_kernel",

@@ -195,7 +195,7 @@ def test_a_deleted_source_comes_back(source):
         ({"kernel": "other"}, "an attempt at broken, not at other; read_entry(id='attempts/other"),
         ({"variant": "tiled"}, "is of variant naive, not tiled; leave variant out"),
         ({"target": "cuda"}, "is for cpu, not cuda; leave target out"),
-        ({"change": "tiled it"}, "restore takes a change back, and change names one; leave one"),
+        ({"change": "tiled it"}, "restore writes the source, and change names yours; leave one"),
         ({"restore": "best"}, "no valid time of broken is in its history; bench_kernel("),
         ({"restore": "best", "kernel": "brokn"}, "unknown kernel 'brokn'"),
         ({"restore": "0123"}, "unknown attempt '0123'; read_entry(id='attempts/broken') lists"),
@@ -266,11 +266,11 @@ def test_a_read_only_server_makes_no_history(project):
 
 def test_the_brief_names_the_call_that_goes_back(project, capsys):
     grow(6)
-    brief = call_tool("start_session", kernel="row_softmax", goal="x").structured_content["brief"]
+    brief = call_tool("session", kernel="row_softmax", goal="x").structured_content["brief"]
     assert "kb " not in brief
 
     make_broken_kernel(project, "right", "scale")
-    brief = call_tool("start_session", kernel="scale").structured_content["brief"]
+    brief = call_tool("session", kernel="scale").structured_content["brief"]
     assert "build_kernel(kernel='scale', restore='best')" in brief
     assert "stuck: " in brief
     assert "kb restore" not in brief

@@ -25,14 +25,13 @@ TWINS = {
     "search_knowledge": "search",
     "read_entry": "show",
     "recommend_fix": "recommend",
-    "check_environment": "env",
+    "calculate_limits": "occupancy",
     "build_kernel": "build",
     "bench_kernel": "bench",
     "profile_kernel": "profile",
     "tune_kernel": "tune",
     "job": None,  # in a shell the process itself is the job: wait, ^Z and ^C are the shell's
-    "start_session": "session show --brief",
-    "log_session": "session log",
+    "session": "session show --brief",
 }
 DATA = Path(__file__).parents[1] / "data" / "ncu"
 TIMED = {"seconds", "candidate_us", "baseline_us", "eager_us", "warm_us", "floor_us"}
@@ -209,8 +208,8 @@ def is_truncation_of(part, all_of_it):
     return part == all_of_it
 
 
-def test_check_environment_matches_the_cli(run_kb_json):
-    found = call_tool("check_environment", target="cpu").structured_content["environment"]
+def test_the_environment_matches_the_cli(run_kb_json):
+    found = read_whole_entries(["environment/cpu"])[0]
     told = run_kb_json("env", "--target", "cpu")
 
     assert [line["name"] for line in found["lines"]] == [line["name"] for line in told["lines"]]
@@ -276,9 +275,11 @@ def test_tune_kernel_matches_the_cli(project, run_kb_json):
     assert [made[name] for name in names] == [told[name] for name in names]
 
 
-def test_log_session_matches_the_cli(project, run_kb_json):
+def test_a_logged_session_matches_the_cli(project, run_kb_json):
     told = run_kb_json("session", "log", "--goal", "faster", "--went-wrong", "guessed")
-    made = call_tool("log_session", goal="faster", went_wrong=["guessed"]).structured_content
+    made = call_tool(
+        "session", action="log", goal="faster", went_wrong=["guessed"]
+    ).structured_content
     text = Path(made["file"]).read_text()
 
     assert made["session"] == told["session"]

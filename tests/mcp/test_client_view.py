@@ -23,7 +23,9 @@ MAX_CLIENT_INSTRUCTIONS = 4100
 MAX_OWN_INSTRUCTIONS = 2048
 MAX_CLIENT_RESULT = 12_000
 MAX_OWN_RESULT = 8_000
+MAX_TOOLS = 10
 MAX_LIST_TOKENS = 2000
+MAX_OUTPUT_SCHEMAS = 5000
 MAX_TOOL_TOKENS = 460
 HIDDEN_KEYS = ("pattern", "minimum", "maximum", "exclusiveMinimum", "default", "title", "maxLength")
 SMALL_SOFTMAX = {"kernel": "broken", "target": "cpu"}
@@ -32,20 +34,19 @@ GOOD_CALLS = {
     "search_knowledge": {"query": "coalesced"},
     "read_entry": {"id": "uncoalesced-global-access"},
     "recommend_fix": {"speedup": 0.3, "occupancy": 0.4},
-    "check_environment": {"target": "cpu"},
+    "calculate_limits": {"gpu": "h100-sxm", "threads": 256, "registers": 96, "bytes": "1GiB"},
     "build_kernel": SMALL_SOFTMAX,
     "bench_kernel": {**SMALL_SOFTMAX, "workload": "tiny"},
     "profile_kernel": {**SMALL_SOFTMAX, "workload": "tiny"},
     "tune_kernel": {"kernel": "twice", "target": "cpu", "trials": 2},
     "job": {},
-    "start_session": {"kernel": "broken", "goal": "see where it stands"},
-    "log_session": {"goal": "see what is shown", "kernel": "row_softmax"},
+    "session": {"kernel": "broken", "goal": "see where it stands"},
 }
 GOOD_WORDS = {
     "search_knowledge": [r'"id":"uncoalesced-global-access"', r'"next":\["read_entry\(id='],
     "read_entry": [r'"id":"uncoalesced-global-access"', r'"next":\["read_entry\(id='],
     "recommend_fix": [r'"verdict":"stop"', r"speedup 0\.3 < 0\.5", r'"next":\["'],
-    "check_environment": [r'"status":"ok"', r'"cure":', r'"next":\["'],
+    "calculate_limits": [r'"blocks_per_sm":2', r'"limited_by":\["registers', r'"floor_us":[\d.]+'],
     "build_kernel": [r'"error":null', r'"seconds":[\d.]+', r'"next":\["bench_kernel\(kernel='],
     "bench_kernel": [
         r'"verdict":"(faster|slower|inconclusive|invalid)"',
@@ -60,21 +61,19 @@ GOOD_WORDS = {
         r'"next":\["\w+',
     ],
     "job": [r"0 running", r'"next":\["(bench_kernel|job)\('],
-    "start_session": [r'"session":"[a-z0-9_-]+"', r'"brief":"session ', r'"next":\["'],
-    "log_session": [r'"session":"[a-z0-9_-]+"', r'"file":"/', r'"next":\["'],
+    "session": [r'"session":"[a-z0-9_-]+"', r'"brief":"session ', r'"next":\["'],
 }
 BAD_CALLS = {
     "search_knowledge": ({"query": "x", "limit": 99}, ["limit", "20"]),
     "read_entry": ({"id": "uncoalesced-global-acess"}, ["'uncoalesced-global-access'"]),
     "recommend_fix": ({"metrics": {"occupency": 1}}, ["'occupency'", "'occupancy'"]),
-    "check_environment": ({"target": "tpu"}, ["target", "'auto', 'cpu' or 'cuda'"]),
+    "calculate_limits": ({"gpu": "h100-smx", "bytes": 1}, ["'h100-smx'", "'h100-sxm'"]),
     "build_kernel": ({"kernel": "row_sofmax"}, ["'row_sofmax'", "'row_softmax'"]),
     "bench_kernel": ({**SMALL_SOFTMAX, "workload": "huge"}, ["'huge'", "tiny"]),
     "profile_kernel": ({**SMALL_SOFTMAX, "variant": "nope"}, ["'nope'", "naive"]),
     "tune_kernel": ({"kernel": "twice", "variant": "fixed"}, ["fixed", "'tune:' in kernel.yaml"]),
     "job": ({"id": "bench-0"}, ["bench-0", "run the tool again"]),
-    "start_session": ({"kernel": "No Kernel", "goal": "x"}, ["No Kernel"]),
-    "log_session": ({"goal": "x", "cost_usd": -1}, ["cost_usd", "0"]),
+    "session": ({"goal": "x", "went_wrong": ["y"]}, ["went_wrong", "session(action='log')"]),
 }
 
 
@@ -166,13 +165,13 @@ def iter_defaults(tools):
 def test_tool_names_are_short_verb_noun_pairs(client_view):
     names = [tool.name for tool in client_view[1]]
 
-    assert [name for name in names if not re.fullmatch(r"[a-z]+_[a-z]+|job", name)] == []
+    assert [name for name in names if not re.fullmatch(r"[a-z]+_[a-z]+|job|session", name)] == []
     assert max(len(f"mcp__kernelkb__{name}") for name in names) < 60
 
 
 def test_the_instructions_survive_being_cut_and_begin_with_the_workflow(client_view):
     instructions = client_view[0]
-    workflow = ["bench_kernel", "profile_kernel", "recommend_fix", "log_session"]
+    workflow = ["bench_kernel", "profile_kernel", "recommend_fix", "close"]
     at = [instructions[:MAX_CLIENT_INSTRUCTIONS].find(name) for name in workflow]
 
     assert len(instructions.encode()) <= MAX_OWN_INSTRUCTIONS
@@ -197,8 +196,26 @@ def test_the_list_of_tools_is_short(client_view):
         for tool in client_view[1]
     }
 
+    assert len(sizes) <= MAX_TOOLS
     assert sum(sizes.values()) <= MAX_LIST_TOKENS, sizes
     assert max(sizes.values()) <= MAX_TOOL_TOKENS, sizes
+
+
+def test_the_schemas_of_results_are_outlines(client_view):
+    """No client shows them to a model; all of the list crosses the wire at each start."""
+    sizes = {tool.name: len(json.dumps(tool.output_schema)) for tool in client_view[1]}
+
+    assert sum(sizes.values()) <= MAX_OUTPUT_SCHEMAS, sizes
+
+
+@pytest.mark.parametrize("name", GOOD_CALLS)
+def test_every_field_of_a_result_is_in_its_outline(client_view, name):
+    schema = next(tool.output_schema for tool in client_view[1] if tool.name == name)
+    shown = client_view[2][name].structured_content
+    whole = shown["result"] if name != "job" and "result" in shown else shown  # of a slow machine
+
+    assert list(schema["properties"]) == list(whole)
+    assert set(schema["required"]) <= set(schema["properties"])
 
 
 def test_every_limit_and_default_stands_in_the_text_too(client_view):

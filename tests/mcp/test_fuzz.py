@@ -40,7 +40,7 @@ SLOW_TOOLS = [name for name in TOOLSETS["measure"] if name != "job"]
 NO_KERNEL = st.one_of(texts, st.sampled_from(["missing", "linked", "yaml", "flags", "Broken"]))
 COSTLY = {
     **{name: {"kernel": NO_KERNEL} for name in SLOW_TOOLS},
-    "check_environment": {"target": st.one_of(texts, st.lists(texts, max_size=2))},
+    "bench_kernel": {"kernel": NO_KERNEL, "task": texts},
 }
 CALLS = st.one_of(
     *(

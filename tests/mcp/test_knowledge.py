@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from broken_kernels import make_broken_kernel
 from measurements import make_bench, make_build
-from tool_calls import call_tool, run_client
+from tool_calls import call_tool, leave_workspace, run_client
 
 from kernelkb.actions.knowledge import ENTRY_KINDS
 from kernelkb.actions.recommend import recommend_from_metrics
@@ -17,7 +17,7 @@ from kernelkb.record.measurements.store import open_store
 from kernelkb.safety.paths import shipped_folder
 from kernelkb_mcp.paginate import MAX_ANSWER_BYTES, json_size, paginate
 from kernelkb_mcp.recommend_view import build_recommend_fields
-from kernelkb_mcp.server_config import TOOLSETS, ServerConfig
+from kernelkb_mcp.server_config import TOOLSETS, ServerConfig, enter_workspace
 
 DATA = Path(__file__).parents[1] / "data" / "ncu"
 REPORTS = [path for path in DATA.rglob("*") if path.suffix in (".csv", ".ncu-rep")]
@@ -95,7 +95,7 @@ def test_a_search_of_many_is_short():
         ("read_entry", {"id": "fixes", "cursor": "x"}, "cursor"),
         ("search_knowledge", {"query": "x", "limit": 21}, "less than or equal to 20"),
         ("search_knowledge", {"query": "x", "kind": "fixes"}, "'bottleneck'"),
-        ("recommend_fix", {"run": "abcdef"}, "bench_kernel(kernel=...) makes it"),
+        ("recommend_fix", {"run": "abcdef"}, "read_entry(id='kernels')"),
         ("recommend_fix", {"metrics": {"zzz": 1}}, "read_entry(id='metrics') lists them"),
         ("recommend_fix", {"gpu": "H1000"}, "read_entry(id='devices') lists them"),
         ("build_kernel", {"kernel": "row_softmax", "variant": "x"}, "read_entry(id='row_softmax')"),
@@ -222,7 +222,8 @@ def test_hints_say_whether_the_open_session_is_written_to():
         tools = (await client.list_tools()).tools
         return {tool.name for tool in tools if tool.annotations.read_only_hint}
 
-    assert run_client(ServerConfig(), looks) == {"search_knowledge", "read_entry"}
+    reading = set(TOOLSETS["knowledge"]) - {"recommend_fix"}
+    assert run_client(ServerConfig(), looks) == reading
     assert run_client(READ_ONLY, looks) == set(TOOLSETS["knowledge"])
 
 
@@ -238,6 +239,8 @@ def call_every_read_tool(run):
             await client.call_tool("read_entry", {"id": "small-grid"}),
             await client.call_tool("read_entry", {"id": "kernels"}),
             await client.call_tool("recommend_fix", {"speedup": 0.3, "occupancy": 0.4}),
+            await client.call_tool("calculate_limits", {"gpu": "l4", "bytes": "1GiB"}),
+            await client.call_tool("recommend_fix", {"log": "nvcc: command not found"}),
             await client.call_tool("recommend_fix", {"run": run}),
         ]
         return [result.is_error for result in results]
@@ -251,7 +254,11 @@ def test_read_only_leaves_every_byte_of_a_project(project, capsys):
     main(["bench", "broken", "--target", "cpu", "--workload", "tiny", "--json"])
     run = json.loads(capsys.readouterr().out)["measurement"]
     before = read_tree(project)
-    wrong = run_client(READ_ONLY, call_every_read_tool(run))
+    enter_workspace(READ_ONLY)  # as the server does before it serves
+    try:
+        wrong = run_client(READ_ONLY, call_every_read_tool(run))
+    finally:
+        leave_workspace()
 
     assert not any(wrong)
     assert read_tree(project) == before
@@ -261,5 +268,5 @@ def test_read_only_makes_nothing_in_a_project_without_records(project):
     before = read_tree(project)
     wrong = run_client(READ_ONLY, call_every_read_tool("abcdef"))
 
-    assert wrong == [False, False, False, False, True]
+    assert wrong == [*[False] * 6, True]
     assert read_tree(project) == before

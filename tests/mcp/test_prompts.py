@@ -51,7 +51,7 @@ def test_a_prompt_is_about_the_kernel_that_is_named():
 def test_a_prompt_names_the_tools():
     text = get_prompt_text("session_start")
 
-    for tool in ("bench_kernel", "recommend_fix", "log_session", "kb://quickref"):
+    for tool in ("bench_kernel", "recommend_fix", "session", "kb://quickref"):
         assert tool in text
 
 

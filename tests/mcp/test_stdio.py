@@ -66,7 +66,9 @@ def test_the_whole_loop_over_pipes(project):
             await call_and_wait(client, "build_kernel", where),
             await call_and_wait(client, "bench_kernel", {**where, "workload": "tiny"}),
             await call_and_wait(client, "profile_kernel", {**where, "workload": "tiny"}),
-            await call_and_wait(client, "log_session", {"goal": "try it", "kernel": "broken"}),
+            await call_and_wait(
+                client, "session", {"action": "log", "goal": "try it", "kernel": "broken"}
+            ),
         ]
 
     built, timed, why, logged = run_client(project, work)

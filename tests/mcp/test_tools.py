@@ -1,6 +1,7 @@
 """The tools through a real client, in process."""
 
 import json
+import re
 from pathlib import Path
 
 import anyio
@@ -49,16 +50,15 @@ TOOL_NAMES = [
     "search_knowledge",
     "read_entry",
     "recommend_fix",
-    "check_environment",
+    "calculate_limits",
     "build_kernel",
     "bench_kernel",
     "profile_kernel",
     "tune_kernel",
     "job",
-    "start_session",
-    "log_session",
+    "session",
 ]
-READ_ONLY_TOOLS = ["search_knowledge", "read_entry"]
+READ_ONLY_TOOLS = ["search_knowledge", "read_entry", "calculate_limits"]
 
 
 def test_the_tools_are_these_in_this_order():
@@ -96,16 +96,17 @@ def test_instructions_fit_what_clients_show():
 )
 def test_instructions_name_the_tools_on_offer_and_no_others(launch):
     text = build_instructions(launch.tool_names)
-    known = {tool for tools in TOOLSETS.values() for tool in tools} - {"job"}
+    known = {tool for tools in TOOLSETS.values() for tool in tools}
+    called = set(re.findall(r"[`\s](\w+)[(`]", text)) & known
 
-    assert {tool for tool in known if tool in text} == set(launch.tool_names) - {"job"}
+    assert called == set(launch.tool_names)
 
 
 def test_instructions_begin_with_the_workflow():
     lines = build_instructions(ServerConfig().tool_names).splitlines()
 
     assert lines[1] == "Workflow:"
-    assert lines[2].startswith("1. `start_session`")
+    assert lines[2].startswith("1. `session(")
 
 
 def test_the_text_is_the_structure_and_short():
@@ -134,8 +135,9 @@ def test_the_text_is_the_structure_and_short():
             "did you mean 'tiny'?",
         ),
         ("bench_kernel", {"kernel": "row_softmax", "variant": "nave"}, "did you mean 'naive'?"),
-        ("bench_kernel", {}, "kernel: field required"),
-        ("log_session", {"goal": "x", "session": "../x"}, "session field session"),
+        ("build_kernel", {}, "kernel: field required"),
+        ("bench_kernel", {}, "name a kernel, or give task and candidate"),
+        ("session", {"action": "log", "goal": "x", "id": "../x"}, "session field session"),
     ],
 )
 def test_misuse_is_one_line_with_the_cure(project, name, arguments, text):
@@ -150,7 +152,9 @@ def test_an_infinite_cost_is_refused(project):
     server = build_server()  # a client of ours would send null, others send 1e999
 
     with pytest.raises(ToolError, match="cost_usd"):
-        anyio.run(server.call_tool, "log_session", {"goal": "x", "cost_usd": float("inf")})
+        anyio.run(
+            server.call_tool, "session", {"action": "log", "goal": "x", "cost_usd": float("inf")}
+        )
 
 
 def test_a_kernel_yaml_that_no_parser_takes_is_named(project):
@@ -197,7 +201,7 @@ def test_a_compiler_error_names_the_line(project):
 
 
 def test_a_session_is_logged_in_the_project(project):
-    result = call_tool("log_session", goal="faster", went_wrong=["guessed"])
+    result = call_tool("session", action="log", goal="faster", went_wrong=["guessed"])
 
     assert Path(result.structured_content["file"]).parent == project / "sessions"
 
@@ -252,10 +256,9 @@ def test_a_report_gives_an_answer_for_each_of_its_kernels():
 def test_every_tool_lands_in_the_open_session(project):
     start_session("mine", "see what is logged")
 
-    call_tool("check_environment", target="cpu")
     call_tool("recommend_fix", speedup=0.3, occupancy=0.4)
     call_tool("build_kernel", kernel="row_softmax", target="cpu")
-    call_tool("log_session", goal="said by hand")
+    call_tool("session", action="log", goal="said by hand")
 
     logged = [entry.by for entry in load_session("mine").entries]
-    assert logged == ["env", "recommend", "build", None]
+    assert logged == ["recommend", "build", None]

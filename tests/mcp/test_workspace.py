@@ -185,7 +185,7 @@ def test_a_session_that_is_a_link_is_not_written_to(confined_project, outside, t
     (confined_project / "sessions" / "mine.md").symlink_to(
         outside / ("session.md" if there else "new.md")
     )
-    result = call_without_secret("log_session", goal="x", session="mine")
+    result = call_without_secret("session", action="log", goal="x", id="mine")
 
     assert is_workspace_error(result)
     assert read_tree(outside) == before
@@ -197,7 +197,11 @@ def test_a_sessions_or_kb_folder_that_is_a_link_is_not_written_to(confined_proje
     shutil.rmtree(confined_project / name, ignore_errors=True)
     (confined_project / name).symlink_to(outside)
     before = read_tree(outside)
-    tool = ("log_session", {"goal": "x"}) if name == "sessions" else ("build_kernel", BROKEN_ON_CPU)
+    tool = (
+        ("session", {"action": "log", "goal": "x"})
+        if name == "sessions"
+        else ("build_kernel", BROKEN_ON_CPU)
+    )
 
     assert is_workspace_error(call_without_secret(tool[0], **tool[1]))
     assert read_tree(outside) == before

@@ -1,0 +1,56 @@
+"""Benches the candidate of another project's task for bench_kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelkb_mcp.results import BenchResult, format_recommend_call
+from kernelkb_mcp.tools.arguments import require_path
+
+if TYPE_CHECKING:
+    from kernelkb.measure.machine.environment import TargetChoice
+    from kernelkb.model.measurement import Bench
+
+
+def bench_foreign_task(
+    task: str, candidate: str, target: TargetChoice, workload: str | None
+) -> BenchResult:
+    """Check and time a candidate; a problem of ComputeEval is tested by its own commands.
+
+    Raises:
+        ToolError: One of the two is the text of a file.
+        ForbiddenPathError: One leads out of the workspace.
+        BadValueError: A file has another format.
+        EnvironmentGapError: The machine lacks a compiler, torch or a GPU.
+    """
+    from kernelkb.actions.foreign_tasks import bench_task
+    from kernelkb.loading.compute_eval import is_compute_eval
+    from kernelkb.render.measurements import describe_bench
+
+    require_path("task", task.partition("#")[0])
+    require_path("candidate", candidate)
+    again = f"bench_kernel(task={task!r}, candidate={candidate!r})"
+    if is_compute_eval(task):
+        return _check_problem(task, candidate, target, again)
+    bench = bench_task(task, candidate, target, workload)
+    return BenchResult(
+        summary=describe_bench(bench), bench=bench, next=(_choose_next_call(bench, again),)
+    )
+
+
+def _choose_next_call(bench: Bench, again: str) -> str:
+    if bench.verdict in ("incorrect", "invalid") or not (bench.measurement or bench.metrics):
+        return f"change the candidate, then {again}"
+    return format_recommend_call(bench)
+
+
+def _check_problem(task: str, candidate: str, target: TargetChoice, again: str) -> BenchResult:
+    from kernelkb.actions.compute_eval import check_problem
+
+    found = check_problem(task, candidate, target)
+    return BenchResult(
+        summary=f"{found.status}: {found.detail}",
+        bench=None,
+        problem=found.model_dump(mode="json"),
+        next=(f"change the candidate, then {again}",),
+    )
