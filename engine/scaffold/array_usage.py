@@ -56,7 +56,20 @@ def classify_array(parameter: Parameter, uses: Mapping[str, Sequence[Node]]) -> 
     if accesses <= {"read"}:
         return parameter._replace(role="input")
     is_certain = "passed on" not in accesses
-    return parameter._replace(is_read=bool({"read", "updated"} & accesses), is_certain=is_certain)
+    read = {"read"} if _is_cleared(parameter.name, uses) else {"read", "updated"}
+    return parameter._replace(is_read=bool(read & accesses), is_certain=is_certain)
+
+
+def _is_cleared(name: str, uses: Mapping[str, Sequence[Node]]) -> bool:
+    """Whether the body sets elements to a literal, so that adding to them reads no old value."""
+    for use in uses.get(name, ()):
+        node, is_pointer = _climb_to_access(use)
+        right = node.parent and node.parent.child_by_field_name("right")
+        if not is_pointer and right is not None and right.type == "number_literal":
+            operator = node.parent and node.parent.child_by_field_name("operator")
+            if get_text(operator) == "=":
+                return True
+    return False
 
 
 def _is_in_subscript(use: Node) -> bool:

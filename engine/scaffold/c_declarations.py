@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernel_files import FILL_IN_MARK
@@ -34,6 +34,16 @@ _REWRITES = [
 _DEFAULT = re.compile(r"(?<![<>=!])=(?!=)")
 
 
+class TemplateParameter(NamedTuple):
+    """One parameter of a template."""
+
+    name: str
+    type: str
+    """``typename``, ``int``, ``bool``, as written."""
+    default: str
+    """Empty without one."""
+
+
 class Declaration(NamedTuple):
     """One function."""
 
@@ -44,20 +54,28 @@ class Declaration(NamedTuple):
     returns: str
     scope: str
     """Its namespaces, as in ``a::b::``."""
-    template: tuple[str, ...]
-    """Names of its template's parameters."""
+    template: tuple[TemplateParameter, ...]
     max_threads: str | None
     """First argument of ``__launch_bounds__``."""
     is_extern: bool
     """``extern "C"``, and no kernel."""
     is_global: bool
+    line: int
+    """Line of its name, from 1."""
 
 
 def parse_c(text: str) -> Node:
     """Return the syntax tree of C++ or CUDA text, without its preprocessor lines."""
     for pattern, replacement in _REWRITES:
-        text = re.sub(pattern, replacement, text, flags=re.DOTALL | re.MULTILINE)
+        replace = partial(_replace_on_its_lines, replacement)
+        text = re.sub(pattern, replace, text, flags=re.DOTALL | re.MULTILINE)
     return _load_parser().parse(text.encode()).root_node
+
+
+def _replace_on_its_lines(replacement: str, match: re.Match[str]) -> str:
+    """Return a replacement with as many lines as before, so that line numbers stay right."""
+    text = match.expand(replacement)
+    return text + "\n" * (match[0].count("\n") - text.count("\n"))
 
 
 @cache
@@ -88,7 +106,11 @@ def iter_nodes(root: Node) -> Iterator[Node]:
 
 
 def iter_declarations(
-    node: Node, scope: str = "", template: tuple[str, ...] = (), *, extern: bool = False
+    node: Node,
+    scope: str = "",
+    template: tuple[TemplateParameter, ...] = (),
+    *,
+    extern: bool = False,
 ) -> Iterator[Declaration]:
     """Yield the functions below a node: those of namespaces, not those of classes."""
     for child in node.named_children:
@@ -99,7 +121,8 @@ def iter_declarations(
         elif child.type == "linkage_specification":
             yield from iter_declarations(child, scope, extern=True)
         elif child.type == "template_declaration":
-            yield from iter_declarations(child, scope, _list_template_names(child), extern=extern)
+            parameters = _list_template_parameters(child)
+            yield from iter_declarations(child, scope, parameters, extern=extern)
         elif child.type in ("declaration_list", "ERROR"):
             yield from iter_declarations(child, scope, extern=extern)
         elif child.type in ("function_definition", "declaration"):
@@ -108,7 +131,7 @@ def iter_declarations(
 
 
 def _parse_declaration(
-    node: Node, scope: str, template: tuple[str, ...], extern: bool
+    node: Node, scope: str, template: tuple[TemplateParameter, ...], extern: bool
 ) -> Declaration | None:
     chain = list(iter_declarators(node))
     depth = next((n for n, each in enumerate(chain) if each.type == "function_declarator"), None)
@@ -129,6 +152,7 @@ def _parse_declaration(
         get_text(bounds[0]) if bounds else None,
         is_extern=extern and "__global__" not in attributes,
         is_global="__global__" in attributes,
+        line=name.start_point[0] + 1,
     )
 
 
@@ -143,8 +167,13 @@ def iter_declarators(node: Node) -> Iterator[Node]:
         inner = inner or (named[0] if wraps and named else None)
 
 
-def _list_template_names(template: Node) -> tuple[str, ...]:
+def _list_template_parameters(template: Node) -> tuple[TemplateParameter, ...]:
     parameters = template.child_by_field_name("parameters")
-    nodes = parameters.named_children if parameters else []
-    heads = [_DEFAULT.split(get_text(node))[0] for node in nodes if node.type != "comment"]
-    return tuple(re.findall(r"\w+", head)[-1] for head in heads)
+    found = []
+    for node in parameters.named_children if parameters else []:
+        if node.type != "comment":
+            head, *default = _DEFAULT.split(get_text(node), maxsplit=1)
+            name = re.findall(r"\w+", head)[-1]
+            kind = head.rpartition(name)[0].strip()
+            found.append(TemplateParameter(name, kind, default[0].strip() if default else ""))
+    return tuple(found)

@@ -2,51 +2,60 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kernelkb.model.base import Target
 from kernelkb.scaffold import python_source
-from kernelkb.scaffold.array_usage import classify_array
 from kernelkb.scaffold.c_declarations import (
     Declaration,
     get_text,
-    has_const,
     iter_declarations,
-    iter_declarators,
     iter_nodes,
     parse_c,
 )
-from kernelkb.scaffold.call_signature import Function, Parameter, ParameterRole, SourceSummary
+from kernelkb.scaffold.c_functions import build_function
+from kernelkb.scaffold.call_signature import (
+    Function,
+    SourceKind,
+    SourceSummary,
+)
+from kernelkb.scaffold.default_values import choose_number
+from kernelkb.scaffold.launch_sites import (
+    LaunchSite,
+    find_launch_sites,
+    iter_calls,
+    read_called_name,
+    read_template_arguments,
+)
+from kernelkb.scaffold.source_facts import SourceFacts
+from kernelkb.scaffold.tensor_functions import find_style, read_tensor_function
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _CUDA_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[^\n]*cuda", re.MULTILINE | re.IGNORECASE)
-_DTYPES = {
-    **dict.fromkeys(("float", "float32_t"), "float32"),
-    "double": "float64",
-    **dict.fromkeys(("half", "__half", "at::Half", "c10::Half"), "float16"),
-    **dict.fromkeys(("__nv_bfloat16", "nv_bfloat16", "at::BFloat16", "c10::BFloat16"), "bfloat16"),
-    "__nv_fp8_e4m3": "float8_e4m3fn",
-    "__nv_fp8_e5m2": "float8_e5m2",
-    **dict.fromkeys(("int", "int32_t"), "int32"),
-    **dict.fromkeys(("int64_t", "long", "long int", "long long", "long long int"), "int64"),
-    **dict.fromkeys(("short", "int16_t"), "int16"),
-    **dict.fromkeys(("uint8_t", "unsigned char"), "uint8"),
-    **dict.fromkeys(("int8_t", "char", "signed char"), "int8"),
-    "bool": "bool",
-}
-_SIZE_TYPE = re.compile(
-    r"(?:unsigned\s+|signed\s+)?(?:int|long|long int|long long|long long int)|unsigned|s?size_t"
-    r"|u?int(?:32|64)_t|ptrdiff_t"
+_KERNEL_WORDS = (
+    *("__global__", 'extern "C"', "PYBIND11_MODULE", "TORCH_LIBRARY", "TVM_FFI_", "Tensor"),
+    "<<<",
 )
-_OTHER_DIMENSION = re.compile(r"(?:thread|block|grid)(?:Idx|Dim)\.[yz]")
-_DEFAULT_NAMES = {"input": "x", "output": "y", "size": "n", "number": "a", "stream": "stream"}
-_KERNEL_WORDS = ("__global__", 'extern "C"', "PYBIND11_MODULE")
-_MODULE = "PYBIND11_MODULE"
+_MODULES = (
+    "PYBIND11_MODULE",
+    *("TORCH_LIBRARY", "TORCH_LIBRARY_FRAGMENT", "TORCH_LIBRARY_IMPL"),
+    *("STABLE_TORCH_LIBRARY", "STABLE_TORCH_LIBRARY_FRAGMENT", "STABLE_TORCH_LIBRARY_IMPL"),
+)
+_HOST_MEMORY = ("cudaMalloc", "cudaMemcpy", "cudaMallocManaged", "cudaMallocHost", "malloc")
+_ALIAS = re.compile(
+    r"^[ \t]*(?:typedef\s+([\w: ]+)\s+(\w+)|using\s+(\w+)\s*=\s*([\w: ]+))\s*;", re.MULTILINE
+)
+_CONSTANT = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n/]+)"
+    r"|^(?:static\s+|inline\s+|__constant__\s+)*(?:constexpr|const)\s+(?:static\s+)?[\w:]+\s+(\w+)\s*=\s*([^;]+);",
+    re.MULTILINE,
+)
 
 
 def summarize_source(name: str, text: str) -> SourceSummary | None:
@@ -63,20 +72,143 @@ def summarize_source(name: str, text: str) -> SourceSummary | None:
     root = parse_c(text)
     declarations = list(iter_declarations(root))
     defined = {each.name: each for each in declarations if each.body is not None}
-    is_cuda = name.endswith(".cu") or _CUDA_INCLUDE.search(text) or _names_cuda(root)
+    is_cuda = name.endswith((".cu", ".cuh")) or _CUDA_INCLUDE.search(text) or _names_cuda(root)
     target: Target = "cuda" if is_cuda else "cpu"
-    if _MODULE in defined:
-        bindings = list(_iter_bindings(defined[_MODULE]))
-        used = [*_list_used_declarations(root, declarations), *(b for _, b in bindings if b)]
-        missing = dict.fromkeys(name for name in used if name not in defined)
-        functions = tuple(Function(name) for name, _ in bindings)
-        return SourceSummary("torch-extension", functions, target, missing_functions=tuple(missing))
-    bodies = [each for each in declarations if each.body is not None]
-    launchers = [_build_function(each) for each in bodies if each.is_extern]
-    kernels = [_build_function(each) for each in bodies if each.is_global]
-    if not launchers and not kernels:
+    sites = find_launch_sites(declarations)
+    tensor = _list_tensor_functions(root, declarations, sites)
+    if tensor:
+        missing = _list_missing(root, declarations, defined)
+        kind: SourceKind = "tvm-ffi" if tensor[0].style == "tvm-ffi" else "torch-extension"
+        return SourceSummary(
+            kind, tuple(tensor), target, "main" in defined, missing_functions=tuple(missing)
+        )
+    functions = _list_pointer_functions(declarations, sites)
+    if not functions:
         return None
-    return SourceSummary("cuda", (*launchers, *kernels), target, has_main="main" in defined)
+    return SourceSummary("cuda", tuple(functions), target, has_main="main" in defined)
+
+
+def read_facts(text: str) -> SourceFacts:
+    """Return what drafting a call needs of a C++ or CUDA text."""
+    root = parse_c(text)
+    declarations = tuple(iter_declarations(root))
+    constants: dict[str, str] = {}
+    for match in _CONSTANT.finditer(text):
+        name, value = match[1] or match[3], (match[2] or match[4]).strip()
+        number = _evaluate_integer(value, constants)
+        constants[name] = str(number) if number is not None else value
+    instantiations = {
+        read_called_name(called): read_template_arguments(called)
+        for node in iter_nodes(root)
+        if node.type == "template_instantiation"
+        for called in iter_nodes(node)
+        if called.type == "template_function"
+    }
+    sites = tuple(find_launch_sites(declarations))
+    aliases = {
+        match[2] or match[3]: (match[1] or match[4]).strip() for match in _ALIAS.finditer(text)
+    }
+    return SourceFacts(declarations, sites, constants, instantiations, aliases)
+
+
+def _evaluate_integer(text: str, constants: Mapping[str, str]) -> int | None:
+    """Return the value of a constant integer expression."""
+    known = re.sub(r"[A-Za-z_]\w*", lambda m: constants.get(m[0], m[0]), text)
+    known = re.sub(r"(\d)[uUlL]+\b", r"\1", known).replace("/", "//")
+    if not re.fullmatch(r"[\d\s()+*/<>-]{1,80}", known) or "**" in known:
+        return None
+    try:
+        value = ast.literal_eval(known) if known.isdecimal() else _evaluate_arithmetic(known)
+    except (SyntaxError, ValueError, ArithmeticError, RecursionError):
+        return None
+    return value if isinstance(value, int) else None
+
+
+def _evaluate_arithmetic(text: str) -> int:
+    from simpleeval import InvalidExpression, simple_eval
+
+    try:
+        return int(simple_eval(text.strip()))
+    except (InvalidExpression, TypeError) as error:
+        raise ValueError(text) from error
+
+
+def _list_tensor_functions(
+    root: Node, declarations: list[Declaration], sites: list[LaunchSite]
+) -> list[Function]:
+    """List the functions of tensors that a module exports, else those that launch a kernel."""
+    modules = [each for each in declarations if each.name in _MODULES and each.body is not None]
+    bindings = [pair for module in modules for pair in _iter_bindings(module)]
+    bindings += list(_iter_ffi_exports(root))
+    exported = list(dict.fromkeys(bound or name for name, bound in bindings))
+    bodies = {each.name: each for each in declarations if each.body is not None}
+    launches = {name: _list_launches(each, bodies, sites) for name, each in bodies.items()}
+    tensor = [each for each in bodies.values() if find_style(each) != "pointers"]
+    chosen = [each for each in tensor if each.name in exported]
+    launching = [each for each in tensor if launches[each.name] and not each.template]
+    called = {name for each in launching for name, _ in iter_calls(each.body)}  # type: ignore[arg-type]
+    chosen = chosen or [each for each in launching if each.name not in called] or launching
+    functions = [read_tensor_function(each, declarations, launches[each.name]) for each in chosen]
+    elsewhere = [name for name, bound in bindings if (bound or name) not in bodies]
+    return [*functions, *(Function(name, style="bound") for name in dict.fromkeys(elsewhere))]
+
+
+def _list_launches(
+    function: Declaration, bodies: Mapping[str, Declaration], sites: list[LaunchSite]
+) -> tuple[str, ...]:
+    """List the kernels that a function starts, itself or through functions of the file."""
+    seen, pending, found = {function.name}, [function], []
+    while pending:
+        each = pending.pop()
+        found += [site.kernel for site in sites if site.host.name == each.name]
+        for name, _ in iter_calls(each.body) if each.body is not None else ():
+            if name in bodies and name not in seen:
+                seen.add(name)
+                pending.append(bodies[name])
+    return tuple(dict.fromkeys(found))
+
+
+def _list_missing(
+    root: Node, declarations: list[Declaration], defined: Mapping[str, Declaration]
+) -> list[str]:
+    modules = [each for each in declarations if each.name in _MODULES and each.body is not None]
+    used = _list_used_declarations(root, declarations)
+    used += [bound for module in modules for _, bound in _iter_bindings(module) if bound]
+    return list(dict.fromkeys(name for name in used if name not in defined))
+
+
+def _list_pointer_functions(
+    declarations: list[Declaration], sites: list[LaunchSite]
+) -> list[Function]:
+    """List launchers, then the kernels that none of them starts."""
+    bodies = {each.name: each for each in declarations if each.body is not None}
+    launchers = []
+    for each in bodies.values():
+        launches = _list_launches(each, bodies, sites)
+        if each.is_extern or (launches and _is_launcher(each)):
+            launchers.append(build_function(each)._replace(launches=launches))
+    names = {launcher.name for launcher in launchers}
+    inner = {
+        name
+        for each in bodies.values()
+        if each.name in names and each.body is not None
+        for name, _ in iter_calls(each.body)
+    }
+    outer = [f for f in launchers if f.name not in inner or bodies[f.name].is_extern] or launchers
+    started = {kernel for launcher in outer for kernel in launcher.launches}
+    kernels = [each for each in bodies.values() if each.is_global and each.name not in started]
+    return [*outer, *(build_function(each) for each in kernels)]
+
+
+def _is_launcher(declaration: Declaration) -> bool:
+    """Whether a host function can be called with arrays of the GPU: it copies none itself."""
+    if declaration.is_global or declaration.name == "main" or declaration.body is None:
+        return False
+    function = build_function(declaration)
+    if not any(p.role in ("input", "output") for p in function.parameters):
+        return False
+    known = all(p.role != "number" or choose_number(p) for p in function.parameters)
+    return known and not any(name in _HOST_MEMORY for name, _ in iter_calls(declaration.body))
 
 
 def defines_any(text: str, names: tuple[str, ...]) -> bool:
@@ -105,86 +237,29 @@ def _iter_bindings(module: Declaration) -> Iterator[tuple[str, str]]:
     for node in iter_nodes(module.body) if module.body else ():
         called = node.child_by_field_name("function") if node.type == "call_expression" else None
         arguments = node.child_by_field_name("arguments")
-        if called is None or arguments is None or not get_text(called).endswith(".def"):
+        if called is None or arguments is None:
+            continue
+        if not get_text(called).endswith((".def", ".impl")):
             continue
         name, *rest = [get_text(each) for each in arguments.named_children]
-        bound = rest[0].lstrip("& ").rpartition("::")[2] if rest else ""
-        yield name.strip('"'), bound if bound.isidentifier() else ""
+        bound = re.sub(r"^TORCH_(?:FN|BOX)\(|^c10::\w+,|\)$|^&", "", rest[-1]) if rest else ""
+        bound = bound.strip("& ").rpartition("::")[2]
+        yield name.strip('"').partition("(")[0], bound if bound.isidentifier() else ""
+
+
+def _iter_ffi_exports(root: Node) -> Iterator[tuple[str, str]]:
+    """Yield the exported and the C name of each function of a tvm-ffi module."""
+    for node in iter_nodes(root):
+        if node.type == "call_expression" and get_text(
+            node.child_by_field_name("function")
+        ).startswith("TVM_FFI_DLL_EXPORT"):
+            arguments = node.child_by_field_name("arguments")
+            texts = [get_text(each) for each in arguments.named_children] if arguments else []
+            if len(texts) > 1:
+                yield texts[0], texts[1].rpartition("::")[2]
 
 
 def _list_used_declarations(root: Node, declarations: list[Declaration]) -> list[str]:
     """List the functions that a file declares, does not define, and uses."""
     counts = Counter(get_text(node) for node in iter_nodes(root) if node.type == "identifier")
     return [each.name for each in declarations if each.body is None and counts[each.name] > 1]
-
-
-def _build_function(declaration: Declaration) -> Function:
-    """Return a function; for a kernel, its body tells the roles of arrays that are not const."""
-    nodes = list(iter_nodes(declaration.body)) if declaration.body else []
-    uses: dict[str, list[Node]] = {}
-    for node in nodes:
-        if node.type in ("identifier", "type_identifier"):  # View v(x); reads as a declaration
-            uses.setdefault(get_text(node), []).append(node)
-    parameters = _parse_parameters(declaration)
-    if declaration.is_global:
-        parameters = [
-            classify_array(each, uses) if each.role in ("input", "output") else each
-            for each in parameters
-        ]
-    is_shared = any(_is_dynamic_shared_memory(node) for node in nodes)
-    is_multi_dimensional = any(_OTHER_DIMENSION.fullmatch(get_text(node)) for node in nodes)
-    return Function(
-        declaration.name,
-        tuple(parameters),
-        declaration.is_global,
-        declaration.scope,
-        declaration.returns,
-        declaration.template,
-        declaration.max_threads,
-        is_flat=any(map(_is_flat_index, nodes)) and not is_multi_dimensional and not is_shared,
-        takes_shared_memory=is_shared,
-    )
-
-
-def _is_dynamic_shared_memory(node: Node) -> bool:
-    words = {get_text(child) for child in node.children} if node.type == "declaration" else set()
-    return {"extern", "__shared__"} <= words
-
-
-def _is_flat_index(node: Node) -> bool:
-    """Whether an expression is ``blockIdx.x * blockDim.x + threadIdx.x``, casts or not."""
-    if get_text(node.child_by_field_name("operator")) != "+":
-        return False
-    fields = [get_text(each) for each in iter_nodes(node) if each.type == "field_expression"]
-    return sorted(fields) == ["blockDim.x", "blockIdx.x", "threadIdx.x"]
-
-
-def _parse_parameters(declaration: Declaration) -> list[Parameter]:
-    """Return a function's parameters, with names for those that have none."""
-    nodes = [node for node in declaration.parameters if get_text(node) != "void"]
-    parameters = [_parse_parameter(node) for node in nodes]
-    last = parameters[-1] if parameters and not declaration.is_global else None
-    if last and last.type == "void" and last.role == "output":
-        parameters[-1] = last._replace(role="stream")
-    names = [parameter.name for parameter in parameters]
-    for index, parameter in enumerate(parameters):
-        letter = _DEFAULT_NAMES[parameter.role]
-        numbered = (f"{letter}{number}" for number in range(len(parameters)))
-        free = [letter] if letter == "stream" else [name for name in numbered if name not in names]
-        names[index] = parameter.name or free[0]
-    return [each._replace(name=name) for each, name in zip(parameters, names, strict=True)]
-
-
-def _parse_parameter(node: Node) -> Parameter:
-    chain = list(iter_declarators(node))
-    name = get_text(chain[-1]) if chain and chain[-1].type == "identifier" else ""
-    depth = sum("pointer" in each.type or "array" in each.type for each in chain)
-    type_name = get_text(node.child_by_field_name("type")).replace("std::", "")
-    is_const = has_const(node)
-    if type_name == "cudaStream_t" or (type_name == "void" and "stream" in name and not is_const):
-        return Parameter(name, type_name, "stream")
-    if depth == 1 and not any("reference" in each.type for each in chain):
-        role: ParameterRole = "input" if is_const else "output"
-        return Parameter(name, type_name, role, _DTYPES.get(type_name))
-    is_size = not chain[:-1] and _SIZE_TYPE.fullmatch(type_name)
-    return Parameter(name, type_name, "size" if is_size else "number")

@@ -6,8 +6,12 @@ from typing import Literal, NamedTuple
 
 from kernelkb.model.base import Target
 
-SourceKind = Literal["cuda", "torch-extension", "triton", "kernelbench", "candidate"]
+SourceKind = Literal[
+    "cuda", "torch-extension", "tvm-ffi", "triton", "cute", "embedded", "kernelbench", "candidate"
+]
 ParameterRole = Literal["input", "output", "size", "number", "stream"]
+CallStyle = Literal["pointers", "torch", "tvm-ffi", "python", "bound"]
+"""How a function takes its arrays. bound: a module exports it, and its text is in another file."""
 _ROLE_ORDER = ("input", "output", "size", "stream")
 
 
@@ -26,6 +30,10 @@ class Parameter(NamedTuple):
     """False for an output that is only passed to code which may write it."""
     is_index: bool = False
     """An array whose elements are subscripts of another array."""
+    shape: tuple[str, ...] = ()
+    """Of an array: names of sizes, and numbers, outermost first; empty where it is unknown."""
+    value: str = ""
+    """Of a number: the expression that is passed for it; empty where none is known."""
 
 
 class Function(NamedTuple):
@@ -47,6 +55,11 @@ class Function(NamedTuple):
     """One thread per element of a 1-D grid, without dynamic shared memory."""
     takes_shared_memory: bool = False
     """It declares dynamic shared memory, whose size is a launch parameter."""
+    style: CallStyle = "pointers"
+    line: int = 0
+    """Where it is defined, from 1; 0 where the file only names it."""
+    launches: tuple[str, ...] = ()
+    """Kernels that it starts, itself or through functions of its file."""
 
     @property
     def is_variant(self) -> bool:
@@ -55,6 +68,7 @@ class Function(NamedTuple):
         sizes = (each for each in self.parameters if each.role == "size")
         return (
             not self.is_kernel
+            and self.style == "pointers"
             and self.returns in ("int", "int32_t")
             and all(size.type == "int64_t" for size in sizes)
             and "output" in roles
@@ -69,7 +83,7 @@ class SourceSummary(NamedTuple):
 
     kind: SourceKind
     functions: tuple[Function, ...]
-    """Launchers before kernels, each in the order of the file."""
+    """What can be drafted: launchers before kernels that no launcher of the file starts."""
     target: Target = "cuda"
     """``cuda`` where the file names anything of CUDA."""
     has_main: bool = False
@@ -78,3 +92,5 @@ class SourceSummary(NamedTuple):
     """Functions that a torch extension uses and another file must define."""
     side_effect_lines: tuple[int, ...] = ()
     """Lines of a Python file that run code when it is imported, counted from 1."""
+    embedded: str = ""
+    """CUDA text in the strings of a Python file."""

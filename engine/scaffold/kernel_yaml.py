@@ -1,194 +1,136 @@
-"""Drafts kernel.yaml, reference.py and a launcher; FILL_IN marks values that need a person."""
+"""The text of a drafted kernel.yaml; FILL_IN marks values that need a person."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from itertools import cycle
-from pathlib import PurePosixPath
+from typing import NamedTuple
 
-from kernelkb.loading.kernel_files import FILL_IN_MARK, to_snake_case
+from kernelkb.loading.kernel_files import FILL_IN_MARK
 from kernelkb.model.base import Target
-from kernelkb.scaffold.call_signature import Function, Parameter, SourceSummary
-from kernelkb.scaffold.launchers import (
-    assign_field_names,
-    draft_c_launcher,
-    draft_include,
-    draft_python_launcher,
-    draft_reference,
-    make_start_input,
-)
+from kernelkb.scaffold.call_signature import Parameter
+from kernelkb.scaffold.default_values import AXIS_SIZES
+from kernelkb.scaffold.launchers import make_start_input
 
-_FLAT_SIZE, _SMALL_SIZE, _LARGE_SIZE = 2**12, 64, 1024
-"""Elements per axis of the drafted workloads: a kernel's only axis, each of several, and large."""
+_SMALL_SIZES, _LARGE_SIZES = (2**12, 64, 32, 16), (2**24, 1024, 256, 64)
+"""Elements per axis of the drafted workloads, by the largest number of axes of one array."""
+_PLANE_SIZE = 4096
+"""Elements per axis of two axes that every array has."""
 _ODD_SIZES = (33, 17, 5, 3, 2)
 """Elements per axis of the drafted check: no multiple of a warp, a tile or a vector."""
 _INTEGER_BOUND = 32
 """Exclusive upper bound of drawn integers: below every size, so that subscripts stay in range."""
 
 
-def choose_function(summary: SourceSummary) -> Function:
-    """Return the function to draft for: one with KernelKB's interface, else the first launcher."""
-    return next((each for each in summary.functions if each.is_variant), summary.functions[0])
+_UNUSED_INPUT = """\
+  # The kernel reads no array; a kernel.yaml has at least one input.
+  - {name: unused, shape: [1], dtype: float32, fill: zeros}
+"""
 
 
-def draft_c_files(
-    name: str, summary: SourceSummary, include: str, target: Target
-) -> dict[str, str]:
-    """Return kernel.yaml, reference.py and a launcher for a C or CUDA file.
+class Variant(NamedTuple):
+    """The drafted variant of a kernel."""
 
-    Args:
-        name: The kernel's id.
-        summary: The file's functions; at least one.
-        include: The file's path, relative to the kernel's folder.
-        target: Where it runs.
-    """
-    function = choose_function(summary)
-    arrays = [p for p in function.parameters if p.role in ("input", "output")]
-    outputs = [p for p in arrays if p.role == "output"]
-    inputs = [p for p in arrays if p.role == "input"] + [
-        make_start_input(p) for p in outputs if p.is_read
-    ]
-    sizes = [p.name for p in function.parameters if p.role == "size"]
-    fields = assign_field_names([p.name for p in (*inputs, *outputs)] + sizes)
-    axes = [fields[size] for size in sizes]
+    language: str
+    source: str
+    summary: str
+    binding: str = ""
+    """Empty for the language's default."""
+    also: Sequence[str] = ()
+    returns: bool = False
+    flags: Sequence[str] = ()
+    kernels: Sequence[str] = ()
+    comment: str = ""
+
+
+class Draft(NamedTuple):
+    """A drafted kernel, before it is text."""
+
+    name: str
+    include: str
+    """The source's path from the kernel's folder."""
+    target: Target
+    axes: Sequence[str]
+    inputs: Sequence[Parameter]
+    """Without those that hold an output's initial values."""
+    outputs: Sequence[Parameter]
+    fields: Mapping[str, str]
+    """Field name of each array and axis, by its name in the source."""
+    entry: str
+    variant: Variant
+    notes: Sequence[str] = ()
+    """What was assumed, one sentence each."""
+    takes_odd_sizes: bool = True
+    """False where the launch divides a size, or the kernel loads vectors."""
+
+
+def list_all_inputs(draft: Draft) -> list[Parameter]:
+    """Return the inputs, then those that hold the initial values of outputs."""
+    return [*draft.inputs, *(make_start_input(p) for p in draft.outputs if p.is_read)]
+
+
+def format_kernel_yaml(draft: Draft) -> str:
+    """Return kernel.yaml."""
     unknown = f"  - {{name: {FILL_IN_MARK}, shape: [{FILL_IN_MARK}], dtype: {FILL_IN_MARK}}}\n"
-    source = "launch.cu" if target == "cuda" else "launch.cpp"
-    text = _format_head(name, axes or [FILL_IN_MARK], target, include)
-    text += "inputs:\n" + ("".join(_format_input(p, axes, fields) for p in inputs) or unknown)
-    text += "outputs:\n" + ("".join(_format_output(p, axes, fields) for p in outputs) or unknown)
-    text += _format_tail(function.name if function.is_variant else f"kb_{name}", target)
-    text += f"    language: {_select_language(target)}\n    source: {source}\n"
-    kernels = ", ".join(f.name for f in summary.functions if f.is_kernel)
-    text += f"    kernels: [{kernels}]\n    summary: {_format_summary(function, include)}\n"
-    source_lines = draft_include(include, has_main=summary.has_main)
-    launcher = (
-        source_lines
-        if function.is_variant
-        else draft_c_launcher(name, function, source_lines, target)
-    )
-    return {
-        "kernel.yaml": text,
-        "reference.py": draft_reference(name, (fields[p.name] for p in inputs)),
-        source: launcher,
-    }
+    inputs = "".join(_format_input(p, draft) for p in list_all_inputs(draft))
+    outputs = "".join(_format_output(p, draft) for p in draft.outputs)
+    if not inputs and outputs:
+        inputs = _UNUSED_INPUT
+    text = _format_head(draft)
+    text += "inputs:\n" + (inputs or unknown) + "outputs:\n" + (outputs or unknown)
+    return text + _format_tail(draft)
 
 
-def draft_python_files(name: str, summary: SourceSummary, include: str) -> dict[str, str]:
-    """Return kernel.yaml, reference.py and launch.py for a Triton file."""
-    function = choose_function(summary)
-    fields = assign_field_names(p.name for p in function.parameters)
-    text = _format_head(name, [FILL_IN_MARK], "cuda", include)
-    text += "inputs:\n"
-    for field in fields.values():
-        text += f"  - {{name: {field}, shape: [{FILL_IN_MARK}], dtype: {FILL_IN_MARK}}}\n"
-    text += f"outputs:\n  - {{name: out, shape: [{FILL_IN_MARK}], dtype: {FILL_IN_MARK}}}\n"
-    text += _format_tail(function.name, "cuda")
-    text += "    language: triton\n    source: launch.py\n    returns: true\n"
-    text += f"    summary: {_format_summary(function, include)}\n"
-    return {
-        "kernel.yaml": text,
-        "reference.py": draft_reference(name, fields.values()),
-        "launch.py": draft_python_launcher(name, function, include, summary.side_effect_lines),
-    }
-
-
-def draft_extension_files(
-    name: str, summary: SourceSummary, include: str, others: Sequence[str], target: Target
-) -> dict[str, str]:
-    """Return kernel.yaml, reference.py and sources for a torch extension.
-
-    Args:
-        name: The kernel's id.
-        summary: The functions that the binding file exports.
-        include: That file's path, relative to the kernel's folder.
-        others: Paths of the files that define the functions it uses and does not define.
-        target: Where it runs.
-    """
-    function = choose_function(summary)
-    names = " or ".join(each.name for each in summary.functions)
-    text = _format_head(name, [FILL_IN_MARK], target, include)
-    text += (
-        f"inputs:\n  - {{name: {FILL_IN_MARK}, shape: [{FILL_IN_MARK}], dtype: {FILL_IN_MARK}}}\n"
-    )
-    text += f"outputs:\n  - {{name: out, shape: [{FILL_IN_MARK}], dtype: {FILL_IN_MARK}}}\n"
-    several = len(summary.functions) > 1
-    text += _format_tail(f"{FILL_IN_MARK}  # {names}" if several else function.name, target)
-    source = f"launch{PurePosixPath(include).suffix}"
-    wrappers = {_name_including_file(PurePosixPath(path)): path for path in others}
-    text += f"    language: {_select_language(target)}\n    binding: torch-extension\n"
-    text += f"    source: {source}\n"
-    if wrappers:
-        text += f"    also: [{', '.join(wrappers)}]\n"
-    elif summary.missing_functions:
-        text += (
-            f"    also: [{FILL_IN_MARK}]  # a file in this folder that includes the definition of "
-        )
-        text += f"{', '.join(summary.missing_functions)}\n"
-    title = "a torch extension" if several else f"{function.name} of a torch extension"
-    text += f"    returns: true\n    summary: {title}\n"
-    return {
-        "kernel.yaml": text,
-        "reference.py": draft_reference(name, ["x"]),
-        source: draft_include(include),
-        **{file: draft_include(path) for file, path in wrappers.items()},
-    }
-
-
-def _name_including_file(path: PurePosixPath) -> str:
-    """Return the name of the file beside kernel.yaml that includes another source."""
-    words = "_".join(path.with_suffix("").parts).replace(".", "")
-    return f"{to_snake_case(words)}{path.suffix}"
-
-
-def _select_language(target: Target) -> str:
-    return "cuda" if target == "cuda" else "c++"
-
-
-def _format_summary(function: Function, include: str) -> str:
-    return json.dumps(f"{function.name} of {include.rpartition('/')[2]}")
-
-
-def _format_head(name: str, axes: Sequence[str], target: Target, include: str) -> str:
-    small = ", ".join(f"{a}: {_FLAT_SIZE if len(axes) == 1 else _SMALL_SIZE}" for a in axes)
-    large = ", ".join(f"{a}: {_FLAT_SIZE * 4096 if len(axes) == 1 else _LARGE_SIZE}" for a in axes)
+def _format_head(draft: Draft) -> str:
+    axes = [draft.fields[axis] for axis in draft.axes]
+    small, large = _choose_sizes(axes, [p.shape for p in (*draft.inputs, *draft.outputs)])
     odd = ", ".join(f"{a}: {n}" for a, n in zip(axes, cycle(_ODD_SIZES), strict=False))
-    rule = f"Replace every {FILL_IN_MARK}; kb refuses the file until none is left."
+    check = f"check_workloads:\n  - {{{odd}}}\n" if axes and draft.takes_odd_sizes else ""
+    notes = "".join(f"# Assumed: {note}.\n" for note in draft.notes)
     return f"""\
-# Drafted by kb init from "{include}". {rule}
+# Drafted by kb init from "{draft.include}". kb refuses the file while it holds {FILL_IN_MARK}.
 # kb show row_softmax prints a complete example.
-id: {name}
-title: {json.dumps(name.replace("_", " ").strip())}
+{notes}id: {draft.name}
+title: {json.dumps(draft.name.replace("_", " ").strip())}
 axes: [{", ".join(axes)}]
 workloads:
   small: {{{small}}}
   large: {{{large}}}
-default_workload: {{{target}: large}}
-check_workloads:
-  - {{{odd}}}
-"""
+default_workload: {{{draft.target}: large}}
+{check}"""
 
 
-def _format_input(array: Parameter, axes: Sequence[str], fields: Mapping[str, str]) -> str:
+def _choose_sizes(axes: Sequence[str], shapes: Sequence[Sequence[str]]) -> tuple[str, str]:
+    """Return the sizes of the small and the large workload."""
+    ranks = [sum(not dim.isdecimal() for dim in shape) for shape in shapes]
+    rank = min(max(ranks, default=1), len(_LARGE_SIZES)) or 1
+    small, large = _SMALL_SIZES[rank - 1], _LARGE_SIZES[rank - 1]
+    if rank == 2 and len(axes) == 2:
+        large = _PLANE_SIZE
+    named = AXIS_SIZES if rank > 2 else {}
+    return (
+        ", ".join(f"{axis}: {min(named.get(axis, small), small)}" for axis in axes),
+        ", ".join(f"{axis}: {named.get(axis, large)}" for axis in axes),
+    )
+
+
+def _format_input(array: Parameter, draft: Draft) -> str:
     if array.dtype is None or array.dtype.startswith(("float", "bfloat")):
-        return _format_array(array, axes, fields, ", fill: normal")
+        return _format_array(array, draft, ", fill: normal")
     bound = "2" if array.dtype == "bool" else str(_INTEGER_BOUND)
-    if array.is_index and len(axes) != 1:
-        bound = FILL_IN_MARK
-    return _format_array(array, axes, fields, f", fill: integers, scale: {bound}")
+    return _format_array(array, draft, f", fill: integers, scale: {bound}")
 
 
-def _format_output(array: Parameter, axes: Sequence[str], fields: Mapping[str, str]) -> str:
-    start = f", starts_as: {fields[make_start_input(array).name]}" if array.is_read else ""
-    return _format_array(array, axes, fields, start)
+def _format_output(array: Parameter, draft: Draft) -> str:
+    start = f", starts_as: {draft.fields[make_start_input(array).name]}" if array.is_read else ""
+    return _format_array(array, draft, start)
 
 
-def _format_array(
-    array: Parameter, axes: Sequence[str], fields: Mapping[str, str], options: str
-) -> str:
-    shape, name = axes[0] if len(axes) == 1 else FILL_IN_MARK, fields[array.name]
-    dtype = array.dtype or FILL_IN_MARK
-    entry = f"  - {{name: {name}, shape: [{shape}], dtype: {dtype}{options}}}\n"
+def _format_array(array: Parameter, draft: Draft, options: str) -> str:
+    dims = [draft.fields.get(dim, dim) for dim in array.shape] or [FILL_IN_MARK]
+    name, dtype = draft.fields[array.name], array.dtype or FILL_IN_MARK
+    entry = f"  - {{name: {name}, shape: [{', '.join(dims)}], dtype: {dtype}{options}}}\n"
     if array.is_certain:
         return entry
     note = (
@@ -197,14 +139,26 @@ def _format_array(
     return f"{note}  # inputs, and before the outputs in the launcher.\n{entry}"
 
 
-def _format_tail(entry: str, target: Target) -> str:
-    return f"""\
-# Write reference.py, then name its function here.
-reference: {{file: reference.py, function: {FILL_IN_MARK}}}
+def _format_tail(draft: Draft) -> str:
+    variant = draft.variant
+    lines = [f"    language: {variant.language}"]
+    lines += [f"    binding: {variant.binding}"] if variant.binding else []
+    lines += [f"    source: {variant.source}"]
+    lines += [f"    also: [{', '.join(variant.also)}]"] if variant.also else []
+    lines += ["    returns: true"] if variant.returns else []
+    lines += [f"    flags: {json.dumps(list(variant.flags))}"] if variant.flags else []
+    lines += [f"    kernels: [{', '.join(variant.kernels)}]"] if variant.kernels else []
+    lines += [f"    summary: {json.dumps(variant.summary)}"]
+    return (
+        f"""\
+reference: {{file: reference.py, function: {draft.name}}}
 # Bytes and operations that any correct kernel needs, as expressions of the axes. Optional.
 # cost: {{bytes: "8 * n", flops: "2 * n"}}
-entry: {entry}
+entry: {draft.entry}
 variants:
   - id: mine
-    target: {target}
-"""
+    target: {draft.target}
+{variant.comment}"""
+        + "\n".join(lines)
+        + "\n"
+    )

@@ -1,20 +1,18 @@
-"""Finds Triton wrappers and KernelBench classes in Python source, with ``ast``."""
+"""Finds what a Python file launches: Triton, CuTe DSL, CUDA text in strings, KernelBench."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from kernelkb.scaffold.call_signature import Function, Parameter, SourceSummary
+from kernelkb.scaffold.call_signature import Function, SourceSummary
+from kernelkb.scaffold.python_functions import list_launches, read_python_function
 
 _ALLOWED_CALL_PREFIXES = (
-    "sys.path.",
-    "warnings.",
-    "logging.",
-    "os.environ.",
-    "torch.manual_seed",
-    "torch.set_",
+    *("sys.path.", "warnings.", "logging.", "os.environ.", "torch.manual_seed", "torch.set_"),
+    *("torch.backends.", "torch.library.", "torch.fx.", "logger.", "torch._dynamo.", "tl."),
 )
+_CUDA_WORD = "__global__"
 
 
 def summarize_python(text: str) -> SourceSummary | None:
@@ -29,23 +27,106 @@ def summarize_python(text: str) -> SourceSummary | None:
         return SourceSummary("candidate", (Function("ModelNew"),))
     if "Model" in classes and any(f.name == "get_inputs" for f in functions):
         return SourceSummary("kernelbench", (Function("Model"),))
-    jitted = [f.name for f in functions if any("jit" in ast.unparse(d) for d in f.decorator_list)]
-    if not jitted or "triton" not in text:
-        return None
-    launching = [
-        f
-        for f in functions
-        if f.name not in jitted and any(f"{n}[" in ast.unparse(f) for n in jitted)
+    lines = tuple(_iter_side_effect_lines(tree.body, frozenset(f.name for f in functions)))
+    cute = _list_cute_functions(tree)
+    if cute:
+        return SourceSummary("cute", cute, side_effect_lines=lines)
+    jitted = _list_jitted(tree)
+    if jitted and "triton" in text:
+        wrappers = _list_wrappers(tree, jitted)
+        return SourceSummary("triton", wrappers, side_effect_lines=lines)
+    embedded = _find_cuda_text(tree)
+    return summarize_embedded(embedded) if embedded else None
+
+
+def summarize_embedded(text: str) -> SourceSummary | None:
+    """Return the kernels of CUDA text that stood in strings of a Python file."""
+    from kernelkb.scaffold.c_source import summarize_source
+
+    inner = summarize_source("strings.cu", text)
+    return inner._replace(kind="embedded", embedded=text) if inner is not None else None
+
+
+def _list_jitted(tree: ast.Module) -> dict[str, ast.FunctionDef | None]:
+    """Map each kernel of Triton, also nested or behind autotune and heuristics, to its node."""
+    imported = {
+        alias.asname or alias.name: None
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if "kernel" in alias.name
+    }
+    return imported | {
+        node.name: node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        and any("jit" in ast.unparse(d) and "jitted" not in node.name for d in node.decorator_list)
+        and not any("cute." in ast.unparse(d) for d in node.decorator_list)
+    }
+
+
+def _list_wrappers(
+    tree: ast.Module, jitted: dict[str, ast.FunctionDef | None]
+) -> tuple[Function, ...]:
+    """List the functions that launch a kernel, themselves or through others of the file.
+
+    Those that nothing else in the file calls come first; ``forward`` of an autograd function is
+    entered through a function that applies its class.
+    """
+    plain = [f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name not in jitted]
+    direct = {f.name: list_launches(f, jitted) for f in plain}
+    launching = {name: kernels for name, kernels in direct.items() if kernels}
+    found = [
+        read_python_function(f, jitted, launching[f.name]) for f in plain if f.name in launching
     ]
-    wrappers = tuple(Function(f.name, _list_parameters(f)) for f in launching)
-    own = frozenset(f.name for f in functions)
-    return SourceSummary(
-        "triton", wrappers, side_effect_lines=tuple(_iter_side_effect_lines(tree.body, own))
-    )
+    for owner in tree.body:
+        methods = owner.body if isinstance(owner, ast.ClassDef) else []
+        for method in methods:
+            if isinstance(method, ast.FunctionDef) and method.name == "forward":
+                kernels = list_launches(method, jitted) or _list_indirect(method, launching)
+                if kernels and isinstance(owner, ast.ClassDef) and _is_autograd(owner):
+                    function = read_python_function(method, jitted, kernels, owner=owner.name)
+                    found.append(function)
+    return tuple(sorted(found, key=lambda f: f.name.startswith("_")))
 
 
-def _list_parameters(function: ast.FunctionDef) -> tuple[Parameter, ...]:
-    return tuple(Parameter(a.arg, "tensor", "input") for a in function.args.args)
+def _is_autograd(owner: ast.ClassDef) -> bool:
+    return any(ast.unparse(base).endswith("Function") for base in owner.bases)
+
+
+def _list_indirect(
+    function: ast.FunctionDef, launching: dict[str, tuple[str, ...]]
+) -> tuple[str, ...]:
+    names = [
+        n.func.id
+        for n in ast.walk(function)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+    ]
+    return tuple(kernel for name in names for kernel in launching.get(name, ()))
+
+
+def _list_cute_functions(tree: ast.Module) -> tuple[Function, ...]:
+    """List the host functions of CuTe DSL, decorated with ``cute.jit``."""
+    found = []
+    for node in tree.body:
+        decorators = [ast.unparse(d) for d in getattr(node, "decorator_list", ())]
+        is_host = any(d.startswith("cute.jit") for d in decorators)
+        if isinstance(node, ast.FunctionDef) and is_host and ".launch(" in ast.unparse(node):
+            found.append(read_python_function(node, {}, (), takes_tensors=True))
+    return tuple(found)
+
+
+def _find_cuda_text(tree: ast.Module) -> str:
+    """Return the CUDA text of the file's strings, joined."""
+    texts = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and _CUDA_WORD in node.value
+        and "{" in node.value
+    ]
+    return "\n".join(dict.fromkeys(texts))
 
 
 def _iter_side_effect_lines(body: list[ast.stmt], own: frozenset[str]) -> Iterator[int]:

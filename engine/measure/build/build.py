@@ -20,11 +20,16 @@ from kernelkb.measure.build.commands import (
 from kernelkb.measure.build.compiler_output import find_first_error, parse_loops, parse_resources
 from kernelkb.measure.build.folders import LOG_NAME, finish, is_whole, make_unfinished_folder
 from kernelkb.measure.build.limits import describe_exceeded_limit, limit_command
-from kernelkb.measure.build.sources import compute_digest, find_source_files, parse_include_folders
+from kernelkb.measure.build.sources import (
+    compute_digest,
+    find_source_files,
+    locate_includes,
+    parse_include_folders,
+)
 from kernelkb.measure.machine.tools import find_cxx, find_ninja
 from kernelkb.measure.process.compiler_sandbox import sandbox_command
+from kernelkb.measure.process.scratch_folders import remove_afterwards
 from kernelkb.measure.process.subprocesses import run_supervised
-from kernelkb.measure.process.worker_jobs import remove_afterwards
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.kernel import Variant
 from kernelkb.model.measurement import Build, KernelResources, Loop
@@ -169,7 +174,8 @@ def _plan_build(subject: MeasurementSubject, root: Path, defines: tuple[str, ...
     if disallowed is not None:
         raise BadValueError(disallowed[1])
     host = machine.compiler if variant.target == "cpu" else find_cxx() or "c++"
-    commands = make_compiler_commands(variant, machine, host, defines)
+    located = variant.model_copy(update={"flags": locate_includes(variant.flags, source.folder)})
+    commands = make_compiler_commands(located, machine, host, defines)
     sources = [(source.folder / name).resolve() for name in (variant.source, *variant.also)]
     folders = parse_include_folders(variant.flags, source.folder)
     files = [file for path in sources for file in find_source_files(path, folders)]

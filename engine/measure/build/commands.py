@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.errors import EnvironmentGapError
+from kernelkb.installing import format_pip_command
 from kernelkb.measure.machine.json_cache import read_cache, write_cache
 from kernelkb.measure.process.worker_jobs import worker_python
 from kernelkb.model.kernel import Variant
@@ -131,7 +132,7 @@ def _binding_flags(variant: Variant, machine: Machine) -> tuple[list[str], list[
         root = layout["tvm_ffi"]
         if root is None:
             gap = f"{worker_python()} has no tvm_ffi, which {variant.source} needs"
-            cure = f"{worker_python()} -m pip install apache-tvm-ffi"
+            cure = format_pip_command("apache-tvm-ffi", python=worker_python())
             raise EnvironmentGapError(gap, cure)
         return [f"-I{root}/include"], [f"-L{root}/lib", "-ltvm_ffi"]
     root = layout["torch"]

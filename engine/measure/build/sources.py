@@ -71,3 +71,11 @@ def _resolve_native_arch(command: Sequence[str]) -> str:
 def parse_include_folders(flags: Sequence[str], base: Path) -> list[Path]:
     """Return the folders of ``-I`` flags; relative ones start at ``base``."""
     return [base / flag[2:] for flag in flags if flag.startswith("-I") and len(flag) > 2]
+
+
+def locate_includes(flags: Sequence[str], base: Path) -> tuple[str, ...]:
+    """Return flags with every ``-I`` as an absolute path: compilers run in the build's folder."""
+    return tuple(
+        f"-I{os.path.normpath(base / flag[2:])}" if flag.startswith("-I") and flag[2:] else flag
+        for flag in flags
+    )

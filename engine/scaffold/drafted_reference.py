@@ -1,0 +1,60 @@
+"""Drafts reference.py: torch code for operations that are recognised, else a mark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kernelkb.loading.kernel_files import FILL_IN_MARK
+from kernelkb.scaffold.call_signature import Parameter
+from kernelkb.scaffold.known_operations import recognise_operation
+
+_INTEGERS = ("int", "uint", "bool")
+
+
+def draft_reference(name: str, arguments: Sequence[str], expression: str | None) -> str:
+    """Return reference.py.
+
+    Args:
+        name: The kernel's id, and the function's name.
+        arguments: The inputs, in their order.
+        expression: Its result in torch; None where it is not known.
+    """
+    body = f"return {expression}"
+    head = f"Torch reference of {name}, drafted by kb init: check it."
+    if expression is None:
+        head = f"Torch reference of {name}: variants are checked against its outputs."
+        body = f'raise NotImplementedError("{FILL_IN_MARK}: write {name} in torch")'
+    return f'''\
+"""{head}"""
+
+import torch
+
+
+def {name}({", ".join(arguments)}):
+    {body}
+'''
+
+
+def guess_expression(
+    names: Sequence[str],
+    inputs: Sequence[Parameter],
+    outputs: Sequence[Parameter],
+    numbers: Sequence[Parameter],
+    fields: Mapping[str, str],
+) -> str | None:
+    """Return the torch expression that one of some names stands for; None for no known one.
+
+    Args:
+        names: Of the launcher, its kernels, the file; the first that is recognised counts.
+        inputs: Its arrays, in order.
+        outputs: What it writes.
+        numbers: Its scalars.
+        fields: The name of each array in reference.py.
+    """
+    floats = [p for p in inputs if not p.is_index and not (p.dtype or "").startswith(_INTEGERS)]
+    floats = floats or list(inputs)
+    for name in names:
+        found = recognise_operation(name, floats, outputs, numbers)
+        if found is not None:
+            return found.format(*(fields[p.name] for p in floats))
+    return None

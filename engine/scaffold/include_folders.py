@@ -1,0 +1,180 @@
+"""Finds the folders of headers that a source needs, and its flags, in its repository."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.MULTILINE)
+_KEPT_FLAG = re.compile(
+    r"-D\w+(?:=\S*)?|-U\w+|--?std=\S+|--expt-(?:relaxed-constexpr|extended-lambda)|--use_fast_math"
+    r"|--extended-lambda"
+)
+_SETUP_FLAG = re.compile(
+    r"-U__CUDA_NO_\w+|--?std=\S+|--expt-(?:relaxed-constexpr|extended-lambda)|--extended-lambda"
+)
+_BUILD_FOLDER = re.compile(r"[\w./-]*include[\w./-]*|[\w./-]*csrc[\w./-]*|[\w.-]+/[\w./-]+")
+_MAX_HEADERS = 400
+_SYSTEM_PREFIXES = (
+    *("torch/", "ATen/", "c10/", "cuda", "cub/", "thrust/", "cooperative_groups", "tvm/", "nv/"),
+    *("pybind11/", "Python.h", "mma.h", "curand", "cublas", "cusparse", "nccl", "cudnn", "nvtx"),
+)
+
+
+_STANDARD = (
+    *("assert.h", "ctype.h", "errno.h", "float.h", "limits.h", "locale.h", "math.h", "memory.h"),
+    *("setjmp.h", "signal.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "stdio.h"),
+    *("stdlib.h", "string.h", "time.h", "unistd.h", "wchar.h"),
+)
+
+
+class IncludePlan(NamedTuple):
+    """What a source needs besides its own text."""
+
+    folders: tuple[Path, ...]
+    flags: tuple[str, ...]
+    """Macros and language options of the project's own build."""
+    missing: tuple[str, ...]
+    """Headers that are neither here nor known to belong to a toolkit."""
+
+
+def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePlan:
+    """Return the folders, flags and missing headers of a source.
+
+    The project's compile_commands.json counts first, then folders that setup.py or CMakeLists.txt
+    name, then any folder from which the header's path leads to a file, the nearest one.
+
+    Args:
+        source: The file.
+        root: The project.
+        files: Every header and source below ``root``.
+    """
+    commands = _read_compile_commands(source, root)
+    named = [*commands[0], *_list_named_folders(root)]
+    folders: dict[Path, None] = {}
+    missing: dict[str, None] = {}
+    by_name: dict[str, list[Path]] = {}
+    for file in files:
+        by_name.setdefault(file.name, []).append(file)
+    pending, seen = [source.resolve()], set[Path]()
+    while pending and len(seen) < _MAX_HEADERS:
+        file = pending.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        for quote, name in _INCLUDE.findall(_read_text(file)):
+            in_toolkit = name.startswith(_SYSTEM_PREFIXES) and not (file.parent / name).is_file()
+            if in_toolkit or (quote == "<" and _is_standard(name)):
+                continue
+            found = _resolve(quote, name, file, [*folders], named, by_name)
+            if found is None:
+                if "/" in name or name.endswith((".h", ".cuh", ".hpp")):
+                    missing.setdefault(name)
+                continue
+            folder, header = found
+            if folder is not None:
+                folders.setdefault(folder)
+            pending.append(header)
+    flags = [*commands[1], *_list_setup_flags(root)]
+    unknown = [n for n in missing if _is_foreign(n)]
+    return IncludePlan(tuple(folders), tuple(dict.fromkeys(flags)), tuple(unknown))
+
+
+def _is_standard(name: str) -> bool:
+    """Whether a header in angle brackets comes with every compiler."""
+    return "." not in name or name in _STANDARD or Path("/usr/include", name).is_file()
+
+
+def _is_foreign(name: str) -> bool:
+    return not name.startswith(_SYSTEM_PREFIXES) and not os.path.exists(f"/usr/include/{name}")  # noqa: PTH110
+
+
+def _resolve(
+    quote: str,
+    name: str,
+    file: Path,
+    folders: Sequence[Path],
+    named: Sequence[Path],
+    by_name: Mapping[str, list[Path]],
+) -> tuple[Path | None, Path] | None:
+    """Return the folder that an include needs, None for the file's own, and the header."""
+    beside = file.parent / name
+    if beside.is_file():
+        return (None if quote == '"' else file.parent), beside.resolve()
+    for folder in (*folders, *named):
+        if (folder / name).is_file():
+            return folder.resolve(), (folder / name).resolve()
+    suffix = PurePosixPath(name).parts
+    found = [path for path in by_name.get(suffix[-1], ()) if path.parts[-len(suffix) :] == suffix]
+    if not found:
+        return None
+    best = min(found, key=lambda path: (-_count_common(path, file), len(path.parts)))
+    return Path(*best.parts[: -len(suffix)]).resolve(), best.resolve()
+
+
+def _count_common(one: Path, other: Path) -> int:
+    return len(Path(os.path.commonpath([one.resolve(), other.resolve()])).parts)
+
+
+def _read_compile_commands(source: Path, root: Path) -> tuple[list[Path], list[str]]:
+    """Return the folders and flags of a source's entry in compile_commands.json."""
+    for path in (root / "compile_commands.json", root / "build" / "compile_commands.json"):
+        try:
+            entries = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        for entry in entries if isinstance(entries, list) else ():
+            base = Path(entry.get("directory", "."))
+            if (base / entry.get("file", "")).resolve() == source.resolve():
+                words = entry.get("arguments") or shlex.split(entry.get("command", ""))
+                return _read_words(words, base), [w for w in words if _KEPT_FLAG.fullmatch(w)]
+    return [], []
+
+
+def _read_words(words: Iterable[str], base: Path) -> list[Path]:
+    found, takes = [], False
+    for word in words:
+        if takes or (word.startswith("-I") and len(word) > 2):
+            found.append(base / word.removeprefix("-I"))
+        takes = word in ("-I", "-isystem")
+    return [folder for folder in found if folder.is_dir()]
+
+
+def _list_named_folders(root: Path) -> list[Path]:
+    """List the folders that setup.py and the CMake files at the top name."""
+    words: list[str] = []
+    for path in sorted(root.glob("**/CMakeLists.txt"))[:20]:
+        text = re.sub(r"#[^\n]*", "", _read_text(path))
+        for call in re.findall(r"include_directories\s*\(([^)]*)\)", text):
+            plain = re.sub(r"\$\{\w*(?:SOURCE|BINARY|LIST)_DIR\}/?", "", call)
+            words += [str(path.parent.relative_to(root) / word) for word in plain.split()]
+            words += plain.split()
+    words += [text for text in _list_setup_strings(root) if _BUILD_FOLDER.fullmatch(text)]
+    return [root / word for word in dict.fromkeys(words) if (root / word).is_dir()]
+
+
+def _list_setup_flags(root: Path) -> list[str]:
+    return [text for text in _list_setup_strings(root) if _SETUP_FLAG.fullmatch(text)]
+
+
+def _list_setup_strings(root: Path) -> list[str]:
+    """List the strings of setup.py."""
+    try:
+        tree = ast.parse(_read_text(root / "setup.py"))
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return [node.value for node in nodes if isinstance(node.value, str)]
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

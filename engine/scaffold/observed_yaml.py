@@ -1,0 +1,106 @@
+"""The kernel.yaml of an observed operation: nothing is left to fill in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kernelkb.loading.kernel_files import dump_kernel_yaml
+from kernelkb.scaffold.observed_code import ENTRY
+from kernelkb.scaffold.observed_inputs import make_fill, needs_input_function
+from kernelkb.scaffold.observed_shapes import ArrayPlan, NumberPlan, ObservedPlan
+
+RECORDED_FILE = "recorded.safetensors"
+VARIANT_FILE = "observed.py"
+
+
+class ObservedKernel(NamedTuple):
+    """What a kernel.yaml is written from."""
+
+    name: str
+    operation: str
+    """As it can be named: ``module:function``."""
+    command: str
+    """The program that was observed."""
+    language: str
+    """Of the first variant: ``python`` or ``triton``."""
+    plan: ObservedPlan
+    is_recorded: bool
+    """Whether the reference is the recorded outputs, and no code."""
+
+
+def draft_observed_yaml(kernel: ObservedKernel) -> str:
+    """Return the text of a kernel.yaml whose workloads and inputs are those of real calls."""
+    plan = kernel.plan
+    fields = {
+        "id": kernel.name,
+        "title": f"{kernel.operation} as {kernel.command} calls it",
+        "axes": list(plan.axes),
+        "workloads": plan.workloads,
+        "default_workload": {plan.target: next(iter(plan.workloads))},
+        "inputs": [
+            *(_make_input(array, kernel) for array in plan.inputs),
+            *(_make_number(number) for number in plan.numbers if not number.is_baked),
+        ],
+        "outputs": [_make_array(array) for array in plan.outputs],
+        "reference": _make_reference(kernel),
+        "entry": ENTRY,
+        "variants": [
+            {
+                "id": "observed",
+                "target": plan.target,
+                "language": kernel.language,
+                "source": VARIANT_FILE,
+                "returns": True,
+                "summary": "the code that the program runs",
+            }
+        ],
+    }
+    return _write_comments(kernel) + dump_kernel_yaml(fields)
+
+
+def _write_comments(kernel: ObservedKernel) -> str:
+    lines = [f"# Observed by kb init in: {kernel.command}", "# Calls of each workload:"]
+    for name, call in zip(kernel.plan.workloads, kernel.plan.calls, strict=True):
+        lines.append(f"#   {name}: {call['count']}{_describe_launch(call)}")
+    lines += [
+        "# cost is left out: what any correct kernel must read and write depends on the operation.",
+        '# cost: {bytes: "...", flops: "..."}',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _describe_launch(call: Mapping[str, Any]) -> str:
+    launch = call["launch"]
+    if not launch:
+        return ""
+    options = "".join(f", {name}={value}" for name, value in launch["options"].items())
+    return f", grid {tuple(launch['grid'])}{options}"
+
+
+def _make_array(array: ArrayPlan) -> dict[str, Any]:
+    return {"name": array.name, "shape": list(array.shape), "dtype": array.dtype}
+
+
+def _make_input(array: ArrayPlan, kernel: ObservedKernel) -> dict[str, Any]:
+    own = {"fill": "normal"}
+    if not kernel.is_recorded and not needs_input_function(kernel.plan):
+        own = make_fill(array.recipe, array.dtype) or own
+    return {**_make_array(array), **own}
+
+
+def _make_number(number: NumberPlan) -> dict[str, Any]:
+    dtype = "float64" if isinstance(number.value, float) else "int64"
+    return {"name": number.name, "dtype": dtype, "value": number.value}
+
+
+def _make_reference(kernel: ObservedKernel) -> dict[str, Any]:
+    if kernel.is_recorded:
+        return {"recorded": RECORDED_FILE}
+    made: dict[str, Any] = {"file": "reference.py", "function": ENTRY}
+    return {**made, "inputs": "make_inputs"} if needs_input_function(kernel.plan) else made
+
+
+def list_recorded_names(plan: ObservedPlan) -> Sequence[str]:
+    """Return the names of arrays in a recorded file, inputs first."""
+    return [array.name for array in (*plan.inputs, *plan.outputs)]

@@ -1,0 +1,108 @@
+"""Drafts a kernel folder for kernels and launchers that take pointers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+from kernelkb.scaffold.c_functions import count_parts
+from kernelkb.scaffold.c_source import read_facts
+from kernelkb.scaffold.call_plan import CallPlan, plan_call
+from kernelkb.scaffold.draft_request import DraftRequest
+from kernelkb.scaffold.drafted_reference import draft_reference, guess_expression
+from kernelkb.scaffold.elementwise import translate_elementwise
+from kernelkb.scaffold.kernel_yaml import Draft, Variant, format_kernel_yaml, list_all_inputs
+from kernelkb.scaffold.launchers import assign_field_names, draft_include, make_start_input
+from kernelkb.scaffold.pointer_launchers import draft_c_launcher, draft_torch_launcher
+from kernelkb.scaffold.source_facts import SourceFacts
+
+_ROUNDED = re.compile(r"- ?1\)?\s*\)?\s*/|ceil|[cC]eil|[dD]iv")
+
+
+def draft_pointer_files(request: DraftRequest) -> dict[str, str]:
+    """Return kernel.yaml, reference.py and a launcher for a function of pointers."""
+    facts = read_facts(request.text)
+    plan = plan_call(request.function, facts)
+    draft = _make_draft(request, plan, facts)
+    lines = draft_include(request.include, has_main=request.summary.has_main)
+    if request.uses_torch:
+        launcher = draft_torch_launcher(draft, plan, lines)
+    elif request.function.is_variant:
+        launcher = lines
+    else:
+        launcher = draft_c_launcher(draft, plan, lines)
+    inputs, name = list_all_inputs(draft), request.name
+    expression = _translate_body(plan, facts, draft.fields) or guess_expression(
+        [request.function.name, *request.function.launches, name],
+        inputs,
+        draft.outputs,
+        [p for p in plan.function.parameters if p.role == "number"],
+        draft.fields,
+    )
+    names = [draft.fields[p.name] for p in inputs] or ["unused"]
+    return {
+        "kernel.yaml": format_kernel_yaml(draft),
+        "reference.py": draft_reference(name, names, expression),
+        draft.variant.source: launcher,
+    }
+
+
+def _make_draft(request: DraftRequest, plan: CallPlan, facts: SourceFacts) -> Draft:
+    function, is_cuda = request.function, request.target == "cuda"
+    parameters = plan.function.parameters
+    inputs = [p for p in parameters if p.role == "input"]
+    outputs = [p for p in parameters if p.role == "output"]
+    starts = [make_start_input(p) for p in outputs if p.is_read]
+    arrays = [p.name for p in (*inputs, *starts, *outputs)]
+    is_own = function.is_variant and not request.uses_torch
+    return Draft(
+        name=request.name,
+        include=request.include,
+        target=request.target,
+        axes=plan.axes,
+        inputs=inputs,
+        outputs=outputs,
+        fields=assign_field_names([*arrays, *plan.axes]),
+        entry=function.name if is_own else f"kb_{request.name}",
+        variant=Variant(
+            "cuda" if is_cuda else "c++",
+            "launch.cu" if is_cuda else "launch.cpp",
+            f"{function.name} of {PurePosixPath(request.include).name}",
+            binding="torch-extension" if request.uses_torch else "",
+            flags=request.flags,
+            kernels=[function.name] if function.is_kernel else [*function.launches],
+        ),
+        notes=plan.notes,
+        takes_odd_sizes=_takes_odd_sizes(plan, facts),
+    )
+
+
+def _takes_odd_sizes(plan: CallPlan, facts: SourceFacts) -> bool:
+    """Whether no size has to be a multiple of a tile or a vector, as far as the text shows."""
+    if any(count_parts(p.type) > 1 for p in plan.function.parameters):
+        return False
+    names = {plan.function.name, *plan.function.launches}
+    bodies = [d.body for d in facts.declarations if d.name in names and d.body is not None]
+    text = " ".join((each.text or b"").decode() for each in bodies)
+    if re.search(r"\b(?:float4|float2|int4|uint4|half2|__half2|half8|VEC\w*)\b", text):
+        return False
+    grid = " ".join((*plan.statements, *plan.configuration[:1]))
+    return "/" not in grid or bool(_ROUNDED.search(grid))
+
+
+def _translate_body(plan: CallPlan, facts: SourceFacts, fields: Mapping[str, str]) -> str | None:
+    """Return the torch expression of an elementwise kernel."""
+    function = plan.function
+    kernel = function.name if function.is_kernel else next(iter(function.launches), "")
+    body = next((d.body for d in facts.declarations if d.name == kernel and d.body), None)
+    outputs = [p for p in function.parameters if p.role == "output"]
+    if body is None or len(outputs) != 1 or not function.is_kernel:
+        return None
+    arrays = {
+        p.name: fields[make_start_input(p).name if p.role == "output" else p.name]
+        for p in function.parameters
+        if p.role == "input" or (p.role == "output" and p.is_read)
+    }
+    numbers = {p.name: p.value for p in function.parameters if p.role == "number" and p.value}
+    return translate_elementwise(body, outputs[0].name, arrays, numbers)

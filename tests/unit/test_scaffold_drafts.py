@@ -1,0 +1,169 @@
+"""What kb init concludes from source text: shapes, launches, references, folders of headers."""
+
+import json
+
+import pytest
+
+from kernelkb.scaffold.c_source import read_facts, summarize_source
+from kernelkb.scaffold.call_plan import plan_call
+from kernelkb.scaffold.call_signature import Parameter
+from kernelkb.scaffold.include_folders import plan_includes
+from kernelkb.scaffold.known_operations import recognise_operation
+
+PRODUCT = """
+#define TILE 16
+template <typename T>
+__global__ void product(const T* A, const T* B, T* C, int M, int N, int K) {
+  int row = blockIdx.y * blockDim.y + threadIdx.y;
+  int col = blockIdx.x * blockDim.x + threadIdx.x;
+  if (row >= M || col >= N) return;
+  T sum = 0;
+  for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+  C[row * N + col] = sum;
+}
+void host(float* d_a, float* d_b, float* d_c) {
+  int rows = 64, cols = 32, inner = 8;
+  dim3 block(TILE, TILE);
+  dim3 grid((cols + TILE - 1) / TILE, (rows + TILE - 1) / TILE);
+  cudaMalloc(&d_a, 4);
+  product<float><<<grid, block>>>(d_a, d_b, d_c, rows, cols, inner);
+}
+"""
+ROWS = """
+__global__ void row_softmax(const float* x, float* y, int cols) {
+  const float* in = x + blockIdx.x * cols;
+  for (int i = threadIdx.x; i < cols; i += blockDim.x) y[blockIdx.x * cols + i] = in[i];
+}
+"""
+
+
+def plan_only_function(text):
+    """Plan the call of the one function that a CUDA text offers."""
+    (function,) = summarize_source("k.cu", text).functions
+    return plan_call(function, read_facts(text))
+
+
+def shapes_of(plan):
+    return {p.name: p.shape for p in plan.function.parameters if p.role in ("input", "output")}
+
+
+def test_subscripts_and_bounds_give_the_shapes():
+    assert shapes_of(plan_only_function(PRODUCT)) == {
+        "A": ("M", "K"),
+        "B": ("K", "N"),
+        "C": ("M", "N"),
+    }
+    assert shapes_of(plan_only_function(ROWS)) == {"x": ("rows", "cols"), "y": ("rows", "cols")}
+
+
+def test_the_grid_of_the_files_own_launch_is_used_with_the_arguments_sizes():
+    plan = plan_only_function(PRODUCT)
+
+    assert plan.configuration == ("grid", "block")
+    assert "const auto cols = N;" in plan.statements
+    assert plan.template == ("float",)
+
+
+def test_a_grid_is_chosen_where_the_file_has_no_launch():
+    assert plan_only_function(ROWS).configuration == (
+        "dim3(static_cast<unsigned>(rows), 1, 1)",
+        "dim3(256, 1, 1)",
+        "0",
+    )
+
+
+def test_a_launcher_has_the_shapes_of_the_kernel_that_it_starts():
+    text = ROWS + (
+        "void softmax(const float* in, float* out, int n, cudaStream_t s) {"
+        " row_softmax<<<1, 256, 0, s>>>(in, out, n); }"
+    )
+    plan = plan_only_function(text)
+
+    assert plan.function.name == "softmax"
+    assert plan.configuration == ()
+    assert [p.role for p in plan.function.parameters] == ["input", "output", "size", "stream"]
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "expected"),
+    [
+        ("vectorAdd", ("n", "n", "n"), "{0} + {1}"),
+        ("layerNorm_kernel", ("rn", "n", "n", "rn"), "torch.nn.functional.layer_norm"),
+        ("rms_norm_f32x4", ("rn", "n", "rn"), "torch.rsqrt"),
+        ("sgemm_naive", ("mk", "kn", "mn"), "{0} @ {1}"),
+        ("transposeNaive", ("mn", "nm"), "{0}.t().contiguous()"),
+        ("softmax_online", ("rn", "rn"), "torch.softmax({0}, dim=-1)"),
+        ("sgemm_naive", ("mk", "mn", "kn"), None),
+        ("frobnicate", ("n", "n"), None),
+    ],
+)
+def test_operations_are_recognised_by_name_and_only_with_shapes_that_fit(name, shapes, expected):
+    arrays = [Parameter(f"a{i}", "float", "input", shape=tuple(s)) for i, s in enumerate(shapes)]
+    found = recognise_operation(name, arrays[:-1], arrays[-1:], [])
+
+    assert found is None if expected is None else expected in found
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind", "functions"),
+    [
+        (
+            "k.cu",
+            "void f(tvm::ffi::TensorView x, tvm::ffi::TensorView y) {}\n"
+            "TVM_FFI_DLL_EXPORT_TYPED_FUNC(scale, f);",
+            "tvm-ffi",
+            ["f"],
+        ),
+        (
+            "k.cpp",
+            "at::Tensor twice(const at::Tensor& x, double s) { return x * s; }\n"
+            'TORCH_LIBRARY(mine, m) { m.def("twice(Tensor x, float s) -> Tensor"); }\n'
+            'TORCH_LIBRARY_IMPL(mine, CPU, m) { m.impl("twice", &twice); }',
+            "torch-extension",
+            ["twice"],
+        ),
+        (
+            "k.py",
+            'import cupy\nk = cupy.RawKernel(r"""extern "C" __global__ void add(float* x, int n) {'
+            ' int i = threadIdx.x; if (i < n) x[i] = 1; }""", "add")',
+            "embedded",
+            ["add"],
+        ),
+        (
+            "k.py",
+            "import cutlass.cute as cute\n@cute.kernel\ndef k(a): pass\n"
+            "@cute.jit\ndef run(a, b):\n    k(a).launch(grid=(1, 1, 1), block=(1, 1, 1))\n",
+            "cute",
+            ["run"],
+        ),
+        (
+            "k.py",
+            "import triton\n@triton.autotune(configs=[], key=[])\n@triton.jit\ndef k(x): pass\n"
+            "def run(x):\n    bound = k.warmup(x, grid=(1,))\n    bound[(1,)](x)\n",
+            "triton",
+            ["run"],
+        ),
+    ],
+)
+def test_every_kind_of_source_is_recognised(name, text, kind, functions):
+    summary = summarize_source(name, text)
+
+    assert summary.kind == kind
+    assert [one.name for one in summary.functions] == functions
+
+
+def test_headers_are_found_by_the_build_or_by_their_path(tmp_path):
+    for path in ("lib/deep/util.h", "other/include/pack/types.h", "src/k.cu"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    source = tmp_path / "src" / "k.cu"
+    source.write_text('#include "deep/util.h"\n#include <pack/types.h>\n#include <string.h>\n')
+    files = sorted(tmp_path.glob("**/*.h"))
+    searched = plan_includes(source, tmp_path, files)
+    entry = {"directory": str(tmp_path), "file": "src/k.cu", "command": "nvcc -Ilib -DFAST=1 -c k"}
+    (tmp_path / "compile_commands.json").write_text(json.dumps([entry]))
+    built = plan_includes(source, tmp_path, files)
+
+    assert set(searched.folders) == {tmp_path / "lib", tmp_path / "other" / "include"}
+    assert set(built.folders) == set(searched.folders)
+    assert built.flags == ("-DFAST=1",)
