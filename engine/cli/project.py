@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
 from kernelkb.cli.options import add_json_argument
+
+if TYPE_CHECKING:
+    from kernelkb.actions.init_project import InitResult
 
 
 def add_init_arguments(parser: ArgumentParser) -> None:
@@ -19,7 +23,20 @@ def add_init_arguments(parser: ArgumentParser) -> None:
         default="auto",
         help="auto goes by the source, for a KernelBench task by the machine",
     )
-    parser.add_argument("--name", help="the kernel's; default: the file's")
+    parser.add_argument("--name", help="the kernel's; default: the file's, or the operation's")
+    parser.add_argument(
+        "--from",
+        dest="program",
+        metavar="COMMAND",
+        help="run this program and record the calls of --op: shapes, values, launches",
+    )
+    parser.add_argument(
+        "--op",
+        metavar="NAME",
+        help="with --from: my_op, module:function, torch.softmax, ns::op, or a Triton kernel",
+    )
+    parser.add_argument("--timeout", type=float, metavar="S", help="of --from; default: 600")
+    parser.add_argument("--kernel", metavar="NAME", help="which function of a file with several")
     add_json_argument(parser)
 
 
@@ -30,12 +47,13 @@ def run_init(options: Namespace) -> int:
 
     kb init src/add.cu
     kb init other/add.cu --name other_add
+    kb init src/ops.cu --kernel layer_norm
     kb init 23_Softmax.py --candidate mine.py
+    kb init --from "python train.py --steps 3" --op my_op
     """
-    from kernelkb.actions.init_project import init_project
     from kernelkb.cli.output import print_json, print_lines
 
-    result = init_project(options.file, options.candidate, options.target, options.name)
+    result = _init_from(options)
     if options.json:
         print_json(result)
     else:
@@ -49,6 +67,28 @@ def run_init(options: Namespace) -> int:
             ]
         )
     return int(bool(result.to_fill))
+
+
+def _init_from(options: Namespace) -> InitResult:
+    from kernelkb.errors import BadValueError
+
+    if options.program is None and options.op is None:
+        from kernelkb.actions.init_project import init_project
+
+        return init_project(
+            options.file, options.candidate, options.target, options.name, options.kernel
+        )
+    if options.program is None or options.op is None or options.file or options.candidate:
+        raise BadValueError(
+            "--from and --op go together, without a file: kb init --from "
+            '"python train.py --steps 3" --op my_op'
+        )
+    from kernelkb.actions.init_observed import init_observed
+    from kernelkb.cli.output import interruptible_measurement
+
+    limit = {} if options.timeout is None else {"timeout_s": options.timeout}
+    with interruptible_measurement("init --from"):
+        return init_observed(options.program, options.op, options.name, **limit)
 
 
 def add_env_arguments(parser: ArgumentParser) -> None:
@@ -71,7 +111,8 @@ def run_env(options: Namespace) -> int:
     kb env --measure
     """
     from kernelkb.actions.bench_target import validate_machine
-    from kernelkb.cli.output import interruptible_measurement, print_json, print_record
+    from kernelkb.actions.follow_steps import step_to_begin
+    from kernelkb.cli.output import interruptible_measurement, print_json, print_lines, print_record
     from kernelkb.cli.screen import print_environment
 
     if options.measure:
@@ -86,4 +127,6 @@ def run_env(options: Namespace) -> int:
         print_json(environment)
     else:
         print_environment(environment)
+        if environment.machine is not None:
+            print_lines([f"next: {step_to_begin().as_shell_words()}"])
     return int(environment.machine is None)

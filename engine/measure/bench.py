@@ -13,7 +13,6 @@ from kernelkb.errors import BadValueError, KbError
 from kernelkb.measure.bench_verdict import compute_bench_fields, is_below_floor
 from kernelkb.measure.case_specs import (
     make_case_spec,
-    make_reference_spec,
     make_tolerances,
     share_module_seed,
     working_set_bytes,
@@ -26,12 +25,13 @@ from kernelkb.measure.machine.host_memory import (
     read_host_memory,
 )
 from kernelkb.measure.machine.peaks import get_machine_peaks
-from kernelkb.measure.process.worker_jobs import (
-    JobRun,
-    StartedJob,
-    scratch_folder,
-    start_job,
-    threads_env,
+from kernelkb.measure.process.scratch_folders import scratch_folder
+from kernelkb.measure.process.worker_jobs import JobRun, StartedJob, start_job, threads_env
+from kernelkb.measure.reference_specs import (
+    describe_reference,
+    make_code_rivals,
+    prepare_reference,
+    require_rival,
 )
 from kernelkb.measure.resource_use import add_resource_use
 from kernelkb.measure.runner_specs import (
@@ -130,11 +130,11 @@ class StartedBench:
         with sample_gpu(subject.machine.target) as sampler:
             run = self._judge.finish(timeout_s)
         result = _find_candidate_timeout(run, timeout_s) or get_judge_result(subject, run)
-        if "times" in result:
-            times = result["times"]
+        if times := result.get("times"):
             fields = _compute_fields(subject, self._job, run.process.seconds, times, sampler)
             told = describe_shortcuts(times, fields["speedup"], subject.variant.target)
-            fields["warnings"] = (*fields["warnings"], *told, *low_memory)
+            about = describe_reference(subject.kernel_folder, subject.variant.target)
+            fields["warnings"] = (*fields["warnings"], *about, *told, *low_memory)
         else:
             fields = _describe_failure(result)
         fields["seconds"] = time.monotonic() - started
@@ -250,7 +250,7 @@ def make_job(
     budget_s = _default_budget_s() if budget_s is None else budget_s
     kernel_folder, target = subject.kernel_folder, subject.variant.target
     runners, reduced = _make_runners(subject, build, rival_variant, skip_other_rivals)
-    reference = make_reference_spec(kernel_folder)
+    reference = prepare_reference(subject, build)
     for specs in (runners, *reduced.values()):
         share_module_seed(reference, (spec["code"] for spec in specs.values()))
     return {
@@ -288,6 +288,8 @@ def _make_runners(
     runners = {"candidate": candidate}
     if not skip_other_rivals:
         runners |= make_rival_specs(subject, returns)
+        runners |= make_code_rivals(subject, build)
     if rival_variant:
         runners[f"variant {rival_variant[0].variant.id}"] = make_candidate_spec(*rival_variant)
+    require_rival(subject, runners)
     return runners, {} if skip_other_rivals else make_reduced_rival_specs(subject, returns)

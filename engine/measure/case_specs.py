@@ -92,8 +92,23 @@ def share_module_seed(reference: Reference, codes: Iterable[Code]) -> None:
 
 
 def make_reference_spec(kernel_folder: KernelFolder) -> Reference:
-    """Return where the torch reference is, and of which kind; a module gets a new seed."""
+    """Return where the reference is, and of which kind; a module gets a new seed.
+
+    One that is compiled code, or a variant, is not there before it is built: where only inputs are
+    drawn, as for a profile, this suffices; ``prepare_reference`` returns it whole.
+    """
     reference = kernel_folder.kernel.reference
+    if reference.recorded is not None:
+        recorded = str(kernel_folder.folder / reference.recorded)
+        return {"kind": "recorded", "file": recorded, "inputs": None}
+    if reference.file is None or reference.is_compiled:
+        return {
+            "kind": "code",
+            "code": {"kind": "c", "library": "", "entry": ""},
+            "target": "cpu",
+            "computes_in": None,
+            "inputs": None,
+        }
     file = str(kernel_folder.folder / reference.file)
     if reference.module is not None:
         return {

@@ -12,14 +12,19 @@ from kernelkb.loading.kernels import KernelFolder
 from kernelkb.measure.case_specs import (
     format_sizes,
     make_case_spec,
-    make_reference_spec,
     make_tolerances,
     share_module_seed,
 )
 from kernelkb.measure.extra_cases import make_extra_case_specs
 from kernelkb.measure.hidden_cases import add_distributions, make_hidden_size_cases
 from kernelkb.measure.machine.host_memory import find_free_bytes
-from kernelkb.measure.process.worker_jobs import JobRun, scratch_folder, start_job, threads_env
+from kernelkb.measure.process.scratch_folders import scratch_folder
+from kernelkb.measure.process.worker_jobs import JobRun, start_job, threads_env
+from kernelkb.measure.reference_specs import (
+    describe_reference,
+    find_reference_variant,
+    prepare_reference,
+)
 from kernelkb.measure.runner_specs import make_candidate_spec
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.judge_jobs import (
@@ -99,7 +104,7 @@ def _make_job(
     subject: MeasurementSubject, build: Build, workloads: Sequence[str], timeout_s: float
 ) -> CheckJob:
     kernel_folder, target = subject.kernel_folder, subject.variant.target
-    reference = make_reference_spec(kernel_folder)
+    reference = prepare_reference(subject, build)
     candidate = make_candidate_spec(subject, build)
     share_module_seed(reference, [candidate["code"]])
     return {
@@ -160,8 +165,15 @@ def get_judge_result(subject: MeasurementSubject, run: JobRun[_JudgeResultT]) ->
         )
     raise KbError(
         f"the reference of {kernel_folder.kernel.id} does not run{where}: {last_line}; "
-        f"fix {kernel_folder.folder / kernel_folder.kernel.reference.file}"
+        f"fix {_name_reference(subject)}"
     )
+
+
+def _name_reference(subject: MeasurementSubject) -> str:
+    """Return the file that the reference is in."""
+    folder, kernel = subject.kernel_folder.folder, subject.kernel_folder.kernel
+    own = find_reference_variant(kernel, subject.variant.target)
+    return str(folder / (own.source if own is not None else kernel.reference.files[0]))
 
 
 def _require_selftest(subject: MeasurementSubject, report: CheckReport) -> None:
@@ -254,14 +266,15 @@ def _find_incorrect_cure(
 
 
 def _make_notes(subject: MeasurementSubject, report: CheckReport) -> tuple[str, ...]:
-    """Return what was left out, by kernel.yaml and by the judge."""
+    """Return what the reference is, and what was left out, by kernel.yaml and by the judge."""
     options = subject.kernel_folder.kernel.hidden_inputs
     skipped = (
         [f"hidden inputs skipped: {', '.join(options.skip)} ({options.reason})"]
         if options.skip
         else []
     )
-    return (*skipped, *report["notes"])
+    told = describe_reference(subject.kernel_folder, subject.variant.target)
+    return (*told, *skipped, *report["notes"])
 
 
 def _make_checked_case(result: CaseResult) -> CheckedCase:

@@ -9,7 +9,8 @@ from typing import Any
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernel_files import to_slug, to_snake_case
 from kernelkb.measure.case_specs import draw_module_seed
-from kernelkb.measure.process.worker_jobs import run_job, scratch_folder
+from kernelkb.measure.process.scratch_folders import scratch_folder
+from kernelkb.measure.process.worker_jobs import run_job
 from kernelkb.measure.worker.shared.messages.other_jobs import (
     ArrayDescription,
     CaseDescription,

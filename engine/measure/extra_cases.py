@@ -20,6 +20,8 @@ def make_extra_case_specs(kernel_folder: KernelFolder, reference: Reference) -> 
 
 
 def _make_spec(kernel_folder: KernelFolder, case: ExtraCase, reference: Reference) -> CaseSpec:
+    if reference["kind"] != "module":
+        raise ValueError("extra cases need a reference that is a module")
     own = reference.copy()
     own["file"] = str(kernel_folder.folder / case.file)
     sizes = next(iter(kernel_folder.kernel.workloads.values()))  # its shapes name no axes

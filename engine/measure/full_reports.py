@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelkb.measure.machine.tools import find_cuda_tool
-from kernelkb.measure.process.worker_jobs import run_job, scratch_folder
+from kernelkb.measure.process.scratch_folders import scratch_folder
+from kernelkb.measure.process.worker_jobs import run_job
 from kernelkb.measure.worker.shared.messages.other_jobs import RepeatJob, RepeatSeveralJob
 
 

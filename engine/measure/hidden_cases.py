@@ -49,22 +49,29 @@ def add_distributions(kernel_folder: KernelFolder, cases: Sequence[CaseSpec]) ->
 
 
 def _list_distributions(kernel: Kernel) -> list[Distribution]:
+    if kernel.reference.recorded is not None:
+        return []
     return [name for name in get_args(Distribution) if name not in kernel.hidden_inputs.skip]
 
 
 def make_hidden_size_cases(kernel_folder: KernelFolder, target: Target) -> list[CaseSpec]:
     """Return cases of drawn sizes, with two distributions each; none where no axis varies.
 
-    On a GPU there are none for integers that the kernel's own function makes: an index outside of
-    its array would end the judge.
+    On a GPU there are none for integers that the kernel's own function makes, and for a reference
+    that is compiled code or a variant none for any: an index outside of its array would end the
+    judge. Nothing is known of other sizes than those that were recorded.
     """
     kernel = kernel_folder.kernel
     has_integers = any(
         i.dtype.startswith(("int", "uint")) for i in kernel.inputs if i.value is None
     )
     has_own_inputs = kernel.reference.inputs is not None
-    if "sizes" in kernel.hidden_inputs.skip or (
-        has_integers and has_own_inputs and target == "cuda"
+    is_code = kernel.reference.variant is not None or kernel.reference.is_compiled
+    if (
+        "sizes" in kernel.hidden_inputs.skip
+        or kernel.reference.recorded is not None
+        or (has_integers and has_own_inputs and target == "cuda")
+        or (has_integers and is_code)
     ):
         return []
     rng = random.SystemRandom()

@@ -19,7 +19,7 @@ from kernelkb.measure.hidden_tests import (
     make_hidden_case_files,
     make_hidden_files,
 )
-from kernelkb.measure.process.worker_jobs import scratch_folder
+from kernelkb.measure.process.scratch_folders import scratch_folder
 from kernelkb.measure.worker.shared.messages.other_jobs import TaskDescription
 from kernelkb.model.base import Target
 from kernelkb.model.kernel import StatedPrecision

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from kernelkb.measure.machine.json_cache import read_cache, write_cache
 from kernelkb.measure.machine.nvidia_driver import driver_fingerprint
 from kernelkb.measure.machine.tools import find_cuda_tool, query_version
+from kernelkb.measure.process.scratch_folders import scratch_folder
 from kernelkb.measure.process.subprocesses import ProcessResult
-from kernelkb.measure.process.worker_jobs import run_job, scratch_folder
+from kernelkb.measure.process.worker_jobs import run_job
 from kernelkb.measure.worker.shared.messages.other_jobs import KnownTrafficJob, RepeatJob
 from kernelkb.profiles.launch import ProfiledLaunch, RawName, split_instance
 from kernelkb.profiles.ncu_csv import read_raw_page

@@ -21,8 +21,8 @@ from typing import NamedTuple
 from kernelkb.measure.build.compiler_output import find_first_error
 from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.measure.process.compiler_sandbox import sandbox_command
+from kernelkb.measure.process.scratch_folders import remove_afterwards
 from kernelkb.measure.process.subprocesses import ProcessResult, run_supervised
-from kernelkb.measure.process.worker_jobs import remove_afterwards
 from kernelkb.model.compute_eval import ComputeEvalProblem
 from kernelkb.model.foreign import SourceFile
 

@@ -24,7 +24,7 @@ from kernelkb.measure.describe_task import (
     make_extra_case_rows,
     make_task_kernel,
 )
-from kernelkb.measure.process.worker_jobs import scratch_folder
+from kernelkb.measure.process.scratch_folders import scratch_folder
 from kernelkb.measure.worker.shared.messages.other_jobs import TaskDescription
 from kernelkb.model.base import Target
 

@@ -92,7 +92,8 @@ def make_reduced_rival_specs(
         candidate_returns: As for ``make_rival_specs``.
     """
     kernel = subject.kernel_folder.kernel
-    if not any(array.dtype == "float32" for array in (*kernel.inputs, *kernel.outputs)):
+    has_floats = any(array.dtype == "float32" for array in (*kernel.inputs, *kernel.outputs))
+    if not has_floats or not kernel.reference.is_torch:
         return {}
     precisions = REDUCED_PRECISIONS[subject.variant.target]
     if kernel.precision == "tf32":
@@ -110,9 +111,11 @@ def _make_rival_codes(
     subject: MeasurementSubject, candidate_returns: bool, precision: Precision | None
 ) -> dict[str, PythonCode | ModuleCode]:
     kernel_folder = subject.kernel_folder
-    codes = {"torch": _make_reference_code(subject, candidate_returns, False)}
-    if subject.tries_torch_compile:
-        codes["torch.compile"] = _make_reference_code(subject, candidate_returns, True)
+    codes: dict[str, PythonCode | ModuleCode] = {}
+    if kernel_folder.kernel.reference.is_torch:
+        codes["torch"] = _make_reference_code(subject, candidate_returns, False)
+        if subject.tries_torch_compile:
+            codes["torch.compile"] = _make_reference_code(subject, candidate_returns, True)
     for baseline in kernel_folder.kernel.baselines:
         file = str(kernel_folder.folder / baseline.file)
         codes[baseline.name] = _make_python_code(file, baseline.function, returns=True)
@@ -136,6 +139,8 @@ def _make_reference_code(
     subject: MeasurementSubject, candidate_returns: bool, use_compile: bool
 ) -> PythonCode | ModuleCode:
     reference = make_reference_spec(subject.kernel_folder)
+    if reference["kind"] == "code" or reference["kind"] == "recorded":
+        raise ValueError("the reference is no torch code")
     file, entry = reference["file"], reference["entry"]
     if reference["kind"] == "module":
         return _make_module_code(file, entry, file, entry, use_compile=use_compile)
@@ -180,7 +185,7 @@ def make_code_spec(subject: MeasurementSubject, build: Build) -> Code:
     file = str(kernel_folder.folder / variant.source)
     if variant.binding == "module":
         reference = kernel_folder.kernel.reference
-        task = str(kernel_folder.folder / reference.file)
+        task = str(kernel_folder.folder / str(reference.file))
         return _make_module_code(file, entry, task, str(reference.module))
     if variant.binding == "python":
         return _make_python_code(file, entry, returns=variant.returns)

@@ -13,7 +13,8 @@ from kernelkb.measure.case_specs import (
     make_reference_spec,
 )
 from kernelkb.measure.machine.tools import find_cuda_tool
-from kernelkb.measure.process.worker_jobs import run_job, scratch_folder
+from kernelkb.measure.process.scratch_folders import scratch_folder
+from kernelkb.measure.process.worker_jobs import run_job
 from kernelkb.measure.runner_specs import make_code_spec
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.other_jobs import RepeatJob

@@ -12,13 +12,10 @@ from typing import NamedTuple, Self
 
 from kernelkb.errors import KbError
 from kernelkb.measure.case_specs import make_case_spec, make_reference_spec, make_tolerances
+from kernelkb.measure.process.scratch_folders import scratch_folder
 from kernelkb.measure.process.subprocesses import sleep_cancellable
-from kernelkb.measure.process.worker_jobs import (
-    StartedJob,
-    scratch_folder,
-    start_job,
-    threads_env,
-)
+from kernelkb.measure.process.worker_jobs import StartedJob, start_job, threads_env
+from kernelkb.measure.reference_specs import prepare_reference
 from kernelkb.measure.runner_specs import make_code_spec
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.trial_jobs import Trial, TrialJob, TrialTimes
@@ -104,6 +101,8 @@ class TrialProcess:
             KbError: The process does not start: the reference fails, or there is no memory.
             OperationCancelled: The event given to ``cancel_on`` was set.
         """
+        if self._process is None:
+            self._job["reference"] = prepare_reference(self._subject, builds[0])
         trial: Trial = {
             "codes": [make_code_spec(self._subject, build) for build in builds],
             "best_us": best_us,

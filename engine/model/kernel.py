@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints, model_validator
 from kernelkb.model.base import Name, Record, Slug, Target
 from kernelkb.model.change_pair import Pair
 from kernelkb.model.hidden_inputs import HiddenInputsOptions
+from kernelkb.model.reference import FileName, Reference, Symbol
 from kernelkb.model.tuning import TuningSpace
 
 Dtype = Literal[
@@ -39,15 +40,6 @@ function of tensors. torch-extension, python: a Python function of tensors. modu
 StatedPrecision = Literal["fp32", "tf32", "open"]
 """How exact fp32 products have to be. fp32: as IEEE 754 says. tf32: as TF32. open: TF32 or better;
 the baseline then runs at the fastest precision that the candidate's own error allows."""
-Symbol = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=120)]
-"""An identifier of C and Python."""
-FileName = Annotated[
-    str, StringConstraints(pattern=r"^(\.\./[a-z][a-z0-9_]*/)?[A-Za-z0-9_][A-Za-z0-9_.-]*$")
-]
-"""A file in the folder of kernel.yaml, or in that of a kernel beside it, as ``../attention/a.cu``:
-kernels of other dtypes share sources. No other path, so that a kernel cannot read other folders."""
-
-
 _RESERVED_RIVAL_NAMES = ("candidate", "torch", "torch.compile")
 
 
@@ -78,24 +70,6 @@ class Output(Array):
 
     starts_as: Name | None = None
     """An input whose values it holds before each call, for in-place kernels; None: NaN."""
-
-
-class Reference(Record):
-    """Torch code that defines correct outputs: a function or module of the inputs, in order."""
-
-    file: FileName
-    function: Symbol | None = None
-    """Returns the outputs; with a parameter ``out``, its timing leaves out the allocator."""
-    module: Symbol | None = None
-    """A ``torch.nn.Module``; the file also has ``get_inputs`` and ``get_init_inputs``."""
-    inputs: Symbol | None = None
-    """A function that returns the inputs, given the axes by keyword; None: use ``fill``."""
-
-    @model_validator(mode="after")
-    def _require_function_or_module(self) -> Self:
-        if (self.function is None) == (self.module is None):
-            raise ValueError("give either a function or a module")
-        return self
 
 
 class Baseline(Record):
@@ -273,6 +247,11 @@ class Kernel(Record):
         for target, name in self.default_workload.items():
             if name not in self.workloads:
                 raise ValueError(f"default workload {name!r} of {target} is not defined")
+        if self.reference.recorded is not None and self.precision == "open":
+            raise ValueError("precision open needs a reference that runs, and it is a recording")
+        own = self.reference.variant
+        if own is not None and own not in {v.id for v in self.variants}:
+            raise ValueError(f"the reference names the variant {own!r}, which is not defined")
         pairs = [(v.target, v.id) for v in self.variants]
         if len(set(pairs)) < len(pairs):
             raise ValueError("two variants share target and id")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from kernelkb.installing import format_install_command, format_pip_command
 from kernelkb.measure.machine.cpu_info import cache_bytes, core_count, cpu_title, simd_lanes
 from kernelkb.measure.machine.gpu_telemetry import ABNORMAL_THROTTLE_BITS, THROTTLE_REASONS
 from kernelkb.measure.machine.kept_peaks import read_practical_peaks
@@ -53,7 +54,6 @@ _PREEMPTION_VARIABLES = (
 
 _CXX_CURE = "install a C++ compiler (Debian, Ubuntu: apt-get install g++) or set CXX to one"
 _NVCC_CURE = "install the CUDA toolkit, put nvcc on PATH or set CUDA_HOME"
-_TORCH_CURE = "pip install 'kernelkb[torch]', or set KB_PYTHON to the interpreter that has torch"
 
 
 def inspect_machine(
@@ -117,7 +117,9 @@ def _make_line(name: str, status: Status, found: str, cure: str | None = None) -
 def _check_torch(torch_info: TorchInfo, target: Target) -> EnvironmentLine:
     facts = torch_info.facts
     if facts is None:
-        return _make_line("torch", "failure", torch_info.error or "unknown", _TORCH_CURE)
+        cure = format_install_command("torch", worker_python())
+        cure = f"{cure}, or set KB_PYTHON to the interpreter that has torch"
+        return _make_line("torch", "failure", torch_info.error or "unknown", cure)
     abi = "new" if facts["cxx11_abi"] else "old"
     built = f"for CUDA {facts['cuda']}" if facts["cuda"] else "for CPUs only"
     text = f"torch {facts['torch']} {built}, {abi} C++ ABI, in Python {facts['python']}"
@@ -130,7 +132,7 @@ def _check_torch(torch_info: TorchInfo, target: Target) -> EnvironmentLine:
 def _check_ninja() -> EnvironmentLine:
     ninja = find_ninja()
     if ninja is None:
-        return _make_line("ninja", "failure", "not found", "pip install ninja")
+        return _make_line("ninja", "failure", "not found", format_pip_command("ninja"))
     return _make_line("ninja", "ok", f"ninja {query_version(ninja)}")
 
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from kernelkb.errors import KbError
 from kernelkb.measure.machine.json_cache import read_cache, write_cache
-from kernelkb.measure.process.worker_jobs import run_job, scratch_folder, threads_env
+from kernelkb.measure.process.scratch_folders import scratch_folder
+from kernelkb.measure.process.worker_jobs import run_job, threads_env
 from kernelkb.measure.worker.shared.messages.other_jobs import PeaksJob
 from kernelkb.model.measurement import Machine
 

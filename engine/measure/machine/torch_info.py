@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from kernelkb.measure.machine.json_cache import read_cache, write_cache
 from kernelkb.measure.machine.nvidia_driver import driver_fingerprint
-from kernelkb.measure.process.worker_jobs import run_job, scratch_folder, worker_python
+from kernelkb.measure.process.scratch_folders import scratch_folder
+from kernelkb.measure.process.worker_jobs import run_job, worker_python
 from kernelkb.measure.worker.shared.messages.other_jobs import ProbeResult
 
 _TIMEOUT_S = 120.0

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
-from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -13,7 +10,13 @@ from kernelkb.measure.worker.judge.chunks import split_flat
 from kernelkb.measure.worker.judge.hidden_inputs import transform_inputs
 from kernelkb.measure.worker.judge.memory_plan import EVERYTHING, ONE_SLOT_NOTE, MemoryPlan
 from kernelkb.measure.worker.judge.random_pool import RandomPool
+from kernelkb.measure.worker.judge.reference_code import (
+    UNKNOWN_OPERATIONS,
+    RecordedOutputs,
+    ReferenceCode,
+)
 from kernelkb.measure.worker.judge.reference_operations import record_operations
+from kernelkb.measure.worker.judge.torch_reference import TorchReference
 from kernelkb.measure.worker.shared.messages.specs import (
     CaseSpec,
     Distribution,
@@ -23,8 +26,6 @@ from kernelkb.measure.worker.shared.messages.specs import (
     Scalar,
     Target,
 )
-from kernelkb.measure.worker.shared.module_parameters import create_task_model
-from kernelkb.measure.worker.shared.python_files import import_python_file
 
 Tensors = list[torch.Tensor]
 
@@ -56,7 +57,7 @@ class KernelCase:
     ) -> None:
         self.target = target
         self.case_spec = case_spec
-        self._reference = reference
+        self._reference = _load_reference(reference, case_spec)
         self.scalars: list[tuple[int, Scalar]] = [
             (position, spec["value"])
             for position, spec in enumerate(case_spec["inputs"])
@@ -66,13 +67,13 @@ class KernelCase:
             spec for spec in case_spec["inputs"] if "value" not in spec
         ]
         self.output_specs: list[OutputSpec] = case_spec["outputs"]
-        self._modules_by_dtype: dict[torch.dtype | None, Any] = {}
         self._pools: list[RandomPool] = []
         self._is_repeatable = False
         self._operations: frozenset[str] | None = None
         self.distribution: Distribution | None = None
         self.plan = plan
-        self.works_by_rows: bool | None = None
+        # Compiled code is given the sizes of all rows, and recorded outputs are of all rows.
+        self.works_by_rows: bool | None = False if self._reference.is_opaque else None
         self.comparison_times: list[float] = []
         self.notes = [ONE_SLOT_NOTE] if plan.in_pieces else []
 
@@ -139,23 +140,11 @@ class KernelCase:
 
     @property
     def _has_own_inputs(self) -> bool:
-        """Whether a function of the reference file makes the inputs."""
-        return self._reference["kind"] == "module" or bool(self._reference["inputs"])
+        """Whether the reference makes the inputs, or they are recorded."""
+        return self._reference.makes_inputs
 
     def _make_own_inputs(self, seed: int) -> Tensors:
-        module = import_python_file(self._reference["file"])
-        seed_all(seed)
-        if self._reference["kind"] == "module":
-            with self.device:  # a task that names no device draws its inputs on this one
-                values = module.get_inputs()
-        else:
-            sizes = dict(zip(self.case_spec["axis_names"], self.case_spec["axes"], strict=True))
-            values = getattr(module, str(self._reference["inputs"]))(**sizes)
-        tensors = [value for value in values if isinstance(value, torch.Tensor)]
-        return [
-            _take_rows(value, spec["shape"]).to(self.device).contiguous()
-            for value, spec in zip(tensors, self.input_specs, strict=True)
-        ]
+        return self._reference.make_inputs(seed, self.device, self.input_specs)
 
     def draws_alike(self, first: int, second: int) -> bool:
         """Return whether two inputs are drawn here, and from one distribution."""
@@ -172,26 +161,19 @@ class KernelCase:
             inputs: One tensor for each of ``input_specs``.
             dtype: Floating-point inputs and weights are converted to it first; None: as they are.
             preserve_inputs: Copy the inputs for a task's model, which may change them in place.
+
+        Raises:
+            RuntimeError: It does not compute in this dtype, or knows recorded inputs only.
         """
-        copies = preserve_inputs and self._reference["kind"] == "module"
-        tensors = [_to_dtype(tensor.clone() if copies else tensor, dtype) for tensor in inputs]
-        arguments: list[Any] = list(tensors)
-        for position, value in self.scalars:
-            arguments.insert(position, value)
-        result = self._reference_function(dtype)(*arguments)
-        outputs = [result] if isinstance(result, torch.Tensor) else list(result)
-        return [
-            output.clone()
-            if _has_hidden_storage(output) or _shares_memory(output, tensors)
-            else output
-            for output in outputs
-        ]
+        return self._reference.run(inputs, self.scalars, dtype, preserve_inputs=preserve_inputs)
 
     def list_operations(self, inputs: Tensors) -> frozenset[str]:
         """Return the names of the ATen operations that the reference runs, as ``mm``; run it once.
 
         Empty where torch cannot record them.
         """
+        if self._reference.is_opaque:
+            return UNKNOWN_OPERATIONS
         if self._operations is None:
             try:
                 self._operations = record_operations(lambda: self.run_reference(inputs, None))
@@ -201,49 +183,15 @@ class KernelCase:
                 self._operations = frozenset()
         return self._operations
 
-    def _reference_function(self, dtype: torch.dtype | None) -> Any:
-        reference = self._reference
-        if reference["kind"] == "python":
-            return getattr(import_python_file(reference["file"]), reference["entry"])
-        if dtype not in self._modules_by_dtype:
-            file, entry = reference["file"], reference["entry"]
-            module = create_task_model(file, entry, reference["seed"]).to(self.device)
-            self._modules_by_dtype[dtype] = module if dtype is None else module.to(dtype)
-        return self._modules_by_dtype[dtype]
 
-
-def _take_rows(value: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-    """Return as many rows of an input as a shape has: a case may be a part of a task's."""
-    return value[: shape[0]] if shape and shape[0] < len(value) else value
-
-
-def _to_dtype(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
-    return tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
-
-
-def _has_hidden_storage(tensor: torch.Tensor) -> bool:
-    """Return whether its storage is larger than its elements, as of torch's scalar losses."""
-    return bool(tensor.untyped_storage().nbytes() > tensor.nbytes)
-
-
-def _shares_memory(output: torch.Tensor, inputs: Sequence[torch.Tensor]) -> bool:
-    """Return whether an output is an input or a view of one, and would change with it."""
-    storage = output.untyped_storage().data_ptr()
-    return any(tensor.untyped_storage().data_ptr() == storage for tensor in inputs)
-
-
-def seed_all(seed: int) -> None:
-    """Seed the global generators of torch, random and, if it is loaded, numpy.
-
-    Not by ``torch.manual_seed``, which keeps a stack trace for each kind of device that this
-    process has not used, in case that it will: a seventh of a bench on inputs of 0.5 MB.
-    """
-    torch.default_generator.manual_seed(seed)
-    if torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(seed)
-    random.seed(seed)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(seed)
+def _load_reference(
+    reference: Reference, case_spec: CaseSpec
+) -> TorchReference | RecordedOutputs | ReferenceCode:
+    if reference["kind"] == "recorded":
+        return RecordedOutputs(reference, case_spec)
+    if reference["kind"] == "code":
+        return ReferenceCode(reference, case_spec)
+    return TorchReference(reference, case_spec)
 
 
 def byte_view(array: torch.Tensor) -> torch.Tensor:

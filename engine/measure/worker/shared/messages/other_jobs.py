@@ -165,3 +165,23 @@ class PeaksResult(TypedDict):
     dispatch_us: float
     launch_us: float
     gemm_gflops: dict[str, float]
+
+
+class ReplayJob(TypedDict):
+    """Call a function on recorded inputs, and compare what it returns with recorded outputs."""
+
+    mode: Literal["replay"]
+    file: str
+    entry: str
+    target: Target
+    values: list[str]
+    """Recorded files, see ``observed.ObservedCall``."""
+    numbers: list[list[Scalar]]
+    """For each file: what is passed after the tensors."""
+
+
+class ReplayResult(TypedDict):
+    """Answer to a ReplayJob."""
+
+    faults: list[str]
+    """For each file: why its outputs are not those that were recorded; empty: they are."""

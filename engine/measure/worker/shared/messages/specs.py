@@ -108,7 +108,30 @@ class ModuleReference(TypedDict):
     """Seeds torch before the weights are drawn, and what constant parameters become."""
 
 
-Reference = FunctionReference | ModuleReference
+@final
+class RecordedReference(TypedDict):
+    """Inputs and outputs that were recorded; nothing is known of any other input."""
+
+    kind: Literal["recorded"]
+    file: str
+    """A safetensors file with ``case/name`` for each array."""
+    inputs: None
+
+
+@final
+class CodeReference(TypedDict):
+    """A reference that is called like a candidate: a C++ function, or a variant."""
+
+    kind: Literal["code"]
+    code: Code
+    target: Target
+    """Where its arrays are: one on a CPU may judge a candidate on a GPU."""
+    computes_in: Literal["float64"] | None
+    """In which dtype it takes and returns floating-point arrays; None: in their own."""
+    inputs: None
+
+
+Reference = FunctionReference | ModuleReference | RecordedReference | CodeReference
 
 
 class CEntryCode(TypedDict):

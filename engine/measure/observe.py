@@ -1,0 +1,240 @@
+"""Runs a user's program with an observer in each of its Python processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import kernelkb
+from kernelkb.errors import BadValueError, did_you_mean
+from kernelkb.measure.process.subprocesses import ProcessResult, run_supervised
+from kernelkb.measure.worker.shared.messages.observed import (
+    ObservedFunction,
+    ObservedProcess,
+    ObserveJob,
+)
+
+TIMEOUT_S = 600.0
+MAX_VALUE_BYTES = 16 * 2**20
+"""Of a call whose values are kept; of larger ones only the distribution is."""
+_MAX_SIGNATURES = 32
+_SHOWN_NAMES = 12
+_JOB_VARIABLE = "KB_OBSERVE"
+_START_SCRIPT = Path(next(iter(kernelkb.__path__))) / "measure" / "worker" / "observe" / "start.py"
+_CUSTOMIZATION = """\
+import runpy
+
+runpy.run_path({script!r}, run_name="kernelkb_observe")
+"""
+_ENV = {
+    # Compiled graphs run what no Python function and no operation is called for.
+    "TORCH_COMPILE_DISABLE": "1",
+    "TORCHDYNAMO_DISABLE": "1",
+}
+
+
+class Observation(NamedTuple):
+    """What was observed in one run of a program."""
+
+    function: ObservedFunction
+    """With calls."""
+    folder: Path
+    """Holds the files with values."""
+    program: str
+    """Its main script; empty where it has none."""
+    warnings: tuple[str, ...]
+
+
+def observe_program(
+    command: str, operation: str, folder: Path, timeout_s: float = TIMEOUT_S
+) -> Observation:
+    """Run a program and record the calls of one operation, from its own processes.
+
+    A program that does not end is ended after the timeout; what it called until then counts.
+
+    Args:
+        command: As typed into a shell; no shell is involved.
+        operation: ``my_op``, ``module:function``, ``torch.softmax``, ``ns::op``.
+        folder: A scratch folder, empty.
+        timeout_s: Wall-clock limit.
+
+    Raises:
+        BadValueError: The program cannot be started, fails, or never calls the operation.
+        OperationCancelled: The event given to ``cancel_on`` was set.
+    """
+    argv = _split_command(command)
+    if not operation.strip():
+        raise BadValueError("--op is empty; name what to observe, such as --op my_op")
+    env = _write_observer(folder, operation)
+    run = run_supervised(argv, log=folder / "program.log", timeout_s=timeout_s, env=env)
+    processes = _read_processes(folder)
+    functions = _merge_functions(processes)
+    _require_success(run, functions, command, timeout_s)
+    _require_observer(processes, folder, command)
+    function = _choose_function(functions, processes, operation, command)
+    warnings = _list_warnings(run, function, timeout_s)
+    program = next((p["program"] for p in processes if p["has_torch"]), "")
+    return Observation(function, folder, program, warnings)
+
+
+def _write_observer(folder: Path, operation: str) -> dict[str, str]:
+    """Write what the program's processes import and do; return the variables that say so."""
+    job: ObserveJob = {
+        "operation": operation,
+        "max_signatures": _MAX_SIGNATURES,
+        "max_bytes": MAX_VALUE_BYTES,
+    }
+    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+    text = _CUSTOMIZATION.format(script=str(_START_SCRIPT))
+    (folder / "sitecustomize.py").write_text(text, encoding="utf-8")
+    paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        **_ENV,
+        "PYTHONPATH": os.pathsep.join(paths),
+        _JOB_VARIABLE: str(folder / "job.json"),
+    }
+
+
+def _split_command(command: str) -> list[str]:
+    try:
+        argv = shlex.split(command)
+    except ValueError as error:
+        raise BadValueError(f"--from {command!r} is no command: {error}") from error
+    if not argv:
+        raise BadValueError('--from is empty; give a command, such as --from "python train.py"')
+    if shutil.which(argv[0]) is None:
+        raise BadValueError(
+            f"--from: there is no program {argv[0]!r}; give a command as you type it, such as "
+            f'--from "python {argv[0]}"'
+        )
+    return argv
+
+
+def _read_processes(folder: Path) -> list[ObservedProcess]:
+    """Return what each process wrote, that of the program's first one first."""
+    files = sorted(folder.glob("calls-*.json"), key=lambda path: path.stat().st_mtime)
+    return [json.loads(path.read_text(encoding="utf-8")) for path in files]
+
+
+def _merge_functions(processes: Sequence[ObservedProcess]) -> list[ObservedFunction]:
+    """Return each function once, as the process saw it that called it most often."""
+    best: dict[str, ObservedFunction] = {}
+    for process in processes:
+        for function in process["functions"]:
+            known = best.get(function["name"])
+            if known is None or count_calls(function) > count_calls(known):
+                best[function["name"]] = function
+    return sorted(best.values(), key=count_calls, reverse=True)
+
+
+def count_calls(function: ObservedFunction) -> int:
+    """Return how often a function was called."""
+    return sum(call["count"] for call in function["calls"]) + function["uncounted"]
+
+
+def _require_success(
+    run: ProcessResult, functions: Sequence[ObservedFunction], command: str, timeout_s: float
+) -> None:
+    """Raise BadValueError for a program that failed, or that called nothing until the timeout."""
+    if run.timed_out:
+        if any(function["calls"] for function in functions):
+            return
+        raise BadValueError(
+            f"{command} did not end within {timeout_s:g} s, and did not call the operation until "
+            "then; give it fewer steps, or allow more with --timeout"
+        )
+    if run.returncode != 0:
+        lines = run.output.strip().splitlines() or ["it printed nothing"]
+        how = f"signal {-run.returncode}" if run.returncode < 0 else f"status {run.returncode}"
+        raise BadValueError(
+            f"{command} failed ({how}): {lines[-1]}; run it by itself until it ends without an "
+            "error, then record it"
+        )
+
+
+def _require_observer(processes: Sequence[ObservedProcess], folder: Path, command: str) -> None:
+    """Raise BadValueError where no process could be observed."""
+    errors = [path.read_text(encoding="utf-8") for path in sorted(folder.glob("error-*.txt"))]
+    if not processes:
+        told = f": {errors[0].strip().splitlines()[-1]}" if errors else ""
+        raise BadValueError(
+            f"no Python process of {command!r} could be observed{told}; it must start Python "
+            "without -I, -E or -S, on this machine and with PYTHONPATH as it is given"
+        )
+    if not any(process["has_torch"] for process in processes):
+        raise BadValueError(
+            f"{command} never imports torch, whose tensors are recorded; name a program that does"
+        )
+
+
+def _choose_function(
+    functions: Sequence[ObservedFunction],
+    processes: Sequence[ObservedProcess],
+    operation: str,
+    command: str,
+) -> ObservedFunction:
+    """Return the function that was meant.
+
+    Raises:
+        BadValueError: None was called, several were, or no call could be recorded.
+    """
+    called = [one for one in functions if any(call["outputs"] for call in one["calls"])]
+    if not called:
+        for function in functions:
+            if function["errors"] or function["calls"]:
+                why = function["errors"][0] if function["errors"] else "it returns no tensor"
+                raise BadValueError(f"no call of {function['name']} can be recorded: {why}")
+        raise BadValueError(_describe_unseen(processes, operation, command))
+    if len(called) > 1:
+        names = ", ".join(f"{one['name']} ({count_calls(one)} calls)" for one in called[:8])
+        raise BadValueError(f"--op {operation} fits several: {names}; name one of them")
+    return called[0]
+
+
+def _describe_unseen(processes: Sequence[ObservedProcess], operation: str, command: str) -> str:
+    seen: dict[str, int] = {}
+    for process in processes:
+        for name, count in process["seen"].items():
+            seen[name] = seen.get(name, 0) + count
+    guess = did_you_mean(operation, _list_spellings(seen))
+    own = [name for name in seen if "::" not in name or not name.startswith("aten::")]
+    others = sorted((n for n in seen if n not in own), key=lambda n: -seen[n])
+    shown = [*own[:_SHOWN_NAMES], *(f"{n} ({seen[n]} calls)" for n in others)][: 2 * _SHOWN_NAMES]
+    listed = f"; it called {', '.join(shown)}" if shown else ""
+    return f"{command} ended and never called {operation}{guess}{listed}"
+
+
+def _list_spellings(seen: Mapping[str, int]) -> list[str]:
+    """Return the names that were seen, and their last parts."""
+    last = [name.replace("::", ":").rpartition(":")[2].rpartition(".")[2] for name in seen]
+    return sorted({*seen, *last})
+
+
+def _list_warnings(
+    run: ProcessResult, function: ObservedFunction, timeout_s: float
+) -> tuple[str, ...]:
+    warnings: list[str] = []
+    if run.timed_out:
+        warnings.append(
+            f"the program was ended after {timeout_s:g} s; {count_calls(function)} calls were "
+            "observed until then"
+        )
+    if function["uncounted"]:
+        warnings.append(
+            f"{function['uncounted']} calls came with further shapes after the first "
+            f"{_MAX_SIGNATURES}, and are left out"
+        )
+    return (
+        *warnings,
+        *(f"some calls were not recorded: {text}" for text in function["errors"][:2]),
+    )
+
+
+def as_plain(function: ObservedFunction) -> dict[str, Any]:
+    """Return a function's record without its type, for modules that know nothing of workers."""
+    return dict(function)

@@ -1,0 +1,67 @@
+"""Whether a function is the one that ``--op`` names."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+_TORCH_OPERATIONS = "torch.ops."
+_SHORT_NAMES = {"F.": "torch.nn.functional.", "nn.functional.": "torch.nn.functional."}
+
+
+class OperationName(NamedTuple):
+    """A name as it was given: ``my_op``, ``module:function``, ``a.b.function``, ``ns::op``."""
+
+    text: str
+    is_torch_operation: bool
+    """Whether it names an operation of torch's dispatcher, and nothing else."""
+    module: str
+    """Empty: any, or a part of ``path``."""
+    path: str
+    """The function, below its class if it has one; dotted."""
+    is_whole_path: bool
+    """Whether ``path`` is all of the name below the module."""
+
+    @property
+    def last(self) -> str:
+        """The function's own name."""
+        return self.path.rpartition(".")[2]
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it names no module, namespace or class."""
+        return not self.module and "." not in self.path
+
+    def matches_operation(self, namespace: str, name: str, overload: str) -> bool:
+        """Return whether an operation of torch's dispatcher is meant."""
+        if not self.is_torch_operation:
+            return self.module == "" and self.path == name and namespace != "aten"
+        return self.module == namespace and self.path in (name, f"{name}.{overload}")
+
+    def matches_function(self, module: str, qualname: str) -> bool:
+        """Return whether a function of a module is meant.
+
+        Args:
+            module: Its dotted name; for the program's main script also by the script's own name.
+            qualname: As Python has it, such as ``Block.forward``.
+        """
+        if self.is_torch_operation:
+            return False
+        if self.is_whole_path:
+            return self.path == qualname and f".{module}".endswith(f".{self.module}")
+        return f".{module}.{qualname}".endswith(f".{self.path}")
+
+
+def parse_operation(text: str) -> OperationName:
+    """Return what a name given as ``--op`` means."""
+    name = text.strip()
+    for short, whole in _SHORT_NAMES.items():
+        if name.startswith(short):
+            name = whole + name.removeprefix(short)
+    if name.startswith(_TORCH_OPERATIONS):
+        namespace, _, path = name.removeprefix(_TORCH_OPERATIONS).partition(".")
+        return OperationName(text, True, namespace, path, True)
+    if "::" in name:
+        namespace, _, path = name.partition("::")
+        return OperationName(text, True, namespace, path, True)
+    module, colon, path = name.rpartition(":")
+    return OperationName(text, False, module, path, bool(colon))

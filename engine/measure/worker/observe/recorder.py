@@ -1,0 +1,229 @@
+"""Collects the calls of the functions that a name fits, and writes them while the program runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kernelkb.measure.worker.shared.messages.observed import (
+    ObservedFunction,
+    ObservedProcess,
+    ObserveJob,
+)
+
+_MAX_SEEN = 4000
+"""Distinct names of other operations that are counted."""
+_WRITTEN_SEEN = 400
+_WRITE_EVERY_S = 2.0
+"""The program may be ended at any time, and tells nothing then."""
+
+
+class Recorder:
+    """The calls that one process saw.
+
+    Calls inside of a recorded call are not recorded. An error in here never reaches the program.
+
+    Attributes:
+        seen: Names of all operations that were called, and how often.
+    """
+
+    def __init__(self, job: ObserveJob, folder: Path) -> None:
+        self._job, self._folder = job, folder
+        self._functions: dict[str, ObservedFunction] = {}
+        self._signatures: dict[str, dict[str, int]] = {}
+        self.seen: Counter[str] = Counter()
+        self._state = threading.local()
+        self._written_s = 0.0
+        self._is_changed = False
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """Start anew in a process that the program forked: its parent writes what it saw."""
+        self._functions, self._signatures, self.seen = {}, {}, Counter()
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether this thread is in a call that is recorded, or in the recorder itself."""
+        return bool(getattr(self._state, "is_inside", False))
+
+    def note_seen(self, name: str) -> None:
+        """Count the call of an operation."""
+        if name in self.seen or len(self.seen) < _MAX_SEEN:
+            self.seen[name] += 1
+
+    def begin(
+        self,
+        function: ObservedFunction,
+        positional: Sequence[tuple[str, Any]],
+        named: Mapping[str, Any],
+        launch: Any = None,
+    ) -> Any:
+        """Describe a call before it runs; return what ``end`` needs.
+
+        Whatever happens, ``end`` is to be called after it.
+        """
+        self._state.is_inside = True
+        function = self._functions.setdefault(function["name"], function)
+        try:
+            return self._begin(function, positional, named, launch)
+        except Exception as error:  # the user's program is not to fail by ours
+            self._add_error(function, error)
+            return None
+
+    def _begin(
+        self,
+        function: ObservedFunction,
+        positional: Sequence[tuple[str, Any]],
+        named: Mapping[str, Any],
+        launch: Any,
+    ) -> Any:
+        from kernelkb.measure.worker.observe.call_record import CallDescription
+
+        description = CallDescription(positional, named, launch)
+        known = self._signatures.setdefault(function["name"], {})
+        at = known.get(description.signature)
+        if at is not None:
+            function["calls"][at]["count"] += 1
+            return None
+        if len(known) >= self._job["max_signatures"]:
+            function["uncounted"] += 1
+            return None
+        call = description.make_call()
+        size = sum(tensor.nbytes for tensor in description.tensors)
+        copies = None
+        if size <= self._job["max_bytes"]:
+            copies = [tensor.detach().cpu().clone() for tensor in description.tensors]
+        return function, description, call, copies
+
+    def end(self, begun: Any, result: Any, *, has_failed: bool = False) -> None:
+        """Record a call after it ran.
+
+        Args:
+            begun: What ``begin`` returned.
+            result: What the call returned.
+            has_failed: Whether it raised; it is not recorded then.
+        """
+        try:
+            if begun is not None and not has_failed:
+                function, description, call, copies = begun
+                self._end(function, description, call, copies, result)
+        except Exception as error:  # as above
+            self._add_error(begun[0], error)
+        finally:
+            self._state.is_inside = False
+        self._is_changed = True
+        if time.monotonic() - self._written_s > _WRITE_EVERY_S:
+            self.write()
+
+    def _end(
+        self, function: ObservedFunction, description: Any, call: Any, copies: Any, result: Any
+    ) -> None:
+        from kernelkb.measure.worker.observe.call_record import describe_tensor, list_tensors
+
+        changed = description.find_changed(copies)
+        returned = [
+            tensor
+            for tensor in list_tensors(result)
+            if not any(tensor is description.tensors[at] for at in changed)
+        ]
+        outputs = [*returned, *(description.tensors[at] for at in changed)]
+        names = [f"out_{at}" if len(returned) > 1 else "out" for at in range(len(returned))]
+        names += [f"{call['tensors'][at]['name']}_after" for at in changed]
+        call["outputs"], call["changed"] = list(map(describe_tensor, names, outputs)), changed
+        self._keep_values(call, copies, outputs)
+        call["count"] = 1
+        known = self._signatures[function["name"]]
+        known[description.signature] = len(function["calls"])
+        function["calls"].append(call)
+
+    def _keep_values(self, call: Any, copies: Any, outputs: Sequence[Any]) -> None:
+        from kernelkb.measure.worker.shared.tensor_files import write_tensors
+
+        size = sum(tensor.nbytes for tensor in outputs)
+        if copies is None or size > self._job["max_bytes"]:
+            return
+        count = sum(len(function["calls"]) for function in self._functions.values())
+        file = f"values-{os.getpid()}-{count}.safetensors"
+        tensors = {f"input.{at}": tensor for at, tensor in enumerate(copies)}
+        tensors |= {f"output.{at}": tensor for at, tensor in enumerate(outputs)}
+        write_tensors(self._folder / file, tensors)
+        call["file"] = file
+
+    def _add_error(self, function: ObservedFunction, error: Exception) -> None:
+        text = f"{type(error).__name__}: {error}"[:300]
+        if text not in function["errors"]:
+            function["errors"].append(text)
+
+    def write(self) -> None:
+        """Write what this process saw so far; the file appears complete, by a rename."""
+        self._written_s = time.monotonic()
+        process: ObservedProcess = {
+            "functions": list(self._functions.values()),
+            "seen": dict(self.seen.most_common(_WRITTEN_SEEN)),
+            "program": find_main_file(),
+            "has_torch": "torch" in sys.modules,
+        }
+        path = self._folder / f"calls-{os.getpid()}.json"
+        scratch = path.with_suffix(".tmp")
+        scratch.write_text(json.dumps(process), encoding="utf-8")
+        scratch.replace(path)
+
+
+def find_main_file() -> str:
+    """Return the path of the program's main script; empty where there is none."""
+    main = sys.modules.get("__main__")
+    file = getattr(main, "__file__", None)
+    return str(Path(file).resolve()) if file else ""
+
+
+def name_module(module: str) -> str:
+    """Return a module's name as users know it: the main script by its file's name."""
+    if module not in ("__main__", "__mp_main__"):
+        return module
+    return Path(find_main_file()).stem or "__main__"
+
+
+def make_function(kind: str, module: str, qualname: str, **fields: Any) -> ObservedFunction:
+    """Return the record of a function without calls."""
+    libraries = [
+        file
+        for name, loaded in list(sys.modules.items())
+        if (file := getattr(loaded, "__file__", None)) and file.endswith(".so") and _is_own(file)
+    ]
+    torch = sys.modules.get("torch")
+    loaded_libraries = getattr(getattr(torch, "ops", None), "loaded_libraries", ())
+    made: dict[str, Any] = {
+        "kind": kind,
+        "name": f"{module}:{qualname}",
+        "module": module,
+        "qualname": qualname,
+        "source_file": None,
+        "is_library": False,
+        "overload": "",
+        "is_method": False,
+        "libraries": sorted({*libraries, *loaded_libraries}),
+        "calls": [],
+        "uncounted": 0,
+        "errors": [],
+        **fields,
+    }
+    function: ObservedFunction = made  # type: ignore[assignment]  # its keys are those above
+    return function
+
+
+def is_installed(file: str) -> bool:
+    """Return whether a file belongs to an installed package or to Python itself."""
+    if "site-packages" in file or "dist-packages" in file:
+        return True
+    return file.startswith((f"{Path(os.__file__).parent}{os.sep}", "<"))
+
+
+def _is_own(file: str) -> bool:
+    return not is_installed(file) and "lib-dynload" not in file

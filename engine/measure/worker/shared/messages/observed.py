@@ -1,0 +1,93 @@
+"""What an observer in the user's program is told, and what it tells: JSON files in one folder."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+
+class ObserveJob(TypedDict):
+    """What to observe."""
+
+    operation: str
+    """As given to ``kb init --op``."""
+    max_signatures: int
+    """Distinct calls, by shapes and other arguments, that are kept; later ones are only counted."""
+    max_bytes: int
+    """Of the arrays of a call whose values are kept."""
+
+
+class ObservedTensor(TypedDict):
+    """One tensor of a call."""
+
+    name: str
+    shape: list[int]
+    strides: list[int]
+    """In elements."""
+    dtype: str
+    """As torch names it: ``float32``."""
+    device: str
+    """``cpu`` or ``cuda``."""
+    recipe: dict[str, Any]
+    """How its values are distributed: ``kind`` and the parameters of that kind; see
+    ``observe/values.py``."""
+
+
+class ObservedNumber(TypedDict):
+    """One number among the arguments of a call."""
+
+    name: str
+    value: int | float
+
+
+class ObservedCall(TypedDict):
+    """All calls with the same shapes and other arguments."""
+
+    count: int
+    tensors: list[ObservedTensor]
+    numbers: list[ObservedNumber]
+    arguments: dict[str, Any]
+    """``positional`` and ``named``: trees of ``{"tensor": i}``, ``{"number": i}``,
+    ``{"code": text}``, ``{"list": [...]}``, ``{"tuple": [...]}`` and ``{"object": type}``."""
+    outputs: list[ObservedTensor]
+    changed: list[int]
+    """Which of ``tensors`` it changed in place; each is one more output, after those returned."""
+    launch: dict[str, Any] | None
+    """Of a Triton kernel: ``grid`` and options such as ``num_warps``."""
+    file: str | None
+    """With the values: inputs as ``input.0``, outputs as ``output.0``; None: too large."""
+
+
+class ObservedFunction(TypedDict):
+    """One function or operation that the name fits, with its calls."""
+
+    kind: str
+    """``python``, ``torch-function``, ``torch-operation``, ``extension`` or ``triton``."""
+    name: str
+    """As it can be named: ``module:function``, ``namespace::operation``, ``torch.softmax``."""
+    module: str
+    """Module or namespace."""
+    qualname: str
+    source_file: str | None
+    is_library: bool
+    """Whether its file belongs to an installed package."""
+    overload: str
+    """Of a torch operation."""
+    is_method: bool
+    libraries: list[str]
+    """Extension libraries that the program loaded."""
+    calls: list[ObservedCall]
+    uncounted: int
+    """Calls beyond ``max_signatures`` distinct ones."""
+    errors: list[str]
+    """Why a call could not be recorded."""
+
+
+class ObservedProcess(TypedDict):
+    """What one process of the program saw."""
+
+    functions: list[ObservedFunction]
+    seen: dict[str, int]
+    """Names of other operations, and how often they were called; the most frequent ones."""
+    program: str
+    """Its main script; empty where there is none."""
+    has_torch: bool

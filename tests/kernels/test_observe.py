@@ -1,0 +1,200 @@
+"""kb init --from: a real program runs, and what it calls becomes a kernel."""
+
+import math
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from kernelkb.actions.init_observed import init_observed
+from kernelkb.actions.kernels import check_variant
+from kernelkb.errors import BadValueError
+from kernelkb.loading.kernels import load_kernel
+from kernelkb.measure.worker.observe.operation_name import parse_operation
+from kernelkb.measure.worker.observe.values import describe_values
+from kernelkb.measure.worker.shared.tensor_files import read_tensors, write_tensors
+
+LAYERS = """
+import ctypes
+from pathlib import Path
+import torch
+
+library = ctypes.CDLL(str(Path(__file__).with_name("libtwice.so")))
+
+def twice(x):
+    y = torch.empty_like(x)
+    pointers = ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr())
+    library.twice(*pointers, ctypes.c_int64(x.numel()))
+    return y
+"""
+TWICE = """
+extern "C" void twice(const float* x, float* y, long n) {
+  for (long i = 0; i < n; ++i) y[i] = 2 * x[i];
+}
+"""
+PROGRAM = """
+import sys
+import torch
+import torch.nn.functional as F
+
+EPS = 1e-5
+
+def rms_norm(x, weight, scale=1.0, *, center=False):
+    return scale * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + EPS) * weight
+
+def accumulate(total, x):
+    total.add_(x)
+
+for rows in (8, 8, 12):
+    x = torch.randn(rows, 64)
+    y = rms_norm(x, torch.rand(64) + 0.5)
+    accumulate(y, x)
+    F.dropout(y)
+    if "--layers" in sys.argv:
+        import layers
+        layers.twice(x)
+if "--fail" in sys.argv:
+    raise RuntimeError("no data")
+"""
+
+
+@pytest.fixture
+def program(project):
+    (project / "train.py").write_text(PROGRAM)
+    return f"{sys.executable} train.py"
+
+
+def test_shapes_values_and_code_of_a_function_are_recorded_from_the_program(project, program):
+    result = init_observed(program, "train:rms_norm")
+    kernel = load_kernel("rms_norm").kernel
+    inputs = {each.name: each for each in kernel.inputs}
+    reference = (project / "kernels" / "rms_norm" / "reference.py").read_text()
+
+    assert result.to_fill == ()
+    assert result.warnings == ()
+    assert list(kernel.workloads.values()) == [{"d0": 8, "d1": 64}, {"d0": 12, "d1": 64}]
+    assert inputs["weight"].shape == ("d1",)
+    assert inputs["scale"].value == 1.0
+    assert kernel.reference.inputs == "make_inputs"
+    assert "center=False" in reference
+    assert "for rows in" not in reference
+
+
+@pytest.mark.slow
+def test_what_a_call_changes_in_place_is_an_output(project, program):
+    init_observed(program, "train:accumulate")
+    kernel = load_kernel("accumulate").kernel
+
+    assert [each.name for each in kernel.outputs] == ["total_after"]
+
+
+@pytest.mark.slow
+def test_compiled_code_is_judged_by_its_recorded_outputs(project, program):
+    (project / "layers.py").write_text(LAYERS)
+    (project / "twice.cpp").write_text(TWICE)
+    library = project / "libtwice.so"
+    subprocess.run(["g++", "-shared", "-fPIC", project / "twice.cpp", "-o", library], check=True)
+    result = init_observed(f"{program} --layers", "layers:twice")
+    checked = check_variant("twice", "observed", target="cpu")
+
+    assert "kernels/twice/recorded.safetensors" in result.written
+    assert any("only the recorded inputs can be checked" in text for text in result.warnings)
+    assert checked.status == "correct"
+
+
+@pytest.mark.slow
+def test_a_call_that_draws_at_random_is_refused(program):
+    with pytest.raises(BadValueError, match="it draws at random"):
+        init_observed(program, "F.dropout")
+
+
+def test_an_operation_that_is_never_called_is_answered_with_those_that_were(program):
+    with pytest.raises(BadValueError) as caught:
+        init_observed(program, "train:rms_nrom")
+
+    assert "(did you mean 'train:rms_norm'?)" in str(caught.value)
+    assert "train:accumulate" in str(caught.value)
+
+
+def test_a_program_that_fails_says_how(program):
+    with pytest.raises(BadValueError, match=r"failed \(status 1\): RuntimeError: no data"):
+        init_observed(f"{program} --fail", "train:rms_norm")
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ('"{python}" -c "while True: pass"', "did not end within 2 s"),
+        ('"{python}" -c "pass"', "never imports torch"),
+        ('"{python}" -I -c "pass"', "could be observed"),
+        ("no_such_program", "there is no program 'no_such_program'"),
+        ("'", "is no command"),
+    ],
+)
+def test_a_program_that_cannot_be_observed_is_named(project, command, why):
+    with pytest.raises(BadValueError, match=why):
+        init_observed(command.format(python=sys.executable), "f", timeout_s=2)
+
+
+@pytest.mark.parametrize(
+    ("operation", "module", "qualname", "is_meant"),
+    [
+        ("norm", "models.layers", "norm", True),
+        ("norm", "models.layers", "Block.norm", True),
+        ("layers:norm", "models.layers", "norm", True),
+        ("layers:norm", "models.layers", "Block.norm", False),
+        ("ayers:norm", "models.layers", "norm", False),
+        ("F.softmax", "torch.nn.functional", "softmax", True),
+        ("aten::norm", "models.layers", "norm", False),
+    ],
+)
+def test_which_function_a_name_means(operation, module, qualname, is_meant):
+    assert parse_operation(operation).matches_function(module, qualname) == is_meant
+
+
+@pytest.mark.parametrize(
+    ("kind", "tensor"),
+    [
+        ("normal", torch.randn(5000, generator=torch.Generator().manual_seed(1)) * 3 + 7),
+        ("uniform", torch.rand(5000, generator=torch.Generator().manual_seed(1)) - 2),
+        ("positive", torch.randn(5000, generator=torch.Generator().manual_seed(1)).abs()),
+        ("sparse", torch.randn(5000, generator=torch.Generator().manual_seed(1)).relu()),
+        ("constant", torch.full((7,), 0.25)),
+        ("zeros", torch.zeros(3)),
+        ("causal", torch.full((9, 9), -math.inf).triu(1)),
+        ("probabilities", torch.eye(6).add(0.1).softmax(-1)),
+        ("arange", torch.arange(4, 20)),
+        ("sorted", torch.tensor([0, 0, 3, 8, 8, 11])),
+        ("permutation", torch.tensor([3, 0, 2, 1])),
+        ("integers", torch.tensor([[5, 2], [9, 2]])),
+        ("flags", torch.tensor([True, False, False])),
+        ("zeros", torch.empty(0, 4)),
+    ],
+)
+def test_how_values_are_distributed_is_told(kind, tensor):
+    assert describe_values(tensor)["kind"] == kind
+
+
+def test_tensors_of_every_kind_survive_a_file(tmp_path):
+    tensors = {
+        "half": torch.randn(3, 5).to(torch.bfloat16),
+        "view": torch.arange(12, dtype=torch.int32).reshape(3, 4).T,
+        "flags": torch.tensor([True, False]),
+        "odd": torch.tensor([1, 2, 3], dtype=torch.uint8),
+        "none": torch.empty(0, 2),
+        "number": torch.tensor(2.5, dtype=torch.float64),
+    }
+    write_tensors(tmp_path / "a.safetensors", tensors)
+    read = read_tensors(tmp_path / "a.safetensors")
+
+    assert all(torch.equal(read[name], tensor) for name, tensor in tensors.items())
+
+
+def test_a_file_that_is_cut_off_is_refused(tmp_path):
+    path = tmp_path / "a.safetensors"
+    write_tensors(path, {"x": torch.ones(64)})
+    path.write_bytes(path.read_bytes()[:-8])
+
+    with pytest.raises(ValueError, match="cut off"):
+        read_tensors(path)

@@ -1,0 +1,104 @@
+"""Axes, workloads and code from observed calls, without running anything."""
+
+import ast
+
+import pytest
+
+from kernelkb.scaffold.observed_inputs import draft_input_function, make_fill
+from kernelkb.scaffold.observed_shapes import plan_calls
+from kernelkb.scaffold.python_slice import NotSliceable, slice_function
+
+FILE = """
+import argparse
+import math
+from torch import nn
+
+EPS = math.sqrt(1e-10)
+options = argparse.ArgumentParser().parse_args()
+
+@torch.compile
+def norm(x):
+    return x / (x.abs().mean() + EPS)
+
+def scaled(x):
+    return norm(x) * options.scale
+
+print("training")
+"""
+
+
+def make_array(name, shape, **recipe):
+    strides = [1] * len(shape)
+    for at in range(len(shape) - 2, -1, -1):
+        strides[at] = strides[at + 1] * shape[at + 1]
+    recipe = recipe or {"kind": "normal", "mean": 0.0, "std": 1.0}
+    fields = {"dtype": "float32", "device": "cpu", "strides": strides, "recipe": recipe}
+    return {"name": name, "shape": list(shape), **fields}
+
+
+def make_call(count, rows, cols, numbers=(), dtype="float32"):
+    tensors = [make_array("x", (rows, cols)), make_array("weight", (cols,))]
+    tensors[0]["dtype"] = dtype
+    return {
+        "count": count,
+        "tensors": tensors,
+        "numbers": [{"name": name, "value": value} for name, value in numbers],
+        "arguments": {"positional": [{"tensor": 0}, {"tensor": 1}], "named": {}},
+        "outputs": [make_array("out", (rows, cols))],
+        "changed": [],
+        "launch": None,
+        "file": None,
+    }
+
+
+def test_sizes_that_are_equal_in_every_call_are_one_axis():
+    plan = plan_calls([make_call(2, 8, 64), make_call(5, 12, 64)])
+
+    assert [array.shape for array in plan.inputs] == [("d0", "d1"), ("d1",)]
+    assert plan.outputs[0].shape == ("d0", "d1")
+    assert list(plan.workloads.values()) == [{"d0": 12, "d1": 64}, {"d0": 8, "d1": 64}]
+
+
+def test_calls_of_another_kind_are_left_out_and_counted():
+    plan = plan_calls([make_call(5, 8, 64), make_call(2, 8, 64, dtype="float16")])
+
+    assert len(plan.calls) == 1
+    assert plan.warnings[0].startswith("2 calls with other dtypes")
+
+
+def test_a_number_that_varies_is_an_axis_and_one_that_names_a_dimension_is_no_argument():
+    calls = [
+        make_call(2, 8, 64, [("k", 3), ("dim", 1)]),
+        make_call(1, 8, 64, [("k", 5), ("dim", 1)]),
+    ]
+    plan = plan_calls(calls)
+
+    assert [(number.value, number.is_baked) for number in plan.numbers] == [("k", False), (1, True)]
+    assert [sizes["k"] for sizes in plan.workloads.values()] == [3, 5]
+
+
+def test_inputs_that_no_fill_describes_are_drawn_by_a_function():
+    call = make_call(1, 8, 8)
+    call["tensors"][0]["recipe"] = {"kind": "causal", "kept": 0.0, "masked": "-inf"}
+    plan = plan_calls([call])
+    source = draft_input_function(plan)
+
+    assert make_fill(call["tensors"][0]["recipe"], "float32") is None
+    assert "tril()" in source
+    assert ast.parse(source).body[0].args.args[0].arg == "d0"
+
+
+def test_a_function_is_copied_with_what_it_needs_and_runs_nothing_else():
+    copied = slice_function(FILE, "norm")
+
+    assert "EPS = math.sqrt(1e-10)" in copied
+    assert "import math" in copied
+    assert not any(text in copied for text in ("compile", "argparse", "print", "nn"))
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("scaled", "options, which its file computes"), ("inner", "top level")]
+)
+def test_a_function_that_needs_the_running_program_is_not_copied(name, why):
+    with pytest.raises(NotSliceable, match=why):
+        slice_function(FILE, name)
