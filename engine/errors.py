@@ -35,7 +35,10 @@ class Problem(NamedTuple):
         return f"{self.path}:{self.line}:{self.column}: {self.field}: {self.message}"
 
 
-_POSITIONAL_ARGUMENTS = ("id", "kind", "kernel")
+_POSITIONAL_ARGUMENTS = ("id", "kind", "kernel", "name", "goal")
+
+_KERNEL_OPTIONS = (("session new", "kernel"), ("recommend", "kernel"))
+"""Where a positional argument of other commands is an option."""
 
 
 class NextStep(NamedTuple):
@@ -44,17 +47,29 @@ class NextStep(NamedTuple):
     verb: str
     """A command of ``kb``, such as ``show`` or ``session list``."""
     arguments: Mapping[str, str | None]
-    """By name; None stands for a value that only the caller knows."""
+    """By name; None stands for a value that only the caller knows, empty text for a mere flag."""
     effect: str
     """What the command does, such as ``lists them``."""
 
     def as_command(self) -> str:
         """Return the shell command in backticks, then its effect."""
+        return f"`{self.as_shell_words()}` {self.effect}"
+
+    def as_shell_words(self) -> str:
+        """Return the shell command alone, to be run as it is if no argument is None."""
         words = ["kb", self.verb]
         for name, value in self.arguments.items():
-            option = [] if name in _POSITIONAL_ARGUMENTS else [f"--{name}"]
-            words += [*option, name.upper() if value is None else value]
-        return f"`{' '.join(words)}` {self.effect}"
+            is_option = name not in _POSITIONAL_ARGUMENTS or (self.verb, name) in _KERNEL_OPTIONS
+            option = [f"--{name.replace('_', '-')}"] if is_option else []
+            word = [] if value == "" else [name.upper() if value is None else _quote_word(value)]
+            words += [*option, *word]
+        return " ".join(words)
+
+
+def _quote_word(word: str) -> str:
+    """Return a word as a shell takes it; ``shlex`` says the same, and takes time to import."""
+    plain = word and all(letter.isalnum() or letter in "_@%+=:,./-" for letter in word)
+    return word if plain and word.isascii() else "'" + word.replace("'", "'\"'\"'") + "'"
 
 
 class KbError(Exception):

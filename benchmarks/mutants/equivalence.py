@@ -14,7 +14,13 @@ import torch
 
 from kernelkb.measure.worker.judge.inputs import KernelCase, Tensors
 from kernelkb.measure.worker.runner.load_candidate import load_code
-from kernelkb.measure.worker.shared.messages.specs import CaseSpec, Code, Reference, Target
+from kernelkb.measure.worker.shared.messages.specs import (
+    CaseSpec,
+    Code,
+    FunctionReference,
+    ModuleReference,
+    Target,
+)
 from kernelkb.measure.worker.shared.python_files import import_python_file
 
 _GUARD_ELEMENTS = 256
@@ -32,7 +38,7 @@ class Comparison(TypedDict):
     """What to compare."""
 
     target: Target
-    reference: Reference
+    reference: FunctionReference | ModuleReference
     cases: list[CaseSpec]
     own_cases: int
     """How many of them, from the first, are the kernel's own workloads."""

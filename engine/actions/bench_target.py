@@ -173,9 +173,25 @@ def resolve_workload(kernel: Kernel, target: Target, name: str | None) -> str:
 
     Raises:
         UnknownNameError: The kernel has no such workload.
+        BadValueError: None is named, and the kernel has no default for the target.
     """
-    if name is None:
-        return kernel.default_workload[target]
+    if name is not None:
+        return require_workload(kernel, name)
+    if target not in kernel.default_workload:
+        known = ", ".join(kernel.workloads)
+        raise BadValueError(
+            f"{kernel.id} has no default workload for {target}; name one ({known}), or add it to "
+            "default_workload in its kernel.yaml"
+        )
+    return kernel.default_workload[target]
+
+
+def require_workload(kernel: Kernel, name: str) -> str:
+    """Return the name of a workload.
+
+    Raises:
+        UnknownNameError: The kernel has no such workload.
+    """
     if name not in kernel.workloads:
         kind = f"workload of {kernel.id}"
         raise UnknownNameError(kind, name, kernel.workloads, "show", id=kernel.id)

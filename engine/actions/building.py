@@ -18,7 +18,7 @@ from kernelkb.actions.keep_attempts import keep_state
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.actions.session_log import log_result
 from kernelkb.actions.steps import StepRunner, summarize_build
-from kernelkb.decide.symptoms import find_symptoms
+from kernelkb.decide.symptoms import find_failure
 from kernelkb.errors import EnvironmentGapError, KbError, NextStep
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.measure.build.build import build, build_all
@@ -138,9 +138,8 @@ def build_prepared(bench_target: BenchTarget) -> Build:
 
 
 def _add_cure(built: Build) -> Build:
-    symptoms = find_symptoms(load_compiled_rules(), built.error) if built.error else []
-    if not symptoms:
+    first = find_failure(load_compiled_rules(), built.error) if built.error else None
+    if first is None:
         return built
-    first = symptoms[0]
     cure = " ".join(part for part in (first["note"], first["cure"]) if part)
     return built.model_copy(update={"cure": f"{first['symptom']}: {cure}"})

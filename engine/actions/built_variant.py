@@ -14,7 +14,7 @@ from kernelkb.actions.profile_reports import name_report_by_record
 from kernelkb.actions.profile_stages import make_next_counters
 from kernelkb.actions.recording import record_result
 from kernelkb.actions.rules_cache import load_compiled_rules
-from kernelkb.decide.symptoms import find_symptoms
+from kernelkb.decide.symptoms import find_failure
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.measure import bench, check
 from kernelkb.measure.machine.device_lock import lock_device
@@ -68,8 +68,8 @@ def add_sanitizer_findings(bench_target: BenchTarget, built: Build, checked: Che
     if not report.findings:
         return checked.model_copy(update={"sanitized": report.finished_tools})
     worst = report.findings[0]
-    symptoms = find_symptoms(load_compiled_rules(), worst.message)
-    cure = f"{symptoms[0]['symptom']}: {symptoms[0]['cure']}" if symptoms else None
+    symptom = find_failure(load_compiled_rules(), worst.message)
+    cure = f"{symptom['symptom']}: {symptom['cure']}" if symptom else None
     tools_with_findings = {finding.tool for finding in report.findings}
     return checked.model_copy(
         update={

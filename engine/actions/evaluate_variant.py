@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernelkb.actions.bench_target import BenchTarget
+from kernelkb.actions.change_place import AnsweredVariant, add_change_place
 from kernelkb.actions.keep_attempts import keep_steps
 from kernelkb.actions.kernels import BenchOptions, build_check_bench, run_profile
 from kernelkb.actions.remember import remember_and_keep
@@ -13,10 +14,13 @@ from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.actions.steps import StepRunner, summarize_gate, summarize_recommendation
 from kernelkb.decide.recommend import recommend
 from kernelkb.measure.machine.kept_peaks import read_peak_metrics
-from kernelkb.model.measurement import Bench
+from kernelkb.model.measurement import Bench, Build, Profile
 from kernelkb.model.recommendation import KernelAnswer
 from kernelkb.model.triage import VariantResult
 from kernelkb.record.measurements.compare import find_noise_reason, mark_noisy
+
+_MEASURED = ("kb build", "kb bench", "kb profile")
+"""Commands that the steps of an evaluation do."""
 
 
 def evaluate_variant(bench_target: BenchTarget, workload: str, steps: StepRunner) -> VariantResult:
@@ -44,20 +48,36 @@ def evaluate_variant(bench_target: BenchTarget, workload: str, steps: StepRunner
     )
     profile = run_profile(steps, bench_target, results.build, timed)
     keep_steps(bench_target, results.build, steps.records[-1:])
+    subject = _describe_subject(bench_target, workload, results.build)
     answer = steps.run(
         "recommend",
         name,
-        lambda: decide_with_lines(
-            Path(profile.report) if profile.report else None,
-            lambda code: remember_and_keep(
-                bench_target.project,
-                decide_from_metrics(bench_target, {**profile.metrics, **code}),
-                attempt=results.build.attempt,
-            ),
-        ),
+        lambda: _decide_on_profile(bench_target, profile, results.build, subject),
         summarize_recommendation,
     )
     return evaluated.model_copy(update={"profile": profile, "answer": answer})
+
+
+def _decide_on_profile(
+    bench_target: BenchTarget, profile: Profile, built: Build, subject: AnsweredVariant
+) -> KernelAnswer:
+    answer = decide_with_lines(
+        Path(profile.report) if profile.report else None,
+        lambda code: remember_and_keep(
+            bench_target.project,
+            decide_from_metrics(bench_target, {**profile.metrics, **code}),
+            attempt=built.attempt,
+        ),
+    )
+    return add_change_place(answer, subject, _MEASURED)
+
+
+def _describe_subject(bench_target: BenchTarget, workload: str, built: Build) -> AnsweredVariant:
+    subject = bench_target.subject
+    kernel, target = subject.kernel_folder.kernel, subject.variant.target
+    is_default = kernel.default_workload.get(target) == workload
+    named = None if is_default else workload
+    return AnsweredVariant(subject.kernel_folder, subject.variant, named, built.loops)
 
 
 def decide_from_metrics(bench_target: BenchTarget, metrics: dict[str, float]) -> KernelAnswer:

@@ -258,7 +258,7 @@ def digest_task(bench_target: BenchTarget) -> str:
     """Return a digest of what judges a kernel: its kernel.yaml and its reference."""
     source = bench_target.subject.kernel_folder
     running = hashlib.sha256()
-    for name in ("kernel.yaml", source.kernel.reference.file):
+    for name in ("kernel.yaml", *source.kernel.reference.files):
         path = source.folder / name
         running.update(path.read_bytes() if path.is_file() else b"")
     return running.hexdigest()[:_DIGITS]

@@ -15,6 +15,7 @@ from kernelkb.errors import KnowledgeError, Problem, SessionError, UnknownNameEr
 from kernelkb.graph.measured import summarize_measured
 from kernelkb.loading.digest import compute_cache_key
 from kernelkb.loading.fix_code import find_fix_code_problems, read_fix_code
+from kernelkb.loading.kernel_files import FILL_IN_MARK
 from kernelkb.loading.kernels import find_kernel_folders, load_kernel
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.model.base import Record
@@ -76,14 +77,38 @@ def check_knowledge(root: Path | None = None) -> tuple[list[Problem], str]:
     except KnowledgeError as error:
         problems += error.problems
     kernels = find_kernel_folders(get_project_path()) if root is None else {}
+    drafts = []
     for name in kernels:
         try:
             load_kernel(name, get_project_path())
         except KnowledgeError as error:
-            problems += error.problems
+            draft = describe_draft(name, error)
+            drafts += [draft] if draft else []
+            problems += () if draft else error.problems
     if root is None:
         problems += _find_session_problems(get_project_path() / "sessions")
-    return problems, f"{counts}, {len(kernels)} kernels" if kernels else counts
+    texts = [counts, *([f"{len(kernels)} kernels"] if kernels else []), *drafts]
+    return problems, ", ".join(texts)
+
+
+def describe_draft(name: str, error: KnowledgeError) -> str | None:
+    """Return the lines that ``kb init`` left to fill in; None where the file has other mistakes."""
+    if any(FILL_IN_MARK not in problem.message for problem in error.problems):
+        return None
+    lines = ", ".join(f"{Path(p.path).name}:{p.line}" for p in error.problems)
+    return f"unfinished draft kernels/{name} ({lines})"
+
+
+def _list_kernel_titles() -> Iterator[dict[str, Any]]:
+    for name in find_kernel_folders(get_project_path()):
+        try:
+            title = load_kernel(name, get_project_path()).kernel.title
+        except KnowledgeError as error:
+            draft = describe_draft(name, error)
+            if draft is None:
+                raise
+            title = draft
+        yield {"id": name, "title": title}
 
 
 def _find_session_problems(folder: Path) -> Iterator[Problem]:
@@ -103,10 +128,7 @@ def look_up_entries(kind_or_id: str) -> list[dict[str, Any]] | dict[str, Any]:
         KnowledgeError: The knowledge is wrong.
     """
     if kind_or_id == "kernels":
-        return [
-            {"id": name, "title": load_kernel(name, get_project_path()).kernel.title}
-            for name in find_kernel_folders(get_project_path())
-        ]
+        return list(_list_kernel_titles())
     if kind_or_id in find_kernel_folders(get_project_path()):
         return load_kernel(kind_or_id, get_project_path()).kernel.model_dump(
             mode="json", by_alias=True

@@ -23,7 +23,7 @@ from kernelkb.record.learned_diff import LearnedChange, diff_learned
 from kernelkb.record.learning_cases import IsKnown
 from kernelkb.record.pattern_candidates import PatternCandidate, find_pattern_candidates
 from kernelkb.record.sessions import list_session_ids, read_session
-from kernelkb.safety.paths import overlay_folder, shipped_folder
+from kernelkb.safety.paths import find_unread_knowledge, overlay_folder, shipped_folder
 from kernelkb.safety.replace_file import replace_file
 from kernelkb.safety.storage import describe_write_cure
 
@@ -178,6 +178,8 @@ def _locate_learned_file() -> Path:
     is_ours = overlay_folder(str(get_project_path())) or folder.resolve() == Path(
         shipped_folder("knowledge")
     )
+    if find_unread_knowledge(str(get_project_path())):
+        raise KbError(f"{folder} is that of another KernelKB; learn with the kb of its source tree")
     if not is_ours and any(folder.rglob("*.yaml")):
         raise KbError(
             f"{folder} holds YAML files that are not KernelKB knowledge; move them elsewhere, "

@@ -24,6 +24,7 @@ from kernelkb.record.measurements.import_export import (
 )
 from kernelkb.record.measurements.regression_gate import FAIL_UNDER, apply_regression_gate
 from kernelkb.record.measurements.store import DEFAULT_LIMIT, Store, open_store
+from kernelkb.safety.kernel_name import read_kernel_name
 from kernelkb.safety.storage import describe_write_cure
 
 BEST = "best"
@@ -72,8 +73,8 @@ def list_measurements(
         DatabaseError: The database cannot be read.
     """
     with open_store(get_project_path(), writes=False) as store:
-        _require_measured_kernel(store, kernel)
-        return store.history(kernel, variant, workload, _resolve_device(store, device), limit=limit)
+        name = _require_measured_kernel(store, kernel) or kernel
+        return store.history(name, variant, workload, _resolve_device(store, device), limit=limit)
 
 
 def find_best_measurements(
@@ -86,8 +87,8 @@ def find_best_measurements(
         DatabaseError: The database cannot be read.
     """
     with open_store(get_project_path(), writes=False) as store:
-        _require_measured_kernel(store, kernel)
-        return store.best(kernel, workload, _resolve_device(store, device))
+        name = _require_measured_kernel(store, kernel)
+        return store.best(name, workload, _resolve_device(store, device))
 
 
 def select_and_compare(
@@ -113,8 +114,8 @@ def select_and_compare(
         DatabaseError: The database cannot be read.
     """
     with open_store(get_project_path(), writes=False) as store:
-        _require_measured_kernel(store, kernel)
-        where = _MeasurementFilter(kernel, workload, _resolve_device(store, device))
+        name = _require_measured_kernel(store, kernel)
+        where = _MeasurementFilter(name, workload, _resolve_device(store, device))
         first, second = _find_by_id(store, a), _find_by_id(store, b)
         if first is None:
             first = _find_by_name(store, a, _make_filter_from(second) if second else where)
@@ -144,11 +145,12 @@ def check_project_regressions(
         UnknownNameError: No measurement of that kernel or device.
         DatabaseError: The database cannot be read or written.
     """
+    with open_store(get_project_path(), writes=False) as store:
+        name = _require_measured_kernel(store, kernel)
     with open_store(get_project_path()) as store:
-        _require_measured_kernel(store, kernel)
-        name = _resolve_device(store, device)
+        where = _resolve_device(store, device)
         return apply_regression_gate(
-            store, kernel, workload, name, fail_under=fail_under, renew=renew
+            store, name, workload, where, fail_under=fail_under, renew=renew
         )
 
 
@@ -203,7 +205,7 @@ def import_file(path: Path) -> TransferCounts:
 
 def _write_atomically(path: Path, pieces: Iterable[str]) -> None:
     try:
-        folder = path.resolve().parent
+        folder = Path(os.path.realpath(path)).parent  # resolve() raises on a link to itself
         with tempfile.NamedTemporaryFile(
             "w", encoding="utf-8", dir=folder, prefix=f".{path.name}.", delete=False
         ) as file:
@@ -221,11 +223,14 @@ def _write_atomically(path: Path, pieces: Iterable[str]) -> None:
         raise BadValueError(f"cannot write {path}: {error.strerror}; {cure}") from error
 
 
-def _require_measured_kernel(store: Store, kernel: str | None) -> None:
-    if kernel is not None:
-        known = store.distinct_values("kernel")
-        if kernel not in known:
-            raise UnknownNameError("measured kernel", kernel, known, "best")
+def _require_measured_kernel(store: Store, kernel: str | None) -> str | None:
+    """Return the name of a kernel that was measured; None for any."""
+    if kernel is None:
+        return None
+    name, known = read_kernel_name(kernel), store.distinct_values("kernel")
+    if name not in known:
+        raise UnknownNameError("measured kernel", kernel, known, "best")
+    return name
 
 
 def _resolve_device(store: Store, device: str | None) -> str | None:
@@ -271,7 +276,7 @@ def _find_by_name(store: Store, word: str, where: _MeasurementFilter) -> Measure
         raise BadValueError(f"several kernels have a variant {word!r}; name one with --kernel")
     if not candidates:
         known = [BEST, *store.distinct_values("variant", kernel)]
-        raise UnknownNameError("measurement or variant", word, known, "history", kernel=None)
+        raise UnknownNameError("measurement or variant", word, known, "best")
     return max(candidates, key=lambda candidate: (candidate.at, candidate.id))
 
 

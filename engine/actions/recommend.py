@@ -6,18 +6,23 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from kernelkb.actions.next_steps import complete_next_steps
+from kernelkb.actions.raw_metrics import resolve_raw_names
+from kernelkb.actions.report_commands import list_project_kernels
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.parse_metric import find_metric_for_flag, parse_metric_value, resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.errors import UnknownNameError
 from kernelkb.measure.machine.kept_peaks import read_peak_metrics
+from kernelkb.safety.kernel_name import read_kernel_name
 from kernelkb.safety.paths import project_root
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
-    from kernelkb.model.recommendation import Recommendation
+    from kernelkb.model.recommendation import KernelAnswer, Recommendation
 
 
 TARGETS = ("cuda", "cpu")
@@ -29,35 +34,55 @@ def recommend_from_metrics(
     headlines: Mapping[str, str | float] | None = None,
     target: str = "cuda",
     gpu: str | None = None,
+    architecture: str | None = None,
+    given: Mapping[str, str | float] = MappingProxyType({}),
     kernel: str = "",
 ) -> Recommendation:
     """Return the recommendation for one kernel.
 
     Args:
-        metrics: Values by metric id, as numbers or as typed text such as ``40%``.
+        metrics: Values by metric id, as numbers or as typed text such as ``40%``; or by the name
+            that Nsight Compute has, in its unit.
         headlines: Values by headline flag: speedup, bandwidth, occupancy, kernel-us.
         target: ``cuda`` or ``cpu``: the hardware that the numbers come from.
         gpu: Any name of the GPU, or None.
+        architecture: ``10.3`` or ``sm_103``: that of a GPU that is not listed.
+        given: Numbers of such a GPU; see ``kernelkb.actions.hardware.GIVEN_FACTS``.
         kernel: The kernel's name, for the answer.
 
     Raises:
         UnknownNameError: A metric, GPU or target that does not exist.
         BadValueError: A value that its metric cannot have.
-        KnowledgeError: A knowledge file is invalid.
     """
     if target not in TARGETS:
         raise UnknownNameError("target", target, TARGETS, "recommend --help")
+    kernel = read_kernel_name(kernel)
     program = load_compiled_rules()
     device = resolve_device(program, gpu) if gpu else None
+    if architecture or given:
+        from kernelkb.actions.hardware import describe_device  # most GPUs are listed
+
+        program, device = describe_device(program, gpu, architecture, given)
     values = parse_given_metrics(program, metrics, headlines or {}, target)
     peaks = read_peak_metrics(device)
     answer = recommend(program, values, target=target, device=device, kernel=kernel, peaks=peaks)
+    _add_history_and_place(answer, kernel, target)
+    return build_recommendation(program, [answer])
+
+
+def _add_history_and_place(answer: KernelAnswer, kernel: str, target: str) -> None:
+    """Order the answer by what was tried, and say where the change is made."""
     project = find_project_with_history(kernel) if kernel else None
     if project is not None:
         from kernelkb.actions.remember import remember_and_keep  # opens a database
 
         remember_and_keep(project, answer)
-    return build_recommendation(program, [answer])
+    if kernel and kernel in list_project_kernels():
+        from kernelkb.actions.change_place import add_place_by_name  # reads the kernel.yaml
+
+        add_place_by_name(answer, kernel, "cpu" if target == "cpu" else "cuda")
+    else:
+        complete_next_steps(answer)
 
 
 def find_project_with_history(kernel: str) -> Path | None:
@@ -76,7 +101,7 @@ def parse_given_metrics(
     headlines: Mapping[str, str | float],
     target: str,
 ) -> dict[str, float]:
-    """Return given values by metric id, in the metrics' units.
+    """Return given values by metric id, in the metrics' units; raw names of ncu are taken, too.
 
     Raises:
         UnknownNameError: A metric that does not exist.
@@ -85,5 +110,5 @@ def parse_given_metrics(
     named = {find_metric_for_flag(program, flag, target): v for flag, v in headlines.items()}
     return {
         name: parse_metric_value(program, name, value)
-        for name, value in {**named, **metrics}.items()
+        for name, value in {**named, **resolve_raw_names(program, metrics)}.items()
     }

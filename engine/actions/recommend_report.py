@@ -8,7 +8,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from kernelkb.actions.change_place import add_change_place, find_profiled_variant
 from kernelkb.actions.kernel_patterns import compile_pattern, match_names
+from kernelkb.actions.next_steps import complete_next_steps
 from kernelkb.actions.recommend import parse_given_metrics
 from kernelkb.actions.report_commands import keep_working_commands, list_project_kernels
 from kernelkb.actions.report_lines import (
@@ -105,11 +107,10 @@ def answer_report(
         max_kernels: Kernels in the answer; None for all.
         max_with_lines: Kernels whose lines are told.
     """
-    program = load_compiled_rules()
-    name = compile_pattern(kernel_pattern)
+    program, name = load_compiled_rules(), compile_pattern(kernel_pattern)
     with ReaderProcess() as reader:
-        wanted = list_raw_names(program)
-        launches = read_report(Path(path), wanted, find_cuda_tool("ncu"), reader=reader)
+        names = list_raw_names(program)
+        launches = read_report(Path(path), names, find_cuda_tool("ncu"), reader=reader)
         chosen = _pick_representatives(launches, name, path)[:max_kernels]
         positions = {id(launch): index for index, launch in enumerate(launches)}
         indices = [positions[id(one.launch)] for one in chosen]
@@ -123,9 +124,20 @@ def answer_report(
         for one, code in zip_longest(chosen, counters)
     ]
     _complete_answers(answers, chosen, sum(_sum_durations(launches).values()))
-    for answer, code in zip(answers, counters, strict=False):  # of the first ones only
+    for answer, code in zip(answers, counters, strict=False):  # the first ones
         add_source_lines(program, answer, code)
+    _add_places(answers, max_with_lines)
     return AnsweredReport(build_recommendation(program, answers), launches, indices, counters)
+
+
+def _add_places(answers: Sequence[KernelAnswer], max_with_place: int) -> None:
+    """Say where the first kernels are changed, if the project has them."""
+    for number, answer in enumerate(answers):
+        subject = find_profiled_variant(answer["kernel"]) if number < max_with_place else None
+        if subject is None:
+            complete_next_steps(answer)
+        else:
+            add_change_place(answer, subject, ("kb profile",))
 
 
 def _complete_answers(

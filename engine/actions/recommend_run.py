@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kernelkb.actions.bench_target import get_project_path
+from kernelkb.actions.change_place import add_place_by_name
 from kernelkb.actions.profile_reports import find_report
 from kernelkb.actions.recommend import parse_given_metrics
 from kernelkb.actions.remember import remember_and_keep
@@ -61,9 +62,19 @@ def recommend_from_run(
 
     answer = decide_with_lines(find_report(project, measurement.id), decide)
     answer["notes"] = [*notes, *answer["notes"]]
-    if name == subject.kernel:
-        remember_and_keep(project, answer, measurement=measurement.id)
+    _add_history_and_place(project, answer, measurement)
     return build_recommendation(program, [answer])
+
+
+def _add_history_and_place(project: Path, answer: KernelAnswer, measurement: Measurement) -> None:
+    """Order the answer by what was tried, and say where the change is made."""
+    subject = measurement.subject
+    if answer["kernel"] == subject.kernel:
+        remember_and_keep(project, answer, measurement=measurement.id)
+    measured = ["kb build", "kb bench"] + ["kb profile"] * (measurement.kind == "profile")
+    add_place_by_name(
+        answer, subject.kernel, subject.target, subject.variant, measured, subject.workload
+    )
 
 
 def _load_decidable(project: Path, run: str) -> Measurement:

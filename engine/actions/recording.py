@@ -142,8 +142,8 @@ def _digest_sources(bench_target: BenchTarget) -> dict[str, str]:
 
 def _list_source_files(bench_target: BenchTarget) -> list[Path]:
     source = bench_target.subject.kernel_folder
-    reference = (source.folder / source.kernel.reference.file).resolve()
-    return [*list_variant_files(bench_target), reference]
+    references = [(source.folder / name).resolve() for name in source.kernel.reference.files]
+    return [*list_variant_files(bench_target), *references]
 
 
 def list_variant_files(bench_target: BenchTarget) -> list[Path]:

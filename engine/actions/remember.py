@@ -136,7 +136,8 @@ def _stop(answer: KernelAnswer, stuck: Stuck) -> None:
         because = f"{stuck.because}; {stuck.cure}"
         answer["gate"] = {"id": f"stuck-{stuck.kind}", "verdict": "stop", "because": because}
         name = answer["kernel"]
-        answer["next"] = [f"kb log {name}", f"kb restore --best {name}", f"kb profile {name}"]
+        back = [f"kb restore --best {name}"] if stuck.way_back else []
+        answer["next"] = [f"kb log {name}", *back, f"kb profile {name}"]
 
 
 def list_tried_changes(

@@ -14,6 +14,7 @@ from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.source_lines import choose_place
 from kernelkb.errors import BadValueError
 from kernelkb.profiles.launch import ProfiledLaunch
+from kernelkb.profiles.report import refuse_report_text
 from kernelkb.render.report_data import (
     KernelCode,
     KernelSection,
@@ -61,6 +62,7 @@ def write_report_page(
         KbError: The file is not a report, or no kernel matches.
         BadValueError: An invalid regular expression, or the page cannot be written.
     """
+    refuse_report_text(report)
     if target.exists() and Path(report).exists() and target.samefile(report):
         raise BadValueError(f"{target} is the report itself; name another file for the page")
     if not target.absolute().parent.is_dir():

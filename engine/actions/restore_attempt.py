@@ -89,11 +89,12 @@ def restore_attempt(word: str | None = None, kernel: str | None = None) -> Resto
     Returns:
         What was written; its ``unrecorded`` says why the history does not hold it, if that failed.
     """
+    if word is None and kernel is None:
+        raise BadValueError("name an attempt: kb restore ID, or kb restore --best KERNEL")
     project = get_project_path()
-    with open_attempts(project) as store:
-        if word is None and kernel is None:
-            raise BadValueError("name an attempt: kb restore ID, or kb restore --best KERNEL")
+    with open_attempts(project, writes=False) as store:
         chosen = store.find(find_best_attempt(store, kernel or "") if word is None else word)
+    with open_attempts(project) as store:
         contents = {name: store.read_file(key) for name, key in chosen.files.items()}
         paths = {name: _resolve(project, name) for name in contents}
         present = {name: read_bytes(path) for name, path in paths.items() if path.is_file()}

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import count
-from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.actions.attempts import load_tree
 from kernelkb.actions.bench_target import get_project_path
+from kernelkb.actions.change_place import AnsweredVariant, find_change
+from kernelkb.actions.follow_steps import choose_session_id, choose_subject_kernel, step_to_open
+from kernelkb.actions.next_steps import list_change_steps
 from kernelkb.actions.sessions import load_session, start_session
-from kernelkb.errors import NextStep
-from kernelkb.loading.kernels import load_kernel
+from kernelkb.errors import KbError, NextStep
+from kernelkb.loading.kernels import find_kernel_folder, load_kernel, select_variant
 from kernelkb.model.attempt import AttemptEvent
 from kernelkb.model.session import Session
 from kernelkb.record.attempts.store import open_attempts
 from kernelkb.record.attempts.stuck import describe_way_back, find_stuck
 from kernelkb.record.attempts.tree import AttemptNode, AttemptTree
 from kernelkb.record.open_session import find_open_session, find_open_session_for
-from kernelkb.record.sessions import list_session_ids, make_session_id
 from kernelkb.render.attempts import ID_DIGITS, describe_outcome
+from kernelkb.render.change_place import describe_place
 from kernelkb.render.units import format_duration
 
 MAX_BYTES = 2000
@@ -38,7 +39,7 @@ StepFormat = Callable[[NextStep], str]
 def brief_session(
     name: str | None = None,
     kernel: str | None = None,
-    format_step: StepFormat = NextStep.as_command,
+    format_step: StepFormat = NextStep.as_shell_words,
 ) -> str:
     """Return where a session and its kernel stand, in at most 2,000 bytes.
 
@@ -63,7 +64,7 @@ def brief_session(
         lines += _describe_budget(session, tree) if session else []
         lines += _describe_kernel(subject, tree, format_step)
     elif not lines:
-        lines = ["no session is open; kb session new ID GOAL --kernel K opens one"]
+        lines = ["no session is open", f"next: {format_step(step_to_open(kernel, project))}"]
     return _cut("\n".join(lines))
 
 
@@ -81,7 +82,7 @@ def resume_session(
     kernel: str | None,
     goal: str | None,
     budget: Mapping[str, float] | None = None,
-    format_step: StepFormat = NextStep.as_command,
+    format_step: StepFormat = NextStep.as_shell_words,
 ) -> ResumedSession:
     """Return where work stands; open a session if none is open for the kernel and a goal is given.
 
@@ -98,28 +99,17 @@ def resume_session(
     """
     project = get_project_path()
     if kernel is not None:
-        load_kernel(kernel, project)
+        kernel = find_kernel_folder(kernel, project).name
     name = find_open_session_for(kernel, project)
     verb = "is open"
     if name is None and goal is not None:
-        name, verb = _name_session(kernel, project), "was opened"
+        name, verb = choose_session_id(kernel, project), "was opened"
         start_session(name, goal, None, kernel, budget)
     subject = kernel or (_find_kernel(load_session(name)) if name else None)
-    call = f"recommend_fix(kernel={subject!r})" if subject else "bench_kernel(kernel=...)"
+    example = subject or choose_subject_kernel(project)
+    call = f"recommend_fix(kernel={subject!r})" if subject else f"bench_kernel(kernel={example!r})"
     words = "no session is open" if name is None else f"session {name} {verb}"
     return ResumedSession(words, name, brief_session(name, kernel, format_step), (call,))
-
-
-def _name_session(kernel: str | None, project: Path) -> str:
-    """Return an id that is free: the day and the kernel, and a number after the first."""
-    first = make_session_id(kernel)
-    taken = set(list_session_ids(project / "sessions"))
-    numbers = count(2)
-    return (
-        first
-        if first not in taken
-        else next(name for at in numbers if (name := f"{first}-{at}") not in taken)
-    )
 
 
 def _cut(text: str) -> str:
@@ -189,14 +179,34 @@ def _describe_next(
     variant = newest.attempt.variant
     if stuck is not None:
         yield f"stuck: {stuck.because}"
-        yield f"next: {stuck.format_cure(format_step)}"
+        if stuck.way_back is not None:
+            yield f"next: {format_step(stuck.way_back)}"
+        yield f"then: {stuck.then}"
     elif advice is not None and advice.advised is not None:
         advised = advice.advised
         gain = f", told {advised.predicted[1]:.3g}x" if advised.predicted else ""
         yield f"open: {advised.fix} for {advised.bottleneck}{gain}"
-        yield f"next: change the source; {format_step(_make_step('bench', kernel, variant))}"
+        yield from _describe_change(newest, advised.fix, format_step)
     else:
         yield f"next: {format_step(_make_step('triage', kernel, variant))}"
+
+
+def _describe_change(newest: AttemptNode, fix: str, format_step: StepFormat) -> Iterator[str]:
+    """Yield where an advised fix goes, and the commands before and after that."""
+    attempt = newest.attempt
+    try:
+        folder = load_kernel(attempt.kernel, get_project_path())
+        variant = select_variant(folder.kernel, attempt.target, attempt.variant)
+    except KbError:  # the kernel or the variant is gone
+        step = _make_step("bench", attempt.kernel, attempt.variant)
+        yield f"next: change the source, then {format_step(step)}"
+        return
+    change = find_change(AnsweredVariant(folder, variant), fix)
+    *before, bench = list_change_steps(change)
+    yield from (f"next: {format_step(step)}" for step in before)
+    if change["applied_by"] is None:
+        yield f"change: {describe_place(change)}"
+    yield f"{'then' if before else 'next'}: {format_step(bench)}"
 
 
 def _make_step(verb: str, kernel: str, variant: str | None = None) -> NextStep:

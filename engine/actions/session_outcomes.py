@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from kernelkb.actions.bench_target import get_project_path
+from kernelkb.actions.follow_steps import step_to_open
 from kernelkb.actions.sessions import list_sessions, load_session
-from kernelkb.errors import BadValueError, NextStep, SessionError, UnknownNameError
+from kernelkb.errors import BadValueError, SessionError, UnknownNameError
 from kernelkb.model.outcome import SessionComparison, SessionOutcome, SessionTrend
 from kernelkb.model.session import Session
 from kernelkb.record.compare_sessions import compare_outcomes
@@ -57,8 +59,8 @@ def compute_session_trend(kernel: str | None = None) -> SessionTrend:
     """
     sessions = [get_session(summary.session) for summary in list_sessions()]
     if not sessions:
-        records_one = NextStep("triage", {"kernel": None}, "records one")
-        raise SessionError("no session was recorded here", next_step=records_one)
+        opens_one = step_to_open(None, get_project_path())
+        raise SessionError("no session was recorded here", next_step=opens_one)
     if kernel is not None:
         known = sorted(set().union(*map(_list_kernels, sessions)))
         if kernel not in known:

@@ -10,7 +10,9 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from pydantic import ValidationError
 
 from kernelkb.actions.bench_target import get_project_path
+from kernelkb.actions.follow_steps import step_to_open
 from kernelkb.errors import BadValueError, KbError, NextStep, SessionError
+from kernelkb.loading.kernels import find_kernel_folder
 from kernelkb.model.base import Record
 from kernelkb.model.session import PlanKind, Session, SessionEntry, SessionId, SessionSummary
 from kernelkb.record.open_session import (
@@ -67,33 +69,37 @@ def start_session(
         name: Its id, such as a date and the kernel.
         goal: One sentence for people.
         plan: Plan to write into the file, with gates and time budgets; None for no plan.
-        kernel: The kernel of the session; None for any.
+        kernel: The kernel of the session, or its path; None for any.
         budget: Fields of ``SessionBudget``.
 
     Raises:
-        BadValueError: The id or the kernel is not a valid name.
+        BadValueError: The id is not a valid name.
+        UnknownNameError: There is no such kernel; nothing was written.
         SessionError: The session exists, or the project is not writable.
         KnowledgeError: The project's workflow is invalid.
     """
-    given = {"session": name, "goal": goal, "plan": plan, "kernel": kernel, "budget": budget}
     _refuse_last(name)
+    about = _find_kernel_name(kernel)
+    given = {"session": name, "goal": goal, "plan": plan, "kernel": about, "budget": budget}
     session = _validate(Session, {**given, "opened": datetime.now(UTC)})
-    gates: dict[str, str] = {}
-    if plan:
-        # These read all of the knowledge, which takes half a second.
-        from kernelkb.actions.knowledge import load_project_knowledge
-        from kernelkb.actions.plan import gate_questions, plan_phases
-        from kernelkb.record.phases import predict_phase_minutes
-
-        knowledge = load_project_knowledge()
-        gates = gate_questions(knowledge.workflow)
-        phases = plan_phases(knowledge.workflow, plan, predict_phase_minutes(knowledge.learned))
-        session = session.model_copy(update={"phases": phases})
+    session, gates = _add_plan(session, plan) if plan else (session, {})
     project = get_project_path()
     previous = find_open_session(project)
     path = create_session(session, project / "sessions", gates)
     set_open_session(project, session.session)
     return OpenedSession(session, path, previous)
+
+
+def _add_plan(session: Session, plan: PlanKind) -> tuple[Session, dict[str, str]]:
+    """Return the session with its phases, and the question of each gate."""
+    # These read all of the knowledge, which takes half a second.
+    from kernelkb.actions.knowledge import load_project_knowledge
+    from kernelkb.actions.plan import gate_questions, plan_phases
+    from kernelkb.record.phases import predict_phase_minutes
+
+    knowledge = load_project_knowledge()
+    phases = plan_phases(knowledge.workflow, plan, predict_phase_minutes(knowledge.learned))
+    return session.model_copy(update={"phases": phases}), gate_questions(knowledge.workflow)
 
 
 def choose_session(kernel: str | None) -> SessionId:
@@ -126,6 +132,7 @@ def log_retrospective(fields: Mapping[str, Any]) -> tuple[SessionEntry, Path]:
 
     Raises:
         BadValueError: A field is missing, unknown or invalid.
+        UnknownNameError: There is no such kernel; nothing was written.
         SessionError: The project is not writable.
     """
     unknown = sorted(set(fields) - set(_RETROSPECTIVE_FIELDS))
@@ -133,6 +140,8 @@ def log_retrospective(fields: Mapping[str, Any]) -> tuple[SessionEntry, Path]:
         known = ", ".join(_RETROSPECTIVE_FIELDS)
         raise BadValueError(f"a session has no field {unknown[0]!r}; it has {known}")
     given = {key: value for key, value in fields.items() if value is not None}
+    if kernel := _find_kernel_name(given.get("kernel")):
+        given["kernel"] = kernel
     named = given.pop("session", None)
     now = datetime.now(UTC)
     _refuse_last(named)
@@ -161,8 +170,9 @@ def close_session(
     opened = find_open_session(project)
     chosen = name or opened
     if chosen is None:
-        close_named = NextStep("session close", {"id": None}, "closes a named one")
-        raise SessionError("no session is open", next_step=close_named)
+        raise SessionError(
+            "no session is open", next_step=NextStep("session list", {}, "lists all")
+        )
     session = read_session(chosen, project / "sessions")
     if session.is_closed:
         prints_it = NextStep("session show", {"id": session.session}, "prints it")
@@ -191,8 +201,8 @@ def load_session(name: str = "last") -> Session:
     """
     folder = get_project_path() / "sessions"
     if not list_session_ids(folder):
-        records_one = NextStep("triage", {"kernel": None}, "records one")
-        raise SessionError(f"no session was recorded in {folder}", next_step=records_one)
+        opens_one = step_to_open(None, get_project_path())
+        raise SessionError(f"no session was recorded in {folder}", next_step=opens_one)
     return read_session(name, folder)
 
 
@@ -220,6 +230,11 @@ def _iter_summaries(project: Path) -> Iterator[SessionSummary]:
             opened=session.opened,
             goal=session.goal,
         )
+
+
+def _find_kernel_name(kernel: str | None) -> str | None:
+    """Return the name of a kernel of the project; None for none."""
+    return find_kernel_folder(kernel, get_project_path()).name if kernel else None
 
 
 def _refuse_last(name: str | None) -> None:

@@ -10,6 +10,7 @@ from typing import Literal
 from kernelkb.actions.bench_target import (
     BenchTarget,
     get_project_path,
+    require_workload,
     resolve_workload,
     validate_machine_for_kernel,
 )
@@ -32,10 +33,11 @@ from kernelkb.actions.steps import (
     summarize_bench,
     summarize_environment,
 )
-from kernelkb.errors import KbError
+from kernelkb.errors import KbError, NextStep
 from kernelkb.loading.kernels import load_kernel, select_variant
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.subject import MeasurementSubject
+from kernelkb.model.base import Target
 from kernelkb.model.measurement import Bench, Environment
 from kernelkb.model.session import Decision, SessionEntry
 from kernelkb.model.triage import FixOutcome, Triage, VariantResult
@@ -53,8 +55,7 @@ def triage(
 ) -> Triage:
     """Take a kernel through environment, build, check, bench, gate, profile and recommend.
 
-    A variant that applies the recommended fix goes through the same steps, and its gain is compared
-    with the prediction. All of it is appended to the project's sessions.
+    A variant that applies the recommended fix goes through them, too. All is kept in a session.
 
     Args:
         kernel: The kernel's name.
@@ -65,23 +66,24 @@ def triage(
         change: What was changed since the state before, in words.
 
     Raises:
-        UnknownNameError: No such kernel, variant or workload.
-        KbError: The kernel.yaml is wrong, its reference fails, or it accepts wrong outputs.
+        KbError: A name is unknown; the kernel.yaml is wrong, or its reference fails.
     """
     started = time.monotonic()
     steps, source = StepRunner(listener), load_kernel(kernel, get_project_path())
-    resolve_workload(source.kernel, "cpu", workload)
+    if workload is not None:
+        require_workload(source.kernel, workload)
     check = partial(validate_machine_for_kernel, source.kernel, variant, target)
     environment = steps.run("environment", None, check, summarize_environment)
     if environment.machine is None:
-        return _finish_triage(kernel, environment, steps, started)
+        return _finish_triage(source.kernel.id, environment, steps, started)
     chosen = select_variant(source.kernel, environment.target, variant)
     subject = MeasurementSubject(source, chosen, environment.machine)
     bench_target = BenchTarget(subject, get_project_path(), change)
-    name = resolve_workload(source.kernel, environment.target, workload)
-    results, choice = _evaluate_variants(bench_target, name, steps)
-    outcome = _measure_fix(bench_target, results, choice, name, steps) if choice else None
-    return _finish_triage(kernel, environment, steps, started, results, outcome, choice)
+    size = resolve_workload(source.kernel, environment.target, workload)
+    results, choice = _evaluate_variants(bench_target, size, steps)
+    outcome = _measure_fix(bench_target, results, choice, size, steps) if choice else None
+    name = source.kernel.id
+    return _finish_triage(name, environment, steps, started, results, outcome, choice)
 
 
 def _evaluate_variants(
@@ -150,6 +152,7 @@ def _finish_triage(
         followed=outcome,
         decisions=decisions,
         outcome=_classify_outcome(results),
+        next=_list_next_steps(kernel, environment.target, results),
         seconds=time.monotonic() - started,
     )
     if not results:
@@ -165,6 +168,23 @@ def _classify_outcome(
         return "could-not-run"
     answer = results[-1].answer
     return "stopped" if answer is None or answer["gate"]["verdict"] == "stop" else "done"
+
+
+def _list_next_steps(
+    kernel: str, target: Target, results: tuple[VariantResult, ...]
+) -> tuple[str, ...]:
+    """Return the steps after the last variant that was examined."""
+    if not results:
+        return (NextStep("env", {"target": target}, "lists what is missing").as_shell_words(),)
+    last = results[-1]
+    if last.answer is not None:
+        return tuple(last.answer["next"])
+    which = {"kernel": kernel, "variant": last.variant, "target": target}
+    again = NextStep("triage", which, "examines it again")
+    return (
+        "correct what failed in the variant's source, by the cure above",
+        again.as_shell_words(),
+    )
 
 
 def _make_advice_decisions(results: tuple[VariantResult, ...]) -> tuple[Decision, ...]:

@@ -17,6 +17,7 @@ from kernelkb.actions.hardware import find_architecture_spec
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.decide.residency import build_limits
 from kernelkb.errors import BadValueError, EnvironmentGapError, UnknownNameError
+from kernelkb.installing import format_install_command
 from kernelkb.measure.build.build import compute_build_digest
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.machine.nvidia_driver import query_driver
@@ -78,7 +79,7 @@ def require_packages(strategy: str = "model") -> None:
     missing = [name for name in names if find_spec(name) is None]
     if missing:
         raise EnvironmentGapError(
-            f"not installed: {', '.join(missing)}", "pip install 'kernelkb[tune]'"
+            f"not installed: {', '.join(missing)}", format_install_command("tune")
         )
 
 

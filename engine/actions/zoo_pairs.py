@@ -6,7 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeAlias
 
-from kernelkb.actions.bench_target import BenchTarget, get_project_path, prepare
+from kernelkb.actions.bench_target import (
+    BenchTarget,
+    get_project_path,
+    prepare,
+    resolve_workload,
+)
 from kernelkb.actions.building import build_prepared
 from kernelkb.errors import BadValueError, KbError, UnknownNameError
 from kernelkb.loading.kernels import find_zoo_folders, load_kernel_folder
@@ -98,7 +103,7 @@ def _prepare_pair(name: str, kernel: Kernel) -> BuiltPair:
     if pair is None:
         raise BadValueError(f"{name} declares no pair; add one to its kernel.yaml")
     before, after = (prepare(name, variant, "cuda") for variant in (pair.before, pair.after))
-    return BuiltPair(pair, kernel.default_workload["cuda"], before, after, {})
+    return BuiltPair(pair, resolve_workload(kernel, "cuda", None), before, after, {})
 
 
 def _build_pair(pair: BuiltPair) -> BuiltPair:

@@ -4,47 +4,15 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 
-from kernelkb.errors import KbError
-
-COMMANDS = {
-    "recommend": "the next fix, or the next measurement, from a few numbers",
-    "report": "a report of Nsight Compute as one HTML page: causes, source and machine code",
-    "triage": "take a kernel through the whole loop: build, check, bench, profile, recommend",
-    "build": "compile a variant of a kernel",
-    "bench": "check and time a variant against the reference",
-    "tune": "search the configurations of a tunable variant for the fastest",
-    "sweep": "check and time many kernels, or a level of KernelBench, on all GPUs",
-    "worker": "serve the GPUs of this host to kb tune --workers on another one",
-    "profile": "collect the metrics that explain a variant",
-    "init": "set up KernelKB in your own project, for your own kernel",
-    "env": "what this machine can build and measure, with a cure for every gap",
-    "occupancy": "how many blocks fit on an SM, what limits them, and the next step",
-    "roofline": "the shortest possible time of some work on a GPU, and which roof binds",
-    "diagnose": "name known failures in the log of a build, a load or a run",
-    "check": "validate every knowledge file, kernel and session",
-    "search": "find knowledge entries by words, misspelt ones too",
-    "graph": "draw a decision tree or an entry's neighbours, with the path taken",
-    "show": "list and print knowledge entries",
-    "quickref": "the quick reference, generated from the knowledge",
-    "guide": "how an assistant works with KernelKB; writes the Agent Skill",
-    "learn": "calibrate predictions from sessions; leave one out again",
-    "session": "plan, log, show and review work sessions",
-    "zoo": "pairs of kernels that differ by one change: list them, record them on your GPU",
-    "score": "how often the advice was right on measured pairs, beside Nsight Compute's rules",
-    "log": "every state of a kernel that was built, as a tree, and what each change gave",
-    "diff": "what differs between two attempts: time, machine code, metrics, source",
-    "restore": "write a state of a variant back, after keeping what is there now",
-    "history": "recorded measurements of a kernel, newest first",
-    "compare": "ratio of two measurements, with its interval; or what changed between two reports",
-    "best": "the fastest valid measurement of each kernel, workload and device",
-    "regress": "fail on a confirmed regression, promote a confirmed improvement",
-    "export": "write all measurements to a file, also for other tools",
-    "import": "add the measurements of a file of kb export",
-}
+import kernelkb
+from kernelkb import __version__
+from kernelkb.actions.commands import COMMANDS
+from kernelkb.errors import BadValueError, KbError
 
 _MODULES = {
     "build": "kernels",
@@ -90,13 +58,28 @@ def start() -> int:
     Quick commands run without garbage collection: their objects live until exit anyway, and
     collecting took a tenth of the time.
     """
+    _prepare_streams()
     quick = sys.argv[1:2] and sys.argv[1] in QUICK_COMMANDS
     if quick:
         gc.disable()
     status = main()
     if quick:
         gc.freeze()
+    try:
+        sys.stdout.flush()
+    except (AttributeError, OSError):  # main reported it; Python would, too, as it exits
+        sys.stdout = None
     return status
+
+
+def _prepare_streams() -> None:
+    """Let every text be printed: to a closed stream, and in a locale that lacks its letters."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the caller, as by ``>&-``
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+        else:
+            stream.reconfigure(errors="backslashreplace")
 
 
 def build_parser(names: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
@@ -105,7 +88,10 @@ def build_parser(names: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
         prog="kb",
         description="Turn kernel measurements into the next fix to try.",
         epilog="exit status: 0 done, 1 problems found or a gate says stop, 2 could not run",
+        formatter_class=argparse.RawDescriptionHelpFormatter,  # else the version's path is broken
     )
+    version = f"kb {__version__} in {kernelkb.__path__[0]}".replace("%", "%%")
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(prog="kb", dest="command", required=True, metavar="COMMAND")
     for name in names:
         module = import_module(f"kernelkb.cli.{_MODULES.get(name, name)}")
@@ -126,10 +112,8 @@ def _dedent(docstring: str) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``kb``. Exit 0 done, 1 problems found or a gate says stop, 2 it could not run."""
     words = list(sys.argv[1:] if argv is None else argv)
-    chosen = [word for word in words[:1] if word in COMMANDS]
     try:
-        options = build_parser(chosen or COMMANDS).parse_args(words)
-        return int(options.run(options))
+        return _run_command(words)
     except KbError as error:
         sys.stderr.write("".join(f"kb: {line}\n" for line in str(error).splitlines()))
         return 2
@@ -140,6 +124,47 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 128 + _SIGPIPE
     except OSError as error:
         return _report_storage_error(error)
+
+
+def _run_command(words: list[str]) -> int:
+    """Run the command that the words name, and print all of it before this returns or raises."""
+    _refuse_odd_words(words)
+    chosen = [word for word in words[:1] if word in COMMANDS]
+    needs_all = not chosen and words[:1] != ["--version"]
+    try:
+        options = build_parser(COMMANDS if needs_all else chosen).parse_args(words)
+        _warn_of_unread_knowledge()
+        return int(options.run(options))
+    finally:
+        sys.stdout.flush()
+
+
+def _refuse_odd_words(words: Iterable[str]) -> None:
+    """Reject what argparse or a file of ours cannot hold.
+
+    Raises:
+        BadValueError: A word is not UTF-8, or has ``--`` as its value, which Python 3.11 drops.
+    """
+    for word in words:
+        if any("\ud800" <= letter <= "\udfff" for letter in word):
+            raise BadValueError(f"{word!r} is not UTF-8; rename the file, or write it in UTF-8")
+        if word.startswith("--") and word.endswith("=--"):
+            raise BadValueError(f"{word!r} has no value; leave it out, or give it one")
+
+
+def _warn_of_unread_knowledge() -> None:
+    """Say in one line that an installed ``kb`` does not read the knowledge of a source tree."""
+    from kernelkb.safety.paths import find_unread_knowledge
+
+    folder = find_unread_knowledge()
+    if folder is not None:
+        from kernelkb.installing import format_pip_command
+
+        install = format_pip_command("-e", os.path.dirname(folder))  # noqa: PTH120 no pathlib here
+        sys.stderr.write(
+            f"kb: {folder} is not read: it is that of a source tree of KernelKB, and this kb has "
+            f"its own; to use the tree's, {install}\n"
+        )
 
 
 def _report_storage_error(error: OSError) -> int:

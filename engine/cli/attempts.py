@@ -5,11 +5,12 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from kernelkb.cli.options import add_json_argument, parse_positive_int
+from kernelkb.safety.kernel_name import read_kernel_name
 
 
 def add_log_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb log``."""
-    parser.add_argument("kernel", help="the kernel's name")
+    parser.add_argument("kernel", type=read_kernel_name, help="the kernel's name")
     parser.add_argument(
         "--limit", type=parse_positive_int, default=50, metavar="N", help="newest; default 50"
     )
@@ -62,7 +63,12 @@ def run_diff(options: Namespace) -> int:
 def add_restore_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb restore``."""
     parser.add_argument("id", nargs="?", help="of an attempt; kb log lists them")
-    parser.add_argument("--best", metavar="KERNEL", help="the fastest attempt at this kernel")
+    parser.add_argument(
+        "--best",
+        metavar="KERNEL",
+        type=read_kernel_name,
+        help="the fastest attempt at this kernel",
+    )
     add_json_argument(parser)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kernelkb.cli.options import add_filter_arguments, add_json_argument, parse_positive_int
 from kernelkb.errors import BadValueError
+from kernelkb.safety.kernel_name import read_kernel_name
 
 if TYPE_CHECKING:
     from kernelkb.actions.compare_choice import ReportChoice
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def add_history_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb history``."""
-    parser.add_argument("kernel", help="the kernel's name")
+    parser.add_argument("kernel", type=read_kernel_name, help="the kernel's name")
     parser.add_argument("--variant", metavar="ID", help="only this one")
     add_filter_arguments(parser)
     parser.add_argument(
@@ -52,7 +53,9 @@ def run_history(options: Namespace) -> int:
 
 def add_best_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb best``."""
-    parser.add_argument("kernel", nargs="?", help="only this one; default: all")
+    parser.add_argument(
+        "kernel", nargs="?", type=read_kernel_name, help="only this one; default: all"
+    )
     add_filter_arguments(parser)
     add_json_argument(parser)
 
@@ -88,6 +91,7 @@ def add_compare_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("b", metavar="B", help="the same; a ratio above 1 means that B is faster")
     parser.add_argument(
         "--kernel",
+        type=read_kernel_name,
         metavar="NAME",
         help="the kernel that named variants belong to; of reports a regular expression",
     )
@@ -154,7 +158,9 @@ def _compare_reports(before: ReportChoice, now: ReportChoice, options: Namespace
 
 def add_regress_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb regress``."""
-    parser.add_argument("kernel", nargs="?", help="only this one; default: all")
+    parser.add_argument(
+        "kernel", nargs="?", type=read_kernel_name, help="only this one; default: all"
+    )
     add_filter_arguments(parser)
     parser.add_argument(
         "--fail-under",

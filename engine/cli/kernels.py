@@ -31,6 +31,7 @@ def run_build(options: Namespace) -> int:
     kb build gemm --variant blocked --tuned large
     """
     from kernelkb.actions.building import analyse_build, build_configurations, build_variant
+    from kernelkb.actions.follow_steps import step_after_build
     from kernelkb.cli.output import interruptible_measurement, print_record
     from kernelkb.render.static_facts import format_static_report
 
@@ -45,6 +46,8 @@ def run_build(options: Namespace) -> int:
     lines = [line for built in builds for line in _format_build(built)]
     if not macros and not options.json and (report := analyse_build(builds[0])) is not None:
         lines += format_static_report(report)
+    if not macros and options.arch is None:
+        lines.append(f"next: {step_after_build(builds[0]).as_shell_words()}")
     print_record(builds if macros else builds[0], lines, as_json=options.json)
     return int(any(built.error is not None for built in builds))
 
@@ -54,8 +57,7 @@ def _describe_call(verb: str, options: Namespace) -> str:
     given = vars(options)
     subject = given["kernel"] or f"{given.get('task')} {given.get('candidate')}"
     named = (given.get(name) for name in ("variant", "target", "workload"))
-    words = (str(word) for word in (verb, subject, *named) if word and word != "auto")
-    return " ".join(words)
+    return " ".join(str(word) for word in (verb, subject, *named) if word and word != "auto")
 
 
 def _format_build(build: Build) -> list[str]:
@@ -133,6 +135,7 @@ def run_bench(options: Namespace) -> int:
     kb bench row_softmax --variant vectorized --target cpu --workload medium
     kb bench --task 23_Softmax.py --candidate mine.py
     """
+    from kernelkb.actions.follow_steps import step_after_bench
     from kernelkb.cli.output import interruptible_measurement, print_record
     from kernelkb.loading.compute_eval import is_compute_eval
     from kernelkb.render.measurements import format_bench_lines
@@ -144,7 +147,11 @@ def run_bench(options: Namespace) -> int:
         return _check_problem(options)
     with interruptible_measurement(_describe_call("bench", options)):
         bench = _bench_task(options) if options.task else _bench_kernel(options)
-    print_record(bench, format_bench_lines(bench), as_json=options.json)
+    lines = format_bench_lines(bench)
+    if options.kernel:
+        follow = step_after_bench(bench, options.against, options.workload)
+        lines.append(f"next: {follow.as_shell_words()}")
+    print_record(bench, lines, as_json=options.json)
     return int(bench.verdict in ("incorrect", "invalid"))
 
 
@@ -228,6 +235,7 @@ def run_profile(options: Namespace) -> int:
 
     kb profile row_softmax --target cpu
     """
+    from kernelkb.actions.follow_steps import step_after_profile
     from kernelkb.actions.kernels import profile_variant
     from kernelkb.cli.output import interruptible_measurement, print_json, print_lines, print_result
     from kernelkb.model.measurement import Bench
@@ -241,6 +249,7 @@ def run_profile(options: Namespace) -> int:
             options.workload,
             change=options.change,
         )
+    follow = step_after_profile(result, options.workload).as_shell_words()
     if options.json:
         print_json(result)
     elif isinstance(result, Bench):
@@ -250,6 +259,8 @@ def run_profile(options: Namespace) -> int:
         evidence = [f"  {line}" for line in result.evidence]
         print_lines([describe_profile(result), *metrics, *evidence])
         print_result(None, result.cure)
+    if not options.json:
+        print_lines([f"next: {follow}"])
     return int(isinstance(result, Bench))
 
 

@@ -6,7 +6,12 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from kernelkb.cli.options import add_json_argument, add_metric_arguments, read_metric_flags
+from kernelkb.cli.options import (
+    add_json_argument,
+    add_metric_arguments,
+    parse_positive_int,
+    read_metric_flags,
+)
 
 
 def add_check_arguments(parser: ArgumentParser) -> None:
@@ -71,6 +76,7 @@ def run_show(options: Namespace) -> int:
 
 SEARCH_KINDS = (
     "bottleneck", "fix", "metric", "threshold", "guard", "pattern", "symptom", "tree", "workflow",
+    "device", "architecture", "command",
 )  # fmt: skip
 
 
@@ -78,18 +84,22 @@ def add_search_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb search``."""
     parser.add_argument("words", nargs="+", metavar="WORD")
     parser.add_argument("--kind", choices=SEARCH_KINDS, help="only entries of this kind")
-    parser.add_argument("--limit", type=int, default=10, metavar="N", help="at most N entries")
+    parser.add_argument(
+        "--limit", type=parse_positive_int, default=10, metavar="N", help="at most N entries"
+    )
     add_json_argument(parser)
 
 
 def run_search(options: Namespace) -> int:
-    """Find knowledge entries by words: ids, symptoms, raw metric names, misspelt or not.
+    """Find entries and commands by a question, a message or a counter's name, misspelt or not.
 
-    Exits 1 when nothing matches.
+    Exits 1 when nothing fits.
 
     kb search coalesing
+    kb search how do I use tensor cores
     kb search undefined symbol after upgrading torch
-    kb search smsp__average_warp_latency --kind metric
+    kb search sm__throughput.avg.pct_of_peak_sustained_elapsed
+    kb search memory bandwidth of a 4090 --kind device
     """
     from kernelkb.actions.search import find_entries
     from kernelkb.cli.output import print_json, print_lines
@@ -99,9 +109,9 @@ def run_search(options: Namespace) -> int:
         print_json([hit._asdict() for hit in hits])
     else:
         width = max((len(hit.id) for hit in hits), default=0)
-        print_lines(f"{hit.kind:10}  {hit.id:{width}}  {hit.title}" for hit in hits)
+        print_lines(f"{hit.kind:12}  {hit.id:{width}}  {hit.title}" for hit in hits)
         if not hits:
-            print_lines(["nothing matches; kb show KIND lists all entries of a kind"])
+            print_lines(["nothing fits; kb show KIND lists all entries of a kind"])
     return int(not hits)
 
 

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
 from kernelkb.actions.recommend import TARGETS
 from kernelkb.errors import BadValueError
+from kernelkb.safety.kernel_name import read_kernel_name
 
 
 def add_kernel_arguments(
@@ -14,6 +15,7 @@ def add_kernel_arguments(
     """Add what names a variant of a kernel on a target."""
     parser.add_argument(
         "kernel",
+        type=read_kernel_name,
         nargs="?" if optional else None,
         help="the kernel's name; kb show kernels lists them",
     )
@@ -99,6 +101,8 @@ def read_metric_flags(options: Namespace) -> tuple[dict[str, str], dict[str, str
 
 def _parse_metric(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
+    if "\n" in text:
+        raise BadValueError("--metric is one NAME=VALUE; of a report give the path with --profile")
     if not equals:
         raise BadValueError(f"--metric {text!r} has no value; write --metric {name}=0.5")
     return name.strip(), value.strip()

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelkb.actions.recommend import recommend_from_metrics
+from kernelkb.cli.gpu_options import add_gpu_fact_arguments, read_gpu_facts
 from kernelkb.cli.options import add_metric_arguments, read_metric_flags
 from kernelkb.errors import BadValueError
 from kernelkb.render.answers import format_answer_lines
 from kernelkb.render.report_table import format_report_table
+from kernelkb.safety.kernel_name import read_kernel_name
 
 if TYPE_CHECKING:
     from kernelkb.model.recommendation import KernelAnswer, Recommendation
@@ -26,6 +28,7 @@ _PIPED_WIDTH = 120
 def add_recommend_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb recommend``."""
     add_metric_arguments(parser)
+    add_gpu_fact_arguments(parser, architecture=True)
     parser.add_argument(
         "--profile", metavar="FILE", help="a report of Nsight Compute: .ncu-rep, or CSV pages"
     )
@@ -43,6 +46,7 @@ def add_recommend_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--kernel",
+        type=read_kernel_name,
         metavar="NAME",
         default="",
         help="name to use in the answer; with --profile a regular expression that picks kernels",
@@ -59,12 +63,15 @@ def run_recommend(options: Namespace) -> int:
     kb recommend --bandwidth 88% --metric over_fetch=3.9 --gpu "NVIDIA H100 80GB HBM3"
     kb recommend --profile report.ncu-rep --kernel gemm --speedup 0.7
     kb recommend --run 3f9c2a
+    kb recommend --speedup 0.3 --kernel-us 90 --arch 10.3 --sm-count 148 --dram-gbps 8000
     kb recommend --speedup 0.6 --code build/gemm.cubin
     """
     typed, headlines = read_metric_flags(options)
     metrics: Mapping[str, str | float] = typed
     if options.code is not None:
         metrics = {**_measure_code(options), **typed}
+    if (options.arch or read_gpu_facts(options)) and (options.record or options.profile):
+        raise BadValueError("a report or a record names its GPU; leave --arch and its numbers out")
     if options.record is not None:
         result = _recommend_run(options, metrics, headlines)
     elif options.profile is not None:
@@ -75,6 +82,8 @@ def run_recommend(options: Namespace) -> int:
             headlines=headlines,
             target=options.target,
             gpu=options.gpu,
+            architecture=options.arch,
+            given=read_gpu_facts(options),
             kernel=options.kernel,
         )
     if options.json:

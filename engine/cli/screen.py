@@ -20,6 +20,7 @@ from kernelkb.model.measurement import Environment
 from kernelkb.model.session import Step
 from kernelkb.model.triage import FixOutcome, Triage
 from kernelkb.render.answers import format_answer_lines, format_speedup
+from kernelkb.render.change_place import format_next_lines
 from kernelkb.render.decisions import describe_falsifier
 from kernelkb.render.units import format_duration
 
@@ -112,8 +113,10 @@ def print_triage(result: Triage) -> None:
         if seen.profile:
             print_lines(["", "Evidence", *(f"  {line}" for line in seen.profile.evidence)])
         if seen.answer:
-            print_lines(["", *format_answer_lines(seen.answer)])
+            print_lines(["", *format_answer_lines(seen.answer, with_next=False)])
     print_lines(["", *_iter_result_lines(result)])
+    last = result.examined[-1].answer if result.examined else None
+    print_lines(format_next_lines(last["change"] if last else None, result.next))
 
 
 def _iter_result_lines(result: Triage) -> Iterator[str]:

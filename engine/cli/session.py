@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kernelkb.cli.options import add_json_argument, parse_positive_int, parse_seconds
+from kernelkb.safety.kernel_name import read_kernel_name
 
 
 class Verb(NamedTuple):
@@ -58,7 +59,9 @@ def _add_new_arguments(parser: ArgumentParser) -> None:
         choices=("baseline", "optimize"),
         help="with gates and time budgets: up to a number to trust, or all the way",
     )
-    parser.add_argument("--kernel", help="only work on this one is logged here; default: any")
+    parser.add_argument(
+        "--kernel", type=read_kernel_name, help="only work on this one is logged here; default: any"
+    )
     parser.add_argument("--attempts", type=parse_positive_int, metavar="N", help="budget")
     parser.add_argument("--minutes", type=parse_seconds, metavar="MIN", help="budget")
     parser.add_argument(
@@ -76,6 +79,8 @@ def _run_new(options: Namespace) -> int:
     lines = [f"opened {opened.path}"]
     if opened.previous:
         lines.append(f"{opened.previous} is not closed; kb session close {opened.previous}")
+    about = opened.session.kernel
+    lines.append(f"next: kb triage {about}" if about else "next: kb show kernels")
     return print_record(opened.session, lines, as_json=options.json)
 
 
@@ -90,7 +95,7 @@ def _read_budget(options: Namespace) -> dict[str, float] | None:
 
 def _add_log_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--goal", required=True)
-    parser.add_argument("--kernel")
+    parser.add_argument("--kernel", type=read_kernel_name)
     parser.add_argument("--variant")
     parser.add_argument("--target", choices=("cpu", "cuda"))
     parser.add_argument(
@@ -221,7 +226,7 @@ def _run_compare(options: Namespace) -> int:
 
 
 def _add_trend_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--kernel", help="only sessions with this kernel")
+    parser.add_argument("--kernel", type=read_kernel_name, help="only sessions with this kernel")
     parser.add_argument("--plot", metavar="FILE.md", help="write it as Mermaid charts, too")
 
 

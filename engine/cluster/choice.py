@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import Literal, NamedTuple
 
 from kernelkb.errors import BadValueError, EnvironmentGapError
+from kernelkb.installing import format_install_command
 
 _FORMS = "write auto, ssh:HOST,HOST[:PORT], tls://HOST:PORT, or tcp://127.0.0.1:PORT"
 _HOST = re.compile(r"[\w.@%-]+|\[[0-9a-fA-F:.%\w]+\]")
@@ -87,5 +88,5 @@ def require_packages() -> None:
     missing = [name for name in ("cryptography", "distributed") if find_spec(name) is None]
     if missing:
         raise EnvironmentGapError(
-            f"not installed: {', '.join(missing)}", "pip install 'kernelkb[cluster]'"
+            f"not installed: {', '.join(missing)}", format_install_command("cluster")
         )

@@ -169,7 +169,7 @@ def _list_files(folder: Path, kernel: Kernel) -> Iterator[Path]:
         folders[:] = sorted(one for one in folders if one[0] != "." and one != "__pycache__")
         shown = (Path(where, name) for name in sorted(names) if name[0] != ".")
         yield from (path for path in shown if path.is_file())
-    named = [kernel.reference.file, *(one.file for one in kernel.baselines)]
+    named = [*kernel.reference.files, *(one.file for one in kernel.baselines)]
     named += [one.file for one in kernel.extra_cases]
     for variant in kernel.variants:
         sources = (variant.source, *variant.also)

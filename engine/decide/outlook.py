@@ -70,6 +70,7 @@ def build_outlook(
         "gap": find_gap(known, _explain(matches, combined), predictor),
         "time": build_time_shares(rules, predictor),
         "peaks": None if predictor.now is None else _name_peaks(known, measured),
+        "change": None,
         "similar": [],
     }
 

@@ -25,8 +25,10 @@ from kernelkb.decide.time_model import find_held_clock
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules, LibraryRow
     from kernelkb.model.recommendation import (
+        Advice,
         Conclusions,
         Diagnosis,
+        Expectation,
         KernelAnswer,
         Level,
         Measure,
@@ -47,6 +49,10 @@ _MANY_UNDECIDED = 3
 """More causes than this left open by missing counters are worth a note."""
 
 
+CHANGE = "change one thing, "
+"""How the step that names a change begins."""
+KEEP = "keep it only if "
+"""How the step begins that judges it."""
 _NO_LAUNCH: LaunchTime = {"launch": 0, "duration_us": None, "share": None}
 
 
@@ -63,11 +69,11 @@ def recommend(
 
     Args:
         rules: The compiled rules.
-        metrics: Values by metric id, in the metric's unit; values that are not finite are ignored.
+        metrics: Values by metric id, in its unit; those that are not finite are ignored.
         target: ``cuda`` or ``cpu``.
         device: Id of the GPU; None if unknown.
-        kernel: The kernel's name, for the answer and the commands in it; may be empty.
-        peaks: Practical peaks measured on the GPU, by metric id; no evidence about the kernel.
+        kernel: Its name, for the answer and the commands in it; may be empty.
+        peaks: Measured on the GPU, by metric id; no evidence about the kernel.
     """
     facts = _compare_metrics(rules, {**(peaks or {}), **metrics}, device)
     gate = walk_gate_tree(rules["trees"][PERFORMANCE_GATE], facts)
@@ -192,15 +198,18 @@ def _list_gate_metrics(known: Mapping[str, float], gate: GateWalk) -> list[str]:
 def _list_next_steps(
     matches: list[BottleneckMatch], gate: GateWalk, ask: list[Measure]
 ) -> list[str]:
-    """Return the next steps: one change to make, or else a command to run."""
+    """Return the next steps: one change to make, or else a command; a stop has no change."""
     best = matches[0] if matches else None
-    if best is None or not best.diagnosis["fixes"]:
-        return [*gate.do[:1], *(row["command"] for row in ask[:1]), *gate.do[1:]]
-    fix = best.diagnosis["fixes"][0]
-    if gate.gate["verdict"] == "done":
+    verdict = gate.gate["verdict"]
+    if verdict == "done":
         return [*gate.do]
+    if verdict == "stop" or best is None or not best.diagnosis["fixes"]:
+        return [*gate.do[:1], *(row["command"] for row in ask[:1]), *gate.do[1:]]
     steps = [*gate.do] if gate.comes_first else []
-    steps.append(f"change one thing, {fix['id']}: {fix['do']}")
-    if best.diagnosis["falsifier"]:
-        steps.append(f"keep it only if {best.diagnosis['falsifier']['expect']}")
-    return steps
+    return steps + list_change_words(best.diagnosis["fixes"][0], best.diagnosis["falsifier"])
+
+
+def list_change_words(fix: Advice, falsifier: Expectation | None) -> list[str]:
+    """Return the steps that make a change and judge it."""
+    keep = [f"{KEEP}{falsifier['expect']}"] if falsifier else []
+    return [f"{CHANGE}{fix['id']}: {fix['do']}", *keep]

@@ -212,8 +212,10 @@ class SymptomRow(TypedDict):
     id: str
     kind: str
     title: str
+    severity: str
     log_patterns: list[str]
     unless: list[str]
+    consequence_of: list[str]
     cause: str
     cure: str
     check: str

@@ -23,6 +23,7 @@ from kernelkb.loading.problems import locate_problem
 from kernelkb.model.base import Target
 from kernelkb.model.kernel import Kernel, Variant
 from kernelkb.safety.compiler_flags import find_disallowed_flag
+from kernelkb.safety.kernel_name import read_kernel_name
 from kernelkb.safety.paths import project_root, shipped_folder
 from kernelkb.safety.workspace import list_readable_folders, read_bytes, read_text
 
@@ -58,19 +59,34 @@ def load_kernel(name: str, project: Path | None = None) -> KernelFolder:
     """Load one kernel.
 
     Args:
-        name: The folder's name below ``kernels/`` or ``kernels/zoo/<bottleneck>/``.
+        name: The folder's name below ``kernels/`` or ``kernels/zoo/<bottleneck>/``, or a path of
+            it; see ``kernelkb.safety.kernel_name``.
         project: The project's root; by default that of the working directory.
 
     Raises:
         UnknownNameError: There is no such kernel.
         KnowledgeError: Its kernel.yaml is invalid; carries every problem.
     """
+    return load_kernel_folder(find_kernel_folder(name, project))
+
+
+def find_kernel_folder(name: str, project: Path | None = None) -> Path:
+    """Return the folder of one kernel; its kernel.yaml may be invalid.
+
+    Args:
+        name: See ``load_kernel``.
+        project: The project's root; by default that of the working directory.
+
+    Raises:
+        UnknownNameError: There is no such kernel.
+    """
+    chosen = read_kernel_name(name)
     folders = find_kernel_folders(project)
-    if name not in folders:
+    if chosen not in folders:
         folders = find_zoo_folders(project) | folders
-    if name not in folders:
+    if chosen not in folders:
         raise UnknownNameError("kernel", name, folders, "show", id="kernels")
-    return load_kernel_folder(folders[name])
+    return folders[chosen]
 
 
 def load_kernel_folder(folder: Path) -> KernelFolder:
@@ -185,7 +201,9 @@ def _find_mistakes(kernel: Kernel, folder: Path) -> list[tuple[tuple[str | int, 
     if kernel.id != folder.name:
         mistakes.append((("id",), f"{kernel.id!r} must equal the folder's name, {folder.name!r}"))
     files: list[tuple[tuple[str | int, ...], str]] = []
-    files.append((("reference", "file"), kernel.reference.file))
+    for field in ("file", "recorded"):
+        name = getattr(kernel.reference, field)
+        files += [(("reference", field), name)] if name is not None else []
     for field, rows in (("variants", kernel.variants), ("baselines", kernel.baselines)):
         for position, row in enumerate(rows):
             last = "source" if field == "variants" else "file"

@@ -11,6 +11,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict  # pydantic takes no typing.TypedDict before Python 3.12
 
+from kernelkb.model.change_place import ChangePlace
 from kernelkb.model.report_facts import LaunchTime, NcuRuleEstimate, SimilarCase
 from kernelkb.model.source_line import LineAnswer
 
@@ -249,6 +250,9 @@ class Outlook(TypedDict):
     """Where the time goes; empty without a profile."""
     peaks: PracticalShares | None
     """Null without a profile."""
+    change: ChangePlace | None
+    """Null where the verdict is stop or done, without a fix, and for kernels that are not in the
+    project."""
     similar: list[SimilarCase]
     """The nearest measured kernels; empty unless the kernel's history or a report was read."""
 
@@ -272,6 +276,7 @@ class KernelAnswer(LaunchTime, Outlook):
     notes: list[str]
     """Remarks: where the metrics are from, what was left out and why, the next launch to try."""
     next: list[str]
+    """Steps in their order: shell commands, to be run as they are, and sentences."""
 
 
 class KnowledgeStamp(TypedDict):

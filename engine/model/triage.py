@@ -61,5 +61,7 @@ class Triage(Record):
     """Session file that the steps were appended to; None without one."""
     outcome: Literal["done", "stopped", "could-not-run"]
     """stopped: a gate failed or its verdict is stop. could-not-run: the machine lacks something."""
+    next: tuple[str, ...] = ()
+    """Steps in their order: shell commands, to be run as they are, and sentences."""
     seconds: float
     """Wall-clock time of the whole command."""

@@ -14,19 +14,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.errors import KbError
+from kernelkb.installing import format_install_command
 from kernelkb.sass.disassembly import parse_disassembly
 from kernelkb.sass.function import SassFunction
 
-NO_DISASSEMBLER = (
-    "reading machine code takes nvdisasm, of 6 MB: pip install 'kernelkb[reports]', or a CUDA "
-    "toolkit on PATH"
-)
 _PACKAGE = "nvidia-cuda-nvdisasm"
 _TIMEOUT_S = 60.0
 _MAGIC = b"\x7fELF"
 _HEADER = struct.Struct("<16xHHIQQQIHHHHHH")
 _CUDA_MACHINE = 190
 _MAX_IMAGE_BYTES = 256 * 2**20
+
+
+def explain_missing_disassembler() -> str:
+    """Return why machine code is not read where there is no nvdisasm, and the cure."""
+    cure = f"{format_install_command('reports')}, or put a CUDA toolkit on PATH"
+    return f"reading machine code takes nvdisasm: {cure}"
 
 
 class CodeSymbol(NamedTuple):
@@ -65,7 +68,7 @@ def disassemble(cubin: bytes, names: Sequence[str] | None = None) -> list[SassFu
     """
     tool = find_disassembler()
     if tool is None:
-        raise KbError(NO_DISASSEMBLER)
+        raise KbError(explain_missing_disassembler())
     words = [tool, "-c", "-hex", "-gi"]
     if names is not None:
         indices = [str(one.position) for one in list_symbols(cubin) if one.name in names]
@@ -99,7 +102,7 @@ def list_symbols(cubin: bytes) -> list[CodeSymbol]:
         from elftools.elf.elffile import ELFFile
         from elftools.elf.sections import SymbolTableSection
     except ImportError:
-        raise KbError(NO_DISASSEMBLER) from None
+        raise KbError(explain_missing_disassembler()) from None
     try:
         table = ELFFile(io.BytesIO(cubin)).get_section_by_name(".symtab")
         rows = (

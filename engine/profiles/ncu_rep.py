@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelkb.errors import KbError
+from kernelkb.installing import format_install_command
 from kernelkb.profiles.launch import (
     NcuRule,
     ProfiledLaunch,
@@ -28,9 +29,8 @@ COMPRESSED_MAGIC = b"\x28\xb5\x2f\xfd"
 """Of a ``.ncu-repz`` file, which is compressed with Zstandard; the reader unpacks it."""
 _TIMEOUT_S = 120.0
 """Maximum duration of one export by ncu."""
-_NO_READER_MESSAGE = (
-    "reading a .ncu-rep file takes the ncu-report package or ncu itself: "
-    "pip install 'kernelkb[reports]', or write a CSV page where ncu is installed: "
+_CSV_CURE = (
+    "or write a CSV page where ncu is installed: "
     "ncu --import REPORT --csv --page raw --print-units base"
 )
 
@@ -54,7 +54,8 @@ def read_binary(
             reader.call(start_disassembly, path)
         return read_in_process(_read_launches, path, wanted, reader=reader)
     if ncu is None:
-        raise KbError(_NO_READER_MESSAGE)
+        gap = "reading a .ncu-rep file takes the ncu-report package or ncu itself"
+        raise KbError(f"{gap}: {format_install_command('reports')}, {_CSV_CURE}")
     return _read_with_ncu(path, wanted, ncu)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernelkb.errors import ForbiddenPathError, KbError
+from kernelkb.errors import BadValueError, ForbiddenPathError, KbError
 from kernelkb.measure.process.progress import report_progress
 from kernelkb.profiles.launch import ProfiledLaunch, RawName
 from kernelkb.profiles.ncu_csv import KERNEL_NAME_COLUMN, iterate_lines, read_raw_page
@@ -15,6 +16,9 @@ from kernelkb.profiles.reader_process import ReaderProcess
 from kernelkb.safety.workspace import MAX_REPORT_BYTES, read_bytes
 
 _CURE = "give a .ncu-rep file, or what ncu --csv --page raw or details printed"
+_MAX_PATH_CHARS = 1000
+_REPORT_TEXT = re.compile(r"==PROF==|Section: |Metric Name\b|\bpct_of_peak_sustained|^\"ID\",")
+"""What no path holds, and the text of a report does."""
 _OTHER_FORMATS = {
     b"SQLite format 3\0": "an SQLite file, as Nsight Systems exports them",
     b"\x7fELF": "a program or library",
@@ -40,8 +44,10 @@ def read_report(
         reader: A process for this and later calls; by default one for this call.
 
     Raises:
+        BadValueError: The path is the text of a report.
         KbError: The file cannot be read, is not a report, or has no complete launch.
     """
+    refuse_report_text(str(path))
     try:
         report_progress(f"reading {path.name}")
         data = read_bytes(path, MAX_REPORT_BYTES)
@@ -56,6 +62,20 @@ def read_report(
     if not any(launch.kernel for launch in launches):
         raise KbError(f"{path} holds no complete launch; was it cut off? {_CURE}")
     return launches
+
+
+def refuse_report_text(path: str) -> None:
+    """Refuse the text of a report where its path is wanted.
+
+    Raises:
+        BadValueError: The path is text.
+    """
+    if "\n" in path or len(path) > _MAX_PATH_CHARS or _REPORT_TEXT.search(path):
+        raise BadValueError(
+            "this is the text of a report; give a path: save the report as a file and name that "
+            "file. It reads a .ncu-rep file (ncu -o report) and the pages of ncu --csv --page raw; "
+            "single numbers go into metrics, by the names that ncu prints"
+        )
 
 
 def is_binary_report(path: Path) -> bool:

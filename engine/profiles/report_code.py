@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kernelkb.errors import KbError
-from kernelkb.profiles.disassembler import NO_DISASSEMBLER, find_disassembler
+from kernelkb.profiles.disassembler import explain_missing_disassembler, find_disassembler
 from kernelkb.profiles.report_images import ReportImages
 from kernelkb.sass.function import Place, SassFunction
 from kernelkb.sass.instruction import Instruction, parse_instruction
@@ -50,7 +50,9 @@ def read_function(
     name = action.name(action.NameBase_MANGLED)
     base = min(min(values) for values in counted.values() if values)
     if find_disassembler() is None:
-        return ReadCode(_read_text(action, name, counted, base), base, NO_DISASSEMBLER)
+        return ReadCode(
+            _read_text(action, name, counted, base), base, explain_missing_disassembler()
+        )
     reason = "the report holds no image of its code"
     for run in code.find(name):
         try:

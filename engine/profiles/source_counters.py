@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from kernelkb.errors import KbError
+from kernelkb.installing import format_install_command
 from kernelkb.profiles.loaded_report import LoadedReport, load_report
 from kernelkb.profiles.reader_process import ReaderProcess, has_reader, read_in_process
 from kernelkb.profiles.report_code import read_function
 from kernelkb.sass.calls import fill_called_places
 from kernelkb.sass.counters import STALL_PREFIX, SourceCounters
 
-_NO_READER = "the lines of a report take the ncu-report package: pip install 'kernelkb[reports]'"
 _STALL = re.compile(r"smsp__pcsamp_warps_issue_stalled_(?P<reason>\w+?)(?P<idle>_not_issued)?")
 _SAMPLES = "smsp__pcsamp_sample_count"
 _EXECUTED = "inst_executed"
@@ -52,7 +52,8 @@ def read_source_counters(
         For each launch: None where the report has none of it, and a text where it cannot be read.
     """
     if not has_reader():
-        return [_NO_READER] * len(launches)
+        cure = format_install_command("reports")
+        return [f"the lines of a report take the ncu-report package: {cure}"] * len(launches)
     try:
         return read_in_process(_load_all, path, launches, without_lines, reader=reader)
     except KbError as error:

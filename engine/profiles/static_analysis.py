@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.errors import KbError
+from kernelkb.installing import format_pip_command
 from kernelkb.model.static_facts import KernelFacts, StaticFact, StaticReport
 from kernelkb.profiles.disassembler import (
-    NO_DISASSEMBLER,
     disassemble,
+    explain_missing_disassembler,
     find_disassembler,
     iter_cubins,
     list_symbols,
@@ -25,10 +26,6 @@ from kernelkb.sass.opcode_counts import count_opcodes
 from kernelkb.sass.static_facts import find_static_facts
 from kernelkb.sass.static_source import add_source_text
 
-_NO_CODE = (
-    "{name} holds no machine code that can be read: it is compressed, or for no GPU; put cuobjdump "
-    "on PATH (pip install nvidia-cuda-cuobjdump), or compile it without -Xfatbin -compress-all"
-)
 _MAX_SECONDS = 60.0
 _MAX_CODE_BYTES = 4 * 2**20
 """Machine code of one image; nvdisasm takes 0.5 s for 0.1 MB."""
@@ -63,10 +60,13 @@ def analyse(
         KbError: The file cannot be read, or nvdisasm fails on it.
     """
     if find_disassembler() is None:
-        return {"kernels": [], "reason": NO_DISASSEMBLER}
+        return {"kernels": [], "reason": explain_missing_disassembler()}
     images = _read_images(path)
     if not images:
-        return {"kernels": [], "reason": _NO_CODE.format(name=path.name)}
+        return {
+            "kernels": [],
+            "reason": _explain_no_code(path),
+        }
     notes = parse_compiler_notes(compiler_output)
     found = [
         _add_notes(find_static_facts(function, notes.spill_bytes.get(function.name)), notes)
@@ -100,7 +100,7 @@ def measure_code_files(paths: Sequence[Path]) -> dict[str, float]:
     for path in paths:
         images += (found := _read_images(path))
         if not found:
-            raise KbError(_NO_CODE.format(name=path.name))
+            raise KbError(_explain_no_code(path))
     return measure_code(one for image in images for one in disassemble(image))
 
 
@@ -186,3 +186,11 @@ def _read_sources(found: list[KernelFacts], folder: Path | None) -> dict[str, st
             except OSError:  # it was moved since the build
                 continue
     return sources
+
+
+def _explain_no_code(path: Path) -> str:
+    install = format_pip_command("nvidia-cuda-cuobjdump")
+    return (
+        f"{path.name} holds no machine code that can be read: it is compressed, or for no GPU; put "
+        f"cuobjdump on PATH ({install}), or compile it without -Xfatbin -compress-all"
+    )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kernelkb.decide.conditions import format_comparison
+from kernelkb.render.change_place import format_next_lines
 from kernelkb.render.source_lines import format_source_lines
 from kernelkb.render.units import format_duration
 
@@ -46,13 +47,15 @@ def describe_advice(answer: KernelAnswer) -> str:
         ask = ", ".join(row["metric"] for row in answer["measure_next"][:3])
         return f"no cause can be named yet; measure {ask}" if ask else "nothing known limits it"
     best = matches[0]
+    if answer["gate"]["verdict"] == "stop":
+        return f"{best['bottleneck']} (confidence {best['confidence']:.2f}), and no change yet"
     fix = best["fixes"][0]["id"] if best["fixes"] else "nothing"
     also = f"; also {', '.join(d['bottleneck'] for d in matches[1:])}" if matches[1:] else ""
     gain = _format_gain(best)
     return f"{best['bottleneck']} (confidence {best['confidence']:.2f}) -> {fix}{gain}{also}"
 
 
-def format_answer_lines(answer: KernelAnswer) -> Iterator[str]:
+def format_answer_lines(answer: KernelAnswer, *, with_next: bool = True) -> Iterator[str]:
     """Yield the whole answer, a line at a time: the verdict, the causes, then the evidence."""
     gate = answer["gate"]
     name = f"{answer['kernel']}: " if answer["kernel"] else ""
@@ -69,7 +72,8 @@ def format_answer_lines(answer: KernelAnswer) -> Iterator[str]:
     yield from _format_suppressed(answer["suppressed"])
     yield from _format_ncu_rules(answer["ncu_rules"])
     yield from _format_measure_next(answer["measure_next"])
-    yield from _format_numbered("Next", answer["next"])
+    if with_next:
+        yield from format_next_lines(answer["change"], answer["next"])
 
 
 def _format_ncu_rules(rules: Sequence[NcuRuleEstimate]) -> Iterator[str]:
@@ -173,7 +177,7 @@ def _format_conclusions(answer: KernelAnswer) -> Iterator[str]:
 
 
 def _format_diagnoses(answer: KernelAnswer) -> Iterator[str]:
-    matches = _select_matches(answer)
+    matches, is_stopped = _select_matches(answer), answer["gate"]["verdict"] == "stop"
     unknown = [d["bottleneck"] for d in answer["diagnoses"] if d["verdict"] == "unknown"]
     yield ""
     if not matches:
@@ -185,8 +189,8 @@ def _format_diagnoses(answer: KernelAnswer) -> Iterator[str]:
         yield from _format_calibration(diagnosis["learned"])
         yield from (f"     because {_format_reason(r)}" for r in diagnosis["because"])
         yield from (f"     not {r['bottleneck']}: {r['because']}" for r in diagnosis["ruled_out"])
-        yield from _format_fixes(diagnosis["fixes"])
-        if diagnosis["falsifier"]:
+        yield from _format_fixes(diagnosis["fixes"], is_stopped=is_stopped)
+        if diagnosis["falsifier"] and not is_stopped:
             yield f"     revert unless {diagnosis['falsifier']['expect']}"
     if unknown:
         left = answer["open_count"] - len(unknown[:_MAX_UNKNOWN_SHOWN])
@@ -208,8 +212,10 @@ def _format_reason(reason: Reason) -> str:
     return f"{comparison} ({reason['source']})"
 
 
-def _format_fixes(fixes: Sequence[Advice]) -> Iterator[str]:
-    for fix in fixes[:1]:
+def _format_fixes(fixes: Sequence[Advice], *, is_stopped: bool) -> Iterator[str]:
+    if is_stopped and fixes:
+        yield f"     not yet, see Next: {', '.join(map(_name_fix, fixes))}"
+    for fix in fixes[:1] if not is_stopped else ():
         gain = fix["predicted_speedup"]
         told = f", {format_speedup(gain)}" if gain else ""
         yield f"     fix {fix['id']}{told}: {fix['do']}"
@@ -221,7 +227,7 @@ def _format_fixes(fixes: Sequence[Advice]) -> Iterator[str]:
             yield f"         {fix['tried']}"
         cost = f"about {fix['cost_min']} min, risk {fix['risk']}"
         yield f"         {cost}{'; not when ' + fix['when_not'] if fix['when_not'] else ''}"
-    if fixes[1:]:
+    if fixes[1:] and not is_stopped:
         yield f"     then {', '.join(map(_name_fix, fixes[1:]))}"
 
 
@@ -281,10 +287,3 @@ def _format_measure_next(rows: Sequence[Measure]) -> Iterator[str]:
         about = f": decides {', '.join(separates[:_MAX_HYPOTHESES])}{more}" if separates else ""
         yield f"  {', '.join(row['metric'] for row in metrics)}{about}"
         yield f"    $ {command}"
-
-
-def _format_numbered(title: str, lines: Sequence[str]) -> Iterator[str]:
-    if lines:
-        yield ""
-        yield title
-        yield from (f"  {number}. {text}" for number, text in enumerate(lines, 1))

@@ -24,18 +24,18 @@ class LoopStep(NamedTuple):
     """One step of the optimisation loop: its tool, its command, and its result."""
 
     tool: str | None
-    """None for a step that neither a tool nor a command does."""
+    """Or a call of it. None for a step that neither a tool nor a command does."""
     command: str | None
     gives: str
 
 
 LOOP = (
     LoopStep(
-        "start_session",
+        "session(goal=...)",
         "kb session show --brief",
         "where work stands, what was tried in vain; again after losing your context",
     ),
-    LoopStep("check_environment", "kb env", "what this machine lacks, with the cure"),
+    LoopStep("read_entry(id='environment')", "kb env", "what this machine lacks, with the cure"),
     LoopStep("build_kernel", "kb build KERNEL", "it compiles, or the first error"),
     LoopStep("bench_kernel", "kb bench KERNEL", "is it correct, and how fast against its rivals"),
     LoopStep("profile_kernel", "kb profile KERNEL", "the metrics that explain it"),
@@ -48,7 +48,11 @@ LOOP = (
         "kb tune KERNEL",
         "the fastest values of its tunables, if kernel.yaml lists any",
     ),
-    LoopStep("log_session", "kb session log --goal TEXT", "what was learnt, for the next session"),
+    LoopStep(
+        "session(action='close')",
+        "kb session log --goal TEXT",
+        "what was learnt, for the next session",
+    ),
 )
 """The optimisation loop: build, check, measure, change."""
 
@@ -60,8 +64,13 @@ RULES = (
 )
 """Rules that hold in every step."""
 
-_RESOURCES_BY_COMMAND = {"kb quickref": "kb://quickref", "kb session show": "kb://sessions"}
-"""Shell command to the MCP resource that replaces it."""
+_CALLS_BY_COMMAND = {
+    "kb occupancy": "calculate_limits",
+    "kb quickref": "kb://quickref",
+    "kb roofline": "calculate_limits",
+    "kb session show": "kb://sessions",
+}
+"""Shell command to the MCP tool or resource that replaces it, where the loop names none."""
 _KERNEL_PLACEHOLDER = " KERNEL`"
 """Placeholder in commands; replaced by the kernel's name."""
 _CLOSING_PATTERN = "communication-cadence"
@@ -96,10 +105,17 @@ def format_closing_page(knowledge: Knowledge, spelling: Spelling) -> str:
 
 def format_loop_lines(spelling: Spelling, tools: Container[str] | None = None) -> Iterator[str]:
     """Yield the numbered steps of the loop; with ``tools``, only the steps of these tools."""
-    steps = [step for step in LOOP if tools is None or step.tool is None or step.tool in tools]
+    steps = [step for step in LOOP if tools is None or _is_offered(step, tools)]
     for at, step in enumerate(steps, 1):
         name = step.tool if spelling == "mcp" else step.command
         yield f"{at}. `{name}`: {step.gives}" if name else f"{at}. {step.gives}"
+
+
+def _is_offered(step: LoopStep, tools: Container[str]) -> bool:
+    """Return whether a server with these tools can do a step of the loop."""
+    if step.command == "kb env":  # only a server that builds inspects its machine
+        return "build_kernel" in tools
+    return step.tool is None or step.tool.partition("(")[0] in tools
 
 
 def format_workflow_lines(knowledge: Knowledge, spelling: Spelling) -> Iterator[str]:
@@ -151,8 +167,8 @@ def _format_closing(knowledge: Knowledge, spelling: Spelling) -> Iterator[str]:
     yield from ("# The end of a session", "")
     phase = knowledge.workflow.phases[-1]
     yield from (phase.goal, "", *_format_gates(phase, spelling))
-    log = LOOP[-1].tool if spelling == "mcp" else "kb session close"
-    yield from ("", f"- `{log}`: {LOOP[-1].gives}.")
+    close = LOOP[-1].tool if spelling == "mcp" else "kb session close"
+    yield from ("", f"- `{close}`: {LOOP[-1].gives}.")
     yield "- Record what went wrong and what went right, one sentence each, with numbers."
     yield "- Record a way of working that helped and that is no pattern yet as a pattern candidate."
     yield from format_pattern_lines(_find_patterns(knowledge, (_CLOSING_PATTERN,)))
@@ -176,7 +192,7 @@ def _format_command(command: str | None, spelling: Spelling) -> str:
     tools = {
         _strip_arguments(step.command): step.tool for step in LOOP if step.command and step.tool
     }
-    spellings: Mapping[str, str] = _RESOURCES_BY_COMMAND | tools
+    spellings: Mapping[str, str] = _CALLS_BY_COMMAND | tools
     return f" `{spellings.get(_strip_arguments(command), command)}`"
 
 

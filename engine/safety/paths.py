@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from kernelkb.errors import EnvironmentGapError
+
 _ENGINE_FOLDER = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 KNOWLEDGE_ENTRIES = (
     "metrics.yaml",
@@ -25,6 +27,8 @@ KNOWLEDGE_ENTRIES = (
     "reviews",
 )
 """Files and folders at the top of a knowledge folder."""
+_WHOLE_ENTRIES = ("metrics.yaml", "devices.yaml", "sources.yaml", "workflow.yaml", "trees", "fixes")
+"""A folder with all of these is a knowledge base of its own: additions repeat none of it."""
 
 
 def shipped_folder(folder: str) -> str:
@@ -42,8 +46,11 @@ def project_root(start: str | None = None) -> str:
 
     Without a project folder it is the repository's root, and without a repository ``start``
     itself, by default the working directory.
+
+    Raises:
+        EnvironmentGapError: The working directory was removed.
     """
-    folder = first = os.path.abspath(start or os.getcwd())
+    folder = first = os.path.abspath(start or _get_working_directory())
     while True:
         if _is_project(folder) or os.path.exists(os.path.join(folder, ".git")):
             return folder
@@ -51,6 +58,14 @@ def project_root(start: str | None = None) -> str:
         if parent == folder:
             return first
         folder = parent
+
+
+def _get_working_directory() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError as error:
+        gap = "the working directory was removed"
+        raise EnvironmentGapError(gap, "change to a folder that exists") from error
 
 
 def _is_project(folder: str) -> bool:
@@ -66,13 +81,24 @@ def _is_project(folder: str) -> bool:
 
 
 def overlay_folder(start: str | None = None) -> str | None:
-    """Return the project's ``knowledge`` folder; None without one that holds knowledge files."""
+    """Return the project's ``knowledge`` folder; None without one that adds to the shipped one."""
     folder = os.path.join(project_root(start), "knowledge")
     if not os.path.isdir(folder) or os.path.samefile(folder, shipped_folder("knowledge")):
         return None
-    return (
-        folder if any(os.path.exists(os.path.join(folder, n)) for n in KNOWLEDGE_ENTRIES) else None
-    )
+    found = {name for name in KNOWLEDGE_ENTRIES if os.path.exists(os.path.join(folder, name))}
+    return folder if found and not found.issuperset(_WHOLE_ENTRIES) else None
+
+
+def find_unread_knowledge(start: str | None = None) -> str | None:
+    """Return the ``knowledge`` folder of another KernelKB's source tree; None elsewhere.
+
+    It is a knowledge base of its own, of another version perhaps, and not read as an overlay.
+    """
+    folder = os.path.join(project_root(start), "knowledge")
+    whole = all(os.path.exists(os.path.join(folder, name)) for name in _WHOLE_ENTRIES)
+    if not whole or os.path.samefile(folder, shipped_folder("knowledge")):
+        return None
+    return folder
 
 
 def cache_folder() -> str:

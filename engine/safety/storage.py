@@ -20,6 +20,8 @@ _OTHER_CURES = {
     errno.EIO: "the disk fails; see the system's log",
     errno.EMFILE: "raise the limit on open files (ulimit -n)",
     errno.ENFILE: "close other programs",
+    errno.ENAMETOOLONG: "give a shorter path",
+    errno.ELOOP: "remove the link that leads to itself",
 }
 _LEAST_FREE_BYTES = 2**20
 """A file system with less is full: a build or a bench needs more."""

@@ -142,8 +142,8 @@ def test_every_command_explains_itself(command):
 
 
 # A worker serves until it is stopped, and returns nothing.
-RETURNING = [command for command in COMMANDS if command not in ("session", "worker")]
-ALL_COMMANDS = RETURNING + [f"session {verb}" for verb in VERBS]
+RETURNING = [command for command in COMMANDS if command not in ("session", "variant", "worker")]
+ALL_COMMANDS = [*RETURNING, *(f"session {verb}" for verb in VERBS), "variant add"]
 
 
 @pytest.mark.parametrize("command", ALL_COMMANDS)

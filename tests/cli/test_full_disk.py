@@ -78,14 +78,18 @@ def test_a_bench_without_space_for_temporary_files_has_one_line(
     assert done.returncode == 0 or is_one_line_with_a_cure(said) or "inconclusive" in said, said
 
 
-@pytest.mark.parametrize("tool", ["build_kernel", "bench_kernel", "profile_kernel", "log_session"])
+@pytest.mark.parametrize("tool", ["build_kernel", "bench_kernel", "profile_kernel", "session"])
 def test_a_tool_in_a_full_project_has_one_line(disk, tool):
     program = "from kernelkb_mcp.start import main; main()"
     argv = command_on_full_disk(
         disk, disk, [sys.executable, "-c", program],
         template=disk.parent / "template", free_kib=0,
     )  # fmt: skip
-    arguments = {"goal": "g"} if tool == "log_session" else {"kernel": "broken", "target": "cpu"}
+    arguments = (
+        {"action": "log", "goal": "g"}
+        if tool == "session"
+        else {"kernel": "broken", "target": "cpu"}
+    )
     who = {"name": "t", "version": "0"}
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": who}
     messages = [

@@ -1,6 +1,7 @@
 """kb session metrics, compare and trend: how sessions went."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -135,7 +136,9 @@ def test_an_unwritable_plot_path_is_reported(project_with_sessions, capsys):
 
 
 @pytest.mark.parametrize("words", [["metrics"], ["trend"], ["compare", "a", "b"]])
-def test_without_sessions_the_error_names_kb_triage(project, capsys, words):
+def test_without_sessions_the_error_says_how_to_open_one(project, capsys, words):
     assert main(["session", *words]) == 2
 
-    assert "`kb triage KERNEL` records one" in capsys.readouterr().err
+    assert re.search(
+        r"`kb session new \S+ '.*' --kernel \S+` opens a session", capsys.readouterr().err
+    )

@@ -28,7 +28,9 @@ def test_a_new_session_is_open_and_records_its_goal(project, capsys):
     open_session("--kernel", "gemm")
     found = read_session(SESSION_ID, project / "sessions")
 
-    assert capsys.readouterr().out == f"opened {project}/sessions/{SESSION_ID}.md\n"
+    opened, follow = capsys.readouterr().out.splitlines()
+    assert opened == f"opened {project}/sessions/{SESSION_ID}.md"
+    assert follow == "next: kb triage gemm"
     assert (found.goal, found.kernel, found.plan) == ("gemm at half of cuBLAS", "gemm", None)
     assert find_open_session(project) == SESSION_ID
 
@@ -95,12 +97,12 @@ def test_closing_another_one_leaves_the_open_one_open(project, capsys):
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["close"], "no session is open; `kb session close ID` closes a named one"),
+        (["close"], "no session is open; `kb session list` lists all"),
         (["close", "nobody"], "unknown session 'nobody'"),
         (["new", "../x", "goal"], "session field session"),
         (["new", "last", "goal"], "last means the latest"),
         (["log", "--goal", "x", "--session", "last"], "last means the latest"),
-        (["new", "x", "goal", "--kernel", "Big Kernel"], "session field kernel"),
+        (["new", "x", "goal", "--kernel", "Big Kernel"], "unknown kernel 'Big Kernel'"),
         (["close", "--cost-usd", "-1"], "no session is open"),
     ],
 )

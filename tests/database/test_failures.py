@@ -176,7 +176,7 @@ def test_a_database_of_a_newer_release_is_refused(address, tmp_path):
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     engine.dispose()
 
-    with pytest.raises(DatabaseError, match=r"has revision 9999.*pip install --upgrade kernelkb"):
+    with pytest.raises(DatabaseError, match=r"has revision 9999.*update KernelKB"):
         open_store(tmp_path, address)
 
 
@@ -198,5 +198,5 @@ def test_an_unreachable_server_is_reported_without_showing_the_password(tmp_path
 def test_a_driver_that_is_missing_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(connections, "find_spec", lambda _: None)
 
-    with pytest.raises(EnvironmentGapError, match=r"pip install 'kernelkb\[postgresql\]'"):
+    with pytest.raises(EnvironmentGapError, match=r"pip install 'psycopg\[binary\]"):
         open_store(tmp_path, "postgresql://me@127.0.0.1/kb")

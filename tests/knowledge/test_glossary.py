@@ -25,26 +25,28 @@ abs absolute accepted achievable add added address advised after alarms aliases 
 amount answer any applied applies approximate arithmetic array ask at atol available average axes b
 balanced because been before behind below best beyond bibliography blocked branch breaks budget
 busiest by call can cannot captures cause cc75 changed checked closes coarse combined comes command
-comment common compared compiled compiler conclusions conditional confirm confirmed corrections
-could data date debug default defines derive derived detail difference direct direction directory
-distinct division do driver dropped duration dynamic elapsed empty error estimate estimates exact
-examined example except excluded expectation explain explanation extra fact factor fail failed false
-fewest field file fill filling final finds first fixed flag flags flight float followed follows
-forgotten found free from full function goal half have heavy held id ideal if includes index input
-inputs inside is judged judgement judgements knowledge language latest launched leads learned left
-library limit limits loaded long lowers matched matches measure measured median minimum minutes misc
-module move name needs negated next no not note notes now number observed on one only op opened
-operation options other otherwise output outputs overridden own pairwise parallel parent part parts
-passes per place plain planned power practical practice predicted preview previous priced problem
-problems process profiled profiler promoted python queued range raw reached read reason recognised
-recommendation refined refines rejected relieved remainder remarks removed report require required
-reserved resolve resolved resolving result returns reviewer right risk root rows rtol s said same
-sanitized saved say says scale scaling seconds section selected sha256 shape short should side
-similar size skip slope solved specialised starts starved state static succeeded success summary
-sync take temperature text then theoretical three throttled tightest tiled timed timing title to
-together told tool torch tried true undoes unequal unexplained unit unknown unless unmeasured
-unrecorded unspilled update url use useful usual value variation vectorized version wanted warnings
-was went when while why wide widen widening width within without worked worst write wrong zero
+comment common communication compared compiled compiler computes conclusions conditional
+confirm confirmed recorded
+conversion corrections could data date debug default defines derive derived detail difference direct
+direction directory distinct division do driver dropped duration dynamic elapsed empty error
+estimate estimates exact examined example except excluded expectation explain explanation extra fact
+factor fail failed false fewest field file fill filling final finds first fixed flag flags flight
+float followed follows forgotten found free from full function goal half have heavy held id ideal if
+includes index input inputs inside is judged judgement judgements knowledge language latest launched
+leads learned left library limit limits loaded long lowers matched matches measure measured median
+minimum minutes misc module move name needs negated next no not note notes now number observed on
+one only op opened operation options other otherwise output outputs overridden own pairwise parallel
+parent part parts passes per place plain planned power practical practice predicted preview previous
+priced problem problems process profiled profiler promoted python queued range raw reached read
+reason recognised recommendation refined refines rejected relieved remainder remarks removed report
+require required reserved resolve resolved resolving result returns reviewer right risk root rows
+rtol s said same sanitized saved say says scale scaling seconds section selected sha256 shape short
+should side similar size skip slope solved specialised starts starved state static succeeded success
+summary sync synonyms take temperature terms text then theoretical three throttled tightest tiled
+timed timing title to together told tool torch tried true undoes unequal unexplained unit unknown
+unless unmeasured unrecorded unspilled update url use useful usual value variation vectorized verify
+version wanted warnings was went when while why wide widen widening width within without worked
+worst write wrong zero
 """
 """Words that mean here what they mean anywhere. A term of the field goes into the glossary."""
 PLAIN_WORDS = frozenset(PLAIN_TEXT.split())

@@ -1,15 +1,19 @@
 """The wheel and the source distribution: built, inspected, installed and run."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 from pathspec import GitIgnoreSpec
+
+import kernelkb
 
 ROOT = Path(__file__).parents[2]
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
@@ -190,3 +194,41 @@ def test_the_tested_package_is_the_wheel_and_not_the_checkout(installed, hostile
 
     assert len(files) == 2, outcome.stderr
     assert all(file.is_relative_to(installed.parent) for file in files)
+
+
+@pytest.mark.parametrize("command", ["kb", "kernelkb"])
+def test_the_version_names_the_package_that_runs(command, installed, tmp_path):
+    outcome = run_command(installed / command, "--version", cwd=tmp_path)
+    name, version, _, folder = outcome.stdout.split()
+
+    assert (name, version) == ("kb", kernelkb.__version__)
+    assert Path(folder).is_relative_to(installed.parent)
+
+
+@pytest.mark.parametrize(
+    ("words", "status"), [(["recommend", "--speedup", "0.3"], 1), (["check"], 0)]
+)
+def test_installed_kb_in_a_source_tree_says_one_line(words, status, installed, tmp_path):
+    """The tree's knowledge may be of another version: as an overlay it has hundreds of problems."""
+    shutil.copytree(ROOT / "knowledge", tmp_path / "knowledge")
+    (tmp_path / "knowledge" / "workflow.yaml").write_text("of_another_version: 1\n")
+    (tmp_path / "sessions").mkdir()
+    outcome = run_command(installed / "kb", *words, cwd=tmp_path)
+    lines = [line for line in outcome.stderr.splitlines() if line.startswith("kb: ")]
+
+    assert outcome.returncode == status, outcome.stdout + outcome.stderr
+    assert len(lines) == 1
+    assert f"{tmp_path / 'knowledge'} is not read" in lines[0]
+    assert f" -m pip install -e {tmp_path}" in lines[0]
+
+
+@pytest.mark.parametrize("extra", ["torch", "reports", "tune", "cluster", "postgresql"])
+def test_a_cure_names_the_packages_of_the_extra(extra, installed, tmp_path):
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        wanted = tomllib.load(file)["project"]["optional-dependencies"][extra]
+    code = f"from kernelkb.installing import *; print(format_install_command({extra!r}))"
+    outcome = run_command(installed / "python", "-c", code, cwd=tmp_path)
+
+    python, *words = shlex.split(outcome.stdout)
+    assert Path(python).is_relative_to(installed.parent)
+    assert words == ["-m", "pip", "install", *sorted(r.partition(";")[0] for r in wanted)]

@@ -14,7 +14,7 @@ from kernelkb.errors import (
     SessionError,
     UnknownNameError,
 )
-from kernelkb_mcp.tool_adapter import format_next_call
+from kernelkb_mcp.next_call import format_next_call
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from kernelkb_mcp.tool_adapter import format_next_call
         (
             NextStep("env", {}, "lists what this machine lacks"),
             "`kb env` lists what this machine lacks",
-            "check_environment() lists what this machine lacks",
+            "read_entry(id='environment') lists what this machine lacks",
         ),
         (
             NextStep("bench", {"kernel": "gemm", "variant": "tiled"}, "measures it again"),
@@ -48,7 +48,7 @@ from kernelkb_mcp.tool_adapter import format_next_call
         (
             NextStep("build", {"kernel": "gemm", "arch": "9.0"}, "compiles without a GPU"),
             "`kb build gemm --arch 9.0` compiles without a GPU",
-            "`kb build gemm --arch 9.0` compiles without a GPU",
+            "build_kernel(kernel='gemm', arch='9.0') compiles without a GPU",
         ),
         (
             NextStep("session list", {}, "lists them"),

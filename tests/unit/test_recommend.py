@@ -43,6 +43,7 @@ def test_the_keys_are_those_of_the_contract():
     assert set(recommend_for(speedup=0.3)) == ANSWER_KEYS | {
         "at_most",
         "chain",
+        "change",
         "combined_speedup",
         "conclusions",
         "duration_us",

@@ -189,7 +189,7 @@ def test_where_no_reader_is_installed_ncu_reads(monkeypatch, tmp_path):
 def test_where_nothing_can_read_it_the_cure_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ncu_report", None)
 
-    with pytest.raises(KbError, match=r"pip install 'kernelkb\[reports\]'"):
+    with pytest.raises(KbError, match="pip install 'ncu-report>="):
         read_report(BINARY, RAW_METRICS, None)
 
 

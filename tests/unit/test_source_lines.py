@@ -234,7 +234,7 @@ def test_without_a_disassembler_the_text_of_the_report_has_to_do(report, monkeyp
 
     assert whole.has_control_bits
     assert not bare.has_control_bits
-    assert bare.notes == (disassembler.NO_DISASSEMBLER,)
+    assert bare.notes == (disassembler.explain_missing_disassembler(),)
     assert list_numbers(find_lines(bare, evidence))[:1] == list_numbers(
         find_lines(whole, evidence)
     )[:1]  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 from machine_code import make_function
 
 from kernelkb.profiles import static_analysis
-from kernelkb.profiles.disassembler import NO_DISASSEMBLER
+from kernelkb.profiles.disassembler import explain_missing_disassembler
 from kernelkb.profiles.static_analysis import analyse, parse_compiler_notes
 from kernelkb.render.static_facts import describe_fact, find_plain_name, format_static_report
 from kernelkb.sass.disassembly import parse_disassembly
@@ -380,7 +380,9 @@ def test_without_a_disassembler_the_report_has_one_line_with_the_cure(tmp_path, 
     monkeypatch.setattr(static_analysis, "find_disassembler", lambda: None)
     report = analyse(tmp_path / "kernel.so")
 
-    assert list(format_static_report(report)) == [f"  machine code not read: {NO_DISASSEMBLER}"]
+    assert list(format_static_report(report)) == [
+        f"  machine code not read: {explain_missing_disassembler()}"
+    ]
 
 
 def test_a_file_without_machine_code_says_so(tmp_path):

@@ -17,6 +17,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from kernelkb.errors import BadValueError, DatabaseError, EnvironmentGapError, NextStep
+from kernelkb.installing import format_install_command
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.safety.untrusted_text import to_one_line
 from kernelkb.safety.workspace import resolve_inside
@@ -81,7 +82,7 @@ def resolve_url(project: Path, url: str | None) -> URL:
     if kind not in ("postgresql", "postgres"):
         raise BadValueError(f"measurements cannot be kept in {found.drivername!r}; {known}")
     if find_spec("psycopg") is None:
-        cure = "pip install 'kernelkb[postgresql]'"
+        cure = format_install_command("postgresql")
         raise EnvironmentGapError("PostgreSQL needs the package psycopg", cure)
     return found.set(drivername="postgresql+psycopg")
 
@@ -117,7 +118,7 @@ def make_read_only_engine(url: URL) -> Engine:
         return make_engine(url)
     file = Path(url.database or "").absolute()
     if not file.is_file():
-        makes_it = NextStep("bench", {"kernel": None}, "makes it")
+        makes_it = NextStep("show", {"id": "kernels"}, "lists what kb bench measures")
         raise DatabaseError(f"nothing was measured here: there is no {file}", makes_it)
     # No -wal file means no open connection. Without immutable=1 SQLite would create the WAL files.
     still = "" if file.with_name(f"{file.name}-wal").exists() else "&immutable=1"

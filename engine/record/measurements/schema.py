@@ -50,7 +50,7 @@ def _refuse_newer(engine: Engine, found: str | None) -> None:
     if found is not None and found != REVISION and found not in _OLDER_REVISIONS:
         raise DatabaseError(
             f"{describe_url(engine.url)} has revision {found}, and this KernelKB knows up to "
-            f"{REVISION}; pip install --upgrade kernelkb, or name another database in KB_DATABASE"
+            f"{REVISION}; update KernelKB, or name another database in KB_DATABASE"
         )
 
 

@@ -64,14 +64,15 @@ def open_store(project: Path, url: str | None = None, *, writes: bool = True) ->
 def open_engine(project: Path, url: str | None = None, *, writes: bool = True) -> Engine:
     """Return the database of a project, with its tables; raises as ``open_store`` does.
 
-    Where nothing may be written, as under a read-only server, it is opened read-only; if there is
-    none, an empty one in memory stands for it.
+    A file that is only read is not made: an empty database in memory stands for it. Where nothing
+    may be written, as under a read-only server, it is opened read-only.
     """
     check_file(address := resolve_url(project, url or os.environ.get("KB_DATABASE")), writes=writes)
-    if not writes and not may_write():
-        if address.get_backend_name() != "sqlite" or Path(address.database or "").exists():
-            return make_read_only_engine(address)
+    is_file = address.get_backend_name() == "sqlite"
+    if not writes and is_file and not Path(address.database or "").exists():
         address = URL.create("sqlite+pysqlite", database=":memory:")
+    elif not writes and not may_write():
+        return make_read_only_engine(address)
     engine = make_engine(address)
     try:
         upgrade(engine)
@@ -159,7 +160,7 @@ class Store:
                 row["id"] for row in self._fetch_rows(queries.select_ids_by_prefix(measurement))
             ]
         if not found:
-            raise UnknownNameError("measurement", measurement, (), "history", kernel=None)
+            raise UnknownNameError("measurement", measurement, (), "best")
         if len(found) > 1:
             several = ", ".join(found[:4])
             raise BadValueError(

@@ -1,0 +1,108 @@
+"""Completes the steps that an answer names: each command can be run as it is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernelkb.decide.recommend import CHANGE
+from kernelkb.errors import NextStep
+from kernelkb.render.change_place import describe_place
+from kernelkb.safety.paths import project_root
+
+if TYPE_CHECKING:
+    from kernelkb.model.change_place import ChangePlace
+    from kernelkb.model.recommendation import KernelAnswer
+
+_COMMANDS = ("kb ", "ncu ", "nsys ", "nvidia-smi ", "torch.profiler")
+_OF_PROFILE = ("ncu ", "nsys ", "torch.profiler")
+_FILL_IN = (
+    "run the first command of Measure next on your program; kb recommend --profile reads its report"
+)
+
+
+def list_change_steps(change: ChangePlace) -> list[NextStep]:
+    """Return the commands that make and time a change: what stands between them is the edit.
+
+    Args:
+        change: Of an answer.
+    """
+    which = {"kernel": change["kernel"]}
+    place = {"target": change["target"], "workload": change["workload"]}
+    given = {name: value for name, value in place.items() if value is not None}
+    origin, done = change["variant"], change["applied_by"]
+    if done is not None:
+        against = {**which, "variant": done, **given, "against": origin}
+        return [NextStep("bench", against, "times the variant that applies it")]
+    new = change["new_variant"]
+    copy = {**which, "name": new, "from": origin, "target": change["target"]}
+    against = {**which, "variant": new, **given, "against": origin, "change": change["fix"]}
+    bench = NextStep("bench", against, "times the change")
+    if change["is_copied"]:
+        return [bench]
+    return [NextStep("variant add", copy, "copies the variant"), bench]
+
+
+def complete_next_steps(
+    answer: KernelAnswer,
+    kernel: str | None = None,
+    target: str = "cuda",
+    measured: Collection[str] = (),
+) -> None:
+    """Replace commands with something to fill in, and put the change at its place.
+
+    Args:
+        answer: Its ``next`` is changed.
+        kernel: Its name, if the project has it.
+        target: Of the measurement.
+        measured: Commands, such as ``kb profile``, whose result the answer has seen already.
+    """
+    steps: list[str] = []
+    for step in answer["next"]:
+        if step.startswith(CHANGE) and (change := answer["change"]):
+            steps += _list_change_texts(change, answer)
+        elif step.startswith(_COMMANDS):
+            steps += _make_literal(step, kernel, target, measured)
+        else:
+            steps.append(step)
+    is_over = kernel is not None and answer["gate"]["verdict"] != "stop"
+    if is_over and not any(step.startswith(_COMMANDS) for step in steps) and _has_open_session():
+        steps.append("kb session close")
+    answer["next"] = list(dict.fromkeys(steps))
+
+
+def _list_change_texts(change: ChangePlace, answer: KernelAnswer) -> Iterator[str]:
+    *before, bench = list_change_steps(change)
+    yield from (step.as_shell_words() for step in before)
+    fix = change["fix"]
+    if change["applied_by"] is not None:
+        yield f"{CHANGE}{fix}: the variant {change['applied_by']} applies it already"
+    else:
+        yield f"{CHANGE}{fix}, in {describe_place(change)}: {_find_words(answer, fix)}"
+    yield bench.as_shell_words()
+
+
+def _find_words(answer: KernelAnswer, fix: str) -> str:
+    advice = [one for diagnosis in answer["diagnoses"] for one in diagnosis["fixes"]]
+    return next((one["do"] for one in advice if one["id"] == fix), "")
+
+
+def _make_literal(
+    command: str, kernel: str | None, target: str, measured: Collection[str]
+) -> Iterator[str]:
+    if kernel is not None and command.startswith(_OF_PROFILE):
+        command = f"kb profile {kernel} --target {target}"
+    if " ".join(command.split()[:2]) in measured:
+        return
+    yield command if "<" not in command else _name_first_step()
+
+
+def _name_first_step() -> str:
+    """Return what to do where no kernel is named: triage the project's only one, or a sentence."""
+    own = sorted(Path(project_root(), "kernels").glob("*/kernel.yaml"))
+    return f"kb triage {own[0].parent.name}" if len(own) == 1 else _FILL_IN
+
+
+def _has_open_session() -> bool:
+    return Path(project_root(), ".kb", "session").exists()
