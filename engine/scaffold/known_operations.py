@@ -89,6 +89,20 @@ _OPERATIONS = (
 )
 
 
+_METHOD_TEXT = """
+    kernel kernels cuda gpu cu device host global launch launcher run call do my the test
+    forward fwd impl op solution example simple basic naive baseline reference opt optimized
+    optimised fast v version step tile tiled tiling block blocked blocks warp warps thread
+    threads coalesced unroll unrolled unrolling vec vectorized vectorised pack packed shared
+    smem mem register registers reg ldg tma wmma mma async online safe stride strided loop
+    grid persistent triton half float double scalar array matrix vector tensor row rows per
+    token col cols s d h f x dim elementwise element wise fp inplace out
+"""
+_WORDS_OF_METHOD = frozenset(_METHOD_TEXT.split())
+"""Words of a name that say how a kernel does it, not what. Any other word may change the result:
+``scale_add``, ``masked_softmax``."""
+
+
 def recognise_operation(
     name: str,
     inputs: Sequence[Parameter],
@@ -108,7 +122,10 @@ def recognise_operation(
     words = _split_words(name)
     for rule in _OPERATIONS:
         found = re.search(rf"(?:^|_)(?:{rule.pattern})(?:_|$)", words)
-        if found and len(inputs) == rule.inputs and _fits(rule.shapes, inputs, outputs[0]):
+        if found is None or len(inputs) != rule.inputs:
+            continue
+        rest = re.findall("[a-z]+", f"{words[: found.start()]}_{words[found.end() :]}")
+        if _WORDS_OF_METHOD.issuperset(rest) and _fits(rule.shapes, inputs, outputs[0]):
             return _fill_expression(rule, numbers, outputs[0])
     return None
 

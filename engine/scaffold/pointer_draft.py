@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from kernelkb.scaffold.c_functions import count_parts
+from kernelkb.scaffold.c_declarations import Declaration
+from kernelkb.scaffold.c_functions import build_function, count_parts
 from kernelkb.scaffold.c_source import read_facts
 from kernelkb.scaffold.call_plan import CallPlan, plan_call
+from kernelkb.scaffold.call_signature import Function
 from kernelkb.scaffold.draft_request import DraftRequest
 from kernelkb.scaffold.drafted_reference import draft_reference, guess_expression
 from kernelkb.scaffold.elementwise import translate_elementwise
 from kernelkb.scaffold.kernel_yaml import Draft, Variant, format_kernel_yaml, list_all_inputs
+from kernelkb.scaffold.launch_sites import LaunchSite, bind_arguments
 from kernelkb.scaffold.launchers import assign_field_names, draft_include, make_start_input
 from kernelkb.scaffold.pointer_launchers import draft_c_launcher, draft_torch_launcher
 from kernelkb.scaffold.source_facts import SourceFacts
@@ -92,17 +95,38 @@ def _takes_odd_sizes(plan: CallPlan, facts: SourceFacts) -> bool:
 
 
 def _translate_body(plan: CallPlan, facts: SourceFacts, fields: Mapping[str, str]) -> str | None:
-    """Return the torch expression of an elementwise kernel."""
+    """Return the torch expression of an elementwise kernel, also of the one of a launcher."""
     function = plan.function
-    kernel = function.name if function.is_kernel else next(iter(function.launches), "")
-    body = next((d.body for d in facts.declarations if d.name == kernel and d.body), None)
+    name = function.name if function.is_kernel else next(iter(function.launches), "")
+    kernel = next((d for d in facts.declarations if d.name == name and d.body), None)
     outputs = [p for p in function.parameters if p.role == "output"]
-    if body is None or len(outputs) != 1 or not function.is_kernel:
+    if kernel is None or kernel.body is None or len(outputs) != 1:
+        return None
+    names = _name_in_kernel(function, kernel, facts.sites)
+    if names is None:
         return None
     arrays = {
-        p.name: fields[make_start_input(p).name if p.role == "output" else p.name]
+        names[p.name]: fields[make_start_input(p).name if p.role == "output" else p.name]
         for p in function.parameters
-        if p.role == "input" or (p.role == "output" and p.is_read)
+        if p.name in names and (p.role == "input" or (p.role == "output" and p.is_read))
     }
-    numbers = {p.name: p.value for p in function.parameters if p.role == "number" and p.value}
-    return translate_elementwise(body, outputs[0].name, arrays, numbers)
+    numbers = {
+        names[p.name]: p.value
+        for p in function.parameters
+        if p.name in names and p.role == "number" and p.value
+    }
+    written = names.get(outputs[0].name)
+    return written and translate_elementwise(kernel.body, written, arrays, numbers)
+
+
+def _name_in_kernel(
+    function: Function, kernel: Declaration, sites: Sequence[LaunchSite]
+) -> dict[str, str] | None:
+    """Map each parameter to what the kernel calls it; None where it is launched more than once."""
+    if function.is_kernel:
+        return {p.name: p.name for p in function.parameters}
+    own = [s for s in sites if s.host.name == function.name]
+    if [s.kernel for s in own] != [kernel.name]:
+        return None
+    taken = [p.name for p in build_function(kernel).parameters]
+    return {passed: name for name, passed in bind_arguments(own[0].arguments, taken).items()}
