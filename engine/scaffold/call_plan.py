@@ -54,7 +54,7 @@ def plan_call(function: Function, facts: SourceFacts) -> CallPlan:
     if len(sizes) > 1:
         function = _fix_unused_sizes(function, shaped, notes)
     axes = [p.name for p in function.parameters if p.role == "size"]
-    axes += [ROWS] if ROWS in shaped else []
+    axes += [ROWS] if ROWS in shaped and ROWS not in axes else []
     if not axes and not shaped:
         axes = _add_axis(own)
     function = _fill_unknown_shapes(function, axes, notes)

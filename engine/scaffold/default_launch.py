@@ -29,7 +29,7 @@ def choose_configuration(
     constants = [name for name, text in facts.constants.items() if text.isdecimal()]
     indices = read_indices(own.body, [*sizes, *constants])
     used = {m[1] for m in _INDEX.finditer(get_text(own.body))}
-    threads = _choose_threads(function, used)
+    threads = _choose_threads(function, used, get_text(own.body))
     if threads is None:
         return ()
     blocks = []
@@ -49,12 +49,14 @@ def choose_configuration(
     return f"dim3({', '.join(blocks)})", f"dim3({', '.join(threads)})", "0"
 
 
-def _choose_threads(function: Function, used: set[str]) -> tuple[str, ...] | None:
+def _choose_threads(function: Function, used: set[str], body: str) -> tuple[str, ...] | None:
     if "z" in used:
         return None
     if "y" in used:
         return str(_TILE), str(_TILE), "1"
     bound = function.max_threads
+    if bound is None and "__shfl" in body and "__shared__" not in body:
+        return "32", "1", "1"  # its threads meet in a warp only
     if bound is None or bound.isdecimal():
         return str(min(_DEFAULT_THREADS, int(bound or _DEFAULT_THREADS))), "1", "1"
     return (

@@ -66,6 +66,22 @@ def test_the_grid_of_the_files_own_launch_is_used_with_the_arguments_sizes():
     assert plan.template == ("float",)
 
 
+def test_rows_that_are_a_parameter_are_one_axis_and_a_sum_by_shuffles_has_a_warp():
+    plan = plan_only_function(
+        "__global__ void row_sum(const float* in, float* out, int rows, int cols) {"
+        " int r = blockIdx.x; float s = 0;"
+        " for (int c = threadIdx.x; c < cols; c += blockDim.x) s += in[r * cols + c];"
+        " for (int o = 16; o; o /= 2) s += __shfl_down_sync(~0u, s, o);"
+        " if (threadIdx.x == 0) out[r] = s; }"
+    )
+
+    assert plan.axes == ("rows", "cols")
+    assert plan.configuration[:2] == (
+        "dim3(static_cast<unsigned>(rows), 1, 1)",
+        "dim3(32, 1, 1)",
+    )
+
+
 def test_a_grid_is_chosen_where_the_file_has_no_launch():
     assert plan_only_function(ROWS).configuration == (
         "dim3(static_cast<unsigned>(rows), 1, 1)",
