@@ -27,7 +27,8 @@ _MESSAGES_SHOWN = 30
 """Most messages on the sheet; kb diagnose knows all."""
 _MAX_CONDITION = 58
 """Characters of a condition on the sheet; a longer one keeps its first part."""
-_COMMAND_WORDS = 4
+_MAX_COMMAND = 190
+"""Characters of a command that is shown; ``kb recommend`` prints the longer ones."""
 
 _STYLE = """
 @page { size: A4 portrait; margin: 7mm 8mm; }
@@ -63,8 +64,9 @@ b { color: #a33a00; }
 .sizes thead th, .gpus thead th { font-size: 5.9pt; padding: 0 0.4mm; }
 .sizes th:first-child { width: 37mm; }
 .gpus td { height: 8.5pt; } .gpus th:first-child { width: 27mm; }
-.messages td:first-child { width: 60%; } .commands td:first-child { width: 69%; }
+.messages td:first-child { width: 60%; } .commands td:first-child { width: 65%; }
 .lists td { height: 8.4pt; line-height: 1.15; } .lists td, .lists code { font-size: 5.8pt; }
+.whole td { white-space: normal; }
 .note { color: #56646f; margin: 0.6mm 0 0; }
 """
 
@@ -161,11 +163,11 @@ def _format_second_page(knowledge: Knowledge) -> Iterator[str]:
     for part in (rows[:half], rows[half:]):
         cells = ((f"<code>{escape(text)}</code>", symptom) for text, symptom in part)
         yield from _format_table("lists messages", (), cells)
-    yield '</div><div class="columns"><div style="flex:1.9"><h2>6. Commands</h2>'
+    yield '</div><div class="columns"><div style="flex:1.7"><h2>6. Commands</h2>'
     lines = ((f"<code>{escape(command)}</code>", gives) for command, gives in COMMANDS)
-    yield from _format_table("lists commands", (), lines)
-    yield "</div><div><h2>7. Measure</h2>"
-    yield from _format_table("lists", (), _list_recipes(knowledge))
+    yield from _format_table("lists whole commands", (), lines)
+    yield '</div><div style="flex:1.2"><h2>7. Measure</h2>'
+    yield from _format_table("lists whole", (), _list_recipes(knowledge))
     yield "</div></div></section>"
 
 
@@ -196,11 +198,9 @@ def _shorten_family(family: str | None) -> str:
 
 def _list_recipes(knowledge: Knowledge) -> Iterator[tuple[str, ...]]:
     for recipe in knowledge.catalogue.recipes:
-        words = recipe.command.split()
-        if words[0] != "kb":
-            more = " …" if len(words) > _COMMAND_WORDS else ""
-            command = escape(" ".join(words[:_COMMAND_WORDS]))
-            yield (f"{escape(recipe.title)}<br><code>{command}{more}</code>",)
+        command = recipe.command.replace("{kernel}", "<kernel>")
+        if not command.startswith("kb ") and len(command) <= _MAX_COMMAND:
+            yield (f"{escape(recipe.title)}<br><code>{escape(command)}</code>",)
 
 
 def _format_table(style: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
