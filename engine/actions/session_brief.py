@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.actions.attempts import load_tree
@@ -105,11 +106,17 @@ def resume_session(
     if name is None and goal is not None:
         name, verb = choose_session_id(kernel, project), "was opened"
         start_session(name, goal, None, kernel, budget)
+    words = "no session is open" if name is None else f"session {name} {verb}"
     subject = kernel or (_find_kernel(load_session(name)) if name else None)
     example = subject or choose_subject_kernel(project)
-    call = f"recommend_fix(kernel={subject!r})" if subject else f"bench_kernel(kernel={example!r})"
-    words = "no session is open" if name is None else f"session {name} {verb}"
+    tool = "recommend_fix" if subject and _was_timed(subject, project) else "bench_kernel"
+    call = f"{tool}(kernel={example!r})"
     return ResumedSession(words, name, brief_session(name, kernel, format_step), (call,))
+
+
+def _was_timed(kernel: str, project: Path) -> bool:
+    with open_attempts(project, writes=False) as store:
+        return load_tree(store, kernel, _MAX_READ).best is not None
 
 
 def _cut(text: str) -> str:
@@ -179,9 +186,11 @@ def _describe_next(
     variant = newest.attempt.variant
     if stuck is not None:
         yield f"stuck: {stuck.because}"
-        if stuck.way_back is not None:
+        if stuck.way_back is None:
+            yield f"next: {stuck.then}"
+        else:
             yield f"next: {format_step(stuck.way_back)}"
-        yield f"then: {stuck.then}"
+            yield f"then: {stuck.then}"
     elif advice is not None and advice.advised is not None:
         advised = advice.advised
         gain = f", told {advised.predicted[1]:.3g}x" if advised.predicted else ""

@@ -40,7 +40,7 @@ class Stuck(NamedTuple):
     def format_cure(self, format_step: Callable[[NextStep], str]) -> str:
         """Return the way back in a front end's own notation, and what to do then."""
         way_back = format_step(self.way_back) if self.way_back else "go back to the last good state"
-        return f"{way_back}; {self.then}"
+        return f"{way_back}; then {self.then}"
 
 
 def find_stuck(tree: AttemptTree) -> Stuck | None:
@@ -69,7 +69,7 @@ def _find_failing(tree: AttemptTree, changed: list[AttemptNode]) -> Stuck | None
         f"the last {_FAILURES} changes failed in the same way: {reasons[-1]}",
         tuple(one.attempt.id for one in newest),
         _find_way_back(tree),
-        "then change less at once",
+        "change less at once",
     )
 
 
@@ -90,7 +90,7 @@ def _find_oscillation(tree: AttemptTree, changed: list[AttemptNode]) -> Stuck | 
         f"the last {len(turns)} changes made it faster and slower in turn, and none is the best",
         tuple(one.attempt.id for one, _ in turns),
         _find_way_back(tree),
-        "then profile it whole and take another class of change",
+        "profile it whole and take another class of change",
     )
 
 
@@ -105,7 +105,7 @@ def _find_no_gain(tree: AttemptTree, changed: list[AttemptNode]) -> Stuck | None
         f"the last {_CHANGES} changes gained nothing ({told})",
         tuple(one.attempt.id for one in newest),
         _find_way_back(tree),
-        "profile it whole, then another class of change, or stop if the floor is near",
+        "profile it whole and take another class of change, or stop if the floor is near",
     )
 
 
