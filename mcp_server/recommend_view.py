@@ -30,6 +30,7 @@ _TRIM_ORDER = (
 )
 """Fields that are trimmed to fit, in this order, and the items that stay."""
 _LIST_FIELDS = ("ncu_rules", "measure_next", "suppressed", "notes")
+_MIN_FIXES = 3
 _MAX_TEXT_CHARS = 300
 _NO_CHANGE = ("stop", "done")
 """Verdicts after which no change is advised."""
@@ -101,15 +102,26 @@ def _fit_kernel(
             used -= json_size(removed) + 1
             if name in ("matches", "unknown"):
                 used += json_size(removed["bottleneck"]) + 1
-    fitted = _assemble_kernel(kernel, parts, whole)
-    if used > max_bytes:
-        fitted = _clip_texts(fitted)
     omissions = [
         f"{name}: {len(parts[name])} of {len(whole[name])}"
         for name in _LIST_FIELDS
         if len(parts[name]) < len(whole[name])
     ]
-    return fitted, omissions
+    if used > max_bytes and parts["matches"]:
+        first = parts["matches"][0]
+        parts["matches"][0] = cut = _drop_last_fixes(first, used - max_bytes)
+        used -= json_size(first) - json_size(cut)
+        omissions.append(f"fixes: {len(cut['fixes'])} of {len(first['fixes'])}")
+    fitted = _assemble_kernel(kernel, parts, whole)
+    return (_clip_texts(fitted) if used > max_bytes else fitted), omissions
+
+
+def _drop_last_fixes(diagnosis: Mapping[str, Any], excess_bytes: int) -> dict[str, Any]:
+    """Return a diagnosis without its last fixes, as many as it takes; the first few stay."""
+    fixes = list(diagnosis["fixes"])
+    while excess_bytes > 0 and len(fixes) > _MIN_FIXES:
+        excess_bytes -= json_size(fixes.pop()) + 1
+    return {**diagnosis, "fixes": fixes}
 
 
 def _keep_first_line(answer: Mapping[str, Any] | None) -> dict[str, Any] | None:
