@@ -37,7 +37,7 @@ def test_both_protocol_eras_list_and_answer(project, mode):
 
     count, answer = run_client(project, work, mode)
 
-    assert count == 11
+    assert count == 10
     assert answer["kernels"][0]["gate"]["id"] == "stop-and-profile"
 
 
