@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +24,14 @@ _TRIM_ORDER = (
     ("ncu_rules", 2),
     ("measure_next", 1),
     ("matches", 1),
+)
+"""Fields that are trimmed to fit, in this order, and the items that stay."""
+_TRIM_LAST = (
     ("ncu_rules", 0),
     ("suppressed", 1),
     ("notes", 2),
 )
-"""Fields that are trimmed to fit, in this order, and the items that stay."""
+"""The same, after the last fixes of the first match."""
 _LIST_FIELDS = ("ncu_rules", "measure_next", "suppressed", "notes")
 _MIN_FIXES = 3
 _MAX_TEXT_CHARS = 300
@@ -96,24 +99,35 @@ def _fit_kernel(
             for d in parts["matches"]
         ]
     used = json_size(_assemble_kernel(kernel, parts, whole))
-    for name, fewest in _TRIM_ORDER:
-        while len(parts[name]) > fewest and used > max_bytes:
-            removed = parts[name].pop()
-            used -= json_size(removed) + 1
-            if name in ("matches", "unknown"):
-                used += json_size(removed["bottleneck"]) + 1
-    omissions = [
-        f"{name}: {len(parts[name])} of {len(whole[name])}"
-        for name in _LIST_FIELDS
-        if len(parts[name]) < len(whole[name])
-    ]
+    used -= _trim(parts, _TRIM_ORDER, used - max_bytes)
+    omissions = []
     if used > max_bytes and parts["matches"]:
         first = parts["matches"][0]
         parts["matches"][0] = cut = _drop_last_fixes(first, used - max_bytes)
         used -= json_size(first) - json_size(cut)
         omissions.append(f"fixes: {len(cut['fixes'])} of {len(first['fixes'])}")
+    used -= _trim(parts, _TRIM_LAST, used - max_bytes)
     fitted = _assemble_kernel(kernel, parts, whole)
+    omissions += [
+        f"{name}: {len(parts[name])} of {len(whole[name])}"
+        for name in _LIST_FIELDS
+        if len(parts[name]) < len(whole[name])
+    ]
     return (_clip_texts(fitted) if used > max_bytes else fitted), omissions
+
+
+def _trim(
+    parts: Mapping[str, list[Any]], order: Sequence[tuple[str, int]], excess_bytes: int
+) -> int:
+    """Remove the last items of fields until enough bytes are gone; return how many are."""
+    saved = 0
+    for name, fewest in order:
+        while len(parts[name]) > fewest and saved < excess_bytes:
+            removed = parts[name].pop()
+            saved += json_size(removed) + 1
+            if name in ("matches", "unknown"):
+                saved -= json_size(removed["bottleneck"]) + 1
+    return saved
 
 
 def _drop_last_fixes(diagnosis: Mapping[str, Any], excess_bytes: int) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class KernelIndices(NamedTuple):
     """Names of sizes and of constants."""
 
 
-class _Term(NamedTuple):
+class _Product(NamedTuple):
     """A product in a subscript: its index, and the sizes that it is multiplied by."""
 
     variable: str
@@ -97,9 +97,9 @@ def infer_shape(
     return max(known, key=len, default=())
 
 
-def _collect_subscripts(array: str, body: Node, indices: KernelIndices) -> list[list[_Term]]:
+def _collect_subscripts(array: str, body: Node, indices: KernelIndices) -> list[list[_Product]]:
     """Return the terms of every index into an array, also through pointers to its inside."""
-    starts: dict[str, list[_Term]] = {array: []}
+    starts: dict[str, list[_Product]] = {array: []}
     for name, value in indices.values.items():
         used = [node for node in iter_nodes(value) if node.type == "identifier"]
         base = next((get_text(n) for n in used if get_text(n) in starts), None)
@@ -125,8 +125,8 @@ def _collect_subscripts(array: str, body: Node, indices: KernelIndices) -> list[
 
 
 def _read_access(
-    node: Node, starts: Mapping[str, list[_Term]], indices: KernelIndices
-) -> list[_Term] | None:
+    node: Node, starts: Mapping[str, list[_Product]], indices: KernelIndices
+) -> list[_Product] | None:
     if node.type == "subscript_expression":
         text = get_text(node.child_by_field_name("argument"))
         base = next((w for w in re.findall(r"[A-Za-z_]\w*", text) if w in starts), None)
@@ -143,19 +143,19 @@ def _read_access(
     return None
 
 
-def _expand_child(node: Node, field: str, indices: KernelIndices) -> list[_Term]:
+def _expand_child(node: Node, field: str, indices: KernelIndices) -> list[_Product]:
     child = node.child_by_field_name(field)
     return _expand(child, indices, 0) if child is not None else []
 
 
-def _expand(node: Node, indices: KernelIndices, depth: int) -> list[_Term]:
+def _expand(node: Node, indices: KernelIndices, depth: int) -> list[_Product]:
     """Return an index expression as a sum of products."""
     text = re.sub(r"\s", "", get_text(node))
     while node.type in _WRAPPERS and node.named_children:
         node = node.named_children[-1]
     operator = get_text(node.child_by_field_name("operator"))
     if text in indices.bounds:
-        return [_Term(text, ())]
+        return [_Product(text, ())]
     if node.type == "binary_expression" and operator in ("+", "-", "*"):
         left = _expand_child_at(node, "left", indices, depth)
         right = _expand_child_at(node, "right", indices, depth)
@@ -163,27 +163,27 @@ def _expand(node: Node, indices: KernelIndices, depth: int) -> list[_Term]:
             return left + right
         return [_multiply(one, other) for one in left for other in right]
     if text in indices.sizes:
-        return [_Term("", (text,))]
+        return [_Product("", (text,))]
     value = indices.values.get(text)
     if value is not None and depth < _MAX_DEPTH:
         return _expand(value, indices, depth + 1)
-    return [_Term("" if text.isdecimal() else text, (text,) if text.isdecimal() else ())]
+    return [_Product("" if text.isdecimal() else text, (text,) if text.isdecimal() else ())]
 
 
-def _expand_child_at(node: Node, field: str, indices: KernelIndices, depth: int) -> list[_Term]:
+def _expand_child_at(node: Node, field: str, indices: KernelIndices, depth: int) -> list[_Product]:
     child = node.child_by_field_name(field)
     return _expand(child, indices, depth) if child is not None else []
 
 
-def _multiply(one: _Term, other: _Term) -> _Term:
+def _multiply(one: _Product, other: _Product) -> _Product:
     index = one.variable if one.variable and not other.variable else other.variable or one.variable
     if one.variable and other.variable:
         index = f"{one.variable}*{other.variable}"
-    return _Term(index, one.strides + other.strides)
+    return _Product(index, one.strides + other.strides)
 
 
 def _read_shape(
-    terms: list[_Term], indices: KernelIndices, grid: Mapping[str, str]
+    terms: list[_Product], indices: KernelIndices, grid: Mapping[str, str]
 ) -> tuple[str, ...] | None:
     """Return the shape that a sum of products indexes; the term of most strides is outermost."""
     sized = [

@@ -29,7 +29,7 @@ _UNUSED_INPUT = """\
 """
 
 
-class Variant(NamedTuple):
+class DraftedVariant(NamedTuple):
     """The drafted variant of a kernel."""
 
     language: str
@@ -58,7 +58,7 @@ class Draft(NamedTuple):
     fields: Mapping[str, str]
     """Field name of each array and axis, by its name in the source."""
     entry: str
-    variant: Variant
+    variant: DraftedVariant
     notes: Sequence[str] = ()
     """What was assumed, one sentence each."""
     takes_odd_sizes: bool = True

@@ -14,7 +14,7 @@ from kernelkb.scaffold.call_signature import Function
 from kernelkb.scaffold.draft_request import DraftRequest
 from kernelkb.scaffold.drafted_reference import draft_reference, guess_expression
 from kernelkb.scaffold.elementwise import translate_elementwise
-from kernelkb.scaffold.kernel_yaml import Draft, Variant, format_kernel_yaml, list_all_inputs
+from kernelkb.scaffold.kernel_yaml import Draft, DraftedVariant, format_kernel_yaml, list_all_inputs
 from kernelkb.scaffold.launch_sites import LaunchSite, bind_arguments
 from kernelkb.scaffold.launchers import assign_field_names, draft_include, make_start_input
 from kernelkb.scaffold.pointer_launchers import draft_c_launcher, draft_torch_launcher
@@ -68,7 +68,7 @@ def _make_draft(request: DraftRequest, plan: CallPlan, facts: SourceFacts) -> Dr
         outputs=outputs,
         fields=assign_field_names([*arrays, *plan.axes]),
         entry=function.name if is_own else f"kb_{request.name}",
-        variant=Variant(
+        variant=DraftedVariant(
             "cuda" if is_cuda else "c++",
             "launch.cu" if is_cuda else "launch.cpp",
             f"{function.name} of {PurePosixPath(request.include).name}",

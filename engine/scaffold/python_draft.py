@@ -11,7 +11,7 @@ from kernelkb.scaffold.call_signature import Function, Parameter, SourceSummary
 from kernelkb.scaffold.default_values import guess_shape
 from kernelkb.scaffold.draft_request import DraftRequest
 from kernelkb.scaffold.drafted_reference import draft_reference, guess_expression
-from kernelkb.scaffold.kernel_yaml import Draft, Variant, format_kernel_yaml
+from kernelkb.scaffold.kernel_yaml import Draft, DraftedVariant, format_kernel_yaml
 from kernelkb.scaffold.launchers import assign_field_names
 from kernelkb.scaffold.triton_elementwise import translate_triton
 
@@ -56,7 +56,7 @@ def _make_draft(request: DraftRequest, parameters: Sequence[Parameter], notes: l
         outputs=outputs,
         fields=assign_field_names([p.name for p in (*inputs, *outputs)] + axes),
         entry=f"kb_{request.name}",
-        variant=Variant(
+        variant=DraftedVariant(
             "triton" if is_triton else "python",
             "launch.py",
             f"{function.name} of {PurePosixPath(request.include).name}",

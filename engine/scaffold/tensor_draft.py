@@ -11,7 +11,7 @@ from kernelkb.scaffold.call_signature import Function, Parameter
 from kernelkb.scaffold.default_values import guess_shape
 from kernelkb.scaffold.draft_request import DraftRequest
 from kernelkb.scaffold.drafted_reference import draft_reference, guess_expression
-from kernelkb.scaffold.kernel_yaml import Draft, Variant, format_kernel_yaml, list_all_inputs
+from kernelkb.scaffold.kernel_yaml import Draft, DraftedVariant, format_kernel_yaml, list_all_inputs
 from kernelkb.scaffold.launchers import (
     assign_field_names,
     draft_include,
@@ -65,7 +65,7 @@ def _make_draft(request: DraftRequest, shaped: Sequence[Parameter], notes: list[
         outputs=outputs,
         fields=assign_field_names([p.name for p in (*inputs, *starts, *outputs)] + axes),
         entry=function.name if is_bound else f"kb_{request.name}",
-        variant=Variant(
+        variant=DraftedVariant(
             "cuda" if request.target == "cuda" else "c++",
             f"launch{_choose_suffix(request.include, request.target)}",
             f"{function.name} of {PurePosixPath(request.include).name}",
