@@ -17,6 +17,7 @@ KNOWLEDGE_ENTRIES = (
     "libraries.yaml",
     "measured.yaml",
     "learned.yaml",
+    "search.yaml",
     "sources.yaml",
     "workflow.yaml",
     "bottlenecks",

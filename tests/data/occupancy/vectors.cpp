@@ -13,7 +13,7 @@ struct Architecture {
 
 // Threads and shared memory per SM are device properties; the calculator does not know them.
 static const Architecture kArchitectures[] = {
-    {7, 5, 1024, 64},   {8, 0, 2048, 164},  {8, 6, 1536, 100},  {8, 7, 1536, 164},
+    {7, 0, 2048, 96},   {7, 5, 1024, 64},   {8, 0, 2048, 164},  {8, 6, 1536, 100},  {8, 7, 1536, 164},
     {8, 9, 1536, 100},  {9, 0, 2048, 228},  {10, 0, 2048, 228}, {10, 3, 2048, 228},
     {11, 0, 1536, 228}, {12, 0, 1536, 100}, {12, 1, 1536, 100},
 };
@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
         "arch,block,regs,static_smem,dyn_smem,barriers,carveout_pct,blocks_per_sm,lim_warps,"
         "lim_regs,lim_smem,lim_blocks,lim_barriers,factors,alloc_regs_blk,alloc_smem_blk");
     for (int i = 0; i < count; ++i) {
-        const Architecture& a = kArchitectures[pick(0, 10)];
+        const Architecture& a = kArchitectures[pick(0, 11)];
         cudaOccDeviceProp device;
         device.computeMajor = a.major;
         device.computeMinor = a.minor;
