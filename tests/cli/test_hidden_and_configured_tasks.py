@@ -156,6 +156,7 @@ def test_a_candidate_that_counts_on_weights_of_one_fails_where_they_are_drawn(
     assert "configuration-2" in found.detail
 
 
+@pytest.mark.slow
 def test_an_extension_is_judged_on_every_configuration_and_timed_on_the_single_one(
     configured_task, tmp_path
 ):

@@ -7,6 +7,7 @@ attacks may be faster, and none of the honest ones incorrect or invalid.
 
 import pytest
 from attacks import write_attack
+from slow_examples import mark_slow
 
 from kernelkb.actions.kernels import bench_variant
 
@@ -128,7 +129,7 @@ HONEST_BODIES = {
 }
 
 
-@pytest.mark.parametrize("how", HONEST_BODIES)
+@pytest.mark.parametrize("how", mark_slow(HONEST_BODIES, ["compiled"]))
 def test_honest_candidates_that_look_odd_are_not_accused(project, how):
     name = write_attack(project, HONEST_BODIES[how], python=True, returns=True)
     found = bench_variant(name, target="cpu", budget_s=0.5, timeout_s=600)  # it may compile first

@@ -188,6 +188,7 @@ def test_torch_compile_is_left_out_for_one_that_is_slower_than_torch_by_far(
     assert not find_processes(f"{tmp_path}/kernelkb-")
 
 
+@pytest.mark.slow
 def test_torch_compile_is_timed_where_it_may_decide(bench_script, try_torch_compile):
     found = bench_script(HONEST, timeout_s=600)
 
