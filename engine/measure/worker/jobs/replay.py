@@ -21,7 +21,7 @@ def replay(job: ReplayJob, _folder: Path) -> ReplayResult:
     """Call the function once for each recorded file."""
     try:
         function = getattr(import_python_file(job["file"]), job["entry"])
-    except Exception as error:  # whatever the user's code raises
+    except Exception as error:  # of the user's code, of any kind
         text = f"it cannot be imported: {type(error).__name__}: {error}"
         return {"faults": [text[:300]] * len(job["values"])}
     rows = zip(job["values"], job["numbers"], strict=True)
@@ -35,7 +35,7 @@ def _find_fault(function: Any, job: ReplayJob, file: str, numbers: list[Scalar])
     try:
         with torch.no_grad():
             result = function(*inputs, *numbers)
-    except Exception as error:  # whatever the user's code raises
+    except Exception as error:  # of the user's code, of any kind
         return f"it raises {type(error).__name__}: {error}"[:300]
     outputs = [result] if isinstance(result, torch.Tensor) else list(result)
     if len(outputs) != len(expected):

@@ -1,6 +1,6 @@
 """Starts observing in a process of the user's program; ``sitecustomize.py`` runs this file.
 
-The program goes on whatever happens here: an error of the observer is a file beside the calls.
+The program always goes on: an error of the observer is a file beside the calls.
 """
 
 from __future__ import annotations
