@@ -12,9 +12,9 @@ from kernelkb.actions.bench_target import BenchTarget, get_project_path
 from kernelkb.actions.fix_outcome import make_unapplied_decisions
 from kernelkb.actions.keep_attempts import keep_steps
 from kernelkb.actions.recording import collect_versions
-from kernelkb.actions.steps import StepRunner, summarize_environment, summarize_recommendation
+from kernelkb.actions.steps import StepRunner, summarize_recommendation
 from kernelkb.errors import KbError
-from kernelkb.model.measurement import Bench, Build, Check, Environment, Machine, Profile
+from kernelkb.model.measurement import Bench, Build, Check, Machine, Profile
 from kernelkb.model.recommendation import KernelAnswer
 from kernelkb.model.session import SessionEntry
 from kernelkb.record.open_session import find_open_session_for, may_have_open_session
@@ -97,18 +97,6 @@ def log_recommendation(answer: KernelAnswer) -> str | None:
         "decisions": make_unapplied_decisions(answer),
     }
     return log_entry(get_project_path(), "recommend", goal, kernel, fields)
-
-
-def log_environment(environment: Environment) -> str | None:
-    """Append an inspection of the machine to the open session, if there is one."""
-    steps = StepRunner()
-    steps.run("environment", None, lambda: environment, summarize_environment)
-    step = steps.records[0].model_copy(update={"seconds": environment.seconds})
-    where = machine_fields(environment.machine) if environment.machine else {}
-    fields = {"target": environment.target, "steps": (step,), **where}
-    return log_entry(
-        get_project_path(), "env", f"check this machine for {environment.target}", None, fields
-    )
 
 
 def log_entry(

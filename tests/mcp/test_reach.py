@@ -48,7 +48,7 @@ def kb_json(capsys):
 
 
 @pytest.fixture
-def confined(project):
+def confined_folder(project):
     """A project whose server reads nothing outside of it."""
     enter_workspace(ServerConfig())
     yield project
@@ -132,7 +132,7 @@ def test_what_recommend_fix_cannot_read_is_refused_with_the_cure(project, argume
     assert "\n" not in result.content[0].text
 
 
-def test_a_log_outside_of_the_workspace_is_not_read(confined, tmp_path):
+def test_a_log_outside_of_the_workspace_is_not_read(confined_folder, tmp_path):
     (tmp_path / "secret.log").write_text(LINK_LOG)
     result = call_tool("recommend_fix", log="../secret.log")
 
@@ -238,12 +238,12 @@ def test_a_beginning_that_cannot_be_is_refused_and_writes_nothing(project, argum
     assert read_tree(project) == before
 
 
-def test_a_source_outside_of_the_workspace_is_not_set_up(confined, tmp_path):
+def test_a_source_outside_of_the_workspace_is_not_set_up(confined_folder, tmp_path):
     write_source(tmp_path)
     result = call_tool("build_kernel", kernel="mine", file="../src/twice.cpp")
 
     assert "outside of the workspace" in result.content[0].text
-    assert not (confined / "kernels").exists()
+    assert not (confined_folder / "kernels").exists()
 
 
 @pytest.mark.slow
