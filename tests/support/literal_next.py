@@ -1,6 +1,5 @@
 """An author who does what ``next`` says, as it is printed, from nothing to a closed session."""
 
-import ast
 import os
 import re
 import shutil
@@ -8,17 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from client_calls import call_and_wait
-
 from kernelkb.safety.paths import shipped_folder
 
 FIRST = "kb session show --brief"
 LAST = "kb session close"
-CLOSE = "session(action='close')"
 _MAX_COMMANDS = 14
-_MAX_CALLS = 40
-_CALL = re.compile(r"\b[a-z_]+\([a-z_]+=.*\)")
-_EDIT_OVER_MCP = re.compile(r"^change one thing in ([^\s,:]+)")
 _LABELLED = re.compile(r"^(?:next|then|change): (.+)$", re.MULTILINE)
 _NUMBERED = re.compile(r"^  \d+\. (.+)$", re.MULTILINE)
 _EDIT = re.compile(r"^(?:change one thing, [a-z0-9-]+, in )?(?P<file>\S+) at line (?P<line>\d+) \(")
@@ -86,34 +79,3 @@ def follow(project, edit):
         assert output is not None, steps
         steps = list_steps(output)
     return ran
-
-
-async def follow_calls(client, kernel, edit):
-    """Do as ``follow`` over MCP: each call in ``next`` is made as it is written.
-
-    Args:
-        client: Of a server in the project.
-        kernel: The kernel's name.
-        edit: Called with the path of the file to change, as the answer names it.
-    """
-    made, steps = [], [f"session(kernel={kernel!r}, goal='make it faster')"]
-    while made[-1:] != [CLOSE]:
-        answer = None
-        for step in steps:
-            if place := _EDIT_OVER_MCP.search(step):
-                edit(place[1])
-            found = _CALL.search(step)
-            if found and not found[0].startswith("read_entry("):  # that is for reading
-                assert "..." not in found[0], step
-                assert len(made) < _MAX_CALLS, made
-                made.append(found[0])
-                answer = await call_and_wait(client, *parse_call(found[0]))
-        assert answer is not None, steps
-        steps = answer["next"]
-    return made
-
-
-def parse_call(text):
-    """Return the name and the arguments of a call."""
-    call = ast.parse(text, mode="eval").body
-    return call.func.id, {one.arg: ast.literal_eval(one.value) for one in call.keywords}
