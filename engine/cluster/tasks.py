@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +19,8 @@ STARTED_TOPIC = "kernelkb-started"
 NOTES_TOPIC = "kernelkb-notes"
 """The topic of what attempts say of themselves while they run; see ``note_progress``."""
 _RUNNING = threading.local()
+_BUILD_NICENESS = 10
+"""A thread at 0 gets nine times the time of one at 10 (Linux, ``sched_prio_to_weight``)."""
 
 
 class WorkerDiedError(KbError):
@@ -106,13 +109,14 @@ class Task:
         self.key, self.epoch = f"{self.kind}-{uuid4().hex}", epoch
         arguments = [_make_argument(one) for one in self.arguments]
         placing: dict[str, Any] = {"resources": ask_for_lane(self.lane)}
+        start: Callable[..., Any] = run_announced
         if self.kind == "build":
-            placing = {"resources": {COMPILE: 1}}
+            placing, start = {"resources": {COMPILE: 1}}, run_build
             if self.alone_on:
                 name, cores = self.alone_on
                 placing = {"workers": [name], "resources": {COMPILE: cores}}
         self.future = client.submit(
-            run_announced, self.key, self.function, *arguments, key=self.key, pure=False, **placing
+            start, self.key, self.function, *arguments, key=self.key, pure=False, **placing
         )
 
 
@@ -135,6 +139,16 @@ def run_announced(key: str, function: Callable[..., Any], *arguments: Any) -> An
     sync(worker.loop, worker.scheduler.log_event, topic=STARTED_TOPIC, msg=key)
     _RUNNING.key = key
     return function(*arguments)
+
+
+def run_build(key: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call as ``run_announced`` does, at a low priority: what is timed gets a core first.
+
+    On Linux the priority is that of this thread, and of the compilers that it starts.
+    """
+    if os.getpriority(os.PRIO_PROCESS, 0) < _BUILD_NICENESS:
+        os.setpriority(os.PRIO_PROCESS, 0, _BUILD_NICENESS)
+    return run_announced(key, function, *arguments)
 
 
 def note_progress(note: str) -> None:

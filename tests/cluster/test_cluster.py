@@ -74,6 +74,14 @@ def test_lanes_say_what_they_are(four_lanes):
     assert four_lanes.build_slots >= 1
 
 
+def test_what_is_timed_gets_a_core_before_what_compiles(four_lanes):
+    build = four_lanes.submit_build(cluster_jobs.get_child_niceness)
+    timed = four_lanes.submit_timed("pretend", cluster_jobs.get_child_niceness)
+    list(four_lanes.as_completed())
+
+    assert build.result() == max(10, timed.result())
+
+
 def test_a_task_that_needs_a_failed_build_ends_with_its_error(four_lanes):
     build = four_lanes.submit_build(cluster_jobs.fail, "no")
     assert four_lanes.wait() == [build]

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -47,3 +48,9 @@ def wait_for(path, started, number=0):
 
 def fail(text):
     raise ValueError(text)
+
+
+def get_child_niceness():
+    """Return the niceness of a process that this one starts, such as a compiler."""
+    said = subprocess.run(["nice"], stdout=subprocess.PIPE, check=True).stdout
+    return int(said)
