@@ -12,6 +12,8 @@ _QUOTES = str.maketrans(
     dict.fromkeys("\u2018\u2019\u00b4\u00ab\u00bb\u2039\u203a\u201e\u201c\u201d", "'")
 )
 """The quotation marks of localised compilers; one character for one, so offsets stay."""
+_RANK = re.compile(r"^\[rank\d+\]:", re.MULTILINE)
+"""What torchrun puts before each line."""
 _MAX_LINE_LENGTH = 300
 """Maximum number of characters of a log line in an answer."""
 _LEAD = 80
@@ -40,7 +42,7 @@ class LogText(NamedTuple):
     shown: str
     """Without terminal codes and carriage returns."""
     matched: str
-    """The same with ASCII quotation marks, for the regular expressions."""
+    """The same with ASCII quotation marks and spaces for the rank, for the regular expressions."""
     line_starts: list[int]
     """Offset of each line."""
 
@@ -76,7 +78,8 @@ def clean_log(log: str) -> LogText:
     """Return a log without terminal codes and carriage returns."""
     shown = _TERMINAL_CODE.sub("", log).replace("\r\n", "\n").replace("\r", " ")
     starts = [0, *(match.end() for match in re.finditer("\n", shown))]
-    return LogText(shown, shown.translate(_QUOTES), starts)
+    matched = _RANK.sub(lambda rank: " " * len(rank[0]), shown).translate(_QUOTES)
+    return LogText(shown, matched, starts)
 
 
 def find_first_error(log: LogText) -> FirstError | None:

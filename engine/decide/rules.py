@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from kernelkb.decide.change_rows import MeasuredCaseRow, SignatureRow
+from kernelkb.decide.cuda_errors import CudaErrorRow
 from kernelkb.decide.effect_rows import EffectRow, TimeModelRow
 from kernelkb.decide.rule_rows import (
     CompiledComparison,
@@ -222,6 +223,8 @@ class SymptomRow(TypedDict):
     fixes: list[str]
     pattern: str | None
     explain: str | None
+    cuda_errors: list[CudaErrorRow]
+    fallback: bool
 
 
 class HardwareTables(TypedDict):

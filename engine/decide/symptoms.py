@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
+from kernelkb.decide.cuda_errors import FoundError, describe_cuda_error, find_cuda_errors
 from kernelkb.decide.log_text import LogText, clean_log
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ class SymptomMatch(TypedDict):
     cure: str
     check: str
     note: str | None
-    """A remark computed from the captured numbers, or None."""
+    """A remark computed from what was captured, or None."""
     fixes: list[str]
     pattern: str | None
 
@@ -56,6 +58,7 @@ def find_symptoms(
 
     A line that a more specific symptom explains (``unless``) does not count for the general one,
     and a symptom that another one brings about (``consequence_of``) is not reported beside it.
+    What only names a family of errors (``fallback``) is reported where no other error is found.
 
     Args:
         rules: The compiled rules.
@@ -63,7 +66,10 @@ def find_symptoms(
         arch: Compute capability such as ``8.9``; read from the log when None.
     """
     text = clean_log(log) if isinstance(log, str) else log
-    found = {row["id"]: matches for row in rules["symptoms"] if (matches := _match(row, text))}
+    codes = find_cuda_errors((e for row in rules["symptoms"] for e in row["cuda_errors"]), text)
+    found = {
+        row["id"]: matches for row in rules["symptoms"] if (matches := _match(row, text, codes))
+    }
     hits = []
     for row in rules["symptoms"]:
         if row["id"] not in found or not found.keys().isdisjoint(row["consequence_of"]):
@@ -72,21 +78,41 @@ def find_symptoms(
         matches = {n: match for n, match in found[row["id"]].items() if n not in explained}
         if matches:
             hits.append(_SymptomHit(row, matches))
+    if any(hit.row["severity"] == "error" and not hit.row["fallback"] for hit in hits):
+        hits = [hit for hit in hits if not hit.row["fallback"]]
     hits.sort(key=lambda hit: hit.order)
     return [_describe_hit(rules, hit, text, arch) for hit in hits]
 
 
 def find_failure(rules: CompiledRules, log: str) -> SymptomMatch | None:
-    """Return the symptom that explains why a log's command failed; None without one."""
-    return next((row for row in find_symptoms(rules, log) if row["severity"] == "error"), None)
+    """Return the symptom that explains why a log's command failed; None without one.
+
+    What only names a family of errors explains no more than the compiler's own words.
+    """
+    general = {row["id"] for row in rules["symptoms"] if row["fallback"]}
+    found = (row for row in find_symptoms(rules, log) if row["symptom"] not in general)
+    return next((row for row in found if row["severity"] == "error"), None)
 
 
-def _match(row: SymptomRow, text: LogText) -> dict[int, re.Match[str]]:
+@cache
+def _compile(pattern: str) -> re.Pattern[str]:
+    """Return the compiled pattern; there are more than the cache of ``re`` keeps."""
+    return re.compile(pattern, re.MULTILINE)
+
+
+def _match(
+    row: SymptomRow, text: LogText, codes: Mapping[int, list[FoundError]]
+) -> dict[int, re.Match[str]]:
     """Return the first match of each line, in order of lines."""
     matches: dict[int, re.Match[str]] = {}
     for pattern in row["log_patterns"]:
-        for match in re.finditer(pattern, text.matched, re.MULTILINE):
+        for match in _compile(pattern).finditer(text.matched):
             matches.setdefault(text.line_at(match.start()), match)
+    own = {error["code"] for error in row["cuda_errors"]}
+    for line, errors in codes.items() if own else ():
+        for error in errors:
+            if error.row["code"] in own:
+                matches.setdefault(line, error.match)
     return dict(sorted(matches.items()))
 
 
@@ -124,6 +150,8 @@ def _find_log_architecture(text: str) -> str | None:
 def _describe_captured(
     rules: CompiledRules, row: SymptomRow, captured: Mapping[str, str], arch: str | None
 ) -> str | None:
+    if "error" in captured:
+        return describe_cuda_error(row["cuda_errors"], captured["error"])
     if row["explain"] != "shared-memory":
         return None
     size = captured.get("bytes") or captured.get("size")

@@ -140,6 +140,10 @@ def _build_symptom_rows(knowledge: Knowledge) -> list[SymptomRow]:
             "fixes": list(s.fixes),
             "pattern": s.pattern,
             "explain": s.explain,
+            "cuda_errors": [
+                {"code": e.code, "names": list(e.names), "text": e.text} for e in s.cuda_errors
+            ],
+            "fallback": s.fallback,
         }
         for family in knowledge.symptoms
         for s in family.symptoms

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -27,13 +27,27 @@ Regex = Annotated[str, AfterValidator(_check_regex)]
 _OLD_KEYS = {"says": "log_patterns", "resembles": "counterexample", "weighs": "explain"}
 
 
+class CudaError(Record):
+    """One error code of the CUDA runtime and driver."""
+
+    code: int = Field(ge=1)
+    names: tuple[str, ...] = Field(min_length=1)
+    """In ``cudaError_t`` and ``CUresult``."""
+    text: str
+    """What cudaGetErrorString returns."""
+
+
 class Symptom(Record):
     """One kind of failure: the log lines that show it, its cause and its cure."""
 
     id: Slug
     title: str
-    log_patterns: tuple[Regex, ...] = Field(min_length=1)
+    log_patterns: tuple[Regex, ...] = ()
     """The symptom is found where any of these matches, anywhere in the log."""
+    cuda_errors: tuple[CudaError, ...] = ()
+    """It is also found where a log shows one of these by name, number or text."""
+    fallback: bool = False
+    """Whether it only names a family of errors: it is reported where no other error is found."""
     severity: Literal["error", "warning"] = "error"
     """Whether it stops the work, or only costs time or hides a cause; errors are told first."""
     unless: tuple[Slug, ...] = ()
@@ -57,6 +71,12 @@ class Symptom(Record):
     counterexample: str
     """Similar text of another meaning, in which the symptom must not be found."""
     sources: tuple[Slug, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _check_finds_something(self) -> Self:
+        if not self.log_patterns and not self.cuda_errors:
+            raise ValueError("needs log_patterns or cuda_errors")
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -49,11 +49,11 @@ def test_nothing_known_is_no_problem(monkeypatch, capsys):
 
 def test_an_unknown_error_shows_its_line_and_what_was_read(tmp_path, capsys):
     file = tmp_path / "build.log"
-    file.write_text("compiling\na.cu(3): error: expected a ';'\nninja: build stopped\n")
+    file.write_text("compiling\ntables.py: error: row 7 is empty\nninja: build stopped\n")
 
     assert main(["diagnose", str(file)]) == 0
     out = capsys.readouterr().out
-    assert "first error (line 2): a.cu(3): error: expected a ';'" in out
+    assert "first error (line 2): tables.py: error: row 7 is empty" in out
     assert f"read {file}: 3 lines" in out
 
 

@@ -229,7 +229,7 @@ def test_flattening_twice_gives_the_same():
     assert compile_rules(knowledge()) == program()
 
 
-SCHEMA_DIGEST = (29, "0b459dadd5991317")
+SCHEMA_DIGEST = (30, "f4680d9b76fb17fd")
 """The schema, and what the classes of the program looked like when it was raised last."""
 
 
