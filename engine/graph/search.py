@@ -6,24 +6,29 @@ must hold a minimum share of what a question is about, or nothing fits.
 
 from __future__ import annotations
 
+import difflib
 import math
-import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
-from rapidfuzz import process
-from rapidfuzz.distance import OSA
-
-from kernelkb.graph.search_documents import RAW_NAME, Document
-from kernelkb.graph.words import STOP_WORDS, split_camel_case, split_words, strip_negation
+from kernelkb.graph.search_counters import score_counters
+from kernelkb.graph.search_index import SearchIndex
+from kernelkb.graph.words import (
+    CODE_NAME,
+    STOP_WORDS,
+    split_camel_case,
+    split_words,
+    strip_negation,
+)
 
 _COLUMN_WEIGHTS = (5.0, 4.0, 4.0, 1.0)
 """Weights of a word in the id, the title, the other names and the text (judgement, tuned)."""
 
 _KIND_WEIGHTS = {
     "bottleneck": 1.4,
-    "symptom": 1.3,
+    "symptom": 1.2,
     "fix": 1.2,
     "device": 1.1,
     "architecture": 1.0,
@@ -41,16 +46,30 @@ SEARCH_KINDS = tuple(_KIND_WEIGHTS)
 
 _NAMED_FACTOR = 1.5
 """Factor on the score of an entry whose id a question spells out."""
-_TEXT_SHARE = 0.7
+_PHRASE_SHARE = 0.5
+"""Share of the score of two neighbouring words together that counts beside those of each."""
+_TEXT_SHARE = 0.6
 """Share of a word that counts as held by an entry whose text alone holds it (tuned)."""
-_MIN_SIMILARITY = 0.82
+_MIN_SIMILARITY = 0.83
 """Least share of letters that a misspelt word has in common with the one that is meant."""
-_UNKNOWN_WEIGHT = 5.0
-"""Weight of an unknown word in the subject of a question, in the unit of ``_Term.weight``."""
-_MIN_COVERAGE = 0.40
-"""Least share of a question's subject that its best entry holds (tuned)."""
-_RAW_SCORE = 1000.0
-"""Score of an entry for the exact name of its counter: above every sum of words."""
+_MAX_SIMILAR = 5
+
+_DEMANDS = {"no sign": (7.0, 0.55), "phrase": (4.0, 0.40), "field word": (1.2, 0.30)}
+"""By what tells that a question is of this field: the weight of an unknown word in its subject, in
+the unit of ``_Term.weight``, and the least share of the subject that an entry must hold (tuned). A
+phrase is one that an entry's names hold."""
+_FIELD_MAX_SUBJECT = 14.0
+"""A long question of this field need not be covered beyond this weight."""
+_OUTSIDE_WEIGHT = 12.0
+"""Weight of a word of another field: more than two words of this one."""
+_GENERAL_SHARE = 0.25
+"""Share of the weight and the score of a word that nearly every question of this field holds."""
+_UNNAMED_SHARE = 0.4
+"""The same for a word that no entry's names hold: mostly one of everyday language."""
+_SPEED_SHARE = 0.5
+"""Factor on the score of a symptom for a question about speed."""
+_NUMBER_SHARE = 0.35
+"""The same for a number below 1000: mostly a size or a share, seldom a subject."""
 
 
 class Hit(NamedTuple):
@@ -62,53 +81,28 @@ class Hit(NamedTuple):
     score: float
 
 
-class SearchIndex(NamedTuple):
-    """The words of every entry, in a database in memory."""
-
-    documents: tuple[Document, ...]
-    database: sqlite3.Connection
-    """One row for each document; its rowid is the position plus 1."""
-    vocabulary: frozenset[str]
-    raw_names: Mapping[str, tuple[int, ...]]
-    """Positions of the documents by name of a counter, without its suffixes."""
-
-
 class _Term(NamedTuple):
     """One word of a question."""
 
-    weight: float
+    word: str
+    weight: float = 0.0
     """How much it says: the logarithm of how few entries hold it."""
-    scores: Mapping[int, float]
-    """By position of a document that holds it."""
-    names: frozenset[int]
+    share: float = 1.0
+    """How much of that counts in a question of this field."""
+    scores: Mapping[int, float] = {}
+    """By position of a document that holds it; empty for an unknown word."""
+    names: frozenset[int] = frozenset()
     """Positions of the documents that hold it in id, title or other names."""
+    is_field: bool = False
+    """Whether only questions of this field hold it."""
+    is_outside: bool = False
+    """Whether it is a word of another field."""
 
     def weigh(self, position: int) -> float:
         """Return how much of what the word says a document holds, in the unit of ``weight``."""
         if position in self.names:
             return self.weight
         return self.weight * _TEXT_SHARE if position in self.scores else 0.0
-
-
-def build_search_index(documents: Iterable[Document]) -> SearchIndex:
-    """Return the index of some documents; about 20 ms for a thousand."""
-    kept = tuple(documents)
-    # Any thread of a server may read it; nothing writes after this function.
-    database = sqlite3.connect(":memory:", check_same_thread=False)
-    database.execute(
-        "CREATE VIRTUAL TABLE entry USING fts5(id, title, also, body, tokenize='porter ascii')"
-    )
-    rows = [
-        tuple(" ".join(_add_bare_forms(split_words(text))) for text in document.get_texts())
-        for document in kept
-    ]
-    database.executemany("INSERT INTO entry VALUES (?, ?, ?, ?)", rows)
-    raw: dict[str, list[int]] = defaultdict(list)
-    for position, document in enumerate(kept):
-        for name in document.raw_names:
-            raw[name.lower()].append(position)
-    vocabulary = frozenset(word for row in rows for text in row for word in text.split())
-    return SearchIndex(kept, database, vocabulary, {k: tuple(v) for k, v in raw.items()})
 
 
 def search(
@@ -122,20 +116,11 @@ def search(
         kind: Return only entries of this kind; None: of all kinds.
         max_count: Maximum number of hits.
     """
-    scores: dict[int, float] = defaultdict(float)
-    words = list(_iter_subject_words(index, query))
-    terms = [_find_term(index, word) for word in words]
-    subject = sum(term.weight for term in terms)
-    for position in {p for term in terms for p in term.scores}:
-        held = sum(term.weigh(position) for term in terms)
-        if held >= _MIN_COVERAGE * subject:
-            total = sum(term.scores.get(position, 0.0) for term in terms)
-            document = index.documents[position]
-            factor = _KIND_WEIGHTS[document.kind] * (held / subject) ** 2
-            named = set(split_words(document.id)) - STOP_WORDS <= set(words)
-            scores[position] = total * factor * (_NAMED_FACTOR if named else 1.0)
-    for position, score in _find_raw_names(index, query):
-        scores[position] = max(scores[position], score)
+    raw_scores, text = score_counters(index, query)
+    words = list(_iter_subject_words(index, text))
+    scores = _score_words(index, words, is_code=bool(CODE_NAME.search(text)))
+    for position, score in raw_scores.items():
+        scores[position] = max(scores.get(position, 0.0), score)
     hits = [
         Hit(document.kind, document.id, document.title, round(score, 2))
         for document, score in ((index.documents[p], s) for p, s in scores.items())
@@ -144,18 +129,53 @@ def search(
     return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:max_count]
 
 
-def _add_bare_forms(words: list[str]) -> Iterator[str]:
-    """Yield words; one that begins with un- or non- also without it."""
-    for word in words:
-        yield word
-        bare = strip_negation(word)
-        if bare != word:
-            yield bare
+def _score_words(index: SearchIndex, words: list[str], *, is_code: bool) -> dict[int, float]:
+    """Return the score of each document that holds enough of what the words are about."""
+    phrases = _score_phrases(index, words)
+    terms = [_find_term(index, word) for word in words]
+    is_field = is_code or any(term.is_field for term in terms)
+    sign = "field word" if is_field else "phrase" if phrases else "no sign"
+    terms = [_weigh_term(term, sign) for term in terms]
+    subject = sum(term.weight for term in terms)
+    capped = is_field and not any(term.is_outside for term in terms)
+    least = _DEMANDS[sign][1] * (min(subject, _FIELD_MAX_SUBJECT) if capped else subject)
+    kinds = _weigh_kinds(index, words)
+    scores = {}
+    for position in {p for term in terms for p in term.scores}:
+        held = sum(term.weigh(position) for term in terms)
+        if held >= least:
+            total = sum(term.scores.get(position, 0.0) * term.share for term in terms)
+            total += phrases.get(position, 0.0)
+            document = index.documents[position]
+            named = set(split_words(document.id)) - STOP_WORDS <= set(words)
+            factor = kinds[document.kind] * (_NAMED_FACTOR if named else 1.0)
+            scores[position] = total * factor * (held / subject) ** 2
+    return scores
 
 
-def _iter_subject_words(index: SearchIndex, query: str) -> Iterator[str]:
+def _weigh_term(term: _Term, sign: str) -> _Term:
+    """Return a word with its weight in a question of which something tells the field, or not."""
+    if term.is_outside:
+        return term._replace(weight=_OUTSIDE_WEIGHT)
+    if not term.scores:
+        unknown = _DEMANDS[sign][0]
+        return term._replace(weight=unknown * (0.2 if term.word[0].isdigit() else 1.0))
+    # An everyday word is no subject in this field, and may be all the subject of another one.
+    return term if sign == "no sign" else term._replace(weight=term.weight * term.share)
+
+
+def _weigh_kinds(index: SearchIndex, words: list[str]) -> dict[str, float]:
+    """Return the factor of each kind: where only speed is asked for, a failure is no answer."""
+    lists = _find_lists(index, words)
+    is_speed = "speed" in lists and "failure" not in lists
+    return {
+        **_KIND_WEIGHTS,
+        "symptom": _KIND_WEIGHTS["symptom"] * (_SPEED_SHARE if is_speed else 1.0),
+    }
+
+
+def _iter_subject_words(index: SearchIndex, text: str) -> Iterator[str]:
     """Yield the distinct words of a question that say what it is about."""
-    text = RAW_NAME.sub(" ", query)
     seen = set(STOP_WORDS)
     for chunk in text.split():
         words = split_words(chunk)
@@ -180,35 +200,78 @@ def _split_compound(index: SearchIndex, word: str) -> tuple[str, ...]:
 
 def _find_term(index: SearchIndex, word: str) -> _Term:
     """Return a word's score in every document, also by spellings close to an unknown word."""
+    lists = _find_lists(index, [word])
+    if "outside" in lists:
+        return _Term(word, is_outside=True)
     spellings = {word: 1.0}
     bare = strip_negation(word)
     if bare != word:
         spellings[bare] = 0.8
     scores = _match_spellings(index, spellings)
-    if not scores and len(word) > 3 and word.isalpha():
+    if not scores and len(word) > 4 and word.isalpha():
         spellings = dict(_iter_similar_words(index, word))
         scores = _match_spellings(index, spellings)
+        lists = _find_lists(index, spellings)
     if not scores:
-        return _Term(_UNKNOWN_WEIGHT * (0.2 if word[0].isdigit() else 1.0), {}, frozenset())
+        return _Term(word, is_field="field" in lists)
+    names = _find_named_documents(index, spellings)
+    share = _GENERAL_SHARE if "general" in lists else 1.0
+    if word.isdigit() and len(word) < 4:
+        share = _NUMBER_SHARE
+    elif not names:
+        share *= _UNNAMED_SHARE
     weight = math.log(1 + len(index.documents) / len(scores))
-    return _Term(weight, scores, _find_named_documents(index, spellings))
+    is_field = "field" in lists or _names_device(index, word, names)
+    return _Term(word, weight, share, scores, names, is_field)
+
+
+def _names_device(index: SearchIndex, word: str, names: frozenset[int]) -> bool:
+    """Whether a word such as 4090, a100 or sm90 names one or few GPUs."""
+    if not any(letter.isdigit() for letter in word) or len(word) < 2 or len(names) > 12:
+        return False
+    return any(index.documents[p].kind in ("device", "architecture") for p in names)
+
+
+def _find_lists(index: SearchIndex, words: Iterable[str]) -> set[str]:
+    """Return the names of the lists that hold one of the words, in any form."""
+    either = " OR ".join(f'"{word}"' for word in words)
+    if not either:
+        return set()
+    rows = index.database.execute("SELECT name FROM word_list WHERE words MATCH ?", (either,))
+    return {name for (name,) in rows}
+
+
+def _score_phrases(index: SearchIndex, words: list[str]) -> dict[int, float]:
+    """Return the score of each document whose names hold two neighbouring words as such."""
+    found: dict[int, float] = defaultdict(float)
+    for first, second in pairwise(words):
+        for position, score in _match(index, f'{{id title also}}: "{first} {second}"'):
+            found[position] += score * _PHRASE_SHARE
+    return found
 
 
 def _match_spellings(index: SearchIndex, spellings: Mapping[str, float]) -> dict[int, float]:
     found: dict[int, float] = {}
     for spelling, factor in spellings.items():
-        rows = index.database.execute(
-            "SELECT rowid, bm25(entry, ?, ?, ?, ?) FROM entry WHERE entry MATCH ?",
-            (*_COLUMN_WEIGHTS, f'"{spelling}"'),
-        )
-        for rowid, negative_score in rows:
-            score = -negative_score * factor
-            found[rowid - 1] = max(found.get(rowid - 1, 0.0), score)
+        for position, score in _match(index, f'"{spelling}"'):
+            found[position] = max(found.get(position, 0.0), score * factor)
     return found
+
+
+def _match(index: SearchIndex, expression: str) -> Iterator[tuple[int, float]]:
+    """Yield (position, BM25 score) of the documents that an expression of FTS5 finds."""
+    rows = index.database.execute(
+        "SELECT rowid, bm25(entry, ?, ?, ?, ?) FROM entry WHERE entry MATCH ?",
+        (*_COLUMN_WEIGHTS, expression),
+    )
+    for rowid, negative_score in rows:
+        yield rowid - 1, -negative_score
 
 
 def _find_named_documents(index: SearchIndex, spellings: Iterable[str]) -> frozenset[int]:
     words = " OR ".join(f'"{spelling}"' for spelling in spellings)
+    if not words:
+        return frozenset()
     found = index.database.execute(
         "SELECT rowid FROM entry WHERE entry MATCH ?", (f"{{id title also}}: ({words})",)
     )
@@ -217,35 +280,5 @@ def _find_named_documents(index: SearchIndex, spellings: Iterable[str]) -> froze
 
 def _iter_similar_words(index: SearchIndex, word: str) -> Iterator[tuple[str, float]]:
     """Yield the known words that a misspelt one may mean, and a factor below 1 on their scores."""
-    for known, similarity, _ in process.extract(
-        word,
-        index.vocabulary,
-        scorer=OSA.normalized_similarity,
-        score_cutoff=_MIN_SIMILARITY,
-        limit=5,
-    ):
-        yield known, similarity**2
-
-
-def _find_raw_names(index: SearchIndex, query: str) -> Iterator[tuple[int, float]]:
-    """Yield (document, score) for every name of a counter: exact, then of the same base name."""
-    words = {word.strip(",;:?()").lower() for word in query.split()}
-    yield from (
-        (position, _RAW_SCORE) for name in words for position in index.raw_names.get(name, ())
-    )
-    for match in RAW_NAME.finditer(query):
-        name = match[0].lower().rstrip("._")
-        base = name.partition(".")[0]
-        for known, positions in index.raw_names.items():
-            known_base = known.partition(".")[0]
-            if known == name:
-                score = _RAW_SCORE
-            elif known_base == base:
-                score = _RAW_SCORE / 2
-            elif known_base.startswith(base):
-                score = _RAW_SCORE / 4
-            elif base.startswith(f"{known_base}_"):
-                score = _RAW_SCORE / 8
-            else:
-                continue
-            yield from ((position, score) for position in positions)
+    for known in difflib.get_close_matches(word, index.vocabulary, _MAX_SIMILAR, _MIN_SIMILARITY):
+        yield known, difflib.SequenceMatcher(None, word, known).ratio() ** 2

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from pydantic import BaseModel
 
 from kernelkb.graph.build import Graph
-from kernelkb.graph.words import split_words
+from kernelkb.graph.search_index import Document
+from kernelkb.graph.words import RAW_NAME, split_words
+from kernelkb.model.bottleneck import Bottleneck
+from kernelkb.model.condition import iter_comparisons
 from kernelkb.model.device import Architecture, Device
+from kernelkb.model.formula import list_quantities
 from kernelkb.model.knowledge import Knowledge
 from kernelkb.model.metric import Metric
 from kernelkb.model.workflow import Phase, Precheck, StopRule
@@ -26,27 +28,6 @@ _UNINDEXED_FIELDS = frozenset(
     )
 )  # fmt: skip
 """Fields whose words are about other entries, or no words at all."""
-
-
-RAW_NAME = re.compile(r"\b[a-z0-9]+__[a-z0-9_]+(?:\.[a-z0-9_]+|\[\w+\])*", re.IGNORECASE)
-"""A name of one of Nsight Compute's counters, with or without its suffixes."""
-
-
-class Document(NamedTuple):
-    """One entry as the search sees it."""
-
-    kind: str
-    id: str
-    title: str
-    also: str
-    """Other names that people use for it."""
-    body: str
-    raw_names: tuple[str, ...] = ()
-    """Names of Nsight Compute's counters."""
-
-    def get_texts(self) -> tuple[str, str, str, str]:
-        """Return the columns of the index."""
-        return self.id, self.title, self.also, self.body
 
 
 def list_documents(
@@ -76,12 +57,20 @@ def list_documents(
 def _iter_plain_documents(
     graph: Graph, knowledge: Knowledge, commands: Mapping[str, str]
 ) -> Iterator[Document]:
+    metrics = {metric.id: metric for metric in knowledge.catalogue.metrics}
     for node, data in graph.nodes(data=True):
         record = data.get("record")
         if data["kind"] in _GRAPH_KINDS and record is not None:
-            raw = _list_raw_names(record)
             entry_id = node.partition(":")[2]
-            yield Document(data["kind"], entry_id, _get_title(record), "", _join_text(record), raw)
+            yield Document(
+                data["kind"],
+                entry_id,
+                _get_title(record),
+                also=_list_names_in_reports(record),
+                body=_join_text(record),
+                raw_names=record.raw.get("ncu", ()) if isinstance(record, Metric) else (),
+                read_names=tuple(_iter_read_names(record, metrics)),
+            )
     flow = knowledge.workflow
     steps: tuple[Phase | Precheck | StopRule, ...]
     steps = (*flow.phases, *flow.preflight, *flow.stop_rules)
@@ -108,8 +97,24 @@ def _describe_architecture(arch: Architecture) -> Document:
     return Document("architecture", arch.cc, arch.title, names, body)
 
 
-def _list_raw_names(record: BaseModel) -> tuple[str, ...]:
-    return record.raw.get("ncu", ()) if isinstance(record, Metric) else ()
+def _list_names_in_reports(record: BaseModel) -> str:
+    """Return what the details page of Nsight Compute calls a metric, as ``section/title``."""
+    names = record.raw.get("ncu-details", ()) if isinstance(record, Metric) else ()
+    return " ; ".join(name.rpartition("/")[2] for name in names)
+
+
+def _iter_read_names(record: BaseModel, metrics: Mapping[str, Metric]) -> Iterator[str]:
+    """Yield the counters that a bottleneck's condition reads, directly or by a derived metric."""
+    if not isinstance(record, Bottleneck):
+        return
+    for comparison in iter_comparisons(record.when):
+        metric = metrics.get(comparison.metric)
+        if metric is None:  # a fact of the device
+            continue
+        operands = (name for formula in metric.derive for name in list_quantities(formula))
+        for name in (metric.id, *operands):
+            if name in metrics:
+                yield from metrics[name].raw.get("ncu", ())
 
 
 def _add_synonyms(document: Document, groups: list[list[str]]) -> Document:

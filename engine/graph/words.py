@@ -5,29 +5,47 @@ from __future__ import annotations
 import re
 
 _STOP_TEXT = """
-a about actually after again all almost already also although always am an and another any anyone
-anything are as ask asked at away bad be because been before being best better between bit both but
-by can cannot cant certain clearly come comes could currently definitely despite did do does doesnt
-doing done dont during each either else enough especially etc ever every everything exactly finding
-following for from get gets getting give given gives go going good got had happen happened happening
-happens has have having he hello help her here hes hey hi his how however i if im in instead into is
-isnt it its itself ive just keep know later less let like little look lot made make makes making
-many may maybe me mean means might more most much must my myself need needed needs never nice no not
-nothing now of off often okay on once one only or other otherwise our out over perhaps please
-possible pretty put puts quite rather really right said same say says see seem seems she shes should
-show simply since so some somehow something sometimes soon still stuck stuff such sure take takes
-taking tell than thank thanks that the their them then there these they theyre thing things this
-those though through to today together told tomorrow too took toward tried try trying unless until
-up upon us use used uses using usually various very via want wanted wants was way we well went were
-what whatever when whenever where wherever whether which while who whose why will with without won
-would yes yet you your youre
+a about across actually advantage advice after again all almost already also although always am an
+and another any anybody anyone anything appears approximately are as ask asked assume at away bad
+basically be because been before being believe benefit best better between bit both but by can
+cannot cant certain clearly come comes consider considering could currently definitely despite did
+do does doesnt doing done dont dramatically during each easily either else enough entire especially
+essentially etc ever every everything exactly excessive extremely fact fairly feel finding
+following for from get gets getting give given gives go going good got greatly guess had happen
+happened happening happens has have having he hello help her here hes hey hi his how however i idea
+ideas identical if im important in instead interesting into intuition investigate is isnt it its
+itself ive just keep know later latest less let like little look lot made mainly make makes making
+many may maybe me mean means mention might moment more most much must my myself nearly need needed
+needs never nice no not nothing notice noticed now observe observed obtain obvious occur occurs of
+off often ok okay on once one only opinion or other otherwise our out over particular people
+perhaps please pleased possible pretty previous previously proper properly provide provided
+provides purpose put puts quick quickly quite rather realize really recently regarding regards
+related relatively respectively right roughly said same say says see seem seems seen she shes
+should show similar simply since situation slight slightly so some somehow something sometimes soon
+still strange stuck stuff such suddenly suggest suggestion suggestions supposed sure surprising
+surprisingly take takes taking tell than thank thanks that the their them then there these they
+theyre thing things this those though through to today together told tomorrow too took topic toward
+tried truly try trying understand unexpected unfortunately unless until up upon us use used uses
+using usual usually various very via want wanted wants was way we weird well went were what
+whatever when whenever where wherever whether which while who whole whose why will with without won
+wonder wondering worse worst worth would yes yet you your youre
 """
 STOP_WORDS = frozenset(_STOP_TEXT.split())
 """Words that carry no subject: a question made of them alone fits nothing."""
 
+RAW_NAME = re.compile(r"\b[a-z0-9]+__[a-z0-9_]+(?:\.[a-z0-9_]+|\[\w+\])*", re.IGNORECASE)
+"""A name of one of Nsight Compute's counters, with or without its suffixes."""
+
+CODE_NAME = re.compile(
+    r"\b(?:cuda|cu|cublas|cudnn|nccl|nvml|cub::)[A-Z_]\w*|\bNCCL_\w+|\b__\w+|\b(?:tl|torch|triton|cute)\.\w"
+)
+"""A name that only code of this field holds."""
+
 _TOKEN = re.compile(r"\d+\.\d+|[a-z]+[a-z0-9]*|\d+[a-z]*")
 _ARCHITECTURE = re.compile(r"\b(?:sm|compute)_?(\d{2,3})[af]?\b")
 _UNIT = re.compile(r"(\d+)(?:gb|gib|kb|kib|mb|mib|tb|bit|bytes?|w|us|ms|x)")
+_FLAG = re.compile(r"(?<!\S)-([a-z])\b")
+_HYPHEN = re.compile(r"\b([a-z]{3,})-([a-z])\b")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _BRITISH = re.compile(r"is(e|ed|er|es|ing|ation|ations)$")
 _BARE = re.compile(r"^(?:un|non)(?=[a-z]{5})")
@@ -36,9 +54,12 @@ _BARE = re.compile(r"^(?:un|non)(?=[a-z]{5})")
 def split_words(text: str) -> list[str]:
     """Return the words of a text in order, stop words included.
 
-    ``sm_90a`` is one word, as is ``8.9``; ``40GB`` is ``40``; -ise is written -ize.
+    ``sm_90a`` is one word, as are ``8.9``, ``-G`` and ``stream-k``; ``40GB`` is ``40``; -ise is
+    written -ize.
     """
     lowered = _ARCHITECTURE.sub(r"sm\1", text.lower().replace("'", ""))
+    lowered = _FLAG.sub(r"flag\1", lowered)
+    lowered = _HYPHEN.sub(r"\1\2", lowered)
     words = []
     for token in _TOKEN.findall(lowered):
         unit = _UNIT.fullmatch(token)

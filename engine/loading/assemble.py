@@ -100,10 +100,7 @@ def _join_measured(files: list[LoadedFile]) -> MeasuredCatalogue:
 
 def _join_search_terms(files: list[LoadedFile]) -> SearchTerms:
     found = _select_records(files, SearchTerms)
-    return SearchTerms(
-        synonyms=tuple(group for one in found for group in one.synonyms),
-        entries=tuple(entry for one in found for entry in one.entries),
-    )
+    return _join_lists(files, SearchTerms) if found else SearchTerms()
 
 
 def _select_records(files: list[LoadedFile], model: type[M]) -> list[M]:

@@ -28,9 +28,10 @@ busiest by call can cannot captures cause cc75 changed checked closes coarse com
 comment common communication compared compiled compiler computes conclusions conditional
 confirm confirmed recorded
 conversion corrections could data date debug default defines derive derived detail difference direct
-direction directory distinct division do driver dropped duration dynamic elapsed empty error
+cuda direction directory distinct division do driver dropped duration dynamic elapsed empty error
 estimate estimates exact examined example except excluded expectation explain explanation extra fact
-factor fail failed false fewest field file fill filling final finds first fixed flag flags flight
+factor fail failed fallback false fewest field file fill filling final finds first fixed flag flags
+flight
 float followed follows forgotten found free from full function goal half have heavy held id ideal if
 includes index input inputs inside is judged judgement judgements knowledge language latest launched
 leads learned left library limit limits loaded long lowers matched matches measure measured median
@@ -47,6 +48,7 @@ timed timing title to together told tool torch tried true undoes unequal unexpla
 unless unmeasured unrecorded unspilled update url use useful usual value variation vectorized verify
 version wanted warnings was went when while why wide widen widening width within without worked
 worst write wrong zero
+failure general outside
 """
 """Words that mean here what they mean anywhere. A term of the field goes into the glossary."""
 PLAIN_WORDS = frozenset(PLAIN_TEXT.split())

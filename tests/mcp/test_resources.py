@@ -190,7 +190,7 @@ def test_building_a_server_loads_no_knowledge():
     script = (
         "import sys; from kernelkb_mcp.server import build_server; build_server(); "
         "print(*sorted(name for name in sys.modules if name.partition('.')[0] in "
-        "('yaml', 'networkx', 'rapidfuzz', 'sqlalchemy', 'torch')))"
+        "('yaml', 'networkx', 'sqlalchemy', 'torch')))"
     )
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 

@@ -1,5 +1,6 @@
 """Finding entries by ids, questions, messages and counters, typed well or badly."""
 
+import sqlite3
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -12,8 +13,14 @@ from shipped_rules import graph, knowledge
 
 from kernelkb.actions.commands import COMMANDS
 from kernelkb.cli.knowledge import SEARCH_KINDS as CLI_KINDS
-from kernelkb.graph.search import SEARCH_KINDS, build_search_index, search
-from kernelkb.graph.search_documents import Document, list_documents
+from kernelkb.graph.search import SEARCH_KINDS, search
+from kernelkb.graph.search_documents import list_documents
+from kernelkb.graph.search_index import (
+    Document,
+    build_search_index,
+    dump_search_index,
+    parse_search_index,
+)
 
 QUESTIONS = yaml.safe_load(
     (Path(__file__).parents[1] / "data" / "search_questions.yaml").read_text("utf-8")
@@ -29,7 +36,7 @@ def list_all_documents():
 
 @cache
 def build_index():
-    return build_search_index(list_all_documents())
+    return build_search_index(list_all_documents(), knowledge().search_terms.get_word_lists())
 
 
 def search_first(query, **how):
@@ -188,6 +195,61 @@ def test_an_entry_that_holds_a_rare_word_in_its_name_comes_before_one_that_menti
     index = build_search_index(documents)
 
     assert [hit.id for hit in search(index, "frobnicator")] == ["cure-b", "cure-a"]
+
+
+def test_an_index_read_from_its_bytes_finds_the_same():
+    copy = parse_search_index(dump_search_index(build_index()))
+    asked = ("warp divergance", "what is lts__t_sector_hit_rate.pct", "stream-k", "cake recipe")
+
+    for query in asked:
+        assert search(copy, query) == search(build_index(), query)
+
+
+@pytest.mark.parametrize("content", [b"", b"no database"])
+def test_other_bytes_are_no_index(content):
+    with pytest.raises(sqlite3.Error):
+        parse_search_index(content)
+
+
+FEW_DOCUMENTS = (
+    Document("fix", "bake-weights", "Bake the weights into the kernel"),
+    Document("symptom", "weights-missing", "The weights are missing"),
+    *(Document("fix", f"other-{n}", "Another", body="text") for n in range(9)),
+)
+
+
+def search_few(query, **words):
+    return [hit.id for hit in search(build_search_index(FEW_DOCUMENTS, words), query)]
+
+
+def test_a_word_of_the_field_makes_a_part_of_a_question_enough():
+    question = "bake weights zzyzx frobnicate on a gpu"
+
+    assert search_few(question) == []
+    assert search_few(question, field=["gpu"])[0] == "bake-weights"
+
+
+def test_a_word_of_another_field_makes_nothing_fit():
+    assert search_few("bake weights")
+    assert search_few("bake weights in the oven", outside=["ovens"]) == []
+
+
+def test_a_question_about_speed_is_not_answered_by_a_failure():
+    lists = {"field": ["weights"], "speed": ["slow"], "failure": ["error"]}
+
+    assert search_few("weights missing error", **lists)[0] == "weights-missing"
+    assert search_few("weights slow", **lists)[0] == "bake-weights"
+
+
+def test_the_bottleneck_that_reads_a_counter_follows_its_metric():
+    found = search_ids("smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio")
+
+    assert found[0] == "stall_barrier_cycles"
+    assert "barrier-stall" in found[:3]
+
+
+def test_a_counter_that_is_not_known_finds_by_its_words():
+    assert "memory-latency-bound" in search_ids("warps__stalled_long_scoreboard_made_up")
 
 
 @given(st.text(max_size=60))
