@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from kernelkb.actions.init_project import InitResult
 from kernelkb.actions.project_files import write_project
+from kernelkb.actions.replayed_calls import (
+    Replayed,
+    find_places,
+    join_values,
+    read_source,
+    replay_calls,
+)
 from kernelkb.errors import BadValueError
 from kernelkb.measure.observe import (
     MAX_VALUE_BYTES,
@@ -18,17 +24,13 @@ from kernelkb.measure.observe import (
     observe_program,
 )
 from kernelkb.measure.process.scratch_folders import scratch_folder
-from kernelkb.measure.process.worker_jobs import run_job
 from kernelkb.safety.paths import project_root, shipped_folder
 from kernelkb.safety.replace_file import replace_file
 from kernelkb.scaffold.launchers import to_field_name
-from kernelkb.scaffold.observed_code import (
-    ENTRY,
-    CallSource,
-    UnwritableCall,
-    draft_call,
-)
+from kernelkb.scaffold.observed_callee import UnwritableCall
+from kernelkb.scaffold.observed_code import CallSource, draft_call
 from kernelkb.scaffold.observed_inputs import draft_input_function, needs_input_function
+from kernelkb.scaffold.observed_reference import draft_known_operation
 from kernelkb.scaffold.observed_shapes import Call, ObservedPlan, plan_calls
 from kernelkb.scaffold.observed_yaml import (
     RECORDED_FILE,
@@ -36,11 +38,11 @@ from kernelkb.scaffold.observed_yaml import (
     ObservedKernel,
     draft_observed_yaml,
 )
-from kernelkb.scaffold.recorded_values import join_recorded_values
 
-_REPLAY_TIMEOUT_S = 120.0
 _DIFFERS = "its outputs differ"
 """How the worker's fault starts where code runs, and computes something else."""
+_RAISES = "it raises"
+"""How it starts where code does not run to its end."""
 
 
 class _Draft(NamedTuple):
@@ -49,15 +51,6 @@ class _Draft(NamedTuple):
     files: dict[str, str]
     recorded: bytes | None
     warnings: list[str]
-
-
-class _Replayed(NamedTuple):
-    """What is called again, before anything is written."""
-
-    folder: Path
-    """With the recorded values."""
-    kernel_folder: Path
-    source: CallSource
 
 
 def init_observed(
@@ -93,12 +86,12 @@ def _write_draft(
     place = f"kernels/{kernel_name}"
     done = write_project(root, {f"{place}/{file}": text for file, text in draft.files.items()})
     written = list(done.new)
-    next_call = f"kb bench {kernel_name}"
+    next_call = f"kb bench {kernel_name}"  # else nothing could be timed beside it
+    if "reference.py" not in draft.files:
+        next_call = f"kb variant add {kernel_name} mine --from observed"
     if draft.recorded is not None:
         replace_file(root / place / RECORDED_FILE, draft.recorded)
         written.insert(1, f"{place}/{RECORDED_FILE}")
-        # Nothing could be timed beside it.
-        next_call = f"kb variant add {kernel_name} mine --from observed"
     return InitResult(
         kernel=kernel_name,
         root=str(root),
@@ -115,7 +108,8 @@ def _choose_name(root: Path, operation: str, name: str | None) -> str:
         raise BadValueError(
             f"--name {name!r} is not a valid kernel name; try --name {to_field_name(name)}"
         )
-    last = operation.replace("::", ":").rpartition(":")[2].rpartition(".")[2].strip("_")
+    path = operation.replace("::", ":").rpartition(":")[2].removesuffix(".forward")
+    last = path.rpartition(".")[2].strip("_")
     chosen = name or to_field_name(last)
     folder = root / "kernels" / chosen
     if folder.exists():
@@ -132,94 +126,73 @@ def _draft_kernel(observation: Observation, kernel_folder: Path, command: str) -
     """Return the files of a kernel folder.
 
     Raises:
-        BadValueError: No file can repeat the call, and none of its outputs are recorded.
+        BadValueError: No file can repeat the call.
     """
     function = as_plain(observation.function)
     calls: list[Call] = [call for call in function["calls"] if call["outputs"]]
-    plan = plan_calls(calls)
+    text, places = read_source(function), find_places(function, kernel_folder, observation.program)
+    replayed = Replayed(observation.folder, kernel_folder)
     try:
-        source = draft_call(
-            function,
-            plan,
-            _read_source(function),
-            _find_paths(function, kernel_folder, observation.program),
-        )
+        found = _draft_source(calls, replayed, lambda p: draft_call(function, p, text, places))
     except UnwritableCall as error:
         raise BadValueError(str(error)) from error
-    replayed = _Replayed(observation.folder, kernel_folder, source)
-    faults = _replay(replayed, plan)
+    plan, source, faults = found
     _refuse_random(function, source, faults)
+    _refuse_objects(function, plan, faults)
     reason = source.reason or next(filter(None, faults), "")
     warnings = list(plan.warnings)
-    if reason:
-        plan = plan_calls([call for call in calls if call["file"]] or _refuse_large(function))
+    files = {VARIANT_FILE: source.text}
+    kind: Literal["code", "recorded", "variant"] = "code"
+    recorded = None
+    if not reason:
+        files["reference.py"] = source.text
+    elif known := _find_known_operation(function, plan, replayed):
+        files["reference.py"] = known
+    elif any(call["file"] for call in plan.calls):
+        kind = "recorded"
+        plan = plan_calls([call for call in calls if call["file"]], makes_changed=bool(plan.made))
+        recorded = join_values(observation.folder, plan)
         warnings = [*plan.warnings, _explain_recording(function, source, reason)]
-        warnings += _list_variant_faults(source, _replay(replayed, plan))
-    language = "triton" if function["kind"] == "triton" else "python"
-    kernel = ObservedKernel(
-        kernel_folder.name, function["name"], command, language, plan, bool(reason)
-    )
-    files = {"kernel.yaml": draft_observed_yaml(kernel), VARIANT_FILE: source.text}
-    if reason:
-        return _Draft(files, _join_values(observation.folder, plan), warnings)
-    files["reference.py"] = source.text
-    if needs_input_function(plan):
+    else:
+        kind = "variant"
+        warnings.append(_explain_variant(function))
+    warnings += _list_variant_faults(source, faults)
+    if kind == "code" and needs_input_function(plan):
         files["reference.py"] += "\n\n" + draft_input_function(plan)
-    return _Draft(files, None, warnings)
+    kernels = tuple(function["kernels"])
+    kernel = ObservedKernel(kernel_folder.name, function["name"], command, kernels, plan, kind)
+    return _Draft({"kernel.yaml": draft_observed_yaml(kernel), **files}, recorded, warnings)
 
 
-def _read_source(function: dict[str, Any]) -> str:
-    """Return the text of the file that defines a function; empty where there is none to read."""
-    file = str(function["source_file"] or "")
-    if function["kind"] == "torch-operation":
-        file = file.rpartition(":")[0]
-    if function["kind"] == "extension" or function["is_library"] or not file:
-        return ""
-    try:
-        return Path(file).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+def _draft_source(
+    calls: Sequence[Call],
+    replayed: Replayed,
+    draft: Callable[[ObservedPlan], CallSource],
+) -> tuple[ObservedPlan, CallSource, Sequence[str]]:
+    """Return the plan and source of a call, and why they do not repeat each recorded one.
 
-
-def _find_paths(function: dict[str, Any], kernel_folder: Path, program: str) -> dict[str, str]:
-    """Return the paths from the kernel's folder of what can be loaded without running the program.
-
-    Those are the program's extension libraries, and the function's own file if it is no script.
+    A tensor that is changed is taken for one that is only written, if the call gives the recorded
+    outputs with another one in its place.
     """
-    files = list(function["libraries"])
-    own = function["source_file"]
-    if own and Path(own).is_file() and Path(own).resolve() != Path(program).resolve():
-        files.append(own)
-    return {file: Path(os.path.relpath(file, kernel_folder)).as_posix() for file in files}
+    if any(call["changed"] and call["file"] for call in calls):
+        plan = plan_calls(calls, makes_changed=True)
+        if plan.inputs:
+            source = draft(plan)
+            faults = replay_calls(replayed, source.text, plan)
+            if not any(faults):
+                return plan, source, faults
+    plan = plan_calls(calls)
+    source = draft(plan)
+    return plan, source, replay_calls(replayed, source.text, plan)
 
 
-def _replay(replayed: _Replayed, plan: ObservedPlan) -> Sequence[str]:
-    """Return for each recorded call why the source does not give its outputs; empty: it does."""
-    recorded = [call for call in plan.calls if call["file"]]
-    if not recorded:
-        return []
-    folder, kernel_folder, source = replayed
-    file = folder / VARIANT_FILE
-    place = f"Path({str(kernel_folder)!r})"  # from where its paths lead
-    file.write_text(source.text.replace("Path(__file__).parent", place), encoding="utf-8")
-    numbers = [at for at, number in enumerate(plan.numbers) if not number.is_baked]
-    with scratch_folder() as scratch:
-        run = run_job(
-            {
-                "mode": "replay",
-                "file": str(file),
-                "entry": ENTRY,
-                "target": "cuda" if plan.target == "cuda" else "cpu",
-                "values": [str(folder / call["file"]) for call in recorded],
-                "numbers": [[call["numbers"][at]["value"] for at in numbers] for call in recorded],
-            },
-            scratch,
-            timeout_s=_REPLAY_TIMEOUT_S,
-        )
-    if run.result is None:
-        last = (run.process.output.strip().splitlines() or ["no output"])[-1]
-        return [f"it does not run by itself: {last}"] * len(recorded)
-    return run.result["faults"]
+def _find_known_operation(
+    function: dict[str, Any], plan: ObservedPlan, replayed: Replayed
+) -> str | None:
+    """Return torch code that gives the recorded outputs; None where no operation is known to."""
+    code = draft_known_operation(function, plan)
+    faults = replay_calls(replayed, code, plan) if code else ()
+    return code if faults and not any(faults) else None
 
 
 def _refuse_random(function: dict[str, Any], source: CallSource, faults: Sequence[str]) -> None:
@@ -232,12 +205,15 @@ def _refuse_random(function: dict[str, Any], source: CallSource, faults: Sequenc
         )
 
 
-def _refuse_large(function: dict[str, Any]) -> list[Call]:
-    raise BadValueError(
-        f"{function['name']} has no torch code that could be its reference, and its inputs or "
-        f"outputs are larger than {MAX_VALUE_BYTES // 2**20} MiB, so that they were not recorded; "
-        "run the program on smaller sizes"
-    )
+def _refuse_objects(function: dict[str, Any], plan: ObservedPlan, faults: Sequence[str]) -> None:
+    """Raise BadValueError for code that needs more of an object than its attributes."""
+    text = repr(plan.calls[0]["arguments"])
+    fault = next((fault for fault in faults if fault.startswith(_RAISES)), "")
+    if fault and ("'namespace'" in text or "'module'" in text):
+        raise BadValueError(
+            f"{function['name']} is called with objects, of which only the attributes are "
+            f"recorded; with these {fault}; name a function that it calls with tensors"
+        )
 
 
 def _explain_recording(function: dict[str, Any], source: CallSource, reason: str) -> str:
@@ -249,17 +225,16 @@ def _explain_recording(function: dict[str, Any], source: CallSource, reason: str
     )
 
 
+def _explain_variant(function: dict[str, Any]) -> str:
+    return (
+        f"{function['name']} is compiled code, and its inputs or outputs are larger than "
+        f"{MAX_VALUE_BYTES // 2**20} MiB, so that they were not recorded: what {VARIANT_FILE} "
+        "computes is taken as right, and nothing checks it"
+    )
+
+
 def _list_variant_faults(source: CallSource, faults: Sequence[str]) -> list[str]:
     fault = next(filter(None, faults), "")
-    if not fault or not source.reason:
+    if not fault or source.is_reference:
         return []
     return [f"{VARIANT_FILE} does not repeat the call: {fault}; correct it before kb bench"]
-
-
-def _join_values(folder: Path, plan: ObservedPlan) -> bytes:
-    files = {
-        workload: (folder / call["file"]).read_bytes()
-        for workload, call in zip(plan.workloads, plan.calls, strict=True)
-    }
-    inputs = [array.name for array in plan.inputs]
-    return join_recorded_values(files, inputs, [array.name for array in plan.outputs])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kernelkb.actions.bench_target import validate_machine
 from kernelkb.actions.foreign_tasks import make_task_files
+from kernelkb.actions.init_related import read_callers, read_headers
 from kernelkb.actions.init_source import (
     KernelSource,
     choose_function,
@@ -22,8 +23,10 @@ from kernelkb.loading.kernel_files import FILL_IN_MARK
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.model.base import Name, Record, Target
 from kernelkb.safety.paths import shipped_folder
+from kernelkb.scaffold.build_macros import find_macros
 from kernelkb.scaffold.draft_request import DraftRequest
 from kernelkb.scaffold.include_folders import plan_includes
+from kernelkb.scaffold.kernel_yaml import DRAFTED_VARIANT, OWN_REFERENCE
 from kernelkb.scaffold.launchers import to_field_name
 from kernelkb.scaffold.pointer_draft import draft_pointer_files
 from kernelkb.scaffold.python_draft import draft_python_files
@@ -78,7 +81,7 @@ def init_project(
     done = write_project(
         source.root, {f"kernels/{source.name}/{n}": text for n, text in files.items()}
     )
-    marks, bench = tuple(_find_marks(source.folder)), f"kb bench {source.name}"
+    marks, step = tuple(_find_marks(source.folder)), _name_step(source.name, files)
     return InitResult(
         kernel=source.name,
         root=str(source.root),
@@ -86,8 +89,15 @@ def init_project(
         kept=tuple(done.existing),
         warnings=(*warnings, *_list_shadow_warnings(source), *done.warnings),
         to_fill=marks,
-        next=f"fill in the marks, then {bench}" if marks else bench,
+        next=f"fill in the marks, then {step}" if marks else step,
     )
+
+
+def _name_step(name: str, files: Mapping[str, str]) -> str:
+    """Return the command that follows: a reference that is the only variant has none to judge."""
+    if OWN_REFERENCE in files.get("kernel.yaml", ""):
+        return f"kb variant add {name} changed --from {DRAFTED_VARIANT}"
+    return f"kb bench {name}"
 
 
 def _draft_files(
@@ -110,11 +120,14 @@ def _draft_files(
     includes = plan_includes(path, source.root, list_headers(source.root))
     folders = [f"-I{source.path_from_folder(folder)}" for folder in includes.folders]
     flags = [f for f in includes.flags if request.target == "cuda" and _suits(path, f)]
-    request = request._replace(flags=(*folders, *flags))
+    flags += [f for f in find_macros(path, source.root) if f not in flags]
+    request = request._replace(flags=(*folders, *flags), headers=read_headers(includes.headers))
     warnings = [f"header {header} was not found below {source.root}" for header in includes.missing]
     if request.function.style == "pointers":
-        uses_torch = _uses_torch(request.text)
-        return draft_pointer_files(request._replace(uses_torch=uses_torch)), warnings
+        name = request.function.name
+        callers = read_callers(path, name, request.text) if request.function.is_kernel else ()
+        request = request._replace(uses_torch=_uses_torch(request), callers=callers)
+        return draft_pointer_files(request), warnings
     others = find_definers(source)
     if wanted == "auto" and any(other.suffix == ".cu" for other in others):
         request = request._replace(target="cuda")
@@ -131,8 +144,10 @@ def _draft_embedded(request: DraftRequest, path: Path) -> tuple[dict[str, str], 
     return {**files, "source.cu": head + text}, [note]
 
 
-def _uses_torch(text: str) -> bool:
-    return bool(re.search(r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:torch|ATen)/", text, re.MULTILINE))
+def _uses_torch(request: DraftRequest) -> bool:
+    """Whether a source includes a header of torch, itself or through the project's headers."""
+    include = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:torch|ATen|c10)/", re.MULTILINE)
+    return any(include.search(text) for text in (request.text, *request.headers))
 
 
 def _suits(path: Path, flag: str) -> bool:

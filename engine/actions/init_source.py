@@ -12,6 +12,7 @@ from kernelkb.safety.paths import project_root
 from kernelkb.scaffold.c_source import defines_any, summarize_source
 from kernelkb.scaffold.call_signature import Function, SourceSummary
 from kernelkb.scaffold.launchers import to_field_name
+from kernelkb.scaffold.menu_order import order_functions
 
 COMPILED_SUFFIXES = (".cu", ".cpp", ".cc", ".cuh")
 _HEADER_SUFFIXES = (".h", ".hpp", ".cuh", ".inl", ".inc", ".hxx")
@@ -101,12 +102,13 @@ def choose_function(source: KernelSource, kernel: str | None) -> Function:
 def _format_menu(source: KernelSource, head: str) -> str:
     """Return what a file holds, with lines, and the call to make."""
     rows = []
-    for each in source.analysis.functions:
+    functions = order_functions(source.analysis.functions, source.path.stem)
+    for each in functions:
         kind = "kernel" if each.is_kernel else "launcher"
         if each.launches:
             kind += f" of {', '.join(each.launches)}"
         rows.append(f"  line {each.line}: {each.name} ({kind})")
-    first = source.analysis.functions[0].name
+    first = functions[0].name
     return "\n".join(
         [f"{head}; choose one:", *rows, f"for example: kb init {source.path} --kernel {first}"]
     )

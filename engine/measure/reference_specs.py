@@ -68,9 +68,10 @@ def require_other_code(subject: MeasurementSubject) -> None:
     if not is_reference(kernel, variant):
         return
     others = ", ".join(one.id for one in kernel.variants if not is_reference(kernel, one))
+    added = f"kb variant add {kernel.id} NAME --from {variant.id}"
     raise BadValueError(
         f"{variant.id} is the reference of {kernel.id}, and would be compared with itself; "
-        + (f"name another variant: {others}" if others else "add another variant")
+        + (f"name another variant: {others}" if others else f"add another variant: {added}")
         + ", or give the kernel another reference"
     )
 

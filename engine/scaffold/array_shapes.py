@@ -204,7 +204,8 @@ def _read_shape(
     )
     bound = next((b for t in outer if (b := _find_bound(t.variable, indices, grid))), default)
     counts = {name: sum(name in t.strides for t in sized) for name in names}
-    return (bound, *sorted(names, key=lambda name: counts[name]))
+    parts = [stride for stride in lead.strides if stride.isdecimal() and len(stride) < 4]
+    return (bound, *sorted(names, key=lambda name: counts[name]), *parts)
 
 
 def _find_bound(index: str, indices: KernelIndices, grid: Mapping[str, str]) -> str | None:

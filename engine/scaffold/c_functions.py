@@ -31,6 +31,10 @@ DTYPES = {
     **dict.fromkeys(("uint8_t", "unsigned char"), "uint8"),
     **dict.fromkeys(("int8_t", "char", "signed char"), "int8"),
     "bool": "bool",
+    # kernel.yaml has no unsigned integers of more than 8 bits: the values are below 2 ** 31.
+    **dict.fromkeys(("uint32_t", "unsigned int", "unsigned", "uint"), "int32"),
+    **dict.fromkeys(("uint64_t", "unsigned long", "unsigned long long", "size_t"), "int64"),
+    **dict.fromkeys(("uint16_t", "unsigned short", "ushort"), "int16"),
 }
 _SIZE_TYPE = re.compile(
     r"(?:unsigned\s+|signed\s+)?(?:int|long|long int|long long|long long int)|unsigned|s?size_t"
@@ -45,16 +49,22 @@ _VECTOR_PARTS = {"uint": "int", "uchar": "uint8_t"}
 
 
 def build_function(declaration: Declaration) -> Function:
-    """Return a function; for a kernel, its body tells the roles of arrays that are not const."""
+    """Return a function; its body tells the roles of arrays that are not const.
+
+    A host function that launches has the roles of the kernels, which the caller looks up.
+    """
     nodes = list(iter_nodes(declaration.body)) if declaration.body else []
     uses: dict[str, list[Node]] = {}
     for node in nodes:
         if node.type in ("identifier", "type_identifier"):  # View v(x); reads as a declaration
             uses.setdefault(get_text(node), []).append(node)
     parameters = _parse_parameters(declaration)
-    if declaration.is_global:
+    is_launcher = any(node.type == "kernel_call_syntax" for node in nodes)
+    if nodes and not is_launcher:
         parameters = [
-            classify_array(each, uses) if each.role in ("input", "output") else each
+            classify_array(each, uses)
+            if each.role in ("input", "output") and (declaration.is_global or each.name in uses)
+            else each
             for each in parameters
         ]
     is_shared = any(_is_dynamic_shared_memory(node) for node in nodes)
@@ -108,13 +118,19 @@ def _parse_parameter(node: Node) -> Parameter:
     depth = sum("pointer" in each.type or "array" in each.type for each in chain)
     type_name = get_text(node.child_by_field_name("type")).replace("std::", "")
     is_const = has_const(node)
-    if type_name == "cudaStream_t" or (type_name == "void" and "stream" in name and not is_const):
+    is_untyped_stream = type_name == "void" and "stream" in name and not is_const
+    if type_name.lower().endswith("stream_t") or is_untyped_stream:
         return Parameter(name, type_name, "stream")
     if depth == 1 and not any("reference" in each.type for each in chain):
         role: ParameterRole = "input" if is_const else "output"
         return Parameter(name, type_name, role, find_dtype(type_name))
     is_size = not chain[:-1] and _SIZE_TYPE.fullmatch(type_name)
     return Parameter(name, type_name, "size" if is_size else "number")
+
+
+def is_size_type(type_name: str) -> bool:
+    """Whether a type may hold the number of elements along an axis."""
+    return bool(_SIZE_TYPE.fullmatch(type_name))
 
 
 def find_dtype(type_name: str) -> str | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kernelkb.model.base import Target
@@ -28,10 +27,7 @@ from kernelkb.scaffold.launch_sites import (
     LaunchSite,
     find_launch_sites,
     iter_calls,
-    read_called_name,
-    read_template_arguments,
 )
-from kernelkb.scaffold.source_facts import SourceFacts
 from kernelkb.scaffold.tensor_functions import find_style, read_tensor_function
 
 if TYPE_CHECKING:
@@ -48,14 +44,6 @@ _MODULES = (
     *("STABLE_TORCH_LIBRARY", "STABLE_TORCH_LIBRARY_FRAGMENT", "STABLE_TORCH_LIBRARY_IMPL"),
 )
 _HOST_MEMORY = ("cudaMalloc", "cudaMemcpy", "cudaMallocManaged", "cudaMallocHost", "malloc")
-_ALIAS = re.compile(
-    r"^[ \t]*(?:typedef\s+([\w: ]+)\s+(\w+)|using\s+(\w+)\s*=\s*([\w: ]+))\s*;", re.MULTILINE
-)
-_CONSTANT = re.compile(
-    r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n/]+)"
-    r"|^(?:static\s+|inline\s+|__constant__\s+)*(?:constexpr|const)\s+(?:static\s+)?[\w:]+\s+(\w+)\s*=\s*([^;]+);",
-    re.MULTILINE,
-)
 
 
 def summarize_source(name: str, text: str) -> SourceSummary | None:
@@ -88,51 +76,6 @@ def summarize_source(name: str, text: str) -> SourceSummary | None:
     return SourceSummary("cuda", tuple(functions), target, has_main="main" in defined)
 
 
-def read_facts(text: str) -> SourceFacts:
-    """Return what drafting a call needs of a C++ or CUDA text."""
-    root = parse_c(text)
-    declarations = tuple(iter_declarations(root))
-    constants: dict[str, str] = {}
-    for match in _CONSTANT.finditer(text):
-        name, value = match[1] or match[3], (match[2] or match[4]).strip()
-        number = _evaluate_integer(value, constants)
-        constants[name] = str(number) if number is not None else value
-    instantiations = {
-        read_called_name(called): read_template_arguments(called)
-        for node in iter_nodes(root)
-        if node.type == "template_instantiation"
-        for called in iter_nodes(node)
-        if called.type == "template_function"
-    }
-    sites = tuple(find_launch_sites(declarations))
-    aliases = {
-        match[2] or match[3]: (match[1] or match[4]).strip() for match in _ALIAS.finditer(text)
-    }
-    return SourceFacts(declarations, sites, constants, instantiations, aliases)
-
-
-def _evaluate_integer(text: str, constants: Mapping[str, str]) -> int | None:
-    """Return the value of a constant integer expression."""
-    known = re.sub(r"[A-Za-z_]\w*", lambda m: constants.get(m[0], m[0]), text)
-    known = re.sub(r"(\d)[uUlL]+\b", r"\1", known).replace("/", "//")
-    if not re.fullmatch(r"[\d\s()+*/<>-]{1,80}", known) or "**" in known:
-        return None
-    try:
-        value = ast.literal_eval(known) if known.isdecimal() else _evaluate_arithmetic(known)
-    except (SyntaxError, ValueError, ArithmeticError, RecursionError):
-        return None
-    return value if isinstance(value, int) else None
-
-
-def _evaluate_arithmetic(text: str) -> int:
-    from simpleeval import InvalidExpression, simple_eval
-
-    try:
-        return int(simple_eval(text.strip()))
-    except (InvalidExpression, TypeError) as error:
-        raise ValueError(text) from error
-
-
 def _list_tensor_functions(
     root: Node, declarations: list[Declaration], sites: list[LaunchSite]
 ) -> list[Function]:
@@ -148,9 +91,24 @@ def _list_tensor_functions(
     launching = [each for each in tensor if launches[each.name] and not each.template]
     called = {name for each in launching for name, _ in iter_calls(each.body)}  # type: ignore[arg-type]
     chosen = chosen or [each for each in launching if each.name not in called] or launching
+    if not chosen and not any(each.is_global for each in bodies.values()):
+        # A library's file, whose functions another one exports.
+        inner = {name for each in tensor for name, _ in iter_calls(each.body)}  # type: ignore[arg-type]
+        chosen = [each for each in tensor if each.name not in inner and not each.template]
     functions = [read_tensor_function(each, declarations, launches[each.name]) for each in chosen]
     elsewhere = [name for name, bound in bindings if (bound or name) not in bodies]
     return [*functions, *(Function(name, style="bound") for name in dict.fromkeys(elsewhere))]
+
+
+def complete_function(function: Function, text: str, headers: Sequence[str]) -> Function:
+    """Return a function of tensors with what the kernels in its file's headers show of it."""
+    own = list(iter_declarations(parse_c(text)))
+    inner = [d for header in headers for d in iter_declarations(parse_c(header))]
+    found = next(d for d in own if d.name == function.name and d.line == function.line)
+    every = [*own, *inner]
+    bodies = {each.name: each for each in reversed(every) if each.body is not None}
+    launches = _list_launches(found, bodies, find_launch_sites(every))
+    return read_tensor_function(found, every, launches)
 
 
 def _list_launches(

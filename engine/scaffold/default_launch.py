@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kernelkb.loading.kernel_files import FILL_IN_MARK
 from kernelkb.scaffold.array_shapes import ROWS, KernelIndices, read_indices
 from kernelkb.scaffold.c_declarations import Declaration, get_text
 from kernelkb.scaffold.call_signature import Function
@@ -16,42 +17,48 @@ if TYPE_CHECKING:
 _DEFAULT_THREADS = 256
 """Threads per block of a guessed launch: at most the launch bound, and allowed on every GPU."""
 _TILE = 16
+DEFAULT_SHARED_BYTES = "49152"
+"""Dynamic shared memory where the text does not say: the most that a launch gets unasked."""
 _INDEX = re.compile(r"(?:thread|block)Idx\.([xyz])")
 
 
 def choose_configuration(
     function: Function, own: Declaration, facts: SourceFacts, axes: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return grid, block and shared memory as C expressions; empty where nothing shows them."""
-    if own.body is None or function.takes_shared_memory:
-        return ()
+    """Return grid, block and shared memory as C expressions, by the indices of a kernel."""
     sizes = [p.name for p in function.parameters if p.role == "size"]
     constants = [name for name, text in facts.constants.items() if text.isdecimal()]
+    if own.body is None:
+        return ()
     indices = read_indices(own.body, [*sizes, *constants])
     used = {m[1] for m in _INDEX.finditer(get_text(own.body))}
-    threads = _choose_threads(function, used, get_text(own.body))
-    if threads is None:
-        return ()
+    threads = _choose_block(function, used, get_text(own.body))
     blocks = []
-    for axis in "xyz":
+    for place, axis in enumerate("xyz"):
         extent = _find_extent(axis, own, indices)
         if extent is not None and extent[0] == ROWS and ROWS not in axes:
             extent = None
         if axis not in used:
             blocks.append("1")
-        elif extent is None:
-            if len(axes) > 1 or axis != "x":
-                return ()
-            blocks.append(_divide(axes[0], threads[0]) if axes else "1")
+        elif extent is None:  # the innermost axis along x, as most kernels have it
+            name = axes[-1 - place] if place < len(axes) else "1"
+            blocks.append(_divide(name, threads[place]) if place < len(axes) else "1")
         else:
             name, per_block = extent
-            blocks.append(_divide(name, per_block or threads["xyz".index(axis)]))
-    return f"dim3({', '.join(blocks)})", f"dim3({', '.join(threads)})", "0"
+            blocks.append(_divide(name, per_block or threads[place]))
+    shared = DEFAULT_SHARED_BYTES if function.takes_shared_memory else "0"
+    return f"dim3({', '.join(blocks)})", f"dim3({', '.join(threads)})", shared
 
 
-def _choose_threads(function: Function, used: set[str], body: str) -> tuple[str, ...] | None:
+def choose_threads(function: Function, own: Declaration) -> str:
+    """Return threads per block along x, where neither launch nor indices say."""
+    body = get_text(own.body)
+    return _choose_block(function, {m[1] for m in _INDEX.finditer(body)}, body)[0]
+
+
+def _choose_block(function: Function, used: set[str], body: str) -> tuple[str, ...]:
     if "z" in used:
-        return None
+        return "8", "8", "4"
     if "y" in used:
         return str(_TILE), str(_TILE), "1"
     bound = function.max_threads
@@ -59,11 +66,10 @@ def _choose_threads(function: Function, used: set[str], body: str) -> tuple[str,
         return "32", "1", "1"  # its threads meet in a warp only
     if bound is None or bound.isdecimal():
         return str(min(_DEFAULT_THREADS, int(bound or _DEFAULT_THREADS))), "1", "1"
-    return (
-        None
-        if re.search(rf"\b(?:{'|'.join(function.template)})\b", bound or "") and (function.template)
-        else (bound, "1", "1")
-    )
+    names = function.template
+    is_fixed = not (names and re.search(rf"\b(?:{'|'.join(names)})\b", bound))
+    is_known = is_fixed and FILL_IN_MARK not in bound
+    return (bound if is_known else str(_DEFAULT_THREADS), "1", "1")
 
 
 def _divide(size: str, per_block: str) -> str:

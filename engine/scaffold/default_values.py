@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from kernelkb.scaffold.c_declarations import TemplateParameter
 from kernelkb.scaffold.call_signature import Parameter
@@ -13,9 +14,17 @@ _NUMBERS = (
     (r"(?:\w*_)?(?:dim|axis)", "-1"),
     (r"(?:\w*_)?(?:alpha|a|scale|scaling|factor)", "2"),
 )
+_INTEGERS = (
+    (r"\w*(?:threads?|tpb|bdim)\w*", "256"),
+    (r"\w*(?:block|group)_?size\w*", "128"),
+    (r"warp_?size", "32"),
+    (r"\w*(?:mode|flag|type|kind|offset|start\w*|begin|device\w*|rank|axis)", "0"),
+    (r"\w*(?:kernel_?num|version|iters?|iterations|steps?|repeats?|nreps?|stride\w*|pad\w*)", "1"),
+)
+"""Integers that are options of a call, by their names."""
 _FLOATS = ("float", "double", "half", "__half", "T", "scalar_t", "__nv_bfloat16")
 _TEMPLATE_NUMBERS = (
-    (r"\w*(?:block|threads|nthr|bdim)\w*", "256"),
+    (r"\w*(?:block|threads|nthr|bdim)\w*|nt", "256"),
     (r"\w*(?:warp)\w*", "32"),
     (r"\w*(?:tile|dim|head)\w*", "32"),
     (r"\w*(?:vec|ilp|unroll|items|pack)\w*", "4"),
@@ -31,11 +40,47 @@ AXIS_SIZES = {
 """Elements of axes whose name says what they count."""
 
 
+FUNCTOR = "kb_function"
+"""Type that a launcher defines for a parameter that the kernel calls."""
+_HOST_NUMBERS = (
+    (r"\w*(?:num_?sms?|sm_?count|multi_?proc\w*|sms)", "132"),
+    (r"\w*(?:dev|device|gpu)(?:_?id)?", "0"),
+    (r"\w*(?:smem|shmem|shared|bytes)\w*", "49152"),
+    (r"warp_?size", "32"),
+    (r"\w*warps\w*", "8"),
+)
+"""Integers of a host function that a launch depends on, by their names."""
+_THREADS_NAME = re.compile(r"\w*(?:threads?|block_?(?:size|dim|len|x)|bdim|tpb|nthr|cta)\w*|block")
+_BLOCKS_NAME = re.compile(r"\w*(?:grid|blocks|bpg|ctas)\w*")
+
+
+def choose_host_value(name: str, axes: Sequence[str], threads: str) -> str:
+    """Return a C expression for an integer of a host function that a launch depends on."""
+    bare = name.lower()
+    for pattern, value in _HOST_NUMBERS:
+        if re.fullmatch(pattern, bare):
+            return value
+    blocks = f"({axes[0]} + {threads} - 1) / {threads}" if axes else "132"
+    if _BLOCKS_NAME.fullmatch(bare):
+        return blocks
+    if _THREADS_NAME.fullmatch(bare):
+        return threads
+    return axes[0] if axes else "1"
+
+
+def find_option(name: str) -> str:
+    """Return the value of an integer that is an option by its name; empty for another."""
+    bare = name.lower()
+    return next((v for pattern, v in _INTEGERS if re.fullmatch(pattern, bare)), "")
+
+
 def choose_number(parameter: Parameter) -> str:
     """Return a C expression for a scalar parameter; empty for a type of the file's own."""
     kind = parameter.type
-    if kind == "bool":
-        return "false"
+    if kind == FUNCTOR:
+        return "{}"
+    if kind in ("bool", "dim3"):
+        return "false" if kind == "bool" else "1"
     vector = re.fullmatch(r"(?:float|double|u?int|half)([234])", kind)
     if vector:
         return f"{{{', '.join(['1'] * int(vector[1]))}}}"
@@ -46,7 +91,9 @@ def choose_number(parameter: Parameter) -> str:
     value = next((v for pattern, v in _NUMBERS if re.fullmatch(pattern, name)), "1")
     if is_float:
         return value if kind == "double" else f"{float(value)}f"
-    return value if value in ("0", "-1") else "1"
+    if value in ("0", "-1"):
+        return value
+    return find_option(name) or "1"
 
 
 _VECTOR_NAMES = ("w", "weight", "b", "bias", "gamma", "beta", "g", "scale", "scales")

@@ -27,3 +27,7 @@ class DraftRequest(NamedTuple):
     """Paths of the files that define the functions it uses and does not define."""
     uses_torch: bool = False
     """Whether the file includes torch's headers: then it is a torch extension."""
+    headers: tuple[str, ...] = ()
+    """What the project's files hold that the source includes."""
+    callers: tuple[str, ...] = ()
+    """What files hold that include the source and launch its kernel."""

@@ -1,4 +1,4 @@
-"""Drafts reference.py: torch code for operations that are recognised, else a mark."""
+"""Drafts reference.py: torch code for operations that are recognised."""
 
 from __future__ import annotations
 
@@ -6,9 +6,28 @@ from collections.abc import Mapping, Sequence
 
 from kernelkb.loading.kernel_files import FILL_IN_MARK
 from kernelkb.scaffold.call_signature import Parameter
+from kernelkb.scaffold.kernel_yaml import Draft, format_kernel_yaml
 from kernelkb.scaffold.known_operations import recognise_operation
 
 _INTEGERS = ("int", "uint", "bool")
+
+
+def format_kernel_files(
+    draft: Draft, arguments: Sequence[str], expression: str | None
+) -> dict[str, str]:
+    """Return kernel.yaml, and reference.py where a torch expression is known.
+
+    Args:
+        draft: The kernel; without an expression, its variant becomes the reference.
+        arguments: As ``draft_reference``.
+        expression: As ``draft_reference``.
+    """
+    if expression is None:
+        return {"kernel.yaml": format_kernel_yaml(draft._replace(has_reference=False))}
+    return {
+        "kernel.yaml": format_kernel_yaml(draft),
+        "reference.py": draft_reference(draft.name, arguments, expression),
+    }
 
 
 def draft_reference(name: str, arguments: Sequence[str], expression: str | None) -> str:

@@ -19,6 +19,13 @@ _KEPT_FLAG = re.compile(
 _SETUP_FLAG = re.compile(
     r"-U__CUDA_NO_\w+|--?std=\S+|--expt-(?:relaxed-constexpr|extended-lambda)|--extended-lambda"
 )
+_LANGUAGE_FLAGS = {
+    "--extended-lambda": re.compile(r"\]\s*__(?:host|device)__"),
+    "--expt-relaxed-constexpr": re.compile(
+        r"\bconstexpr\b[^;={(]*\(|\bstd::(?:min|max|numeric_limits|array)\b"
+    ),
+}
+"""Options of nvcc, and the code that is not compiled without them; they change no other code."""
 _BUILD_FOLDER = re.compile(r"[\w./-]*include[\w./-]*|[\w./-]*csrc[\w./-]*|[\w.-]+/[\w./-]+")
 _MAX_HEADERS = 400
 _SYSTEM_PREFIXES = (
@@ -42,6 +49,8 @@ class IncludePlan(NamedTuple):
     """Macros and language options of the project's own build."""
     missing: tuple[str, ...]
     """Headers that are neither here nor known to belong to a toolkit."""
+    headers: tuple[Path, ...] = ()
+    """The project's files that the source includes, itself or through others, nearest first."""
 
 
 def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePlan:
@@ -62,28 +71,33 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
     by_name: dict[str, list[Path]] = {}
     for file in files:
         by_name.setdefault(file.name, []).append(file)
-    pending, seen = [source.resolve()], set[Path]()
+    pending, seen = [source.resolve()], dict[Path, None]()
     while pending and len(seen) < _MAX_HEADERS:
-        file = pending.pop()
+        file = pending.pop(0)
         if file in seen:
             continue
-        seen.add(file)
+        seen[file] = None
         for quote, name in _INCLUDE.findall(_read_text(file)):
-            in_toolkit = name.startswith(_SYSTEM_PREFIXES) and not (file.parent / name).is_file()
-            if in_toolkit or (quote == "<" and _is_standard(name)):
+            if quote == "<" and (_is_of_toolkit(name, file) or _is_standard(name)):
                 continue
             found = _resolve(quote, name, file, [*folders], named, by_name)
             if found is None:
-                if "/" in name or name.endswith((".h", ".cuh", ".hpp")):
-                    missing.setdefault(name)
+                missing.setdefault(name)
                 continue
             folder, header = found
             if folder is not None:
                 folders.setdefault(folder)
             pending.append(header)
-    flags = [*commands[1], *_list_setup_flags(root)]
+    flags = [*commands[1], *_list_setup_flags(root), *_list_language_flags(seen)]
     unknown = [n for n in missing if _is_foreign(n)]
-    return IncludePlan(tuple(folders), tuple(dict.fromkeys(flags)), tuple(unknown))
+    return IncludePlan(
+        tuple(folders), tuple(dict.fromkeys(flags)), tuple(unknown), tuple([*seen][1:])
+    )
+
+
+def _list_language_flags(files: Iterable[Path]) -> list[str]:
+    texts = [_read_text(file) for file in files]
+    return [flag for flag, code in _LANGUAGE_FLAGS.items() if any(map(code.search, texts))]
 
 
 def _is_standard(name: str) -> bool:
@@ -91,7 +105,13 @@ def _is_standard(name: str) -> bool:
     return "." not in name or name in _STANDARD or Path("/usr/include", name).is_file()
 
 
+def _is_of_toolkit(name: str, file: Path) -> bool:
+    return name.startswith(_SYSTEM_PREFIXES) and not (file.parent / name).is_file()
+
+
 def _is_foreign(name: str) -> bool:
+    if "/" not in name and not name.endswith((".h", ".cuh", ".hpp")):
+        return False
     return not name.startswith(_SYSTEM_PREFIXES) and not os.path.exists(f"/usr/include/{name}")  # noqa: PTH110
 
 

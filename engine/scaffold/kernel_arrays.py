@@ -8,7 +8,7 @@ from kernelkb.scaffold.array_shapes import ROWS, infer_shape, read_indices
 from kernelkb.scaffold.blas_names import apply_blas_names
 from kernelkb.scaffold.c_declarations import Declaration, get_text, iter_nodes
 from kernelkb.scaffold.c_functions import build_function, count_parts
-from kernelkb.scaffold.call_signature import Function
+from kernelkb.scaffold.call_signature import Function, Parameter
 from kernelkb.scaffold.launch_sites import bind_arguments, iter_calls
 from kernelkb.scaffold.source_facts import SourceFacts
 
@@ -27,27 +27,61 @@ def _fill_from_callees(
     function: Function, own: Declaration, facts: SourceFacts, depth: int
 ) -> Function:
     parameters = {p.name: p for p in function.parameters}
-    calls = [(s.kernel, list(s.arguments)) for s in facts.sites if s.host == own]
-    calls += list(iter_calls(own.body)) if own.body is not None else []
-    for name, arguments in calls:
+    filled: dict[str, Parameter] = {}
+    for name, arguments, grid in _list_calls(own, facts):
         callee = next((d for d in facts.declarations if d.name == name and d.body), None)
         if callee is None or callee == own or depth > 3:
             continue
         inner = _summarize_callee(callee, facts, depth)
         bound = bind_arguments(arguments, [p.name for p in inner.parameters])
+        rows = re.match(r"(?:dim3\s*[({])?\s*(\w+)\s*(?:[,)}]|$)", grid)
+        bound |= {ROWS: rows[1]} if rows else {}
         for each in inner.parameters:
             outer = parameters.get(bound.get(each.name, ""))
-            if outer is not None and outer.role in ("input", "output") and each.shape:
-                shape = tuple(bound.get(dim, dim if dim.isdecimal() else "") for dim in each.shape)
-                is_whole = all(dim.isdecimal() or dim in parameters for dim in shape)
-                parameters[outer.name] = outer._replace(
-                    role=each.role,
-                    is_read=each.is_read,
-                    is_index=each.is_index,
-                    dtype=outer.dtype or each.dtype,
-                    shape=shape if is_whole else outer.shape,
-                )
-    return function._replace(parameters=tuple(parameters.values()))
+            if outer is None or outer.role not in ("input", "output") or not each.shape:
+                continue
+            shape = tuple(bound.get(dim, dim if dim.isdecimal() else "") for dim in each.shape)
+            is_whole = all(dim.isdecimal() or dim in parameters for dim in shape)
+            found = each._replace(shape=shape if is_whole else ())
+            filled[outer.name] = _merge_uses(filled.get(outer.name), found)
+    return function._replace(
+        parameters=tuple(
+            p._replace(
+                role=filled[p.name].role,
+                is_read=filled[p.name].is_read,
+                is_certain=filled[p.name].is_certain,
+                is_index=filled[p.name].is_index,
+                dtype=p.dtype or filled[p.name].dtype,
+                shape=filled[p.name].shape or p.shape,
+            )
+            if p.name in filled
+            else p
+            for p in function.parameters
+        )
+    )
+
+
+def _list_calls(own: Declaration, facts: SourceFacts) -> list[tuple[str, list[str], str]]:
+    """List the calls in a function's body: name, arguments, and the grid of a launch."""
+    calls = [
+        (site.kernel, list(site.arguments), site.configuration[0] if site.configuration else "")
+        for site in facts.sites
+        if site.host == own
+    ]
+    if own.body is not None:
+        calls += [(name, arguments, "") for name, arguments in iter_calls(own.body)]
+    return calls
+
+
+def _merge_uses(earlier: Parameter | None, later: Parameter) -> Parameter:
+    """Return what two calls show of one array: an output stays one; unknown sizes stay unknown."""
+    if earlier is None:
+        return later
+    shape = max(earlier.shape, later.shape, key=len) if earlier.shape and later.shape else ()
+    if earlier.role == "output":
+        return earlier._replace(shape=shape)
+    is_read = later.is_read or later.role == "output"
+    return later._replace(is_read=is_read, shape=shape)
 
 
 def _summarize_callee(callee: Declaration, facts: SourceFacts, depth: int) -> Function:
@@ -68,11 +102,17 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
     for each in function.parameters:
         if each.role in ("input", "output"):
             shape = infer_shape(each.name, own.body, indices, grid)
-            parts = (str(count_parts(each.type)),) if count_parts(each.type) > 1 else ()
+            parts = list_parts(each.type, facts)
             shape = tuple(_resolve_constant(d, facts) for d in shape)
             each = each._replace(shape=shape + parts if shape else ())
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))
+
+
+def list_parts(kind: str, facts: SourceFacts) -> tuple[str, ...]:
+    """Return the innermost dimension of an array of vectors or structures; empty for numbers."""
+    count = facts.records[kind][1] if kind in facts.records else count_parts(kind)
+    return (str(count),) if count > 1 else ()
 
 
 def _resolve_constant(dim: str, facts: SourceFacts) -> str:

@@ -13,7 +13,7 @@ from kernelkb.scaffold.call_signature import Parameter
 from kernelkb.scaffold.default_values import AXIS_SIZES
 from kernelkb.scaffold.launchers import make_start_input
 
-_SMALL_SIZES, _LARGE_SIZES = (2**12, 64, 32, 16), (2**24, 1024, 256, 64)
+_SMALL_SIZES, _LARGE_SIZES = (2**12, 64, 32, 16, 8, 6), (2**24, 1024, 256, 64, 24, 16)
 """Elements per axis of the drafted workloads, by the largest number of axes of one array."""
 _PLANE_SIZE = 4096
 """Elements per axis of two axes that every array has."""
@@ -26,6 +26,17 @@ _INTEGER_BOUND = 32
 _UNUSED_INPUT = """\
   # The kernel reads no array; a kernel.yaml has at least one input.
   - {name: unused, shape: [1], dtype: float32, fill: zeros}
+"""
+
+DRAFTED_VARIANT = "mine"
+OWN_REFERENCE = f"reference: {{variant: {DRAFTED_VARIANT}}}"
+"""The line of kernel.yaml that makes the drafted variant the reference."""
+_OWN_NOTE = "what the source computes as it stands is right; nothing checks it"
+_OWN_REFERENCE_TEXT = f"""\
+# Other variants are compared with {DRAFTED_VARIANT}. To check {DRAFTED_VARIANT}, too, write
+# a reference in torch, {{file: reference.py, function: NAME}}, or in C++,
+# {{function: "file.cpp:NAME"}}.
+{OWN_REFERENCE}
 """
 
 
@@ -63,6 +74,8 @@ class Draft(NamedTuple):
     """What was assumed, one sentence each."""
     takes_odd_sizes: bool = True
     """False where the launch divides a size, or the kernel loads vectors."""
+    has_reference: bool = True
+    """Whether reference.py computes its outputs; else the drafted variant is the reference."""
 
 
 def list_all_inputs(draft: Draft) -> list[Parameter]:
@@ -87,7 +100,8 @@ def _format_head(draft: Draft) -> str:
     small, large = _choose_sizes(axes, [p.shape for p in (*draft.inputs, *draft.outputs)])
     odd = ", ".join(f"{a}: {n}" for a, n in zip(axes, cycle(_ODD_SIZES), strict=False))
     check = f"check_workloads:\n  - {{{odd}}}\n" if axes and draft.takes_odd_sizes else ""
-    notes = "".join(f"# Assumed: {note}.\n" for note in draft.notes)
+    own = () if draft.has_reference else (_OWN_NOTE,)
+    notes = "".join(f"# Assumed: {note}.\n" for note in (*own, *draft.notes))
     return f"""\
 # Drafted by kb init from "{draft.include}". kb refuses the file while it holds {FILL_IN_MARK}.
 # kb show row_softmax prints a complete example.
@@ -149,14 +163,15 @@ def _format_tail(draft: Draft) -> str:
     lines += [f"    flags: {json.dumps(list(variant.flags))}"] if variant.flags else []
     lines += [f"    kernels: [{', '.join(variant.kernels)}]"] if variant.kernels else []
     lines += [f"    summary: {json.dumps(variant.summary)}"]
+    reference = f"reference: {{file: reference.py, function: {draft.name}}}\n"
     return (
         f"""\
-reference: {{file: reference.py, function: {draft.name}}}
+{reference if draft.has_reference else _OWN_REFERENCE_TEXT}\
 # Bytes and operations that any correct kernel needs, as expressions of the axes. Optional.
 # cost: {{bytes: "8 * n", flops: "2 * n"}}
 entry: {draft.entry}
 variants:
-  - id: mine
+  - id: {DRAFTED_VARIANT}
     target: {draft.target}
 {variant.comment}"""
         + "\n".join(lines)

@@ -125,7 +125,9 @@ def recognise_operation(
         if found is None or len(inputs) != rule.inputs:
             continue
         rest = re.findall("[a-z]+", f"{words[: found.start()]}_{words[found.end() :]}")
-        if _WORDS_OF_METHOD.issuperset(rest) and _fits(rule.shapes, inputs, outputs[0]):
+        has_number = "{number}" not in rule.expression or any(p.value for p in numbers)
+        is_known = has_number and _WORDS_OF_METHOD.issuperset(rest)
+        if is_known and _fits(rule.shapes, inputs, outputs[0]):
             return _fill_expression(rule, numbers, outputs[0])
     return None
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kernelkb.scaffold.launchers import assign_field_names
+from kernelkb.scaffold.observed_launch import find_size, list_sizes
 
 Call = Mapping[str, Any]
 """One distinct call, as the observer in the user's program writes it."""
@@ -26,6 +27,9 @@ class NumberPlan(NamedTuple):
     """A number, or the axis that it follows."""
     is_baked: bool
     """Whether it is written into the call, and no input of the kernel."""
+    code: str = ""
+    """Of a launch: the expression of the tensors' sizes that it equals; empty where there is
+    none."""
 
 
 class ArrayPlan(NamedTuple):
@@ -48,50 +52,65 @@ class ObservedPlan(NamedTuple):
     """Most frequent first."""
     calls: tuple[Call, ...]
     """One for each workload, in their order."""
-    inputs: tuple[ArrayPlan, ...]
+    tensors: tuple[ArrayPlan, ...]
+    """All that are passed, in the order of the calls."""
     numbers: tuple[NumberPlan, ...]
     outputs: tuple[ArrayPlan, ...]
     changed: tuple[int, ...]
-    """Inputs that are changed in place; the last outputs hold them afterwards."""
+    """Tensors that are changed in place; the last outputs hold them afterwards."""
+    made: tuple[int, ...]
+    """Those of ``changed`` that are written only, and therefore no inputs."""
     warnings: tuple[str, ...]
 
+    @property
+    def inputs(self) -> tuple[ArrayPlan, ...]:
+        """The tensors whose values count."""
+        return tuple(self.tensors[at] for at in self.input_places)
 
-def plan_calls(calls: Sequence[Call]) -> ObservedPlan:
+    @property
+    def input_places(self) -> tuple[int, ...]:
+        """Where the inputs stand among the tensors."""
+        return tuple(at for at in range(len(self.tensors)) if at not in self.made)
+
+
+def plan_calls(calls: Sequence[Call], *, makes_changed: bool = False) -> ObservedPlan:
     """Return axes, workloads and arrays for the most frequent kind of call.
 
     Calls are of one kind if they differ in sizes only. Others are left out, and a warning says so.
 
     Args:
         calls: At least one, each with an output.
+        makes_changed: Take tensors that are changed for ones that are written only.
     """
     chosen, warnings = _choose_kind(calls)
     chosen, more = _fix_numbers(chosen)
     chosen = _merge_equal_sizes(chosen)
-    if len(chosen) > MAX_WORKLOADS:
-        more.append(
-            f"{len(chosen) - MAX_WORKLOADS} rarer shapes are left out; the {MAX_WORKLOADS} most "
-            "frequent ones are workloads"
-        )
+    if (left_out := len(chosen) - MAX_WORKLOADS) > 0:
+        text = f"{left_out} rarer shapes are left out; the {MAX_WORKLOADS} most frequent ones are"
+        more.append(f"{text} workloads")
         chosen = chosen[:MAX_WORKLOADS]
     axes = _Axes(len(chosen))
     first = chosen[0]
-    names = _name_arrays(first)
-    inputs = _plan_arrays(chosen, "tensors", names, axes)
-    numbers = _plan_numbers(chosen, names, axes)
+    made = tuple(first["changed"]) if makes_changed else ()
+    names = _name_arrays(first, made)
+    tensors = _plan_tensors(chosen, names, axes, made)
+    numbers = _plan_numbers(chosen, names, axes, tensors, made)
     axes.is_output = True
     outputs = _plan_arrays(chosen, "outputs", names, axes)
     workloads = {f"observed-{at + 1}": axes.sizes_of(at) for at in range(len(chosen))}
     target = "cuda" if any(t["device"] == "cuda" for t in first["tensors"]) else "cpu"
+    inputs = [array for at, array in enumerate(tensors) if at not in made]
     warnings += more + _list_layout_warnings(inputs)
     return ObservedPlan(
         target,
         tuple(axes.names.values()),
         workloads,
         tuple(chosen),
-        inputs,
+        tensors,
         numbers,
         outputs,
         tuple(first["changed"]),
+        made,
         tuple(warnings),
     )
 
@@ -140,9 +159,8 @@ def _describe_kind(call: Call) -> str:
         [(t["dtype"], len(t["shape"]), t["device"]) for t in call[field]]
         for field in ("tensors", "outputs")
     ]
-    launch = call["launch"] and call["launch"]["options"]
     kinds = [(n["name"], type(n["value"]).__name__) for n in call["numbers"]]
-    return json.dumps([arrays, kinds, call["arguments"], call["changed"], launch], default=str)
+    return json.dumps([arrays, kinds, call["arguments"], call["changed"]], default=str)
 
 
 def _fix_numbers(calls: Sequence[Call]) -> tuple[list[Call], list[str]]:
@@ -171,16 +189,24 @@ def _merge_equal_sizes(calls: Sequence[Call]) -> list[Call]:
     return sorted(merged.values(), key=lambda call: -int(call["count"]))
 
 
-def _name_arrays(call: Call) -> dict[str, str]:
-    """Return a distinct field name for each array and number, by ``kind.index``."""
+def _name_arrays(call: Call, made: Sequence[int]) -> dict[str, str]:
+    """Return a distinct field name for each array and number, by ``kind.index``.
+
+    An output that is a tensor among the arguments, and no input, has that tensor's name.
+    """
     rows = [
         (f"{field}.{at}", row["name"])
         for field in ("tensors", "numbers", "outputs")
         for at, row in enumerate(call[field])
     ]
+    first = len(call["outputs"]) - len(made)
+    same = {f"outputs.{first + n}": f"tensors.{at}" for n, at in enumerate(made)}
     taken: list[str] = []
     names: dict[str, str] = {}
     for key, name in rows:
+        if key in same:
+            names[key] = names[same[key]]
+            continue
         field = next(iter(assign_field_names([name]).values()))
         while field in taken:
             field += "_"
@@ -189,18 +215,36 @@ def _name_arrays(call: Call) -> dict[str, str]:
     return names
 
 
+def _plan_tensors(
+    calls: Sequence[Call], names: Mapping[str, str], axes: _Axes, made: Sequence[int]
+) -> tuple[ArrayPlan, ...]:
+    """Plan the inputs, and then what is written only: its sizes follow from theirs."""
+    count = len(calls[0]["tensors"])
+    planned = {}
+    for at in sorted(range(count), key=lambda at: at in made):
+        axes.is_output = at in made
+        planned[at] = _plan_array(calls, f"tensors.{at}", names, axes)
+    axes.is_output = False
+    return tuple(planned[at] for at in range(count))
+
+
 def _plan_arrays(
     calls: Sequence[Call], field: str, names: Mapping[str, str], axes: _Axes
 ) -> tuple[ArrayPlan, ...]:
-    planned = []
-    for at, array in enumerate(calls[0][field]):
-        columns = zip(*(call[field][at]["shape"] for call in calls), strict=True)
-        shape = tuple(axes.find(tuple(column)) for column in columns)
-        is_contiguous = all(map(_is_contiguous, (call[field][at] for call in calls)))
-        planned.append(
-            ArrayPlan(names[f"{field}.{at}"], shape, array["dtype"], array["recipe"], is_contiguous)
-        )
-    return tuple(planned)
+    return tuple(
+        _plan_array(calls, f"{field}.{at}", names, axes) for at in range(len(calls[0][field]))
+    )
+
+
+def _plan_array(
+    calls: Sequence[Call], key: str, names: Mapping[str, str], axes: _Axes
+) -> ArrayPlan:
+    field, _, place = key.partition(".")
+    arrays = [call[field][int(place)] for call in calls]
+    columns = zip(*(array["shape"] for array in arrays), strict=True)
+    shape = tuple(axes.find(tuple(column)) for column in columns)
+    is_contiguous = all(map(_is_contiguous, arrays))
+    return ArrayPlan(names[key], shape, arrays[0]["dtype"], arrays[0]["recipe"], is_contiguous)
 
 
 def _is_contiguous(array: Mapping[str, Any]) -> bool:
@@ -213,17 +257,24 @@ def _is_contiguous(array: Mapping[str, Any]) -> bool:
 
 
 def _plan_numbers(
-    calls: Sequence[Call], names: Mapping[str, str], axes: _Axes
+    calls: Sequence[Call],
+    names: Mapping[str, str],
+    axes: _Axes,
+    tensors: Sequence[ArrayPlan],
+    made: Sequence[int],
 ) -> tuple[NumberPlan, ...]:
+    arrays = [array.name for array in tensors]
+    sizes = list_sizes(calls, arrays, made) if calls[0]["launch"] else ()
     planned = []
     for at, number in enumerate(calls[0]["numbers"]):
         values = tuple(call["numbers"][at]["value"] for call in calls)
         name, value = names[f"numbers.{at}"], number["value"]
         is_fixed = len(set(values)) == 1
         is_baked = is_fixed and (number["name"] in _BAKED_NAMES or value < 0)
-        if not is_fixed:  # an axis of its own: one that is a value is no size of an array
+        code = find_size(number["name"], values, sizes)
+        if not is_fixed and not code:  # an axis of its own: one that is a value is no array's size
             axes.names[(at, *values)] = value = name
-        planned.append(NumberPlan(name, value, is_baked))
+        planned.append(NumberPlan(name, value, is_baked or bool(code), code))
     return tuple(planned)
 
 

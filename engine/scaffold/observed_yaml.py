@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from kernelkb.loading.kernel_files import dump_kernel_yaml
 from kernelkb.scaffold.observed_code import ENTRY
@@ -22,11 +22,11 @@ class ObservedKernel(NamedTuple):
     """As it can be named: ``module:function``."""
     command: str
     """The program that was observed."""
-    language: str
-    """Of the first variant: ``python`` or ``triton``."""
+    kernels: tuple[str, ...]
+    """Triton kernels that it launches."""
     plan: ObservedPlan
-    is_recorded: bool
-    """Whether the reference is the recorded outputs, and no code."""
+    reference: Literal["code", "recorded", "variant"]
+    """``code`` is reference.py; ``variant``: what the observed code writes is right."""
 
 
 def draft_observed_yaml(kernel: ObservedKernel) -> str:
@@ -37,7 +37,9 @@ def draft_observed_yaml(kernel: ObservedKernel) -> str:
         "title": f"{kernel.operation} as {kernel.command} calls it",
         "axes": list(plan.axes),
         "workloads": plan.workloads,
-        "default_workload": {plan.target: next(iter(plan.workloads))},
+        "default_workload": {
+            target: next(iter(plan.workloads)) for target in _list_targets(kernel)
+        },
         "inputs": [
             *(_make_input(array, kernel) for array in plan.inputs),
             *(_make_number(number) for number in plan.numbers if not number.is_baked),
@@ -45,24 +47,38 @@ def draft_observed_yaml(kernel: ObservedKernel) -> str:
         "outputs": [_make_array(array) for array in plan.outputs],
         "reference": _make_reference(kernel),
         "entry": ENTRY,
-        "variants": [
-            {
-                "id": "observed",
-                "target": plan.target,
-                "language": kernel.language,
-                "source": VARIANT_FILE,
-                "returns": True,
-                "summary": "the code that the program runs",
-            }
-        ],
+        "variants": [_make_variant(kernel, target) for target in _list_targets(kernel)],
     }
     return _write_comments(kernel) + dump_kernel_yaml(fields)
+
+
+def _list_targets(kernel: ObservedKernel) -> Sequence[str]:
+    """Return where the observed code can run: interpreted Triton also runs on a GPU."""
+    targets = [kernel.plan.target]
+    return [*targets, "cuda"] if kernel.kernels and "cuda" not in targets else targets
+
+
+def _make_variant(kernel: ObservedKernel, target: str) -> dict[str, Any]:
+    is_triton = bool(kernel.kernels) and target == "cuda"
+    return {
+        "id": "observed",
+        "target": target,
+        "language": "triton" if is_triton else "python",
+        "source": VARIANT_FILE,
+        "returns": True,
+        **({"kernels": list(kernel.kernels)} if is_triton else {}),
+        "summary": "the code that the program runs",
+    }
 
 
 def _write_comments(kernel: ObservedKernel) -> str:
     lines = [f"# Observed by kb init in: {kernel.command}", "# Calls of each workload:"]
     for name, call in zip(kernel.plan.workloads, kernel.plan.calls, strict=True):
         lines.append(f"#   {name}: {call['count']}{_describe_launch(call)}")
+    if kernel.reference == "variant":
+        lines.append(
+            "# Assumed: what observed.py computes as it stands is taken as right, unchecked."
+        )
     lines += [
         "# cost is left out: what any correct kernel must read and write depends on the operation.",
         '# cost: {bytes: "...", flops: "..."}',
@@ -74,7 +90,11 @@ def _describe_launch(call: Mapping[str, Any]) -> str:
     launch = call["launch"]
     if not launch:
         return ""
-    options = "".join(f", {name}={value}" for name, value in launch["options"].items())
+    options = "".join(
+        f", {name}={value}"
+        for name, value in {**launch["constants"], **launch["options"]}.items()
+        if value is not None
+    )
     return f", grid {tuple(launch['grid'])}{options}"
 
 
@@ -84,9 +104,18 @@ def _make_array(array: ArrayPlan) -> dict[str, Any]:
 
 def _make_input(array: ArrayPlan, kernel: ObservedKernel) -> dict[str, Any]:
     own = {"fill": "normal"}
-    if not kernel.is_recorded and not needs_input_function(kernel.plan):
+    if kernel.reference != "recorded" and not needs_input_function(kernel.plan):
         own = make_fill(array.recipe, array.dtype) or own
+    elif kernel.reference == "variant":  # which has no file with a function for the inputs
+        own = make_fill(array.recipe, array.dtype) or _choose_fill(array)
     return {**_make_array(array), **own}
+
+
+def _choose_fill(array: ArrayPlan) -> dict[str, Any]:
+    if array.dtype.startswith(("float", "bfloat")):
+        return {"fill": "normal"}
+    high = array.recipe.get("high", array.recipe.get("value", 1))
+    return {"fill": "integers", "scale": float(high + 1)}
 
 
 def _make_number(number: NumberPlan) -> dict[str, Any]:
@@ -95,12 +124,9 @@ def _make_number(number: NumberPlan) -> dict[str, Any]:
 
 
 def _make_reference(kernel: ObservedKernel) -> dict[str, Any]:
-    if kernel.is_recorded:
+    if kernel.reference == "recorded":
         return {"recorded": RECORDED_FILE}
+    if kernel.reference == "variant":
+        return {"variant": "observed"}
     made: dict[str, Any] = {"file": "reference.py", "function": ENTRY}
     return {**made, "inputs": "make_inputs"} if needs_input_function(kernel.plan) else made
-
-
-def list_recorded_names(plan: ObservedPlan) -> Sequence[str]:
-    """Return the names of arrays in a recorded file, inputs first."""
-    return [array.name for array in (*plan.inputs, *plan.outputs)]

@@ -8,15 +8,16 @@ from pathlib import PurePosixPath
 
 from kernelkb.scaffold.c_declarations import Declaration
 from kernelkb.scaffold.c_functions import build_function, count_parts
-from kernelkb.scaffold.c_source import read_facts
 from kernelkb.scaffold.call_plan import CallPlan, plan_call
 from kernelkb.scaffold.call_signature import Function
 from kernelkb.scaffold.draft_request import DraftRequest
-from kernelkb.scaffold.drafted_reference import draft_reference, guess_expression
+from kernelkb.scaffold.drafted_reference import format_kernel_files, guess_expression
 from kernelkb.scaffold.elementwise import translate_elementwise
-from kernelkb.scaffold.kernel_yaml import Draft, DraftedVariant, format_kernel_yaml, list_all_inputs
+from kernelkb.scaffold.file_facts import read_facts
+from kernelkb.scaffold.kernel_yaml import Draft, DraftedVariant, list_all_inputs
 from kernelkb.scaffold.launch_sites import LaunchSite, bind_arguments
 from kernelkb.scaffold.launchers import assign_field_names, draft_include, make_start_input
+from kernelkb.scaffold.older_toolkits import draft_compatibility
 from kernelkb.scaffold.pointer_launchers import draft_c_launcher, draft_torch_launcher
 from kernelkb.scaffold.source_facts import SourceFacts
 
@@ -25,10 +26,12 @@ _ROUNDED = re.compile(r"- ?1\)?\s*\)?\s*/|ceil|[cC]eil|[dD]iv")
 
 def draft_pointer_files(request: DraftRequest) -> dict[str, str]:
     """Return kernel.yaml, reference.py and a launcher for a function of pointers."""
-    facts = read_facts(request.text)
+    facts = read_facts(request.text, request.headers, request.callers)
     plan = plan_call(request.function, facts)
     draft = _make_draft(request, plan, facts)
     lines = draft_include(request.include, has_main=request.summary.has_main)
+    if request.target == "cuda":
+        lines = draft_compatibility(request.text, request.headers) + lines
     if request.uses_torch:
         launcher = draft_torch_launcher(draft, plan, lines)
     elif request.function.is_variant:
@@ -45,8 +48,7 @@ def draft_pointer_files(request: DraftRequest) -> dict[str, str]:
     )
     names = [draft.fields[p.name] for p in inputs] or ["unused"]
     return {
-        "kernel.yaml": format_kernel_yaml(draft),
-        "reference.py": draft_reference(name, names, expression),
+        **format_kernel_files(draft, names, expression),
         draft.variant.source: launcher,
     }
 

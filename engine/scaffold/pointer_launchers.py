@@ -5,8 +5,19 @@ from __future__ import annotations
 from kernelkb.loading.kernel_files import FILL_IN_MARK
 from kernelkb.scaffold.call_plan import CallPlan
 from kernelkb.scaffold.call_signature import Function, Parameter
+from kernelkb.scaffold.default_values import FUNCTOR
 from kernelkb.scaffold.kernel_yaml import Draft, list_all_inputs
 from kernelkb.scaffold.launchers import hide_module, make_start_input
+
+_FUNCTION = f"""\
+// Stands for the functions that the kernel takes: the argument itself, or the sum of two.
+struct {FUNCTOR} {{
+  template <typename A>
+  __host__ __device__ A operator()(A a) const {{ return a; }}
+  template <typename A, typename B>
+  __host__ __device__ A operator()(A a, B b) const {{ return a + b; }}
+}};
+"""
 
 
 def draft_c_launcher(draft: Draft, plan: CallPlan, include: str) -> str:
@@ -34,6 +45,7 @@ def draft_c_launcher(draft: Draft, plan: CallPlan, include: str) -> str:
 #include <cstdint>
 
 {include}
+{_FUNCTION if FUNCTOR in plan.template else ""}\
 extern "C" int kb_{draft.name}({", ".join(declared)}) {{
 {numbers}{call}  return {"static_cast<int>(cudaGetLastError())" if is_cuda else "0"};
 }}
@@ -68,6 +80,7 @@ def draft_torch_launcher(draft: Draft, plan: CallPlan, include: str) -> str:
 #include <cstdint>
 
 {hide_module(include)}
+{_FUNCTION if FUNCTOR in plan.template else ""}\
 static void kb_call({", ".join(declared)}) {{
 {"".join(lines)}{_draft_numbers(plan.function)}{call}}}
 

@@ -10,8 +10,8 @@ from pathlib import PurePosixPath
 from kernelkb.scaffold.call_signature import Function, Parameter, SourceSummary
 from kernelkb.scaffold.default_values import guess_shape
 from kernelkb.scaffold.draft_request import DraftRequest
-from kernelkb.scaffold.drafted_reference import draft_reference, guess_expression
-from kernelkb.scaffold.kernel_yaml import Draft, DraftedVariant, format_kernel_yaml
+from kernelkb.scaffold.drafted_reference import format_kernel_files, guess_expression
+from kernelkb.scaffold.kernel_yaml import Draft, DraftedVariant
 from kernelkb.scaffold.launchers import assign_field_names
 from kernelkb.scaffold.triton_elementwise import translate_triton
 
@@ -36,8 +36,7 @@ def draft_python_files(request: DraftRequest) -> dict[str, str]:
     names = [draft.fields[p.name] for p in draft.inputs] or ["unused"]
     skipped = list_skipped(request.text, summary)
     return {
-        "kernel.yaml": format_kernel_yaml(draft),
-        "reference.py": draft_reference(name, names, expression),
+        **format_kernel_files(draft, names, expression),
         "launch.py": _draft_launcher(draft, function, parameters, skipped),
     }
 
@@ -115,7 +114,8 @@ def _draft_launcher(
         if p.type != "return"
     )
     declared = ", ".join(draft.fields[p.name] for p in order)
-    called = f"_MODULE.{function.name}" + (".apply" if function.returns == "apply" else "")
+    suffix = {"apply": ".apply", "instance": "()"}.get(function.returns, "")
+    called = f"_MODULE.{function.name}{suffix}"
     call = f"    return {called}({arguments})\n"
     picks = [p.value for p in draft.outputs if p.type == "return" and p.value]
     if picks:
@@ -167,8 +167,10 @@ _LAUNCHER = '''\
 """Loads {function} from {file}, without the statements below that run something."""
 
 import ast
+import importlib
 import importlib.util
 import sys
+import types
 from pathlib import Path
 
 _FILE = Path(__file__).resolve().parent / "{include}"
@@ -177,9 +179,20 @@ _SKIPPED = {{
 
 
 def _load():
-    sys.path[:0] = [str(folder) for folder in _FILE.parents[:5]]  # for its own imports
-    package = ".".join(reversed([p.name for p in _FILE.parents if (p / "__init__.py").exists()]))
-    name = f"{{package}}.{{_FILE.stem}}" if package else "kb_source_{name}"
+    parts, root = [], _FILE.parent
+    while (root / "__init__.py").exists():
+        parts.insert(0, root.name)
+        root = root.parent
+    sys.path.insert(0, str(root))
+    sys.path += [str(folder) for folder in root.parents[:4]]  # last: they hide no package
+    try:
+        importlib.import_module(".".join(parts) or "ast")
+    except Exception:  # the package needs what is not installed; this file may do without
+        for count in range(1, len(parts) + 1):
+            package = types.ModuleType(".".join(parts[:count]))
+            package.__path__ = [str(root.joinpath(*parts[:count]))]
+            sys.modules[package.__name__] = package
+    name = ".".join([*parts, _FILE.stem]) if parts else "kb_source_{name}"
     spec = importlib.util.spec_from_file_location(name, _FILE)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module

@@ -49,7 +49,15 @@ def list_launches(
         name = called.id if isinstance(called, ast.Name) else ""
         if name in aliases:
             found.append(aliases[name])
+        elif isinstance(called, ast.Attribute) and _find_root(called) in aliases:
+            found.append(called.attr)  # of an imported module with kernels
     return tuple(dict.fromkeys(found))
+
+
+def _find_root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def read_python_function(
@@ -165,8 +173,25 @@ def _list_accessed(
     return found
 
 
+def _is_counted(kernel: ast.FunctionDef, name: str) -> bool:
+    """Whether a kernel multiplies, divides or compares a parameter: then it is no pointer."""
+    for node in ast.walk(kernel):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot):
+            continue
+        operands: list[ast.expr] = []
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.FloorDiv | ast.Mod):
+            operands = [node.left, node.right]
+        elif isinstance(node, ast.Compare):
+            operands = [node.left, *node.comparators]
+        if any(isinstance(each, ast.Name) and each.id == name for each in operands):
+            return True
+    return False
+
+
 def _is_accessed(kernel: ast.FunctionDef, name: str, calls: Sequence[str]) -> bool:
     """Whether a kernel uses a pointer in some calls, also after adding an offset to it."""
+    if _is_counted(kernel, name):
+        return False
     names = {name}
     for node in ast.walk(kernel):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -199,34 +224,53 @@ def _read_returned(
         base = next(iter(re.findall(r"\w+", ast.unparse(part))), "")
         if len(parts) > 1 and base not in made and base not in tensors:
             continue
-        source, dims = made.get(base, (base, ()))
+        source, dims, dtype = made.get(base, (base, (), ""))
         like = source if source in tensors else next(iter(tensors), "")
         shape = dims or shapes.get(like, ())
         field = base if base.isidentifier() and base not in tensors else f"out{index or ''}"
         picked = f"[{index}]" if len(parts) > 1 else ""
-        outputs.append(Parameter(field, "return", "output", "float32", shape=shape, value=picked))
+        kind = dtype or "float32"
+        outputs.append(Parameter(field, "return", "output", kind, shape=shape, value=picked))
     return outputs
 
 
-def _collect_made(function: ast.FunctionDef) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Map each tensor that a function makes to the tensor it is like, or to its sizes."""
-    made: dict[str, tuple[str, tuple[str, ...]]] = {}
+_Made = tuple[str, tuple[str, ...], str]
+"""The tensor that another one is like, else its sizes; and its dtype, if that is written."""
+
+
+def _collect_made(function: ast.FunctionDef) -> dict[str, _Made]:
+    """Map each tensor that a function makes to what it is like."""
+    made: dict[str, _Made] = {}
     for node in ast.walk(function):
         if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
             continue
-        value, name = node.value, node.targets[0].id
-        if not isinstance(value, ast.Call):
-            continue
-        match = _MAKER.fullmatch(ast.unparse(value.func))
-        if match is None or not value.args:
-            continue
-        if match[1]:
-            made[name] = (ast.unparse(value.args[0]), ())
-            continue
-        first = value.args[0]
-        elements = first.elts if isinstance(first, ast.Tuple | ast.List) else value.args
-        dims = tuple(ast.unparse(e) for e in elements)
-        plain = all(d.isidentifier() or d.isdecimal() for d in dims)
-        like = re.match(r"\w+", ast.unparse(first))
-        made[name] = ("", dims) if plain and dims != ("shape",) else (like[0] if like else "", ())
+        if isinstance(node.value, ast.Call):
+            own = _read_maker(node.value)
+            if own is not None:
+                made[node.targets[0].id] = own
     return made
+
+
+def _read_maker(call: ast.Call) -> _Made | None:
+    """Return what ``torch.empty((M, N), dtype=torch.float16)`` makes; None for another call."""
+    match = _MAKER.fullmatch(ast.unparse(call.func))
+    if match is None or not call.args:
+        return None
+    written = next((ast.unparse(k.value) for k in call.keywords if k.arg == "dtype"), "")
+    dtype = written.removeprefix("torch.") if written.startswith("torch.") else ""
+    dtype = dtype if dtype in _DTYPES else ""
+    first = call.args[0]
+    if match[1]:
+        return ast.unparse(first), (), dtype
+    elements = first.elts if isinstance(first, ast.Tuple | ast.List) else call.args
+    dims = tuple(ast.unparse(e) for e in elements)
+    if all(d.isidentifier() or d.isdecimal() for d in dims) and dims != ("shape",):
+        return "", dims, dtype
+    like = re.match(r"\w+", ast.unparse(first))
+    return (like[0] if like else "", (), dtype)
+
+
+_DTYPES = (
+    *("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64"),
+    *("bool", "float8_e4m3fn", "float8_e5m2"),
+)

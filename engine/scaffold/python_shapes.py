@@ -8,9 +8,17 @@ from collections.abc import Mapping
 
 from kernelkb.scaffold.default_values import guess_shape
 
+_DIMENSION = re.compile(
+    r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\)|stride(?:\(\)\[|\()(-?\d+)[\])])"
+)
+"""Each of them says that there is such a dimension."""
+
 
 def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
-    """Name the dimensions of tensors by ``M, N = x.shape``, ``x.shape[0]`` and ``x.size(1)``."""
+    """Name the dimensions of tensors by ``M, N = x.shape``, ``x.shape[0]`` and ``x.size(1)``.
+
+    A stride says that a dimension exists.
+    """
     shapes: dict[str, tuple[str, ...]] = {}
     single: dict[str, dict[int, str]] = {}
     for node in ast.walk(function):
@@ -18,12 +26,12 @@ def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
             _read_assignment(node.targets[0], node.value, shapes, single)
     for node in ast.walk(function):
         match = (
-            re.fullmatch(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))", ast.unparse(node))
+            _DIMENSION.fullmatch(ast.unparse(node))
             if (isinstance(node, ast.Subscript | ast.Call))
             else None
         )
         if match:
-            index = int(match[2] or match[3])
+            index = int(match[2] or match[3] or match[4])
             single.setdefault(match[1], {}).setdefault(index, "")
     for name, dims in single.items():
         shapes.setdefault(name, _complete_shape(dims))
@@ -67,7 +75,10 @@ def _read_assignment(
     for each, source in pairs:
         whole = re.fullmatch(r"(\w+)\.(?:shape|size\(\))", ast.unparse(source))
         part = re.fullmatch(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))", ast.unparse(source))
-        if whole and isinstance(each, ast.Tuple):
+        strides = re.fullmatch(r"(\w+)\.stride\(\)", ast.unparse(source))
+        if strides and isinstance(each, ast.Tuple):
+            single.setdefault(strides[1], {}).setdefault(len(each.elts) - 1, "")
+        elif whole and isinstance(each, ast.Tuple):
             shapes[whole[1]] = tuple(
                 e.id if isinstance(e, ast.Name) and e.id != "_" else f"d{i}"
                 for i, e in enumerate(each.elts)

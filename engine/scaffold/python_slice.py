@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import symtable
+from collections.abc import Iterator, Sequence
 
 _PURE_CALLS = ("torch.", "math.", "np.", "numpy.", "tl.")
 _PURE_NAMES = (
@@ -18,16 +19,20 @@ class NotSliceable(Exception):
     """A function that cannot be copied by itself; the text says why."""
 
 
-def slice_function(text: str, name: str, *, keep_decorators: bool = False) -> str:
-    """Return Python source with one function and what it needs of its file.
+def slice_function(
+    text: str, name: str, also: Sequence[str] = (), *, is_launched: bool = False
+) -> str:
+    """Return Python source with one function or class and what it needs of its file.
 
     Imports, functions, classes and constants are copied, in the file's order; statements that do
     something else are not, so that importing the copy does not run the program.
 
     Args:
         text: Source of the file.
-        name: A function at its top level.
-        keep_decorators: Also those without which a function computes the same.
+        name: A function or class at its top level.
+        also: Further ones.
+        is_launched: Whether it is a Triton kernel whose constants are all given: of its decorators
+            only ``triton.jit`` stays, which the others wrap.
 
     Raises:
         NotSliceable: There is no such function, or it needs what only running the file makes.
@@ -37,23 +42,30 @@ def slice_function(text: str, name: str, *, keep_decorators: bool = False) -> st
     except SyntaxError as error:
         raise NotSliceable(f"its file does not parse: {error.msg}") from error
     definitions = _collect_definitions(tree)
-    if name not in definitions:
-        raise NotSliceable("it is not defined at the top level of its file")
-    needed: set[int] = set()
-    used_names: set[str] = set()
-    pending = [name]
+    if missing := [each for each in (name, *also) if each not in definitions]:
+        what = "it" if missing[0] == name else missing[0]
+        raise NotSliceable(f"{what} is not defined at the top level of its file")
+    if is_launched:
+        _drop_tuners(tree, name)
+    needed, used_names = set[int](), set[str]()
+    pending = [name, *also]
     while pending:
-        used = pending.pop()
-        if used in used_names:
+        if (used := pending.pop()) in used_names:
             continue
         used_names.add(used)
         for at in definitions.get(used, ()):
-            statement = tree.body[at]
             needed.add(at)
-            _require_harmless(statement, used)
-            pending.extend(_list_used_names(statement))
-    parts = [_write(tree.body[at], used_names, keep_decorators) for at in sorted(needed)]
+            _require_harmless(tree.body[at], used)
+            pending.extend(_list_used_names(tree.body[at]))
+    parts = [_write(tree.body[at], used_names) for at in sorted(needed)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _drop_tuners(tree: ast.Module, name: str) -> None:
+    """Take the decorators off a kernel that stand above ``triton.jit``."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            node.decorator_list = node.decorator_list[-1:]
 
 
 def _collect_definitions(tree: ast.Module) -> dict[str, list[int]]:
@@ -82,9 +94,15 @@ def _list_bound_names(statement: ast.stmt) -> Iterator[str]:
 
 
 def _list_used_names(statement: ast.stmt) -> Iterator[str]:
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Name):
-            yield node.id
+    """Yield the names of the file that a statement uses: no parameters and local variables."""
+    pending = [symtable.symtable(ast.unparse(statement), "statement", "exec")]
+    while pending:
+        table = pending.pop()
+        is_file = table.get_type() == "module"
+        for symbol in table.get_symbols():
+            if symbol.is_global() or (is_file and symbol.is_referenced()):
+                yield symbol.get_name()
+        pending += table.get_children()
 
 
 def _require_harmless(statement: ast.stmt, name: str) -> None:
@@ -105,14 +123,14 @@ def _is_pure_call(call: ast.Call) -> bool:
     return called.startswith(_PURE_CALLS) or called in _PURE_NAMES
 
 
-def _write(statement: ast.stmt, used: set[str], keep_decorators: bool) -> str:
+def _write(statement: ast.stmt, used: set[str]) -> str:
     if isinstance(statement, ast.Import | ast.ImportFrom):
         aliases = [a for a in statement.names if (a.asname or a.name.partition(".")[0]) in used]
         is_future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
         if is_future or not aliases:
             return ""
         statement.names = aliases
-    if isinstance(statement, ast.FunctionDef) and not keep_decorators:
+    if isinstance(statement, ast.FunctionDef):
         statement.decorator_list = [one for one in statement.decorator_list if not _is_dropped(one)]
     return ast.unparse(statement)
 

@@ -15,16 +15,16 @@ _ALIGNMENT = 8
 
 
 def join_recorded_values(
-    files: Mapping[str, bytes], input_names: Sequence[str], output_names: Sequence[str]
+    files: Mapping[str, bytes], input_names: Mapping[int, str], output_names: Sequence[str]
 ) -> bytes:
     """Return one file with ``workload/name`` for each array.
 
     Args:
         files: By workload, the content of an observer's file, with ``input.0`` and ``output.0``.
-        input_names: In the order of the inputs.
+        input_names: By their place among the recorded tensors; others are left out.
         output_names: In the order of the outputs.
     """
-    names = {f"input.{at}": name for at, name in enumerate(input_names)}
+    names = {f"input.{at}": name for at, name in input_names.items()}
     names |= {f"output.{at}": name for at, name in enumerate(output_names)}
     header: dict[str, Any] = {}
     bodies = []
@@ -34,10 +34,13 @@ def join_recorded_values(
         own = json.loads(content[_LENGTH_BYTES : _LENGTH_BYTES + length])
         body = content[_LENGTH_BYTES + length :]
         for key, entry in own.items():
-            offsets = [start + offset for offset in entry["data_offsets"]]
+            if key not in names:
+                continue
+            first, end = entry["data_offsets"]
+            offsets = [start, start + end - first]
             header[f"{workload}/{names[key]}"] = {**entry, "data_offsets": offsets}
-        bodies.append(body)
-        start += len(body)
+            bodies.append(body[first:end])
+            start += end - first
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % _ALIGNMENT)
     return b"".join([len(text).to_bytes(_LENGTH_BYTES, "little"), text, *bodies])

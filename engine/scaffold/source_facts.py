@@ -20,3 +20,9 @@ class SourceFacts(NamedTuple):
     """Template arguments of explicit instantiations, by the function's name."""
     aliases: Mapping[str, str]
     """The type that each typedef or using names."""
+    enumerations: frozenset[str] = frozenset()
+    """Names of its enumeration types."""
+    outer_constants: Mapping[str, str] = {}
+    """Integer constants of files that launch its kernels, which a launcher does not see."""
+    records: Mapping[str, tuple[str, int]] = {}
+    """Structures whose members have one type: that type, and how many there are."""

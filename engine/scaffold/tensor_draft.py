@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from kernelkb.loading.kernel_files import FILL_IN_MARK, to_snake_case
 from kernelkb.model.base import Target
+from kernelkb.scaffold.c_source import complete_function
 from kernelkb.scaffold.call_signature import Function, Parameter
 from kernelkb.scaffold.default_values import guess_shape
 from kernelkb.scaffold.draft_request import DraftRequest
-from kernelkb.scaffold.drafted_reference import draft_reference, guess_expression
-from kernelkb.scaffold.kernel_yaml import Draft, DraftedVariant, format_kernel_yaml, list_all_inputs
+from kernelkb.scaffold.drafted_reference import format_kernel_files, guess_expression
+from kernelkb.scaffold.kernel_yaml import Draft, DraftedVariant, list_all_inputs
 from kernelkb.scaffold.launchers import (
     assign_field_names,
     draft_include,
     hide_module,
     make_start_input,
 )
+from kernelkb.scaffold.older_toolkits import draft_compatibility
+
+_STRINGS = ("string", "string_view", "c10::string_view")
 
 
 def draft_tensor_files(request: DraftRequest) -> dict[str, str]:
     """Return kernel.yaml, reference.py and sources for a function of tensors."""
     function, name = request.function, request.name
+    if function.style != "bound" and request.headers:
+        function = complete_function(function, request.text, request.headers)
+        request = request._replace(function=function)
+    function = _fill_strings(function, (request.text, *request.headers))
     shaped, notes = _complete_shapes(function)
     draft = _make_draft(request, shaped, notes)
     inputs = list_all_inputs(draft)
@@ -34,14 +43,13 @@ def draft_tensor_files(request: DraftRequest) -> dict[str, str]:
         draft.fields,
     )
     lines = draft_include(request.include, has_main=request.summary.has_main)
+    if request.target == "cuda":
+        lines = draft_compatibility(request.text, request.headers) + lines
     if function.style != "bound":
         lines = _draft_launcher(draft, function, shaped, lines)
     wrappers = {_name_including_file(PurePosixPath(path)): path for path in request.others}
     return {
-        "kernel.yaml": format_kernel_yaml(draft),
-        "reference.py": draft_reference(
-            name, [draft.fields[p.name] for p in inputs] or ["x"], expression
-        ),
+        **format_kernel_files(draft, [draft.fields[p.name] for p in inputs] or ["x"], expression),
         draft.variant.source: lines,
         **{file: draft_include(path) for file, path in wrappers.items()},
     }
@@ -118,6 +126,20 @@ def _complete_shapes(function: Function) -> tuple[list[Parameter], list[str]]:
     return result, notes
 
 
+def _fill_strings(function: Function, texts: Sequence[str]) -> Function:
+    """Give strings that are options the first word that the file compares or maps them with."""
+    whole = "\n".join(texts)
+    parameters = []
+    for each in function.parameters:
+        if each.role == "number" and each.type in _STRINGS and not each.value:
+            compared = re.search(rf'\b{each.name}\s*==\s*"([\w-]+)"', whole)
+            mapped = re.search(r'\{\s*"([\w-]+)"\s*,\s*\w+\s*\}', whole)
+            if match := compared or mapped:
+                each = each._replace(value=f'"{match[1]}"')
+        parameters.append(each)
+    return function._replace(parameters=tuple(parameters))
+
+
 def _draft_launcher(
     draft: Draft, function: Function, parameters: Sequence[Parameter], include: str
 ) -> str:
@@ -139,10 +161,11 @@ def _draft_launcher(
         f"{'return ' if draft.variant.returns else ''}{function.scope}{function.name}({arguments});"
     )
     head = "tvm/ffi/tvm_ffi.h" if is_ffi else "torch/csrc/utils/pybind.h"
+    if is_ffi:  # a lambda would be in decltype, which C++17 does not take
+        called = f"static void kb_call({', '.join(declared)}) {{ {call} }}\n"
+        module = f"TVM_FFI_DLL_EXPORT_TYPED_FUNC(kb_{draft.name}, kb_call);\n"
+        return f"#include <{head}>\n{include}\n{called}{module}"
     lambda_ = f"[]({', '.join(declared)}) {{ {call} }}"
-    if is_ffi:
-        module = f"TVM_FFI_DLL_EXPORT_TYPED_FUNC(kb_{draft.name}, ({lambda_}));\n"
-        return f"#include <{head}>\n{include}\n{module}"
     return f"""\
 // Exports {function.name} with the arguments of kernel.yaml, and constants for the others.
 #include <{head}>

@@ -233,7 +233,22 @@ def test_nvcc_optimises_kernels_side_by_side_where_it_can_and_nothing_else_does(
     release, defines, splits
 ):
     variant = Variant(id="one", target="cuda", language="cuda", source="one.cu", summary="one")
-    machine = Machine(
+    commands = make_compiler_commands(variant, make_machine(release), "g++", defines)
+    assert ("--split-compile" in commands.device) == splits
+
+
+def test_half_operators_of_an_extension_are_torchs_unless_its_flags_say_otherwise():
+    fields = {"target": "cuda", "language": "cuda", "summary": "one", "binding": "torch-extension"}
+    flags = ["-U__CUDA_NO_HALF_OPERATORS__"]
+    variant = Variant(id="one", source="one.cu", flags=flags, **fields)
+    device = make_compiler_commands(variant, make_machine("13.0"), "g++", []).device
+
+    assert "-D__CUDA_NO_HALF_CONVERSIONS__" in device
+    assert device.index("-D__CUDA_NO_HALF_OPERATORS__") < device.index(*flags)
+
+
+def make_machine(release):
+    return Machine(
         target="cuda",
         title="a GPU",
         core_count=4,
@@ -245,7 +260,3 @@ def test_nvcc_optimises_kernels_side_by_side_where_it_can_and_nothing_else_does(
         python="python3",
         torch="2.11",
     )
-
-    assert (
-        "--split-compile" in make_compiler_commands(variant, machine, "g++", defines).device
-    ) == splits

@@ -4,7 +4,10 @@ import ast
 
 import pytest
 
+from kernelkb.scaffold.observed_callee import Places
+from kernelkb.scaffold.observed_code import draft_call
 from kernelkb.scaffold.observed_inputs import draft_input_function, make_fill
+from kernelkb.scaffold.observed_launch import SizeCode, find_size
 from kernelkb.scaffold.observed_shapes import plan_calls
 from kernelkb.scaffold.python_slice import NotSliceable, slice_function
 
@@ -17,7 +20,8 @@ EPS = math.sqrt(1e-10)
 options = argparse.ArgumentParser().parse_args()
 
 @torch.compile
-def norm(x):
+def norm(x, print=None):
+    options = None
     return x / (x.abs().mean() + EPS)
 
 def scaled(x):
@@ -93,7 +97,7 @@ def test_a_function_is_copied_with_what_it_needs_and_runs_nothing_else():
 
     assert "EPS = math.sqrt(1e-10)" in copied
     assert "import math" in copied
-    assert not any(text in copied for text in ("compile", "argparse", "print", "nn"))
+    assert not any(text in copied for text in ("compile", "argparse", "training", "nn"))
 
 
 @pytest.mark.parametrize(
@@ -102,3 +106,79 @@ def test_a_function_is_copied_with_what_it_needs_and_runs_nothing_else():
 def test_a_function_that_needs_the_running_program_is_not_copied(name, why):
     with pytest.raises(NotSliceable, match=why):
         slice_function(FILE, name)
+
+
+LAUNCH = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(x, weight, n, stride, BLOCK: tl.constexpr):
+    pass
+"""
+
+
+def make_launch(rows, cols, grid, block):
+    call = make_call(1, rows, cols, [("n", rows * cols), ("stride", cols)])
+    options = {"num_warps": 4, "maxnreg": None}
+    call["launch"] = {"grid": grid, "options": options, "constants": {"BLOCK": str(block)}}
+    names = {"x": 0, "weight": 1}
+    call["arguments"] = {
+        "positional": [],
+        "named": {
+            **{name: {"tensor": at} for name, at in names.items()},
+            "n": {"number": 0},
+            "stride": {"number": 1},
+        },
+    }
+    call["changed"], call["outputs"] = [0], [make_array("x_after", (rows, cols))]
+    return call
+
+
+def draft_launched(calls, **options):
+    function = {"name": "a:kernel", "kind": "triton", "module": "a", "qualname": "kernel"}
+    function |= {"is_method": False, "is_library": False}
+    return draft_call(function, plan_calls(calls, **options), LAUNCH, Places({})).text
+
+
+def test_a_grid_is_written_by_the_sizes_that_it_follows():
+    text = draft_launched([make_launch(8, 100, [13], 64), make_launch(12, 100, [19], 64)])
+
+    assert "grid = (-(-(x.numel()) // options['BLOCK']),)" in text
+    assert "kernel[grid](x=x, weight=weight, n=x.numel(), stride=x.stride(0), **options)" in text
+    assert "maxnreg" not in text
+
+
+def test_a_launch_that_follows_no_size_is_chosen_by_the_shape():
+    text = draft_launched([make_launch(8, 100, [7], 48), make_launch(12, 100, [11], 80)])
+
+    assert "grid = {(8, 100): (7,), (12, 100): (11,)}.get(tuple(x.shape), (7,))" in text
+    assert "(12, 100): {'BLOCK': 80, 'num_warps': 4}" in text
+
+
+def test_a_tensor_that_is_only_written_is_no_argument():
+    text = draft_launched([make_launch(8, 64, [8], 64)], makes_changed=True)
+
+    assert "def observed_call(weight):" in text
+    assert "x = torch.empty((8, weight.shape[0]), dtype=torch.float32" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "code"),
+    [
+        ("n", (800, 1200), "x.numel()"),
+        ("stride_x", (100, 100), "x.stride(0)"),
+        ("cols", (100, 100), "x.shape[1]"),
+        ("group", (1, 1), ""),
+        ("scale", (100.0, 100.0), ""),
+        ("k", (100, 101), ""),
+    ],
+)
+def test_which_size_a_number_is(name, values, code):
+    sizes = [
+        SizeCode("x.shape[1]", (100, 100)),
+        SizeCode("x.numel()", (800, 1200)),
+        SizeCode("x.stride(0)", (100, 100)),
+    ]
+
+    assert find_size(name, values, sizes) == code

@@ -6,9 +6,10 @@ import re
 import pytest
 
 from kernelkb.actions.init_project import init_project
-from kernelkb.scaffold.c_source import read_facts, summarize_source
+from kernelkb.scaffold.c_source import summarize_source
 from kernelkb.scaffold.call_plan import plan_call
 from kernelkb.scaffold.call_signature import Parameter
+from kernelkb.scaffold.file_facts import read_facts
 from kernelkb.scaffold.include_folders import plan_includes
 from kernelkb.scaffold.known_operations import recognise_operation
 
@@ -180,6 +181,43 @@ def test_operations_are_recognised_by_name_and_only_with_shapes_that_fit(name, s
             "triton",
             ["run"],
         ),
+        (
+            "k.py",
+            "import triton\ndef k(x): pass\nk = triton.jit(k)\n"
+            "def count_programs(x):\n    k.warmup(x, grid=(1,))\n"
+            "def test_add(x):\n    k[(1,)](x)\n"
+            "def add_backward(x):\n    k[(1,)](x)\n"
+            "def add(x):\n    k[(1,)](x)\n",
+            "triton",
+            ["add", "add_backward"],
+        ),
+        (
+            "k.py",
+            "import cutlass.cute as cute\nclass Gemm:\n    def __init__(self, tile=8): pass\n"
+            "    @cute.jit\n    def __call__(self, a, b):\n"
+            "        self.kernel(a, b).launch(grid=(1, 1, 1), block=(1, 1, 1))\n",
+            "cute",
+            ["Gemm"],
+        ),
+        (
+            "k.py",
+            'BODY = "struct pair { int a, b; };"\n'
+            'CODE = "{body} extern \\"C\\" __global__ void sum(pair* x, float* y) '
+            '{{ y[0] = x[0].a; }}".format(body=BODY)\n',
+            "embedded",
+            ["sum"],
+        ),
+        (
+            "k.py",
+            "import triton\nfrom ops import kernel\n"
+            "class Add(torch.autograd.Function):\n    @staticmethod\n"
+            "    def forward(ctx, *args):\n        return Add.__forward(ctx, *args)\n"
+            "    @staticmethod\n    def __forward(ctx, x: torch.Tensor, y: torch.Tensor):\n"
+            "        out = torch.empty_like(x)\n        kernel.Add.forward[(1,)](x, y, out)\n"
+            "        return out\n",
+            "triton",
+            ["Add"],
+        ),
     ],
 )
 def test_every_kind_of_source_is_recognised(name, text, kind, functions):
@@ -204,3 +242,24 @@ def test_headers_are_found_by_the_build_or_by_their_path(tmp_path):
     assert set(searched.folders) == {tmp_path / "lib", tmp_path / "other" / "include"}
     assert set(built.folders) == set(searched.folders)
     assert built.flags == ("-DFAST=1",)
+
+
+@pytest.mark.parametrize(
+    ("code", "flags"),
+    [
+        (
+            "constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }",
+            ["--expt-relaxed-constexpr"],
+        ),
+        ("float x = std::numeric_limits<float>::max();", ["--expt-relaxed-constexpr"]),
+        ("auto add = [=] __device__(float a) { return a; };", ["--extended-lambda"]),
+        ("constexpr int kSize = f(3); __device__ float table[3];", []),
+    ],
+)
+def test_code_of_a_header_that_needs_an_option_of_nvcc_gets_it(tmp_path, code, flags):
+    (tmp_path / "k.cu").write_text('#include "util.cuh"\n')
+    (tmp_path / "util.cuh").write_text(code)
+
+    plan = plan_includes(tmp_path / "k.cu", tmp_path, [tmp_path / "util.cuh"])
+
+    assert list(plan.flags) == flags

@@ -21,6 +21,10 @@ REPORT_NAME = "vectorization.txt"
 LIBRARY_NAME = "kernel.so"
 _SPLIT_COMPILE_SINCE = (12, 2)
 """First nvcc release with ``--split-compile``."""
+_LEFT_TO_TORCH = (
+    "HALF_OPERATORS", "HALF_CONVERSIONS", "BFLOAT16_CONVERSIONS", "HALF2_OPERATORS"
+)  # fmt: skip
+"""Of ``COMMON_NVCC_FLAGS`` in torch/utils/cpp_extension.py, torch 2.11."""
 
 _LAYOUT_SCRIPT = """
 import importlib.util, json, sysconfig
@@ -69,7 +73,8 @@ def make_compiler_commands(
         EnvironmentGapError: The variant needs torch's or tvm-ffi's headers and there are none.
     """
     includes, libraries = _binding_flags(variant, machine)
-    flags = [*variant.flags, *(f"-D{define}" for define in defines), *includes]
+    macros = [f"-D{define}" for define in defines]
+    flags = [*_list_torch_macros(variant), *variant.flags, *macros, *includes]
     # In a torch extension for the GPU, host code only calls torch; -O3 would compile 4 s longer.
     host_only_binds = variant.binding == "torch-extension" and variant.target == "cuda"
     common = ["-O1" if host_only_binds else "-O3", "-std=c++17", *flags]
@@ -84,6 +89,17 @@ def make_compiler_commands(
     device = [*nvcc, "-Xcompiler", "-fPIC", "-lineinfo", "-Xptxas", "-v", *common]
     link = [machine.compiler, *arch, "-shared", *_cuda_runtime_flags(toolkit)]
     return CompilerCommands(device, cpp, link, libraries)
+
+
+def _list_torch_macros(variant: Variant) -> list[str]:
+    """Return the macros under which torch compiles an extension's CUDA code.
+
+    torch has operators of its own for half and bfloat16; beside those of cuda_fp16.h, an expression
+    as ``a < b`` is ambiguous. A kernel that wants cuda_fp16.h's has ``-U`` flags, which follow.
+    """
+    if variant.binding != "torch-extension" or not variant.source.endswith(".cu"):
+        return []
+    return [f"-D__CUDA_NO_{name}__" for name in _LEFT_TO_TORCH]
 
 
 def module_name(variant: Variant, digest: str) -> str | None:

@@ -215,6 +215,8 @@ class ReferenceOutputs:
 
     def _iter_swapped_outputs(self, inputs: Tensors, index: int) -> Iterator[torch.Tensor]:
         """Yield one output for each exchange of two inputs that can stand for each other."""
+        if self._case.is_recorded:
+            return
         for first in range(len(inputs)):
             for second in range(first + 1, len(inputs)):
                 if self._can_exchange(first, second):

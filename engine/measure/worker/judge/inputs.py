@@ -143,6 +143,11 @@ class KernelCase:
         """Whether the reference makes the inputs, or they are recorded."""
         return self._reference.makes_inputs
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the reference is a recording, which answers for its own inputs only."""
+        return self._reference.is_opaque and self._reference.makes_inputs
+
     def _make_own_inputs(self, seed: int) -> Tensors:
         return self._reference.make_inputs(seed, self.device, self.input_specs)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from kernelkb.measure.worker.observe.object_record import describe_object, is_describable
 from kernelkb.measure.worker.observe.values import describe_values
 from kernelkb.measure.worker.shared.messages.observed import (
     ObservedCall,
@@ -15,7 +16,7 @@ from kernelkb.measure.worker.shared.messages.observed import (
     ObservedTensor,
 )
 
-_MAX_DEPTH = 4
+_MAX_DEPTH = 6
 _MAX_ITEMS = 64
 """Of a list among the arguments: longer ones are data."""
 _MAX_TEXT_LENGTH = 200
@@ -75,6 +76,13 @@ class CallDescription:
             kind = "tuple" if isinstance(value, tuple) else "list"
             items = enumerate(value)
             return {kind: [self._describe(f"{name}_{i}", item, depth + 1) for i, item in items]}
+        if isinstance(value, torch.autograd.function.FunctionCtx):
+            return {"context": True}
+        if depth < _MAX_DEPTH and is_describable(value):
+            prefix = "" if name == "self" else f"{name}_"
+            return describe_object(
+                value, lambda key, own: self._describe(f"{prefix}{key}", own, depth + 1)
+            )
         return {"object": type(value).__name__}
 
     def _add_tensor(self, name: str, tensor: torch.Tensor) -> int:

@@ -66,20 +66,24 @@ class _CallProfiler:
             return None
         if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE):
             return None
-        if code.co_name != self._operation.last or not self._operation.matches_function(
-            module, qualname
-        ):
+        if not self._is_meant(module, qualname):
             if not is_installed_file and not code.co_name.startswith("<"):
                 self._recorder.note_seen(f"{module}:{qualname}")
             return None
+        is_module = isinstance(frame.f_locals.get("self"), sys.modules["torch"].nn.Module)
         return make_function(
             "python",
             module,
             qualname,
             source_file=code.co_filename,
             is_library=is_installed_file,
-            is_method=code.co_varnames[:1] == ("self",),
+            is_method=code.co_varnames[:1] == ("self",) and not is_module,
         )
+
+    def _is_meant(self, module: str, qualname: str) -> bool:
+        """Return whether a function is asked for; the name of a class stands for its forward."""
+        owner = qualname.removesuffix(".forward")
+        return any(self._operation.matches_function(module, name) for name in (qualname, owner))
 
 
 def _list_arguments(frame: FrameType) -> tuple[list[tuple[str, Any]], dict[str, Any]]:

@@ -8,7 +8,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from kernelkb.measure.worker.shared.messages.observed import (
 _MAX_SEEN = 4000
 """Distinct names of other operations that are counted."""
 _WRITTEN_SEEN = 400
+_main_files: list[str] = []
+"""At most one: the program's main script, once it is known."""
 _WRITE_EVERY_S = 2.0
 """The program may be ended at any time, and tells nothing then."""
 
@@ -41,7 +44,6 @@ class Recorder:
         self.seen: Counter[str] = Counter()
         self._state = threading.local()
         self._written_s = 0.0
-        self._is_changed = False
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
@@ -52,6 +54,34 @@ class Recorder:
     def is_inside(self) -> bool:
         """Whether this thread is in a call that is recorded, or in the recorder itself."""
         return bool(getattr(self._state, "is_inside", False))
+
+    def note_kernel(self, name: str) -> None:
+        """Note that the call which is being recorded launched a Triton kernel."""
+        function = getattr(self._state, "function", None)
+        if function is not None and name not in function["kernels"]:
+            function["kernels"].append(name)
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Record nothing meanwhile: an autotuner's trials are no calls of the program."""
+        was_inside, self._state.is_inside = self.is_inside, True
+        try:
+            yield
+        finally:
+            self._state.is_inside = was_inside
+
+    @contextmanager
+    def hold(self, tensors: Sequence[Any]) -> Iterator[None]:
+        """Keep what tensors hold now, as their values before a call that is recorded meanwhile.
+
+        An autotuner's trials have written the outputs before the call that counts.
+        """
+        if not self.is_inside and sum(t.nbytes for t in tensors) <= self._job["max_bytes"]:
+            self._state.held = {id(tensor): _copy(tensor) for tensor in tensors}
+        try:
+            yield
+        finally:
+            self._state.held = {}
 
     def note_seen(self, name: str) -> None:
         """Count the call of an operation."""
@@ -70,7 +100,9 @@ class Recorder:
         Whatever happens, ``end`` is to be called after it.
         """
         self._state.is_inside = True
+        find_main_file()
         function = self._functions.setdefault(function["name"], function)
+        self._state.function = function
         try:
             return self._begin(function, positional, named, launch)
         except Exception as error:  # the user's program is not to fail by ours
@@ -99,7 +131,11 @@ class Recorder:
         size = sum(tensor.nbytes for tensor in description.tensors)
         copies = None
         if size <= self._job["max_bytes"]:
-            copies = [tensor.detach().cpu().clone() for tensor in description.tensors]
+            held = getattr(self._state, "held", {})
+            copies = [
+                held[id(tensor)] if id(tensor) in held else _copy(tensor)
+                for tensor in description.tensors
+            ]
         return function, description, call, copies
 
     def end(self, begun: Any, result: Any, *, has_failed: bool = False) -> None:
@@ -117,8 +153,7 @@ class Recorder:
         except Exception as error:  # as above
             self._add_error(begun[0], error)
         finally:
-            self._state.is_inside = False
-        self._is_changed = True
+            self._state.is_inside, self._state.function = False, None
         if time.monotonic() - self._written_s > _WRITE_EVERY_S:
             self.write()
 
@@ -176,11 +211,20 @@ class Recorder:
         scratch.replace(path)
 
 
+def _copy(tensor: Any) -> Any:
+    return tensor.detach().cpu().clone()
+
+
 def find_main_file() -> str:
-    """Return the path of the program's main script; empty where there is none."""
+    """Return the path of the program's main script; empty where there is none.
+
+    Python takes the path off the module when the script ends, before the last record is written.
+    """
     main = sys.modules.get("__main__")
     file = getattr(main, "__file__", None)
-    return str(Path(file).resolve()) if file else ""
+    if file and not _main_files:
+        _main_files.append(str(Path(file).resolve()))
+    return _main_files[0] if _main_files else ""
 
 
 def name_module(module: str) -> str:
@@ -208,6 +252,7 @@ def make_function(kind: str, module: str, qualname: str, **fields: Any) -> Obser
         "is_library": False,
         "overload": "",
         "is_method": False,
+        "kernels": [],
         "libraries": sorted({*libraries, *loaded_libraries}),
         "calls": [],
         "uncounted": 0,

@@ -47,12 +47,16 @@ class ObservedCall(TypedDict):
     numbers: list[ObservedNumber]
     arguments: dict[str, Any]
     """``positional`` and ``named``: trees of ``{"tensor": i}``, ``{"number": i}``,
-    ``{"code": text}``, ``{"list": [...]}``, ``{"tuple": [...]}`` and ``{"object": type}``."""
+    ``{"code": text}``, ``{"list": [...]}`` and ``{"tuple": [...]}``; ``{"namespace": {...}}`` for
+    an object with plain attributes; ``{"module": {...}}`` for a ``torch.nn.Module``, with
+    ``class``, ``is_library`` and ``fields``; ``{"context": True}`` for that of an autograd
+    function; and ``{"object": type}`` for what cannot be written."""
     outputs: list[ObservedTensor]
     changed: list[int]
     """Which of ``tensors`` it changed in place; each is one more output, after those returned."""
     launch: dict[str, Any] | None
-    """Of a Triton kernel: ``grid`` and options such as ``num_warps``."""
+    """Of a Triton kernel: ``grid``, options such as ``num_warps``, and ``constants``: the code of
+    each ``tl.constexpr`` argument, by name."""
     file: str | None
     """With the values: inputs as ``input.0``, outputs as ``output.0``; None: too large."""
 
@@ -73,6 +77,8 @@ class ObservedFunction(TypedDict):
     overload: str
     """Of a torch operation."""
     is_method: bool
+    kernels: list[str]
+    """Triton kernels that it launched: then it is no torch code."""
     libraries: list[str]
     """Extension libraries that the program loaded."""
     calls: list[ObservedCall]

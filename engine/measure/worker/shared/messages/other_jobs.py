@@ -176,6 +176,8 @@ class ReplayJob(TypedDict):
     target: Target
     values: list[str]
     """Recorded files, see ``observed.ObservedCall``."""
+    inputs: list[int]
+    """Which of the recorded tensors are passed."""
     numbers: list[list[Scalar]]
     """For each file: what is passed after the tensors."""
 

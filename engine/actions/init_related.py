@@ -1,0 +1,55 @@
+"""Finds the files beside a source that tell how its kernel is called: headers, launches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from kernelkb.actions.init_source import COMPILED_SUFFIXES, read_source_text
+from kernelkb.safety.paths import project_root
+
+_MAX_HEADERS, _MAX_BYTES = 40, 200_000
+"""Headers that are read for a draft, and the size of each."""
+_MAX_CALLERS = 400
+"""Files that are searched for a launch of a kernel that its own file does not launch."""
+
+
+def read_headers(paths: Iterable[Path]) -> tuple[str, ...]:
+    """Return what a source's headers hold, without those that are too large to be its own."""
+    small = [path for path in paths if path.stat().st_size <= _MAX_BYTES]
+    return tuple(read_source_text(path) for path in small[:_MAX_HEADERS])
+
+
+def read_callers(source: Path, kernel: str, text: str) -> tuple[str, ...]:
+    """Return what the files hold that include a source and launch its kernel, nearest first.
+
+    Args:
+        source: The file with the kernel.
+        kernel: The kernel's name.
+        text: What the file holds; none is searched for where it launches the kernel itself.
+    """
+    launch = re.compile(rf"\b{re.escape(kernel)}\s*(?:<[^;{{}}()]*>\s*)?<<<")
+    include = re.compile(rf"#\s*include[^\n]*\b{re.escape(source.name)}[\">]")
+    if launch.search(text):
+        return ()
+    found = []
+    for path in _iter_near(source.resolve()):
+        other = read_source_text(path) if path.stat().st_size <= _MAX_BYTES else ""
+        if launch.search(other) and include.search(other):
+            found.append(other)
+    return tuple(found[:1])
+
+
+def _iter_near(source: Path) -> list[Path]:
+    """List the compiled files of a source's folder, those below it, then its parents'."""
+    root = Path(project_root()).resolve()
+    near: dict[Path, None] = {}
+    for folder in (source.parent, *source.parent.parents):
+        if not folder.is_relative_to(root):
+            break
+        files = (path for path in sorted(folder.glob("**/*")) if path.suffix in COMPILED_SUFFIXES)
+        near |= dict.fromkeys(path for path in files if path != source and path.is_file())
+        if len(near) >= _MAX_CALLERS:
+            break
+    return [*near][:_MAX_CALLERS]

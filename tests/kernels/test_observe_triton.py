@@ -1,0 +1,150 @@
+"""kb init --from on a program with Triton kernels: interpreted on a CPU, or on a GPU."""
+
+import importlib.util
+import sys
+from functools import cache
+
+import pytest
+
+from kernelkb.actions.bench_target import validate_machine
+from kernelkb.actions.init_observed import init_observed
+from kernelkb.actions.kernels import bench_variant, check_variant
+from kernelkb.loading.kernels import load_kernel
+
+PROGRAM = """
+import torch
+import triton
+import triton.language as tl
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+# The interpreter has no clock of its own.
+CLOCK = {} if DEVICE == "cuda" else {"do_bench": lambda call, quantiles: [call() or 1.0] * 3}
+
+@triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], ["n"], **CLOCK)
+@triton.jit
+def fma_kernel(x, y, out, n, factor, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    kept = at < n
+    tl.store(out + at, tl.load(x + at, kept) * factor + tl.load(y + at, kept), kept)
+
+@triton.heuristics({"BLOCK": lambda args: triton.next_power_of_2(args["cols"])})
+@triton.jit
+def softmax_kernel(out, x, stride, cols, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    row = tl.load(x + tl.program_id(0) * stride + at, at < cols, other=-float("inf"))
+    e = tl.exp(row - tl.max(row, 0))
+    tl.store(out + tl.program_id(0) * stride + at, e / tl.sum(e, 0), at < cols)
+
+def blend(x, y):
+    out = torch.empty_like(x)
+    n = x.numel()
+    fma_kernel.fn.warmup(x, y, out, n, 0.5, BLOCK=64, grid=(1,))
+    fma_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, y, out, n, 0.5)
+    return out
+
+def softmax(x):
+    out = torch.empty_like(x)
+    launch = softmax_kernel[(x.shape[0],)]
+    launch(out, x, x.stride(0), x.shape[1])
+    return out
+
+class Blend(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        return blend(x, y)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 0.5, gradient
+
+for rows in (4, 4, 6):
+    x = torch.randn(rows * (1 if DEVICE == "cpu" else 1000), 100, device=DEVICE)
+    Blend.apply(softmax(x), x)
+"""
+COMMAND = f"{sys.executable} ops.py"
+
+
+@cache
+def has_gpu():
+    return validate_machine("cuda").machine is not None
+
+
+@pytest.fixture
+def program(project):
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("no Triton")
+    (project / "ops.py").write_text(PROGRAM)
+    return COMMAND
+
+
+@pytest.fixture
+def interpreted(program, monkeypatch):
+    if has_gpu():
+        pytest.skip("the program would use the GPU")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    return program
+
+
+def read(project, name, file):
+    return (project / "kernels" / name / file).read_text()
+
+
+@pytest.mark.slow
+def test_a_tuned_kernel_is_launched_as_in_the_end(project, interpreted):
+    result = init_observed(interpreted, "fma_kernel")
+    kernel = load_kernel("fma_kernel").kernel
+    code = read(project, "fma_kernel", "observed.py")
+    checked = check_variant("fma_kernel", "observed", target="cpu")
+
+    assert [each.name for each in kernel.inputs] == ["x", "y", "factor"]
+    assert [each.name for each in kernel.outputs] == ["out"]
+    assert "options = {'BLOCK': 64" in code
+    assert "grid = (-(-(x.numel()) // options['BLOCK']),)" in code
+    assert "autotune" not in code
+    assert any("launches Triton kernels" in text for text in result.warnings)
+    assert checked.status == "correct", checked.detail
+
+
+@pytest.mark.slow
+def test_a_known_operation_that_gives_the_recorded_outputs_is_the_reference(project, interpreted):
+    result = init_observed(interpreted, "softmax_kernel")
+    kernel = load_kernel("softmax_kernel").kernel
+
+    assert result.warnings == ()
+    assert "torch.softmax(x, dim=-1)" in read(project, "softmax_kernel", "reference.py")
+    assert "cols=x.shape[1]" in read(project, "softmax_kernel", "observed.py")
+    assert {each.target: each.language for each in kernel.variants} == {
+        "cpu": "python",
+        "cuda": "triton",
+    }
+
+
+@pytest.mark.slow
+def test_a_function_that_launches_a_kernel_is_no_reference(project, interpreted):
+    init_observed(interpreted, "ops:Blend")
+    kernel = load_kernel("blend").kernel
+
+    assert kernel.reference.recorded
+    assert kernel.variants[-1].kernels == ("fma_kernel",)
+    assert "Blend.apply(x, y)" in read(project, "blend", "observed.py")
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_a_recorded_function_can_be_timed_at_once(project, program):
+    if not has_gpu():
+        pytest.skip("no GPU that torch sees, or no nvcc")
+    result = init_observed(program, "ops:softmax")
+    measured = bench_variant(result.kernel, "observed", target="cuda")
+
+    assert result.next == f"kb bench {result.kernel}"
+    assert measured.verdict in ("faster", "slower", "inconclusive"), measured.detail
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_a_recorded_launch_repeats_itself(project, program):
+    if not has_gpu():
+        pytest.skip("no GPU that torch sees, or no nvcc")
+    init_observed(program, "fma_kernel")
+    checked = check_variant("fma_kernel", "observed", target="cuda")
+
+    assert checked.status == "correct", checked.detail

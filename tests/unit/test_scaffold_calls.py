@@ -1,0 +1,290 @@
+"""How kb init calls a kernel: grids, template arguments, scalars, and what older sources need."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from kernelkb.actions.init_project import init_project
+from kernelkb.scaffold.build_macros import find_macros
+from kernelkb.scaffold.c_source import summarize_source
+from kernelkb.scaffold.call_plan import plan_call
+from kernelkb.scaffold.call_signature import Parameter
+from kernelkb.scaffold.file_facts import read_facts
+from kernelkb.scaffold.include_folders import plan_includes
+from kernelkb.scaffold.known_operations import recognise_operation
+from kernelkb.scaffold.menu_order import order_functions
+from kernelkb.scaffold.older_toolkits import draft_compatibility
+
+PLANE = """
+__global__ void blend(const float* x, float* y, int nx, int ny) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
+  if (i < nx && j < ny) y[j * nx + i] = x[j * nx + i];
+}
+"""
+LINE = """
+__global__ void walk(const float* x, float* y, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    y[i] = x[i];
+}
+"""
+
+
+def plan_kernel(text, callers=()):
+    """Plan the call of the only function of a CUDA text."""
+    (function,) = summarize_source("k.cu", text).functions
+    return plan_call(function, read_facts(text, callers=callers))
+
+
+def test_members_of_a_dim3_are_part_of_a_grid():
+    plan = plan_kernel(
+        PLANE + "int main() { int nx = 64, ny = 32; float *a, *b; dim3 block(16, 16);"
+        " dim3 grid((nx + block.x - 1) / block.x, (ny + block.y - 1) / block.y);"
+        " blend<<<grid, block>>>(a, b, nx, ny); }"
+    )
+
+    assert plan.configuration == ("grid", "block")
+    assert "dim3 block(16, 16);" in plan.statements
+    assert not any("cannot see" in note for note in plan.notes)
+
+
+def test_a_dim3_may_be_set_after_its_declaration():
+    plan = plan_kernel(
+        LINE + "int main() { int n = 64; float *a, *b; dim3 grid, block; block.x = 128;"
+        " grid.x = (n + block.x - 1) / block.x; walk<<<grid, block>>>(a, b, n); }"
+    )
+
+    assert plan.configuration == ("grid", "block")
+    assert "dim3 block; block.x = 128;" in plan.statements
+
+
+@pytest.mark.parametrize(
+    ("host", "statement"),
+    [
+        ("cudaDeviceProp p; int blocks = 4 * p.multiProcessorCount;", "int blocks = 4 * 132;"),
+        ("int blocks; cudaDeviceGetAttribute(&blocks, a, 0);", "const int blocks = (n + 256 - 1)"),
+        ("int blocks = atoi(argv[1]);", "const int blocks = (n + 256 - 1) / 256;"),
+    ],
+)
+def test_a_number_that_only_the_program_knows_gets_a_default_and_a_note(host, statement):
+    plan = plan_kernel(
+        LINE + f"int main() {{ int n = 64; float *x, *y; {host} walk<<<blocks, 256>>>(x, y, n); }}"
+    )
+
+    assert any(one.startswith(statement) for one in plan.statements)
+    assert any("was chosen by kb init" in note for note in plan.notes)
+
+
+def test_a_launch_in_a_file_that_includes_the_kernel_is_used_with_its_constants():
+    caller = (
+        "#define WIDTH 64\n"
+        "void run(float* a, float* b, int n) { walk<<<(n + WIDTH - 1) / WIDTH, WIDTH>>>(a, b, n); }"
+    )
+    plan = plan_kernel(LINE, callers=[caller])
+
+    assert plan.configuration == ("(n + WIDTH - 1) / WIDTH", "WIDTH")
+    assert plan.statements == ("const auto WIDTH = 64;",)
+
+
+def test_a_type_of_the_hosts_template_and_its_constants_are_resolved():
+    text = (
+        "template <typename T, int TILE> __global__ void tile(const T* x, T* y, int n) {"
+        " int i = blockIdx.x * TILE + threadIdx.x; if (i < n) y[i] = x[i]; }\n"
+        "template <typename T> int test(int n) { T *x, *y; const int tile_size = 64;"
+        " int blocks = n * sizeof(T) / 256;"
+        " tile<T, tile_size><<<blocks, tile_size>>>(x, y, n); return 0; }"
+    )
+    plan = plan_kernel(text)
+
+    assert plan.template == ("float", "64")
+    assert "using T = float;" in plan.statements
+
+
+def test_an_index_type_is_an_integer_and_an_enumeration_has_its_first_value():
+    text = (
+        "enum class Mode { sum, mean };\n"
+        "template <typename index_t, Mode MODE>"
+        "__global__ void pick(const index_t* ids, float* y, index_t n, Mode mode) {"
+        " index_t i = threadIdx.x; if (i < n) y[i] = ids[i]; }"
+    )
+    plan = plan_kernel(text)
+
+    assert plan.template == ("int", "static_cast<Mode>(0)")
+    assert [(p.role, p.dtype) for p in plan.function.parameters[:3]] == [
+        ("input", "int32"),
+        ("output", "float32"),
+        ("size", None),
+    ]
+    assert plan.function.parameters[3].value == "static_cast<Mode>(0)"
+
+
+def test_a_stride_that_sizes_no_array_is_the_innermost_axis():
+    text = (
+        "__global__ void rows(const float* x, float* y, int m, int n, int stride) {"
+        " int r = blockIdx.x; for (int c = threadIdx.x; c < n; c += blockDim.x)"
+        " if (r < m) y[r * n + c] = x[r * n + c] + stride; }"
+    )
+    stride = plan_kernel(text).function.parameters[4]
+
+    assert (stride.role, stride.value) == ("number", "n")
+
+
+def test_dynamic_shared_memory_without_a_launch_is_what_every_gpu_gives():
+    text = (
+        "__global__ void turn(float* d, int n) { extern __shared__ float s[];"
+        " s[threadIdx.x] = d[threadIdx.x]; __syncthreads(); d[threadIdx.x] = s[n - threadIdx.x]; }"
+    )
+
+    assert plan_kernel(text).configuration[2] == "49152"
+
+
+def test_the_menu_begins_with_the_kernel_that_is_most_likely_wanted():
+    arrays = "(const float* x, float* y, int n) { y[0] = x[0]; }\n"
+    names = ("warmup", "softmax_backward", "get_count", "other", "softmax_forward")
+    text = "".join(f"__global__ void {name}{arrays}" for name in names)
+    functions = summarize_source("softmax.cu", text).functions
+
+    assert [each.name for each in order_functions(functions, "softmax")] == [
+        "softmax_forward",
+        "other",
+        "softmax_backward",
+        "warmup",
+        "get_count",
+    ]
+
+
+def test_functions_of_tensors_that_another_file_exports_are_found():
+    text = (
+        '#include "launch_kernels.h"\n'
+        "static int find(TensorView x) { return 1; }\n"
+        "void normalize(TensorView out, TensorView x, double eps) { Launch(out, x, find(x)); }\n"
+    )
+
+    assert [each.name for each in summarize_source("n.cu", text).functions] == ["normalize"]
+
+
+def test_a_projects_own_header_may_begin_with_cuda(tmp_path):
+    (tmp_path / "include").mkdir()
+    header = tmp_path / "include" / "cuda_tiles.hpp"
+    header.write_text("#pragma once\n")
+    source = tmp_path / "k.cu"
+    source.write_text('#include "cuda_tiles.hpp"\n#include "cuda_runtime.h"\n')
+    plan = plan_includes(source, tmp_path, [header])
+
+    assert plan.folders == (tmp_path / "include",)
+    assert (plan.headers, plan.missing) == ((header,), ())
+
+
+def test_a_launchers_grid_names_the_rows_of_its_kernel():
+    text = (
+        "__global__ void center(int n, const float* points, float* out) {"
+        " points += n * 3 * blockIdx.x; out += n * blockIdx.x;"
+        " for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = points[i * 3]; }\n"
+        "void launch(int b, int n, const float* points, float* out) {"
+        " center<<<b, 256>>>(n, points, out); }"
+    )
+    shapes = {p.name: p.shape for p in plan_kernel(text).function.parameters if p.shape}
+
+    assert shapes == {"points": ("b", "n", "3"), "out": ("b", "n")}
+
+
+def test_what_one_kernel_writes_and_the_next_one_reads_stays_an_output():
+    text = LINE + (
+        "void twice(const float* x, float* y, float* z, int n, int n_threads) {"
+        " walk<<<8, n_threads>>>(x, y, n); walk<<<8, n_threads>>>(y, z, n); }"
+    )
+    parameters = plan_kernel(text).function.parameters
+
+    assert [p.role for p in parameters] == ["input", "output", "output", "size", "number"]
+    assert (parameters[1].is_read, parameters[4].value) == (False, "256")
+
+
+def test_a_parameter_that_the_kernel_calls_gets_a_function_object(project):
+    (project / "k.cu").write_text(
+        "template <typename Op, typename T>"
+        "__global__ void apply(Op op, const T* x, T* y, int n) {"
+        " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = op(x[i]); }"
+    )
+    init_project("k.cu")
+    launcher = (project / "kernels" / "k" / "launch.cu").read_text()
+
+    assert "apply<kb_function, float><<<" in launcher
+    assert "struct kb_function {" in launcher
+
+
+def test_a_structure_of_equal_members_is_the_last_dimension():
+    text = (
+        "typedef struct { float re, im; } Complex;\nstruct Box { float lo[2]; float hi[2]; };\n"
+        "__global__ void shift(const Complex* x, Box* y, int n) {"
+        " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i].lo[0] = x[i].re; }"
+    )
+    arrays = plan_kernel(text).function.parameters[:2]
+
+    assert [(p.dtype, p.shape) for p in arrays] == [
+        ("float32", ("n", "2")),
+        ("float32", ("n", "4")),
+    ]
+
+
+def test_macros_that_a_program_near_the_source_sets_become_flags(tmp_path):
+    (tmp_path / "cuda").mkdir()
+    source = tmp_path / "cuda" / "k.cu"
+    source.write_text("#define B 4\n__shared__ float ring[LENGTH][B];\n")
+    (tmp_path / "run.py").write_text(
+        'LENGTH = 768\nload(flags=[f"-DLENGTH={LENGTH}", f"-DB={B}", "-DOTHER=1",\n'
+        '    "-U__CUDA_NO_HALF_OPERATORS__", "-UOTHER"])\n'
+    )
+
+    assert find_macros(source, tmp_path) == ("-DLENGTH=768", "-U__CUDA_NO_HALF_OPERATORS__")
+
+
+def test_a_source_whose_own_header_includes_torch_is_a_torch_extension(project):
+    (project / "k.h").write_text("#include <torch/serialize/tensor.h>\n")
+    (project / "k.cu").write_text('#include "k.h"\n' + LINE)
+    init_project("k.cu")
+
+    assert "binding: torch-extension" in (project / "kernels" / "k" / "kernel.yaml").read_text()
+
+
+def test_a_string_option_is_the_first_word_that_the_file_compares_it_with(project):
+    (project / "k.cu").write_text(
+        "#include <torch/types.h>\n"
+        'at::Tensor pool(at::Tensor x, std::string mode) { if (mode == "mean") return x / 2;'
+        " return x; }\n"
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("pool", &pool); }\n'
+    )
+    init_project("k.cu")
+
+    assert 'return pool(x, "mean");' in (project / "kernels" / "k" / "launch.cu").read_text()
+
+
+def test_an_operation_with_a_number_is_not_recognised_without_one():
+    x, y = Parameter("x", "float", "input", shape=("n",)), Parameter("y", "float", "output")
+    factor = Parameter("a", "float", "number", value="3.0f")
+
+    assert recognise_operation("scale", [x], [y._replace(shape=("n",))], []) is None
+    assert recognise_operation("scale", [x], [y._replace(shape=("n",))], [factor]) == "3.0 * {0}"
+
+
+OLDER = """
+__global__ void twice(half* x) { x[threadIdx.x] = __hadd(x[threadIdx.x], x[threadIdx.x]); }
+void report(float* data) {
+  cudaDeviceProp prop;
+  cudaGetDeviceProperties(&prop, 0);
+  int khz = prop.clockRate + prop.memoryClockRate;
+  cudaMemAdvise(data, khz, cudaMemAdviseSetReadMostly, 0);
+  cudaMemPrefetchAsync(data, khz, cudaCpuDeviceId);
+  cudaThreadSynchronize();
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
+def test_a_source_for_an_older_toolkit_compiles(tmp_path):
+    source = tmp_path / "k.cu"
+    source.write_text(draft_compatibility(OLDER) + OLDER)
+    argv = ["nvcc", "-arch=compute_90", "--ptx", "-o", "/dev/null", str(source)]
+    done = subprocess.run(argv, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert draft_compatibility(LINE) == ""
