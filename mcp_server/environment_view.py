@@ -28,7 +28,8 @@ def load_environment_view(name: str, tools: Collection[str]) -> EntryView:
     Raises:
         ToolError: There is no such target, or this server measures nothing.
     """
-    from kernelkb.actions.bench_target import validate_machine
+    from kernelkb.actions.bench_target import get_project_path, validate_machine
+    from kernelkb.actions.follow_steps import choose_subject_kernel
     from kernelkb.measure.machine.environment import TargetChoice
     from kernelkb.render.measurements import describe_environment
 
@@ -40,7 +41,7 @@ def load_environment_view(name: str, tools: Collection[str]) -> EntryView:
     found = validate_machine(cast("TargetChoice", target), fresh=True)
     broken = next((line for line in found.lines if line.status == "failure"), None)
     follow = (
-        ("read_entry(id='kernels')", "bench_kernel(kernel=...)")
+        (f"bench_kernel(kernel={choose_subject_kernel(get_project_path())!r})",)
         if broken is None
         else (broken.cure or broken.found,)
     )

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from kernelkb.measure.machine.environment import TargetChoice
     from kernelkb.model.measurement import Bench
 
+_CHANGE = "change the candidate"
+
 
 def bench_foreign_task(
     task: str, candidate: str, target: TargetChoice, workload: str | None
@@ -34,14 +36,14 @@ def bench_foreign_task(
         return _check_problem(task, candidate, target, again)
     bench = bench_task(task, candidate, target, workload)
     return BenchResult(
-        summary=describe_bench(bench), bench=bench, next=(_choose_next_call(bench, again),)
+        summary=describe_bench(bench), bench=bench, next=_list_next_steps(bench, again)
     )
 
 
-def _choose_next_call(bench: Bench, again: str) -> str:
+def _list_next_steps(bench: Bench, again: str) -> tuple[str, ...]:
     if bench.verdict in ("incorrect", "invalid") or not (bench.measurement or bench.metrics):
-        return f"change the candidate, then {again}"
-    return format_recommend_call(bench)
+        return (_CHANGE, again)
+    return (format_recommend_call(bench),)
 
 
 def _check_problem(task: str, candidate: str, target: TargetChoice, again: str) -> BenchResult:
@@ -52,5 +54,5 @@ def _check_problem(task: str, candidate: str, target: TargetChoice, again: str) 
         summary=f"{found.status}: {found.detail}",
         bench=None,
         problem=found.model_dump(mode="json"),
-        next=(f"change the candidate, then {again}",),
+        next=(_CHANGE, again),
     )

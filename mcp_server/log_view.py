@@ -13,6 +13,8 @@ from kernelkb_mcp.paginate import MAX_ANSWER_BYTES, json_size, paginate
 _MAX_LOG_BYTES = 64 * 2**20
 _RESERVED_BYTES = 1500
 """Bytes reserved for everything but the symptoms."""
+_LIST_OF_SYMPTOMS = ("kb show symptoms", "read_entry(id='symptoms')")
+_WORDS_NEEDED = "words of the first error, for search_knowledge(query=...)"
 _LOG_SUFFIXES = (".log", ".txt", ".out", ".err")
 
 
@@ -37,7 +39,7 @@ def diagnose_log_text(log: str, gpu: str | None) -> dict[str, Any]:
     shown = paginate(symptoms, 0, room).value
     left = len(symptoms) - len(shown)
     lines = format_diagnosis_lines(found["symptoms"], found["first_error"], found["read"], "log")
-    first = "; ".join(list(lines)[: 1 if symptoms else None])
+    first = "; ".join(list(lines)[: 1 if symptoms else None]).replace(*_LIST_OF_SYMPTOMS)
     return {
         "summary": f"{first}; cure: {symptoms[0]['cure']}" if symptoms else first,
         "kernels": [],
@@ -45,13 +47,14 @@ def diagnose_log_text(log: str, gpu: str | None) -> dict[str, Any]:
         "log": {"first_error": found["first_error"], "read": found["read"]},
         "more": [f"{left} of {len(symptoms)} symptoms further on in the log"] if left else [],
         "next": _list_next_calls(symptoms),
+        "needs": None if symptoms else _WORDS_NEEDED,
         "knowledge": found["knowledge"],
     }
 
 
 def _list_next_calls(symptoms: list[dict[str, Any]]) -> list[str]:
     if not symptoms:
-        return ["search_knowledge(query=...)"]
+        return []
     entries = [symptoms[0]["symptom"], *symptoms[0]["fixes"][:1]]
     return [f"read_entry(id={entry!r})" for entry in entries]
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Collection
+
 from kernelkb.errors import NextStep
 
 _TOOL_FOR_VERB = {
@@ -12,17 +16,20 @@ _TOOL_FOR_VERB = {
     "history": "bench_kernel",
     "init": "build_kernel",
     "log": "read_entry",
+    "profile": "profile_kernel",
     "recommend": "recommend_fix",
     "restore": "build_kernel",
     "session close": "session",
+    "session list": "session",
     "session new": "session",
+    "session show": "session",
     "show": "read_entry",
     "triage": "profile_kernel",
     "tune": "tune_kernel",
     "variant add": "build_kernel",
 }
 """The tool that does what a command of ``kb`` does; ``best`` and ``history`` have
-none, so a new record helps."""
+none, so a new record helps; of sessions the open one is named."""
 _CALL_FOR_COMMAND = {
     "kb bench": "bench_kernel(kernel=...)",
     "kb build": "build_kernel(kernel=...)",
@@ -61,7 +68,14 @@ _TOOL_ARGUMENTS = {
     "variant",
     "workload",
 }
-_EFFECT_FOR_VERB = {"best": "records one", "history": "records one"}
+_POSITIONAL = {"restore": ("id",), "show": ("id",), "variant add": ("kernel", "name")}
+"""Arguments without an option, where they are not the kernel alone."""
+_CALL = re.compile(r"[a-z_]+\(.*\)", re.DOTALL)
+_EFFECT_FOR_VERB = {
+    "best": "records one",
+    "history": "records one",
+    "session list": "says where work stands and how to begin",
+}
 
 
 def format_call_for_command(command: str) -> str:
@@ -93,6 +107,45 @@ def format_call(step: NextStep) -> str | None:
     return f"{tool}({arguments})"
 
 
+def is_call(step: str) -> bool:
+    """Return whether a next step is a call, not a sentence on what to edit."""
+    return _CALL.fullmatch(step) is not None
+
+
+def format_step(step: NextStep) -> str:
+    """Return the exact call alone; what to type in a shell where no tool does the same."""
+    return format_call(step) or f"in a shell: {step.as_shell_words()}"
+
+
+def format_command(command: str, tools: Collection[str]) -> str:
+    """Return the exact call for a command line of ``kb``; the line itself where no tool does it.
+
+    Args:
+        command: As an answer's ``next`` names it, such as ``kb bench gemm --target cpu``.
+        tools: Names of the offered tools.
+    """
+    call = format_call(_parse_command(command)) if command.startswith("kb ") else None
+    is_offered = call is not None and call.partition("(")[0] in tools
+    return call if call is not None and is_offered else f"in a shell: {command}"
+
+
+def _parse_command(command: str) -> NextStep:
+    """Return the step that ``NextStep.as_shell_words`` wrote as a command."""
+    words = shlex.split(command)[1:]
+    size = 2 if " ".join(words[:2]) in _TOOL_FOR_VERB else 1
+    verb, words = " ".join(words[:size]), words[size:]
+    names = iter(_POSITIONAL.get(verb, ("kernel",)))
+    given: dict[str, str | None] = {}
+    while words:
+        word = words.pop(0)
+        if not word.startswith("--"):
+            given[next(names, "more")] = word
+        else:
+            has_value = bool(words) and not words[0].startswith("--")
+            given[word[2:].replace("-", "_")] = words.pop(0) if has_value else ""
+    return NextStep(verb, given, "")
+
+
 def _rename_arguments(step: NextStep) -> dict[str, str | None]:
     """Return the arguments of the tool."""
     given = dict(step.arguments)
@@ -106,6 +159,8 @@ def _rename_arguments(step: NextStep) -> dict[str, str | None]:
         return {"kernel": given["best"], "restore": "best"}
     if step.verb == "variant add":
         return {{"name": "variant", "from": "add_from"}.get(k, k): v for k, v in given.items()}
+    if step.verb == "session show":
+        return {name: value for name, value in given.items() if name != "brief"}
     if step.verb == "session new":
         return {name: value for name, value in given.items() if name != "id"}
     if step.verb == "session close":

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from kernelkb_mcp.next_call import format_call
+from kernelkb.decide.recommend import CHANGE
+from kernelkb_mcp.next_call import format_command, format_step, is_call
 from kernelkb_mcp.paginate import MAX_ANSWER_BYTES, json_size
 
 if TYPE_CHECKING:
@@ -35,9 +35,15 @@ _TRIM_LAST = (
 _LIST_FIELDS = ("ncu_rules", "measure_next", "suppressed", "notes")
 _MIN_FIXES = 3
 _MAX_TEXT_CHARS = 300
-_NO_CHANGE = ("stop", "done")
-"""Verdicts after which no change is advised."""
-_PLAIN_NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
+_NUMBERS_NEEDED = (
+    "the command of measure_next, run on your program; recommend_fix(profile=PATH) reads its "
+    "report, recommend_fix(metrics=...) takes its numbers"
+)
+_KERNEL_NEEDED = (
+    "the kernel in this project, which build_kernel(kernel=NAME, file=PATH) sets up from its source"
+)
+_SHORTENED = "each kernel with its first diagnosis and fix only; ask for one to see all of it"
+_CHANGE_NEEDED = "new numbers after the change, for recommend_fix"
 
 
 def build_recommend_fields(
@@ -66,10 +72,7 @@ def build_recommend_fields(
         shown_source = source_argument if len(source_argument) < _MAX_TEXT_CHARS else "profile=..."
         call = f"recommend_fix({shown_source}, kernel='regex')"
         more.append(f"{left} of {len(kernels)} kernels, all shorter; {call} asks for one")
-    if several:
-        more.append(
-            "each kernel with its first diagnosis and fix only; ask for one to see all of it"
-        )
+    more += [_SHORTENED] if several else []
     first = kernels[0]
     return {
         "summary": _clip_texts(_summarize_kernel(first, len(kernels))),
@@ -78,6 +81,7 @@ def build_recommend_fields(
         "log": None,
         "more": more,
         "next": _list_next_calls(first, tools),
+        "needs": _describe_needs(first),
         "knowledge": answer["knowledge"],
     }
 
@@ -177,8 +181,9 @@ def _summarize_kernel(kernel: Mapping[str, Any], count: int) -> str:
         for line in (best["lines"] or {"lines": []})["lines"][:1]:
             summary += f" at {PurePath(line['at']['file']).name}:{line['at']['line']}"
         gain = best["predicted_speedup"]
-        if best["fixes"] and gate["verdict"] not in _NO_CHANGE:
-            summary += f"; fix {best['fixes'][0]['id']}"
+        if best["fixes"] and any(CHANGE in step for step in kernel["next"]):
+            change = kernel.get("change")
+            summary += f"; fix {change['fix'] if change else best['fixes'][0]['id']}"
         if gain:
             summary += (
                 f", predicted {gain['point']:.3g}x of the kernel's time"
@@ -188,52 +193,33 @@ def _summarize_kernel(kernel: Mapping[str, Any], count: int) -> str:
     return f"{summary} The longest of {count} kernels." if count > 1 else summary
 
 
-def _list_ways_back(name: str, tools: Collection[str]) -> list[str]:
-    """Return the calls for a kernel whose newest changes led nowhere."""
-    calls = (
-        f"read_entry(id='attempts/{name}')",
-        f"build_kernel(kernel={name!r}, restore='best')",
-        f"profile_kernel(kernel={name!r})",
-    )
-    return [call for call in calls if call.partition("(")[0] in tools]
-
-
-def _list_calls_for_change(change: ChangePlace) -> list[str]:
-    """Return the calls that make a change in the project and time it; between them is the edit."""
-    from kernelkb.actions.next_steps import list_change_steps
+def _list_next_calls(kernel: Mapping[str, Any], tools: Collection[str]) -> list[str]:
+    """Return the next steps in their order: exact calls, and what is to be edited between them."""
+    from kernelkb.actions.next_steps import COMMANDS, FILL_IN, list_change_steps
+    from kernelkb.actions.report_commands import TAKE_IN
     from kernelkb.render.change_place import describe_place
 
-    *copy, bench = [format_call(step) for step in list_change_steps(change)]
-    done = change["applied_by"]
-    edit = f"change one thing, {change['fix']}, in {describe_place(change)}"
-    return [call for call in (*copy, None if done else edit, bench) if call is not None]
-
-
-def _list_next_calls(kernel: Mapping[str, Any], tools: Collection[str]) -> list[str]:
-    """Return the next calls among the offered tools."""
-    named = bool(_PLAIN_NAME.fullmatch(kernel["kernel"]))
-    which = f"kernel={kernel['kernel']!r}" if named else "kernel=..."
-    if named and kernel["gate"]["id"].startswith("stuck-"):
-        return _list_ways_back(kernel["kernel"], tools)
-    matches = [d for d in kernel["diagnoses"] if d["verdict"] == "matches"]
-    calls: list[str] = []
-    if (place := kernel.get("change")) and "build_kernel" in tools:
-        calls += _list_calls_for_change(place)
-    elif "kb session close" in kernel["next"] and "session" in tools:
-        calls.append("session(action='close')")
-    elif any(step.startswith("change one thing") for step in kernel["next"]):
-        again = f"bench_kernel({which})" if "bench_kernel" in tools else "measure again"
-        calls.append(f"change one thing, {matches[0]['fixes'][0]['id']}; then {again}")
-    elif kernel["measure_next"]:
-        calls.append(
-            f"profile_kernel({which})"
-            if "profile_kernel" in tools
-            else "run the command of measure_next; then recommend_fix(profile=...)"
-        )
-    elif "session" in tools:
-        is_open = "kb session close" in kernel["next"]
-        action = "action='close'" if is_open else "action='log', goal=..."
-        calls.append(f"session({action})")
-    if kernel["diagnoses"]:
+    change: ChangePlace | None = kernel.get("change")
+    if change and "build_kernel" in tools:
+        *copy, bench = (format_step(step) for step in list_change_steps(change))
+        edit = f"{CHANGE}{change['fix']}, in {describe_place(change)}"
+        return [*copy, *([] if change["applied_by"] else [edit]), bench]
+    steps = [step for step in kernel["next"] if step not in (FILL_IN, TAKE_IN)]
+    calls = [format_command(one, tools) if one.startswith(COMMANDS) else one for one in steps]
+    if not any(is_call(one) for one in calls) and kernel["diagnoses"]:
         calls.append(f"read_entry(id={kernel['diagnoses'][0]['bottleneck']!r})")
     return calls
+
+
+def _describe_needs(kernel: Mapping[str, Any]) -> str | None:
+    """Return what only the caller can bring before this kernel is asked about again."""
+    from kernelkb.actions.next_steps import FILL_IN, OF_PROFILE
+    from kernelkb.actions.report_commands import TAKE_IN
+
+    steps = kernel["next"]
+    if TAKE_IN in steps:
+        return _KERNEL_NEEDED
+    if any(step == FILL_IN or step.startswith(OF_PROFILE) for step in steps):
+        return _NUMBERS_NEEDED
+    is_loose = not kernel.get("change") and any(step.startswith(CHANGE) for step in steps)
+    return _CHANGE_NEEDED if is_loose else None

@@ -80,6 +80,8 @@ class SearchResult(Record):
     summary: str
     hits: tuple[SearchHit, ...]
     next: tuple[str, ...]
+    needs: str | None = None
+    """What only the caller can bring for the step after that; null where ``next`` is enough."""
 
 
 class EntryResult(Record):
@@ -93,6 +95,7 @@ class EntryResult(Record):
     cursor: str | None
     """Cursor of the next page; null on the last."""
     next: tuple[str, ...]
+    needs: str | None = None
 
 
 class ShownKernel(KernelAnswer):
@@ -117,6 +120,7 @@ class RecommendResult(Record):
     more: tuple[str, ...]
     """What was cut for length, and how to ask for it."""
     next: tuple[str, ...]
+    needs: str | None = None
     knowledge: KnowledgeStamp
 
 
@@ -129,6 +133,7 @@ class LimitsResult(Record):
     roofline: dict[str, Any] | None
     """As ``kb roofline --json`` prints it; null without bytes and flop."""
     next: tuple[str, ...]
+    needs: str | None = None
 
 
 class RestoredState(Record):
@@ -227,6 +232,7 @@ class SessionResult(Record):
     file: str | None
     """The file that was written; null after start."""
     next: tuple[str, ...]
+    needs: str | None = None
 
 
 class JobResult(Record):

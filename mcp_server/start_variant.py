@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver.exceptions import ToolError
 
 from kernelkb.errors import BadValueError, KbError
-from kernelkb_mcp.next_call import format_call
+from kernelkb_mcp.next_call import format_step
 from kernelkb_mcp.results import BuildResult, RestoredState
 from kernelkb_mcp.tool_adapter import to_tool_error
 from kernelkb_mcp.tools.arguments import require_path
@@ -68,8 +68,8 @@ def set_up_and_build(
     done = f"wrote {', '.join(made.written)}" if made.written else "set up already"
     if made.to_fill:
         marks = f"{len(made.to_fill)} lines of kernels/{made.kernel} are to be filled in"
-        follow = f"fill them in, then build_kernel(kernel={made.kernel!r})"
-        return BuildResult(summary=f"{done}; {marks}", build=None, setup=setup, next=(follow,))
+        follow = ("fill in the lines of setup.to_fill", f"build_kernel(kernel={made.kernel!r})")
+        return BuildResult(summary=f"{done}; {marks}", build=None, setup=setup, next=follow)
     try:
         built = build_variant(made.kernel, variant, target, arch)
     except (KbError, OSError) as error:
@@ -91,5 +91,5 @@ def add_copy(source: str, kernel: str, name: str, target: TargetChoice) -> Build
         summary=f"wrote {', '.join(added.written)}; {added.path} is to be changed",
         build=None,
         setup=added.model_dump(mode="json"),
-        next=(f"change one thing in {added.path}", format_call(added.next_step) or ""),
+        next=(f"change one thing in {added.path}", format_step(added.next_step)),
     )

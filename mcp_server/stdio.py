@@ -23,8 +23,14 @@ END_TIMEOUT_S = 3.0
 
 
 def serve_stdio(server: KernelServer) -> None:
-    """Serve until the input ends, then exit with status 0; a thread that works is not awaited."""
-    anyio.run(_serve, server)
+    """Serve until the input ends, then exit with status 0; a thread that works is not awaited.
+
+    A client that no longer reads has ended, too.
+    """
+    try:
+        anyio.run(_serve, server)
+    except* BrokenPipeError:
+        exit_now(0)
     exit_now(0)
 
 

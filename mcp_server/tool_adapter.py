@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 _ESCAPED_CONTROL = re.compile(r"\\[bfrtu]")
 """A control character in JSON text. A false match only costs a scan of each string."""
+_UNION_TAGS = ("bool", "constrained-str", "float", "int", "str")
+"""What pydantic adds to the place of an argument that may have several types."""
 _CANCEL_TIMEOUT_S = 40.0
 """Longest wait for a cancelled thread, which kills its child processes first."""
 
@@ -81,9 +83,13 @@ class KernelServer(ResourceServer):
             raise
 
     def _describe_bad_arguments(self, name: str, error: ValidationError) -> str:
+        said: dict[str, list[str]] = {}
+        for item in error.errors(include_url=False):
+            where = ".".join(str(part) for part in item["loc"] if part not in _UNION_TAGS)
+            text = item["msg"].removeprefix("Value error, ")
+            said.setdefault(where, []).append(f"{text[:1].lower()}{text[1:]}")
         problems = "; ".join(
-            f"{'.'.join(map(str, item['loc']))}: {item['msg'].lower()}"
-            for item in error.errors(include_url=False)
+            f"{where}: {' or '.join(dict.fromkeys(texts))}" for where, texts in said.items()
         )
         tool = self._tool_manager.get_tool(name)
         accepted = ", ".join(tool.parameters["properties"]) if tool else "none"

@@ -80,17 +80,20 @@ def _iter_next_calls(plan: TuningPlan, result: TuningResult, call: str) -> Itera
     if result.is_refused:
         wrong = format_configuration(result.confirmed[0].configuration)
         cure = f"correct {result.variant}, or exclude {wrong} by a constraint in kernel.yaml"
-        yield f"{cure}; then {call}"
+        yield cure
+        yield call
         return
     if not result.confirmed:
         yield f"build_kernel({which})"
     elif result.winner is None:
         yield f"profile_kernel({which})"
     else:
-        yield f"set {_describe_defaults(plan, result.winner)}, then bench_kernel({which})"
-        yield f"{describe_next(result).removeprefix('next: ')} builds it without an edit"
-    if len(result.trials) < result.feasible_count:
-        yield f"{call} goes on"
+        without = describe_next(result).removeprefix("next: ")
+        values = _describe_defaults(plan, result.winner)
+        yield f"set {values}; without an edit, `{without}` in a shell builds it"
+        yield f"bench_kernel({which})"
+    if len(result.trials) < result.feasible_count:  # the same call goes on
+        yield call
 
 
 def _describe_defaults(plan: TuningPlan, winner: ConfirmedConfiguration) -> str:

@@ -35,6 +35,9 @@ from kernelkb.safety.workspace import read_text
 
 _OF_LAUNCH = ("parallelism", "system")
 """Groups of bottlenecks whose cause lies in the launch, not in the kernel's body."""
+_OF_CALLER = ("system", "measurement")
+"""Groups of bottlenecks whose fixes change the program around the kernel: a copy of the kernel has
+no place for them, and a benchmark of one does not show them."""
 _LAUNCH = re.compile(r"<<<")
 
 
@@ -74,10 +77,17 @@ def add_change_place(
     if verdict not in ("stop", "done"):
         diagnosis, fix = _choose_fix(answer, subject.variant)
         answer["next"] = [step for step in answer["next"] if not _is_change(step)]
-        if diagnosis is not None and fix is not None:
+        if diagnosis is not None and fix is not None and diagnosis["group"] in _OF_CALLER:
+            answer["next"].append(f"in the program that calls it, {fix['id']}: {fix['do']}")
+        elif diagnosis is not None and fix is not None:
             answer["change"] = _find_place(subject, diagnosis, fix)
             answer["next"] += list_change_words(fix, diagnosis["falsifier"])
-    complete_next_steps(answer, subject.folder.kernel.id, subject.variant.target, measured)
+    kernel, variant = subject.folder.kernel, subject.variant
+    default = next(one for one in kernel.variants if one.target == variant.target)
+    place = {"variant": variant.id} if variant.id != default.id else {}
+    if subject.workload is not None:
+        place["workload"] = subject.workload
+    complete_next_steps(answer, kernel.id, variant.target, measured, place)
     return answer
 
 
@@ -117,10 +127,10 @@ def find_profiled_variant(signature: str) -> AnsweredVariant | None:
         signature: As a report names the function, such as ``void scale<float>(const float *)``.
     """
     name = simplify_kernel_name(signature).rpartition("::")[2]
-    listed = re.compile(rf"\bkernels: .*\b{re.escape(name)}\b")
+    named = re.compile(rf"\b{re.escape(name)}\b")  # most files are not even parsed
     for path in sorted((get_project_path() / "kernels").glob("*/kernel.yaml")):
         try:
-            if not listed.search(read_text(path)):
+            if not named.search(read_text(path)):
                 continue
             folder = load_kernel_folder(path.parent)
         except (OSError, KbError, UnicodeDecodeError):

@@ -12,6 +12,7 @@ from kernelkb.actions.remember import remember_and_keep
 from kernelkb.actions.report_lines import decide_with_lines
 from kernelkb.actions.rules_cache import load_compiled_rules
 from kernelkb.actions.steps import StepRunner, summarize_gate, summarize_recommendation
+from kernelkb.actions.variant_language import measure_language
 from kernelkb.decide.recommend import recommend
 from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 from kernelkb.model.measurement import Bench, Build, Profile
@@ -82,10 +83,10 @@ def _describe_subject(bench_target: BenchTarget, workload: str, built: Build) ->
 
 def decide_from_metrics(bench_target: BenchTarget, metrics: dict[str, float]) -> KernelAnswer:
     """Return the recommendation for metrics that were measured on this machine."""
-    machine = bench_target.subject.machine
+    machine, variant = bench_target.subject.machine, bench_target.subject.variant
     return recommend(
         load_compiled_rules(),
-        metrics,
+        {**measure_language(variant), **metrics},
         target=machine.target,
         device=machine.device,
         kernel=bench_target.subject.kernel_folder.kernel.id,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernelkb.actions.bench_target import get_project_path
-from kernelkb.errors import NextStep
-from kernelkb.loading.kernels import find_kernel_folders
+from kernelkb.errors import KbError, NextStep
+from kernelkb.loading.kernels import find_kernel_folders, load_kernel_folder
 from kernelkb.model.measurement import Bench, Build, Profile
 from kernelkb.model.session import SessionId
 from kernelkb.record.open_session import find_open_session
@@ -18,10 +18,22 @@ _EXAMPLE = "row_softmax"
 
 
 def choose_subject_kernel(project: Path) -> str | None:
-    """Return the kernel to name where none was: the first of the project, else a shipped one."""
+    """Return the kernel to name where none was: the first of the project, else a shipped one.
+
+    One whose kernel.yaml is not finished or not valid stands behind the others.
+    """
     folders = find_kernel_folders(project)
     own = sorted(name for name, path in folders.items() if path.is_relative_to(project))
-    return next(iter(own), _EXAMPLE if _EXAMPLE in folders else None)
+    valid = (name for name in own if _is_valid(folders[name]))
+    return next(valid, None) or next(iter(own), _EXAMPLE if _EXAMPLE in folders else None)
+
+
+def _is_valid(folder: Path) -> bool:
+    try:
+        load_kernel_folder(folder)
+    except (KbError, OSError):
+        return False
+    return True
 
 
 def choose_session_id(kernel: str | None, project: Path) -> SessionId:

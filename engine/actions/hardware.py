@@ -123,6 +123,9 @@ def describe_device(
 
 
 def _parse_given_facts(given: Mapping[str, str | float]) -> dict[str, float]:
+    if unknown := given.keys() - GIVEN_FACTS.keys():
+        known = ", ".join(GIVEN_FACTS)
+        raise BadValueError(f"unknown fact of a GPU {min(unknown)!r}; known: {known}")
     return {
         GIVEN_FACTS[name]: parse_positive_number(name.replace("_", "-"), value)
         for name, value in given.items()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kernelkb.decide.recommend import CHANGE
@@ -15,9 +16,17 @@ if TYPE_CHECKING:
     from kernelkb.model.change_place import ChangePlace
     from kernelkb.model.recommendation import KernelAnswer
 
-_COMMANDS = ("kb ", "ncu ", "nsys ", "nvidia-smi ", "torch.profiler")
-_OF_PROFILE = ("ncu ", "nsys ", "torch.profiler")
-_FILL_IN = (
+COMMANDS = ("kb ", "ncu ", "nsys ", "nvidia-smi ", "torch.profiler")
+_LOG = "kb log "
+OF_PROFILE = ("ncu ", "nsys ", "torch.profiler")
+_OF_BUILD = ("kernel", "variant", "target")
+_BY_VARIANT = {
+    "kb build": _OF_BUILD,
+    "kb bench": (*_OF_BUILD, "workload"),
+    "kb profile": (*_OF_BUILD, "workload"),
+}
+"""Commands that measure a kernel's variant, and their arguments."""
+FILL_IN = (
     "run the first command of Measure next on your program; kb recommend --profile reads its report"
 )
 
@@ -49,6 +58,7 @@ def complete_next_steps(
     kernel: str | None = None,
     target: str = "cuda",
     measured: Collection[str] = (),
+    place: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Replace commands with something to fill in, and put the change at its place.
 
@@ -57,18 +67,24 @@ def complete_next_steps(
         kernel: Its name, if the project has it.
         target: Of the measurement.
         measured: Commands, such as ``kb profile``, whose result the answer has seen already.
+        place: ``variant`` and ``workload`` of the measurement, where they are not the default ones.
     """
+    which = {"kernel": kernel, **place, "target": target} if kernel is not None else {}
     steps: list[str] = []
     for step in answer["next"]:
         if step.startswith(CHANGE) and (change := answer["change"]):
             steps += _list_change_texts(change, answer)
-        elif step.startswith(_COMMANDS):
-            steps += _make_literal(step, kernel, target, measured)
+        elif step.startswith(COMMANDS):
+            steps += _make_literal(step, which, measured)
         else:
             steps.append(step)
-    is_over = kernel is not None and answer["gate"]["verdict"] != "stop"
-    if is_over and not any(step.startswith(_COMMANDS) for step in steps) and _has_open_session():
-        steps.append("kb session close")
+    if which and not any(step.startswith(COMMANDS) and step[:7] != _LOG for step in steps):
+        gate = answer["gate"]
+        if gate["verdict"] == "stop" and not gate["id"].startswith("stuck-"):
+            # What stands there is to be done first.
+            steps.append(NextStep("triage", which, "examines it again").as_shell_words())
+        elif _has_open_session():
+            steps.append("kb session close")
     answer["next"] = list(dict.fromkeys(steps))
 
 
@@ -89,19 +105,24 @@ def _find_words(answer: KernelAnswer, fix: str) -> str:
 
 
 def _make_literal(
-    command: str, kernel: str | None, target: str, measured: Collection[str]
+    command: str, which: Mapping[str, str | None], measured: Collection[str]
 ) -> Iterator[str]:
-    if kernel is not None and command.startswith(_OF_PROFILE):
-        command = f"kb profile {kernel} --target {target}"
-    if " ".join(command.split()[:2]) in measured:
+    if which and command.startswith(OF_PROFILE):
+        command = "kb profile"
+    verb = " ".join(command.split()[:2])
+    if verb in measured:
         return
-    yield command if "<" not in command else _name_first_step()
+    if which and verb in _BY_VARIANT:  # of the variant that was measured, not of the first one
+        given = {name: one for name, one in which.items() if name in _BY_VARIANT[verb]}
+        yield NextStep(verb.removeprefix("kb "), given, "").as_shell_words()
+    else:
+        yield command if "<" not in command else _name_first_step()
 
 
 def _name_first_step() -> str:
     """Return what to do where no kernel is named: triage the project's only one, or a sentence."""
     own = sorted(Path(project_root(), "kernels").glob("*/kernel.yaml"))
-    return f"kb triage {own[0].parent.name}" if len(own) == 1 else _FILL_IN
+    return f"kb triage {own[0].parent.name}" if len(own) == 1 else FILL_IN
 
 
 def _has_open_session() -> bool:

@@ -22,6 +22,7 @@ from kernelkb.safety.paths import project_root
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
+    from kernelkb.model.base import Target
     from kernelkb.model.recommendation import KernelAnswer, Recommendation
 
 
@@ -56,18 +57,34 @@ def recommend_from_metrics(
     """
     if target not in TARGETS:
         raise UnknownNameError("target", target, TARGETS, "recommend --help")
-    kernel = read_kernel_name(kernel)
-    program = load_compiled_rules()
+    kernel, program = read_kernel_name(kernel), load_compiled_rules()
     device = resolve_device(program, gpu) if gpu else None
     if architecture or given:
-        from kernelkb.actions.hardware import describe_device  # most GPUs are listed
+        from kernelkb.actions.hardware import describe_device
 
         program, device = describe_device(program, gpu, architecture, given)
-    values = parse_given_metrics(program, metrics, headlines or {}, target)
+    typed = parse_given_metrics(program, metrics, headlines or {}, target)
+    values = _measure_language(kernel, target) | typed
     peaks = read_peak_metrics(device)
     answer = recommend(program, values, target=target, device=device, kernel=kernel, peaks=peaks)
     _add_history_and_place(answer, kernel, target)
     return build_recommendation(program, [answer])
+
+
+def _measure_language(kernel: str, target: str) -> dict[str, float]:
+    if not _is_known(kernel):
+        return {}
+    from kernelkb.actions.variant_language import measure_language_by_name  # reads kernel.yaml
+
+    return measure_language_by_name(kernel, _get_target(target))
+
+
+def _is_known(kernel: str) -> bool:
+    return bool(kernel) and kernel in list_project_kernels()
+
+
+def _get_target(name: str) -> Target:
+    return "cpu" if name == "cpu" else "cuda"
 
 
 def _add_history_and_place(answer: KernelAnswer, kernel: str, target: str) -> None:
@@ -77,10 +94,10 @@ def _add_history_and_place(answer: KernelAnswer, kernel: str, target: str) -> No
         from kernelkb.actions.remember import remember_and_keep  # opens a database
 
         remember_and_keep(project, answer)
-    if kernel and kernel in list_project_kernels():
+    if _is_known(kernel):
         from kernelkb.actions.change_place import add_place_by_name  # reads the kernel.yaml
 
-        add_place_by_name(answer, kernel, "cpu" if target == "cpu" else "cuda")
+        add_place_by_name(answer, kernel, _get_target(target))
     else:
         complete_next_steps(answer)
 

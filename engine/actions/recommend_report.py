@@ -8,7 +8,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from kernelkb.actions.change_place import add_change_place, find_profiled_variant
+from kernelkb.actions.change_place import (
+    AnsweredVariant,
+    add_change_place,
+    find_profiled_variant,
+)
 from kernelkb.actions.kernel_patterns import compile_pattern, match_names
 from kernelkb.actions.next_steps import complete_next_steps
 from kernelkb.actions.recommend import parse_given_metrics
@@ -19,6 +23,7 @@ from kernelkb.actions.report_lines import (
     read_all_counters,
 )
 from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.actions.variant_language import measure_language
 from kernelkb.decide.parse_metric import resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.decide.rules import CompiledRules
@@ -117,23 +122,24 @@ def answer_report(
         is_binary = is_binary_report(Path(path))
         with_lines = indices[:max_with_lines] if is_binary else []
         counters = read_all_counters(Path(path), with_lines, reader) if is_binary else []
-    answers = [
-        answer_launch(
-            program, one.launch, one.number, {**measure_counted_code(code), **(given or {})}, gpu
-        )
-        for one, code in zip_longest(chosen, counters)
-    ]
+    subjects = [find_profiled_variant(one.launch.kernel) for one in chosen[:max_with_lines]]
+    answers = []
+    for one, code, subject in zip_longest(chosen, counters, subjects):
+        language = measure_language(subject.variant) if subject else {}
+        known = {**language, **measure_counted_code(code), **(given or {})}
+        answers.append(answer_launch(program, one.launch, one.number, known, gpu))
     _complete_answers(answers, chosen, sum(_sum_durations(launches).values()))
     for answer, code in zip(answers, counters, strict=False):  # the first ones
         add_source_lines(program, answer, code)
-    _add_places(answers, max_with_lines)
+    _add_places(answers, subjects)
     return AnsweredReport(build_recommendation(program, answers), launches, indices, counters)
 
 
-def _add_places(answers: Sequence[KernelAnswer], max_with_place: int) -> None:
+def _add_places(
+    answers: Sequence[KernelAnswer], subjects: Sequence[AnsweredVariant | None]
+) -> None:
     """Say where the first kernels are changed, if the project has them."""
-    for number, answer in enumerate(answers):
-        subject = find_profiled_variant(answer["kernel"]) if number < max_with_place else None
+    for answer, subject in zip_longest(answers, subjects):
         if subject is None:
             complete_next_steps(answer)
         else:

@@ -12,6 +12,7 @@ from kernelkb.actions.recommend import parse_given_metrics
 from kernelkb.actions.remember import remember_and_keep
 from kernelkb.actions.report_lines import decide_with_lines
 from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.actions.variant_language import measure_language_by_name
 from kernelkb.decide.parse_metric import find_device, resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.errors import BadValueError, NextStep
@@ -54,10 +55,11 @@ def recommend_from_run(
     device = named or find_device(program["device_names"], subject.device)
     given = parse_given_metrics(program, metrics or {}, headlines or {}, subject.target)
     known, notes = _select_known_metrics(measurement, program["metrics"])
+    language = measure_language_by_name(subject.kernel, subject.target, subject.variant)
     name, target, peaks = kernel or subject.kernel, subject.target, read_peak_metrics(device)
 
     def decide(code: Mapping[str, float]) -> KernelAnswer:
-        values = {**known, **code, **given}
+        values = {**language, **known, **code, **given}
         return recommend(program, values, target=target, device=device, kernel=name, peaks=peaks)
 
     answer = decide_with_lines(find_report(project, measurement.id), decide)

@@ -62,7 +62,7 @@ def remember_and_keep(
             f"{behind} of the fixes stand behind for what was tried: kb log {answer['kernel']}"
         )
     if known.stuck is not None:
-        _stop(answer, known.stuck)
+        _stop(answer, known.stuck, is_best=known.is_best)
     failure = keep_advice(project, answer, known.state)
     if failure is not None:
         answer["notes"].append(failure)
@@ -75,6 +75,8 @@ class _History(NamedTuple):
     state: AttemptId | None
     tried: list[TriedChange]
     stuck: Stuck | None
+    is_best: bool
+    """Whether the state is the best one: nothing is left to go back to."""
     cases: list[MeasuredCaseRow]
     """Changes that gained on other kernels of the project."""
 
@@ -127,17 +129,19 @@ def _read_history(
         tried = list_tried_changes(store, kernel, state)
         recent = load_tree(store, kernel, _MAX_FOR_STUCK) if tried else None
         stuck = find_stuck(recent) if recent else None
-        return _History(state, tried, stuck, list_own_cases(store, kernel))
+        is_best = recent is not None and recent.best is not None and recent.best == state
+        return _History(state, tried, stuck, is_best, list_own_cases(store, kernel))
 
 
-def _stop(answer: KernelAnswer, stuck: Stuck) -> None:
+def _stop(answer: KernelAnswer, stuck: Stuck, *, is_best: bool) -> None:
     """Let the gate of an answer stop work that leads nowhere; another stop stays."""
     if answer["gate"]["verdict"] in ("continue", "caution"):
         because = f"{stuck.because}; {stuck.cure}"
         answer["gate"] = {"id": f"stuck-{stuck.kind}", "verdict": "stop", "because": because}
         name = answer["kernel"]
-        back = [f"kb restore --best {name}"] if stuck.way_back else []
-        answer["next"] = [f"kb log {name}", *back, f"kb profile {name}"]
+        back = [f"kb restore --best {name}"] if stuck.way_back and not is_best else []
+        again = [] if is_best else [f"kb profile {name}"]
+        answer["next"] = [f"kb log {name}", *back, *again]
 
 
 def list_tried_changes(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kernelkb.model.recommendation import KernelAnswer
 
 _BY_NAME = ("kb bench ", "kb build ", "kb profile ")
-_TAKE_IN = (
+TAKE_IN = (
     "kb init its-source.cu takes this kernel into a project; then kb bench times it beside its "
     "reference"
 )
@@ -42,4 +42,4 @@ def keep_working_commands(answer: KernelAnswer, known: Collection[str]) -> None:
     ]
     if len(kept) < len(rows):
         answer["measure_next"] = kept
-        answer["next"] = [*answer["next"], _TAKE_IN]
+        answer["next"] = [*answer["next"], TAKE_IN]

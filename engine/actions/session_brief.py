@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.actions.attempts import load_tree
@@ -13,6 +12,7 @@ from kernelkb.actions.change_place import AnsweredVariant, find_change
 from kernelkb.actions.follow_steps import choose_session_id, choose_subject_kernel, step_to_open
 from kernelkb.actions.next_steps import list_change_steps
 from kernelkb.actions.sessions import load_session, start_session
+from kernelkb.decide.recommend import CHANGE
 from kernelkb.errors import KbError, NextStep
 from kernelkb.loading.kernels import find_kernel_folder, load_kernel, select_variant
 from kernelkb.model.attempt import AttemptEvent
@@ -30,6 +30,7 @@ _MAX_TRIED = 8
 _MAX_PATH = 6
 _MAX_READ = 60
 """The newest attempts that are read."""
+_STEP_LABELS = ("next", "change", "then")
 _ON_DEVICE = ("check", "bench", "profile")
 _GAINLESS = ("no-gain", "slower", "failed")
 
@@ -75,8 +76,8 @@ class ResumedSession(NamedTuple):
     summary: str
     session: str | None
     brief: str
-    calls: tuple[str, ...]
-    """Next calls of tools."""
+    steps: tuple[str, ...]
+    """What comes next, in its order: commands, and a change between them."""
 
 
 def resume_session(
@@ -107,16 +108,21 @@ def resume_session(
         name, verb = choose_session_id(kernel, project), "was opened"
         start_session(name, goal, None, kernel, budget)
     words = "no session is open" if name is None else f"session {name} {verb}"
-    subject = kernel or (_find_kernel(load_session(name)) if name else None)
-    example = subject or choose_subject_kernel(project)
-    tool = "recommend_fix" if subject and _was_timed(subject, project) else "bench_kernel"
-    call = f"{tool}(kernel={example!r})"
-    return ResumedSession(words, name, brief_session(name, kernel, format_step), (call,))
+    brief = brief_session(name, kernel, format_step)
+    steps = [*_list_labelled_steps(brief)]
+    if name is None and kernel is not None:
+        steps.insert(0, format_step(step_to_open(kernel, project)))
+    if not steps and (subject := choose_subject_kernel(project)) is not None:
+        steps.append(format_step(_make_step("triage", subject)))  # the session names no kernel
+    return ResumedSession(words, name, brief, tuple(steps))
 
 
-def _was_timed(kernel: str, project: Path) -> bool:
-    with open_attempts(project, writes=False) as store:
-        return load_tree(store, kernel, _MAX_READ).best is not None
+def _list_labelled_steps(brief: str) -> Iterator[str]:
+    """Yield what a brief says comes next, each as a step of its own."""
+    for line in brief.split("\n"):
+        label, found, step = line.partition(": ")
+        if found and label in _STEP_LABELS:
+            yield f"{CHANGE}in {step}" if label == "change" else step
 
 
 def _cut(text: str) -> str:
@@ -208,7 +214,8 @@ def _describe_change(newest: AttemptNode, fix: str, format_step: StepFormat) -> 
         variant = select_variant(folder.kernel, attempt.target, attempt.variant)
     except KbError:  # the kernel or the variant is gone
         step = _make_step("bench", attempt.kernel, attempt.variant)
-        yield f"next: change the source, then {format_step(step)}"
+        yield "change: its source"
+        yield f"then: {format_step(step)}"
         return
     change = find_change(AnsweredVariant(folder, variant), fix)
     *before, bench = list_change_steps(change)

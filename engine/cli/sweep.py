@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kernelkb.cli.options import add_json_argument, parse_seconds
 from kernelkb.cli.workers_options import add_workers_arguments, open_workers
-from kernelkb.errors import BadValueError
+from kernelkb.errors import BadValueError, KbError
 
 if TYPE_CHECKING:
     from kernelkb.actions.sweep import SweepRun
@@ -127,6 +127,7 @@ def _judge(options: Namespace, request: SweepRequest) -> Sweep:
     from kernelkb.cli.output import interruptible_measurement
 
     project = get_project_path()
+    _refuse_early(request, project)
     stopped = "interrupted: the kernels above are judged and recorded"
     with (
         interruptible_measurement("sweep", interrupted=stopped),
@@ -140,6 +141,20 @@ def _judge(options: Namespace, request: SweepRequest) -> Sweep:
         finally:  # also what an interrupt leaves
             _export(options.export, run)
     return run.conclude()
+
+
+def _refuse_early(request: SweepRequest, project: Path) -> None:
+    """Raise what a plan raises, whatever the workers have, before any of them starts.
+
+    Raises:
+        KbError: As ``plan_sweep`` does.
+    """
+    from kernelkb.actions.sweep_plan import plan_sweep
+
+    try:
+        plan_sweep(request, project, has_gpu=True)
+    except KbError:
+        plan_sweep(request, project, has_gpu=False)
 
 
 def _show_rows(options: Namespace, run: SweepRun) -> None:

@@ -28,12 +28,15 @@ if TYPE_CHECKING:
 
 def search_on_workers(options: Namespace) -> int:
     """Search on workers, and print a result for each model of device."""
+    from kernelkb.actions.bench_target import get_project_path
     from kernelkb.actions.tune_cluster import SearchRequest, tune_on_cluster
     from kernelkb.cli.output import interruptible_measurement, print_record
+    from kernelkb.loading.kernels import load_kernel
     from kernelkb.model.tuning import TuningResults
     from kernelkb.render.tuning import format_result
 
     _refuse_unsupported(options)
+    load_kernel(options.kernel, get_project_path())  # an unknown name starts no worker
     plans: list[TuningPlan] = []
 
     def start_report(plan: TuningPlan, lanes: Sequence[Lane]) -> ReportTrial:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernelkb.cli.options import parse_positive_int
 from kernelkb.cli.workers_options import add_tls_arguments, read_tls_files
+from kernelkb.errors import BadValueError
 
 if TYPE_CHECKING:
     from kernelkb.cluster.lanes import Lane
+
+_ORDER_FIELDS = {"address", "certificate", "key", "pretend_count"}
 
 
 def add_worker_arguments(parser: ArgumentParser) -> None:
@@ -86,12 +89,31 @@ def _format_lane(lane: Lane) -> str:
 def _serve_order() -> int:
     """Serve as the first line of standard input says, until the input ends."""
     import asyncio
-    import json
     import sys
 
     from kernelkb.cluster.host import dask_settings, serve_order
 
-    order = json.loads(sys.stdin.readline())
+    order = _parse_order(sys.stdin.readline())
     with dask_settings():
         asyncio.run(serve_order(order, sys.stdin, sys.stdout))
     return 0
+
+
+def _parse_order(line: str) -> dict[str, Any]:
+    """Return the order that a client sends.
+
+    Raises:
+        BadValueError: It is none: the command was typed, or another program wrote.
+    """
+    import json
+
+    try:
+        order = json.loads(line)
+    except ValueError:
+        order = None
+    if not isinstance(order, dict) or not order.keys() >= _ORDER_FIELDS:
+        raise BadValueError(
+            "standard input holds no order; `kb worker -` is started by --workers ssh:, and "
+            "kb worker tls://HOST:PORT serves a scheduler"
+        )
+    return order

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from distributed import Client, SpecCluster
     from distributed.security import Security
 
+    from kernelkb.cluster.host_process import HostProcess
+
 _RETRY_S = 0.5
 
 
@@ -52,11 +54,13 @@ class StartedCluster:
         self._choice, self._listen = choice, listen or "127.0.0.1"
         self._pretend_count = pretend_count
         self._cluster: SpecCluster | None = None
+        self._hosts: list[HostProcess] = []
 
     def open(self, limit_s: float) -> None:  # noqa: ARG002 each host has its own limit
         """Start the scheduler and the workers.
 
         Raises:
+            BadValueError: This host has no such address to listen on.
             KbError: A host has no workers.
         """
         from distributed import Client, Scheduler, SpecCluster
@@ -70,13 +74,37 @@ class StartedCluster:
             "dashboard": False,
             "dashboard_address": "127.0.0.1:0",
         }
-        self._cluster = SpecCluster(
-            workers=self._list_hosts(security),
-            scheduler={"cls": Scheduler, "options": options},
-            security=security,
-            silence_logs=logging.CRITICAL,
-        )
+        try:
+            self._cluster = SpecCluster(  # without hosts: its constructor could not be interrupted
+                workers={},
+                scheduler={"cls": Scheduler, "options": options},
+                security=security,
+                silence_logs=logging.CRITICAL,
+            )
+        except RuntimeError as error:  # it wraps what the system said about the address
+            raise BadValueError(
+                f"no scheduler starts on {self._listen}; name an address of this host: "
+                "--listen ADDRESS"
+            ) from error
+        self._start_hosts(self._cluster, security)
         self.client = Client(self._cluster, set_as_default=False)
+
+    def _start_hosts(self, cluster: SpecCluster, security: Security) -> None:
+        """Start the workers of all hosts, or of none: also an interrupt ends those that started."""
+        self._hosts = []
+        cluster.worker_spec.update(self._list_hosts(security))
+        try:
+            cluster.sync(cluster._correct_state)
+        except BaseException:
+            for host in self._hosts:
+                host.kill()
+            with contextlib.suppress(Exception):  # Dask closes those that it knows already
+                cluster.sync(self._close_hosts)
+            raise
+
+    async def _close_hosts(self) -> None:
+        for host in self._hosts:
+            await host.close()
 
     def _list_hosts(self, security: Security) -> dict[str, Any]:
         from kernelkb.cluster.host_process import HostProcess, build_command
@@ -90,7 +118,11 @@ class StartedCluster:
         return {
             host or "this host": {
                 "cls": HostProcess,
-                "options": {"order": order, "command": build_command(host, self._choice.port)},
+                "options": {
+                    "order": order,
+                    "command": build_command(host, self._choice.port),
+                    "begun": self._hosts,
+                },
             }
             for host in hosts
         }

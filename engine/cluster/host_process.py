@@ -34,13 +34,20 @@ class HostProcess(ProcessInterface):  # type: ignore[misc]
     """
 
     def __init__(
-        self, scheduler: str, name: str, order: dict[str, Any], command: Sequence[str]
+        self,
+        scheduler: str,
+        name: str,
+        order: dict[str, Any],
+        command: Sequence[str],
+        begun: list[HostProcess],
     ) -> None:
         super().__init__(scheduler=scheduler, name=name)
         self._name = name
         self._order = {**order, "address": scheduler}
         self._command = list(command)
         self._process: asyncio.subprocess.Process | None = None
+        self._is_killed = False
+        begun.append(self)  # Dask names it only once it has started
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 as long as the process
 
     async def start(self) -> None:
@@ -56,6 +63,8 @@ class HostProcess(ProcessInterface):  # type: ignore[misc]
             stderr=self._complaints,
             start_new_session=True,  # Ctrl-C is for us; we then close our end of its input
         )
+        if self._is_killed:  # while the system made the process
+            self.kill()
         if self._process.stdin is None or self._process.stdout is None:
             raise AssertionError("both are pipes")
         with contextlib.suppress(OSError):  # it ended already, which its output will show
@@ -65,6 +74,8 @@ class HostProcess(ProcessInterface):  # type: ignore[misc]
             line = await asyncio.wait_for(self._process.stdout.readline(), _READY_S)
         except TimeoutError:
             line = b""
+        if self._is_killed:
+            raise asyncio.CancelledError
         if line.strip() != READY.encode():
             await self._end()
             raise EnvironmentGapError(
@@ -72,6 +83,13 @@ class HostProcess(ProcessInterface):  # type: ignore[misc]
                 f"try `{shlex.join(self._command[:-2])} env` there",
             )
         await super().start()
+
+    def kill(self) -> None:
+        """End it at once, from any thread; a start that goes on then fails."""
+        self._is_killed = True
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def _read_complaints(self) -> str:
         self._complaints.seek(0)
@@ -92,8 +110,7 @@ class HostProcess(ProcessInterface):  # type: ignore[misc]
         try:
             await asyncio.wait_for(self._process.wait(), _CLOSE_S)
         except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            self.kill()
             await self._process.wait()
 
 

@@ -47,12 +47,18 @@ def load_security(address: str, files: TlsFiles) -> Security:
     """Return what joins a scheduler: the files, else what Dask's configuration names.
 
     Raises:
-        BadValueError: The address asks for TLS and there is no certificate.
+        BadValueError: The address asks for TLS and there is no certificate, or a file holds none.
     """
     from distributed.security import Security
 
     if files.is_given():
-        return build_security(str(files.ca_file), str(files.cert), str(files.key))
+        named = build_security(str(files.ca_file), str(files.cert), str(files.key))
+        try:
+            named.get_connection_args("client")
+        except OSError as error:  # ssl's error is one
+            why = f"{_OPTIONS} name no certificates and key of them in PEM ({error})"
+            raise BadValueError(f"{why}; give those of the scheduler") from error
+        return named
     security = Security()
     if address.startswith("tls://") and not (
         security.tls_ca_file and security.tls_client_cert and security.tls_worker_cert

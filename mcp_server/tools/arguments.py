@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Annotated, Literal
 
 from mcp.server.mcpserver.exceptions import ToolError
@@ -50,7 +50,7 @@ Workload = Annotated[
 ]
 Budget = Annotated[
     str | SkipJsonSchema[float],
-    Field(description="Time for everything: 90s, 20m, 1h; default 10m."),
+    Field(description="90s, 20m or 1h; default 10m."),
 ]
 """A number is taken, too: seconds."""
 _SECONDS_BY_UNIT = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -73,7 +73,7 @@ def require_path(argument: str, value: str) -> None:
     """Check that an argument is a path inside the workspace, not what the file holds.
 
     Raises:
-        ToolError: It is the text of a file.
+        ToolError: It is the text of a file, or no file is there.
         ForbiddenPathError: It leads out of the workspace.
     """
     from kernelkb.safety.workspace import resolve_inside
@@ -83,4 +83,8 @@ def require_path(argument: str, value: str) -> None:
             f"{argument} is the text of a file; write it to a file and give a path: "
             f"{argument}='PATH'"
         )
+    if not value.strip():
+        raise ToolError(f"{argument} is empty; give a path: {argument}='PATH'")
     resolve_inside(value)
+    if not Path(value).exists():
+        raise ToolError(f"{argument}: there is no file {value!r}; give a path in the project")

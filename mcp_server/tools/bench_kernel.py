@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
@@ -14,6 +15,7 @@ from kernelkb.model.measurement import Bench
 from kernelkb_mcp.foreign_task import bench_foreign_task
 from kernelkb_mcp.jobs import make_tool_call
 from kernelkb_mcp.long_calls import run_long_call
+from kernelkb_mcp.next_call import format_step
 from kernelkb_mcp.results import BenchResult, format_recommend_call
 from kernelkb_mcp.tools.arguments import Change, Kernel, Target, Variant, Workload
 
@@ -23,7 +25,7 @@ HINTS = ToolAnnotations(
 )
 
 Against = Annotated[str | None, Field(description="Another variant as a rival.", max_length=60)]
-Task = Annotated[str | None, Field(description="Path of a KernelBench-like task, for kernel.")]
+Task = Annotated[str | None, Field(description="Path of a KernelBench-like task.")]
 
 
 async def bench_kernel(
@@ -42,7 +44,7 @@ async def bench_kernel(
 
     The verdict is faster, slower, inconclusive, incorrect or invalid, with a 95 % interval of the
     speedup over the fastest of torch, torch.compile and baselines. Only correct variants are
-    timed; a wrong result, crash or hang comes with a cure. Takes 10 to 60 s.
+    timed; a failure comes with a cure. Takes 10 to 60 s.
     """
     which = {"kernel": kernel, "variant": variant, "target": target, "workload": workload}
     how = {"against": against, "change": change, "again": again or None}
@@ -51,10 +53,8 @@ async def bench_kernel(
         raise ToolError("name a kernel, or give task and candidate, the paths of two files")
     if task is not None and candidate is not None:
         _refuse_ignored({"variant": variant, **how})
-        two = (task, candidate)
-        return await run_long_call(
-            ctx, BenchResult, call, lambda: bench_foreign_task(*two, target, workload)
-        )
+        judge = partial(bench_foreign_task, task, candidate, target, workload)
+        return await run_long_call(ctx, BenchResult, call, judge)
 
     def work() -> BenchResult:
         from kernelkb.actions.kernels import bench_variant
@@ -63,7 +63,8 @@ async def bench_kernel(
         bench = bench_variant(
             kernel or "", variant, target, workload, against=against, change=change, again=again
         )
-        return BenchResult(summary=describe_bench(bench), bench=bench, next=_list_next_calls(bench))
+        follow = _list_next_steps(bench, against, workload)
+        return BenchResult(summary=describe_bench(bench), bench=bench, next=follow)
 
     return await run_long_call(ctx, BenchResult, call, work)
 
@@ -75,11 +76,14 @@ def _refuse_ignored(values: Mapping[str, Any]) -> None:
             raise ToolError(f"{name} is for a kernel, not for a task; leave it out")
 
 
-def _list_next_calls(bench: Bench) -> tuple[str, ...]:
-    again = f"kernel={bench.kernel!r}, variant={bench.variant!r}, target={bench.target!r}"
+def _list_next_steps(bench: Bench, against: str | None, workload: str | None) -> tuple[str, ...]:
+    from kernelkb.actions.follow_steps import step_after_bench
+    from kernelkb.measure.machine.tools import find_cuda_tool
+
+    call = format_step(step_after_bench(bench, against, workload))
     if bench.verdict in ("incorrect", "invalid"):
-        return (f"fix {bench.variant}, then bench_kernel({again})",)
-    follow = f"profile_kernel({again})"
-    return (
-        (follow, format_recommend_call(bench)) if bench.measurement or bench.metrics else (follow,)
-    )
+        return (f"correct the source of {bench.variant}, by bench.cure", call)
+    is_decided = bool(bench.measurement or bench.metrics)
+    if bench.target == "cuda" and is_decided and find_cuda_tool("ncu") is None:
+        return (format_recommend_call(bench),)  # nothing could profile it
+    return (call,)

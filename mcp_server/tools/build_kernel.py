@@ -32,7 +32,7 @@ HINTS = ToolAnnotations(
 
 Restore = Annotated[
     str | None,
-    Field(max_length=32, description="Write an attempt back: its id, or best."),
+    Field(max_length=32, description="Write back an attempt: id or best."),
 ]
 
 Arch = Annotated[str | None, Field(max_length=12, description="Without a GPU: 9.0 or sm_90.")]
@@ -49,7 +49,7 @@ async def build_kernel(
     arch: Arch = None,
     file: Source = None,
     add_from: Annotated[
-        str | None, Field(max_length=60, description="Only add variant, as a copy of this one.")
+        str | None, Field(max_length=60, description="Add variant as a copy of this one.")
     ] = None,
     change: Change = None,
     restore: Restore = None,

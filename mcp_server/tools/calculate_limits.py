@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from mcp.server.mcpserver.exceptions import ToolError
@@ -10,22 +11,30 @@ from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from kernelkb.errors import KbError
+from kernelkb_mcp.next_call import format_next_call
 from kernelkb_mcp.results import LimitsResult
-from kernelkb_mcp.tool_adapter import result_from_record, run_inline
+from kernelkb_mcp.tool_adapter import result_from_record
 
 TITLE = "Calculate occupancy or roofline"
 HINTS = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
+_FLAG = re.compile(r"--([a-z][a-z0-9-]*)")
 _ARCHITECTURE = re.compile(r"(sm|compute)?_?[0-9]{1,2}\.?[0-9][af]?", re.IGNORECASE)
 
 Count = Annotated[int, Field(strict=True)] | SkipJsonSchema[str] | None
 """Text is taken, too, as on the command line: ``48KiB``, ``2.5e9``."""
 Size = Annotated[str, Field(max_length=40)] | SkipJsonSchema[int] | None
+Number = Annotated[float, Field(strict=True)] | SkipJsonSchema[str] | None
+Facts = Annotated[
+    dict[str, float | SkipJsonSchema[str]] | None,
+    Field(description="Of an unlisted GPU: sm_count, clock_mhz, dram_gbps, l2_mb."),
+]
 
 
 async def calculate_limits(
-    gpu: Annotated[str, Field(description="GPU; for occupancy also 9.0.", max_length=100)],
+    gpu: Annotated[str, Field(description="GPU, or architecture 9.0.", max_length=100)],
     threads: Annotated[Count, Field(description="Per block.")] = None,
     registers: Annotated[Count, Field(description="Per thread.")] = None,
     smem: Annotated[Size, Field(description="Per block: 48KiB, 128x64x2.")] = None,
@@ -33,22 +42,16 @@ async def calculate_limits(
     bytes: Annotated[  # noqa: A002 - what a client sees
         Size, Field(description="To move: 1GiB.")
     ] = None,
-    flop: Annotated[
-        Annotated[float, Field(strict=True)] | SkipJsonSchema[str] | None,
-        Field(description="To compute."),
-    ] = None,
+    flop: Annotated[Number, Field(description="To compute.")] = None,
     dtype: Annotated[
-        str | None,
-        Field(description="Such as tf32; default: the fastest.", max_length=20),
+        str | None, Field(description="Such as tf32; default: the fastest.", max_length=20)
     ] = None,
-    kernel_us: Annotated[
-        Annotated[float, Field(strict=True)] | SkipJsonSchema[str] | None,
-        Field(description="Measured microseconds."),
-    ] = None,
+    kernel_us: Annotated[Number, Field(description="Measured microseconds.")] = None,
+    facts: Facts = None,
 ) -> Annotated[CallToolResult, LimitsResult]:
     """Calculate occupancy (of threads, registers, smem) or roofline (of bytes, flop).
 
-    Blocks per SM, what limits them, the next step; or the shortest time and which roof binds.
+    Blocks per SM and their limit; or the shortest time and its roof.
     """
     launch = {
         "threads": threads,
@@ -58,19 +61,32 @@ async def calculate_limits(
     }
     work = {"bytes": bytes, "flop": flop, "dtype": dtype, "us": kernel_us}
     asked_launch, asked_work = _drop_absent(launch), _drop_absent(work)
+    if not gpu.strip():
+        raise ToolError("gpu is empty; read_entry(id='devices') lists GPUs")
     if not asked_launch and not asked_work:
         raise ToolError("give threads and registers for the occupancy, bytes or flop for the roof")
     for name in ("threads", "registers") if asked_launch else ():
         if name not in asked_launch:
             raise ToolError(f"occupancy needs threads and registers; {name} is absent")
-    return result_from_record(run_inline(lambda: _calculate(gpu, asked_launch, asked_work)))
+    try:
+        return result_from_record(_calculate(gpu, asked_launch, asked_work, facts or {}))
+    except KbError as error:  # a flag of kb that is absent is a fact here
+        raise ToolError(_FLAG.sub(_name_argument, error.format_text(format_next_call))) from error
+
+
+def _name_argument(flag: re.Match[str]) -> str:
+    """Return the argument that says the same as a flag of ``kb``."""
+    name = flag[1].replace("-", "_")
+    return f"facts={{{name!r}: ...}}" if "_" in name else name
 
 
 def _drop_absent(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _calculate(gpu: str, launch: dict[str, Any], work: dict[str, Any]) -> LimitsResult:
+def _calculate(
+    gpu: str, launch: dict[str, Any], work: dict[str, Any], facts: dict[str, str | float]
+) -> LimitsResult:
     from kernelkb.actions.occupancy import OccupancyQuery, analyze_occupancy
     from kernelkb.actions.roofline import RooflineQuery, analyze_roofline
     from kernelkb.render.occupancy import format_occupancy_lines
@@ -78,14 +94,21 @@ def _calculate(gpu: str, launch: dict[str, Any], work: dict[str, Any]) -> Limits
 
     is_architecture = _ARCHITECTURE.fullmatch(gpu.strip()) is not None
     named = (None, gpu) if is_architecture else (gpu, None)
-    query = OccupancyQuery(gpu=named[0], architecture=named[1], **launch) if launch else None
-    occupancy = analyze_occupancy(query) if query else None
-    roofline = analyze_roofline(RooflineQuery(gpu, **work)) if work else None
+    which: dict[str, Any] = {"gpu": named[0], "architecture": named[1], "given": facts}
+    occupancy = analyze_occupancy(OccupancyQuery(**which, **launch)) if launch else None
+    roofline = analyze_roofline(RooflineQuery(**which, **work)) if work else None
     said = [format_occupancy_lines(occupancy)] if occupancy else []
     said += [format_roofline_lines(roofline)] if roofline else []
     return LimitsResult(
         summary="; ".join(next(lines) for lines in said),
         occupancy=occupancy,
         roofline=roofline,
-        next=("bench_kernel(kernel=...)",),
+        next=(f"search_knowledge(query={_describe_bound(occupancy, roofline)!r})",),
     )
+
+
+def _describe_bound(occupancy: Mapping[str, Any] | None, roofline: Mapping[str, Any] | None) -> str:
+    """Return words to search the knowledge for: the resource that limits the launch or the work."""
+    if occupancy:
+        return f"occupancy limited by {' and '.join(occupancy['limited_by'])}"
+    return f"{roofline['binds'] if roofline else ''} bound"

@@ -23,7 +23,6 @@ _MAX_LISTED = 8
 _MAX_NEXT_CHARS = 600
 _MAX_ERROR_CHARS = 300
 _CANCEL_WAIT_S = 15.0
-_FIRST_CALL = "bench_kernel(kernel=...)"
 _LEFT_BY_TOOL = {"tune_kernel": "its trials are kept, and the same call goes on"}
 
 
@@ -65,10 +64,22 @@ def _build_job_list(jobs: JobRegistry) -> JobResult:
     if len(listed) > _MAX_LISTED:
         summary += f"; the newest {_MAX_LISTED} of {len(listed)} are shown"
     follow = [format_wait_call(job) for job in running] or [f"job(id={job.id!r})" for job in listed]
+    first = follow[0] if follow else _format_first_call()
     shown = tuple(job.state(_MAX_ERROR_CHARS) for job in listed[:_MAX_LISTED])
     return JobResult(
-        summary=summary, job=None, jobs=shown, result=None, next=tuple(follow[:1]) or (_FIRST_CALL,)
+        summary=summary,
+        job=None,
+        jobs=shown,
+        result=None,
+        next=(first,),
     )
+
+
+def _format_first_call() -> str:
+    from kernelkb.actions.bench_target import get_project_path
+    from kernelkb.actions.follow_steps import choose_subject_kernel
+
+    return f"bench_kernel(kernel={choose_subject_kernel(get_project_path())!r})"
 
 
 def _build_job_result(one_job: Job) -> JobResult:

@@ -10,6 +10,7 @@ from mcp.types import CallToolResult, ToolAnnotations
 from kernelkb.model.measurement import Bench, Profile
 from kernelkb_mcp.jobs import make_tool_call
 from kernelkb_mcp.long_calls import run_long_call
+from kernelkb_mcp.next_call import format_step
 from kernelkb_mcp.results import ProfileResult, format_recommend_call
 from kernelkb_mcp.tools.arguments import Kernel, Target, Variant, Workload
 
@@ -41,21 +42,23 @@ async def profile_kernel(
         return (
             _build_profile_result(result)
             if isinstance(result, Profile)
-            else _build_stopped_result(kernel, result)
+            else _build_stopped_result(result, workload)
         )
 
     return await run_long_call(ctx, ProfileResult, call, work)
 
 
-def _build_stopped_result(kernel: str, measured_bench: Bench) -> ProfileResult:
+def _build_stopped_result(measured_bench: Bench, workload: str | None) -> ProfileResult:
+    from kernelkb.actions.follow_steps import step_after_bench
     from kernelkb.render.measurements import describe_bench
 
-    follow = f"fix {measured_bench.variant}, then bench_kernel(kernel={kernel!r})"
+    correct = f"correct the source of {measured_bench.variant}, by stopped_by.cure"
+    again = format_step(step_after_bench(measured_bench, workload=workload))
     return ProfileResult(
         summary=describe_bench(measured_bench),
         profile=None,
         stopped_by=measured_bench,
-        next=(follow,),
+        next=(correct, again),
     )
 
 

@@ -44,6 +44,8 @@ async def read_entry(
     ] = None,
 ) -> Annotated[CallToolResult, EntryResult]:
     """Read an entry whole, list a kind, inspect this machine, see what was tried, compare."""
+    if not id.strip():
+        raise ToolError("id is empty; read_entry(id='bottlenecks') lists a kind of entries")
     tools = get_server_config(ctx).tool_names
     view = await run_in_thread(lambda: _load_view(id, tools))
     content = view.content if view else await run_in_thread(lambda: _load_entry(id))
@@ -60,7 +62,7 @@ async def read_entry(
             entries=part.value if is_list else None,
             entry=None if is_list else part.value,
             cursor=part.cursor,
-            next=(*go_on, *(view.next if view else _list_next_calls(content, part))),
+            next=(*go_on, *(view.next if view else _list_next_calls(content, part, tools))),
         )
     )
 
@@ -103,12 +105,15 @@ def _describe_rest(part: ResultPage) -> str:
     return "; there is more" if part.cursor else ""
 
 
-def _list_next_calls(content: list[Any] | dict[str, Any], part: ResultPage) -> tuple[str, ...]:
-    """Return the next calls for an entry."""
+def _list_next_calls(
+    content: list[Any] | dict[str, Any], part: ResultPage, tools: Collection[str]
+) -> tuple[str, ...]:
+    """Return the next calls for an entry: what it leads to, or where work begins."""
     if isinstance(content, list):
         return (f"read_entry(id={part.value[0]['id']!r})",) if part.value else ()
-    if "fixes" in content and "when" in content:
-        return (f"read_entry(id={content['fixes'][0]!r})", "recommend_fix(metrics={...})")
-    if content.get("bottlenecks"):
-        return (f"read_entry(id={content['bottlenecks'][0]!r})",)
-    return ("recommend_fix(metrics={...})",)
+    for field in ("fixes", "bottlenecks"):
+        if content.get(field):
+            return (f"read_entry(id={content[field][0]!r})",)
+    if "variants" in content and "bench_kernel" in tools:
+        return (f"bench_kernel(kernel={content['id']!r})",)
+    return ("session()",) if "session" in tools else ()

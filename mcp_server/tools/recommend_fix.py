@@ -23,6 +23,7 @@ from kernelkb_mcp.tool_adapter import (
     run_in_thread,
     run_inline,
 )
+from kernelkb_mcp.tools.arguments import require_path
 
 TITLE = "Recommend the next fix"
 HINTS = ToolAnnotations(
@@ -41,7 +42,7 @@ Kernel = Annotated[
     str,
     Field(max_length=500, description="Name; with profile a regex."),
 ]
-Report = Annotated[str | None, Field(description="Path of an ncu report: .ncu-rep or CSV.")]
+Report = Annotated[str | None, Field(description="Path: .ncu-rep or ncu CSV.")]
 Run = Annotated[
     str | None,
     Field(max_length=32, description="Id of a measurement."),
@@ -111,11 +112,13 @@ def _choose_metric_source(profile: str | None, run: str | None) -> tuple[str, st
     """Return the (argument, value) that names a source of metrics, or None.
 
     Raises:
-        ToolError: Two sources are given.
+        ToolError: Two sources are given, or the report is no path of a file.
     """
     given = [(name, at) for name, at in (("profile", profile), ("run", run)) if at is not None]
     if len(given) > 1:
         raise ToolError("profile and run are two sources of metrics; recommend_fix(run=...) alone")
+    if profile is not None:
+        run_inline(partial(require_path, "profile", profile))
     return given[0] if given else None
 
 

@@ -39,15 +39,15 @@ async def search_knowledge(
     rows = paginate([hit._asdict() for hit in hits], 0, MAX_ANSWER_BYTES - _RESERVED_BYTES).value
     if rows:
         summary = f"{len(rows)} entries, best first: {rows[0]['kind']} {rows[0]['id']}"
-        follow = tuple(_format_follow_up(row) for row in rows[:2])
+        follow = tuple(f"read_entry(id={row['id']!r})" for row in rows[:2] if not _is_command(row))
     else:
         summary = "no hits: use other or fewer words" + (", or no kind" if kind else "")
         follow = ("read_entry(id='bottlenecks')", "read_entry(id='patterns')")
-    return result_from_record(SearchResult(summary=summary, hits=rows, next=follow))
+    calls = [format_call_for_command(row["id"]) for row in rows[:2] if _is_command(row)]
+    needs = f"the arguments of {' or '.join(calls)}" if calls else None
+    return result_from_record(SearchResult(summary=summary, hits=rows, next=follow, needs=needs))
 
 
-def _format_follow_up(row: dict[str, Any]) -> str:
-    """Return the call that goes on from a hit: reads the entry, or does what the command does."""
-    if row["kind"] == "command":
-        return format_call_for_command(row["id"])
-    return f"read_entry(id={row['id']!r})"
+def _is_command(row: dict[str, Any]) -> bool:
+    """Return whether a hit is a command of ``kb``, whose call has arguments of the caller."""
+    return bool(row["kind"] == "command")

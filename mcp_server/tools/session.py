@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from kernelkb_mcp.next_call import format_next_call
+from kernelkb_mcp.next_call import format_step
 from kernelkb_mcp.results import SessionResult
 from kernelkb_mcp.tool_adapter import result_from_record, run_in_thread
 
@@ -38,6 +37,8 @@ async def session(
 
     Call it first, and again after losing your context; log or close with what you learnt.
     """
+    if goal is not None and not goal.strip():
+        raise ToolError("goal is empty; write in one sentence what the work is for")
     lessons = {
         "went_wrong": went_wrong,
         "went_right": went_right,
@@ -67,14 +68,13 @@ def _refuse_ignored(values: dict[str, Any], action: str, cure: str) -> None:
 def _resume(kernel: str | None, goal: str | None) -> SessionResult:
     from kernelkb.actions.session_brief import resume_session
 
-    found = partial(resume_session, format_step=format_next_call)(kernel, goal)
-    opens = () if found.session else ("session(goal=...) opens one",)
+    found = resume_session(kernel, goal, format_step=format_step)
     return SessionResult(
         summary=found.summary,
         session=found.session,
         brief=found.brief,
         file=None,
-        next=(*found.calls, *opens),
+        next=found.steps,
     )
 
 
@@ -101,5 +101,6 @@ def _close(name: str | None, lessons: dict[str, Any]) -> SessionResult:
         session=entry.session,
         brief=None,
         file=str(path),
-        next=("session(goal=...) opens the next one",),
+        next=(),
+        needs="a goal for the next session: session(goal=...) opens it",
     )

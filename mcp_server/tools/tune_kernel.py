@@ -33,8 +33,8 @@ async def tune_kernel(
 ) -> Annotated[CallToolResult, TuneResult]:
     """Search the tunables of kernel.yaml for the fastest configuration, as a job.
 
-    Each is built, checked and timed; the fastest in turns with the default, the winner against
-    its rivals. Trials are kept: the same call goes on, also after a cancel.
+    Each is built, checked and timed, the fastest again in turns with the default. Trials are
+    kept: the same call goes on, also after a cancel.
     """
     call = make_tool_call(
         "tune_kernel",

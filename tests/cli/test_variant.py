@@ -115,10 +115,10 @@ def test_misuse_is_one_line_and_writes_nothing(softmax, capsys, words, text):
     assert before == {path: path.read_bytes() for path in softmax.rglob("*") if path.is_file()}
 
 
-def answer_for(project, variant):
+def answer_for(project, variant, measured=UNCOALESCED):
     folder = load_kernel("row_softmax", project)
     chosen = next(v for v in folder.kernel.variants if (v.id, v.target) == (variant, "cuda"))
-    answer = recommend(program(), UNCOALESCED, device="h100-sxm", kernel="row_softmax")
+    answer = recommend(program(), measured, device="h100-sxm", kernel="row_softmax")
     return add_change_place(answer, AnsweredVariant(folder, chosen))
 
 
@@ -154,6 +154,19 @@ def test_a_fix_that_the_variant_applies_is_not_the_change(softmax):
     change = answer_for(softmax, "warp")["change"]
 
     assert change is None or change["fix"] != "remap-threads-coalesced"
+
+
+def test_what_only_the_caller_can_change_is_no_change_of_the_kernel(softmax):
+    (softmax / ".kb").mkdir(exist_ok=True)
+    (softmax / ".kb" / "session").write_text("open")
+    launches = {"kernel_us": 4.0, "call_us": 9.0, "launch_count": 200, "speedup": 0.8}
+
+    answer = answer_for(softmax, "warp", launches)
+
+    assert answer["diagnoses"][0]["bottleneck"] == "launch-overhead-bound"
+    assert answer["change"] is None
+    assert answer["next"][0].startswith("in the program that calls it, cuda-graph: ")
+    assert answer["next"][1:] == ["kb session close"]
 
 
 @pytest.mark.usefixtures("softmax")

@@ -285,7 +285,7 @@ def test_advice_for_a_kernel_that_is_stuck_names_the_way_back(project):
     assert answer.structured_content["next"] == [
         "read_entry(id='attempts/scale')",
         "build_kernel(kernel='scale', restore='best')",
-        "profile_kernel(kernel='scale')",
+        "profile_kernel(kernel='scale', target='cuda')",
     ]
 
 

@@ -154,7 +154,7 @@ def test_a_recorded_bench_is_enough_to_decide(project):
     run = timed["bench"]["measurement"]
     told = call_tool("recommend_fix", run=run).structured_content["kernels"][0]
 
-    assert timed["next"][1] == f"recommend_fix(run='{run[:12]}')"
+    assert timed["next"][0].startswith("profile_kernel(kernel='broken', variant='naive', ")
     assert told["kernel"] == "broken"
     assert told["notes"][0].startswith(f"metrics of bench {run[:12]}: broken naive, tiny")
 
@@ -169,7 +169,7 @@ def test_an_unknown_run_is_reported(project):
     )
 
 
-def test_a_bench_without_a_record_hands_its_metrics_on(project, monkeypatch):
+def test_a_bench_without_a_record_is_profiled_next(project, monkeypatch):
     make_broken_kernel(project, "right")
     (project / "file").touch()
     monkeypatch.setenv("KB_DATABASE", f"sqlite:///{project}/file/measurements.db")
@@ -177,7 +177,8 @@ def test_a_bench_without_a_record_hands_its_metrics_on(project, monkeypatch):
     told = timed.structured_content
 
     assert told["bench"]["unrecorded"]
-    assert told["next"][1].startswith("recommend_fix(target='cpu', metrics={")
+    follow = "profile_kernel(kernel='broken', variant='naive', target='cpu', workload='tiny')"
+    assert told["next"] == [follow]
 
 
 @pytest.mark.parametrize("verdict", ["incorrect", "invalid"])

@@ -116,6 +116,18 @@ def test_the_end_of_input_is_a_clean_end(project):
     assert close_server(server) == 0
 
 
+def test_a_client_that_no_longer_reads_is_no_traceback(project):
+    server = start_server(project)
+    server.stdout.close()
+    for number in range(2, 5):
+        send_message(server, number, "tools/list")
+    server.stdin.close()
+    complaint = server.stderr.read()
+
+    assert close_server(server) == 0
+    assert complaint == ""
+
+
 @pytest.mark.parametrize(
     ("how", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
 )
