@@ -47,8 +47,9 @@ def test_a_change_is_made_where_next_says(project, kernel, workload):
 
 
 @pytest.mark.gpu
-def test_a_change_on_a_gpu_is_made_where_next_says(project):
-    better = keep_only(project, "row_softmax", "cuda", "small")
+@pytest.mark.parametrize("workload", ["small", "large"])
+def test_a_change_on_a_gpu_is_made_where_next_says(project, workload):
+    better = keep_only(project, "row_softmax", "cuda", workload)
     ran, edited = follow_to_the_end(project, better)
     assert edited
     assert any(step.startswith("kb variant add row_softmax ") for step in ran)
