@@ -91,8 +91,8 @@ def _list_tensor_functions(
     launching = [each for each in tensor if launches[each.name] and not each.template]
     called = {name for each in launching for name, _ in iter_calls(each.body)}  # type: ignore[arg-type]
     chosen = chosen or [each for each in launching if each.name not in called] or launching
-    if not chosen and not any(each.is_global for each in bodies.values()):
-        # A library's file, whose functions another one exports.
+    if not chosen and not (sites and any(each.is_global for each in bodies.values())):
+        # Functions that another file exports: of a library, or that launch through a macro.
         inner = {name for each in tensor for name, _ in iter_calls(each.body)}  # type: ignore[arg-type]
         chosen = [each for each in tensor if each.name not in inner and not each.template]
     functions = [read_tensor_function(each, declarations, launches[each.name]) for each in chosen]
