@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kernelkb.actions.bench_target import validate_machine
 from kernelkb.actions.foreign_tasks import make_task_files
-from kernelkb.actions.init_related import read_callers, read_headers
+from kernelkb.actions.init_related import find_near_definers, read_callers, read_headers
 from kernelkb.actions.init_source import (
     KernelSource,
     choose_function,
@@ -24,6 +24,7 @@ from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.model.base import Name, Record, Target
 from kernelkb.safety.paths import shipped_folder
 from kernelkb.scaffold.build_macros import find_macros
+from kernelkb.scaffold.c_source import list_undefined_functions
 from kernelkb.scaffold.draft_request import DraftRequest
 from kernelkb.scaffold.include_folders import plan_includes
 from kernelkb.scaffold.kernel_yaml import DRAFTED_VARIANT, OWN_REFERENCE
@@ -122,17 +123,27 @@ def _draft_files(
     flags = [f for f in includes.flags if request.target == "cuda" and _suits(path, f)]
     flags += [f for f in find_macros(path, source.root) if f not in flags]
     request = request._replace(flags=(*folders, *flags), headers=read_headers(includes.headers))
+    request = request._replace(uses_torch=_uses_torch(request))
+    if request.function.style != "pointers" or request.uses_torch:  # torch links its own libraries
+        kept = tuple(flag for flag in request.flags if not flag.startswith("-l"))
+        request = request._replace(flags=kept)
     warnings = [f"header {header} was not found below {source.root}" for header in includes.missing]
     if request.function.style == "pointers":
-        name = request.function.name
-        callers = read_callers(path, name, request.text) if request.function.is_kernel else ()
-        request = request._replace(uses_torch=_uses_torch(request), callers=callers)
-        return draft_pointer_files(request), warnings
+        return draft_pointer_files(_add_related(request, source)), warnings
     others = find_definers(source)
     if wanted == "auto" and any(other.suffix == ".cu" for other in others):
         request = request._replace(target="cuda")
     paths = tuple(source.path_from_folder(other) for other in others)
     return draft_tensor_files(request._replace(others=paths)), warnings
+
+
+def _add_related(request: DraftRequest, source: KernelSource) -> DraftRequest:
+    """Return a request with the files that launch the kernel, and that define what it calls."""
+    path, name = source.path, request.function.name
+    callers = read_callers(path, name, request.text) if request.function.is_kernel else ()
+    definers = find_near_definers(path, list_undefined_functions(request.text, request.headers))
+    others = tuple(source.path_from_folder(definer) for definer in definers)
+    return request._replace(callers=callers, others=others)
 
 
 def _draft_embedded(request: DraftRequest, path: Path) -> tuple[dict[str, str], list[str]]:

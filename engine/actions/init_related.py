@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kernelkb.actions.init_source import COMPILED_SUFFIXES, read_source_text
 from kernelkb.safety.paths import project_root
+from kernelkb.scaffold.c_source import defines_any
 
 _MAX_HEADERS, _MAX_BYTES = 40, 200_000
 """Headers that are read for a draft, and the size of each."""
@@ -39,6 +40,28 @@ def read_callers(source: Path, kernel: str, text: str) -> tuple[str, ...]:
         if launch.search(other) and include.search(other):
             found.append(other)
     return tuple(found[:1])
+
+
+def find_near_definers(source: Path, names: Iterable[str]) -> list[Path]:
+    """Return, for each of some functions, the nearest file that defines it; each file once.
+
+    Args:
+        source: The file that uses them.
+        names: Of functions; those that no file defines are left out.
+    """
+    wanted, found = list(names), dict[Path, None]()
+    if not wanted:
+        return []
+    texts = {
+        path: read_source_text(path)
+        for path in _iter_near(source.resolve())
+        if path.suffix in (".cu", ".cpp", ".cc") and path.stat().st_size <= _MAX_BYTES
+    }
+    for name in wanted:
+        definers = (path for path, text in texts.items() if defines_any(text, (name,)))
+        if (nearest := next(definers, None)) is not None:
+            found.setdefault(nearest)
+    return [*found]
 
 
 def _iter_near(source: Path) -> list[Path]:

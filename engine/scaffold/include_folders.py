@@ -26,6 +26,19 @@ _LANGUAGE_FLAGS = {
     ),
 }
 """Options of nvcc, and the code that is not compiled without them; they change no other code."""
+_LIBRARIES = {
+    "cublas.h": "cublas",
+    "cublas_v2.h": "cublas",
+    "cublasLt.h": "cublasLt",
+    "cusparse.h": "cusparse",
+    "cusparse_v2.h": "cusparse",
+    "cusolverDn.h": "cusolver",
+    "curand.h": "curand",
+    "cufft.h": "cufft",
+    "cudnn.h": "cudnn",
+    "nvrtc.h": "nvrtc",
+}
+"""The library that a header of the CUDA toolkit declares."""
 _BUILD_FOLDER = re.compile(r"[\w./-]*include[\w./-]*|[\w./-]*csrc[\w./-]*|[\w.-]+/[\w./-]+")
 _MAX_HEADERS = 400
 _SYSTEM_PREFIXES = (
@@ -88,16 +101,19 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
             if folder is not None:
                 folders.setdefault(folder)
             pending.append(header)
-    flags = [*commands[1], *_list_setup_flags(root), *_list_language_flags(seen)]
+    flags = [*commands[1], *_list_setup_flags(root), *_list_needed_flags(seen)]
     unknown = [n for n in missing if _is_foreign(n)]
     return IncludePlan(
         tuple(folders), tuple(dict.fromkeys(flags)), tuple(unknown), tuple([*seen][1:])
     )
 
 
-def _list_language_flags(files: Iterable[Path]) -> list[str]:
+def _list_needed_flags(files: Iterable[Path]) -> list[str]:
+    """Return the options of nvcc, and the libraries, that files cannot be compiled without."""
     texts = [_read_text(file) for file in files]
-    return [flag for flag, code in _LANGUAGE_FLAGS.items() if any(map(code.search, texts))]
+    flags = [flag for flag, code in _LANGUAGE_FLAGS.items() if any(map(code.search, texts))]
+    names = [name for text in texts for _, name in _INCLUDE.findall(text)]
+    return [*flags, *(f"-l{_LIBRARIES[name]}" for name in names if name in _LIBRARIES)]
 
 
 def _is_standard(name: str) -> bool:

@@ -99,7 +99,9 @@ def _format_head(draft: Draft) -> str:
     axes = [draft.fields[axis] for axis in draft.axes]
     small, large = _choose_sizes(axes, [p.shape for p in (*draft.inputs, *draft.outputs)])
     odd = ", ".join(f"{a}: {n}" for a, n in zip(axes, cycle(_ODD_SIZES), strict=False))
-    check = f"check_workloads:\n  - {{{odd}}}\n" if axes and draft.takes_odd_sizes else ""
+    # What a kernel leaves out at a boundary cannot be known from its own outputs.
+    takes_odd_sizes = draft.takes_odd_sizes and draft.has_reference
+    check = f"check_workloads:\n  - {{{odd}}}\n" if axes and takes_odd_sizes else ""
     own = () if draft.has_reference else (_OWN_NOTE,)
     notes = "".join(f"# Assumed: {note}.\n" for note in (*own, *draft.notes))
     return f"""\

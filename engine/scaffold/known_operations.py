@@ -9,6 +9,8 @@ from typing import NamedTuple
 from kernelkb.scaffold.call_signature import Parameter
 
 _EPSILON = "1e-05"
+_INTEGERS = ("int", "uint")
+"""Types of which torch has no matrix product on a GPU; up to 2**53, double has all of them."""
 
 
 class Operation(NamedTuple):
@@ -172,7 +174,12 @@ def _fill_expression(rule: Operation, numbers: Sequence[Parameter], output: Para
     value = next((to_python_number(each.value) for each in floats), "1.0")
     eps = next((to_python_number(p.value) for p in numbers if "eps" in p.name.lower()), _EPSILON)
     named = {each.name.lower(): to_python_number(each.value) for each in numbers}
-    text = rule.expression.replace("{alpha}", named.get("alpha", "1.0"))
+    text = rule.expression
+    if (output.dtype or "").startswith(_INTEGERS):
+        text = re.sub(
+            r"\{0\} @ (\{1\}(?:\.t\(\))?)", r"({0}.double() @ \1.double()).to({0}.dtype)", text
+        )
+    text = text.replace("{alpha}", named.get("alpha", "1.0"))
     text = text.replace("{beta}", named.get("beta", "0.0"))
     text = text.replace("{number}", value).replace("{eps}", eps or _EPSILON)
     return f"({text}).reshape(1)" if rule.shapes == "one" and output.shape == ("1",) else text

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
 
 from kernelkb.loading.kernel_files import to_snake_case
 from kernelkb.scaffold.call_signature import Parameter
@@ -38,6 +39,17 @@ def draft_include(include: str, *, has_main: bool = False) -> str:
     if not has_main:
         return f'#include "{include}"\n'
     return f'#define main kb_hidden_main\n#include "{include}"\n#undef main\n'
+
+
+def name_including_file(path: str) -> str:
+    """Return the name of the file beside kernel.yaml that includes another source."""
+    words = "_".join(PurePosixPath(path).with_suffix("").parts).replace(".", "")
+    return f"{to_snake_case(words)}{PurePosixPath(path).suffix}"
+
+
+def draft_including_files(paths: Sequence[str]) -> dict[str, str]:
+    """Return files that include other sources of a kernel, which are compiled with it."""
+    return {name_including_file(path): draft_include(path) for path in paths}
 
 
 def hide_module(include: str) -> str:

@@ -16,7 +16,12 @@ from kernelkb.scaffold.elementwise import translate_elementwise
 from kernelkb.scaffold.file_facts import read_facts
 from kernelkb.scaffold.kernel_yaml import Draft, DraftedVariant, list_all_inputs
 from kernelkb.scaffold.launch_sites import LaunchSite, bind_arguments
-from kernelkb.scaffold.launchers import assign_field_names, draft_include, make_start_input
+from kernelkb.scaffold.launchers import (
+    assign_field_names,
+    draft_include,
+    draft_including_files,
+    make_start_input,
+)
 from kernelkb.scaffold.older_toolkits import draft_compatibility
 from kernelkb.scaffold.pointer_launchers import draft_c_launcher, draft_torch_launcher
 from kernelkb.scaffold.source_facts import SourceFacts
@@ -50,6 +55,7 @@ def draft_pointer_files(request: DraftRequest) -> dict[str, str]:
     return {
         **format_kernel_files(draft, names, expression),
         draft.variant.source: launcher,
+        **draft_including_files(request.others),
     }
 
 
@@ -75,6 +81,7 @@ def _make_draft(request: DraftRequest, plan: CallPlan, facts: SourceFacts) -> Dr
             "launch.cu" if is_cuda else "launch.cpp",
             f"{function.name} of {PurePosixPath(request.include).name}",
             binding="torch-extension" if request.uses_torch else "",
+            also=[*draft_including_files(request.others)],
             flags=request.flags,
             kernels=[function.name] if function.is_kernel else [*function.launches],
         ),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from kernelkb.loading.kernel_files import FILL_IN_MARK, to_snake_case
+from kernelkb.loading.kernel_files import FILL_IN_MARK
 from kernelkb.model.base import Target
 from kernelkb.scaffold.c_source import complete_function
 from kernelkb.scaffold.call_signature import Function, Parameter
@@ -17,6 +17,7 @@ from kernelkb.scaffold.kernel_yaml import Draft, DraftedVariant, list_all_inputs
 from kernelkb.scaffold.launchers import (
     assign_field_names,
     draft_include,
+    draft_including_files,
     hide_module,
     make_start_input,
 )
@@ -47,11 +48,10 @@ def draft_tensor_files(request: DraftRequest) -> dict[str, str]:
         lines = draft_compatibility(request.text, request.headers) + lines
     if function.style != "bound":
         lines = _draft_launcher(draft, function, shaped, lines)
-    wrappers = {_name_including_file(PurePosixPath(path)): path for path in request.others}
     return {
         **format_kernel_files(draft, [draft.fields[p.name] for p in inputs] or ["x"], expression),
         draft.variant.source: lines,
-        **{file: draft_include(path) for file, path in wrappers.items()},
+        **draft_including_files(request.others),
     }
 
 
@@ -62,7 +62,7 @@ def _make_draft(request: DraftRequest, shaped: Sequence[Parameter], notes: list[
     axes = list(dict.fromkeys(d for p in (*inputs, *outputs) for d in p.shape if not d.isdecimal()))
     starts = [make_start_input(p) for p in outputs if p.is_read]
     is_ffi = request.summary.kind == "tvm-ffi"
-    also = [_name_including_file(PurePosixPath(path)) for path in request.others]
+    also = [*draft_including_files(request.others)]
     missing = request.summary.missing_functions if not also else ()
     return Draft(
         name=request.name,
@@ -99,12 +99,6 @@ def _format_missing(missing: Sequence[str]) -> str:
         return ""
     text = f"    # also: a file in this folder that includes the definition of {', '.join(missing)}"
     return f"{text}\n"
-
-
-def _name_including_file(path: PurePosixPath) -> str:
-    """Return the name of the file beside kernel.yaml that includes another source."""
-    words = "_".join(path.with_suffix("").parts).replace(".", "")
-    return f"{to_snake_case(words)}{path.suffix}"
 
 
 def _complete_shapes(function: Function) -> tuple[list[Parameter], list[str]]:

@@ -247,6 +247,16 @@ def test_half_operators_of_an_extension_are_torchs_unless_its_flags_say_otherwis
     assert device.index("-D__CUDA_NO_HALF_OPERATORS__") < device.index(*flags)
 
 
+def test_libraries_follow_the_source_that_needs_them():
+    fields = {"target": "cuda", "language": "cuda", "summary": "one", "source": "one.cu"}
+    variant = Variant(id="one", flags=["-DFAST", "-lcublas", "-L/opt/more"], **fields)
+    commands = make_compiler_commands(variant, make_machine("13.0"), "g++", [])
+
+    assert commands.libraries == ["-lcublas", "-L/opt/more"]
+    assert "-DFAST" in commands.device
+    assert "-lcublas" not in commands.device
+
+
 def make_machine(release):
     return Machine(
         target="cuda",

@@ -1,5 +1,6 @@
 """How kb init calls a kernel: grids, template arguments, scalars, and what older sources need."""
 
+import re
 import shutil
 import subprocess
 
@@ -288,3 +289,41 @@ def test_a_source_for_an_older_toolkit_compiles(tmp_path):
 
     assert done.returncode == 0, done.stderr
     assert draft_compatibility(LINE) == ""
+
+
+def test_functions_that_another_file_defines_are_compiled_with_the_kernel(project):
+    for folder in ("src", "far"):
+        (project / folder).mkdir()
+        (project / folder / "util.cu").write_text("void note(const char* text) { (void)text; }\n")
+    (project / "src" / "util.h").write_text(
+        "void note(const char* text);\n#define NOTE() note(__FILE__)\n"
+    )
+    (project / "src" / "k.cu").write_text(
+        '#include "util.h"\n#include <cublas_v2.h>\n'
+        "__global__ void scale_kernel(const float* x, float* y, int n) {\n"
+        "  const int i = threadIdx.x;\n  if (i < n) y[i] = 2 * x[i];\n}\n"
+        "void scale(const float* x, float* y, int n) {\n"
+        "  scale_kernel<<<1, 256>>>(x, y, n);\n  NOTE();\n}\n"
+    )
+    init_project("src/k.cu")
+
+    folder = project / "kernels" / "k"
+    text = (folder / "kernel.yaml").read_text()
+    (also,) = re.search(r"also: \[(\S+)\]", text).groups()
+    assert (folder / also).read_text() == '#include "../../src/util.cu"\n'
+    assert "-lcublas" in text
+
+
+def test_a_kernel_that_is_its_own_reference_has_no_odd_sizes_to_check(project):
+    for name, body in (("known", "2 * x[i]"), ("own", "secret(x[i])")):
+        (project / f"{name}.cu").write_text(
+            "__device__ float secret(float x);\n"
+            f"__global__ void {name}(const float* x, float* y, int n) {{\n"
+            "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+            f"  if (i < n) y[i] = {body};\n}}\n"
+        )
+        init_project(f"{name}.cu")
+
+    texts = [(project / "kernels" / n / "kernel.yaml").read_text() for n in ("known", "own")]
+    assert ["check_workloads" in text for text in texts] == [True, False]
+    assert ["reference: {variant" in text for text in texts] == [False, True]

@@ -74,7 +74,10 @@ def make_compiler_commands(
     """
     includes, libraries = _binding_flags(variant, machine)
     macros = [f"-D{define}" for define in defines]
-    flags = [*_list_torch_macros(variant), *variant.flags, *macros, *includes]
+    linked = [flag for flag in variant.flags if flag.startswith(("-l", "-L"))]
+    libraries = [*linked, *libraries]  # behind the source: a linker drops what nothing needs yet
+    own = [flag for flag in variant.flags if flag not in linked]
+    flags = [*_list_torch_macros(variant), *own, *macros, *includes]
     # In a torch extension for the GPU, host code only calls torch; -O3 would compile 4 s longer.
     host_only_binds = variant.binding == "torch-extension" and variant.target == "cuda"
     common = ["-O1" if host_only_binds else "-O3", "-std=c++17", *flags]
