@@ -43,6 +43,7 @@ _MODULES = (
     *("TORCH_LIBRARY", "TORCH_LIBRARY_FRAGMENT", "TORCH_LIBRARY_IMPL"),
     *("STABLE_TORCH_LIBRARY", "STABLE_TORCH_LIBRARY_FRAGMENT", "STABLE_TORCH_LIBRARY_IMPL"),
 )
+_ARRAYS = ("input", "output")
 _HOST_MEMORY = ("cudaMalloc", "cudaMemcpy", "cudaMallocManaged", "cudaMallocHost", "malloc")
 
 
@@ -153,7 +154,9 @@ def _list_pointer_functions(
         for name, _ in iter_calls(each.body)
     }
     outer = [f for f in launchers if f.name not in inner or bodies[f.name].is_extern] or launchers
-    started = {kernel for launcher in outer for kernel in launcher.launches}
+    # Of a launcher that takes structures, only the kernels can be called with arrays.
+    plain = [f for f in outer if all(p.dtype for p in f.parameters if p.role in _ARRAYS)]
+    started = {kernel for launcher in plain for kernel in launcher.launches}
     kernels = [each for each in bodies.values() if each.is_global and each.name not in started]
     return [*outer, *(build_function(each) for each in kernels)]
 

@@ -29,7 +29,7 @@ def order_functions(functions: Sequence[Function], stem: str) -> list[Function]:
 def _rank(function: Function, wanted: set[str]) -> tuple[bool, bool, bool, bool]:
     words = _split_name(function.name)
     arrays = [p for p in function.parameters if p.role in ("input", "output")]
-    is_opaque = bool(function.parameters) and not arrays
+    is_opaque = bool(function.parameters) and not (arrays and all(p.dtype for p in arrays))
     is_foreign = not wanted & {*words.split("_"), words}
     return bool(_HELPER.search(words)), is_opaque, bool(_BACKWARD.search(words)), is_foreign
 

@@ -370,3 +370,14 @@ at::Tensor scale(const at::Tensor& x, at::Tensor& y) { check(x); LAUNCH(float, x
     seen = summarize_source("k.cu", text)
 
     assert (seen.kind, [one.name for one in seen.functions]) == ("torch-extension", ["scale"])
+
+
+def test_the_kernels_of_a_launcher_that_takes_a_structure_are_listed():
+    text = """
+__global__ void scale(const float* x, float* y, int n) { y[threadIdx.x] = x[threadIdx.x]; }
+struct State { float* x; float* y; };
+void run(State* s, int n) { scale<<<1, 32>>>(s->x, s->y, n); }
+"""
+    names = [one.name for one in summarize_source("k.cu", text).functions]
+
+    assert sorted(names) == ["run", "scale"]
