@@ -102,7 +102,7 @@ def test_an_unfilled_placeholder_is_an_error_at_its_line(repository, capsys):
     accepted = main(["show", "own"])
 
     assert (refused, accepted) == (2, 0)
-    assert "kernel.yaml:15:" in capsys.readouterr().err
+    assert "kernel.yaml:13:" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
@@ -529,4 +529,4 @@ def test_an_unfinished_draft_blocks_no_other_kernel_and_is_listed(repository, ca
     codes.append(main(["build", "scale", "--target", "cpu"]))
 
     assert codes == [0, 0, 0]
-    assert "unfinished draft kernels/own (kernel.yaml:15)" in capsys.readouterr().out
+    assert "unfinished draft kernels/own (kernel.yaml:13)" in capsys.readouterr().out
