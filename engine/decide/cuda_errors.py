@@ -74,7 +74,9 @@ def _build_patterns(known: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
             # A name in source code that a compiler prints is no error of a run.
             rf"(?<![\w\"])(?<!== )(?<!!= )(?<!case )(?<!return )(?i:(?P<error>{names}))\b(?!\")",
             rf"(?<!\w)(?i:(?P<error>{long}))(?!\w)",
-            rf"(?i:cuda|gpuassert)[^\n]{{0,160}}?(?:[:(] ?|')(?i:(?P<error>{short}))(?!\w)"
+            # A path such as /usr/local/cuda or cuda.h that another tool names is no call.
+            r"(?:(?i:(?<!/)cuda|gpuassert)|\b(?!cu(?:BLAS|DNN|FFT|SPARSE|SOLVER|RAND|TENSOR))cu[A-Z]\w)"
+            rf"[^\n]{{0,160}}?(?:(?<!\.h)[:(] ?|')(?i:(?P<error>{short}))(?!\w)"
             r"(?! (?:when|on|in)\b)",
             # The exit status of nvcc, a line number and a version are no codes.
             r"(?<![/\w])(?i:cuda)\w*[^\n]{0,40}?\b(?i:errors?|failure|failed|fail)\b"
