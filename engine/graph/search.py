@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
@@ -72,6 +73,10 @@ _NUMBER_SHARE = 0.35
 """The same for a number below 1000: mostly a size or a share, seldom a subject."""
 
 
+_TAGS = re.compile(r"^\s*(?:\[[^\[\]\n]{1,20}\]\s*)+(?=\S)")
+"""Tags in front of a thread's title, such as ``[Question][cutlass]``."""
+
+
 class Hit(NamedTuple):
     """One entry that answers a question."""
 
@@ -116,7 +121,7 @@ def search(
         kind: Return only entries of this kind; None: of all kinds.
         max_count: Maximum number of hits.
     """
-    raw_scores, text = score_counters(index, query)
+    raw_scores, text = score_counters(index, _TAGS.sub("", query))
     words = list(_iter_subject_words(index, text))
     scores = _score_words(index, words, is_code=bool(CODE_NAME.search(text)))
     for position, score in raw_scores.items():

@@ -86,7 +86,7 @@ async def recommend_fix(
     if log is not None:
         _refuse_beside_log({**headlines, "profile": profile, "run": run, "metrics": metrics})
         return result_from_fields(await run_in_thread(partial(diagnose_log_text, log, gpu)))
-    source = _choose_metric_source(profile, run)
+    source = _choose_metric_source(profile, run, target)
     more = {"metrics": metrics or {}, "headlines": headlines, "gpu": gpu}
     launch = get_server_config(ctx)
     ask = partial(_call_engine, source, kernel, target, more)
@@ -108,15 +108,19 @@ def _refuse_beside_log(values: Mapping[str, Any]) -> None:
             raise ToolError(f"log and {name} are two questions; ask one at a time")
 
 
-def _choose_metric_source(profile: str | None, run: str | None) -> tuple[str, str] | None:
+def _choose_metric_source(
+    profile: str | None, run: str | None, target: str | None
+) -> tuple[str, str] | None:
     """Return the (argument, value) that names a source of metrics, or None.
 
     Raises:
-        ToolError: Two sources are given, or the report is no path of a file.
+        ToolError: Two sources are given, or the report is of another target or no path of a file.
     """
     given = [(name, at) for name, at in (("profile", profile), ("run", run)) if at is not None]
     if len(given) > 1:
         raise ToolError("profile and run are two sources of metrics; recommend_fix(run=...) alone")
+    if profile is not None and target == "cpu":
+        raise ToolError("profile reads reports of a GPU; leave target out")
     if profile is not None:
         run_inline(partial(require_path, "profile", profile))
     return given[0] if given else None
@@ -136,6 +140,4 @@ def _call_engine(
         return recommend_from_run(source[1], **more, kernel=kernel)
     from kernelkb.actions.recommend_report import recommend_from_report
 
-    if target == "cpu":
-        raise ToolError("profile reads reports of a GPU; leave target out")
     return recommend_from_report(source[1], **more, kernel_pattern=kernel, max_kernels=None)

@@ -265,3 +265,9 @@ def test_any_text_is_a_query(text):
 )
 def test_another_form_of_a_word_finds_the_same_entry(asked, form):
     assert search_first(asked).id == search_first(form).id
+
+
+def test_tags_in_front_of_a_title_say_nothing():
+    title = "Excessive bank conflicts in a transpose kernel"
+
+    assert search_ids(f"[QST][Zzyzx] {title}") == search_ids(title) != []
