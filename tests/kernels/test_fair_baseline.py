@@ -304,7 +304,7 @@ def test_a_tf32_candidate_is_not_faster_than_tf32_torch(project, tmp_path, produ
     paths = write_task(tmp_path, product)
     found = bench_task(*paths, target="cpu", budget_s=0.5, precision="open")
 
-    assert found.verdict in ("inconclusive", "slower")
+    assert found.verdict in ("inconclusive", "slower"), found.detail
     assert found.baseline == "torch (TF32)"
     assert found.accuracy.baseline_precision == "tf32"
     assert found.accuracy.exact_baseline == "torch"
@@ -355,7 +355,7 @@ def test_a_task_of_tf32_holds_the_baseline_to_it_too(project, tmp_path):
     paths = write_task(tmp_path, IN_TF32)
     found = bench_task(*paths, target="cpu", budget_s=0.5, precision="tf32")
 
-    assert found.verdict in ("inconclusive", "slower")
+    assert found.verdict in ("inconclusive", "slower"), found.detail
     assert found.baseline == "torch"
     assert found.accuracy.task_precision == "tf32"
     assert found.accuracy.baseline_precision == "tf32"
@@ -480,7 +480,7 @@ def test_a_gpus_tf32_is_compared_with_tf32_or_refused(project, tmp_path, stated)
     if stated != "open":
         assert found.verdict == "incorrect"
         return
-    assert found.verdict in ("inconclusive", "slower")
+    assert found.verdict in ("inconclusive", "slower"), found.detail
     assert found.accuracy.baseline_precision == "tf32"
     assert found.accuracy.exact_speedup > 1.5
 

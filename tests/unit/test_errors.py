@@ -53,7 +53,7 @@ from kernelkb_mcp.next_call import format_next_call
         (
             NextStep("session list", {}, "lists them"),
             "`kb session list` lists them",
-            "`kb session list` lists them",
+            "session() says where work stands and how to begin",
         ),
     ],
 )
