@@ -144,7 +144,7 @@ def _judge(options: Namespace, request: SweepRequest) -> Sweep:
 
 
 def _refuse_early(request: SweepRequest, project: Path) -> None:
-    """Raise what a plan raises, whatever the workers have, before any of them starts.
+    """Raise what a plan raises before any worker starts: with GPUs there and without.
 
     Raises:
         KbError: As ``plan_sweep`` does.

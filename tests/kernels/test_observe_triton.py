@@ -78,7 +78,7 @@ def program(project):
 
 
 @pytest.fixture
-def interpreted(program, monkeypatch):
+def interpreted_program(program, monkeypatch):
     if has_gpu():
         pytest.skip("the program would use the GPU")
     monkeypatch.setenv("TRITON_INTERPRET", "1")
@@ -90,8 +90,8 @@ def read(project, name, file):
 
 
 @pytest.mark.slow
-def test_a_tuned_kernel_is_launched_as_in_the_end(project, interpreted):
-    result = init_observed(interpreted, "fma_kernel")
+def test_a_tuned_kernel_is_launched_as_in_the_end(project, interpreted_program):
+    result = init_observed(interpreted_program, "fma_kernel")
     kernel = load_kernel("fma_kernel").kernel
     code = read(project, "fma_kernel", "observed.py")
     checked = check_variant("fma_kernel", "observed", target="cpu")
@@ -106,8 +106,10 @@ def test_a_tuned_kernel_is_launched_as_in_the_end(project, interpreted):
 
 
 @pytest.mark.slow
-def test_a_known_operation_that_gives_the_recorded_outputs_is_the_reference(project, interpreted):
-    result = init_observed(interpreted, "softmax_kernel")
+def test_a_known_operation_that_gives_the_recorded_outputs_is_the_reference(
+    project, interpreted_program
+):
+    result = init_observed(interpreted_program, "softmax_kernel")
     kernel = load_kernel("softmax_kernel").kernel
 
     assert result.warnings == ()
@@ -120,8 +122,8 @@ def test_a_known_operation_that_gives_the_recorded_outputs_is_the_reference(proj
 
 
 @pytest.mark.slow
-def test_a_function_that_launches_a_kernel_is_no_reference(project, interpreted):
-    init_observed(interpreted, "ops:Blend")
+def test_a_function_that_launches_a_kernel_is_no_reference(project, interpreted_program):
+    init_observed(interpreted_program, "ops:Blend")
     kernel = load_kernel("blend").kernel
 
     assert kernel.reference.recorded
