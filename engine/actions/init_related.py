@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from kernelkb.actions.init_source import COMPILED_SUFFIXES, read_source_text
+from kernelkb.actions.init_source import COMPILED_SUFFIXES, iter_sources, read_source_text
 from kernelkb.safety.paths import project_root
 from kernelkb.scaffold.c_source import defines_any
 
 _MAX_HEADERS, _MAX_BYTES = 40, 200_000
 """Headers that are read for a draft, and the size of each."""
 _MAX_CALLERS = 400
-"""Files that are searched for a launch of a kernel that its own file does not launch."""
+"""Files that are searched for a launch or a function that is not in the kernel's own file."""
 
 
 def read_headers(paths: Iterable[Path]) -> tuple[str, ...]:
@@ -65,14 +66,11 @@ def find_near_definers(source: Path, names: Iterable[str]) -> list[Path]:
 
 
 def _iter_near(source: Path) -> list[Path]:
-    """List the compiled files of a source's folder, those below it, then its parents'."""
-    root = Path(project_root()).resolve()
-    near: dict[Path, None] = {}
-    for folder in (source.parent, *source.parent.parents):
-        if not folder.is_relative_to(root):
-            break
-        files = (path for path in sorted(folder.glob("**/*")) if path.suffix in COMPILED_SUFFIXES)
-        near |= dict.fromkeys(path for path in files if path != source and path.is_file())
-        if len(near) >= _MAX_CALLERS:
-            break
-    return [*near][:_MAX_CALLERS]
+    """List the project's other compiled files, those with the most folders in common first."""
+    files = [path.resolve() for path in iter_sources(Path(project_root()).resolve())]
+    others = [path for path in files if path.suffix in COMPILED_SUFFIXES and path != source]
+
+    def rank(path: Path) -> tuple[int, int]:
+        return -len(Path(os.path.commonpath((path, source))).parts), len(path.parts)
+
+    return sorted(others, key=rank)[:_MAX_CALLERS]

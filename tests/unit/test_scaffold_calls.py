@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from kernelkb.actions.init_project import init_project
+from kernelkb.actions.init_related import find_near_definers
 from kernelkb.scaffold.build_macros import find_macros
 from kernelkb.scaffold.c_source import summarize_source
 from kernelkb.scaffold.call_plan import plan_call
@@ -312,6 +313,15 @@ def test_functions_that_another_file_defines_are_compiled_with_the_kernel(projec
     (also,) = re.search(r"also: \[(\S+)\]", text).groups()
     assert (folder / also).read_text() == '#include "../../src/util.cu"\n'
     assert "-lcublas" in text
+
+
+def test_a_copy_in_a_kernel_folder_is_no_source_of_the_project(project):
+    for path in ("kernels/old/util.cu", "lib/util.cu"):
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text("void note(const char* text) { (void)text; }\n")
+    (project / "kernels" / "old" / "kernel.yaml").write_text("id: old\n")
+
+    assert find_near_definers(project / "k.cu", ["note"]) == [project.resolve() / "lib" / "util.cu"]
 
 
 def test_a_kernel_that_is_its_own_reference_has_no_odd_sizes_to_check(project):
