@@ -60,7 +60,7 @@ conformance: $(VENV)/.installed-dev
 	@$(BIN)/python tests/conformance/run.py
 
 clean:
-	rm -rf $(VENV) .kb build dist engine/_data
+	rm -rf $(VENV) .kb build dist engine/kernelkb/_data
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find benchmarks engine kernels mcp_server tests -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 

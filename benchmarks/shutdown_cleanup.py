@@ -30,7 +30,7 @@ def measure_cell(work: str, end_method: str, times: int) -> str:
         done = subprocess.run(
             [sys.executable, str(SHUTDOWN_PROGRAM), work, end_method],
             capture_output=True, text=True, check=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            env={**os.environ, "PYTHONPATH": f"{ROOT}/engine:{ROOT}/mcp_server"},
         )  # fmt: skip
         ending = json.loads(done.stdout)
         if ending["left"] or (ending["files"] and end_method != "SIGKILL"):

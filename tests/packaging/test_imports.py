@@ -135,7 +135,7 @@ def test_decisions_touch_nothing_outside_their_arguments():
     builtins = {"open", "print", "input", "exec", "eval", "compile", "__import__"}
     impure = [
         f"{path.relative_to(ROOT)}:{line}: {name}"
-        for path in list_sources("engine/decide", "engine/device_math")
+        for path in list_sources("engine/kernelkb/decide", "engine/kernelkb/device_math")
         for names, forbidden in ((iter_imports(path), modules), (iter_calls(path), builtins))
         for line, name in names
         if name in forbidden

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("engine", "mcp_server", "benchmarks")
-LEGACY_READER = "engine/record/legacy_text.py"
+LEGACY_READER = "engine/kernelkb/record/legacy_text.py"
 
 PROSE_FIELDS = {
     "because", "cure", "detail", "effect", "error", "evidence", "falsifier", "found", "gap",
@@ -25,7 +25,7 @@ PROSE_NAMES = {"because", "cure", "detail", "falsifier", "reason", "warning", "w
 
 OUR_ERRORS = {
     item.name
-    for item in ast.parse((ROOT / "engine/errors.py").read_text()).body
+    for item in ast.parse((ROOT / "engine/kernelkb/errors.py").read_text()).body
     if isinstance(item, ast.ClassDef)
 }
 
@@ -36,7 +36,7 @@ TEXT_METHODS = {
 PATTERN_METHODS = {"findall", "finditer", "fullmatch", "match", "search", "split", "sub", "subn"}
 
 ALLOWED = {
-    ("engine/cli/__init__.py", "main"): "prints each line of an error",
+    ("engine/kernelkb/cli/__init__.py", "main"): "prints each line of an error",
 }
 """Functions, each with its reason."""
 

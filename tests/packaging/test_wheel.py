@@ -141,7 +141,8 @@ def test_the_source_distribution_holds_the_files_its_tests_read(folder, sources)
 
 
 @pytest.mark.parametrize(
-    ("folder", "package"), [("engine", "kernelkb"), ("mcp_server", "kernelkb_mcp")]
+    ("folder", "package"),
+    [("engine/kernelkb", "kernelkb"), ("mcp_server/kernelkb_mcp", "kernelkb_mcp")],
 )
 def test_wheel_contains_every_module(folder, package, members):
     here = {

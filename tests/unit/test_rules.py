@@ -247,5 +247,5 @@ def test_a_changed_shape_raises_the_schema():
     found = hashlib.sha256(repr(sorted(classes.items())).encode()).hexdigest()[:16]
 
     assert (RULES_SCHEMA, found) == SCHEMA_DIGEST, (
-        "raise RULES_SCHEMA in engine/decide/rules_file.py, then write both here"
+        "raise RULES_SCHEMA in engine/kernelkb/decide/rules_file.py, then write both here"
     )

@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-_ENGINE_FOLDER = Path(__file__).resolve().parents[3]
+_PACKAGE_FOLDER = Path(__file__).resolve().parents[3]
 JOB_VARIABLE = "KB_OBSERVE"
 """Names the file with the job, for every process of the program."""
 
@@ -36,10 +36,12 @@ def start() -> None:
 
 def _register_engine() -> None:
     spec = importlib.util.spec_from_file_location(
-        "kernelkb", _ENGINE_FOLDER / "__init__.py", submodule_search_locations=[str(_ENGINE_FOLDER)]
+        "kernelkb",
+        _PACKAGE_FOLDER / "__init__.py",
+        submodule_search_locations=[str(_PACKAGE_FOLDER)],
     )
     if spec is None or spec.loader is None:
-        raise ImportError(f"no kernelkb package at {_ENGINE_FOLDER}")
+        raise ImportError(f"no kernelkb package at {_PACKAGE_FOLDER}")
     module = importlib.util.module_from_spec(spec)
     sys.modules["kernelkb"] = module
     spec.loader.exec_module(module)

@@ -8,15 +8,17 @@ import importlib.util
 import pathlib
 import sys
 
-_ENGINE_FOLDER = pathlib.Path(__file__).resolve().parents[2]
+_PACKAGE_FOLDER = pathlib.Path(__file__).resolve().parents[2]
 
 
 def _register_engine() -> None:
     spec = importlib.util.spec_from_file_location(
-        "kernelkb", _ENGINE_FOLDER / "__init__.py", submodule_search_locations=[str(_ENGINE_FOLDER)]
+        "kernelkb",
+        _PACKAGE_FOLDER / "__init__.py",
+        submodule_search_locations=[str(_PACKAGE_FOLDER)],
     )
     if spec is None or spec.loader is None:
-        raise ImportError(f"no kernelkb package at {_ENGINE_FOLDER}")
+        raise ImportError(f"no kernelkb package at {_PACKAGE_FOLDER}")
     module = importlib.util.module_from_spec(spec)
     sys.modules["kernelkb"] = module
     spec.loader.exec_module(module)

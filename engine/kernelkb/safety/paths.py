@@ -6,7 +6,7 @@ import os
 
 from kernelkb.errors import EnvironmentGapError
 
-_ENGINE_FOLDER = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+_PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 KNOWLEDGE_ENTRIES = (
     "metrics.yaml",
     "devices.yaml",
@@ -34,11 +34,11 @@ _WHOLE_ENTRIES = ("metrics.yaml", "devices.yaml", "sources.yaml", "workflow.yaml
 
 def shipped_folder(folder: str) -> str:
     """Return the path of the shipped ``knowledge`` or ``kernels``, in the wheel or the checkout."""
-    packaged = os.path.join(_ENGINE_FOLDER, "_data", folder)
+    packaged = os.path.join(_PACKAGE_FOLDER, "_data", folder)
     return (
         packaged
         if os.path.isdir(packaged)
-        else os.path.join(os.path.dirname(_ENGINE_FOLDER), folder)
+        else os.path.join(os.path.dirname(os.path.dirname(_PACKAGE_FOLDER)), folder)
     )
 
 
