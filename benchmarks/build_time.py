@@ -21,12 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from kernelkb.actions.bench_target import BenchTarget, prepare, prepare_loaded
+from kernelkb.actions.project.bench_target import BenchTarget, prepare, prepare_loaded
 from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.measure.build.build import build, build_all
 from kernelkb.measure.process.worker_jobs import worker_python
 from kernelkb.model.base import Target
-from kernelkb.model.kernel import Variant
+from kernelkb.model.kernels.kernel import Variant
 
 TORCH_LOADER_PROGRAM = """
 import sys, time
@@ -106,7 +106,7 @@ def _time_call(work: Callable[[], object]) -> float:
 
 def _time_noop_build() -> None:
     argv = [sys.executable, "-c", "from kernelkb.cli import main; main(['build', 'row_softmax'])"]
-    bare = [sys.executable, "-c", "import kernelkb.cli.build, kernelkb.actions.building"]
+    bare = [sys.executable, "-c", "import kernelkb.cli.build, kernelkb.actions.kernels.building"]
     empty = [sys.executable, "-c", "pass"]
     runs = [partial(subprocess.run, words, capture_output=True) for words in (argv, bare, empty)]
     times = [min(_time_call(run) for _ in range(5)) for run in runs]

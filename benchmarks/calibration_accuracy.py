@@ -24,9 +24,9 @@ from kernelkb.decide.recommend import recommend
 from kernelkb.decide.rules import CompiledRules
 from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.learned import PRIOR_SHARE, LearnedCatalogue, LearnedFix
-from kernelkb.model.session import Decision, Session, SessionEntry
+from kernelkb.model.entries.knowledge import Knowledge
+from kernelkb.model.entries.learned import PRIOR_SHARE, LearnedCatalogue, LearnedFix
+from kernelkb.model.records.session import Decision, Session, SessionEntry
 from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
 from kernelkb.record.intervals import clip_share, predict_minutes, wilson_interval

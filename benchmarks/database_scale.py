@@ -27,7 +27,7 @@ from typing import Any
 from sqlalchemy import create_engine, text
 from sqlalchemy.dialects import sqlite
 
-from kernelkb.model.history import Measurement, SubjectRecord
+from kernelkb.model.records.history import Measurement, SubjectRecord
 from kernelkb.record.measurements import queries
 from kernelkb.record.measurements.connections import resolve_url
 from kernelkb.record.measurements.identity import create_measurement

@@ -18,15 +18,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelkb.actions.rules_cache import _read_cache, load_compiled_rules
+from kernelkb.actions.project.rules_cache import _read_cache, load_compiled_rules
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.rules import CompiledRules
 from kernelkb.decide.rules_file import format_rules
 from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.model.bottleneck import Bottleneck
-from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.entries.bottleneck import Bottleneck
+from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
 

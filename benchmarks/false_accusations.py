@@ -23,8 +23,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.actions.bench_target import BenchTarget, prepare_loaded
-from kernelkb.actions.kernels import bench_prepared
+from kernelkb.actions.kernels.kernels import bench_prepared
+from kernelkb.actions.project.bench_target import BenchTarget, prepare_loaded
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.model.base import Target

@@ -19,15 +19,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.actions.bench_target import BenchTarget, prepare_loaded
-from kernelkb.actions.building import build_prepared
+from kernelkb.actions.kernels.building import build_prepared
+from kernelkb.actions.project.bench_target import BenchTarget, prepare_loaded
 from kernelkb.device_math.parse_size import format_size
 from kernelkb.loading.kernels import load_kernel_folder
-from kernelkb.measure.bench import bench
-from kernelkb.measure.case_specs import working_set_bytes
-from kernelkb.measure.check import check
-from kernelkb.measure.kernelbench import convert_kernelbench_task
-from kernelkb.model.measurement import Build
+from kernelkb.measure.adapters.kernelbench import convert_kernelbench_task
+from kernelkb.measure.bench.bench import bench
+from kernelkb.measure.check.check import check
+from kernelkb.measure.job_specs.case_specs import working_set_bytes
+from kernelkb.model.records.measurement import Build
 
 _POLL_S = 0.005
 _COLUMNS = 4096

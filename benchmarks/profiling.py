@@ -28,22 +28,22 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 from unittest.mock import patch
 
-from kernelkb.actions.bench_target import (
+from kernelkb.actions.kernels.building import build_prepared
+from kernelkb.actions.kernels.built_variant import bench_built, profile_built
+from kernelkb.actions.project.bench_target import (
     BenchTarget,
     prepare_loaded,
     require_machine,
     validate_machine,
 )
-from kernelkb.actions.building import build_prepared
-from kernelkb.actions.built_variant import bench_built, profile_built
-from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import recommend
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import load_kernel_folder
-from kernelkb.measure import counter_stages, ncu
 from kernelkb.measure.machine.tools import find_cuda_tool, query_version
-from kernelkb.measure.profile import TIMEOUT_S, make_repeat_job, static_metrics
-from kernelkb.model.measurement import Bench, Build, Profile
+from kernelkb.measure.profile import counter_stages, ncu
+from kernelkb.measure.profile.profile import TIMEOUT_S, make_repeat_job, static_metrics
+from kernelkb.model.records.measurement import Bench, Build, Profile
 from kernelkb.profiles.launch import list_raw_names
 
 KINDS = Path(__file__).parent / "kinds"
@@ -232,7 +232,7 @@ def build_full_set_command(
     log: Path,
     _report_file: Path | None = None,
 ) -> list[str]:
-    """Return the command of ``kernelkb.measure.ncu`` with ``--set full``, not metric names."""
+    """Return the command of ``measure.profile.ncu`` with ``--set full``, not metric names."""
     words = list(_original_wrapper(ncu_path, kernels, names, log))
     at = words.index("--metrics")
     return [*words[:at], "--set", "full", *words[at + 2 :]]

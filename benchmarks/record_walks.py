@@ -103,7 +103,7 @@ def time_states(source: Path, built: dict[tuple[str, ...], Path]) -> dict[tuple[
 
 def profile_states(source: Path, built: dict[tuple[str, ...], Path], folder: Path) -> list[Any]:
     """Return the launch of each state in one report, in the order of the states."""
-    from kernelkb.actions.rules_cache import load_compiled_rules
+    from kernelkb.actions.project.rules_cache import load_compiled_rules
     from kernelkb.profiles.launch import list_raw_names
     from kernelkb.profiles.report import read_report
 

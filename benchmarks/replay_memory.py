@@ -20,12 +20,12 @@ from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
-from kernelkb.actions.rules_cache import load_compiled_rules
-from kernelkb.actions.score import NCU_CAUSES
+from kernelkb.actions.project.rules_cache import load_compiled_rules
+from kernelkb.actions.score.score import NCU_CAUSES
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.remember import TriedChange, remember_changes
-from kernelkb.model.attempt import AdvisedChange, ChangeOutcome, ChangeResult
-from kernelkb.model.recommendation import KernelAnswer
+from kernelkb.model.answers.recommendation import KernelAnswer
+from kernelkb.model.records.attempt import AdvisedChange, ChangeOutcome, ChangeResult
 
 _RECORDED = Path(__file__).parent / "walks" / "h100-sxm.jsonl.xz"
 _GAIN = 1.05

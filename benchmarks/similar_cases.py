@@ -17,9 +17,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from kernelkb.actions.rules_cache import load_compiled_rules
-from kernelkb.actions.score import read_all_recordings
-from kernelkb.actions.zoo_pairs import list_pairs
+from kernelkb.actions.project.rules_cache import load_compiled_rules
+from kernelkb.actions.score.score import read_all_recordings
+from kernelkb.actions.score.zoo_pairs import list_pairs
 from kernelkb.decide.change_rows import MeasuredCaseRow
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.similar import (
@@ -28,7 +28,7 @@ from kernelkb.decide.similar import (
     find_similar_cases,
     weigh_cases,
 )
-from kernelkb.model.recommendation import KernelAnswer
+from kernelkb.model.answers.recommendation import KernelAnswer
 
 _FIRST = 2
 _GAIN = 1.05

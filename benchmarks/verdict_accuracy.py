@@ -24,21 +24,21 @@ from typing import NamedTuple
 
 import torch
 
-from kernelkb.measure.machine.cpu_info import cache_bytes, core_count
-from kernelkb.measure.process.worker_jobs import threads_env
-from kernelkb.measure.statistics import Speedup, decide_verdict
-from kernelkb.measure.timing_analysis import (
+from kernelkb.measure.bench.statistics import Speedup, decide_verdict
+from kernelkb.measure.bench.timing_analysis import (
     Pair,
     combine_verdicts,
     compute_speedups,
     describe_clock_disagreement,
     overhead_ns,
 )
-from kernelkb.measure.worker.judge.buffers import CaseBuffers
-from kernelkb.measure.worker.judge.inputs import KernelCase
-from kernelkb.measure.worker.judge.runner_process import RunnerProcess
-from kernelkb.measure.worker.judge.runner_timer import RunnerTimer
-from kernelkb.measure.worker.judge.timed_batch import draw_none
+from kernelkb.measure.machine.cpu_info import cache_bytes, core_count
+from kernelkb.measure.process.worker_jobs import threads_env
+from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers
+from kernelkb.measure.worker.judge.inputs.inputs import KernelCase
+from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.timing.runner_timer import RunnerTimer
+from kernelkb.measure.worker.judge.timing.timed_batch import draw_none
 from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
 from kernelkb.measure.worker.shared.messages.specs import CaseSpec, Reference, RunnerSpec, Target
 

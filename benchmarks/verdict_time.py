@@ -15,9 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from kernelkb.actions.bench_target import BenchTarget, prepare_loaded
-from kernelkb.actions.kernels import BenchOptions, build_check_bench
-from kernelkb.actions.steps import StepRunner
+from kernelkb.actions.history.steps import StepRunner
+from kernelkb.actions.kernels.kernels import BenchOptions, build_check_bench
+from kernelkb.actions.project.bench_target import BenchTarget, prepare_loaded
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.model.base import Target

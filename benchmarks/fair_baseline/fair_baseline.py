@@ -119,7 +119,7 @@ def _bench_rows(
 
 
 def _bench_one(task: Path, candidate: Path, budget_s: float | None) -> Outcome:
-    from kernelkb.actions.foreign_tasks import bench_task
+    from kernelkb.actions.kernels.foreign_tasks import bench_task
     from kernelkb.errors import KbError
 
     try:

@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 
 import torch
 
-from kernelkb.measure.worker.judge.inputs import KernelCase, Tensors
+from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, Tensors
 from kernelkb.measure.worker.runner.load_candidate import load_code
 from kernelkb.measure.worker.shared.messages.specs import (
     CaseSpec,

@@ -13,13 +13,13 @@ from benchmarks.mutants.build import Built
 from benchmarks.mutants.equivalence_sizes import list_cases
 from benchmarks.mutants.plan import load_kernels
 
-from kernelkb.actions.bench_target import prepare_loaded
-from kernelkb.measure import check
+from kernelkb.actions.project.bench_target import prepare_loaded
+from kernelkb.measure.check import check
+from kernelkb.measure.job_specs.subject import MeasurementSubject
 from kernelkb.measure.process.worker_jobs import worker_python
-from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.specs import Code
 from kernelkb.model.base import Target
-from kernelkb.model.measurement import Build
+from kernelkb.model.records.measurement import Build
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _TIMEOUT_S: dict[Target, float] = {"cpu": 4.0, "cuda": 40.0}

@@ -12,7 +12,7 @@ from benchmarks.mutants.mutant import Edit, Mutant, describe_difference
 
 from kernelkb.loading.kernels import KernelFolder, load_kernel_folder
 from kernelkb.model.base import Target
-from kernelkb.model.kernel import Variant
+from kernelkb.model.kernels.kernel import Variant
 
 KERNELS_FOLDER = Path(__file__).parent / "kernels"
 

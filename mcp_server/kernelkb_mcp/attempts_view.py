@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kernelkb_mcp.entry_view import EntryView
 
 if TYPE_CHECKING:
-    from kernelkb.model.attempt import Attempt
+    from kernelkb.model.records.attempt import Attempt
     from kernelkb.record.attempts.views import AttemptDifference, AttemptLog
 
 PREFIX = "attempts"
@@ -33,8 +33,8 @@ def load_attempts_view(name: str, tools: Collection[str]) -> EntryView:
         BadValueError: Several ids of attempts begin like this.
         DatabaseError: The history cannot be read.
     """
-    from kernelkb.actions.attempts import compare_attempts, load_attempt_log
-    from kernelkb.render import attempts as render
+    from kernelkb.actions.history.attempts import compare_attempts, load_attempt_log
+    from kernelkb.render.text import attempts as render
 
     subject = name.partition("/")[2]
     before, dots, after = subject.partition("..")

@@ -14,7 +14,7 @@ from kernelkb_mcp.entry_view import EntryView
 if TYPE_CHECKING:
     from typing import Any
 
-    from kernelkb.actions.compare_choice import ReportChoice
+    from kernelkb.actions.comparison.compare_choice import ReportChoice
 
 _MEASUREMENTS = re.compile(r"[\w/-]+\.\.[\w-]+")
 _REPORT = r".+\.(?:ncu-repz?|csv)(?:#\d+)?"
@@ -40,8 +40,8 @@ def load_comparison_view(name: str) -> EntryView:
         UnknownNameError: There is no such measurement.
         BadValueError: A side selects several measurements, or a report does not exist.
     """
-    from kernelkb.actions.compare_reports import compare_reports
-    from kernelkb.render.report_comparison import format_report_comparison
+    from kernelkb.actions.comparison.compare_reports import compare_reports
+    from kernelkb.render.text.report_comparison import format_report_comparison
 
     reports = _find_reports(name)
     if reports is None:
@@ -65,7 +65,7 @@ def _find_reports(name: str) -> tuple[ReportChoice, ReportChoice] | None:
     Raises:
         BadValueError: One side is a file, and the other is named as a report that does not exist.
     """
-    from kernelkb.actions.compare_choice import choose_reports
+    from kernelkb.actions.comparison.compare_choice import choose_reports
 
     problem = None
     for before, now in _iter_sides(name):
@@ -82,8 +82,8 @@ def _find_reports(name: str) -> tuple[ReportChoice, ReportChoice] | None:
 
 
 def _compare_measurements(name: str) -> EntryView:
-    from kernelkb.actions.measurements import select_and_compare
-    from kernelkb.render.history import describe_choice, describe_comparison
+    from kernelkb.actions.history.measurements import select_and_compare
+    from kernelkb.render.text.history import describe_choice, describe_comparison
 
     a, _, b = name.partition("..")
     kernel, slash, variant = a.rpartition("/")

@@ -50,7 +50,7 @@ def _list_possible_values(
 
 
 def _list_kernel_names() -> list[str]:
-    from kernelkb.actions.bench_target import get_project_path
+    from kernelkb.actions.project.bench_target import get_project_path
     from kernelkb.loading.kernels import find_kernel_folders
 
     return sorted(find_kernel_folders(get_project_path()))

@@ -28,10 +28,10 @@ def load_environment_view(name: str, tools: Collection[str]) -> EntryView:
     Raises:
         ToolError: There is no such target, or this server measures nothing.
     """
-    from kernelkb.actions.bench_target import get_project_path, validate_machine
-    from kernelkb.actions.follow_steps import choose_subject_kernel
+    from kernelkb.actions.project.bench_target import get_project_path, validate_machine
+    from kernelkb.actions.sessions.follow_steps import choose_subject_kernel
     from kernelkb.measure.machine.environment import TargetChoice
-    from kernelkb.render.measurements import describe_environment
+    from kernelkb.render.text.measurements import describe_environment
 
     target = name.partition("/")[2] or "auto"
     if target not in get_args(TargetChoice):

@@ -9,7 +9,7 @@ from kernelkb_mcp.tools.arguments import require_path
 
 if TYPE_CHECKING:
     from kernelkb.measure.machine.environment import TargetChoice
-    from kernelkb.model.measurement import Bench
+    from kernelkb.model.records.measurement import Bench
 
 _CHANGE = "change the candidate"
 
@@ -25,9 +25,9 @@ def bench_foreign_task(
         BadValueError: A file has another format.
         EnvironmentGapError: The machine lacks a compiler, torch or a GPU.
     """
-    from kernelkb.actions.foreign_tasks import bench_task
+    from kernelkb.actions.kernels.foreign_tasks import bench_task
     from kernelkb.loading.compute_eval import is_compute_eval
-    from kernelkb.render.measurements import describe_bench
+    from kernelkb.render.text.measurements import describe_bench
 
     require_path("task", task.partition("#")[0])
     require_path("candidate", candidate)
@@ -47,7 +47,7 @@ def _list_next_steps(bench: Bench, again: str) -> tuple[str, ...]:
 
 
 def _check_problem(task: str, candidate: str, target: TargetChoice, again: str) -> BenchResult:
-    from kernelkb.actions.compute_eval import check_problem
+    from kernelkb.actions.kernels.compute_eval import check_problem
 
     found = check_problem(task, candidate, target)
     return BenchResult(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kernelkb.render.guide import RULES, format_loop_lines
+from kernelkb.render.documents.guide import RULES, format_loop_lines
 
 _PURPOSE = (
     "KernelKB decides from measurements what limits a CUDA or CPU kernel, and which one change "

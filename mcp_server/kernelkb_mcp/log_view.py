@@ -30,8 +30,8 @@ def diagnose_log_text(log: str, gpu: str | None) -> dict[str, Any]:
         ForbiddenPathError: The path leads out of the workspace.
         UnknownNameError: No such GPU.
     """
-    from kernelkb.actions.diagnose import diagnose_log
-    from kernelkb.render.symptoms import format_diagnosis_lines
+    from kernelkb.actions.advice.diagnose import diagnose_log
+    from kernelkb.render.text.symptoms import format_diagnosis_lines
 
     found = diagnose_log(_read_log(log), gpu)
     symptoms = [dict(one) for one in found["symptoms"]]

@@ -11,7 +11,7 @@ import anyio
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 
-from kernelkb.actions.call_durations import expected_seconds, record_duration
+from kernelkb.actions.project.call_durations import expected_seconds, record_duration
 from kernelkb_mcp.jobs import Job, JobRegistry, ToolCall, current_job
 from kernelkb_mcp.progress import describe_progress, wait_with_progress
 from kernelkb_mcp.results import LongResult
@@ -106,7 +106,7 @@ async def _cancel_and_wait(job: Job) -> None:
 
 async def _run_work(job: Job, call: ToolCall, work: Callable[[], T]) -> T:
     def timed_work() -> T:
-        from kernelkb.actions.bench_target import get_project_path
+        from kernelkb.actions.project.bench_target import get_project_path
         from kernelkb.measure.process.progress import progress_listener
 
         key = f"{get_project_path()} {call}"

@@ -38,8 +38,8 @@ async def session_start(kernel: Kernel = None) -> str:
 
 def _find_brief(kernel: str | None) -> str:
     """Return where the open session or a kernel stands; empty where nothing was done yet."""
-    from kernelkb.actions.bench_target import get_project_path
-    from kernelkb.actions.session_brief import brief_session
+    from kernelkb.actions.project.bench_target import get_project_path
+    from kernelkb.actions.sessions.session_brief import brief_session
     from kernelkb.errors import KbError
     from kernelkb.record.open_session import may_have_open_session
 
@@ -64,6 +64,6 @@ async def close_session() -> str:
 
 
 async def _render_page(name: str, kernel: str | None = None, metrics: str | None = None) -> str:
-    from kernelkb.actions.guide import generate_guide_page
+    from kernelkb.actions.knowledge.guide import generate_guide_page
 
     return await anyio.to_thread.run_sync(lambda: generate_guide_page(name, "mcp", kernel, metrics))

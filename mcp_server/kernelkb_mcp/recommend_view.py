@@ -11,7 +11,7 @@ from kernelkb_mcp.next_call import format_command, format_step, is_call
 from kernelkb_mcp.paginate import MAX_ANSWER_BYTES, json_size
 
 if TYPE_CHECKING:
-    from kernelkb.model.change_place import ChangePlace
+    from kernelkb.model.answers.edit_location import ChangePlace
 
 _RESERVED_BYTES = 1200
 """Bytes reserved for summary, list of omissions and next calls."""
@@ -195,9 +195,9 @@ def _summarize_kernel(kernel: Mapping[str, Any], count: int) -> str:
 
 def _list_next_calls(kernel: Mapping[str, Any], tools: Collection[str]) -> list[str]:
     """Return the next steps in their order: exact calls, and what is to be edited between them."""
-    from kernelkb.actions.next_steps import COMMANDS, FILL_IN, list_change_steps
-    from kernelkb.actions.report_commands import TAKE_IN
-    from kernelkb.render.change_place import describe_place
+    from kernelkb.actions.advice.next_steps import COMMANDS, FILL_IN, list_change_steps
+    from kernelkb.actions.advice.report_commands import TAKE_IN
+    from kernelkb.render.text.edit_location import describe_place
 
     change: ChangePlace | None = kernel.get("change")
     if change and "build_kernel" in tools:
@@ -213,8 +213,8 @@ def _list_next_calls(kernel: Mapping[str, Any], tools: Collection[str]) -> list[
 
 def _describe_needs(kernel: Mapping[str, Any]) -> str | None:
     """Return what only the caller can bring before this kernel is asked about again."""
-    from kernelkb.actions.next_steps import FILL_IN, OF_PROFILE
-    from kernelkb.actions.report_commands import TAKE_IN
+    from kernelkb.actions.advice.next_steps import FILL_IN, OF_PROFILE
+    from kernelkb.actions.advice.report_commands import TAKE_IN
 
     steps = kernel["next"]
     if TAKE_IN in steps:

@@ -48,7 +48,7 @@ CACHE_HINTS = {
 
 
 class ResourceServer(MCPServer):
-    """An MCP server whose resources are the pages of ``kernelkb.actions.pages``."""
+    """An MCP server whose resources are the pages of ``kernelkb.actions.sessions.pages``."""
 
     async def list_resources(self) -> list[Resource]:
         """Return all resources, always in the same order."""
@@ -108,13 +108,13 @@ class ResourceServer(MCPServer):
 
 def list_ids(kind: str) -> list[str]:
     """Return the ids of a kind, in listing order."""
-    from kernelkb.actions.pages import list_pages
+    from kernelkb.actions.sessions.pages import list_pages
 
     return [one.id for one in list_pages() if one.kind == kind]
 
 
 def _build_resources() -> list[Resource]:
-    from kernelkb.actions.pages import SINGLE_PAGES, list_pages
+    from kernelkb.actions.sessions.pages import SINGLE_PAGES, list_pages
 
     singles = [
         Resource(uri=f"{SCHEME}{name}", name=name, title=title, mime_type=MARKDOWN)
@@ -132,7 +132,7 @@ def _build_resources() -> list[Resource]:
 
 
 def _read_page(uri: str) -> str:
-    from kernelkb.actions.pages import generate_entry_page, generate_single_page
+    from kernelkb.actions.sessions.pages import generate_entry_page, generate_single_page
 
     kind, _, name = uri.removeprefix(SCHEME).partition("/")
     try:

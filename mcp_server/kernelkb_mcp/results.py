@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
-from kernelkb.model.attempt import Attempt
+from kernelkb.model.answers.recommendation import KernelAnswer, KnowledgeStamp
 from kernelkb.model.base import Record, Target
-from kernelkb.model.measurement import Bench, Build, Profile
-from kernelkb.model.recommendation import KernelAnswer, KnowledgeStamp
-from kernelkb.model.tuning import (
+from kernelkb.model.kernels.tuning import (
     ConfirmedConfiguration,
     Macro,
     TrialStatus,
 )
-from kernelkb.model.tuning_outcome import Rejection
+from kernelkb.model.records.attempt import Attempt
+from kernelkb.model.records.measurement import Bench, Build, Profile
+from kernelkb.model.records.tuning_outcome import Rejection
 
 _ID_DIGITS = 12
 """Digits of a record's id in a call: enough for a billion records."""

@@ -14,7 +14,7 @@ from kernelkb_mcp.tools.arguments import require_path
 
 if TYPE_CHECKING:
     from kernelkb.measure.machine.environment import TargetChoice
-    from kernelkb.model.measurement import Build
+    from kernelkb.model.records.measurement import Build
 
 
 def make_build_result(
@@ -25,7 +25,7 @@ def make_build_result(
     restored: RestoredState | None = None,
 ) -> BuildResult:
     """Return the result of a build, after what was ``done`` before it."""
-    from kernelkb.render.measurements import describe_build
+    from kernelkb.render.text.measurements import describe_build
 
     again = f"kernel={build.kernel!r}, variant={build.variant!r}, target={build.target!r}"
     follow = f"{'build' if build.error else 'bench'}_kernel({again})"
@@ -57,8 +57,8 @@ def set_up_and_build(
     """
     path, _, function = file.partition("#")
     require_path("file", path)
-    from kernelkb.actions.building import build_variant
-    from kernelkb.actions.init_project import init_project
+    from kernelkb.actions.init.init_project import init_project
+    from kernelkb.actions.kernels.building import build_variant
 
     try:
         made = init_project(path, target=target, name=kernel, kernel=function or None)
@@ -84,7 +84,7 @@ def add_copy(source: str, kernel: str, name: str, target: TargetChoice) -> Build
         UnknownNameError: There is no such kernel or variant.
         BadValueError: The new name is taken or is no name, or the target is not clear.
     """
-    from kernelkb.actions.variants import add_variant
+    from kernelkb.actions.project.variants import add_variant
 
     added = add_variant(kernel, name, source, target)
     return BuildResult(

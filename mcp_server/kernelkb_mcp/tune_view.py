@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from kernelkb.measure.process.progress import report_progress
 from kernelkb.record.tuning_journal import read_journal
-from kernelkb.render.tuning import describe_next, format_configuration, summarize_result
-from kernelkb.render.units import format_duration
+from kernelkb.render.text.tuning import describe_next, format_configuration, summarize_result
+from kernelkb.render.text.units import format_duration
 from kernelkb_mcp.results import TuneResult, TuningSummary
 
 if TYPE_CHECKING:
     from kernelkb.actions.tune_plan import TuningPlan
-    from kernelkb.model.tuning import ConfirmedConfiguration, TuningResult, TuningTrial
+    from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult, TuningTrial
 
 
 class TrialReporter:

@@ -12,8 +12,8 @@ from shipped_rules import validate_answer
 
 from kernelkb.cli import COMMANDS, main
 from kernelkb.cli.session import VERBS
-from kernelkb.model.measurement import Bench, Build, Environment, Profile
-from kernelkb.model.recommendation import Recommendation
+from kernelkb.model.answers.recommendation import Recommendation
+from kernelkb.model.records.measurement import Bench, Build, Environment, Profile
 
 KB_COMMAND = [sys.executable, "-c", "import sys; from kernelkb.cli import main; sys.exit(main())"]
 
@@ -155,7 +155,9 @@ def test_every_command_speaks_json(command, capsys):
 
 
 def test_a_stale_quick_reference_is_exit_1(capsys, monkeypatch):
-    monkeypatch.setattr("kernelkb.actions.quickref.generate_quickref", lambda: "something else")
+    monkeypatch.setattr(
+        "kernelkb.actions.knowledge.quickref.generate_quickref", lambda: "something else"
+    )
 
     assert main(["quickref", "--check"]) == 1
     assert "stale" in capsys.readouterr().err

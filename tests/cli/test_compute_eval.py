@@ -6,11 +6,11 @@ import tarfile
 
 import pytest
 
-from kernelkb.actions.compute_eval import check_problem
+from kernelkb.actions.kernels.compute_eval import check_problem
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError
 from kernelkb.loading.compute_eval import is_compute_eval, read_candidate, read_problem
-from kernelkb.measure.problem_run import parse_reported_ms
+from kernelkb.measure.adapters.problem_run import parse_reported_ms
 
 HEADER = "void twice(const float* in, float* out, int count);\n"
 TEST_MAIN = """\

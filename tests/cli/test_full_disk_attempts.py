@@ -9,8 +9,8 @@ import pytest
 from broken_kernels import make_broken_kernel
 from full_disk import command_on_full_disk, run_kb_on_full_disk, why_impossible
 
-from kernelkb.actions import restore_attempt as restore_module
-from kernelkb.actions.building import build_variant
+from kernelkb.actions.history import restore_attempt as restore_module
+from kernelkb.actions.kernels.building import build_variant
 from kernelkb.cli import main
 from kernelkb.errors import DatabaseError
 from kernelkb.record.attempts.store import AttemptStore, open_attempts

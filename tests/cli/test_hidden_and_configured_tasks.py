@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kernelkb.actions.foreign_tasks import bench_task
+from kernelkb.actions.kernels.foreign_tasks import bench_task
 from kernelkb.errors import BadValueError
 
 RELU_TASK = """\

@@ -264,7 +264,7 @@ def test_a_target_that_a_source_cannot_have_is_refused(repository, capsys, name,
 
 
 def test_a_pair_without_a_target_uses_the_hardware_of_the_machine(repository, monkeypatch):
-    from kernelkb.actions import init_project
+    from kernelkb.actions.init import init_project
 
     environment = init_project.validate_machine
     monkeypatch.setattr(init_project, "validate_machine", lambda: environment("cpu"))

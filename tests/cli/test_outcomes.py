@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kernelkb.cli import main
-from kernelkb.model.session import SessionEntry, Step
+from kernelkb.model.records.session import SessionEntry, Step
 from kernelkb.record.sessions import append_entry
 
 DAY = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kernelkb.actions.knowledge import load_project_knowledge
-from kernelkb.actions.sessions import log_retrospective
+from kernelkb.actions.knowledge.knowledge import load_project_knowledge
+from kernelkb.actions.sessions.sessions import log_retrospective
 from kernelkb.cli import main
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.model.review import Review
-from kernelkb.model.session import SessionEntry
+from kernelkb.model.entries.review import Review
+from kernelkb.model.records.session import SessionEntry
 from kernelkb.record.sessions import append_entry
 
 KERNEL = "__global__ void add(int n, float *x) { int i = blockIdx.x; if (i < n) x[i] += 1; }\n"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kernelkb.cli import main
-from kernelkb.model.session import Session, SessionEntry, SessionSummary
+from kernelkb.model.records.session import Session, SessionEntry, SessionSummary
 from kernelkb.record.open_session import find_open_session
 from kernelkb.record.sessions import append_entry, read_session
 

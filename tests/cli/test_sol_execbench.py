@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kernelkb.actions.foreign_tasks import bench_task, make_task_files
+from kernelkb.actions.kernels.foreign_tasks import bench_task, make_task_files
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import load_kernel_folder
 

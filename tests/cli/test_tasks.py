@@ -5,7 +5,7 @@ import json
 import pytest
 from slow_examples import mark_slow
 
-from kernelkb.actions.foreign_tasks import bench_task
+from kernelkb.actions.kernels.foreign_tasks import bench_task
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from broken_kernels import WORKLOADS, make_broken_kernel
 
-from kernelkb.actions.built_variant import OpenBench
+from kernelkb.actions.kernels.built_variant import OpenBench
 from kernelkb.cli import main
-from kernelkb.model.measurement import DISTURBANCE_TEXT
-from kernelkb.model.session import Session
-from kernelkb.model.triage import Triage
+from kernelkb.model.answers.triage import Triage
+from kernelkb.model.records.measurement import DISTURBANCE_TEXT
+from kernelkb.model.records.session import Session
 from kernelkb.record.open_session import set_open_session
 from kernelkb.record.sessions import create_session, list_session_ids, read_session
 from kernelkb.safety.paths import shipped_folder

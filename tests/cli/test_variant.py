@@ -8,9 +8,13 @@ import pytest
 from shipped_rules import program
 from simple_kernels import write_kernel
 
-from kernelkb.actions.change_place import AnsweredVariant, add_change_place, find_profiled_variant
-from kernelkb.actions.next_steps import list_change_steps
-from kernelkb.actions.variants import list_unchanged_copies
+from kernelkb.actions.advice.edit_location import (
+    AnsweredVariant,
+    add_change_place,
+    find_profiled_variant,
+)
+from kernelkb.actions.advice.next_steps import list_change_steps
+from kernelkb.actions.project.variants import list_unchanged_copies
 from kernelkb.cli import main
 from kernelkb.decide.recommend import recommend
 from kernelkb.loading.kernels import load_kernel

@@ -10,17 +10,16 @@ from pathlib import Path
 import pytest
 from simple_kernels import KILLING_REFERENCE, write_kernel
 
-from kernelkb.actions import sweep_worker
-from kernelkb.actions.sweep import SweepRun
-from kernelkb.actions.sweep_plan import SweepRequest, find_candidate, plan_sweep
+from kernelkb.actions.sweep.sweep import SweepRun, sweep_worker
+from kernelkb.actions.sweep.sweep_plan import SweepRequest, find_candidate, plan_sweep
 from kernelkb.cli import main
 from kernelkb.cluster.choice import parse_workers
 from kernelkb.cluster.opening import open_cluster
 from kernelkb.errors import BadValueError, EnvironmentGapError, UnknownNameError
-from kernelkb.model.sweep import Sweep
+from kernelkb.model.records.sweep import Sweep
 from kernelkb.record.attempts.store import open_attempts
 from kernelkb.record.measurements.store import open_store
-from kernelkb.render.sweep import format_row, format_sweep
+from kernelkb.render.text.sweep import format_row, format_sweep
 
 KB = [sys.executable, "-c", "import kernelkb.cli, sys; sys.exit(kernelkb.cli.main())"]
 TIMED = ("faster", "slower", "inconclusive")

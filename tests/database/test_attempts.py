@@ -9,9 +9,9 @@ import pytest
 from attempts import DEVICE, START, WORKLOAD, make_attempt, make_outcome, make_timing
 from sqlalchemy import text
 
-from kernelkb.actions.attempts import load_tree
+from kernelkb.actions.history.attempts import load_tree
 from kernelkb.errors import BadValueError, DatabaseError, UnknownNameError
-from kernelkb.model.attempt import AttemptTransfer
+from kernelkb.model.records.attempt import AttemptTransfer
 from kernelkb.record.attempts.rows import create_attempt, digest_content
 from kernelkb.record.attempts.store import open_attempts
 from kernelkb.record.attempts.transfer import add_transfers, generate_attempts

@@ -5,9 +5,9 @@ from itertools import pairwise
 import pytest
 from measurements import make_bench
 
-from kernelkb.model.resource_use import ResourceUse
+from kernelkb.model.records.resource_use import ResourceUse
 from kernelkb.record.measurements.regression_gate import apply_regression_gate
-from kernelkb.render.history import format_regression_lines
+from kernelkb.render.text.history import format_regression_lines
 
 
 def list_verdicts(store, **more):

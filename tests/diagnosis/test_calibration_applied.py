@@ -7,7 +7,7 @@ from shipped_rules import knowledge, program
 
 from kernelkb.decide.recommend import recommend
 from kernelkb.graph.calibration import build_calibration_rows
-from kernelkb.model.learned import LearnedCatalogue
+from kernelkb.model.entries.learned import LearnedCatalogue
 from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
 from kernelkb.record.learn import learn_from_cases

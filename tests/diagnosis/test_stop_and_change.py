@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from shipped_rules import knowledge, metrics, program
 
-from kernelkb.actions.next_steps import complete_next_steps
+from kernelkb.actions.advice.next_steps import complete_next_steps
 from kernelkb.decide.recommend import recommend
 from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
-from kernelkb.render.answers import describe_advice, format_answer_lines
+from kernelkb.render.text.answers import describe_advice, format_answer_lines
 
 DATA = Path(__file__).parents[1] / "data" / "ncu"
 LAUNCHES = [

@@ -4,10 +4,10 @@ import pytest
 from attacks import write_attack
 from slow_examples import mark_slow
 
-from kernelkb.actions.bench_target import prepare
-from kernelkb.actions.building import build_prepared
-from kernelkb.actions.built_variant import bench_built
-from kernelkb.actions.kernels import bench_variant
+from kernelkb.actions.kernels.building import build_prepared
+from kernelkb.actions.kernels.built_variant import bench_built
+from kernelkb.actions.kernels.kernels import bench_variant
+from kernelkb.actions.project.bench_target import prepare
 
 HONEST_BODY = "  honest(x, y, rows, cols);\n"
 HONEST_CUDA = "  honest(x, y, rows, cols, stream);\n"

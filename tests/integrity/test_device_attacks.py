@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from attacks import write_attack
 
-from kernelkb.actions.bench_target import validate_machine
-from kernelkb.actions.kernels import bench_variant, check_variant, profile_variant
-from kernelkb.measure.ncu import describe_counter_error
+from kernelkb.actions.kernels.kernels import bench_variant, check_variant, profile_variant
+from kernelkb.actions.project.bench_target import validate_machine
+from kernelkb.measure.profile.ncu import describe_counter_error
 
 pytestmark = pytest.mark.gpu
 

@@ -5,10 +5,10 @@ import random
 import pytest
 from attacks import write_attack
 
-from kernelkb.actions.kernels import check_variant
+from kernelkb.actions.kernels.kernels import check_variant
 from kernelkb.loading.kernels import load_kernel, load_kernel_folder
-from kernelkb.measure.case_specs import make_case_spec
-from kernelkb.measure.hidden_cases import draw_sizes, make_hidden_size_cases
+from kernelkb.measure.check.hidden_cases import draw_sizes, make_hidden_size_cases
+from kernelkb.measure.job_specs.case_specs import make_case_spec
 
 HONEST_BODY = "  honest(x, y, rows, cols);\n"
 

@@ -7,7 +7,7 @@ import pytest
 from attacks import is_cpu_contended, write_attack
 from processes import find_processes
 
-from kernelkb.actions.kernels import bench_variant, check_variant
+from kernelkb.actions.kernels.kernels import bench_variant, check_variant
 
 BATCHING_BODY = """
   struct Slot { const float* x; std::vector<float> y; };

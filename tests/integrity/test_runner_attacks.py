@@ -8,7 +8,7 @@ import pytest
 from attacks import write_attack
 from slow_examples import mark_slow
 
-from kernelkb.actions.kernels import bench_variant, check_variant
+from kernelkb.actions.kernels.kernels import bench_variant, check_variant
 
 TAKEOVER_HEAD = """
 import gc, mmap, os, socket, threading, time

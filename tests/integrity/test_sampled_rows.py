@@ -6,11 +6,10 @@ import pytest
 import torch
 from hidden_judging import make_case
 
-from kernelkb.measure.worker.judge import output_faults
-from kernelkb.measure.worker.judge.buffers import CaseBuffers
-from kernelkb.measure.worker.judge.compare import ReferenceOutputs
-from kernelkb.measure.worker.judge.memory_plan import SAMPLED_NOTE, MemoryPlan
-from kernelkb.measure.worker.judge.output_faults import find_slot_fault
+from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers, output_faults
+from kernelkb.measure.worker.judge.buffers.output_faults import find_slot_fault
+from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
+from kernelkb.measure.worker.judge.inputs.memory_plan import SAMPLED_NOTE, MemoryPlan
 
 SHAPE = [64, 128]
 

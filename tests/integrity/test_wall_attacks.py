@@ -11,16 +11,16 @@ import pytest
 from attacks import write_attack
 from processes import find_processes
 
-from kernelkb.actions.bench_target import prepare
-from kernelkb.actions.building import build_prepared
-from kernelkb.actions.kernels import bench_variant, check_variant
+from kernelkb.actions.kernels.building import build_prepared
+from kernelkb.actions.kernels.kernels import bench_variant, check_variant
+from kernelkb.actions.project.bench_target import prepare
 from kernelkb.errors import KbError
-from kernelkb.measure.bench import make_job
+from kernelkb.measure.bench.bench import make_job
+from kernelkb.measure.job_specs.runner_specs import make_candidate_spec
 from kernelkb.measure.process import candidate_sandbox
 from kernelkb.measure.process.own_cores import keep_own_cores
-from kernelkb.measure.runner_specs import make_candidate_spec
-from kernelkb.measure.worker.judge.pauser import ProcessPauser
-from kernelkb.measure.worker.judge.procfs import share_core
+from kernelkb.measure.worker.judge.processes.pauser import ProcessPauser
+from kernelkb.measure.worker.judge.processes.procfs import share_core
 
 HONEST_BODY = "  honest(x, y, rows, cols);\n"
 
@@ -331,7 +331,7 @@ def test_a_killed_judge_is_told_as_such(project):
 
 READABLE_PROGRAM = """
 import ctypes, os, signal, sys
-from kernelkb.measure.worker.judge.procfs import is_memory_readable
+from kernelkb.measure.worker.judge.processes.procfs import is_memory_readable
 if os.getuid() == 0:
     os.setgroups([])
     os.setresgid(65534, 65534, 65534)
@@ -360,8 +360,8 @@ def test_a_child_that_hides_its_memory_is_told_from_a_machine_that_forbids_to_re
 HIDDEN_MEMORY_PROGRAM = """
 import json, sys
 from pathlib import Path
-from kernelkb.measure.worker.judge import procfs
-from kernelkb.measure.worker.judge.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.processes import procfs
+from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import RunnerDied, UnsupportedHost
 
 def refuse(*_):
@@ -402,7 +402,7 @@ def test_a_runner_that_hides_its_memory_is_blamed_and_not_the_machine(project, t
 WOKEN_PROGRAM = """
 import json, os, signal, sys, time
 from pathlib import Path
-from kernelkb.measure.worker.judge.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import RunnerDied
 
 runner = RunnerProcess("candidate", json.loads(sys.stdin.read()), "cpu", Path(sys.argv[1]))
@@ -437,11 +437,11 @@ def test_why_a_runner_was_killed_is_told_again_where_the_first_time_was_passed_o
 TIMED_PROGRAM = """
 import json, sys
 from pathlib import Path
-from kernelkb.measure.worker.judge import runner_process
-from kernelkb.measure.worker.judge.buffers import CaseBuffers
+from kernelkb.measure.worker.judge.processes import runner_process
+from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers
 from kernelkb.measure.worker.judge.run_judge import run_judge
-from kernelkb.measure.worker.judge.runner_limits import LimitWatch
-from kernelkb.measure.worker.judge.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.processes.runner_limits import LimitWatch
+from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
 
 events = []
 runner_process._WATCH_INTERVAL_S = 0.0

@@ -7,17 +7,18 @@ from pathlib import Path
 import pytest
 from attacks import write_attack
 
-from kernelkb.actions import keep_attempts, known_bench
-from kernelkb.actions import restore_attempt as restore_module
-from kernelkb.actions.attempts import compare_attempts, load_attempt_log
-from kernelkb.actions.bench_target import prepare
-from kernelkb.actions.building import build_variant
-from kernelkb.actions.keep_attempts import describe_state, read_own_files
-from kernelkb.actions.kernels import bench_variant
-from kernelkb.actions.known_bench import find_known_bench
-from kernelkb.actions.restore_attempt import restore_attempt
-from kernelkb.actions.session_brief import MAX_BYTES, brief_session, resume_session
-from kernelkb.actions.sessions import start_session
+from kernelkb.actions.history import record_attempt as keep_attempts
+from kernelkb.actions.history import restore_attempt as restore_module
+from kernelkb.actions.history import reuse_bench as known_bench
+from kernelkb.actions.history.attempts import compare_attempts, load_attempt_log
+from kernelkb.actions.history.record_attempt import describe_state, read_own_files
+from kernelkb.actions.history.restore_attempt import restore_attempt
+from kernelkb.actions.history.reuse_bench import find_known_bench
+from kernelkb.actions.kernels.building import build_variant
+from kernelkb.actions.kernels.kernels import bench_variant
+from kernelkb.actions.project.bench_target import prepare
+from kernelkb.actions.sessions.session_brief import MAX_BYTES, brief_session, resume_session
+from kernelkb.actions.sessions.sessions import start_session
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError
 from kernelkb.record.attempts.rows import create_attempt, digest_content
@@ -330,8 +331,8 @@ def _play_with_cuts(source, folder, cuts):
 def test_a_gain_on_another_kernel_of_the_project_is_a_case(source):
     from attempts import make_attempt, make_outcome
 
-    from kernelkb.actions.remember import list_own_cases
-    from kernelkb.model.attempt import AdvisedChange
+    from kernelkb.actions.advice.apply_history import list_own_cases
+    from kernelkb.model.records.attempt import AdvisedChange
 
     first, content = make_attempt("a", 0, kernel="other")
     second, more = make_attempt("b", 1, first.id, kernel="other")
@@ -359,7 +360,7 @@ def test_in_a_fresh_checkout_a_state_joins_the_tree_of_the_team(source, monkeypa
 def test_two_profiles_with_counters_are_compared_by_line(project, tmp_path, monkeypatch):
     from machine_code import unpack_report
 
-    from kernelkb.actions import attempts
+    from kernelkb.actions.history import attempts
 
     report = unpack_report(tmp_path, "h100-sxm", "low-ilp")
     monkeypatch.setattr(attempts, "find_report", lambda _project, _id: report)

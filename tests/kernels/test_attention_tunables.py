@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelkb.actions.bench_target import prepare_for_architecture
+from kernelkb.actions.project.bench_target import prepare_for_architecture
 from kernelkb.actions.tune_plan import enumerate_variant, format_defines
 from kernelkb.measure.build.build import build_all
 from kernelkb.measure.build.machine_code import find_machine_code

@@ -12,15 +12,15 @@ import pytest
 from broken_kernels import make_broken_kernel
 from processes import find_processes, read_cmdline, reset_signals, wait_for_count
 
-from kernelkb.actions.bench_target import prepare
-from kernelkb.actions.kernels import BenchOptions, build_check_bench
-from kernelkb.actions.steps import StepRunner
-from kernelkb.measure import bench
+from kernelkb.actions.history.steps import StepRunner
+from kernelkb.actions.kernels.kernels import BenchOptions, build_check_bench
+from kernelkb.actions.project.bench_target import prepare
+from kernelkb.measure.bench import bench
 
 CLI = """
 import sys
 from kernelkb.cli import main
-from kernelkb.measure import bench
+from kernelkb.measure.bench import bench
 bench.MIN_CORES_AHEAD = 1
 sys.exit(main())
 """
@@ -29,8 +29,8 @@ OPTIONS = BenchOptions(check_timeout_s=3.0, budget_s=0.1)
 STARTED_JUDGE = """
 import os, subprocess, sys
 from pathlib import Path
-from kernelkb.measure.worker.judge.procfs import read_affinities
-from kernelkb.measure.worker.judge.start_signal import wait_for_start
+from kernelkb.measure.worker.judge.processes.procfs import read_affinities
+from kernelkb.measure.worker.judge.processes.wait_for_start import wait_for_start
 runner = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL)
 try:
     print(runner.pid, flush=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kernelkb.actions.bench_target import prepare_loaded
-from kernelkb.actions.kernels import bench_prepared
+from kernelkb.actions.kernels.kernels import bench_prepared
+from kernelkb.actions.project.bench_target import prepare_loaded
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.measure.machine.tools import find_nvcc

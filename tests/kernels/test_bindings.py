@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from tests.support.machine_code import unpack_report
 
-from kernelkb.actions.bench_target import validate_machine
-from kernelkb.actions.building import analyse_build, build_variant
-from kernelkb.actions.kernels import bench_variant
-from kernelkb.measure.profile import static_metrics
+from kernelkb.actions.kernels.building import analyse_build, build_variant
+from kernelkb.actions.kernels.kernels import bench_variant
+from kernelkb.actions.project.bench_target import validate_machine
+from kernelkb.measure.profile.profile import static_metrics
 from kernelkb.profiles.disassembler import iter_cubins
 
 SCALE = Path(__file__).parents[2] / "benchmarks" / "bindings" / "scale"

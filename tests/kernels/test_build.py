@@ -8,14 +8,14 @@ import pytest
 import yaml
 from broken_kernels import make_broken_kernel
 
-from kernelkb.actions.bench_target import validate_machine
-from kernelkb.actions.building import build_configurations, build_variant
+from kernelkb.actions.kernels.building import build_configurations, build_variant
+from kernelkb.actions.project.bench_target import validate_machine
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError, EnvironmentGapError, UnknownNameError
 from kernelkb.measure.build.commands import make_compiler_commands
 from kernelkb.measure.machine.tools import find_nvcc
-from kernelkb.model.kernel import Variant
-from kernelkb.model.measurement import Machine
+from kernelkb.model.kernels.kernel import Variant
+from kernelkb.model.records.measurement import Machine
 
 
 def test_the_second_build_comes_from_the_cache(project):

@@ -7,13 +7,13 @@ import pytest
 from attacks import write_attack
 from broken_kernels import make_broken_kernel
 
-from kernelkb.actions.bench_target import prepare
-from kernelkb.actions.building import build_prepared
-from kernelkb.actions.built_variant import bench_built
-from kernelkb.actions.kernels import bench_variant, check_variant
-from kernelkb.actions.triage import triage
+from kernelkb.actions.kernels.building import build_prepared
+from kernelkb.actions.kernels.built_variant import bench_built
+from kernelkb.actions.kernels.kernels import bench_variant, check_variant
+from kernelkb.actions.kernels.triage import triage
+from kernelkb.actions.project.bench_target import prepare
 from kernelkb.errors import BadValueError, KbError
-from kernelkb.measure.statistics import paired_speedup
+from kernelkb.measure.bench.statistics import paired_speedup
 
 
 def check_broken_kernel(project, how, timeout_s=60.0):
@@ -174,7 +174,7 @@ def test_a_variant_is_compared_with_another_one(project):
 
 @pytest.mark.slow
 def test_triage_compares_a_fix_directly_when_benches_are_incomparable(project, monkeypatch):
-    monkeypatch.setattr("kernelkb.actions.triage.are_comparable", lambda *_: False)
+    monkeypatch.setattr("kernelkb.actions.kernels.triage.are_comparable", lambda *_: False)
     found = triage("row_softmax", target="cpu", workload="small")
     (step,) = [step for step in found.steps if step.name == "compare"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelkb.actions.kernels import bench_variant
+from kernelkb.actions.kernels.kernels import bench_variant
 from kernelkb.measure.process.device_queue import exclusive_device, queue_wait_s
 from kernelkb.measure.process.progress import ProgressEvent, progress_listener
 from kernelkb.measure.process.subprocesses import OperationCancelled, cancel_on
@@ -370,7 +370,7 @@ def test_tickets_of_another_user_count_like_our_own(queue):
 
 
 def test_queue_wait_is_not_counted_in_a_steps_time(queue, project):
-    from kernelkb.actions.steps import StepOutcome, StepRunner
+    from kernelkb.actions.history.steps import StepOutcome, StepRunner
 
     holder = start_holder()
     release = threading.Timer(1.5, holder.kill)

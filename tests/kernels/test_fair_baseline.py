@@ -7,15 +7,15 @@ import pytest
 import torch
 from task_checks import check_task, make_module, make_task
 
-from kernelkb.actions.bench_target import prepare, validate_machine
-from kernelkb.actions.foreign_tasks import bench_task
-from kernelkb.actions.kernels import bench_variant
+from kernelkb.actions.kernels.foreign_tasks import bench_task
+from kernelkb.actions.kernels.kernels import bench_variant
+from kernelkb.actions.project.bench_target import prepare, validate_machine
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError
-from kernelkb.measure.fair_baseline import describe_fair_baseline
-from kernelkb.measure.runner_specs import make_reduced_rival_specs, make_rival_specs
-from kernelkb.measure.statistics import Speedup
-from kernelkb.measure.worker.judge.accuracy import (
+from kernelkb.measure.bench.fair_baseline import describe_fair_baseline
+from kernelkb.measure.bench.statistics import Speedup
+from kernelkb.measure.job_specs.runner_specs import make_reduced_rival_specs, make_rival_specs
+from kernelkb.measure.worker.judge.compare.accuracy import (
     choose_precisions,
     is_as_exact,
     is_less_exact,
@@ -23,12 +23,12 @@ from kernelkb.measure.worker.judge.accuracy import (
     relative_rms,
     worst_errors,
 )
-from kernelkb.measure.worker.judge.compare import ReferenceOutputs
-from kernelkb.measure.worker.judge.inputs import KernelCase
-from kernelkb.measure.worker.judge.rival_precision import RivalPrecision
+from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
+from kernelkb.measure.worker.judge.inputs.inputs import KernelCase
+from kernelkb.measure.worker.judge.rivals.rival_precision import RivalPrecision
 from kernelkb.measure.worker.runner.reduced_precision import convert_tensors, copy_to_out
 from kernelkb.measure.worker.shared.fp32_precision import fp32_precision
-from kernelkb.model.accuracy import Accuracy
+from kernelkb.model.records.accuracy import Accuracy
 
 SIZE = 96
 # One thread each: threads of one product wait for each other where other tests use the cores.

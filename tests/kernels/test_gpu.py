@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from broken_kernels import make_broken_kernel
 
-from kernelkb.actions.bench_target import validate_machine
-from kernelkb.actions.building import build_variant
-from kernelkb.actions.kernels import bench_variant, check_variant, profile_variant
-from kernelkb.actions.recommend import recommend_from_metrics
-from kernelkb.actions.triage import triage
+from kernelkb.actions.advice.recommend import recommend_from_metrics
+from kernelkb.actions.kernels.building import build_variant
+from kernelkb.actions.kernels.kernels import bench_variant, check_variant, profile_variant
+from kernelkb.actions.kernels.triage import triage
+from kernelkb.actions.project.bench_target import validate_machine
 
 pytestmark = pytest.mark.gpu
 

@@ -5,10 +5,10 @@ import random
 import pytest
 import torch
 
-from kernelkb.measure.worker.judge.compare import ReferenceOutputs
-from kernelkb.measure.worker.judge.input_generator import InputGenerator
-from kernelkb.measure.worker.judge.inputs import KernelCase, RandomPool, same_bits
-from kernelkb.measure.worker.judge.memory_plan import MemoryPlan
+from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
+from kernelkb.measure.worker.judge.inputs.input_generator import InputGenerator
+from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, RandomPool, same_bits
+from kernelkb.measure.worker.judge.inputs.memory_plan import MemoryPlan
 
 REFERENCE = """\
 import torch

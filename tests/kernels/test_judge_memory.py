@@ -9,19 +9,19 @@ from benchmarks.judge_memory import measure_judge
 from hidden_judging import make_case
 from task_checks import make_module, make_task
 
-from kernelkb.actions.bench_target import prepare_loaded
-from kernelkb.actions.building import build_prepared
+from kernelkb.actions.kernels.building import build_prepared
+from kernelkb.actions.project.bench_target import prepare_loaded
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.loading.kernels import load_kernel_folder
-from kernelkb.measure.bench import bench
-from kernelkb.measure.case_specs import working_set_bytes
-from kernelkb.measure.check import check
-from kernelkb.measure.kernelbench import convert_kernelbench_task
+from kernelkb.measure.adapters.kernelbench import convert_kernelbench_task
+from kernelkb.measure.bench.bench import bench
+from kernelkb.measure.check.check import check
+from kernelkb.measure.job_specs.case_specs import working_set_bytes
 from kernelkb.measure.machine.host_memory import describe_low_memory, read_host_memory
-from kernelkb.measure.worker.judge.compare import ReferenceOutputs
-from kernelkb.measure.worker.judge.hidden_reference import HiddenReference
-from kernelkb.measure.worker.judge.memory_plan import MemoryPlan, plan_memory
-from kernelkb.measure.worker.judge.row_pieces import ALL_ROWS, list_row_pieces
+from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
+from kernelkb.measure.worker.judge.compare.row_pieces import ALL_ROWS, list_row_pieces
+from kernelkb.measure.worker.judge.hidden.hidden_reference import HiddenReference
+from kernelkb.measure.worker.judge.inputs.memory_plan import MemoryPlan, plan_memory
 from kernelkb.measure.worker.shared.failures import UnsupportedHost
 
 MIB = 2**20

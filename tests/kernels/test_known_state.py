@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from attacks import write_attack
 
-from kernelkb.actions import known_bench
-from kernelkb.actions.attempts import load_attempt_log
-from kernelkb.actions.building import build_variant
-from kernelkb.actions.change_outcomes import collect_evidence
-from kernelkb.actions.kernels import bench_variant
-from kernelkb.actions.remember import list_tried_changes
+from kernelkb.actions.advice.apply_history import list_tried_changes
+from kernelkb.actions.history import reuse_bench as known_bench
+from kernelkb.actions.history.attempts import load_attempt_log
+from kernelkb.actions.history.change_outcomes import collect_evidence
+from kernelkb.actions.kernels.building import build_variant
+from kernelkb.actions.kernels.kernels import bench_variant
 from kernelkb.cli import main
 from kernelkb.decide.remember import remember_changes
 from kernelkb.record.attempts.store import open_attempts

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelkb.actions.init_observed import init_observed
-from kernelkb.actions.kernels import check_variant
+from kernelkb.actions.init.init_observed import init_observed
+from kernelkb.actions.kernels.kernels import check_variant
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import load_kernel
 

@@ -6,9 +6,9 @@ import tempfile
 import pytest
 from processes import find_processes
 
-from kernelkb.actions.kernels import bench_variant
-from kernelkb.measure.subject import MeasurementSubject
-from kernelkb.measure.worker.judge.plain_answers import (
+from kernelkb.actions.kernels.kernels import bench_variant
+from kernelkb.measure.job_specs.subject import MeasurementSubject
+from kernelkb.measure.worker.judge.timing.plain_answers import (
     is_far_slower,
     is_slower_in_pairs,
     is_slower_in_trials,

@@ -3,11 +3,11 @@
 import pytest
 from attacks import write_attack
 
-from kernelkb.actions.bench_target import prepare
-from kernelkb.actions.building import build_prepared
-from kernelkb.actions.built_variant import bench_built
-from kernelkb.actions.kernels import bench_variant, profile_variant
-from kernelkb.actions.recording import make_record_subject
+from kernelkb.actions.history.recording import make_record_subject
+from kernelkb.actions.kernels.building import build_prepared
+from kernelkb.actions.kernels.built_variant import bench_built
+from kernelkb.actions.kernels.kernels import bench_variant, profile_variant
+from kernelkb.actions.project.bench_target import prepare
 from kernelkb.record.measurements.store import open_store
 
 HONEST_BODY = "  honest(x, y, rows, cols);\n"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from broken_kernels import BODIES, CORRECT_BODY, make_broken_kernel
 
-from kernelkb.actions.kernels import bench_variant
-from kernelkb.actions.measurements import list_measurements
+from kernelkb.actions.history.measurements import list_measurements
+from kernelkb.actions.kernels.kernels import bench_variant
 
 MIB = 2**20
 TOUCH_64_MIB = """\

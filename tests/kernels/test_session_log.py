@@ -2,9 +2,9 @@
 
 from attacks import write_attack
 
-from kernelkb.actions.building import build_variant
-from kernelkb.actions.kernels import bench_variant, check_variant, profile_variant
-from kernelkb.actions.sessions import close_session, load_session, start_session
+from kernelkb.actions.kernels.building import build_variant
+from kernelkb.actions.kernels.kernels import bench_variant, check_variant, profile_variant
+from kernelkb.actions.sessions.sessions import close_session, load_session, start_session
 from kernelkb.record.measurements.store import open_store
 
 HONEST_BODY = "  honest(x, y, rows, cols);\n"

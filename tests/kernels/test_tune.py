@@ -15,7 +15,7 @@ from kernelkb.actions.tune_plan import plan_tuning
 from kernelkb.actions.tune_replay import export_trials
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError
-from kernelkb.measure import trials
+from kernelkb.measure.bench import trials
 from kernelkb.tune.best_table import find_best, load_table
 from kernelkb.tune.recorded_space import read_recorded_space
 

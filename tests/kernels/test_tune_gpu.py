@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelkb.actions.bench_target import validate_machine
+from kernelkb.actions.project.bench_target import validate_machine
 from kernelkb.actions.tune import tune
 from kernelkb.actions.tune_cluster import SearchRequest, tune_on_cluster
 from kernelkb.actions.tune_plan import plan_tuning
@@ -10,7 +10,7 @@ from kernelkb.actions.tune_search import TuningOptions
 from kernelkb.cluster.choice import parse_workers
 from kernelkb.cluster.opening import open_cluster
 from kernelkb.measure.build.build import build
-from kernelkb.measure.sanitize import sanitize
+from kernelkb.measure.check.sanitize import sanitize
 
 pytestmark = pytest.mark.gpu
 

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from kernelkb.actions.sessions import load_session, start_session
+from kernelkb.actions.sessions.sessions import load_session, start_session
 from kernelkb.actions.tune import TuningOptions, tune
 from kernelkb.actions.tune_plan import format_defines, plan_tuning
 from kernelkb.actions.tune_why import list_formula_metrics

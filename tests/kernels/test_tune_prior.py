@@ -6,7 +6,7 @@ import pytest
 
 from kernelkb.actions.tune_plan import plan_tuning
 from kernelkb.actions.tune_prior import find_prior
-from kernelkb.model.tuning import TuningTrial
+from kernelkb.model.kernels.tuning import TuningTrial
 from kernelkb.record.tuning_journal import name_journal, open_journal
 
 

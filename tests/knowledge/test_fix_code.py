@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from shipped_rules import knowledge
 
-from kernelkb.actions.knowledge import check_knowledge, look_up_entries
-from kernelkb.actions.pages import generate_entry_page
-from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.actions.knowledge.knowledge import check_knowledge, look_up_entries
+from kernelkb.actions.project.rules_cache import load_compiled_rules
+from kernelkb.actions.sessions.pages import generate_entry_page
 from kernelkb.cli import main
 from kernelkb.errors import KnowledgeError
 from kernelkb.loading.digest import compute_sha256

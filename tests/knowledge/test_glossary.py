@@ -3,7 +3,7 @@
 The rule: the id of a metric, the name of a public class of ``kernelkb.model`` and the name of its
 field are split into words. Each word, in singular or plural, has a line in docs/glossary.md, or is
 plain English (or plain programming) and stands in PLAIN_WORDS. The formats of other projects
-(``kernelkb.model.foreign``, ``compute_eval``) have names of their own.
+(``kernelkb.model.kernels.foreign``, ``compute_eval``) have names of their own.
 """
 
 import importlib

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from shipped_rules import program
 
-from kernelkb.actions.score import score_advice
-from kernelkb.actions.zoo_pairs import list_pairs
+from kernelkb.actions.score.score import score_advice
+from kernelkb.actions.score.zoo_pairs import list_pairs
 from kernelkb.decide.recommend import recommend
 from kernelkb.loading.zoo import read_recordings
-from kernelkb.render.answers import format_answer_lines
-from kernelkb.render.score import format_score_table
+from kernelkb.render.text.answers import format_answer_lines
+from kernelkb.render.text.score import format_score_table
 
 ROOT = Path(__file__).parents[2]
 ROWS = [

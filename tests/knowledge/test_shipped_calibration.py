@@ -4,7 +4,12 @@ from pathlib import Path
 
 from shipped_rules import knowledge
 
-from kernelkb.actions.learn import HEADER, format_learned_yaml, make_entry_lookup, read_sessions
+from kernelkb.actions.sessions.learn import (
+    HEADER,
+    format_learned_yaml,
+    make_entry_lookup,
+    read_sessions,
+)
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.record.learn import learn_from_sessions
 

@@ -8,7 +8,7 @@ from attempts import make_attempt, make_outcome, make_timing
 from broken_kernels import make_broken_kernel
 from tool_calls import call_tool, leave_workspace, run_client
 
-from kernelkb.actions.attempts import load_attempt_log
+from kernelkb.actions.history.attempts import load_attempt_log
 from kernelkb.cli import main
 from kernelkb.record.attempts.store import open_attempts
 from kernelkb_mcp.jobs import make_tool_call

@@ -11,7 +11,7 @@ import pytest
 from broken_kernels import make_broken_kernel
 from server_shutdowns import EXIT_CODES, ServerActivity, is_candidate_running, shut_down_server
 
-from kernelkb.actions.bench_target import validate_machine
+from kernelkb.actions.project.bench_target import validate_machine
 
 pytestmark = pytest.mark.gpu
 

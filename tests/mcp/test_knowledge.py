@@ -8,11 +8,11 @@ from broken_kernels import make_broken_kernel
 from measurements import make_bench, make_build
 from tool_calls import call_tool, leave_workspace, run_client
 
-from kernelkb.actions.knowledge import ENTRY_KINDS
-from kernelkb.actions.recommend import recommend_from_metrics
-from kernelkb.actions.sessions import start_session
+from kernelkb.actions.advice.recommend import recommend_from_metrics
+from kernelkb.actions.knowledge.knowledge import ENTRY_KINDS
+from kernelkb.actions.sessions.sessions import start_session
 from kernelkb.cli import main
-from kernelkb.model.measurement import DISTURBANCE_TEXT
+from kernelkb.model.records.measurement import DISTURBANCE_TEXT
 from kernelkb.record.measurements.store import open_store
 from kernelkb.safety.paths import shipped_folder
 from kernelkb_mcp.paginate import MAX_ANSWER_BYTES, json_size, paginate

@@ -9,7 +9,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import PromptReference, ResourceTemplateReference
 from tool_calls import run_client
 
-from kernelkb.actions.knowledge import look_up_entries
+from kernelkb.actions.knowledge.knowledge import look_up_entries
 from kernelkb_mcp.resources import KINDS
 from kernelkb_mcp.server_config import ServerConfig
 

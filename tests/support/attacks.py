@@ -4,7 +4,7 @@ from pathlib import Path
 
 from broken_kernels import CORRECT_BODY
 
-from kernelkb.model.measurement import Bench
+from kernelkb.model.records.measurement import Bench
 
 CPU_HEAD = """\
 #include <cmath>

@@ -14,7 +14,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kernelkb.model.session import SessionEntry
+from kernelkb.model.records.session import SessionEntry
 from kernelkb.record.sessions import append_entry
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)

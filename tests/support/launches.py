@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from shipped_rules import program
 
-from kernelkb.actions.hardware import build_limits
+from kernelkb.actions.project.hardware import build_limits
 from kernelkb.device_math.limits import Launch
 
 LIMITS = {

@@ -4,7 +4,7 @@ import random
 from datetime import UTC, datetime, timedelta
 from math import exp
 
-from kernelkb.model.history import SubjectRecord
+from kernelkb.model.records.history import SubjectRecord
 from kernelkb.record.measurements.identity import create_measurement
 
 START = datetime(2026, 11, 1, tzinfo=UTC)

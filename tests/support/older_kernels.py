@@ -6,7 +6,7 @@ place. A system call that the older Linux lacks is refused there by a filter, as
 
 from pathlib import Path
 
-from kernelkb.measure import runner_specs
+from kernelkb.measure.job_specs import runner_specs
 from kernelkb.measure.process import candidate_sandbox
 
 _REFUSE = """

@@ -6,9 +6,9 @@ from math import exp
 
 from shipped_rules import knowledge
 
-from kernelkb.actions.learn import make_entry_lookup
-from kernelkb.model.learned import PRIOR_SHARE
-from kernelkb.model.session import Decision, Session, SessionEntry, Step
+from kernelkb.actions.sessions.learn import make_entry_lookup
+from kernelkb.model.entries.learned import PRIOR_SHARE
+from kernelkb.model.records.session import Decision, Session, SessionEntry, Step
 
 is_known = make_entry_lookup(knowledge())
 """Whether the shipped knowledge has a bottleneck and a fix."""

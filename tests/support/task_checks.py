@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from kernelkb.actions.bench_target import prepare_loaded
-from kernelkb.actions.building import build_prepared
-from kernelkb.actions.built_variant import check_built
+from kernelkb.actions.kernels.building import build_prepared
+from kernelkb.actions.kernels.built_variant import check_built
+from kernelkb.actions.project.bench_target import prepare_loaded
 from kernelkb.loading.kernels import load_kernel_folder
-from kernelkb.measure.kernelbench import convert_kernelbench_task
+from kernelkb.measure.adapters.kernelbench import convert_kernelbench_task
 from kernelkb.model.base import Target
-from kernelkb.model.measurement import Check
+from kernelkb.model.records.measurement import Check
 
 MODULE = """\
 import torch

@@ -3,7 +3,7 @@
 import random
 
 from kernelkb.actions.tune_rejections import analyse_rejections, measure_convergence
-from kernelkb.model.tuning import (
+from kernelkb.model.kernels.tuning import (
     ConfirmedConfiguration,
     SpaceRuleCount,
     TuningResult,

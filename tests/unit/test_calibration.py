@@ -10,12 +10,12 @@ from kernelkb.checks.lint import lint
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.rules_file import format_rules
 from kernelkb.graph.compile import compile_rules
-from kernelkb.model.learned import PRIOR_SHARE, LearnedCatalogue, LearnedFix
-from kernelkb.model.recommendation import KernelAnswer
+from kernelkb.model.answers.recommendation import KernelAnswer
+from kernelkb.model.entries.learned import PRIOR_SHARE, LearnedCatalogue, LearnedFix
 from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
 from kernelkb.record.learn import learn_from_sessions
-from kernelkb.render.answers import format_answer_lines
+from kernelkb.render.text.answers import format_answer_lines
 
 UNCALIBRATED = compile_rules(knowledge().model_copy(update={"learned": LearnedCatalogue()}))
 PAGE = Path(__file__).parents[1] / "data" / "ncu" / "row_softmax_full.csv"

@@ -2,7 +2,7 @@
 
 from session_histories import make_decision, make_session
 
-from kernelkb.model.session import Step
+from kernelkb.model.records.session import Step
 from kernelkb.record.pattern_candidates import find_pattern_candidates
 
 

@@ -5,11 +5,11 @@ import json
 import pytest
 from machine_code import make_function, unpack_report
 
-from kernelkb.actions.bench_target import BenchTarget
-from kernelkb.actions.built_variant import OpenBench
-from kernelkb.actions.recommend_report import recommend_from_report
+from kernelkb.actions.advice.recommend_report import recommend_from_report
+from kernelkb.actions.kernels.built_variant import OpenBench
+from kernelkb.actions.project.bench_target import BenchTarget
 from kernelkb.cli import main
-from kernelkb.model.measurement import Bench, Build, KernelResources
+from kernelkb.model.records.measurement import Bench, Build, KernelResources
 from kernelkb.profiles.disassembler import iter_cubins, list_symbols
 from kernelkb.sass.code_metrics import measure_code
 
@@ -205,7 +205,7 @@ class FakeBench:
 def test_a_bench_records_what_the_machine_code_shows(chase, monkeypatch):
     recorded = []
     monkeypatch.setattr(
-        "kernelkb.actions.built_variant.record_result",
+        "kernelkb.actions.kernels.built_variant.record_result",
         lambda _target, _built, timed, _rival: recorded.append(timed) or {},
     )
     resources = KernelResources(

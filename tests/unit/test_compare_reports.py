@@ -7,13 +7,17 @@ from machine_code import make_counters, make_function, unpack_report
 from pydantic import TypeAdapter
 from shipped_rules import program
 
-from kernelkb.actions import compare_reports as compare_reports_module
-from kernelkb.actions.compare_choice import ReportChoice, choose_reports
-from kernelkb.actions.compare_launches import IndexedLaunch, pair_launches, simplify_kernel_name
-from kernelkb.actions.compare_lines import LineMatch, match_lines
-from kernelkb.actions.compare_reports import compare_reports
-from kernelkb.actions.compare_samples import compare_samples
-from kernelkb.actions.compare_verdicts import (
+from kernelkb.actions.comparison import compare_reports as compare_reports_module
+from kernelkb.actions.comparison.compare_choice import ReportChoice, choose_reports
+from kernelkb.actions.comparison.compare_launches import (
+    IndexedLaunch,
+    pair_launches,
+    simplify_kernel_name,
+)
+from kernelkb.actions.comparison.compare_lines import LineMatch, match_lines
+from kernelkb.actions.comparison.compare_reports import compare_reports
+from kernelkb.actions.comparison.compare_samples import compare_samples
+from kernelkb.actions.comparison.compare_verdicts import (
     check_falsifier,
     compare_budgets,
     describe_binding,
@@ -21,9 +25,9 @@ from kernelkb.actions.compare_verdicts import (
 )
 from kernelkb.decide.recommend import recommend
 from kernelkb.errors import BadValueError, KbError
-from kernelkb.model.report_comparison import ReportComparison
+from kernelkb.model.answers.report_comparison import ReportComparison
 from kernelkb.profiles.launch import ProfiledLaunch
-from kernelkb.render.report_comparison import format_report_comparison
+from kernelkb.render.text.report_comparison import format_report_comparison
 
 REPORTS = Path(__file__).parents[1] / "data" / "ncu"
 TWO_LINES = make_function(

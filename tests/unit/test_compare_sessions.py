@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kernelkb.model.outcome import AchievedSpeedup, SessionOutcome
+from kernelkb.model.records.outcome import AchievedSpeedup, SessionOutcome
 from kernelkb.record.compare_sessions import compare_outcomes
 
 DAY = datetime(2026, 11, 21, tzinfo=UTC)

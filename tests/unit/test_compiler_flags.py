@@ -4,7 +4,7 @@ import pytest
 from broken_kernels import make_broken_kernel
 from tool_calls import leave_workspace
 
-from kernelkb.actions.bench_target import prepare
+from kernelkb.actions.project.bench_target import prepare
 from kernelkb.errors import BadValueError, KnowledgeError
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.measure.build.build import build_all

@@ -6,13 +6,13 @@ import pytest
 from pydantic import ValidationError
 from shipped_rules import knowledge, program
 
-from kernelkb.actions.knowledge import load_project_knowledge
+from kernelkb.actions.knowledge.knowledge import load_project_knowledge
 from kernelkb.cli import main
 from kernelkb.errors import KnowledgeError
 from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.model.effect import Effect
-from kernelkb.model.formula import parse_formula
+from kernelkb.model.entries.effect import Effect
+from kernelkb.model.entries.formula import parse_formula
 
 MODEL = knowledge().effects.model
 FIELDS = {"id": "the-effect", "title": "t", "sources": ("kernelkb-judgement",)}

@@ -6,9 +6,8 @@ import pytest
 from session_histories import is_known, make_decision, make_session
 from shipped_rules import knowledge, program
 
-from kernelkb.actions import fix_outcome
-from kernelkb.actions.evaluate_variant import drop_noisy_speedup
-from kernelkb.actions.fix_outcome import (
+from kernelkb.actions.history import fix_outcome
+from kernelkb.actions.history.fix_outcome import (
     FixVariant,
     are_comparable,
     choose_fix_variant,
@@ -16,18 +15,19 @@ from kernelkb.actions.fix_outcome import (
     make_decisions,
     predict_combined_speedup,
 )
+from kernelkb.actions.kernels.triage_variant import drop_noisy_speedup
 from kernelkb.cli.screen import print_triage
 from kernelkb.decide.recommend import recommend
 from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.kernels import load_kernel
-from kernelkb.measure.disturbances import find_disturbance
-from kernelkb.measure.statistics import Speedup
-from kernelkb.measure.timing_analysis import FilteredPairs
-from kernelkb.model.clocks import Clocks
-from kernelkb.model.kernel import Variant
-from kernelkb.model.learned import PRIOR_SHARE, LearnedCatalogue
-from kernelkb.model.measurement import DISTURBANCE_TEXT, Bench, Profile
-from kernelkb.model.triage import Triage, VariantResult
+from kernelkb.measure.bench.disturbances import find_disturbance
+from kernelkb.measure.bench.statistics import Speedup
+from kernelkb.measure.bench.timing_analysis import FilteredPairs
+from kernelkb.model.answers.triage import Triage, VariantResult
+from kernelkb.model.entries.learned import PRIOR_SHARE, LearnedCatalogue
+from kernelkb.model.kernels.kernel import Variant
+from kernelkb.model.records.clocks import Clocks
+from kernelkb.model.records.measurement import DISTURBANCE_TEXT, Bench, Profile
 from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
 from kernelkb.record.learn import learn_from_sessions

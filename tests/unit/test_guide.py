@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kernelkb.actions import guide
-from kernelkb.actions.guide import find_stale_files, generate_guide_page
+from kernelkb.actions.knowledge import guide
+from kernelkb.actions.knowledge.guide import find_stale_files, generate_guide_page
 from kernelkb.cli import COMMANDS, build_parser, main
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.render.guide import LOOP, PAGES
+from kernelkb.render.documents.guide import LOOP, PAGES
 from kernelkb_mcp.server_config import TOOLSETS
 
 ROOT = Path(__file__).parents[2]

@@ -15,8 +15,8 @@ from session_histories import (
     make_session,
 )
 
-from kernelkb.model.learned import PRIOR_SHARE
-from kernelkb.model.session import SessionEntry
+from kernelkb.model.entries.learned import PRIOR_SHARE
+from kernelkb.model.records.session import SessionEntry
 from kernelkb.record.intervals import clip_share
 from kernelkb.record.learn import PhaseDuration, learn_from_cases, learn_from_sessions
 from kernelkb.record.learning_cases import LearningCase, extract_cases

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from kernelkb.model.history import Measurement
-from kernelkb.model.session import Decision, Step
+from kernelkb.model.records.history import Measurement
+from kernelkb.model.records.session import Decision, Step
 from kernelkb.record.legacy_text import fill_decision, fill_step, find_disturbance
 from kernelkb.record.measurements.compare import find_noise_reason
 from kernelkb.record.measurements.identity import create_measurement, is_intact

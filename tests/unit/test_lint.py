@@ -4,7 +4,7 @@ from shipped_rules import knowledge
 
 from kernelkb.checks import lint as lint_module
 from kernelkb.checks.lint import lint
-from kernelkb.model.bottleneck import Case
+from kernelkb.model.entries.bottleneck import Case
 
 
 def change_bottleneck(bottleneck, **update):

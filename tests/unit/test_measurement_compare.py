@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelkb.measure.statistics import paired_speedup
-from kernelkb.model.history import SubjectRecord
-from kernelkb.model.resource_use import ResourceUse
+from kernelkb.measure.bench.statistics import paired_speedup
+from kernelkb.model.records.history import SubjectRecord
+from kernelkb.model.records.resource_use import ResourceUse
 from kernelkb.record.measurements.compare import compute_comparison
 from kernelkb.record.measurements.identity import create_measurement
-from kernelkb.render.resource_use import describe_compared_use, describe_memory_growth
+from kernelkb.render.text.resource_use import describe_compared_use, describe_memory_growth
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)
 

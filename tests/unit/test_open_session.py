@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kernelkb.errors import SessionError
-from kernelkb.model.session import Session, SessionEntry
+from kernelkb.model.records.session import Session, SessionEntry
 from kernelkb.record.open_session import clear_open_session, find_open_session, set_open_session
 from kernelkb.record.sessions import append_entry, create_session, session_path
 

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelkb.model.session import Decision, PlannedPhase, Session, SessionClaim, SessionEntry, Step
+from kernelkb.model.records.session import (
+    Decision,
+    PlannedPhase,
+    Session,
+    SessionClaim,
+    SessionEntry,
+    Step,
+)
 from kernelkb.record.outcomes import compute_session_outcomes
 
 START = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)

@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-from kernelkb.model.outcome import AchievedSpeedup, SessionOutcome, SessionTrend
-from kernelkb.render.outcomes import format_outcome_lines, format_trend_lines
+from kernelkb.model.records.outcome import AchievedSpeedup, SessionOutcome, SessionTrend
+from kernelkb.render.text.outcomes import format_outcome_lines, format_trend_lines
 
 
 def make_outcomes(**more):

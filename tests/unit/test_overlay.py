@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from kernelkb.actions import rules_cache
-from kernelkb.actions.knowledge import load_project_knowledge
-from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.actions.knowledge.knowledge import load_project_knowledge
+from kernelkb.actions.project import rules_cache
+from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.cli import main
 from kernelkb.decide.rules_file import format_rules
 from kernelkb.errors import KnowledgeError

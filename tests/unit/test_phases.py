@@ -4,8 +4,8 @@ import pytest
 from session_histories import make_session
 from shipped_rules import knowledge
 
-from kernelkb.model.learned import LearnedCatalogue, LearnedPhase
-from kernelkb.model.session import PlannedPhase
+from kernelkb.model.entries.learned import LearnedCatalogue, LearnedPhase
+from kernelkb.model.records.session import PlannedPhase
 from kernelkb.record.phases import (
     STEPS_BY_PHASE,
     planned_minutes,

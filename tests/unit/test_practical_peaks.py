@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kernelkb.actions.recommend import recommend_from_metrics
-from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.actions.advice.recommend import recommend_from_metrics
+from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.cli import main
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.zoo import read_recordings
@@ -24,10 +24,10 @@ from kernelkb.measure.machine.kept_peaks import (
 )
 from kernelkb.measure.machine.practical_peaks import measure_practical_peaks, read_shares
 from kernelkb.measure.machine.tools import find_nvcc
-from kernelkb.model.measurement import Machine, PracticalPeaks
+from kernelkb.model.records.measurement import Machine, PracticalPeaks
 from kernelkb.profiles.launch import ProfiledLaunch, list_raw_names
-from kernelkb.render.answers import format_answer_lines
-from kernelkb.render.peaks import format_peaks_lines
+from kernelkb.render.text.answers import format_answer_lines
+from kernelkb.render.text.peaks import format_peaks_lines
 from kernelkb.safety.paths import shipped_folder
 
 TIMES = {

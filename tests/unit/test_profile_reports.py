@@ -9,13 +9,13 @@ import pytest
 from machine_code import unpack_report
 from measurements import make_subject
 
-from kernelkb.actions.profile_reports import find_report, name_report_by_record
-from kernelkb.actions.recommend_report import recommend_from_report
-from kernelkb.actions.recommend_run import recommend_from_run
+from kernelkb.actions.advice.recommend_report import recommend_from_report
+from kernelkb.actions.advice.recommend_run import recommend_from_run
+from kernelkb.actions.project.profile_reports import find_report, name_report_by_record
 from kernelkb.cli import main
-from kernelkb.measure import ncu
-from kernelkb.measure.ncu import collect_counters
-from kernelkb.model.measurement import Profile
+from kernelkb.measure.profile import ncu
+from kernelkb.measure.profile.ncu import collect_counters
+from kernelkb.model.records.measurement import Profile
 from kernelkb.profiles.launch import RawName
 from kernelkb.record.measurements.identity import create_measurement
 from kernelkb.record.measurements.store import open_store

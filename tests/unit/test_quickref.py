@@ -9,14 +9,14 @@ from html.parser import HTMLParser
 import pytest
 from markdown_it import MarkdownIt
 
-from kernelkb.actions.quickref import (
+from kernelkb.actions.knowledge.quickref import (
     generate_quickref,
     generate_quickref_sheet,
     is_quickref_fresh,
 )
 from kernelkb.cli import build_parser, main
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.render.quickref_tables import COMMANDS
+from kernelkb.render.documents.quickref_tables import COMMANDS
 
 QUICK = ("recommend", "occupancy", "roofline", "search", "show")
 """Commands that neither build nor measure."""

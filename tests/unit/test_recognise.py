@@ -1,6 +1,6 @@
 """What a change is taken to be: the author's words first, then what was advised and is seen."""
 
-from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recognise import ChangeEvidence, compare_lines, recognise_change
 
 OLD = """void f(const float* x, float* y, int n) {

@@ -13,8 +13,8 @@ from kernelkb.decide.predict import Predictor
 from kernelkb.decide.rank import rank_matches
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.decide.rules_file import format_rules
-from kernelkb.model.recommendation import Recommendation
-from kernelkb.render.answers import format_answer_lines
+from kernelkb.model.answers.recommendation import Recommendation
+from kernelkb.render.text.answers import format_answer_lines
 
 ANSWER_KEYS = {
     "kernel", "launch", "device", "gate", "evidence_level", "headroom", "diagnoses", "suppressed",

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from shipped_rules import program
 
-from kernelkb.actions import recommend_report
-from kernelkb.actions.recommend_report import recommend_from_report
+from kernelkb.actions.advice import recommend_report
+from kernelkb.actions.advice.recommend_report import recommend_from_report
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.profiles import ncu_rep
 from kernelkb.profiles.launch import list_raw_names

@@ -5,7 +5,7 @@ import copy
 import pytest
 from attempts import make_attempt, make_outcome
 
-from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.remember import TriedChange, remember_changes
 

@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelkb.device_math.parse_size import format_size
-from kernelkb.measure.machine.gpu_telemetry import GpuSample
-from kernelkb.measure.resource_use import (
+from kernelkb.measure.bench.resource_use import (
     compute_joules_per_call,
     describe_memory_excess,
     make_resource_use,
 )
-from kernelkb.model.measurement import Bench
-from kernelkb.model.resource_use import ResourceUse
-from kernelkb.render.measurements import format_bench_lines
+from kernelkb.measure.machine.gpu_telemetry import GpuSample
+from kernelkb.model.records.measurement import Bench
+from kernelkb.model.records.resource_use import ResourceUse
+from kernelkb.render.text.measurements import format_bench_lines
 
 MIB = 2**20
 STRETCH = {"start_s": 100.0, "end_s": 100.8, "calls": 1000}

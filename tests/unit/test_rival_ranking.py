@@ -2,7 +2,11 @@
 
 import pytest
 
-from kernelkb.measure.worker.judge.rival_ranking import gain_ratio, may_gain_nothing, rank_rivals
+from kernelkb.measure.worker.judge.rivals.rival_ranking import (
+    gain_ratio,
+    may_gain_nothing,
+    rank_rivals,
+)
 from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
 
 

@@ -19,7 +19,7 @@ from shipped_rules import (
     program,
 )
 
-from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide import effect_rows, rule_rows, rules
 from kernelkb.decide.conditions import judge_condition
 from kernelkb.decide.diagnose import diagnose, judge_bottleneck
@@ -30,7 +30,7 @@ from kernelkb.decide.rules_file import RULES_SCHEMA, format_rules, parse_rules
 from kernelkb.errors import KnowledgeError
 from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.digest import compute_sha256
-from kernelkb.model.bottleneck import Group
+from kernelkb.model.entries.bottleneck import Group
 
 GROUPS = get_args(Group)
 

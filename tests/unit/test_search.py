@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shipped_rules import graph, knowledge
 
-from kernelkb.actions.commands import COMMANDS
+from kernelkb.actions.project.commands import COMMANDS
 from kernelkb.cli.knowledge import SEARCH_KINDS as CLI_KINDS
 from kernelkb.graph.search import SEARCH_KINDS, search
 from kernelkb.graph.search_documents import list_documents

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from kernelkb.actions import search as search_actions
-from kernelkb.actions.search import find_entries
+from kernelkb.actions.knowledge import search as search_actions
+from kernelkb.actions.knowledge.search import find_entries
 
 SLOW_IMPORTS = {"networkx", "pydantic", "yaml", "rapidfuzz"}
 
@@ -34,7 +34,7 @@ def search_again(query="shared memory bank conflicts"):
 def test_the_second_start_reads_the_index_and_no_knowledge(cache):
     first = search_again()
     program = (
-        "import json, sys; from kernelkb.actions.search import find_entries;"
+        "import json, sys; from kernelkb.actions.knowledge.search import find_entries;"
         "hits = find_entries('shared memory bank conflicts');"
         f"print(json.dumps([hits, sorted({SLOW_IMPORTS} & sys.modules.keys())]))"
     )

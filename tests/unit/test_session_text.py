@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelkb.errors import SessionError
-from kernelkb.model.session import Decision, PlannedPhase, Session, SessionClaim, SessionEntry, Step
+from kernelkb.model.records.session import (
+    Decision,
+    PlannedPhase,
+    Session,
+    SessionClaim,
+    SessionEntry,
+    Step,
+)
 from kernelkb.record.session_parser import parse_session
 from kernelkb.record.session_text import (
     ENTRY_BEGIN,

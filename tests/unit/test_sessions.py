@@ -15,7 +15,7 @@ import pytest
 
 from kernelkb.cli import main
 from kernelkb.errors import SessionError, UnknownNameError
-from kernelkb.model.session import Session, SessionEntry
+from kernelkb.model.records.session import Session, SessionEntry
 from kernelkb.record.session_text import format_entry
 from kernelkb.record.sessions import (
     append_entry,
@@ -244,7 +244,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from kernelkb.errors import SessionError
-from kernelkb.model.session import SessionEntry
+from kernelkb.model.records.session import SessionEntry
 from kernelkb.record.sessions import append_entry, list_session_ids, read_session
 folder, done = Path(sys.argv[1]), 0
 try:

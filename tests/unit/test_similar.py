@@ -9,7 +9,7 @@ from benchmarks.similar_cases import (
     weigh_own_fixes,
 )
 
-from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.similar import (
     CaseWeights,
     Vote,

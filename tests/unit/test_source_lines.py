@@ -11,8 +11,8 @@ import pytest
 from machine_code import make_counters, make_function, unpack_report
 from shipped_rules import program
 
-from kernelkb.actions.recommend_report import recommend_from_report
-from kernelkb.actions.zoo_pairs import list_pairs
+from kernelkb.actions.advice.recommend_report import recommend_from_report
+from kernelkb.actions.score.zoo_pairs import list_pairs
 from kernelkb.cli import main
 from kernelkb.decide.source_lines import find_lines
 from kernelkb.errors import KbError
@@ -24,7 +24,7 @@ from kernelkb.profiles import (
     report_images,
     source_counters,
 )
-from kernelkb.render.source_lines import format_source_lines
+from kernelkb.render.text.source_lines import format_source_lines
 from kernelkb.sass.code_metrics import measure_code
 from kernelkb.sass.function import Place
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelkb.measure.statistics import Speedup, decide_verdict, paired_speedup
+from kernelkb.measure.bench.statistics import Speedup, decide_verdict, paired_speedup
 
 
 def draw_pairs(gain, noise, count=60, seed=1):

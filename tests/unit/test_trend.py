@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kernelkb.model.outcome import AchievedSpeedup, SessionOutcome
-from kernelkb.render.trend import render_trend_charts
+from kernelkb.model.records.outcome import AchievedSpeedup, SessionOutcome
+from kernelkb.render.text.trend import render_trend_charts
 
 
 def make_outcomes(name="a", **more):

@@ -3,7 +3,7 @@
 import random
 
 from kernelkb.actions.tune_rejections import analyse_rejections, measure_convergence
-from kernelkb.model.tuning import TuningTrial
+from kernelkb.model.kernels.tuning import TuningTrial
 
 
 def make_trial(number, status="timed", time_us=None, detail=None, **configuration):

@@ -3,7 +3,7 @@
 import pytest
 
 from kernelkb.errors import BadValueError
-from kernelkb.model.tuning import TuningTrial
+from kernelkb.model.kernels.tuning import TuningTrial
 from kernelkb.record.tuning_journal import name_journal, open_journal, read_journal
 
 IDENTITY = {"kernel": "k", "driver": "1"}

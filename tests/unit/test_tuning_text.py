@@ -2,10 +2,10 @@
 
 from tuning_results import DEFAULT, VALUES, draw_trials, make_result
 
-from kernelkb.model.measurement import Bench
-from kernelkb.model.tuning_outcome import GainExplanation
-from kernelkb.render.tuning import format_result, summarize_result
-from kernelkb.render.tuning_progress import TrialTable
+from kernelkb.model.records.measurement import Bench
+from kernelkb.model.records.tuning_outcome import GainExplanation
+from kernelkb.render.text.tuning import format_result, summarize_result
+from kernelkb.render.text.tuning_progress import TrialTable
 
 BENCH = {
     "kernel": "attention_fp16", "variant": "flash-mma", "target": "cuda", "seconds": 1.0,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kernelkb.actions.change_outcomes import list_signatures
-from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.actions.history.change_outcomes import list_signatures
+from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recognise import ChangeEvidence, find_unconfirmed, recognise_change
 
 OLD = "void f(const float* x, float* y, int n) {\n  for (int i = 0; i < n; ++i) y[i] = x[i];\n}\n"

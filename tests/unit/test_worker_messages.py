@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kernelkb.errors import EnvironmentGapError
-from kernelkb.measure.check import find_cure, get_judge_result
+from kernelkb.measure.check.check import find_cure, get_judge_result
 from kernelkb.measure.process.subprocesses import ProcessResult
 from kernelkb.measure.process.worker_jobs import JobRun
 from kernelkb.measure.worker.shared.failures import RunnerDied, UnsupportedHost, describe_exit

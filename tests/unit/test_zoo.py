@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelkb.actions.rules_cache import load_compiled_rules
-from kernelkb.actions.zoo_pairs import list_pairs
-from kernelkb.actions.zoo_record import list_wanted, name_report
-from kernelkb.actions.zoo_record import make_recording as record_bench
-from kernelkb.actions.zoo_reports import extract_metrics
+from kernelkb.actions.project.rules_cache import load_compiled_rules
+from kernelkb.actions.score.zoo_pairs import list_pairs
+from kernelkb.actions.score.zoo_record import list_wanted, name_report
+from kernelkb.actions.score.zoo_record import make_recording as record_bench
+from kernelkb.actions.score.zoo_reports import extract_metrics
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError, KnowledgeError, UnknownNameError
 from kernelkb.loading.kernels import find_kernel_folders, find_zoo_folders, load_kernel
 from kernelkb.loading.zoo import format_recording, read_recordings, write_recordings
-from kernelkb.measure.full_reports import blank_foreign_sources
-from kernelkb.model.measurement import Bench
-from kernelkb.model.zoo import PairRecording, VariantRecording
+from kernelkb.measure.profile.full_reports import blank_foreign_sources
+from kernelkb.model.kernels.zoo import PairRecording, VariantRecording
+from kernelkb.model.records.measurement import Bench
 from kernelkb.profiles.launch import list_raw_names, split_instance
 from kernelkb.profiles.report import read_report
 from kernelkb.safety.paths import shipped_folder

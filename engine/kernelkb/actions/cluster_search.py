@@ -25,7 +25,7 @@ from kernelkb.cluster.cluster import Cluster
 from kernelkb.cluster.lanes import Lane
 from kernelkb.cluster.tasks import LanesLostError, Task, WorkerDiedError
 from kernelkb.errors import KbError
-from kernelkb.measure.trials import TrialOutcome
+from kernelkb.measure.bench.trials import TrialOutcome
 
 _QUEUED = 2
 """Tasks at a lane, with the one that runs: the next one's files are there when it begins."""

@@ -10,7 +10,7 @@ from kernelkb.actions.lane_use import LaneUse
 from kernelkb.actions.trial_recorder import BuiltConfiguration, TrialRecorder
 from kernelkb.actions.tune_plan import TuningPlan
 from kernelkb.cluster.tasks import Task
-from kernelkb.model.measurement import Build
+from kernelkb.model.records.measurement import Build
 from kernelkb.tune.search import Search
 
 

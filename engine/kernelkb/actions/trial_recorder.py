@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kernelkb.actions.tune_plan import TuningPlan
-from kernelkb.measure.trials import TrialOutcome
-from kernelkb.model.measurement import Build
-from kernelkb.model.tuning import TrialStatus, TuningTrial
+from kernelkb.measure.bench.trials import TrialOutcome
+from kernelkb.model.kernels.tuning import TrialStatus, TuningTrial
+from kernelkb.model.records.measurement import Build
 from kernelkb.record.tuning_journal import TuningJournal
 from kernelkb.tune.search import Search
 

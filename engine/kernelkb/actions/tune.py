@@ -11,8 +11,8 @@ from kernelkb.actions.tune_outcome import conclude, make_result
 from kernelkb.actions.tune_plan import TuningPlan, require_packages
 from kernelkb.actions.tune_search import TuningOptions, start_search
 from kernelkb.actions.tuned_winner import find_seeds
-from kernelkb.measure.trials import TrialProcess
-from kernelkb.model.tuning import TuningResult
+from kernelkb.measure.bench.trials import TrialProcess
+from kernelkb.model.kernels.tuning import TuningResult
 from kernelkb.record.tuning_journal import open_journal
 
 CONFIRM_SHARE = 0.1

@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kernelkb.actions.bench_target import BenchTarget, get_project_path, resolve_workload
 from kernelkb.actions.cluster_search import ClusterSearch
 from kernelkb.actions.device_search import DeviceSearch
 from kernelkb.actions.lane_use import LaneUse
+from kernelkb.actions.project.bench_target import BenchTarget, get_project_path, resolve_workload
 from kernelkb.actions.trial_recorder import ReportTrial, TrialRecorder
 from kernelkb.actions.tune import CONFIRM_SHARE
 from kernelkb.actions.tune_confirm import AS_IT_IS, ROUNDS, choose_candidates, rank_by_turns
@@ -41,11 +41,11 @@ from kernelkb.cluster.project_copy import pack_kernel
 from kernelkb.cluster.tasks import LanesLostError, Task, WorkerDiedError
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.loading.kernels import KernelFolder, load_kernel, select_variant
+from kernelkb.measure.job_specs.subject import MeasurementSubject
 from kernelkb.measure.machine.environment import TargetChoice
-from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.base import Target
-from kernelkb.model.measurement import Bench
-from kernelkb.model.tuning import ConfirmedConfiguration, TuningResult, TuningTrial
+from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult, TuningTrial
+from kernelkb.model.records.measurement import Bench
 from kernelkb.record.tuning_journal import TuningJournal, open_journal
 
 StartReport = Callable[[TuningPlan, Sequence[Lane]], ReportTrial]

@@ -10,10 +10,10 @@ from typing import Self
 
 from kernelkb.actions.trial_recorder import BuiltConfiguration, TrialRecorder
 from kernelkb.actions.tune_plan import TuningPlan
+from kernelkb.measure.bench.trials import TrialProcess
 from kernelkb.measure.build.build import build
 from kernelkb.measure.build.machine_code import find_machine_code
 from kernelkb.measure.machine.device_lock import lock_device
-from kernelkb.measure.trials import TrialProcess
 from kernelkb.profiles.code_digest import digest_code
 from kernelkb.tune.search import Search
 

@@ -7,16 +7,16 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from kernelkb.actions.recording import sources_digest
-from kernelkb.actions.session_log import log_entry, machine_fields
+from kernelkb.actions.history.recording import sources_digest
+from kernelkb.actions.history.session_log import log_entry, machine_fields
 from kernelkb.actions.tune_plan import TuningPlan, format_defines
 from kernelkb.actions.tune_rejections import analyse_rejections, measure_convergence
 from kernelkb.actions.tune_why import explain_winner
 from kernelkb.actions.tuned_winner import record_winner
-from kernelkb.model.measurement import Status
-from kernelkb.model.session import Step
-from kernelkb.model.tuning import TuningResult, TuningTrial
-from kernelkb.render.tuning import describe_rejections, summarize_result
+from kernelkb.model.kernels.tuning import TuningResult, TuningTrial
+from kernelkb.model.records.measurement import Status
+from kernelkb.model.records.session import Step
+from kernelkb.render.text.tuning import describe_rejections, summarize_result
 from kernelkb.tune.importance import rank_tunables
 
 

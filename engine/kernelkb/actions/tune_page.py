@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernelkb.errors import BadValueError
-from kernelkb.model.tuning import TuningResult
-from kernelkb.render.tuning_page import format_tuning_page
+from kernelkb.model.kernels.tuning import TuningResult
+from kernelkb.render.html.tuning_page import format_tuning_page
 from kernelkb.safety.replace_file import replace_file
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.safety.workspace import resolve_inside

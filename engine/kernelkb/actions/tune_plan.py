@@ -7,23 +7,23 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.actions.bench_target import (
+from kernelkb.actions.project.bench_target import (
     BenchTarget,
     prepare,
     prepare_for_architecture,
     resolve_workload,
 )
-from kernelkb.actions.hardware import find_architecture_spec
-from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.actions.project.hardware import find_architecture_spec
+from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.residency import build_limits
 from kernelkb.errors import BadValueError, EnvironmentGapError, UnknownNameError
 from kernelkb.installing import format_install_command
 from kernelkb.measure.build.build import compute_build_digest
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.machine.nvidia_driver import query_driver
-from kernelkb.model.kernel import Kernel, Variant
-from kernelkb.model.measurement import Machine
-from kernelkb.model.tuning import TuningSpace
+from kernelkb.model.kernels.kernel import Kernel, Variant
+from kernelkb.model.kernels.tuning import TuningSpace
+from kernelkb.model.records.measurement import Machine
 from kernelkb.record.tuning_journal import name_journal
 from kernelkb.tune.space import EnumeratedSpace, enumerate_space
 

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kernelkb.model.tuning import TuningTrial
-from kernelkb.model.tuning_outcome import ConvergencePoint, Rejection, ValueConcentration
+from kernelkb.model.kernels.tuning import TuningTrial
+from kernelkb.model.records.tuning_outcome import ConvergencePoint, Rejection, ValueConcentration
 
 _STAGES = {"build-failed": 0, "same-code": 1, "spills": 1, "unloadable": 2}
 """The gate at which a status ends a trial; the others end it at the last one, on the device."""

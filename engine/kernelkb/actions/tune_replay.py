@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelkb.actions.tune_plan import TuningPlan, require_packages
 from kernelkb.errors import BadValueError
-from kernelkb.model.tuning import SimulatedSearch, TuningResult
+from kernelkb.model.kernels.tuning import SimulatedSearch, TuningResult
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.safety.workspace import resolve_inside
 from kernelkb.tune.best_table import BestEntry, store_entry

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kernelkb.actions.profile_stages import make_next_counters
-from kernelkb.actions.rules_cache import load_compiled_rules
+from kernelkb.actions.project.profile_stages import make_next_counters
+from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.actions.tune_plan import TuningPlan
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.recommend import recommend
@@ -17,12 +17,12 @@ from kernelkb.measure.build.build import build
 from kernelkb.measure.build.machine_code import find_machine_code
 from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.machine.kept_peaks import read_peak_metrics
-from kernelkb.measure.profile import profile
+from kernelkb.measure.profile.profile import profile
+from kernelkb.model.answers.recommendation import TimeShare
 from kernelkb.model.base import Target
-from kernelkb.model.measurement import Bench, Build
-from kernelkb.model.recommendation import TimeShare
-from kernelkb.model.tuning import TuningResult
-from kernelkb.model.tuning_outcome import FactChange, GainExplanation, SavedTime
+from kernelkb.model.kernels.tuning import TuningResult
+from kernelkb.model.records.measurement import Bench, Build
+from kernelkb.model.records.tuning_outcome import FactChange, GainExplanation, SavedTime
 from kernelkb.profiles.static_analysis import count_built_code
 from kernelkb.tune.space import evaluate_expression
 

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.actions.bench_target import (
+from kernelkb.actions.project.bench_target import (
     BenchTarget,
     prepare_architecture_in,
     prepare_in,
@@ -21,13 +21,13 @@ from kernelkb.actions.bench_target import (
 from kernelkb.actions.tune_confirm import judge_configuration
 from kernelkb.cluster.project_copy import PackedKernel, unpack_kernel
 from kernelkb.cluster.tasks import note_progress
+from kernelkb.measure.bench.trials import TrialOutcome, TrialProcess
 from kernelkb.measure.build.build import build, compute_build_digest
 from kernelkb.measure.build.machine_code import find_machine_code
 from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.machine.nvidia_driver import query_driver
-from kernelkb.measure.trials import TrialOutcome, TrialProcess
 from kernelkb.model.base import Target
-from kernelkb.model.measurement import Bench, Build, Machine
+from kernelkb.model.records.measurement import Bench, Build, Machine
 from kernelkb.profiles.code_digest import digest_code
 
 

@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kernelkb.actions.bench_target import get_project_path, resolve_workload
-from kernelkb.actions.recording import find_session, make_record_subject
+from kernelkb.actions.history.recording import find_session, make_record_subject
+from kernelkb.actions.project.bench_target import get_project_path, resolve_workload
 from kernelkb.actions.tune_plan import TuningPlan, format_defines, prepare_for
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.measure.build.build import build
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.model.base import Target
-from kernelkb.model.history import Measurement
-from kernelkb.model.kernel import Variant
-from kernelkb.model.measurement import Bench
-from kernelkb.model.tuning import ConfirmedConfiguration, TuningResult
+from kernelkb.model.kernels.kernel import Variant
+from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult
+from kernelkb.model.records.history import Measurement
+from kernelkb.model.records.measurement import Bench
 from kernelkb.safety.workspace import may_write
 
 _MAX_SEEDS = 3

@@ -11,7 +11,7 @@ from kernelkb.decide.diagnose import judge_bottleneck
 from kernelkb.decide.gates import walk_gate_tree
 from kernelkb.decide.rules import CompiledRules
 from kernelkb.decide.symptoms import find_symptoms
-from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.entries.knowledge import Knowledge
 
 
 class BrokenCase(NamedTuple):

@@ -19,11 +19,11 @@ from kernelkb.graph.build import Graph, build_graph, find_nodes
 from kernelkb.graph.compile import compile_rules
 from kernelkb.graph.search_documents import list_documents
 from kernelkb.graph.structure import find_cycles, find_unreachable_nodes
-from kernelkb.model.bottleneck import Bottleneck
-from kernelkb.model.condition import iter_comparisons
-from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.learned import PRIOR_CASES, PRIOR_SHARE, LearnedFix
-from kernelkb.model.review import FixChange
+from kernelkb.model.entries.bottleneck import Bottleneck
+from kernelkb.model.entries.condition import iter_comparisons
+from kernelkb.model.entries.knowledge import Knowledge
+from kernelkb.model.entries.learned import PRIOR_CASES, PRIOR_SHARE, LearnedFix
+from kernelkb.model.entries.review import FixChange
 
 Complaint = tuple[str, str]
 """The id of an entry, and a sentence about what is wrong with it."""

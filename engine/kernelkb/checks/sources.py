@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernelkb.model.fix import Fix
-from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.pattern import Pattern
-from kernelkb.model.threshold import Source
+from kernelkb.model.entries.fix import Fix
+from kernelkb.model.entries.knowledge import Knowledge
+from kernelkb.model.entries.pattern import Pattern
+from kernelkb.model.entries.threshold import Source
 
 _MEASURED = frozenset({"own-measurement", "session"})
 """Reasons for having no address that stand for a measurement."""

@@ -11,7 +11,7 @@ from importlib import import_module
 
 import kernelkb
 from kernelkb import __version__
-from kernelkb.actions.commands import COMMANDS
+from kernelkb.actions.project.commands import COMMANDS
 from kernelkb.errors import BadValueError, KbError
 
 _MODULES = {

@@ -24,9 +24,9 @@ def run_log(options: Namespace) -> int:
 
     kb log row_softmax
     """
-    from kernelkb.actions.attempts import load_attempt_log
+    from kernelkb.actions.history.attempts import load_attempt_log
     from kernelkb.cli.output import print_record
-    from kernelkb.render.attempts import build_log_object, format_attempt_log
+    from kernelkb.render.text.attempts import build_log_object, format_attempt_log
 
     log = load_attempt_log(options.kernel, options.limit)
     return print_record(
@@ -48,9 +48,9 @@ def run_diff(options: Namespace) -> int:
 
     kb diff 3f2a91c0 77ab02de
     """
-    from kernelkb.actions.attempts import compare_attempts
+    from kernelkb.actions.history.attempts import compare_attempts
     from kernelkb.cli.output import print_record
-    from kernelkb.render.attempts import build_difference_object, format_attempt_difference
+    from kernelkb.render.text.attempts import build_difference_object, format_attempt_difference
 
     found = compare_attempts(options.a, options.b)
     return print_record(
@@ -78,10 +78,10 @@ def run_restore(options: Namespace) -> int:
     kb restore 3f2a91c0
     kb restore --best row_softmax
     """
-    from kernelkb.actions.restore_attempt import restore_attempt
+    from kernelkb.actions.history.restore_attempt import restore_attempt
     from kernelkb.cli.output import print_record
     from kernelkb.errors import BadValueError
-    from kernelkb.render.attempts import build_restored_object, format_restored
+    from kernelkb.render.text.attempts import build_restored_object, format_restored
 
     if (options.id is None) == (options.best is None):
         raise BadValueError("name one: kb restore ID, or kb restore --best KERNEL")

@@ -41,8 +41,8 @@ def run_occupancy(options: Namespace) -> int:
     kb occupancy --arch sm_89 --threads 128 --registers 168 --dynamic-smem 128x64x2x3
     kb occupancy --arch 10.3 --sm-count 148 --threads 256 --registers 64 --grid 2000
     """
-    from kernelkb.actions.occupancy import OccupancyQuery, analyze_occupancy
-    from kernelkb.render.occupancy import format_occupancy_lines
+    from kernelkb.actions.advice.occupancy import OccupancyQuery, analyze_occupancy
+    from kernelkb.render.text.occupancy import format_occupancy_lines
 
     answer = analyze_occupancy(
         OccupancyQuery(
@@ -99,8 +99,8 @@ def run_roofline(options: Namespace) -> int:
     kb roofline --gpu l4 --bytes 96MiB --flop 1.1e12 --dtype fp16
     kb roofline --arch 10.3 --sm-count 148 --clock-mhz 1920 --dram-gbps 8000 --bytes 1GiB
     """
-    from kernelkb.actions.roofline import RooflineQuery, analyze_roofline
-    from kernelkb.render.roofline import format_roofline_lines
+    from kernelkb.actions.advice.roofline import RooflineQuery, analyze_roofline
+    from kernelkb.render.text.roofline import format_roofline_lines
 
     answer = analyze_roofline(
         RooflineQuery(

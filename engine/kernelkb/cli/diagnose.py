@@ -7,10 +7,10 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from kernelkb.actions.diagnose import diagnose_log
+from kernelkb.actions.advice.diagnose import diagnose_log
 from kernelkb.cli.options import add_json_argument
 from kernelkb.errors import KbError
-from kernelkb.render.symptoms import format_diagnosis_lines
+from kernelkb.render.text.symptoms import format_diagnosis_lines
 
 
 def add_diagnose_arguments(parser: ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 
 from kernelkb.cli.options import add_json_argument
 from kernelkb.errors import BadValueError
-from kernelkb.render.guide import PAGES
+from kernelkb.render.documents.guide import PAGES
 from kernelkb.safety.kernel_name import read_kernel_name
 
 
@@ -30,7 +30,7 @@ def run_quickref(options: Namespace) -> int:
     kb quickref --check    is that file fresh?
     kb quickref --html > sheet.html    a sheet to print: hardware, messages and commands too
     """
-    from kernelkb.actions.quickref import (
+    from kernelkb.actions.knowledge.quickref import (
         generate_quickref,
         generate_quickref_sheet,
         is_quickref_fresh,
@@ -89,7 +89,7 @@ def run_guide(options: Namespace) -> int:
     if options.kernel and options.page not in ("session-start", "diagnose"):
         raise BadValueError("--kernel is for session-start and diagnose; leave it out")
     if options.page:
-        from kernelkb.actions.guide import generate_guide_page
+        from kernelkb.actions.knowledge.guide import generate_guide_page
 
         text = generate_guide_page(options.page, kernel=options.kernel, metrics=options.metrics)
         if options.json:
@@ -101,7 +101,7 @@ def run_guide(options: Namespace) -> int:
 
 
 def _write_or_check_files(options: Namespace) -> int:
-    from kernelkb.actions.guide import find_stale_files, write_guide_files
+    from kernelkb.actions.knowledge.guide import find_stale_files, write_guide_files
     from kernelkb.cli import build_parser
     from kernelkb.cli.output import print_json, print_lines
 

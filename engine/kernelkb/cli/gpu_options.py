@@ -33,7 +33,7 @@ def add_gpu_fact_arguments(parser: ArgumentParser, *, architecture: bool = False
 
 
 def read_gpu_facts(options: Namespace) -> dict[str, str]:
-    """Return the numbers that were given, by key of ``kernelkb.actions.hardware.GIVEN_FACTS``."""
+    """Return the numbers that were given, by key of ``actions.project.hardware.GIVEN_FACTS``."""
     names = [flag.removeprefix("--").replace("-", "_") for flag, _, _ in _FACTS]
     values = {name: getattr(options, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}

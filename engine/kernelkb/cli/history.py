@@ -13,7 +13,7 @@ from kernelkb.errors import BadValueError
 from kernelkb.safety.kernel_name import read_kernel_name
 
 if TYPE_CHECKING:
-    from kernelkb.actions.compare_choice import ReportChoice
+    from kernelkb.actions.comparison.compare_choice import ReportChoice
 
 
 def add_history_arguments(parser: ArgumentParser) -> None:
@@ -32,9 +32,9 @@ def run_history(options: Namespace) -> int:
 
     kb history row_softmax --variant vectorized --workload medium
     """
-    from kernelkb.actions.measurements import list_measurements
+    from kernelkb.actions.history.measurements import list_measurements
     from kernelkb.cli.output import print_json, print_lines
-    from kernelkb.render.history import format_history_lines
+    from kernelkb.render.text.history import format_history_lines
 
     measurements = list_measurements(
         options.kernel, options.variant, options.workload, options.device, options.limit
@@ -65,9 +65,9 @@ def run_best(options: Namespace) -> int:
 
     kb best row_softmax
     """
-    from kernelkb.actions.measurements import find_best_measurements
+    from kernelkb.actions.history.measurements import find_best_measurements
     from kernelkb.cli.output import print_json, print_lines
-    from kernelkb.render.history import format_best_lines
+    from kernelkb.render.text.history import format_best_lines
 
     measurements = find_best_measurements(options.kernel, options.workload, options.device)
     if options.json:
@@ -111,14 +111,14 @@ def run_compare(options: Namespace) -> int:
     kb compare before.ncu-rep after.ncu-rep --kernel gemm
     kb compare all.ncu-rep#3 all.ncu-rep#4
     """
-    from kernelkb.actions.compare_choice import choose_reports
+    from kernelkb.actions.comparison.compare_choice import choose_reports
 
     if reports := choose_reports(options.a, options.b):
         return _compare_reports(*reports, options)
-    from kernelkb.actions.measurements import select_and_compare
+    from kernelkb.actions.history.measurements import select_and_compare
     from kernelkb.cli.output import print_json, print_lines
-    from kernelkb.render.history import describe_choice, describe_comparison
-    from kernelkb.render.resource_use import describe_compared_use
+    from kernelkb.render.text.history import describe_choice, describe_comparison
+    from kernelkb.render.text.resource_use import describe_compared_use
 
     selection = select_and_compare(
         options.a, options.b, options.kernel, options.workload, options.device
@@ -145,9 +145,9 @@ def _compare_reports(before: ReportChoice, now: ReportChoice, options: Namespace
     Raises:
         BadValueError: Options that narrow measurements.
     """
-    from kernelkb.actions.compare_reports import compare_reports
+    from kernelkb.actions.comparison.compare_reports import compare_reports
     from kernelkb.cli.output import print_record
-    from kernelkb.render.report_comparison import format_report_comparison
+    from kernelkb.render.text.report_comparison import format_report_comparison
 
     if options.workload or options.device:
         raise BadValueError("--workload and --device narrow measurements; of reports, use --kernel")
@@ -189,9 +189,9 @@ def run_regress(options: Namespace) -> int:
     kb regress
     kb regress row_softmax --fail-under 0.95 --verbose
     """
-    from kernelkb.actions.measurements import check_project_regressions
+    from kernelkb.actions.history.measurements import check_project_regressions
     from kernelkb.cli.output import print_record
-    from kernelkb.render.history import format_regression_lines
+    from kernelkb.render.text.history import format_regression_lines
 
     results = check_project_regressions(
         options.kernel,
@@ -243,9 +243,9 @@ def run_export(options: Namespace) -> int:
     kb export --format t4 results.json
     kb export | gzip > measurements.jsonl.gz
     """
-    from kernelkb.actions.measurements import export_to_file
+    from kernelkb.actions.history.measurements import export_to_file
     from kernelkb.cli.output import print_record
-    from kernelkb.render.history import format_transfer_lines
+    from kernelkb.render.text.history import format_transfer_lines
 
     if options.file is None:
         return _print_export(options)
@@ -261,7 +261,7 @@ def _print_export(options: Namespace) -> int:
     Raises:
         BadValueError: --json asks for something else than the export.
     """
-    from kernelkb.actions.measurements import stream_export
+    from kernelkb.actions.history.measurements import stream_export
     from kernelkb.cli.output import print_lines
 
     if options.json:
@@ -287,7 +287,7 @@ def run_import(options: Namespace) -> int:
 
     kb import measurements.jsonl
     """
-    from kernelkb.actions.measurements import import_file
+    from kernelkb.actions.history.measurements import import_file
     from kernelkb.cli.output import print_record
 
     counts = import_file(options.file)

@@ -7,8 +7,8 @@ from argparse import ArgumentParser, Namespace
 from kernelkb.cli.build_macros import add_macro_arguments, choose_macros
 from kernelkb.cli.options import add_change_argument, add_kernel_arguments, parse_seconds
 from kernelkb.errors import BadValueError
-from kernelkb.model.measurement import Bench, Build
-from kernelkb.render.measurements import describe_build
+from kernelkb.model.records.measurement import Bench, Build
+from kernelkb.render.text.measurements import describe_build
 
 
 def add_build_arguments(parser: ArgumentParser) -> None:
@@ -30,10 +30,10 @@ def run_build(options: Namespace) -> int:
     kb build row_softmax --variant warp --arch 9.0
     kb build gemm --variant blocked --tuned large
     """
-    from kernelkb.actions.building import analyse_build, build_configurations, build_variant
-    from kernelkb.actions.follow_steps import step_after_build
+    from kernelkb.actions.kernels.building import analyse_build, build_configurations, build_variant
+    from kernelkb.actions.sessions.follow_steps import step_after_build
     from kernelkb.cli.output import interruptible_measurement, print_record
-    from kernelkb.render.static_facts import format_static_report
+    from kernelkb.render.text.static_facts import format_static_report
 
     variant, macros = choose_macros(options)
     which = (variant, options.target, options.arch)
@@ -135,10 +135,10 @@ def run_bench(options: Namespace) -> int:
     kb bench row_softmax --variant vectorized --target cpu --workload medium
     kb bench --task 23_Softmax.py --candidate mine.py
     """
-    from kernelkb.actions.follow_steps import step_after_bench
+    from kernelkb.actions.sessions.follow_steps import step_after_bench
     from kernelkb.cli.output import interruptible_measurement, print_record
     from kernelkb.loading.compute_eval import is_compute_eval
-    from kernelkb.render.measurements import format_bench_lines
+    from kernelkb.render.text.measurements import format_bench_lines
 
     if bool(options.kernel) == bool(options.task) or bool(options.task) != bool(options.candidate):
         raise BadValueError("name a kernel, or give --task FILE and --candidate FILE")
@@ -159,9 +159,9 @@ _PROBLEM_EXIT_STATUS = {"passed": 0, "built": 2}
 
 
 def _check_problem(options: Namespace) -> int:
-    from kernelkb.actions.compute_eval import check_problem
+    from kernelkb.actions.kernels.compute_eval import check_problem
     from kernelkb.cli.output import interruptible_measurement, print_record
-    from kernelkb.render.compute_eval import format_problem_lines
+    from kernelkb.render.text.compute_eval import format_problem_lines
 
     for name in ("workload", "workloads", "timeout", "budget"):
         if getattr(options, name):
@@ -190,7 +190,7 @@ def _refuse_ignored(options: Namespace) -> None:
 
 
 def _bench_kernel(options: Namespace) -> Bench:
-    from kernelkb.actions.kernels import bench_variant
+    from kernelkb.actions.kernels.kernels import bench_variant
 
     return bench_variant(
         options.kernel,
@@ -207,7 +207,7 @@ def _bench_kernel(options: Namespace) -> Bench:
 
 
 def _bench_task(options: Namespace) -> Bench:
-    from kernelkb.actions.foreign_tasks import bench_task
+    from kernelkb.actions.kernels.foreign_tasks import bench_task
 
     return bench_task(
         options.task,
@@ -235,11 +235,11 @@ def run_profile(options: Namespace) -> int:
 
     kb profile row_softmax --target cpu
     """
-    from kernelkb.actions.follow_steps import step_after_profile
-    from kernelkb.actions.kernels import profile_variant
+    from kernelkb.actions.kernels.kernels import profile_variant
+    from kernelkb.actions.sessions.follow_steps import step_after_profile
     from kernelkb.cli.output import interruptible_measurement, print_json, print_lines, print_result
-    from kernelkb.model.measurement import Bench
-    from kernelkb.render.measurements import describe_bench, describe_profile
+    from kernelkb.model.records.measurement import Bench
+    from kernelkb.render.text.measurements import describe_bench, describe_profile
 
     with interruptible_measurement(_describe_call("profile", options)):
         result = profile_variant(
@@ -279,8 +279,8 @@ def run_triage(options: Namespace) -> int:
     kb triage row_softmax
     kb triage row_softmax --target cuda --variant warp
     """
-    from kernelkb.actions.steps import ignore_step
-    from kernelkb.actions.triage import triage
+    from kernelkb.actions.history.steps import ignore_step
+    from kernelkb.actions.kernels.triage import triage
     from kernelkb.cli.output import print_json
     from kernelkb.cli.screen import print_triage, watch_steps
 

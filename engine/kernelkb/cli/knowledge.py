@@ -28,7 +28,7 @@ def run_check(options: Namespace) -> int:
     kb check
     kb check path/to/knowledge
     """
-    from kernelkb.actions.knowledge import check_knowledge
+    from kernelkb.actions.knowledge.knowledge import check_knowledge
     from kernelkb.cli.output import print_json, print_lines, show_activity
 
     with show_activity("check"):
@@ -59,9 +59,9 @@ def run_show(options: Namespace) -> int:
     kb show uncoalesced-global-access
     kb show xor-swizzle    a fix, with its code where there is some
     """
-    from kernelkb.actions.knowledge import look_up_entries
+    from kernelkb.actions.knowledge.knowledge import look_up_entries
     from kernelkb.cli.output import print_json, print_lines
-    from kernelkb.render.entry_yaml import format_entry_yaml
+    from kernelkb.render.documents.entry_yaml import format_entry_yaml
 
     entries = look_up_entries(options.what)
     if options.json:
@@ -101,7 +101,7 @@ def run_search(options: Namespace) -> int:
     kb search sm__throughput.avg.pct_of_peak_sustained_elapsed
     kb search memory bandwidth of a 4090 --kind device
     """
-    from kernelkb.actions.search import find_entries
+    from kernelkb.actions.knowledge.search import find_entries
     from kernelkb.cli.output import print_json, print_lines
 
     hits = find_entries(" ".join(options.words), kind=options.kind, limit=options.limit)
@@ -132,9 +132,9 @@ def run_graph(options: Namespace) -> int:
     kb graph memory-hierarchy --bandwidth 0.9 --metric over_fetch=3 --format dot | dot -Tsvg
     kb graph uncoalesced-global-access --format json
     """
-    from kernelkb.actions.graph import draw_picture
+    from kernelkb.actions.knowledge.graph import draw_picture
     from kernelkb.cli.output import print_json, print_lines
-    from kernelkb.render.pictures import format_dot_lines, format_mermaid_lines
+    from kernelkb.render.documents.pictures import format_dot_lines, format_mermaid_lines
 
     metrics, headlines = read_metric_flags(options)
     picture = draw_picture(options.name, metrics, headlines, target=options.target, gpu=options.gpu)

@@ -28,7 +28,7 @@ def run_learn(options: Namespace) -> int:
     kb learn --unforget SESSION   count it again
     kb learn --undo               put the file back as it was before
     """
-    from kernelkb.actions.learn import update_learned_file
+    from kernelkb.actions.sessions.learn import update_learned_file
     from kernelkb.cli.output import print_json, print_lines
 
     if options.undo:
@@ -48,7 +48,7 @@ def run_learn(options: Namespace) -> int:
             }
         )
         return 0
-    from kernelkb.render.learned import format_change_lines, format_pattern_candidate_lines
+    from kernelkb.render.text.learned import format_change_lines, format_pattern_candidate_lines
 
     print_lines(format_change_lines(outcome.changes))
     if not outcome.changes:
@@ -62,7 +62,7 @@ def run_learn(options: Namespace) -> int:
 
 
 def _run_undo(options: Namespace) -> None:
-    from kernelkb.actions.learn import undo_learn
+    from kernelkb.actions.sessions.learn import undo_learn
     from kernelkb.cli.output import print_json, print_lines
     from kernelkb.errors import BadValueError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
-from kernelkb.actions.recommend import TARGETS
+from kernelkb.actions.advice.recommend import TARGETS
 from kernelkb.errors import BadValueError
 from kernelkb.safety.kernel_name import read_kernel_name
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kernelkb.cli.options import add_json_argument
 
 if TYPE_CHECKING:
-    from kernelkb.actions.init_project import InitResult
+    from kernelkb.actions.init.init_project import InitResult
 
 
 def add_init_arguments(parser: ArgumentParser) -> None:
@@ -73,7 +73,7 @@ def _init_from(options: Namespace) -> InitResult:
     from kernelkb.errors import BadValueError
 
     if options.program is None and options.op is None:
-        from kernelkb.actions.init_project import init_project
+        from kernelkb.actions.init.init_project import init_project
 
         return init_project(
             options.file, options.candidate, options.target, options.name, options.kernel
@@ -83,7 +83,7 @@ def _init_from(options: Namespace) -> InitResult:
             "--from and --op go together, without a file: kb init --from "
             '"python train.py --steps 3" --op my_op'
         )
-    from kernelkb.actions.init_observed import init_observed
+    from kernelkb.actions.init.init_observed import init_observed
     from kernelkb.cli.output import interruptible_measurement
 
     limit = {} if options.timeout is None else {"timeout_s": options.timeout}
@@ -110,14 +110,14 @@ def run_env(options: Namespace) -> int:
     kb env --target cuda
     kb env --measure
     """
-    from kernelkb.actions.bench_target import validate_machine
-    from kernelkb.actions.follow_steps import step_to_begin
+    from kernelkb.actions.project.bench_target import validate_machine
+    from kernelkb.actions.sessions.follow_steps import step_to_begin
     from kernelkb.cli.output import interruptible_measurement, print_json, print_lines, print_record
     from kernelkb.cli.screen import print_environment
 
     if options.measure:
-        from kernelkb.actions.gpu_peaks import measure_gpu_peaks
-        from kernelkb.render.peaks import format_peaks_lines
+        from kernelkb.actions.project.gpu_peaks import measure_gpu_peaks
+        from kernelkb.render.text.peaks import format_peaks_lines
 
         with interruptible_measurement("env --measure"):
             peaks = measure_gpu_peaks()

@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelkb.actions.recommend import recommend_from_metrics
+from kernelkb.actions.advice.recommend import recommend_from_metrics
 from kernelkb.cli.gpu_options import add_gpu_fact_arguments, read_gpu_facts
 from kernelkb.cli.options import add_metric_arguments, read_metric_flags
 from kernelkb.errors import BadValueError
-from kernelkb.render.answers import format_answer_lines
-from kernelkb.render.report_table import format_report_table
+from kernelkb.render.text.answers import format_answer_lines
+from kernelkb.render.text.report_table import format_report_table
 from kernelkb.safety.kernel_name import read_kernel_name
 
 if TYPE_CHECKING:
-    from kernelkb.model.recommendation import KernelAnswer, Recommendation
+    from kernelkb.model.answers.recommendation import KernelAnswer, Recommendation
 
 _PIPED_WIDTH = 120
 """Of the table of kernels in characters: names of library kernels alone take up to 200."""
@@ -116,7 +116,7 @@ def _print_answers(answers: Sequence[KernelAnswer], options: Namespace) -> None:
 def _recommend_report(
     options: Namespace, metrics: Mapping[str, str | float], headlines: dict[str, str]
 ) -> Recommendation:
-    from kernelkb.actions.recommend_report import (  # reads files, so it imports more
+    from kernelkb.actions.advice.recommend_report import (  # reads files, so it imports more
         MAX_KERNELS,
         recommend_from_report,
     )
@@ -146,7 +146,7 @@ def _measure_code(options: Namespace) -> dict[str, float]:
 def _recommend_run(
     options: Namespace, metrics: Mapping[str, str | float], headlines: dict[str, str]
 ) -> Recommendation:
-    from kernelkb.actions.recommend_run import (
+    from kernelkb.actions.advice.recommend_run import (
         recommend_from_run,
     )  # opens a database, so it imports more
 

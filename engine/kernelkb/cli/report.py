@@ -33,7 +33,7 @@ def run_report(options: Namespace) -> int:
     kb report profile.ncu-rep -o profile.html
     kb report profile.ncu-rep --kernel gemm
     """
-    from kernelkb.actions.report_page import write_report_page
+    from kernelkb.actions.advice.report_page import write_report_page
     from kernelkb.cli.output import print_record, show_activity
 
     page = options.output or Path(f"{Path(options.report).name.removesuffix('.ncu-rep')}.html")

@@ -25,9 +25,9 @@ def run_score(options: Namespace) -> int:
     kb score
     kb score --reports tests/data/zoo
     """
-    from kernelkb.actions.score import score_advice
+    from kernelkb.actions.score.score import score_advice
     from kernelkb.cli.output import print_record
-    from kernelkb.render.score import format_score_lines
+    from kernelkb.render.text.score import format_score_lines
 
     measured, reports = (
         Path(name) if name else None for name in (options.measured, options.reports)

@@ -11,18 +11,18 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from kernelkb.actions.bench_target import get_project_path
-from kernelkb.actions.call_durations import expected_seconds, record_duration
-from kernelkb.actions.steps import StepListener
+from kernelkb.actions.history.steps import StepListener
+from kernelkb.actions.project.bench_target import get_project_path
+from kernelkb.actions.project.call_durations import expected_seconds, record_duration
 from kernelkb.cli.output import PARTLY_RECORDED, interruptible_measurement, print_lines
 from kernelkb.measure.process.progress import ProgressEvent, progress_listener
-from kernelkb.model.measurement import Environment
-from kernelkb.model.session import Step
-from kernelkb.model.triage import FixOutcome, Triage
-from kernelkb.render.answers import format_answer_lines, format_speedup
-from kernelkb.render.change_place import format_next_lines
-from kernelkb.render.decisions import describe_falsifier
-from kernelkb.render.units import format_duration
+from kernelkb.model.answers.triage import FixOutcome, Triage
+from kernelkb.model.records.measurement import Environment
+from kernelkb.model.records.session import Step
+from kernelkb.render.text.answers import format_answer_lines, format_speedup
+from kernelkb.render.text.decisions import describe_falsifier
+from kernelkb.render.text.edit_location import format_next_lines
+from kernelkb.render.text.units import format_duration
 
 _STATUS_MARKS = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "failure": ("NO", "bold red")}
 _NAME_WIDTH = 22

@@ -70,7 +70,7 @@ def _add_new_arguments(parser: ArgumentParser) -> None:
 
 
 def _run_new(options: Namespace) -> int:
-    from kernelkb.actions.sessions import start_session
+    from kernelkb.actions.sessions.sessions import start_session
     from kernelkb.cli.output import print_record
 
     opened = start_session(
@@ -105,7 +105,7 @@ def _add_log_arguments(parser: ArgumentParser) -> None:
 
 
 def _run_log(options: Namespace) -> int:
-    from kernelkb.actions.sessions import explain_unused_session, log_retrospective
+    from kernelkb.actions.sessions.sessions import explain_unused_session, log_retrospective
     from kernelkb.cli.output import print_record
 
     reason = None if options.session else explain_unused_session()
@@ -129,7 +129,7 @@ def _add_close_arguments(parser: ArgumentParser) -> None:
 
 
 def _run_close(options: Namespace) -> int:
-    from kernelkb.actions.sessions import close_session
+    from kernelkb.actions.sessions.sessions import close_session
     from kernelkb.cli.output import print_record
 
     entry, path = close_session(options.session, _read_lesson_options(options))
@@ -159,9 +159,9 @@ def _add_no_arguments(_parser: ArgumentParser) -> None:
 
 
 def _run_list(options: Namespace) -> int:
-    from kernelkb.actions.sessions import list_sessions
+    from kernelkb.actions.sessions.sessions import list_sessions
     from kernelkb.cli.output import print_record
-    from kernelkb.render.sessions import format_session_lines
+    from kernelkb.render.text.sessions import format_session_lines
 
     found = list_sessions()
     return print_record(found, format_session_lines(found), as_json=options.json)
@@ -183,9 +183,9 @@ def _add_show_arguments(parser: ArgumentParser) -> None:
 def _run_show(options: Namespace) -> int:
     if options.brief:
         return _print_brief(options)
-    from kernelkb.actions.sessions import load_session
+    from kernelkb.actions.sessions.sessions import load_session
     from kernelkb.cli.output import print_record
-    from kernelkb.render.sessions import format_entry_lines, format_header_lines
+    from kernelkb.render.text.sessions import format_entry_lines, format_header_lines
 
     session = load_session(options.session)
     lines = list(format_header_lines(session))
@@ -195,7 +195,7 @@ def _run_show(options: Namespace) -> int:
 
 
 def _print_brief(options: Namespace) -> int:
-    from kernelkb.actions.session_brief import brief_session
+    from kernelkb.actions.sessions.session_brief import brief_session
     from kernelkb.cli.output import print_record
 
     brief = brief_session(None if options.session == "last" else options.session)
@@ -203,9 +203,9 @@ def _print_brief(options: Namespace) -> int:
 
 
 def _run_metrics(options: Namespace) -> int:
-    from kernelkb.actions.session_outcomes import compute_session_metrics
+    from kernelkb.actions.sessions.session_outcomes import compute_session_metrics
     from kernelkb.cli.output import print_record
-    from kernelkb.render.outcomes import format_outcome_lines
+    from kernelkb.render.text.outcomes import format_outcome_lines
 
     found = compute_session_metrics(options.session)
     return print_record(found, format_outcome_lines(found), as_json=options.json)
@@ -217,9 +217,9 @@ def _add_compare_arguments(parser: ArgumentParser) -> None:
 
 
 def _run_compare(options: Namespace) -> int:
-    from kernelkb.actions.session_outcomes import compare_sessions
+    from kernelkb.actions.sessions.session_outcomes import compare_sessions
     from kernelkb.cli.output import print_record
-    from kernelkb.render.outcomes import format_session_comparison_lines
+    from kernelkb.render.text.outcomes import format_session_comparison_lines
 
     found = compare_sessions(options.before, options.after)
     return print_record(found, format_session_comparison_lines(found), as_json=options.json)
@@ -231,9 +231,9 @@ def _add_trend_arguments(parser: ArgumentParser) -> None:
 
 
 def _run_trend(options: Namespace) -> int:
-    from kernelkb.actions.session_outcomes import compute_session_trend, plot_trend
+    from kernelkb.actions.sessions.session_outcomes import compute_session_trend, plot_trend
     from kernelkb.cli.output import print_record
-    from kernelkb.render.outcomes import format_trend_lines
+    from kernelkb.render.text.outcomes import format_trend_lines
 
     trend = compute_session_trend(options.kernel)
     path = plot_trend(trend, options.plot) if options.plot else None
@@ -243,13 +243,13 @@ def _run_trend(options: Namespace) -> int:
 
 def _run_review(options: Namespace) -> int:
     """Write a session's review file, or check it; return 1 if it has problems."""
-    from kernelkb.actions.reviews import (
+    from kernelkb.actions.sessions.reviews import (
         get_threshold_values,
         preview_review,
         write_review_template,
     )
     from kernelkb.cli.output import print_record
-    from kernelkb.render.reviews import format_preview_lines
+    from kernelkb.render.text.reviews import format_preview_lines
 
     session, path, is_new = write_review_template(options.session)
     if is_new:

@@ -13,9 +13,9 @@ from kernelkb.cli.workers_options import add_workers_arguments, open_workers
 from kernelkb.errors import BadValueError, KbError
 
 if TYPE_CHECKING:
-    from kernelkb.actions.sweep import SweepRun
-    from kernelkb.actions.sweep_plan import SweepRequest
-    from kernelkb.model.sweep import Sweep
+    from kernelkb.actions.sweep.sweep import SweepRun
+    from kernelkb.actions.sweep.sweep_plan import SweepRequest
+    from kernelkb.model.records.sweep import Sweep
 
 _FAILED = ("incorrect", "invalid", "not-run")
 
@@ -81,7 +81,7 @@ def run_sweep(options: Namespace) -> int:
     kb sweep --tasks KernelBench/level1 --candidates runs/mine --export level1.json
     """
     from kernelkb.cli.output import print_record
-    from kernelkb.render.sweep import format_sweep
+    from kernelkb.render.text.sweep import format_sweep
 
     request = _make_request(options)
     _require_folder(options.export)
@@ -92,7 +92,7 @@ def run_sweep(options: Namespace) -> int:
 
 
 def _make_request(options: Namespace) -> SweepRequest:
-    from kernelkb.actions.sweep_plan import SweepRequest
+    from kernelkb.actions.sweep.sweep_plan import SweepRequest
 
     chosen = [bool(options.kernels), options.folder is not None, options.tasks is not None]
     if sum(chosen) > 1:
@@ -121,9 +121,9 @@ def _require_folder(path: Path | None) -> None:
 
 
 def _judge(options: Namespace, request: SweepRequest) -> Sweep:
-    from kernelkb.actions.bench_target import get_project_path
-    from kernelkb.actions.sweep import SweepRun
-    from kernelkb.actions.sweep_plan import plan_sweep
+    from kernelkb.actions.project.bench_target import get_project_path
+    from kernelkb.actions.sweep.sweep import SweepRun
+    from kernelkb.actions.sweep.sweep_plan import plan_sweep
     from kernelkb.cli.output import interruptible_measurement
 
     project = get_project_path()
@@ -149,7 +149,7 @@ def _refuse_early(request: SweepRequest, project: Path) -> None:
     Raises:
         KbError: As ``plan_sweep`` does.
     """
-    from kernelkb.actions.sweep_plan import plan_sweep
+    from kernelkb.actions.sweep.sweep_plan import plan_sweep
 
     try:
         plan_sweep(request, project, has_gpu=True)
@@ -158,7 +158,7 @@ def _refuse_early(request: SweepRequest, project: Path) -> None:
 
 
 def _show_rows(options: Namespace, run: SweepRun) -> None:
-    from kernelkb.render.sweep import format_row
+    from kernelkb.render.text.sweep import format_row
 
     for row in run.judge_all():
         if not options.json:

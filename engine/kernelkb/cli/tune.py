@@ -22,7 +22,7 @@ from kernelkb.cli.workers_options import add_workers_arguments
 if TYPE_CHECKING:
     from kernelkb.actions.trial_recorder import ReportTrial
     from kernelkb.actions.tune_plan import TuningPlan
-    from kernelkb.model.tuning import TuningResult
+    from kernelkb.model.kernels.tuning import TuningResult
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -137,7 +137,7 @@ def run_tune(options: Namespace) -> int:
 def _simulate(options: Namespace) -> int:
     from kernelkb.actions.tune_replay import simulate_search
     from kernelkb.cli.output import print_record
-    from kernelkb.render.tuning import format_simulation
+    from kernelkb.render.text.tuning import format_simulation
 
     found = simulate_search(options.simulate, options.strategy, options.seed, options.trials or 400)
     return print_record(found, format_simulation(found), as_json=options.json)
@@ -146,7 +146,7 @@ def _simulate(options: Namespace) -> int:
 def _search(options: Namespace) -> int:
     from kernelkb.actions.tune_plan import plan_tuning
     from kernelkb.cli.output import print_record
-    from kernelkb.render.tuning import format_plan, format_result
+    from kernelkb.render.text.tuning import format_plan, format_result
 
     plan = plan_tuning(
         options.kernel,
@@ -168,7 +168,7 @@ def _search(options: Namespace) -> int:
 def _run(options: Namespace, plan: TuningPlan) -> TuningResult:
     from kernelkb.actions.tune import tune
     from kernelkb.cli.output import interruptible_measurement, print_lines
-    from kernelkb.render.tuning import format_plan
+    from kernelkb.render.text.tuning import format_plan
 
     report: ReportTrial = ignore_trial
     if not options.json:

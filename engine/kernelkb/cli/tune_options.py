@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kernelkb.actions.trial_recorder import ReportTrial
     from kernelkb.actions.tune_plan import TuningPlan
     from kernelkb.actions.tune_search import TuningOptions
-    from kernelkb.model.tuning import TuningResult, TuningTrial
+    from kernelkb.model.kernels.tuning import TuningResult, TuningTrial
 
 STOPPED = "interrupted: all trials are kept; the same command goes on"
 
@@ -61,7 +61,7 @@ def make_report(plan: TuningPlan, title: str = "") -> ReportTrial:
     """
     from kernelkb.cli.output import print_lines
     from kernelkb.record.tuning_journal import read_journal
-    from kernelkb.render.tuning_progress import TrialTable
+    from kernelkb.render.text.tuning_progress import TrialTable
 
     space = plan.space
     values = dict(zip(space.names, space.values, strict=True))

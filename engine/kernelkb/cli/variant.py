@@ -37,7 +37,7 @@ def run_variant(options: Namespace) -> int:
 
     kb variant add row_softmax parallelize-rows --from naive --target cpu
     """
-    from kernelkb.actions.variants import add_variant
+    from kernelkb.actions.project.variants import add_variant
     from kernelkb.cli.output import print_record
 
     added = add_variant(options.kernel, options.name, options.source, options.target)

@@ -45,8 +45,8 @@ def run_zoo(options: Namespace) -> int:
     kb zoo record --only time --missing
     kb zoo extract
     """
-    from kernelkb.actions.zoo_record import STAGES, record_pairs
-    from kernelkb.actions.zoo_reports import extract_metrics
+    from kernelkb.actions.score.zoo_record import STAGES, record_pairs
+    from kernelkb.actions.score.zoo_reports import extract_metrics
     from kernelkb.cli.output import (
         PARTLY_RECORDED,
         interruptible_measurement,
@@ -77,7 +77,7 @@ def run_zoo(options: Namespace) -> int:
 
 
 def _print_pairs(options: Namespace) -> int:
-    from kernelkb.actions.zoo_pairs import list_pairs
+    from kernelkb.actions.score.zoo_pairs import list_pairs
     from kernelkb.cli.output import print_record
 
     pairs = list_pairs()

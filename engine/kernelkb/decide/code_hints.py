@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kernelkb.model.source_line import CodePlace
+    from kernelkb.model.entries.source_line import CodePlace
 
 _ACCESS = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->)\w+)*\s*(?:\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\])+")
 _ASSIGNMENT = re.compile(r"(?<![=!<>])[-+*/|&^]?=(?!=)")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from kernelkb.decide.rule_rows import Condition
     from kernelkb.decide.rules import ComparisonTable
-    from kernelkb.model.recommendation import Reason
+    from kernelkb.model.answers.recommendation import Reason
 
 
 _OPS: dict[str, Callable[[float, float], bool]] = {

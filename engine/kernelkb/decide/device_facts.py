@@ -18,8 +18,8 @@ def compute_device_facts(
     """Return the value of each ``device.<fact>`` of a GPU; what its fields leave open is left out.
 
     Args:
-        fields: Those of ``kernelkb.model.device.Device``; None is unknown.
-        architecture: The fields of ``kernelkb.model.device.Architecture``.
+        fields: Those of ``kernelkb.model.entries.device.Device``; None is unknown.
+        architecture: The fields of ``kernelkb.model.entries.device.Architecture``.
     """
     peaks = [
         fields[name]
@@ -51,7 +51,7 @@ def compute_device_facts(
 def describe_gpu(
     rules: CompiledRules, cc: str, device: str | None, given: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Return the fields of a GPU that its user describes; see ``kernelkb.model.device.Device``.
+    """Return the fields of a GPU that its user describes; see ``model.entries.device.Device``.
 
     A peak that is not given follows from SMs, clock and the units of the architecture, if known.
 

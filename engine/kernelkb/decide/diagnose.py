@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         GuardRow,
         LibraryRow,
     )
-    from kernelkb.model.recommendation import (
+    from kernelkb.model.answers.recommendation import (
         Advice,
         Diagnosis,
         Reason,

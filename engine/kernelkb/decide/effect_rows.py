@@ -7,7 +7,7 @@ from typing import NotRequired, TypeAlias, TypedDict
 from kernelkb.decide.rule_rows import Condition
 
 Program: TypeAlias = "list[float | str]"
-"""A formula as a postfix program, see ``kernelkb.model.formula``."""
+"""A formula as a postfix program, see ``kernelkb.model.entries.formula``."""
 
 
 class ResourceRow(TypedDict):
@@ -21,7 +21,7 @@ class ResourceRow(TypedDict):
 
 
 class TimeModelRow(TypedDict):
-    """The model of the time: ``kernelkb.model.effect.TimeModel``."""
+    """The model of the time: ``kernelkb.model.entries.effect.TimeModel``."""
 
     resources: list[ResourceRow]
     waits: dict[str, list[str | None]]
@@ -33,7 +33,7 @@ class TimeModelRow(TypedDict):
     empty_us: float
     clock: str
     widths: dict[str, float]
-    """By coverage in percent, the width of an interval: ``kernelkb.model.effect.ErrorModel``."""
+    """By coverage in percent, the width of an interval: ``model.entries.effect.ErrorModel``."""
     slope: float
 
 

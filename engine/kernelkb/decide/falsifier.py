@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kernelkb.decide.effect_rows import TimeModelRow
     from kernelkb.decide.predict import Prediction
     from kernelkb.decide.rules import BottleneckRow, FalsifierRow
-    from kernelkb.model.recommendation import Expectation, Reason
+    from kernelkb.model.answers.recommendation import Expectation, Reason
 
 _DEFAULT_MOVE = 0.2
 """Least move, as a share of the value before, where nothing predicts one (judgement)."""

@@ -8,7 +8,7 @@ from kernelkb.decide.conditions import Facts, find_reasons, format_reasons, judg
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import TreeRow
-    from kernelkb.model.recommendation import Gate, GateVerdict
+    from kernelkb.model.answers.recommendation import Gate, GateVerdict
 
 
 PERFORMANCE_GATE = "performance-gate"

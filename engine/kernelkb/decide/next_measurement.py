@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kernelkb.decide.open_bottlenecks import OpenBottlenecks
     from kernelkb.decide.rule_rows import Condition
     from kernelkb.decide.rules import CompiledRules
-    from kernelkb.model.recommendation import Measure
+    from kernelkb.model.answers.recommendation import Measure
 
 
 _MAX_ROWS = 10

@@ -8,7 +8,7 @@ from kernelkb.decide.conditions import Facts, find_missing_quantities, find_reas
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import BottleneckRow, CompiledRules
-    from kernelkb.model.recommendation import Diagnosis
+    from kernelkb.model.answers.recommendation import Diagnosis
 
 _UNDECIDED_FACTOR = 0.9
 """Factor on every confidence for each cause that a missing counter leaves open (judgement)."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kernelkb.decide.diagnose import BottleneckMatch
     from kernelkb.decide.predict import Prediction, Predictor
     from kernelkb.decide.rules import CompiledRules
-    from kernelkb.model.recommendation import (
+    from kernelkb.model.answers.recommendation import (
         ChainStep,
         CombinedSpeedup,
         Gap,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kernelkb.decide.conditions import Facts
     from kernelkb.decide.effect_rows import EffectRow, Program, TimeModelRow
     from kernelkb.decide.rules import CompiledRules
-    from kernelkb.model.recommendation import PredictedSpeedup
+    from kernelkb.model.answers.recommendation import PredictedSpeedup
 
 _COVERAGE = "80"
 """Percent of the measured gains that an interval is to hold."""

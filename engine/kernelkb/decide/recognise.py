@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kernelkb.decide.change_rows import SignatureRow
-from kernelkb.model.attempt import Recognition
+from kernelkb.model.records.attempt import Recognition
 
 _MAX_FIXES = 3
 _MAX_LINES = 5

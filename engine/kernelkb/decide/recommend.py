@@ -24,7 +24,7 @@ from kernelkb.decide.time_model import find_held_clock
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules, LibraryRow
-    from kernelkb.model.recommendation import (
+    from kernelkb.model.answers.recommendation import (
         Advice,
         Conclusions,
         Diagnosis,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         Measure,
         Recommendation,
     )
-    from kernelkb.model.report_facts import LaunchTime
+    from kernelkb.model.answers.report_facts import LaunchTime
 
 
 EVIDENCE_LEVELS: tuple[Level, ...] = ("L0", "L1", "L2", "L3", "L4")

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kernelkb.model.attempt import AttemptId, ChangeOutcome, ChangeResult, Recognition
-from kernelkb.model.recommendation import Advice, Diagnosis, KernelAnswer
+from kernelkb.model.answers.recommendation import Advice, Diagnosis, KernelAnswer
+from kernelkb.model.records.attempt import AttemptId, ChangeOutcome, ChangeResult, Recognition
 
 _REFUTED: tuple[ChangeResult, ...] = ("no-gain", "slower", "failed")
 _OPEN: tuple[Recognition, ...] = ("guess", "unconfirmed")

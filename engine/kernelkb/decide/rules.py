@@ -20,7 +20,12 @@ from kernelkb.decide.rule_rows import (
 )
 
 if TYPE_CHECKING:
-    from kernelkb.model.recommendation import Advice, KnowledgeStamp, LearnedFrom, MeasuredGain
+    from kernelkb.model.answers.recommendation import (
+        Advice,
+        KnowledgeStamp,
+        LearnedFrom,
+        MeasuredGain,
+    )
 
 
 class ComparisonTable(TypedDict):
@@ -228,7 +233,7 @@ class SymptomRow(TypedDict):
 
 
 class HardwareTables(TypedDict):
-    """Limits and peaks of GPUs for the calculators: the fields of ``kernelkb.model.device``."""
+    """Limits and peaks of GPUs for the calculators: the fields of ``model.entries.device``."""
 
     common: dict[str, Any]
     architectures: dict[str, dict[str, Any]]

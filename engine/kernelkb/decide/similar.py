@@ -11,8 +11,8 @@ from math import exp, sqrt
 from typing import NamedTuple
 
 from kernelkb.decide.change_rows import MeasuredCaseRow
-from kernelkb.model.recommendation import Diagnosis, KernelAnswer
-from kernelkb.model.report_facts import SimilarCase
+from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer
+from kernelkb.model.answers.report_facts import SimilarCase
 
 _LEAST_CONFIDENCE = 0.3
 _LATER_CAUSE = 0.5

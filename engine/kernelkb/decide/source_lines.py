@@ -15,7 +15,7 @@ from kernelkb.sass.producers import Producer, find_producers
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import LineEvidenceRow
-    from kernelkb.model.source_line import CodePlace, LineAnswer, SourceLine
+    from kernelkb.model.entries.source_line import CodePlace, LineAnswer, SourceLine
     from kernelkb.sass.counters import SourceCounters
     from kernelkb.sass.function import Place
     from kernelkb.sass.instruction import Instruction

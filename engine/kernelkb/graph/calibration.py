@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kernelkb.decide.rules import CalibrationRow
-from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.learned import PRIOR_SHARE, LearnedFix
+from kernelkb.model.entries.knowledge import Knowledge
+from kernelkb.model.entries.learned import PRIOR_SHARE, LearnedFix
 
 MIN_CALIBRATION = 0.05
 """Least share of a gain that is predicted: at 0 a fix would not be tried and measured again."""

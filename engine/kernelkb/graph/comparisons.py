@@ -12,8 +12,8 @@ from kernelkb.decide.next_measurement import (
 from kernelkb.decide.rule_rows import Combination, CompiledComparison, Condition, DecidingRecipes
 from kernelkb.decide.rules import ComparisonTable, RequirementsRow
 from kernelkb.graph.provenance import build_threshold_notes, find_reviewed_conditions
-from kernelkb.model import condition as model
-from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.entries import condition as model
+from kernelkb.model.entries.knowledge import Knowledge
 
 
 class ComparisonTableBuilder:

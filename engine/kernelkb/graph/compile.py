@@ -37,14 +37,14 @@ from kernelkb.graph.effects import build_effect_rows, build_library_rows, build_
 from kernelkb.graph.fixes import build_fix_rows
 from kernelkb.graph.measured import build_case_rows
 from kernelkb.graph.recipes import build_recipe_rows, find_base_metrics, find_collectors
+from kernelkb.model.answers.recommendation import KnowledgeStamp
 from kernelkb.model.base import Target
-from kernelkb.model.bottleneck import Bottleneck, Group, Guard
-from kernelkb.model.formula import list_quantities, parse_formula
-from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.metric import Metric
-from kernelkb.model.recommendation import KnowledgeStamp
-from kernelkb.model.source_line import LineEvidence
-from kernelkb.model.tree import Tree
+from kernelkb.model.entries.bottleneck import Bottleneck, Group, Guard
+from kernelkb.model.entries.formula import list_quantities, parse_formula
+from kernelkb.model.entries.knowledge import Knowledge
+from kernelkb.model.entries.metric import Metric
+from kernelkb.model.entries.source_line import LineEvidence
+from kernelkb.model.entries.tree import Tree
 
 _GROUPS: tuple[str, ...] = get_args(Group)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kernelkb.decide.device_facts import compute_device_facts
 from kernelkb.decide.rules import HardwareTables
-from kernelkb.model.device import Device, DeviceCatalogue
-from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.entries.device import Device, DeviceCatalogue
+from kernelkb.model.entries.knowledge import Knowledge
 
 
 def build_device_facts(device: Device, knowledge: Knowledge) -> dict[str, float]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from kernelkb.decide.effect_rows import EffectRow, Program, ResourceRow, TimeModelRow
 from kernelkb.decide.rules import LibraryRow
 from kernelkb.graph.comparisons import ConditionCompiler
-from kernelkb.model.effect import Effect, Resource, TimeModel
-from kernelkb.model.formula import parse_formula
-from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.entries.effect import Effect, Resource, TimeModel
+from kernelkb.model.entries.formula import parse_formula
+from kernelkb.model.entries.knowledge import Knowledge
 
 
 def build_time_model_row(knowledge: Knowledge) -> TimeModelRow:

@@ -6,9 +6,9 @@ from kernelkb.decide.change_rows import SignatureRow
 from kernelkb.decide.rules import FixRow
 from kernelkb.graph.comparisons import ConditionCompiler
 from kernelkb.graph.measured import summarize_by_cause, summarize_measured
-from kernelkb.model.fix import ChangeSignature, Fix
-from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.recommendation import Advice
+from kernelkb.model.answers.recommendation import Advice
+from kernelkb.model.entries.fix import ChangeSignature, Fix
+from kernelkb.model.entries.knowledge import Knowledge
 
 
 def build_fix_rows(knowledge: Knowledge, conditions: ConditionCompiler) -> dict[str, FixRow]:

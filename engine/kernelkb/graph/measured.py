@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 
 from kernelkb.decide.change_rows import MeasuredCaseRow
-from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.recommendation import MeasuredGain
+from kernelkb.model.answers.recommendation import MeasuredGain
+from kernelkb.model.entries.knowledge import Knowledge
 
 
 def summarize_measured(

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import TypedDict
 
 from kernelkb.decide.gates import GateWalk
-from kernelkb.model.bottleneck import Bottleneck
-from kernelkb.model.condition import iter_comparisons
-from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.tree import LeadsTo, Tree
+from kernelkb.model.entries.bottleneck import Bottleneck
+from kernelkb.model.entries.condition import iter_comparisons
+from kernelkb.model.entries.knowledge import Knowledge
+from kernelkb.model.entries.tree import LeadsTo, Tree
 
 
 class Box(TypedDict):

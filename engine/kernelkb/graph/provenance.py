@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.review import ConditionChange, KnowledgeChange
+from kernelkb.model.entries.knowledge import Knowledge
+from kernelkb.model.entries.review import ConditionChange, KnowledgeChange
 
 
 def build_threshold_notes(knowledge: Knowledge) -> dict[str, str]:

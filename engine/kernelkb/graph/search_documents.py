@@ -9,13 +9,13 @@ from pydantic import BaseModel
 from kernelkb.graph.build import Graph
 from kernelkb.graph.search_index import Document
 from kernelkb.graph.words import RAW_NAME, split_words
-from kernelkb.model.bottleneck import Bottleneck
-from kernelkb.model.condition import iter_comparisons
-from kernelkb.model.device import Architecture, Device
-from kernelkb.model.formula import list_quantities
-from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.metric import Metric
-from kernelkb.model.workflow import Phase, Precheck, StopRule
+from kernelkb.model.entries.bottleneck import Bottleneck
+from kernelkb.model.entries.condition import iter_comparisons
+from kernelkb.model.entries.device import Architecture, Device
+from kernelkb.model.entries.formula import list_quantities
+from kernelkb.model.entries.knowledge import Knowledge
+from kernelkb.model.entries.metric import Metric
+from kernelkb.model.entries.workflow import Phase, Precheck, StopRule
 
 _GRAPH_KINDS = frozenset(
     ("bottleneck", "symptom", "fix", "pattern", "tree", "guard", "metric", "threshold")

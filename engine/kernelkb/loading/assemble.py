@@ -11,22 +11,27 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from kernelkb.loading.references import LoadedFile
-from kernelkb.model.bottleneck import Bottleneck, GuardCatalogue
-from kernelkb.model.device import DeviceCatalogue
-from kernelkb.model.effect import EffectCatalogue
-from kernelkb.model.fix import FixFamily
-from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.learned import LearnedCatalogue, LearnedFix
-from kernelkb.model.library import LibraryCatalogue
-from kernelkb.model.measured import MeasuredCatalogue
-from kernelkb.model.metric import MetricCatalogue
-from kernelkb.model.pattern import Pattern
-from kernelkb.model.review import AcceptedReview
-from kernelkb.model.search_terms import SearchTerms
-from kernelkb.model.symptom import SymptomFamily
-from kernelkb.model.threshold import Bibliography, Calibration, Threshold, ThresholdCatalogue
-from kernelkb.model.tree import Tree
-from kernelkb.model.workflow import Workflow
+from kernelkb.model.entries.bottleneck import Bottleneck, GuardCatalogue
+from kernelkb.model.entries.device import DeviceCatalogue
+from kernelkb.model.entries.effect import EffectCatalogue
+from kernelkb.model.entries.fix import FixFamily
+from kernelkb.model.entries.knowledge import Knowledge
+from kernelkb.model.entries.learned import LearnedCatalogue, LearnedFix
+from kernelkb.model.entries.library import LibraryCatalogue
+from kernelkb.model.entries.measured import MeasuredCatalogue
+from kernelkb.model.entries.metric import MetricCatalogue
+from kernelkb.model.entries.pattern import Pattern
+from kernelkb.model.entries.review import AcceptedReview
+from kernelkb.model.entries.search_terms import SearchTerms
+from kernelkb.model.entries.symptom import SymptomFamily
+from kernelkb.model.entries.threshold import (
+    Bibliography,
+    Calibration,
+    Threshold,
+    ThresholdCatalogue,
+)
+from kernelkb.model.entries.tree import Tree
+from kernelkb.model.entries.workflow import Workflow
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kernelkb.errors import Problem, did_you_mean
 from kernelkb.loading.problems import Loc, locate_problem
 from kernelkb.loading.references import LoadedFile
-from kernelkb.model.effect import EffectCatalogue
+from kernelkb.model.entries.effect import EffectCatalogue
 
 
 def find_unknown_resources(files: list[LoadedFile]) -> Iterator[Problem]:

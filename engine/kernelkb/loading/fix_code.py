@@ -25,8 +25,8 @@ from kernelkb.loading.problems import (
     locate_problem,
     make_problem,
 )
-from kernelkb.model.fix_code import FixCode
-from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.entries.fix_code import FixCode
+from kernelkb.model.entries.knowledge import Knowledge
 
 CODE_FOLDER = "fixes/code"
 """Below a knowledge folder."""

@@ -21,8 +21,15 @@ from kernelkb.loading.sol_execbench import (
     select_language,
 )
 from kernelkb.model.base import Target
-from kernelkb.model.foreign import Definition, ForeignRecord, Solution, Tensor, Trace, Workload
-from kernelkb.model.kernel import DTYPE_BYTES
+from kernelkb.model.kernels.foreign import (
+    Definition,
+    ForeignRecord,
+    Solution,
+    Tensor,
+    Trace,
+    Workload,
+)
+from kernelkb.model.kernels.kernel import DTYPE_BYTES
 
 F = TypeVar("F", bound=ForeignRecord)
 

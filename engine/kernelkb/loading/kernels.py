@@ -21,7 +21,7 @@ from kernelkb.loading.kernel_files import FILL_IN_MARK
 from kernelkb.loading.located import read_yaml
 from kernelkb.loading.problems import locate_problem
 from kernelkb.model.base import Target
-from kernelkb.model.kernel import Kernel, Variant
+from kernelkb.model.kernels.kernel import Kernel, Variant
 from kernelkb.safety.compiler_flags import find_disallowed_flag
 from kernelkb.safety.kernel_name import read_kernel_name
 from kernelkb.safety.paths import project_root, shipped_folder

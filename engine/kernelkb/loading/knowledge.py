@@ -19,9 +19,9 @@ from kernelkb.loading.located import read_yaml
 from kernelkb.loading.problems import locate_problem
 from kernelkb.loading.references import LoadedFile, find_reference_problems
 from kernelkb.loading.reviews import apply_reviews
-from kernelkb.model.device import DeviceCatalogue
-from kernelkb.model.effect import EffectCatalogue
-from kernelkb.model.knowledge import Knowledge
+from kernelkb.model.entries.device import DeviceCatalogue
+from kernelkb.model.entries.effect import EffectCatalogue
+from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.safety.paths import shipped_folder
 
 

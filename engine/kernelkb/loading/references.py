@@ -10,17 +10,17 @@ from pydantic import BaseModel
 
 from kernelkb.errors import Problem, did_you_mean
 from kernelkb.loading.problems import Loc, Marks, locate_problem
-from kernelkb.model.bottleneck import Bottleneck
-from kernelkb.model.device import DeviceCatalogue
-from kernelkb.model.effect import EffectCatalogue
-from kernelkb.model.fix import FixFamily
-from kernelkb.model.formula import list_quantities
-from kernelkb.model.metric import MetricCatalogue
-from kernelkb.model.pattern import Pattern
-from kernelkb.model.review import AcceptedReview, PatternChange
-from kernelkb.model.symptom import SymptomFamily
-from kernelkb.model.threshold import Bibliography, Threshold, ThresholdCatalogue
-from kernelkb.model.tree import Tree
+from kernelkb.model.entries.bottleneck import Bottleneck
+from kernelkb.model.entries.device import DeviceCatalogue
+from kernelkb.model.entries.effect import EffectCatalogue
+from kernelkb.model.entries.fix import FixFamily
+from kernelkb.model.entries.formula import list_quantities
+from kernelkb.model.entries.metric import MetricCatalogue
+from kernelkb.model.entries.pattern import Pattern
+from kernelkb.model.entries.review import AcceptedReview, PatternChange
+from kernelkb.model.entries.symptom import SymptomFamily
+from kernelkb.model.entries.threshold import Bibliography, Threshold, ThresholdCatalogue
+from kernelkb.model.entries.tree import Tree
 
 DEVICE_FACTS = (
     "cc",

@@ -12,12 +12,12 @@ from pydantic import BaseModel
 from kernelkb.errors import KnowledgeError, Problem
 from kernelkb.loading.problems import locate_problem
 from kernelkb.loading.references import LoadedFile
-from kernelkb.model.bottleneck import Bottleneck
-from kernelkb.model.condition import All
-from kernelkb.model.condition import Any as Either
-from kernelkb.model.knowledge import Knowledge
-from kernelkb.model.pattern import Pattern
-from kernelkb.model.review import (
+from kernelkb.model.entries.bottleneck import Bottleneck
+from kernelkb.model.entries.condition import All
+from kernelkb.model.entries.condition import Any as Either
+from kernelkb.model.entries.knowledge import Knowledge
+from kernelkb.model.entries.pattern import Pattern
+from kernelkb.model.entries.review import (
     AcceptedReview,
     ConditionChange,
     Correction,
@@ -27,7 +27,7 @@ from kernelkb.model.review import (
     ThresholdChange,
     WhenNotChange,
 )
-from kernelkb.model.threshold import Source
+from kernelkb.model.entries.threshold import Source
 
 M = TypeVar("M", bound=BaseModel)
 _Change = tuple[str, str, str, object, object]

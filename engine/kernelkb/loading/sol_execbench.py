@@ -11,7 +11,7 @@ from kernelkb.loading.generated_python import make_adapter
 from kernelkb.loading.kernel_files import to_snake_case
 from kernelkb.loading.kernels import evaluate_axis_expression
 from kernelkb.model.base import Target
-from kernelkb.model.foreign import BuildSpec, Definition, Workload
+from kernelkb.model.kernels.foreign import BuildSpec, Definition, Workload
 
 DEFINITION_FILE = "definition.json"
 WORKLOAD_FILE = "workload.jsonl"

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kernelkb.errors import KnowledgeError, Problem
-from kernelkb.model.zoo import PairRecording
+from kernelkb.model.kernels.zoo import PairRecording
 from kernelkb.safety.replace_file import replace_file
 
 _DIGITS = 7

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kernelkb.errors import KbError
 from kernelkb.installing import format_pip_command
-from kernelkb.model.static_facts import KernelFacts, StaticFact, StaticReport
+from kernelkb.model.answers.static_facts import KernelFacts, StaticFact, StaticReport
 from kernelkb.profiles.disassembler import (
     disassemble,
     explain_missing_disassembler,

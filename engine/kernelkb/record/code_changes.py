@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kernelkb.model.session import Step
+from kernelkb.model.records.session import Step
 from kernelkb.record.timeline import (
     BenchTiming,
     CodeState,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelkb.model.outcome import (
+from kernelkb.model.records.outcome import (
     AchievedSpeedup,
     MetricDifference,
     SessionComparison,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
-from kernelkb.model.learned import PRIOR_CASES
+from kernelkb.model.entries.learned import PRIOR_CASES
 
 _INTERVAL_PRIOR_CASES = 1.0
 """Weight of the prior, in cases, in the mean and the spread of the next case's interval. With five,

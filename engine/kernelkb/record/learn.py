@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kernelkb.model.learned import PRIOR_SHARE, LearnedCatalogue, LearnedFix, LearnedPhase
-from kernelkb.model.session import Session
+from kernelkb.model.entries.learned import PRIOR_SHARE, LearnedCatalogue, LearnedFix, LearnedPhase
+from kernelkb.model.records.session import Session
 from kernelkb.record.intervals import WeightedShare, predict_minutes, predict_share, wilson_interval
 from kernelkb.record.learning_cases import IsKnown, LearningCase, extract_cases
 from kernelkb.record.phases import sum_minutes_by_phase

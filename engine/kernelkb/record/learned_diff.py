@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kernelkb.model.learned import LearnedCatalogue, LearnedFix, LearnedPhase
+from kernelkb.model.entries.learned import LearnedCatalogue, LearnedFix, LearnedPhase
 
 
 class LearnedChange(NamedTuple):

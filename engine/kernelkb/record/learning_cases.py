@@ -23,8 +23,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from kernelkb.model.learned import PRIOR_SHARE
-from kernelkb.model.session import Decision, Session, SessionEntry
+from kernelkb.model.entries.learned import PRIOR_SHARE
+from kernelkb.model.records.session import Decision, Session, SessionEntry
 from kernelkb.record.intervals import clip_share
 
 MIN_GAIN = 0.05

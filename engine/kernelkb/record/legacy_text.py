@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kernelkb.model.measurement import Disturbance
-from kernelkb.model.session import Decision, SessionEntry, Step
+from kernelkb.model.records.measurement import Disturbance
+from kernelkb.model.records.session import Decision, SessionEntry, Step
 
 _BENCH_SENTENCE = re.compile(
     r", (?P<baseline>(?:variant )?\S+) [0-9.]+ (?:us|ms|s) on (?P<workload>[a-z0-9-]+): "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kernelkb.model.outcome import AchievedSpeedup, PhaseOutcome, SessionOutcome
-from kernelkb.model.session import Decision, Session
+from kernelkb.model.records.outcome import AchievedSpeedup, PhaseOutcome, SessionOutcome
+from kernelkb.model.records.session import Decision, Session
 from kernelkb.record.code_changes import count_changes
 from kernelkb.record.phases import planned_minutes, score_phases, sum_minutes_by_workflow_phase
 from kernelkb.record.timeline import (

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kernelkb.model.session import Session, SessionEntry
+from kernelkb.model.records.session import Session, SessionEntry
 
 MIN_SESSIONS = 3
 """Least number of sessions in which a sequence has to occur."""

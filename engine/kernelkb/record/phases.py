@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
-from kernelkb.model.learned import LearnedCatalogue
-from kernelkb.model.session import Session
+from kernelkb.model.entries.learned import LearnedCatalogue
+from kernelkb.model.records.session import Session
 from kernelkb.record.intervals import MIN_MINUTES
 
 MinutesEstimate: TypeAlias = tuple[float, float, float]

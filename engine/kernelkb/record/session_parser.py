@@ -12,7 +12,7 @@ from kernelkb.errors import Problem, SessionError
 from kernelkb.loading.located import parse_yaml
 from kernelkb.loading.problems import Loc, Marks, locate_problem
 from kernelkb.model.base import Record
-from kernelkb.model.session import Session, SessionEntry
+from kernelkb.model.records.session import Session, SessionEntry
 from kernelkb.record.legacy_text import fill_entry
 from kernelkb.record.session_text import ENTRY_BEGIN, ENTRY_END
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from kernelkb.model.session import Session, SessionEntry
-from kernelkb.render.session_page import (
+from kernelkb.model.records.session import Session, SessionEntry
+from kernelkb.render.text.session_page import (
     format_entry_paragraphs,
     format_entry_title,
     format_plan_lines,

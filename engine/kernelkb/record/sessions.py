@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from kernelkb.errors import ForbiddenPathError, Problem, SessionError, UnknownNameError
-from kernelkb.model.session import Session, SessionEntry, SessionId
+from kernelkb.model.records.session import Session, SessionEntry, SessionId
 from kernelkb.record import session_parser
 from kernelkb.record.atomic_append import (
     AppendRequest,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from kernelkb.model.base import Target
-from kernelkb.model.session import Session, SessionEntry, Step
+from kernelkb.model.records.session import Session, SessionEntry, Step
 
 _MAX_PAUSE = timedelta(hours=1)
 """A longer pause between two steps is not counted as working time."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from kernelkb.errors import BadValueError, KbError
-from kernelkb.model.tuning import TuningTrial
+from kernelkb.model.kernels.tuning import TuningTrial
 from kernelkb.safety.storage import describe_write_cure
 
 

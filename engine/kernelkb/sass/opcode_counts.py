@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from kernelkb.model.fix import CodeCount
+from kernelkb.model.entries.fix import CodeCount
 from kernelkb.sass.function import SassFunction
 from kernelkb.sass.instruction import Instruction
 

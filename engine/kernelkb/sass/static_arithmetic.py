@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from kernelkb.model.static_facts import StaticFact, StaticKind
+from kernelkb.model.answers.static_facts import StaticFact, StaticKind
 from kernelkb.sass.function import Place
 from kernelkb.sass.instruction import Instruction
 from kernelkb.sass.static_liveness import make_mask

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kernelkb.model.static_facts import StaticFact
+from kernelkb.model.answers.static_facts import StaticFact
 from kernelkb.sass.instruction import Instruction
 from kernelkb.sass.static_dataflow import MAX_TRACED, Dependences, trace_results
 from kernelkb.sass.static_loops import Code, SassLoop, find_place, make_fact

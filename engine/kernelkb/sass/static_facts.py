@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelkb.model.static_facts import KernelFacts, StaticFact
+from kernelkb.model.answers.static_facts import KernelFacts, StaticFact
 from kernelkb.sass.function import SassFunction
 from kernelkb.sass.static_arithmetic import (
     find_doubles,

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from kernelkb.model.static_facts import StaticFact, StaticKind, StaticPlace
+from kernelkb.model.answers.static_facts import StaticFact, StaticKind, StaticPlace
 from kernelkb.sass.function import Place, SassFunction
 from kernelkb.sass.static_dataflow import MAX_TRACED, Dependences, trace_results
 from kernelkb.sass.static_liveness import find_live_registers

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from kernelkb.model.static_facts import StaticFact, StaticKind
+from kernelkb.model.answers.static_facts import StaticFact, StaticKind
 from kernelkb.sass.instruction import Instruction
 from kernelkb.sass.static_loops import Code, make_fact
 

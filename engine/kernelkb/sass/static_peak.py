@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kernelkb.model.static_facts import StaticFact
+from kernelkb.model.answers.static_facts import StaticFact
 from kernelkb.sass.static_loops import Code, find_place, make_fact
 
 _MANY = 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kernelkb.model.static_facts import KernelFacts, StaticFact, StaticKind, StaticPlace
+from kernelkb.model.answers.static_facts import KernelFacts, StaticFact, StaticKind, StaticPlace
 
 _COMMENT = re.compile(r"//.*|/\*.*?\*/")
 _ARRAY = re.compile(

@@ -12,7 +12,7 @@ from simpleeval import InvalidExpression, SimpleEval
 
 from kernelkb.device_math.limits import Limits
 from kernelkb.errors import BadValueError
-from kernelkb.model.tuning import (
+from kernelkb.model.kernels.tuning import (
     EXPRESSION_FUNCTIONS,
     SpaceRuleCount,
     SpaceSummary,

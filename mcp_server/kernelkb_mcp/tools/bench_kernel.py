@@ -11,7 +11,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from kernelkb.model.measurement import Bench
+from kernelkb.model.records.measurement import Bench
 from kernelkb_mcp.foreign_task import bench_foreign_task
 from kernelkb_mcp.jobs import make_tool_call
 from kernelkb_mcp.long_calls import run_long_call
@@ -57,8 +57,8 @@ async def bench_kernel(
         return await run_long_call(ctx, BenchResult, call, judge)
 
     def work() -> BenchResult:
-        from kernelkb.actions.kernels import bench_variant
-        from kernelkb.render.measurements import describe_bench
+        from kernelkb.actions.kernels.kernels import bench_variant
+        from kernelkb.render.text.measurements import describe_bench
 
         bench = bench_variant(
             kernel or "", variant, target, workload, against=against, change=change, again=again
@@ -77,7 +77,7 @@ def _refuse_ignored(values: Mapping[str, Any]) -> None:
 
 
 def _list_next_steps(bench: Bench, against: str | None, workload: str | None) -> tuple[str, ...]:
-    from kernelkb.actions.follow_steps import step_after_bench
+    from kernelkb.actions.sessions.follow_steps import step_after_bench
     from kernelkb.measure.machine.tools import find_cuda_tool
 
     call = format_step(step_after_bench(bench, against, workload))

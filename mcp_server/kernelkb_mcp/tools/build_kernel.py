@@ -20,7 +20,7 @@ from kernelkb_mcp.tools.arguments import Change, Kernel, Target, Variant
 
 if TYPE_CHECKING:
     from kernelkb.measure.machine.environment import TargetChoice
-    from kernelkb.model.attempt import Attempt
+    from kernelkb.model.records.attempt import Attempt
     from kernelkb.record.attempts.views import RestoredAttempt
 
 TITLE = "Build a kernel variant"
@@ -69,7 +69,7 @@ async def build_kernel(
     call = make_tool_call("build_kernel", **which, **first, change=change)
 
     def work() -> BuildResult:
-        from kernelkb.actions.building import build_variant
+        from kernelkb.actions.kernels.building import build_variant
 
         if file is not None:
             return set_up_and_build(file, kernel, variant, target, arch)
@@ -99,9 +99,9 @@ def _refuse_mixture(
 def _restore_and_build(
     attempt: str, kernel: str, variant: str | None, target: TargetChoice, arch: str | None
 ) -> BuildResult:
-    from kernelkb.actions.building import build_variant
-    from kernelkb.actions.restore_attempt import restore_attempt
-    from kernelkb.render.attempts import build_restored_object
+    from kernelkb.actions.history.restore_attempt import restore_attempt
+    from kernelkb.actions.kernels.building import build_variant
+    from kernelkb.render.text.attempts import build_restored_object
 
     restored = restore_attempt(attempt)
     done = _describe_restored(restored)
@@ -114,12 +114,12 @@ def _restore_and_build(
 
 
 def _find_attempt(word: str, kernel: str, variant: str | None, target: TargetChoice) -> Attempt:
-    from kernelkb.actions.restore_attempt import find_attempt_to_restore
+    from kernelkb.actions.history.restore_attempt import find_attempt_to_restore
 
     return find_attempt_to_restore(word, kernel, variant, target)
 
 
 def _describe_restored(restored: RestoredAttempt) -> str:
-    from kernelkb.render.attempts import format_restored
+    from kernelkb.render.text.attempts import format_restored
 
     return "; ".join(format_restored(restored))

@@ -87,10 +87,10 @@ def _drop_absent(values: dict[str, Any]) -> dict[str, Any]:
 def _calculate(
     gpu: str, launch: dict[str, Any], work: dict[str, Any], facts: dict[str, str | float]
 ) -> LimitsResult:
-    from kernelkb.actions.occupancy import OccupancyQuery, analyze_occupancy
-    from kernelkb.actions.roofline import RooflineQuery, analyze_roofline
-    from kernelkb.render.occupancy import format_occupancy_lines
-    from kernelkb.render.roofline import format_roofline_lines
+    from kernelkb.actions.advice.occupancy import OccupancyQuery, analyze_occupancy
+    from kernelkb.actions.advice.roofline import RooflineQuery, analyze_roofline
+    from kernelkb.render.text.occupancy import format_occupancy_lines
+    from kernelkb.render.text.roofline import format_roofline_lines
 
     is_architecture = _ARCHITECTURE.fullmatch(gpu.strip()) is not None
     named = (None, gpu) if is_architecture else (gpu, None)

@@ -7,7 +7,7 @@ from typing import Annotated
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ToolAnnotations
 
-from kernelkb.model.measurement import Bench, Profile
+from kernelkb.model.records.measurement import Bench, Profile
 from kernelkb_mcp.jobs import make_tool_call
 from kernelkb_mcp.long_calls import run_long_call
 from kernelkb_mcp.next_call import format_step
@@ -36,7 +36,7 @@ async def profile_kernel(
     )
 
     def work() -> ProfileResult:
-        from kernelkb.actions.kernels import profile_variant
+        from kernelkb.actions.kernels.kernels import profile_variant
 
         result = profile_variant(kernel, variant, target, workload)
         return (
@@ -49,8 +49,8 @@ async def profile_kernel(
 
 
 def _build_stopped_result(measured_bench: Bench, workload: str | None) -> ProfileResult:
-    from kernelkb.actions.follow_steps import step_after_bench
-    from kernelkb.render.measurements import describe_bench
+    from kernelkb.actions.sessions.follow_steps import step_after_bench
+    from kernelkb.render.text.measurements import describe_bench
 
     correct = f"correct the source of {measured_bench.variant}, by stopped_by.cure"
     again = format_step(step_after_bench(measured_bench, workload=workload))
@@ -63,7 +63,7 @@ def _build_stopped_result(measured_bench: Bench, workload: str | None) -> Profil
 
 
 def _build_profile_result(measured_profile: Profile) -> ProfileResult:
-    from kernelkb.render.measurements import describe_profile
+    from kernelkb.render.text.measurements import describe_profile
 
     metrics = {name: float(f"{value:.6g}") for name, value in measured_profile.metrics.items()}
     shown = measured_profile.model_copy(update={"metrics": metrics})

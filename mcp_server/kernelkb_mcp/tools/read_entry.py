@@ -77,12 +77,12 @@ def _load_view(name: str, tools: Collection[str]) -> EntryView | None:
 
 
 def _load_entry(name: str) -> list[dict[str, Any]] | dict[str, Any]:
-    from kernelkb.actions.knowledge import look_up_entries
+    from kernelkb.actions.knowledge.knowledge import look_up_entries
 
     try:
         return look_up_entries(name)
     except UnknownNameError as error:
-        from kernelkb.actions.search import find_entries
+        from kernelkb.actions.knowledge.search import find_entries
 
         hits = [] if error.suggestion else find_entries(name, limit=1)
         near = "".join(f" (did you mean {hit.id!r}?)" for hit in hits)

@@ -79,7 +79,7 @@ async def recommend_fix(
     Give run, profile or numbers, as measured; absent metrics are unknown, never zero. Fixes come
     with a predicted gain. Or diagnose a log.
     """
-    from kernelkb.actions.session_log import log_recommendation, should_log_to_session
+    from kernelkb.actions.history.session_log import log_recommendation, should_log_to_session
 
     given = (speedup, bandwidth, occupancy, kernel_us)
     headlines = {f: v for f, v in zip(_HEADLINES, given, strict=True) if v is not None}
@@ -130,14 +130,14 @@ def _call_engine(
     source: tuple[str, str] | None, kernel: str, target: str, more: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """Call the engine function for the source."""
-    from kernelkb.actions.recommend import recommend_from_metrics
+    from kernelkb.actions.advice.recommend import recommend_from_metrics
 
     if source is None:
         return recommend_from_metrics(**more, target=target, kernel=kernel)
     if source[0] == "run":
-        from kernelkb.actions.recommend_run import recommend_from_run
+        from kernelkb.actions.advice.recommend_run import recommend_from_run
 
         return recommend_from_run(source[1], **more, kernel=kernel)
-    from kernelkb.actions.recommend_report import recommend_from_report
+    from kernelkb.actions.advice.recommend_report import recommend_from_report
 
     return recommend_from_report(source[1], **more, kernel_pattern=kernel, max_kernels=None)

@@ -29,7 +29,7 @@ async def search_knowledge(
     limit: Annotated[int, Field(ge=1, le=20, description="1 to 20, default 10.")] = 10,
 ) -> Annotated[CallToolResult, SearchResult]:
     """Find causes, fixes, metrics, symptoms and patterns, best first."""
-    from kernelkb.actions.search import find_entries
+    from kernelkb.actions.knowledge.search import find_entries
     from kernelkb.graph.search import SEARCH_KINDS
 
     if kind is not None and kind not in SEARCH_KINDS:

@@ -66,7 +66,7 @@ def _refuse_ignored(values: dict[str, Any], action: str, cure: str) -> None:
 
 
 def _resume(kernel: str | None, goal: str | None) -> SessionResult:
-    from kernelkb.actions.session_brief import resume_session
+    from kernelkb.actions.sessions.session_brief import resume_session
 
     found = resume_session(kernel, goal, format_step=format_step)
     return SessionResult(
@@ -79,7 +79,7 @@ def _resume(kernel: str | None, goal: str | None) -> SessionResult:
 
 
 def _log(what: dict[str, Any]) -> SessionResult:
-    from kernelkb.actions.sessions import explain_unused_session, log_retrospective
+    from kernelkb.actions.sessions.sessions import explain_unused_session, log_retrospective
 
     reason = None if what["session"] else explain_unused_session()
     entry, path = log_retrospective(what)
@@ -93,7 +93,7 @@ def _log(what: dict[str, Any]) -> SessionResult:
 
 
 def _close(name: str | None, lessons: dict[str, Any]) -> SessionResult:
-    from kernelkb.actions.sessions import close_session
+    from kernelkb.actions.sessions.sessions import close_session
 
     entry, path = close_session(name, lessons)
     return SessionResult(

@@ -14,8 +14,8 @@ from kernelkb.errors import EnvironmentGapError
 from kernelkb.installing import format_pip_command
 from kernelkb.measure.machine.json_cache import read_cache, write_cache
 from kernelkb.measure.process.worker_jobs import worker_python
-from kernelkb.model.kernel import Variant
-from kernelkb.model.measurement import Machine
+from kernelkb.model.kernels.kernel import Variant
+from kernelkb.model.records.measurement import Machine
 
 REPORT_NAME = "vectorization.txt"
 LIBRARY_NAME = "kernel.so"

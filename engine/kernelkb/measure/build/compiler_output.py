@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.model.measurement import KernelResources, Loop
+from kernelkb.model.records.measurement import KernelResources, Loop
 
 _ERROR = re.compile(
     r"^(?P<place>[^\s:(][^:(]*[:(]\d+\)?(?::\d+)?): "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernelkb.model.measurement import Build
+from kernelkb.model.records.measurement import Build
 
 _MAX_CUBINS = 4
 """Files that are read of a folder, the newest: disassembling each takes most of a second."""

@@ -13,7 +13,7 @@ from functools import cache
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.machine.torch_info import query_torch_info
 from kernelkb.measure.process.device_queue import exclusive_device
-from kernelkb.model.measurement import Machine
+from kernelkb.model.records.measurement import Machine
 
 
 def lock_device(machine: Machine) -> AbstractContextManager[str | None]:

@@ -36,7 +36,7 @@ from kernelkb.measure.process.layer_gaps import (
 )
 from kernelkb.measure.process.worker_jobs import worker_python
 from kernelkb.model.base import Target
-from kernelkb.model.measurement import Environment, EnvironmentLine, Machine, Status
+from kernelkb.model.records.measurement import Environment, EnvironmentLine, Machine, Status
 
 TargetChoice = Literal["auto", "cpu", "cuda"]
 _MIN_DISK_BYTES = 2**30

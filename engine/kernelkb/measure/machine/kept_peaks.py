@@ -8,7 +8,7 @@ from typing import Any
 from kernelkb.measure.machine.json_cache import read_cache, write_cache
 
 _CACHE_NAME = "practical-peaks-1"
-"""The number counts incompatible changes of ``kernelkb.model.measurement.PracticalPeaks``."""
+"""The number counts incompatible changes of ``model.records.measurement.PracticalPeaks``."""
 _METRICS = {
     "dram_share": "dram_practical_share",
     "l2_share": "l2_practical_share",

@@ -9,7 +9,7 @@ from kernelkb.measure.machine.json_cache import read_cache, write_cache
 from kernelkb.measure.process.scratch_folders import scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job, threads_env
 from kernelkb.measure.worker.shared.messages.other_jobs import PeaksJob
-from kernelkb.model.measurement import Machine
+from kernelkb.model.records.measurement import Machine
 
 _TIMEOUT_S = 120.0
 """Chosen: many times what an idle machine takes."""

@@ -18,7 +18,7 @@ from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.machine.tools import find_cuda_tool
 from kernelkb.measure.process.scratch_folders import scratch_folder
 from kernelkb.measure.process.subprocesses import run_supervised
-from kernelkb.model.measurement import Machine, PracticalPeaks
+from kernelkb.model.records.measurement import Machine, PracticalPeaks
 from kernelkb.profiles.launch import ProfiledLaunch, RawName
 from kernelkb.profiles.ncu_csv import read_raw_page
 

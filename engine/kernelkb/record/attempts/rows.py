@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from kernelkb.errors import DatabaseError
-from kernelkb.model.attempt import Attempt, AttemptEvent, AttemptId, FileDigest
 from kernelkb.model.base import Record
+from kernelkb.model.records.attempt import Attempt, AttemptEvent, AttemptId, FileDigest
 from kernelkb.record.measurements.identity import canonical_json, digest
 from kernelkb.record.measurements.rows import to_microseconds
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from kernelkb.errors import NextStep
-from kernelkb.model.attempt import AttemptId
+from kernelkb.model.records.attempt import AttemptId
 from kernelkb.record.attempts.tree import AttemptNode, AttemptTree
 
 _CHANGES = 4

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 
 from kernelkb.errors import BadValueError, KbError
-from kernelkb.model.attempt import AttemptTransfer
+from kernelkb.model.records.attempt import AttemptTransfer
 from kernelkb.record.attempts.rows import identify_attempt, identify_event, unpack_file
 from kernelkb.record.attempts.store import AttemptStore
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from typing import NamedTuple
 
-from kernelkb.model.attempt import Attempt, AttemptEvent, AttemptId, ChangeOutcome
+from kernelkb.model.records.attempt import Attempt, AttemptEvent, AttemptId, ChangeOutcome
 
 _VALID_VERDICTS = ("faster", "slower", "inconclusive")
 _TIE = 1.005

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kernelkb.model.attempt import Attempt, AttemptId
-from kernelkb.model.comparison import PairwiseComparison
-from kernelkb.model.report_comparison import ReportComparison
+from kernelkb.model.answers.report_comparison import ReportComparison
+from kernelkb.model.records.attempt import Attempt, AttemptId
+from kernelkb.model.records.comparison import PairwiseComparison
 from kernelkb.record.attempts.stuck import Stuck
 from kernelkb.record.attempts.tree import AttemptNode, AttemptTree
 

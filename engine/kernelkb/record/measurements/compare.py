@@ -9,9 +9,9 @@ from functools import cache, lru_cache
 from math import exp, log
 from typing import NamedTuple
 
-from kernelkb.model.comparison import PairwiseComparison
-from kernelkb.model.history import Measurement
-from kernelkb.model.measurement import DISTURBANCE_TEXT, Bench
+from kernelkb.model.records.comparison import PairwiseComparison
+from kernelkb.model.records.history import Measurement
+from kernelkb.model.records.measurement import DISTURBANCE_TEXT, Bench
 from kernelkb.record.legacy_text import find_disturbance
 
 _RESAMPLES = 2000
@@ -214,7 +214,7 @@ def _draw_median_indices(count: int, seed: int) -> tuple[tuple[int, int], ...]:
 
     The median of a resample needs only these two. Order statistics of uniform numbers follow beta
     distributions, so the middle ones are drawn directly: the same bootstrap as
-    ``kernelkb.measure.statistics``, a hundred times as fast, which ``kb regress`` needs.
+    ``kernelkb.measure.bench.statistics``, a hundred times as fast, which ``kb regress`` needs.
     """
     draw = random.Random(seed)  # fixed seed: equal inputs give equal intervals
     lower = (count + 1) // 2

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from kernelkb.model.history import Measurement
+from kernelkb.model.records.history import Measurement
 
 _T4_VERSION = "1.0.0"
 _PLACE_FIELDS = ("kernel", "variant", "workload", "device", "target")

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from kernelkb.errors import BadValueError
 from kernelkb.model.base import Record
-from kernelkb.model.history import Measurement, MeasurementKind, SubjectRecord
+from kernelkb.model.records.history import Measurement, MeasurementKind, SubjectRecord
 
 _ID_DIGITS = 32
 _PLACEHOLDER_ID = "0" * _ID_DIGITS

@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple
 from pydantic import ValidationError
 
 from kernelkb.errors import BadValueError
-from kernelkb.model.attempt import AttemptTransfer
-from kernelkb.model.comparison import Promotion
-from kernelkb.model.history import Measurement
+from kernelkb.model.records.attempt import AttemptTransfer
+from kernelkb.model.records.comparison import Promotion
+from kernelkb.model.records.history import Measurement
 from kernelkb.record.attempts.store import AttemptStore
 from kernelkb.record.attempts.transfer import ATTEMPT_KEY, add_transfers
 from kernelkb.record.measurements.foreign_formats import (

@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from kernelkb.errors import DatabaseError
-from kernelkb.model.comparison import Promotion, PromotionScope
-from kernelkb.model.history import Measurement, MeasurementKind, SubjectRecord
+from kernelkb.model.records.comparison import Promotion, PromotionScope
+from kernelkb.model.records.history import Measurement, MeasurementKind, SubjectRecord
 from kernelkb.record.measurements.identity import canonical_json, digest
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from kernelkb.measure.worker.judge.torch_reference import seed_all
+from kernelkb.measure.worker.judge.inputs.torch_reference import seed_all
 from kernelkb.measure.worker.shared.messages.other_jobs import (
     ArrayDescription,
     CaseDescription,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from kernelkb.measure.worker.judge.inputs import KernelCase, poison
+from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, poison
 from kernelkb.measure.worker.runner.load_candidate import BoundCall, load_code
 from kernelkb.measure.worker.shared.messages.other_jobs import (
     RepeatJob,
@@ -18,7 +18,7 @@ from kernelkb.measure.worker.shared.messages.other_jobs import (
 from kernelkb.measure.worker.shared.messages.specs import CaseSpec
 
 _NVTX_RANGE = "kernelkb"
-"""Range around the calls, which ``kernelkb.measure.ncu`` selects."""
+"""Range around the calls, which ``kernelkb.measure.profile.ncu`` selects."""
 _SEED_BITS = 31
 
 

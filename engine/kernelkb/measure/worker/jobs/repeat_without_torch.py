@@ -197,7 +197,7 @@ def run_known_traffic(job: KnownTrafficJob, _folder: Path) -> KnownTrafficResult
 
 
 def generate_values(spec: InputSpec, size: int) -> Iterator[bytes]:
-    """Yield values with the distribution that ``kernelkb.measure.worker.judge.inputs`` draws.
+    """Yield values with the distribution that ``measure.worker.judge.inputs.inputs`` draws.
 
     Floating-point values are one tile, which the array repeats. Indices fill all ``size`` bytes:
     out of a short tile they would all lie in the cache.

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import torch
 
-from kernelkb.measure.worker.judge.compare import ReferenceOutputs
-from kernelkb.measure.worker.judge.inputs import KernelCase, Tensors, poison
+from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
+from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, Tensors, poison
 from kernelkb.measure.worker.runner.load_candidate import Binder, BoundCall, load_code
 from kernelkb.measure.worker.shared.messages.specs import Code
 from kernelkb.measure.worker.shared.messages.trial_jobs import Trial, TrialJob, TrialTimes

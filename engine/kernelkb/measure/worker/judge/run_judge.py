@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernelkb.measure.worker.judge.procfs import become_subreaper
-from kernelkb.measure.worker.judge.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.processes.procfs import become_subreaper
+from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import UnsupportedHost
 from kernelkb.measure.worker.shared.messages.judge_jobs import (
     BenchJobResult,
@@ -30,8 +30,8 @@ def run_judge(job: JudgeJob, folder: Path) -> CheckJobResult | BenchJobResult:
     try:
         # torch takes seconds to import: the runners, started by now, import it at the same time.
         with import_quickly():
-            from kernelkb.measure.worker.judge.bench import time_candidate
-            from kernelkb.measure.worker.judge.check import check_cases
+            from kernelkb.measure.worker.judge.bench.time_candidate import time_candidate
+            from kernelkb.measure.worker.judge.check_candidate import check_cases
 
         try:
             if job["mode"] == "check":

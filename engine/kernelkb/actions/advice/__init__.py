@@ -1,0 +1,1 @@
+"""Metrics, reports and runs to advice, and advice to the next steps."""

@@ -1,0 +1,168 @@
+"""Lets an answer for a kernel remember what was tried on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kernelkb.actions.history.attempts import load_tree
+from kernelkb.actions.history.record_attempt import identify_checkout, keep_advice
+from kernelkb.actions.project.rules_cache import load_compiled_rules
+from kernelkb.decide.change_rows import MeasuredCaseRow
+from kernelkb.decide.remember import TriedChange, remember_changes
+from kernelkb.decide.similar import find_similar_cases
+from kernelkb.errors import KbError
+from kernelkb.model.answers.recommendation import KernelAnswer
+from kernelkb.model.answers.report_facts import SimilarCase
+from kernelkb.model.records.attempt import AttemptId
+from kernelkb.record.attempts.store import AttemptStore, open_attempts
+from kernelkb.record.attempts.stuck import Stuck, find_stuck
+
+MAX_SIMILAR = 3
+"""Similar kernels in an answer."""
+_MAX_OUTCOMES = 100
+"""The newest that are read."""
+_MAX_EVENTS = 300
+_MAX_FOR_STUCK = 30
+"""The newest attempts among which a row of changes without gain is looked for."""
+
+
+def remember_and_keep(
+    project: Path,
+    answer: KernelAnswer,
+    *,
+    attempt: AttemptId | None = None,
+    measurement: str | None = None,
+) -> KernelAnswer:
+    """Order an answer by what was tried before, and keep its first fix with the state of now.
+
+    Args:
+        project: Holds the history.
+        answer: For a kernel of the project; it is changed.
+        attempt: The state that the answer is about.
+        measurement: Or a bench or profile of it. Without both, it is the last state here.
+
+    Returns:
+        The answer. Where the history cannot be read or written, a note of it says so.
+    """
+    try:
+        known = _read_history(project, answer["kernel"], attempt, measurement)
+    except KbError as error:
+        answer["notes"].append(f"what was tried before is not known: {error}")
+        return answer
+    rules = load_compiled_rules()
+    own = find_similar_cases(answer, known.cases, MAX_SIMILAR)
+    measured = find_similar_cases(answer, rules["cases"], MAX_SIMILAR)
+    answer["similar"] = [*own, *measured][:MAX_SIMILAR]
+    undoes = {name: row["undoes"] for name, row in rules["fixes"].items()}
+    behind = remember_changes(answer, known.tried, undoes, _describe_help(own))
+    if behind:
+        answer["notes"].append(
+            f"{behind} of the fixes stand behind for what was tried: kb log {answer['kernel']}"
+        )
+    if known.stuck is not None:
+        _stop(answer, known.stuck, is_best=known.is_best)
+    failure = keep_advice(project, answer, known.state)
+    if failure is not None:
+        answer["notes"].append(failure)
+    return answer
+
+
+class _History(NamedTuple):
+    """What an answer needs of the history of its kernel."""
+
+    state: AttemptId | None
+    tried: list[TriedChange]
+    stuck: Stuck | None
+    is_best: bool
+    """Whether the state is the best one: nothing is left to go back to."""
+    cases: list[MeasuredCaseRow]
+    """Changes that gained on other kernels of the project."""
+
+
+def _describe_help(cases: Sequence[SimilarCase]) -> dict[str, str]:
+    return {
+        case["fix"]: f"helped {case['kernel']}, whose profile is like this one: "
+        f"{case['speedup']:.3g}x"
+        for case in cases
+    }
+
+
+def list_own_cases(store: AttemptStore, kernel: str) -> list[MeasuredCaseRow]:
+    """Return confirmed gains of other kernels of the project, with what was found before them."""
+    found: list[MeasuredCaseRow] = []
+    for event in store.list_outcomes(_MAX_OUTCOMES):
+        outcome = event.outcome
+        if (
+            event.kernel == kernel
+            or outcome is None
+            or outcome.result != "faster"
+            or outcome.recognised_by in (None, "guess", "unconfirmed")
+            or outcome.measured is None
+            or outcome.advised is None
+        ):
+            continue
+        found.append(
+            {
+                "kernel": event.kernel,
+                "fix": outcome.fixes[0],
+                "bottleneck": outcome.advised.bottleneck,
+                "operation": "of this project",
+                "device": event.device or "",
+                "speedup": outcome.measured,
+                "state": outcome.advised.state,
+            }
+        )
+    return found
+
+
+def _read_history(
+    project: Path, kernel: str, attempt: AttemptId | None, measurement: str | None
+) -> _History:
+    with open_attempts(project, writes=False) as store:
+        state = attempt
+        if state is None and measurement is not None:
+            state = find_attempt_of(store, kernel, measurement)
+        elif state is None:
+            state = _find_present(store, project, kernel)
+        tried = list_tried_changes(store, kernel, state)
+        recent = load_tree(store, kernel, _MAX_FOR_STUCK) if tried else None
+        stuck = find_stuck(recent) if recent else None
+        is_best = recent is not None and recent.best is not None and recent.best == state
+        return _History(state, tried, stuck, is_best, list_own_cases(store, kernel))
+
+
+def _stop(answer: KernelAnswer, stuck: Stuck, *, is_best: bool) -> None:
+    """Let the gate of an answer stop work that leads nowhere; another stop stays."""
+    if answer["gate"]["verdict"] in ("continue", "caution"):
+        because = f"{stuck.because}; {stuck.cure}"
+        answer["gate"] = {"id": f"stuck-{stuck.kind}", "verdict": "stop", "because": because}
+        name = answer["kernel"]
+        back = [f"kb restore --best {name}"] if stuck.way_back and not is_best else []
+        again = [] if is_best else [f"kb profile {name}"]
+        answer["next"] = [f"kb log {name}", *back, *again]
+
+
+def list_tried_changes(
+    store: AttemptStore, kernel: str, state: AttemptId | None
+) -> list[TriedChange]:
+    """Return the changes of a kernel, the oldest first."""
+    events = store.list_events_of_kind(kernel, ["outcome"], _MAX_OUTCOMES)
+    path = set(store.list_ancestors(state)) if state else set()
+    return [
+        TriedChange(event.attempt, f"{event.at:%d %b}", event.outcome, event.attempt in path)
+        for event in events
+        if event.outcome is not None
+    ]
+
+
+def _find_present(store: AttemptStore, project: Path, kernel: str) -> AttemptId | None:
+    events = store.list_events_here(kernel, identify_checkout(project), 1)
+    return events[-1].attempt if events else None
+
+
+def find_attempt_of(store: AttemptStore, kernel: str, measurement: str) -> AttemptId | None:
+    """Return the state that a bench or profile measured; None where it is not among the newest."""
+    events = store.list_events_of_kind(kernel, ["bench", "profile"], _MAX_EVENTS)
+    return next((one.attempt for one in reversed(events) if one.measurement == measurement), None)

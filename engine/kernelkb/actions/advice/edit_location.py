@@ -1,0 +1,258 @@
+"""Says where in a project's kernel the recommended change is made, and which variant has it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kernelkb.actions.advice.next_steps import complete_next_steps
+from kernelkb.actions.comparison.compare_launches import simplify_kernel_name
+from kernelkb.actions.project.bench_target import get_project_path
+from kernelkb.actions.project.variants import (
+    choose_variant_name,
+    find_included_source,
+    list_copied_files,
+    list_unchanged_copies,
+)
+from kernelkb.decide.recommend import CHANGE, KEEP, list_change_words
+from kernelkb.errors import KbError
+from kernelkb.loading.kernels import (
+    KernelFolder,
+    load_kernel,
+    load_kernel_folder,
+    select_variant,
+)
+from kernelkb.model.answers.edit_location import ChangePlace
+from kernelkb.model.answers.recommendation import Advice, Diagnosis, KernelAnswer
+from kernelkb.model.base import Target
+from kernelkb.model.kernels.kernel import Variant
+from kernelkb.model.records.measurement import Loop
+from kernelkb.safety.paths import shipped_folder
+from kernelkb.safety.workspace import read_text
+
+_OF_LAUNCH = ("parallelism", "system")
+"""Groups of bottlenecks whose cause lies in the launch, not in the kernel's body."""
+_OF_CALLER = ("system", "measurement")
+"""Groups of bottlenecks whose fixes change the program around the kernel: a copy of the kernel has
+no place for them, and a benchmark of one does not show them."""
+_LAUNCH = re.compile(r"<<<")
+
+
+class AnsweredVariant(NamedTuple):
+    """The variant of a project's kernel that an answer is about."""
+
+    folder: KernelFolder
+    variant: Variant
+    workload: str | None = None
+    """None: the target's default."""
+    loops: Sequence[Loop] = ()
+    """Of its build, with the line of each."""
+
+
+class CodeLine(NamedTuple):
+    """A line of a source, and what is there."""
+
+    path: Path
+    number: int | None
+    because: str
+
+
+def add_change_place(
+    answer: KernelAnswer, subject: AnsweredVariant, measured: Collection[str] = ()
+) -> KernelAnswer:
+    """Set ``change`` of an answer, and make its ``next`` commands that can be run as they are.
+
+    Args:
+        answer: About the variant; changed.
+        subject: The variant.
+        measured: Commands, such as ``kb profile``, whose result the answer has seen already.
+
+    Returns:
+        The answer.
+    """
+    verdict = answer["gate"]["verdict"]
+    if verdict not in ("stop", "done"):
+        diagnosis, fix = _choose_fix(answer, subject.variant)
+        answer["next"] = [step for step in answer["next"] if not _is_change(step)]
+        if diagnosis is not None and fix is not None and diagnosis["group"] in _OF_CALLER:
+            answer["next"].append(f"in the program that calls it, {fix['id']}: {fix['do']}")
+        elif diagnosis is not None and fix is not None:
+            answer["change"] = _find_place(subject, diagnosis, fix)
+            answer["next"] += list_change_words(fix, diagnosis["falsifier"])
+    kernel, variant = subject.folder.kernel, subject.variant
+    default = next(one for one in kernel.variants if one.target == variant.target)
+    place = {"variant": variant.id} if variant.id != default.id else {}
+    if subject.workload is not None:
+        place["workload"] = subject.workload
+    complete_next_steps(answer, kernel.id, variant.target, measured, place)
+    return answer
+
+
+def add_place_by_name(
+    answer: KernelAnswer,
+    kernel: str,
+    target: Target,
+    variant: str | None = None,
+    measured: Collection[str] = (),
+    workload: str | None = None,
+) -> None:
+    """Do as ``add_change_place`` for a kernel by its name; its steps alone, where it is not valid.
+
+    Args:
+        answer: About the kernel; changed.
+        kernel: Its name.
+        target: Of the variant.
+        variant: The variant's id; None: the first one.
+        measured: Commands whose result the answer has seen already.
+        workload: That was measured; None: the default.
+    """
+    try:
+        folder = load_kernel(kernel, get_project_path())
+        chosen = select_variant(folder.kernel, target, variant)
+    except KbError:
+        complete_next_steps(answer, target=target, measured=measured)
+        return
+    is_default = folder.kernel.default_workload.get(target) == workload
+    subject = AnsweredVariant(folder, chosen, None if is_default else workload)
+    add_change_place(answer, subject, measured)
+
+
+def find_profiled_variant(signature: str) -> AnsweredVariant | None:
+    """Return the variant of the project that lists a ``__global__`` function; None without one.
+
+    Args:
+        signature: As a report names the function, such as ``void scale<float>(const float *)``.
+    """
+    name = simplify_kernel_name(signature).rpartition("::")[2]
+    named = re.compile(rf"\b{re.escape(name)}\b")  # most files are not even parsed
+    for path in sorted((get_project_path() / "kernels").glob("*/kernel.yaml")):
+        try:
+            if not named.search(read_text(path)):
+                continue
+            folder = load_kernel_folder(path.parent)
+        except (OSError, KbError, UnicodeDecodeError):
+            continue
+        for variant in folder.kernel.variants:
+            if name in variant.kernels:
+                return AnsweredVariant(folder, variant)
+    return None
+
+
+def _is_change(step: str) -> bool:
+    return step.startswith((CHANGE, KEEP))
+
+
+def _choose_fix(answer: KernelAnswer, variant: Variant) -> tuple[Diagnosis | None, Advice | None]:
+    """Return the best fix that the variant does not apply yet, with its diagnosis."""
+    for diagnosis in answer["diagnoses"]:
+        if diagnosis["verdict"] == "matches":
+            for fix in diagnosis["fixes"]:
+                if fix["id"] not in variant.applies:
+                    return diagnosis, fix
+    return None, None
+
+
+def _find_place(subject: AnsweredVariant, diagnosis: Diagnosis, fix: Advice) -> ChangePlace:
+    return find_change(subject, fix["id"], _find_line(subject, diagnosis))
+
+
+def find_change(subject: AnsweredVariant, fix: str, place: CodeLine | None = None) -> ChangePlace:
+    """Return where a fix goes, which variant applies it, and the copy to change if none does.
+
+    Args:
+        subject: The variant without the fix.
+        fix: Its id.
+        place: The line that holds the cause; None: that of the kernel's function.
+    """
+    kernel, variant = subject.folder.kernel, subject.variant
+    others = [v for v in kernel.variants if v.target == variant.target]
+    with_fix = [v.id for v in others if fix in v.applies and v.id != variant.id]
+    unchanged = {name for _, name in list_unchanged_copies(subject.folder) if name in with_fix}
+    done = next((name for name in with_fix if name not in unchanged), None)
+    begun = next((name for name in with_fix if name in unchanged), None)
+    name = begun or choose_variant_name(kernel, fix, variant.target)
+    line = place or _find_function(subject)
+    path = line.path
+    if done is None:
+        path = list_copied_files(subject.folder, variant, name).get(path.resolve(), path)
+    return {
+        "fix": fix,
+        "kernel": kernel.id,
+        "target": variant.target,
+        "workload": subject.workload,
+        "variant": variant.id,
+        "file": _show_path(path),
+        "line": line.number,
+        "because": line.because,
+        "variants": [v.id for v in others],
+        "applied_by": done,
+        "new_variant": name,
+        "is_copied": begun is not None,
+    }
+
+
+def _show_path(path: Path) -> str:
+    """Return a path relative to the project, also of a shipped kernel, which is copied into it."""
+    shipped = Path(shipped_folder("kernels")).parent
+    for root in (get_project_path(), shipped):
+        if path.resolve().is_relative_to(root.resolve()):
+            return os.path.relpath(path.resolve(), root.resolve())
+    return str(path)
+
+
+def _find_line(subject: AnsweredVariant, diagnosis: Diagnosis) -> CodeLine:
+    """Return the line that the evidence names; else that of the launch or the kernel."""
+    variant = subject.variant
+    source = subject.folder.folder / variant.source
+    told = diagnosis["lines"]
+    if told and told["lines"]:
+        first = told["lines"][0]
+        path = _find_counted_file(subject, first["at"]["file"])
+        return CodeLine(path, first["at"]["line"], f"{first['share']:.0%} of {first['of']}")
+    scalar = next((loop for loop in subject.loops if not loop.vectorized), None)
+    if scalar is not None and any(r["metric"] == "scalar_loop_count" for r in diagnosis["because"]):
+        return CodeLine(source, scalar.line, f"this loop stays scalar: {scalar.reason}")
+    if diagnosis["group"] in _OF_LAUNCH and variant.target == "cuda":
+        path, text = _read_kernel_source(source)
+        if found := _LAUNCH.search(text):
+            return CodeLine(path, text.count("\n", 0, found.start()) + 1, "the launch")
+    return _find_function(subject)
+
+
+def _find_function(subject: AnsweredVariant) -> CodeLine:
+    """Return the line of the kernel's function."""
+    variant = subject.variant
+    path, text = _read_kernel_source(subject.folder.folder / variant.source)
+    names = [*variant.kernels, variant.entry or subject.folder.kernel.entry]
+    for name in names:
+        if (number := _find_definition(text, name)) is not None:
+            return CodeLine(path, number, f"the function {name}")
+    return CodeLine(path, None, "the variant's source")
+
+
+def _find_counted_file(subject: AnsweredVariant, counted: str) -> Path:
+    """Return the file of the project that a report names by the path at the time of the build."""
+    name = Path(counted).name
+    for path in list_copied_files(subject.folder, subject.variant, "any"):
+        if path.name == name:
+            return path
+    return Path(counted)
+
+
+def _read_kernel_source(source: Path) -> tuple[Path, str]:
+    """Return a source, or the one that it includes whole, with its text."""
+    path = find_included_source(source) or source
+    try:
+        return path, read_text(path, errors="replace")
+    except (OSError, KbError):
+        return path, ""
+
+
+def _find_definition(text: str, name: str) -> int | None:
+    """Return the line on which a function is defined; None without one."""
+    pattern = rf"^[^\n/;]*\b{re.escape(name)}\s*\((?=[^;{{]*[{{:])"
+    found = re.search(pattern, text, re.MULTILINE)
+    return text.count("\n", 0, found.start()) + 1 if found else None

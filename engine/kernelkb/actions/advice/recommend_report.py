@@ -1,0 +1,273 @@
+"""Recommends for each kernel of an Nsight Compute report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from kernelkb.actions.advice.edit_location import (
+    AnsweredVariant,
+    add_change_place,
+    find_profiled_variant,
+)
+from kernelkb.actions.advice.next_steps import complete_next_steps
+from kernelkb.actions.advice.recommend import parse_given_metrics
+from kernelkb.actions.advice.report_commands import keep_working_commands, list_project_kernels
+from kernelkb.actions.advice.source_lines import (
+    add_source_lines,
+    measure_counted_code,
+    read_all_counters,
+)
+from kernelkb.actions.project.kernel_patterns import compile_pattern, match_names
+from kernelkb.actions.project.rules_cache import load_compiled_rules
+from kernelkb.actions.project.variant_language import measure_language
+from kernelkb.decide.parse_metric import resolve_device
+from kernelkb.decide.recommend import build_recommendation, recommend
+from kernelkb.decide.rules import CompiledRules
+from kernelkb.errors import KbError, UnknownNameError
+from kernelkb.measure.machine.kept_peaks import read_peak_metrics
+from kernelkb.measure.machine.tools import find_cuda_tool
+from kernelkb.profiles.launch import NcuRule, ProfiledLaunch, list_raw_names
+from kernelkb.profiles.reader_process import ReaderProcess
+from kernelkb.profiles.report import is_binary_report, read_report
+from kernelkb.sass.counters import SourceCounters
+
+if TYPE_CHECKING:
+    from kernelkb.model.answers.recommendation import KernelAnswer, Recommendation
+    from kernelkb.model.answers.report_facts import NcuRuleEstimate
+
+_Shape: TypeAlias = tuple[str, tuple[str, str]]
+"""A kernel with its grid and block."""
+_MAX_WITH_LINES = 3
+"""Most kernels whose lines are told: each takes a run of the disassembler."""
+MAX_KERNELS = 20
+"""Most kernels in one answer, those that take the most time first."""
+
+
+class AnsweredReport(NamedTuple):
+    """The answers for the kernels of a report, and what they were found from."""
+
+    recommendation: Recommendation
+    launches: list[ProfiledLaunch]
+    """All of the report."""
+    chosen: list[int]
+    """Index of the launch of each answer."""
+    counters: list[SourceCounters | str]
+    """Of the first answers, what was counted by instruction or why nothing was; none of a table."""
+
+
+def recommend_from_report(
+    path: str,
+    *,
+    kernel_pattern: str | None = None,
+    metrics: Mapping[str, str | float] | None = None,
+    headlines: Mapping[str, str | float] | None = None,
+    gpu: str | None = None,
+    max_kernels: int | None = MAX_KERNELS,
+) -> Recommendation:
+    """Answer for the kernels of a report, the longest first.
+
+    Of several launches of one kernel with the same grid and block, the longest is used. Metrics
+    given beside the report hold for every kernel.
+
+    Args:
+        path: A ``.ncu-rep`` file, a raw CSV page or a details CSV page.
+        kernel_pattern: A regular expression; kernels whose name does not match are left out.
+        metrics: Further values by metric id; they override those of the report.
+        headlines: Further values by headline flag.
+        gpu: Any name of the GPU; by default the one in the report.
+        max_kernels: Kernels in the answer; None for all.
+
+    Raises:
+        KbError: The file is not a report, or no kernel matches.
+        UnknownNameError: A metric or GPU that does not exist.
+        BadValueError: A value that its metric cannot have, or an invalid regular expression.
+    """
+    given = parse_given_metrics(load_compiled_rules(), metrics or {}, headlines or {}, "cuda")
+    answered = answer_report(
+        path, kernel_pattern=kernel_pattern, given=given, gpu=gpu, max_kernels=max_kernels
+    )
+    return answered.recommendation
+
+
+def answer_report(
+    path: str,
+    *,
+    kernel_pattern: str | None = None,
+    given: Mapping[str, float] | None = None,
+    gpu: str | None = None,
+    max_kernels: int | None = MAX_KERNELS,
+    max_with_lines: int = _MAX_WITH_LINES,
+) -> AnsweredReport:
+    """Answer and raise like ``recommend_from_report``; return what was read, too.
+
+    Args:
+        path: The report.
+        kernel_pattern: A regular expression.
+        given: Metrics that override those of the report.
+        gpu: Any name of the GPU.
+        max_kernels: Kernels in the answer; None for all.
+        max_with_lines: Kernels whose lines are told.
+    """
+    program, name = load_compiled_rules(), compile_pattern(kernel_pattern)
+    with ReaderProcess() as reader:
+        names = list_raw_names(program)
+        launches = read_report(Path(path), names, find_cuda_tool("ncu"), reader=reader)
+        chosen = _pick_representatives(launches, name, path)[:max_kernels]
+        positions = {id(launch): index for index, launch in enumerate(launches)}
+        indices = [positions[id(one.launch)] for one in chosen]
+        is_binary = is_binary_report(Path(path))
+        with_lines = indices[:max_with_lines] if is_binary else []
+        counters = read_all_counters(Path(path), with_lines, reader) if is_binary else []
+    subjects = [find_profiled_variant(one.launch.kernel) for one in chosen[:max_with_lines]]
+    answers = []
+    for one, code, subject in zip_longest(chosen, counters, subjects):
+        language = measure_language(subject.variant) if subject else {}
+        known = {**language, **measure_counted_code(code), **(given or {})}
+        answers.append(answer_launch(program, one.launch, one.number, known, gpu))
+    _complete_answers(answers, chosen, sum(_sum_durations(launches).values()))
+    for answer, code in zip(answers, counters, strict=False):  # the first ones
+        add_source_lines(program, answer, code)
+    _add_places(answers, subjects)
+    return AnsweredReport(build_recommendation(program, answers), launches, indices, counters)
+
+
+def _add_places(
+    answers: Sequence[KernelAnswer], subjects: Sequence[AnsweredVariant | None]
+) -> None:
+    """Say where the first kernels are changed, if the project has them."""
+    for answer, subject in zip_longest(answers, subjects):
+        if subject is None:
+            complete_next_steps(answer)
+        else:
+            add_change_place(answer, subject, ("kb profile",))
+
+
+def _complete_answers(
+    answers: Sequence[KernelAnswer], chosen: Sequence[_Representative], total_us: float
+) -> None:
+    """Add each kernel's time, and leave out commands that do not work for it."""
+    known = list_project_kernels()
+    for answer, one in zip(answers, chosen, strict=True):
+        keep_working_commands(answer, known)
+        if total_us:
+            answer["duration_us"] = _duration_us(one.launch)
+            answer["share"] = round(one.spent_us / total_us, 4)
+
+
+class _Representative(NamedTuple):
+    """The longest launch of a kernel with one grid and block."""
+
+    launch: ProfiledLaunch
+    number: int
+    """Its index among the launches of its kernel."""
+    spent_us: float
+    """Time of all launches of that kernel and shape."""
+
+
+def _pick_representatives(
+    launches: list[ProfiledLaunch], name: re.Pattern[str], path: str
+) -> list[_Representative]:
+    """Return the longest launch of each kernel and shape; those that take the most time first."""
+    wanted = match_names(name, {launch.kernel for launch in launches} - {""})
+    longest: dict[_Shape, tuple[ProfiledLaunch, int]] = {}
+    seen: dict[str, int] = {}
+    for launch in launches:
+        number = seen.get(launch.kernel, 0)
+        seen[launch.kernel] = number + 1
+        key = (launch.kernel, launch.shape)
+        if launch.kernel in wanted and _duration_us(launch) > _duration_us(
+            longest.get(key, (None, 0))[0]
+        ):
+            longest[key] = (launch, number)
+    if not longest:
+        known = ", ".join(list(seen)[:8])
+        raise KbError(f"no kernel in {path} matches {name.pattern!r}; it holds {known}")
+    spent = _sum_durations(launches)
+    found = [_Representative(*one, spent[key]) for key, one in longest.items()]
+    return sorted(found, key=lambda one: -one.spent_us)
+
+
+def _sum_durations(launches: Sequence[ProfiledLaunch]) -> dict[_Shape, float]:
+    """Return the time of all launches of each kernel and shape."""
+    spent: dict[_Shape, float] = {}
+    for launch in launches:
+        key = (launch.kernel, launch.shape)
+        spent[key] = spent.get(key, 0.0) + max(0.0, _duration_us(launch))
+    return spent
+
+
+def _duration_us(launch: ProfiledLaunch | None) -> float:
+    return -1.0 if launch is None else launch.metrics.get("profiled_us", 0.0)
+
+
+def answer_launch(
+    program: CompiledRules,
+    launch: ProfiledLaunch,
+    number: int,
+    given: Mapping[str, float],
+    gpu: str | None,
+) -> KernelAnswer:
+    """Return the answer for one launch of a report, without lines.
+
+    Args:
+        program: The compiled rules.
+        launch: Its metrics.
+        number: Its index among the launches of its kernel.
+        given: Metrics that override those of the report.
+        gpu: Any name of the GPU; None: the one in the report.
+    """
+    notes: list[str] = []
+    device = resolve_device(program, gpu) if gpu else _find_launch_device(program, launch, notes)
+    sound = dict(iter_plausible_metrics(program, launch, notes))
+    answer = recommend(
+        program,
+        {**sound, **given},
+        device=device,
+        kernel=launch.kernel,
+        peaks=read_peak_metrics(device),
+    )
+    answer["launch"] = number
+    answer["ncu_rules"] = [_rule_to_dict(rule) for rule in launch.rules]
+    answer["notes"] = [*notes, *answer["notes"]]
+    return answer
+
+
+def _find_launch_device(
+    program: CompiledRules, launch: ProfiledLaunch, notes: list[str]
+) -> str | None:
+    if not launch.device:
+        return None
+    try:
+        return resolve_device(program, launch.device)
+    except UnknownNameError:
+        notes.append(f"{launch.device} is not in the catalogue, so its limits are unknown")
+        return None
+
+
+def iter_plausible_metrics(
+    program: CompiledRules, launch: ProfiledLaunch, notes: list[str]
+) -> Iterator[tuple[str, float]]:
+    """Yield the values inside their metric's range, and add a note for each other one."""
+    for name, value in launch.metrics.items():
+        row = program["metrics"][name]
+        low, high = row["low"], row["high"]
+        if value < low or (high is not None and value > high):
+            span = f"{low:g} to {high:g}" if high is not None else f"at least {low:g}"
+            notes.append(f"{name} is {value:g} in the report, outside its range ({span})")
+        else:
+            yield name, value
+
+
+def _rule_to_dict(rule: NcuRule) -> NcuRuleEstimate:
+    whole = rule.removes is not None and rule.scope == "kernel"
+    return {
+        "rule": rule.rule,
+        "says": rule.says,
+        "scope": rule.scope,
+        "removes": rule.removes,
+        "speedup": round(1 / (1 - rule.removes), 3) if whole and rule.removes else None,
+    }

@@ -1,0 +1,208 @@
+"""The roofline calculator: lower bounds of the time of some work on a GPU, and which one binds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from kernelkb.actions.project.hardware import GpuSpec, find_requested_spec
+from kernelkb.device_math.parse_size import parse_byte_count, parse_positive_number
+from kernelkb.device_math.roofline import (
+    comes_from_memory,
+    highest_roof,
+    ridge_flop_per_byte,
+    roofs,
+)
+from kernelkb.errors import BadValueError, NextStep, UnknownNameError
+
+PIPES = {
+    "fp64": "fp64_tflops",
+    "fp32": "fp32_tflops",
+    "tf32": "tf32_tensor_tflops",
+    "fp16": "fp16_tensor_tflops",
+    "bf16": "fp16_tensor_tflops",
+    "fp8": "fp8_tensor_tflops",
+    "fp4": "fp4_tensor_tflops",
+}
+"""The peak that counts for each type; tensor cores accumulate in fp32."""
+
+_OPTIONAL_PIPES = frozenset({"fp4_tensor_tflops"})
+"""Not the fastest unit by default: most kernels cannot use it."""
+
+_FIRST_BF16_MAJOR = 8
+"""Major compute capability of the first tensor cores that take bf16."""
+
+
+class RooflineQuery(NamedTuple):
+    """The work of a kernel, its numbers as typed by the user."""
+
+    gpu: str | None = None
+    """Any name of a GPU."""
+    bytes: str | int | None = None
+    """Bytes that every correct kernel moves through device memory, such as ``1GiB``."""
+    flop: str | float | None = None
+    """Operations that every correct kernel executes, such as ``2.5e9``."""
+    dtype: str | None = None
+    """A key of ``PIPES``. None: the fastest unit of this GPU."""
+    us: str | float | None = None
+    """Measured time of the kernel."""
+    cold: bool = False
+    """Count the bytes also when they fit in L2."""
+    copy_gbps: str | float | None = None
+    """Copy bandwidth as measured on this machine, instead of the data sheet's share."""
+    launch_us: str | float | None = None
+    """Time of an empty kernel as measured on this machine."""
+    architecture: str | None = None
+    """``8.9`` or ``sm_89``, instead of a GPU."""
+    given: Mapping[str, str | float] = MappingProxyType({})
+    """Numbers of a GPU that is not listed; see ``actions.project.hardware.GIVEN_FACTS``."""
+
+
+class _ParsedQuery(NamedTuple):
+    """The parsed numbers of a query."""
+
+    bytes: int | None
+    flop: float | None
+    us: float | None
+    bandwidth_gbps: float
+    launch_us: float
+
+
+def analyze_roofline(query: RooflineQuery) -> dict[str, Any]:
+    """Return the floor of each roof, which one binds, and the attainable speedup, as plain data.
+
+    Raises:
+        UnknownNameError: No such GPU or type.
+        BadValueError: An impossible size or time, no work at all, or a type without a unit.
+    """
+    gpu = find_requested_spec(query.gpu, query.architecture, query.given)
+    pipe, peak = _select_pipe(gpu, query)
+    given = _parse_query(gpu, query)
+    counted = given.bytes if query.cold or _exceeds_l2(gpu, given.bytes) else None
+    binds = highest_roof(
+        roofs(
+            algorithmic_bytes=counted,
+            bandwidth_gbps=given.bandwidth_gbps,
+            flops=given.flop,
+            peak_tflops=peak,
+            launch_floor_us=given.launch_us,
+        )
+    )
+    floor = binds.floor_us if binds else None
+    return {
+        "gpu": gpu.id,
+        "title": gpu.title,
+        "dtype": query.dtype,
+        "pipe": pipe,
+        "bytes": given.bytes,
+        "flop": given.flop,
+        "roofs": _list_roofs(gpu, given, query, peak, pipe),
+        "binds": binds.name if binds else None,
+        "floor_us": floor,
+        "intensity_flop_per_byte": given.flop / given.bytes if given.flop and given.bytes else None,
+        "ridge_flop_per_byte": peak and ridge_flop_per_byte(peak, given.bandwidth_gbps),
+        "ridge_data_sheet_flop_per_byte": peak and ridge_flop_per_byte(peak, _find_dram_gbps(gpu)),
+        "data_sheet_gbps": _find_dram_gbps(gpu),
+        "l2_bytes": _l2_bytes(gpu),
+        "measured_us": given.us,
+        "attainable_speedup": given.us / floor if given.us and floor else None,
+    }
+
+
+def _parse_query(gpu: GpuSpec, query: RooflineQuery) -> _ParsedQuery:
+    size = parse_byte_count("bytes", query.bytes) if query.bytes is not None else None
+    flop = parse_positive_number("flop", query.flop) if query.flop is not None else None
+    if not size and not flop:
+        raise BadValueError("there is no work to estimate; give --bytes, --flop or both")
+    streamed = _find_dram_gbps(gpu) * gpu.facts["achievable_dram_share"]
+    return _ParsedQuery(
+        bytes=size,
+        flop=flop,
+        us=parse_positive_number("us", query.us) if query.us is not None else None,
+        bandwidth_gbps=parse_positive_number(
+            "copy-gbps", streamed if query.copy_gbps is None else query.copy_gbps
+        ),
+        launch_us=parse_positive_number(
+            "launch-us", gpu.launch_floor_us if query.launch_us is None else query.launch_us
+        ),
+    )
+
+
+def _select_pipe(gpu: GpuSpec, query: RooflineQuery) -> tuple[str, float] | tuple[None, None]:
+    """Return the field of the peak that counts, and the peak in TFLOPS; None if none matters."""
+    dtype = query.dtype
+    facts: Mapping[str, Any] = gpu.facts
+    if dtype is None:
+        usual = set(PIPES.values()) - _OPTIONAL_PIPES
+        fastest = max(usual, key=lambda field: (facts.get(field) or 0.0, field))
+        if not facts.get(fastest) and query.flop is None:
+            return None, None
+        if not facts.get(fastest):
+            raise BadValueError(f"no peak of {gpu.title} is known; give --fp16-tflops or another")
+        return fastest, facts[fastest]
+    if dtype not in PIPES:
+        raise UnknownNameError("type", dtype, PIPES, "roofline --help")
+    peak = facts.get(PIPES[dtype])
+    too_old = dtype == "bf16" and int(gpu.cc.partition(".")[0]) < _FIRST_BF16_MAJOR
+    if not peak or too_old:
+        lists_peaks = NextStep("show", {"id": gpu.id or gpu.cc}, "lists what is known")
+        flag = PIPES[dtype].replace("_tensor", "").replace("_", "-")
+        raise BadValueError(
+            f"{gpu.id or gpu.title} has no unit for {dtype}, or its peak is not known; "
+            f"--{flag} gives one",
+            lists_peaks,
+        )
+    return PIPES[dtype], peak
+
+
+def _exceeds_l2(gpu: GpuSpec, size: int | None) -> bool:
+    l2 = _l2_bytes(gpu)
+    return comes_from_memory(size / l2 if size and l2 else None)
+
+
+def _l2_bytes(gpu: GpuSpec) -> float | None:
+    size = gpu.facts.get("l2_mb")
+    return float(size) * 2**20 if size else None
+
+
+def _find_dram_gbps(gpu: GpuSpec) -> float:
+    if not gpu.facts.get("dram_gbps"):
+        raise BadValueError(f"the memory bandwidth of {gpu.title} is not known; give --dram-gbps")
+    return float(gpu.facts["dram_gbps"])
+
+
+def _list_roofs(
+    gpu: GpuSpec, given: _ParsedQuery, query: RooflineQuery, peak: float | None, pipe: str | None
+) -> list[dict[str, Any]]:
+    """Return every roof, also one that does not count, with the rate it was computed from.
+
+    ``sustained_us`` is the time at the rate that libraries reach on the same unit, if known.
+    """
+    known = roofs(
+        algorithmic_bytes=given.bytes,
+        bandwidth_gbps=given.bandwidth_gbps,
+        flops=given.flop,
+        peak_tflops=peak,
+        launch_floor_us=given.launch_us,
+    )
+    rates = {
+        "memory": (given.bandwidth_gbps, "GB/s", query.copy_gbps, "data sheet"),
+        "compute": (peak, "TFLOPS", None, "data sheet"),
+        "launch": (None, None, query.launch_us, "judgement"),
+    }
+    rows: list[dict[str, Any]] = []
+    for name, floor in known:
+        rate, unit, measured, otherwise = rates[name]
+        tensor = name == "compute" and "tensor" in (pipe or "")
+        row = {
+            "name": name,
+            "floor_us": floor,
+            "counts": name != "memory" or query.cold or _exceeds_l2(gpu, given.bytes),
+            "rate": rate,
+            "unit": unit,
+            "origin": otherwise if measured is None else "measured",
+            "sustained_us": floor / gpu.facts["achievable_tensor_share"] if tensor else None,
+        }
+        rows.append(row)
+    return rows

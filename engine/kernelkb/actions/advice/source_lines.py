@@ -1,0 +1,106 @@
+"""Adds the lines of the source to the answers for a report's kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernelkb.actions.project.rules_cache import load_compiled_rules
+from kernelkb.decide.similar import find_similar_cases
+from kernelkb.decide.source_lines import find_lines
+from kernelkb.profiles.source_counters import read_source_counters
+from kernelkb.sass.code_metrics import measure_code
+
+if TYPE_CHECKING:
+    from kernelkb.decide.rules import CompiledRules
+    from kernelkb.model.answers.recommendation import KernelAnswer, Level
+    from kernelkb.model.entries.source_line import LineAnswer
+    from kernelkb.profiles.reader_process import ReaderProcess
+    from kernelkb.sass.counters import SourceCounters
+
+_MAX_DIAGNOSES = 3
+_MAX_SIMILAR = 3
+_LEVEL_BELOW_LINES: Level = "L3"
+_LEVEL_OF_LINES: Level = "L4"
+_ACCESS = "{access}"
+_NOTHING_COUNTED = (
+    "the report counts nothing by instruction; ncu --section SourceCounters --import-source yes "
+    "records it"
+)
+
+
+def read_all_counters(
+    path: Path, launches: Sequence[int], reader: ReaderProcess | None = None
+) -> list[SourceCounters | str]:
+    """Return what some launches counted by instruction, each or the reason why there is nothing.
+
+    Args:
+        path: A ``.ncu-rep`` file.
+        launches: Indices in the file; of all but the first nothing is read that has no lines.
+        reader: A process for this and other calls; by default one for this call.
+    """
+    counted = read_source_counters(path, launches, without_lines=1, reader=reader)
+    return [_NOTHING_COUNTED if one is None else one for one in counted]
+
+
+def measure_counted_code(counters: SourceCounters | str | None) -> dict[str, float]:
+    """Return the metrics of the machine code that was counted; empty where nothing was."""
+    if counters is None or isinstance(counters, str):
+        return {}
+    return measure_code([counters.function])
+
+
+def add_source_lines(
+    rules: CompiledRules, answer: KernelAnswer, counters: SourceCounters | str
+) -> None:
+    """Set ``lines`` of the first diagnoses of an answer, or note why there are none."""
+    if isinstance(counters, str):
+        answer["notes"].append(f"no lines: {counters}")
+        return
+    matches = [d for d in answer["diagnoses"] if d["verdict"] == "matches"]
+    for diagnosis in matches[:_MAX_DIAGNOSES]:
+        evidence = rules["line_evidence"].get(diagnosis["bottleneck"], [])
+        found = find_lines(counters, evidence)
+        diagnosis["lines"] = found
+        for fix in diagnosis["fixes"]:
+            fix["on_line"] = _describe_change(rules["fixes"][fix["id"]]["on_line"], found)
+    answer["notes"] += counters.notes
+    answer["similar"] = find_similar_cases(answer, rules["cases"], _MAX_SIMILAR)
+    told = [diagnosis["lines"] for diagnosis in matches]
+    if any(found["lines"] for found in told if found):
+        _raise_evidence_level(rules, answer)
+
+
+def _raise_evidence_level(rules: CompiledRules, answer: KernelAnswer) -> None:
+    """Leave out of the conclusions what counters by line are lacking for: here they are."""
+    if answer["evidence_level"] == _LEVEL_BELOW_LINES:
+        lacking = rules["levels"][f"cuda/{_LEVEL_BELOW_LINES}"]["cannot"]
+        conclusions = answer["conclusions"]
+        conclusions["cannot"] = [text for text in conclusions["cannot"] if text not in lacking]
+        answer["evidence_level"] = _LEVEL_OF_LINES
+
+
+def _describe_change(words: str | None, answer: LineAnswer) -> str | None:
+    """Return the change of a fix on the first line; None where it asks for an access in vain."""
+    access = answer["lines"][0]["access"] if answer["lines"] else None
+    if words is None or not answer["lines"] or (access is None and _ACCESS in words):
+        return None
+    return f"line {answer['lines'][0]['at']['line']}: {words.replace(_ACCESS, access or '')}"
+
+
+def decide_with_lines(
+    report: Path | None, decide: Callable[[Mapping[str, float]], KernelAnswer]
+) -> KernelAnswer:
+    """Return an answer with the lines that a report shows.
+
+    Args:
+        report: Of one launch; None: the answer has no lines.
+        decide: Makes the answer from the metrics of the launch's machine code.
+    """
+    if report is None:
+        return decide({})
+    (counters,) = read_all_counters(report, [0])
+    answer = decide(measure_counted_code(counters))
+    add_source_lines(load_compiled_rules(), answer, counters)
+    return answer

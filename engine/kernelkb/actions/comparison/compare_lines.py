@@ -1,0 +1,209 @@
+"""Matches the lines of a source before and after a change, and compares what was sampled there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from pathlib import PurePath
+from typing import NamedTuple
+
+from kernelkb.decide.source_lines import choose_place
+from kernelkb.model.answers.report_comparison import Amount, LineChange, LineFate, SourcePoint
+from kernelkb.sass.counters import SourceCounters
+from kernelkb.sass.function import Place
+
+_MIN_SIMILARITY = 0.6
+"""Least ``SequenceMatcher.ratio`` of a line and the one that took its place (judgement)."""
+_MIN_LETTERS = 4
+"""Letters and digits that a line needs to be found elsewhere: braces are everywhere."""
+_MAX_BLOCK_CELLS = 40_000
+"""Most pairs of lines in a replaced block whose similarity is computed: about a second."""
+
+
+class LineMatch(NamedTuple):
+    """The line after the change that a line became; both count from 1."""
+
+    now: int
+    fate: LineFate
+
+
+class SampledLines(NamedTuple):
+    """The samples of one launch by line."""
+
+    counts: dict[Place, float]
+    sources: Mapping[str, str]
+    total: float
+    """With samples that have no line."""
+    duration_us: float | None
+
+    def get_amount(self, place: Place | None) -> Amount | None:
+        """Return what was sampled at a line; None without samples."""
+        count = self.counts.get(place, 0.0) if place is not None else 0.0
+        return make_amount(count, self.total, self.duration_us) if count else None
+
+    def list_text(self, file: str) -> list[str]:
+        """Return the stripped lines of a source; empty if the report does not hold it."""
+        return [line.strip() for line in self.sources.get(file, "").splitlines()]
+
+
+def make_amount(count: float, total: float, duration_us: float | None) -> Amount:
+    """Return a count of samples with its share, and its share of the duration."""
+    share = count / total if total else 0.0
+    us = None if duration_us is None else round(share * duration_us, 3)
+    return {"share": round(share, 4), "us": us, "samples": count}
+
+
+def count_line_samples(counters: SourceCounters, duration_us: float | None) -> SampledLines:
+    """Return the samples of a launch by line, at the line where the warps wait."""
+    samples = counters.get_counts("samples")
+    counts: dict[Place, float] = defaultdict(float)
+    for at, count in samples.items():
+        place = choose_place(counters.function.places[at])
+        if place is not None:
+            counts[place] += count
+    total = sum(samples.values()) + counters.outside
+    return SampledLines(dict(counts), counters.sources, total, duration_us)
+
+
+def match_lines(before: Sequence[str], now: Sequence[str]) -> dict[int, LineMatch]:
+    """Return for each line, counted from 1, the one that it became; a line that is gone has none.
+
+    First come the lines in the same order in both, then those whose text is elsewhere now, then
+    similar ones in the place of others.
+
+    Args:
+        before: The lines, stripped.
+        now: Those after the change.
+    """
+    found: dict[int, LineMatch] = {}
+    blocks: list[tuple[range, range]] = []
+    matcher = SequenceMatcher(None, before, now, autojunk=False)
+    for tag, old, old_end, new, new_end in matcher.get_opcodes():
+        if tag == "equal":
+            for offset in range(old_end - old):
+                found[old + offset + 1] = LineMatch(new + offset + 1, "same")
+        else:
+            blocks.append((range(old, old_end), range(new, new_end)))
+    taken = {match.now for match in found.values()}
+    for old, new in _find_moved(before, now, blocks):
+        found[old + 1] = LineMatch(new + 1, "same")
+        taken.add(new + 1)
+    for old_lines, new_lines in blocks:
+        left = [at for at in old_lines if at + 1 not in found]
+        free = [at for at in new_lines if at + 1 not in taken]
+        for old, new in _pair_similar(before, now, left, free):
+            found[old + 1] = LineMatch(new + 1, "changed")
+    return found
+
+
+def _find_moved(
+    before: Sequence[str], now: Sequence[str], blocks: Sequence[tuple[range, range]]
+) -> Iterator[tuple[int, int]]:
+    """Yield the positions of lines whose text is in another place now, in the order of both."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for _, new_lines in blocks:
+        for at in new_lines:
+            places[now[at]].append(at)
+    for old_lines, _ in blocks:
+        for at in old_lines:
+            letters = sum(one.isalnum() for one in before[at])
+            if letters >= _MIN_LETTERS and places[before[at]]:
+                yield at, places[before[at]].pop(0)
+
+
+def _pair_similar(
+    before: Sequence[str], now: Sequence[str], left: Sequence[int], free: Sequence[int]
+) -> Iterator[tuple[int, int]]:
+    """Yield the positions of similar lines, the most similar first; each is taken once."""
+    if len(left) * len(free) > _MAX_BLOCK_CELLS:
+        return
+    scored = []
+    for old in left:
+        matcher = SequenceMatcher(None, "", before[old], autojunk=False)
+        for new in free:
+            matcher.set_seq1(now[new])
+            if matcher.real_quick_ratio() >= _MIN_SIMILARITY:
+                scored.append((matcher.ratio(), old, new))
+    used: tuple[set[int], set[int]] = (set(), set())
+    for ratio, old, new in sorted(scored, key=lambda row: (-row[0], row[1], row[2])):
+        if ratio >= _MIN_SIMILARITY and old not in used[0] and new not in used[1]:
+            used[0].add(old)
+            used[1].add(new)
+            yield old, new
+
+
+def match_files(before: SampledLines, now: SampledLines) -> dict[str, str]:
+    """Return for each sampled file the one that it became: the same path, else the same name.
+
+    The others are paired in the order of their samples.
+    """
+    old, new = _rank_files(before), _rank_files(now)
+    found: dict[str, str] = {}
+    for key in (str, lambda file: PurePath(file).name, lambda _: ""):
+        for file in list(old):
+            other = next((other for other in new if key(other) == key(file)), None)
+            if other is not None:
+                found[file] = other
+                old.remove(file)
+                new.remove(other)
+    return found
+
+
+def _rank_files(lines: SampledLines) -> list[str]:
+    totals: dict[str, float] = defaultdict(float)
+    for place, count in lines.counts.items():
+        totals[place.file] += count
+    return sorted(totals, key=lambda file: -totals[file])
+
+
+def compare_lines(before: SampledLines, now: SampledLines) -> list[LineChange]:
+    """Return every line with samples in one of two launches, in no order."""
+    became: dict[Place, tuple[Place, LineFate]] = {}
+    for file, other in match_files(before, now).items():
+        became |= _match_places(before, now, file, other)
+    pairs: list[tuple[Place | None, Place | None, LineFate]] = [
+        (was, *became[was]) if was in became else (was, None, "gone") for was in before.counts
+    ]
+    origins = {then: (was, then, fate) for was, (then, fate) in became.items()}
+    for place in now.counts:
+        if place not in origins:
+            pairs.append((None, place, "new"))
+        elif origins[place][0] not in before.counts:
+            pairs.append(origins[place])
+    return [_make_change(before, now, *pair) for pair in pairs]
+
+
+def _match_places(
+    before: SampledLines, now: SampledLines, file: str, other: str
+) -> dict[Place, tuple[Place, LineFate]]:
+    """Return what became of the lines of a file: by their text, or else by their number."""
+    old, new = before.list_text(file), now.list_text(other)
+    if old and new:
+        return {
+            Place(file, line): (Place(other, match.now), match.fate)
+            for line, match in match_lines(old, new).items()
+        }
+    sampled = {place.line for place in before.counts if place.file == file}
+    sampled |= {place.line for place in now.counts if place.file == other}
+    return {Place(file, line): (Place(other, line), "same") for line in sampled}
+
+
+def _make_change(
+    before: SampledLines, now: SampledLines, was: Place | None, then: Place | None, fate: LineFate
+) -> LineChange:
+    return {
+        "fate": fate,
+        "at_before": _describe(before, was),
+        "at_now": _describe(now, then),
+        "before": before.get_amount(was),
+        "now": now.get_amount(then),
+    }
+
+
+def _describe(lines: SampledLines, place: Place | None) -> SourcePoint | None:
+    if place is None:
+        return None
+    text = lines.list_text(place.file)
+    told = text[place.line - 1] if 0 < place.line <= len(text) else ""
+    return {"file": place.file, "line": place.line, "text": told}

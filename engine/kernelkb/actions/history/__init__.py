@@ -1,0 +1,1 @@
+"""What was measured before: records, attempts, outcomes of changes."""

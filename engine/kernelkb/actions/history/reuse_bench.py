@@ -1,0 +1,152 @@
+"""Finds a bench on record that says what another one would say: of this state, or of its code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from kernelkb.actions.history.record_attempt import digest_task
+from kernelkb.actions.history.recording import make_record_subject
+from kernelkb.actions.project.bench_target import BenchTarget
+from kernelkb.errors import KbError
+from kernelkb.measure.build.machine_code import find_machine_code
+from kernelkb.model.records.attempt import AttemptEvent, AttemptId
+from kernelkb.model.records.history import Measurement, SubjectRecord
+from kernelkb.model.records.measurement import Bench, Build
+from kernelkb.profiles.code_digest import digest_code
+from kernelkb.record.measurements.compare import find_noise_reason
+
+if TYPE_CHECKING:
+    from kernelkb.record.attempts.store import AttemptStore
+
+_MAX_AGE = timedelta(days=7)
+"""Chosen: clocks, heat and other users change what a machine gives, and no record tells."""
+_RECENT = 300
+_DECIDED = ("faster", "slower")
+SHOWN_DIGITS = 8
+"""Of the id of an attempt."""
+
+
+class _KnownBench(NamedTuple):
+    measurement: Measurement
+    event: AttemptEvent
+    same_source: bool
+
+
+def find_known_bench(bench_target: BenchTarget, built: Build, workload: str) -> Bench | None:
+    """Return the bench of this state, or of a state with the same machine code, from the record.
+
+    None where there is none, or where something that it depends on changed since: the machine, the
+    driver, the compiler, torch, the judge, the workload, kernel.yaml or the reference; or where it
+    decided nothing, was disturbed, or is older than a week.
+    """
+    if built.attempt is None:
+        return None
+    subject = make_record_subject(bench_target, built, workload)
+    try:
+        known = next(_iter_known(bench_target, built, subject), None)
+    except KbError:  # a damaged history costs the shortcut
+        return None
+    return None if known is None else _make_bench(known, built.variant)
+
+
+def find_bench_of_equal_code(
+    bench_target: BenchTarget, built: Build, workload: str
+) -> tuple[AttemptId, float] | None:
+    """Return another attempt whose bench ``find_known_bench`` may answer with, and its time in us.
+
+    Raises:
+        DatabaseError: The database cannot be read.
+    """
+    subject = make_record_subject(bench_target, built, workload)
+    return next(
+        (
+            (known.event.attempt, known.measurement.candidate_us)
+            for known in _iter_known(bench_target, built, subject)
+            if not known.same_source and known.measurement.candidate_us
+        ),
+        None,
+    )
+
+
+def find_alike(store: AttemptStore, built: Build) -> set[AttemptId]:
+    """Return the attempts at a kernel whose newest builds have this machine code.
+
+    Raises:
+        DatabaseError: The database cannot be read.
+    """
+    code = digest_code(find_machine_code(built))
+    builds = store.list_events_of_kind(built.kernel, ["build"], _RECENT)
+    return {one.attempt for one in builds if code is not None and one.code == code}
+
+
+def _iter_known(
+    bench_target: BenchTarget, built: Build, subject: SubjectRecord
+) -> Iterator[_KnownBench]:
+    from kernelkb.record.attempts.store import open_attempts
+    from kernelkb.record.measurements.store import open_store
+
+    task = digest_task(bench_target)
+    with (
+        open_attempts(bench_target.project, writes=False) as attempts,
+        open_store(bench_target.project, writes=False) as store,
+    ):
+        alike = find_alike(attempts, built)
+        ids = [str(built.attempt), *sorted(alike - {str(built.attempt)})]
+        for event in reversed(attempts.list_events(ids)):
+            if (
+                event.kind != "bench"
+                or event.measurement is None
+                or event.verdict not in _DECIDED
+                or (event.workload, event.device, event.task)
+                != (subject.workload, subject.device, task)
+                or datetime.now(UTC) - event.at > _MAX_AGE
+            ):
+                continue
+            (measurement,) = store.get_many([event.measurement])
+            same_source = event.attempt == built.attempt
+            if _is_same_subject(measurement, subject) and find_noise_reason(measurement) is None:
+                yield _KnownBench(measurement, event, same_source)
+
+
+def _is_same_subject(measurement: Measurement, subject: SubjectRecord) -> bool:
+    """Return whether all but the sources and the variant is the same, whose code is compared."""
+    return all(
+        getattr(measurement.subject, name) == getattr(subject, name)
+        for name in ("kernel", "target", "workload", "inputs", "device", "environment", "judge")
+    )
+
+
+def _make_bench(known: _KnownBench, variant: str) -> Bench:
+    one, event = known.measurement, known.event
+    what = (
+        "this state was measured"
+        if known.same_source
+        else f"its machine code is that of attempt {event.attempt[:SHOWN_DIGITS]}, measured"
+    )
+    age = describe_age(datetime.now(UTC) - one.at)
+    note = f"not measured again: {what} {age} ago; --again measures it"
+    names = ("verdict", "candidate_us", "baseline", "baseline_us", "speedup", "interval", "timing")
+    details = ("detail", "metrics", "disturbed_by", "resource_use", "samples")
+    return Bench(
+        kernel=one.subject.kernel,
+        variant=variant,
+        target=one.subject.target,
+        workload=one.subject.workload,
+        **{name: getattr(one, name) for name in (*names, *details)},
+        pair_count=len(one.samples),
+        measurement=one.id,
+        warnings=(note, *one.warnings),
+        from_record=True,
+        seconds=0.0,
+    )
+
+
+def describe_age(age: timedelta) -> str:
+    """Return an age in its largest unit: ``2 h``."""
+    seconds = age.total_seconds()
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{seconds:.0f} s"

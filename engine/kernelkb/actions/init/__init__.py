@@ -1,0 +1,1 @@
+"""The verb that drafts a kernel.yaml from a source file or an observed run."""

@@ -1,0 +1,234 @@
+"""Sets up KernelKB in a project (``kb init``): finds the kernel and drafts its folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from kernelkb.actions.init.init_related import find_near_definers, read_callers, read_headers
+from kernelkb.actions.init.init_source import (
+    KernelSource,
+    choose_function,
+    find_definers,
+    find_source,
+    list_headers,
+    read_source_text,
+)
+from kernelkb.actions.kernels.foreign_tasks import make_task_files
+from kernelkb.actions.project.bench_target import validate_machine
+from kernelkb.actions.project.project_files import write_project
+from kernelkb.errors import BadValueError
+from kernelkb.loading.kernel_files import FILL_IN_MARK
+from kernelkb.measure.machine.environment import TargetChoice
+from kernelkb.model.base import Name, Record, Target
+from kernelkb.safety.paths import shipped_folder
+from kernelkb.scaffold.c.build_macros import find_macros
+from kernelkb.scaffold.c.c_source import list_undefined_functions
+from kernelkb.scaffold.c.include_folders import plan_includes
+from kernelkb.scaffold.c.pointer_draft import draft_pointer_files
+from kernelkb.scaffold.c.tensor_draft import draft_tensor_files
+from kernelkb.scaffold.draft.draft_request import DraftRequest
+from kernelkb.scaffold.draft.kernel_yaml import DRAFTED_VARIANT, OWN_REFERENCE
+from kernelkb.scaffold.draft.launchers import to_field_name
+from kernelkb.scaffold.python.python_draft import draft_python_files
+
+
+class InitResult(Record):
+    """The files that ``kb init`` wrote and kept, and what is left to fill in."""
+
+    kernel: Name
+    root: str
+    """The project's folder."""
+    written: tuple[str, ...]
+    """New files, relative to ``root``."""
+    kept: tuple[str, ...]
+    """Files that existed and were not changed, relative to ``root``."""
+    warnings: tuple[str, ...] = ()
+    """Further kernels in the file, a shipped kernel that is hidden, an entry that was not added."""
+    to_fill: tuple[str, ...]
+    """Lines with a FILL_IN mark, as ``file:line: text``; empty when the kernel can be measured."""
+    next: str
+    """The next command."""
+
+
+def init_project(
+    file: str | None = None,
+    candidate: str | None = None,
+    target: TargetChoice = "auto",
+    name: str | None = None,
+    kernel: str | None = None,
+) -> InitResult:
+    """Write a kernel folder, sessions, the ignore file, the overlay and the client's entry.
+
+    Existing files are kept.
+
+    Args:
+        file: The kernel's source, or a KernelBench task; by default the project's only kernel.
+        candidate: For a task, the file with ``ModelNew``.
+        target: Where it will run; ``auto`` depends on the source, for a task on the machine.
+        name: The kernel's name; by default the file's.
+        kernel: The function to draft for, where the file holds several.
+
+    Raises:
+        BadValueError: No kernel, more than one, or a folder of that name of another source.
+    """
+    source = find_source(file, name, kernel)
+    if source.analysis.kind in ("kernelbench", "candidate"):
+        files, warnings = _draft_task_pair(source, candidate, target)
+    else:
+        files, warnings = _draft_files(source, target, kernel)
+    _refuse_other_source(source, files)
+    done = write_project(
+        source.root, {f"kernels/{source.name}/{n}": text for n, text in files.items()}
+    )
+    marks, step = tuple(_find_marks(source.folder)), _name_step(source.name, files)
+    return InitResult(
+        kernel=source.name,
+        root=str(source.root),
+        written=tuple(done.new),
+        kept=tuple(done.existing),
+        warnings=(*warnings, *_list_shadow_warnings(source), *done.warnings),
+        to_fill=marks,
+        next=f"fill in the marks, then {step}" if marks else step,
+    )
+
+
+def _name_step(name: str, files: Mapping[str, str]) -> str:
+    """Return the command that follows: a reference that is the only variant has none to judge."""
+    if OWN_REFERENCE in files.get("kernel.yaml", ""):
+        return f"kb variant add {name} changed --from {DRAFTED_VARIANT}"
+    return f"kb bench {name}"
+
+
+def _draft_files(
+    source: KernelSource, wanted: TargetChoice, kernel: str | None
+) -> tuple[dict[str, str], list[str]]:
+    """Return the text of each drafted file by name, and warnings."""
+    path, summary = source.path, source.analysis
+    request = DraftRequest(
+        name=source.name,
+        function=choose_function(source, kernel),
+        summary=summary,
+        text=read_source_text(path),
+        include=source.path_from_folder(path),
+        target=_resolve_target(source, wanted),
+    )
+    if summary.kind in ("triton", "cute"):
+        return draft_python_files(request), []
+    if summary.kind == "embedded":
+        return _draft_embedded(request, path)
+    includes = plan_includes(path, source.root, list_headers(source.root))
+    folders = [f"-I{source.path_from_folder(folder)}" for folder in includes.folders]
+    flags = [f for f in includes.flags if request.target == "cuda" and _suits(path, f)]
+    flags += [f for f in find_macros(path, source.root) if f not in flags]
+    request = request._replace(flags=(*folders, *flags), headers=read_headers(includes.headers))
+    request = request._replace(uses_torch=_uses_torch(request))
+    if request.function.style != "pointers" or request.uses_torch:  # torch links its own libraries
+        kept = tuple(flag for flag in request.flags if not flag.startswith("-l"))
+        request = request._replace(flags=kept)
+    warnings = [f"header {header} was not found below {source.root}" for header in includes.missing]
+    if request.function.style == "pointers":
+        return draft_pointer_files(_add_related(request, source)), warnings
+    others = find_definers(source)
+    if wanted == "auto" and any(other.suffix == ".cu" for other in others):
+        request = request._replace(target="cuda")
+    paths = tuple(source.path_from_folder(other) for other in others)
+    return draft_tensor_files(request._replace(others=paths)), warnings
+
+
+def _add_related(request: DraftRequest, source: KernelSource) -> DraftRequest:
+    """Return a request with the files that launch the kernel, and that define what it calls."""
+    path, name = source.path, request.function.name
+    callers = read_callers(path, name, request.text) if request.function.is_kernel else ()
+    definers = find_near_definers(path, list_undefined_functions(request.text, request.headers))
+    others = tuple(source.path_from_folder(definer) for definer in definers)
+    return request._replace(callers=callers, others=others)
+
+
+def _draft_embedded(request: DraftRequest, path: Path) -> tuple[dict[str, str], list[str]]:
+    """Draft for CUDA text in a Python file, of which source.cu becomes a copy."""
+    text = request.summary.embedded
+    files = draft_pointer_files(request._replace(text=text, include="source.cu"))
+    head = f'// Copied by kb init from the strings of "{request.include}".\n'
+    note = f"source.cu is a copy of the CUDA text in {path.name}: change it there, too"
+    return {**files, "source.cu": head + text}, [note]
+
+
+def _uses_torch(request: DraftRequest) -> bool:
+    """Whether a source includes a header of torch, itself or through the project's headers."""
+    include = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:torch|ATen|c10)/", re.MULTILINE)
+    return any(include.search(text) for text in (request.text, *request.headers))
+
+
+def _suits(path: Path, flag: str) -> bool:
+    """Whether the compiler of a file takes a flag: only nvcc takes those with two hyphens."""
+    return path.suffix in (".cu", ".cuh") or not flag.startswith("--")
+
+
+def _resolve_target(source: KernelSource, wanted: TargetChoice) -> Target:
+    """Return the wanted target, or the source's own for ``auto``.
+
+    Raises:
+        BadValueError: The source cannot run there.
+    """
+    path, summary, _, _ = source
+    if wanted == "auto":
+        return summary.target
+    if wanted == "cpu" and (path.suffix == ".cu" or summary.kind in ("triton", "cute", "embedded")):
+        language = "Triton" if summary.kind == "triton" else "CUDA"
+        raise BadValueError(f"{path} is {language}, which needs a GPU; leave --target cpu out")
+    return wanted
+
+
+def _draft_task_pair(
+    source: KernelSource, candidate: str | None, wanted: TargetChoice
+) -> tuple[dict[str, str], list[str]]:
+    if candidate is None or source.analysis.kind == "candidate":
+        raise BadValueError(
+            "a KernelBench task needs its candidate too: kb init TASK.py --candidate MINE.py"
+        )
+    target = validate_machine().target if wanted == "auto" else wanted
+    task = make_task_files(source.path, Path(candidate), None, target)
+    renamed = re.sub(r"\Aid: .*", f"id: {source.name}", task.files["kernel.yaml"])
+    return {**task.files, "kernel.yaml": renamed}, list(task.warnings)
+
+
+def _refuse_other_source(source: KernelSource, files: dict[str, str]) -> None:
+    """Check that an existing kernel folder was made from this source: existing files are kept.
+
+    Raises:
+        BadValueError: The folder was made from another source, or from an older candidate.
+    """
+    names = [n for n in files if n != "reference.py" and (source.folder / n).is_file()]
+    existing = {n: read_source_text(source.folder / n) for n in names}
+    if not existing:
+        return
+    if source.analysis.kind == "kernelbench":
+        same = all(existing.get(n) == files[n] for n in ("task.py", "candidate.py"))
+    else:
+        quoted = f'"{source.path_from_folder(source.path)}"'
+        same = any(quoted in text for text in existing.values())
+    if not same:
+        other = to_field_name(f"{source.path.resolve().parent.name}_{source.path.stem}")
+        raise BadValueError(
+            f"kernels/{source.name} exists and was not made from the present {source.path}; "
+            f"give another name, such as --name {other}, or delete that folder"
+        )
+
+
+def _list_shadow_warnings(source: KernelSource) -> list[str]:
+    shipped = Path(shipped_folder("kernels")) / source.name
+    if not (shipped / "kernel.yaml").is_file() or shipped.resolve() == source.folder.resolve():
+        return []
+    return [
+        f"kernels/{source.name} hides the kernel {source.name} that ships with KernelKB; "
+        f"to use both, delete that folder and give --name"
+    ]
+
+
+def _find_marks(folder: Path) -> Iterator[str]:
+    for path in sorted(path for path in folder.iterdir() if path.is_file()):
+        for number, line in enumerate(read_source_text(path).splitlines(), 1):
+            if FILL_IN_MARK in line and not line.lstrip().startswith(("#", "//")):
+                yield f"{path.name}:{number}: {line.strip()}"

@@ -1,0 +1,179 @@
+"""Finds the source file of ``kb init``, and the one kernel of it to draft."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from kernelkb.errors import BadValueError
+from kernelkb.safety.paths import project_root
+from kernelkb.scaffold.c.c_source import defines_any, summarize_source
+from kernelkb.scaffold.draft.call_signature import Function, SourceSummary
+from kernelkb.scaffold.draft.launchers import to_field_name
+from kernelkb.scaffold.draft.menu_order import order_functions
+
+COMPILED_SUFFIXES = (".cu", ".cpp", ".cc", ".cuh")
+_HEADER_SUFFIXES = (".h", ".hpp", ".cuh", ".inl", ".inc", ".hxx")
+_SOURCE_SUFFIXES = (*COMPILED_SUFFIXES, ".py")
+_SKIPPED_FOLDERS = (
+    *(".git", ".venv", "venv", "node_modules", "build", "dist", ".kb", "__pycache__"),
+)
+_MAX_FILES = 5000
+"""Files that the search for a kernel looks at, so that a home folder does not take minutes."""
+_MAX_HEADERS = 50_000
+_MOJO = "Mojo is not supported: KernelKB builds CUDA and C++ and runs Python"
+
+
+class KernelSource(NamedTuple):
+    """A kernel's source, and the project and name of its kernel folder."""
+
+    path: Path
+    analysis: SourceSummary
+    root: Path
+    name: str
+
+    @property
+    def folder(self) -> Path:
+        """The kernel folder; it may not exist yet."""
+        return self.root / "kernels" / self.name
+
+    def path_from_folder(self, path: Path) -> str:
+        """Return a path relative to the kernel folder, with forward slashes."""
+        return Path(os.path.relpath(path.resolve(), self.folder.resolve())).as_posix()
+
+
+def find_source(file: str | None, name: str | None, kernel: str | None) -> KernelSource:
+    """Return the source to draft for, and the name of its folder.
+
+    Args:
+        file: Its path; by default the project's only file with a kernel.
+        name: The folder's name; by default the file's, or the kernel's where one is chosen.
+        kernel: The function of the file; it decides the name where the file holds several.
+
+    Raises:
+        BadValueError: There is no kernel, or the name is not valid.
+    """
+    root = Path(project_root())
+    path = Path(file) if file else _find_only_kernel(root)
+    if path.suffix in (".mojo", ".🔥"):
+        raise BadValueError(_MOJO)
+    summary = summarize_source(path.name, read_source_text(path))
+    if summary is None:
+        raise BadValueError(
+            f"{path} holds no kernel that kb init recognises: no __global__ function, no "
+            f'extern "C" function, no function of tensors that a module exports, no triton.jit or '
+            f"cute.jit with a function that launches it, no CUDA text in a string, no Model with "
+            f"get_inputs"
+        )
+    if name and to_field_name(name) != name:
+        raise BadValueError(
+            f"--name {name!r} is not a valid kernel name; try --name {to_field_name(name)}"
+        )
+    default = kernel if kernel and len(summary.functions) > 1 else path.stem
+    return KernelSource(path, summary, root, name or to_field_name(default))
+
+
+def choose_function(source: KernelSource, kernel: str | None) -> Function:
+    """Return the function to draft for.
+
+    Raises:
+        BadValueError: The file holds several and none is chosen, or none of that name.
+    """
+    functions = source.analysis.functions
+    if not functions:
+        raise BadValueError(
+            f"{source.path} has a kernel, but no function that launches it; "
+            f"name the file that launches it"
+        )
+    if kernel is None:
+        ready = [each for each in functions if each.is_variant]
+        if len(functions) == 1 or len(ready) == 1:
+            return (ready or list(functions))[0]
+        raise BadValueError(_format_menu(source, f"{source.path} holds {len(functions)} kernels"))
+    named = [each for each in functions if each.name == kernel]
+    named = named or [each for each in functions if kernel in each.launches]
+    if not named:
+        raise BadValueError(_format_menu(source, f"{source.path} has no kernel {kernel!r}"))
+    return named[0]
+
+
+def _format_menu(source: KernelSource, head: str) -> str:
+    """Return what a file holds, with lines, and the call to make."""
+    rows = []
+    functions = order_functions(source.analysis.functions, source.path.stem)
+    for each in functions:
+        kind = "kernel" if each.is_kernel else "launcher"
+        if each.launches:
+            kind += f" of {', '.join(each.launches)}"
+        rows.append(f"  line {each.line}: {each.name} ({kind})")
+    first = functions[0].name
+    return "\n".join(
+        [f"{head}; choose one:", *rows, f"for example: kb init {source.path} --kernel {first}"]
+    )
+
+
+def read_source_text(path: Path) -> str:
+    """Return a file's text.
+
+    Raises:
+        BadValueError: It cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise BadValueError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _find_only_kernel(root: Path) -> Path:
+    kernels = [
+        path
+        for path in iter_sources(root)
+        if summarize_source(path.name, read_source_text(path)) is not None
+    ]
+    if not kernels:
+        raise BadValueError(f"no kernel found below {root}; name its source: kb init FILE")
+    if len(kernels) > 1:
+        names = ", ".join(str(path.relative_to(root)) for path in kernels[:8])
+        raise BadValueError(f"{len(kernels)} files hold kernels; name one: kb init FILE ({names})")
+    return kernels[0]
+
+
+def iter_sources(root: Path) -> Iterator[Path]:
+    """Yield the files below a folder that may hold kernels, without build and tool folders."""
+    yield from _iter_files(root, _SOURCE_SUFFIXES, _MAX_FILES)
+
+
+def list_headers(root: Path) -> list[Path]:
+    """List the headers and sources below a folder that a source may include."""
+    suffixes = (*_HEADER_SUFFIXES, *COMPILED_SUFFIXES)
+    return list(_iter_files(root, suffixes, _MAX_HEADERS))
+
+
+def _iter_files(root: Path, suffixes: tuple[str, ...], most: int) -> Iterator[Path]:
+    count = 0
+    for folder, subfolders, names in os.walk(root):
+        if "kernel.yaml" in names:  # a kernel folder of KernelKB
+            subfolders.clear()
+            continue
+        subfolders[:] = sorted(name for name in subfolders if name not in _SKIPPED_FOLDERS)
+        for name in sorted(names):
+            count += 1
+            if name.endswith(suffixes) and count <= most:
+                yield Path(folder) / name
+
+
+def find_definers(source: KernelSource) -> list[Path]:
+    """List the files with the functions that an extension only declares; below its folder first."""
+    path, summary, root, _ = source
+    if not summary.missing_functions:
+        return []
+    candidates = [
+        p
+        for p in iter_sources(root)
+        if p.suffix in COMPILED_SUFFIXES and p.resolve() != path.resolve()
+    ]
+    names = summary.missing_functions
+    definers = [p.resolve() for p in candidates if defines_any(read_source_text(p), names)]
+    return [p for p in definers if p.is_relative_to(path.resolve().parent)] or definers

@@ -1,0 +1,1 @@
+"""Knowledge as people ask for it: show, search, graph, quick reference, guide."""

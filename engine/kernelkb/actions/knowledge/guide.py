@@ -1,0 +1,87 @@
+"""Pages of ``kb guide``, and the files generated from knowledge and command line."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+
+from kernelkb.actions.knowledge.knowledge import load_project_knowledge
+from kernelkb.errors import BadValueError, UnknownNameError
+from kernelkb.loading.knowledge import load_knowledge
+from kernelkb.model.entries.knowledge import Knowledge
+from kernelkb.render.documents import guide, skill
+from kernelkb.render.documents.commands import format_commands_page
+from kernelkb.render.documents.guide import PAGES, Spelling
+from kernelkb.safety.paths import shipped_folder
+from kernelkb.safety.replace_file import replace_file
+
+_SKILL_FOLDER = Path("skills") / skill.NAME
+
+
+def generate_guide_page(
+    name: str,
+    spelling: Spelling = "shell",
+    kernel: str | None = None,
+    metrics: str | None = None,
+) -> str:
+    """Return a page of the guide, generated from this project's knowledge.
+
+    Args:
+        name: One of ``PAGES``.
+        spelling: Whether the page names shell commands or MCP tools.
+        kernel: The kernel that the page is about; None for any.
+        metrics: Free text of measured values, copied into the page.
+
+    Raises:
+        UnknownNameError: There is no such page.
+        KnowledgeError: The knowledge is wrong.
+    """
+    knowledge = load_project_knowledge()
+    if name == "session-start":
+        return guide.format_session_start_page(knowledge, spelling, kernel)
+    if name == "diagnose":
+        return guide.format_diagnosis_page(knowledge, spelling, kernel, metrics)
+    if name == "close":
+        return guide.format_closing_page(knowledge, spelling)
+    if name == "skill":
+        return skill.format_skill_files(knowledge)["SKILL.md"]
+    if name == "agents":
+        return skill.format_agents_page(knowledge)
+    raise UnknownNameError("page", name, PAGES, "guide --help")
+
+
+def find_stale_files(parser: ArgumentParser) -> list[Path]:
+    """Return the files that differ from what knowledge and parser of ``kb`` give now."""
+    return [
+        file
+        for file, text in _generate_files(load_knowledge(), parser).items()
+        if not file.is_file() or file.read_text(encoding="utf-8") != text
+    ]
+
+
+def write_guide_files(parser: ArgumentParser) -> list[Path]:
+    """Write the skill, AGENTS.md and docs/commands.md, and return their paths.
+
+    Args:
+        parser: That of ``kb``, with all commands; this layer cannot import it.
+
+    Raises:
+        BadValueError: This KernelKB is an installed package, not a checkout.
+    """
+    files = _generate_files(load_knowledge(), parser)
+    for file, text in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, text)
+    return list(files)
+
+
+def _generate_files(knowledge: Knowledge, parser: ArgumentParser) -> dict[Path, str]:
+    root = Path(shipped_folder("knowledge")).parent
+    if not (root / "pyproject.toml").is_file():
+        raise BadValueError("the files lie in KernelKB's repository; kb guide skill prints one")
+    skill_files = skill.format_skill_files(knowledge).items()
+    return {
+        **{root / _SKILL_FOLDER / name: text for name, text in skill_files},
+        root / "AGENTS.md": skill.format_agents_page(knowledge),
+        root / "docs" / "commands.md": format_commands_page(parser),
+    }

@@ -1,0 +1,74 @@
+"""Searches the knowledge entries and the commands by words.
+
+The index is kept in a file, keyed by the content of the knowledge, as the compiled rules are: to
+build it takes seconds, which a search must not.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import lru_cache
+from pathlib import Path
+from zlib import crc32
+
+from kernelkb import __version__
+from kernelkb.actions.project.commands import COMMANDS
+from kernelkb.graph.search import Hit, search
+from kernelkb.graph.search_index import (
+    INDEX_SCHEMA,
+    SearchIndex,
+    build_search_index,
+    dump_search_index,
+    parse_search_index,
+)
+from kernelkb.loading.digest import compute_cache_key
+from kernelkb.safety.paths import cache_folder, overlay_folder, shipped_folder
+
+
+def find_entries(query: str, *, kind: str | None = None, limit: int = 10) -> list[Hit]:
+    """Return the entries that answer a question, the best first; none if nothing fits.
+
+    See ``kernelkb.graph.search.search``.
+
+    Raises:
+        KnowledgeError: The knowledge is wrong (it is only read when no file holds its index).
+    """
+    content = compute_cache_key(shipped_folder("knowledge"), overlay_folder())
+    return search(_load_index(content), query, kind=kind, max_count=limit)
+
+
+@lru_cache(maxsize=2)
+def _load_index(content: str) -> SearchIndex:
+    """Return the index of the knowledge with this digest, from its file if there is one."""
+    commands = crc32(repr(COMMANDS).encode())  # the entries that are not of the knowledge
+    name = f"search-{__version__}-{INDEX_SCHEMA}-{commands:08x}-{content}.sqlite"
+    path = Path(cache_folder()) / name
+    return _read_index(path) or _build_and_keep_index(path)
+
+
+def _read_index(path: Path) -> SearchIndex | None:
+    try:
+        # A FIFO, which would wait for a writer, is no file.
+        return parse_search_index(path.read_bytes()) if path.is_file() else None
+    except (OSError, sqlite3.Error, TypeError):
+        return None
+
+
+def _build_and_keep_index(path: Path) -> SearchIndex:
+    import tempfile  # these imports take half a second, only when the knowledge has changed
+
+    from kernelkb.actions.knowledge.knowledge import load_project_knowledge
+    from kernelkb.graph.build import build_graph
+    from kernelkb.graph.search_documents import list_documents
+
+    knowledge = load_project_knowledge()
+    documents = list_documents(build_graph(knowledge), knowledge, COMMANDS)
+    index = build_search_index(documents, knowledge.search_terms.get_word_lists())
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
+            file.write(dump_search_index(index))
+        Path(file.name).replace(path)
+    except OSError:
+        return index  # not writable: the next start builds it again
+    return index

@@ -1,0 +1,1 @@
+"""Sessions: start, log, brief, close, and what is learned from them."""

@@ -1,0 +1,272 @@
+"""Says in a few lines where work on a kernel stands, for an author who comes back to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from kernelkb.actions.advice.edit_location import AnsweredVariant, find_change
+from kernelkb.actions.advice.next_steps import list_change_steps
+from kernelkb.actions.history.attempts import load_tree
+from kernelkb.actions.project.bench_target import get_project_path
+from kernelkb.actions.sessions.follow_steps import (
+    choose_session_id,
+    choose_subject_kernel,
+    step_to_open,
+)
+from kernelkb.actions.sessions.sessions import load_session, start_session
+from kernelkb.decide.recommend import CHANGE
+from kernelkb.errors import KbError, NextStep
+from kernelkb.loading.kernels import find_kernel_folder, load_kernel, select_variant
+from kernelkb.model.records.attempt import AttemptEvent
+from kernelkb.model.records.session import Session
+from kernelkb.record.attempts.store import open_attempts
+from kernelkb.record.attempts.stuck import describe_way_back, find_stuck
+from kernelkb.record.attempts.tree import AttemptNode, AttemptTree
+from kernelkb.record.open_session import find_open_session, find_open_session_for
+from kernelkb.render.text.attempts import ID_DIGITS, describe_outcome
+from kernelkb.render.text.edit_location import describe_place
+from kernelkb.render.text.units import format_duration
+
+MAX_BYTES = 2000
+_MAX_TRIED = 8
+_MAX_PATH = 6
+_MAX_READ = 60
+"""The newest attempts that are read."""
+_STEP_LABELS = ("next", "change", "then")
+_ON_DEVICE = ("check", "bench", "profile")
+_GAINLESS = ("no-gain", "slower", "failed")
+
+StepFormat = Callable[[NextStep], str]
+"""Writes a next step in a front end's own notation."""
+
+
+def brief_session(
+    name: str | None = None,
+    kernel: str | None = None,
+    format_step: StepFormat = NextStep.as_shell_words,
+) -> str:
+    """Return where a session and its kernel stand, in at most 2,000 bytes.
+
+    Args:
+        name: The session; None: the open one, or none.
+        kernel: The kernel; None: that of the session, or of its newest entry.
+        format_step: Writes the steps that it names; by default as shell commands.
+
+    Raises:
+        UnknownNameError: There is no such session.
+        SessionError: Its file is invalid.
+        DatabaseError: The history cannot be read.
+    """
+    project = get_project_path()
+    chosen = name or find_open_session(project)
+    session = load_session(chosen) if chosen else None
+    subject = kernel or (_find_kernel(session) if session else None)
+    lines = list(_describe_session(session))
+    if subject is not None:
+        with open_attempts(project, writes=False) as store:
+            tree = load_tree(store, subject, _MAX_READ)
+        lines += _describe_budget(session, tree) if session else []
+        lines += _describe_kernel(subject, tree, format_step)
+    elif not lines:
+        lines = ["no session is open", f"next: {format_step(step_to_open(kernel, project))}"]
+    return _cut("\n".join(lines))
+
+
+class ResumedSession(NamedTuple):
+    """A session that was opened, or was open."""
+
+    summary: str
+    session: str | None
+    brief: str
+    steps: tuple[str, ...]
+    """What comes next, in its order: commands, and a change between them."""
+
+
+def resume_session(
+    kernel: str | None,
+    goal: str | None,
+    budget: Mapping[str, float] | None = None,
+    format_step: StepFormat = NextStep.as_shell_words,
+) -> ResumedSession:
+    """Return where work stands; open a session if none is open for the kernel and a goal is given.
+
+    Args:
+        kernel: Its name; None: that of the open session.
+        goal: One sentence.
+        budget: Fields of ``SessionBudget``, for a session that is opened.
+        format_step: Writes the steps that the brief names; by default as shell commands.
+
+    Raises:
+        UnknownNameError: There is no such kernel; nothing was opened.
+        SessionError: The project is not writable.
+        DatabaseError: The history cannot be read.
+    """
+    project = get_project_path()
+    if kernel is not None:
+        kernel = find_kernel_folder(kernel, project).name
+    name = find_open_session_for(kernel, project)
+    verb = "is open"
+    if name is None and goal is not None:
+        name, verb = choose_session_id(kernel, project), "was opened"
+        start_session(name, goal, None, kernel, budget)
+    words = "no session is open" if name is None else f"session {name} {verb}"
+    brief = brief_session(name, kernel, format_step)
+    steps = [*_list_labelled_steps(brief)]
+    if name is None and kernel is not None:
+        steps.insert(0, format_step(step_to_open(kernel, project)))
+    if not steps and (subject := choose_subject_kernel(project)) is not None:
+        steps.append(format_step(_make_step("triage", subject)))  # the session names no kernel
+    return ResumedSession(words, name, brief, tuple(steps))
+
+
+def _list_labelled_steps(brief: str) -> Iterator[str]:
+    """Yield what a brief says comes next, each as a step of its own."""
+    for line in brief.split("\n"):
+        label, found, step = line.partition(": ")
+        if found and label in _STEP_LABELS:
+            yield f"{CHANGE}in {step}" if label == "change" else step
+
+
+def _cut(text: str) -> str:
+    body = text.encode()
+    if len(body) <= MAX_BYTES:
+        return text
+    return body[: MAX_BYTES - 4].decode(errors="ignore").rpartition("\n")[0] + "\n..."
+
+
+def _find_kernel(session: Session) -> str | None:
+    named = [entry.kernel for entry in session.entries if entry.kernel]
+    return session.kernel or (named[-1] if named else None)
+
+
+def _describe_session(session: Session | None) -> Iterator[str]:
+    if session is not None:
+        state = "closed" if session.is_closed else f"open since {session.opened:%d %b %H:%M}"
+        yield f"session {session.session}, {state}: {session.goal}"
+
+
+def _describe_budget(session: Session, tree: AttemptTree) -> Iterator[str]:
+    """Yield what was used of the budget, and what is left."""
+    since = session.opened if session.opened.tzinfo else session.opened.replace(tzinfo=UTC)
+    events = [event for node in tree.nodes.values() for event in node.events if event.at >= since]
+    made = [node for node in tree.nodes.values() if node.attempt.at >= since]
+    used = {
+        "attempts": float(len(made)),
+        "minutes": (datetime.now(UTC) - since).total_seconds() / 60,
+        "device_seconds": sum(event.seconds for event in events if event.kind in _ON_DEVICE),
+    }
+    told = []
+    for field, title in (
+        ("attempts", "attempts"),
+        ("minutes", "minutes"),
+        ("device_seconds", "s on the device"),
+    ):
+        limit = getattr(session.budget, field) if session.budget else None
+        of = f" of {limit:.0f}" if limit else ""
+        over = ", used up" if limit and used[field] >= limit else ""
+        told.append(f"{used[field]:.0f}{of} {title}{over}")
+    yield f"spent: {', '.join(told)}"
+
+
+def _describe_kernel(kernel: str, tree: AttemptTree, format_step: StepFormat) -> Iterator[str]:
+    if not tree.nodes:
+        yield f"{kernel}: nothing was tried yet"
+        yield f"next: {format_step(_make_step('triage', kernel))}"
+        return
+    path = [tree.nodes[name] for name in tree.list_path(tree.best)]
+    yield from _describe_best(kernel, tree, path, format_step)
+    newest = max(tree.nodes.values(), key=_find_last_time)
+    if newest.attempt.id != tree.best:
+        what = describe_outcome(newest.outcome) if newest.outcome else "not timed"
+        yield f"now: {newest.attempt.id[:ID_DIGITS]} ({newest.attempt.variant}), {what}"
+    tried = [one for one in tree.nodes.values() if _is_gainless(one)]
+    if tried:
+        yield "tried without gain, not to be repeated while the same cause is found:"
+        yield from (f"- {_describe_tried(one)}" for one in tried[-_MAX_TRIED:])
+    yield from _describe_next(kernel, tree, newest, format_step)
+
+
+def _describe_next(
+    kernel: str, tree: AttemptTree, newest: AttemptNode, format_step: StepFormat
+) -> Iterator[str]:
+    stuck = find_stuck(tree)
+    advice = _find_advice(newest)
+    variant = newest.attempt.variant
+    if stuck is not None:
+        yield f"stuck: {stuck.because}"
+        if stuck.way_back is None:
+            yield f"next: {stuck.then}"
+        else:
+            yield f"next: {format_step(stuck.way_back)}"
+            yield f"then: {stuck.then}"
+    elif advice is not None and advice.advised is not None:
+        advised = advice.advised
+        gain = f", told {advised.predicted[1]:.3g}x" if advised.predicted else ""
+        yield f"open: {advised.fix} for {advised.bottleneck}{gain}"
+        yield from _describe_change(newest, advised.fix, format_step)
+    else:
+        yield f"next: {format_step(_make_step('triage', kernel, variant))}"
+
+
+def _describe_change(newest: AttemptNode, fix: str, format_step: StepFormat) -> Iterator[str]:
+    """Yield where an advised fix goes, and the commands before and after that."""
+    attempt = newest.attempt
+    try:
+        folder = load_kernel(attempt.kernel, get_project_path())
+        variant = select_variant(folder.kernel, attempt.target, attempt.variant)
+    except KbError:  # the kernel or the variant is gone
+        step = _make_step("bench", attempt.kernel, attempt.variant)
+        yield "change: its source"
+        yield f"then: {format_step(step)}"
+        return
+    change = find_change(AnsweredVariant(folder, variant), fix)
+    *before, bench = list_change_steps(change)
+    yield from (f"next: {format_step(step)}" for step in before)
+    if change["applied_by"] is None:
+        yield f"change: {describe_place(change)}"
+    yield f"{'then' if before else 'next'}: {format_step(bench)}"
+
+
+def _make_step(verb: str, kernel: str, variant: str | None = None) -> NextStep:
+    effects = {"bench": "times it", "triage": "says what limits it"}
+    which = {"kernel": kernel, **({"variant": variant} if variant else {})}
+    return NextStep(verb, which, effects[verb])
+
+
+def _describe_best(
+    kernel: str, tree: AttemptTree, path: Sequence[AttemptNode], format_step: StepFormat
+) -> Iterator[str]:
+    if tree.best is None or tree.place is None:
+        yield f"{kernel}: {len(tree.nodes)} attempts, none with a valid time"
+        return
+    best = tree.nodes[tree.best]
+    time = best.find_time_us(tree.place)
+    first = path[0].find_time_us(tree.place)
+    shown = format_duration(time) if time else "?"
+    since = f", the first {format_duration(first)}" if first and len(path) > 1 else ""
+    where = f"{tree.place.workload}, {tree.place.device}"
+    yield f"{kernel}: best {best.attempt.id[:ID_DIGITS]} ({best.attempt.variant}) {shown}{since}"
+    yield f"on {where}; {format_step(describe_way_back(kernel))}"
+    gained = [one.outcome for one in path if one.outcome and one.outcome.result == "faster"]
+    for outcome in gained[-_MAX_PATH:]:
+        yield f"+ {describe_outcome(outcome)}"
+
+
+def _find_last_time(node: AttemptNode) -> datetime:
+    return node.events[-1].at if node.events else node.attempt.at
+
+
+def _is_gainless(node: AttemptNode) -> bool:
+    return node.outcome is not None and node.outcome.result in _GAINLESS
+
+
+def _describe_tried(node: AttemptNode) -> str:
+    what = describe_outcome(node.outcome) if node.outcome else ""
+    return f"{node.attempt.id[:ID_DIGITS]} {what}"
+
+
+def _find_advice(node: AttemptNode) -> AttemptEvent | None:
+    """Return the newest advice for a state, unless something was measured after it."""
+    return next((event for event in reversed(node.events) if event.advised), None)

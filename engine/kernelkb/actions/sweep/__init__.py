@@ -1,0 +1,1 @@
+"""Variants of many kernels, measured on many lanes."""

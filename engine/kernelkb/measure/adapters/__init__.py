@@ -1,0 +1,1 @@
+"""Tasks of other projects, as they describe them."""

@@ -1,0 +1,1 @@
+"""The engine's side of a bench: start it, and raw times to a verdict."""

@@ -1,0 +1,295 @@
+"""Times a variant against the fastest of its rivals, on one workload."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kernelkb.errors import BadValueError, KbError
+from kernelkb.measure.bench.bench_verdict import compute_bench_fields, is_below_floor
+from kernelkb.measure.bench.resource_use import add_resource_use
+from kernelkb.measure.bench.shortcuts import describe_shortcuts
+from kernelkb.measure.check.check import find_cure, get_judge_result, require_gpu_memory
+from kernelkb.measure.job_specs.case_specs import (
+    make_case_spec,
+    make_tolerances,
+    share_module_seed,
+    working_set_bytes,
+)
+from kernelkb.measure.job_specs.reference_specs import (
+    describe_reference,
+    make_code_rivals,
+    prepare_reference,
+    require_rival,
+)
+from kernelkb.measure.job_specs.runner_specs import (
+    make_candidate_spec,
+    make_reduced_rival_specs,
+    make_rival_specs,
+    returns_outputs,
+)
+from kernelkb.measure.job_specs.subject import MeasurementSubject
+from kernelkb.measure.machine.gpu_telemetry import GpuSampler, sample_gpu
+from kernelkb.measure.machine.host_memory import (
+    describe_low_memory,
+    find_free_bytes,
+    read_host_memory,
+)
+from kernelkb.measure.machine.peaks import get_machine_peaks
+from kernelkb.measure.process.scratch_folders import scratch_folder
+from kernelkb.measure.process.worker_jobs import JobRun, StartedJob, start_job, threads_env
+from kernelkb.measure.worker.shared.messages.judge_jobs import BenchJob, BenchJobResult, BenchTimes
+from kernelkb.measure.worker.shared.messages.specs import Precision, RunnerSpec
+from kernelkb.model.records.measurement import Bench, Build, Machine
+
+TIMEOUT_S = 120.0
+MIN_CORES_AHEAD = 4
+"""With fewer, processes that start beside a check delay it by as much as they gain."""
+_BUDGET_S = 3.0
+_MIN_PAIRS, _MAX_PAIRS = 15, 400
+_BATCH_NS = {"cpu": 4e6, "cuda": 2e6}
+"""Length of a batch to aim at: some hundred times the uncertainty of the harness's round trip."""
+_MAX_SLOTS = 512
+_ARENA_BYTES = {"cpu": 512 * 2**20, "cuda": 4 * 2**30}
+"""Memory for the slots of all arrays."""
+
+RivalVariant = tuple[MeasurementSubject, Build]
+"""Another variant and its build."""
+
+
+def bench(
+    subject: MeasurementSubject,
+    build: Build,
+    *,
+    workload: str,
+    timeout_s: float = TIMEOUT_S,
+    budget_s: float | None = None,
+    rival_variant: RivalVariant | None = None,
+    skip_other_rivals: bool = False,
+    free_bytes: int | None = None,
+) -> Bench:
+    """Time a built variant against the fastest of its rivals, each in a process of its own.
+
+    Args:
+        subject: What to time.
+        build: Its build, which must not have failed.
+        workload: One of the kernel's named workloads.
+        timeout_s: For everything.
+        budget_s: How long to time pairs of batches; None: ``KB_BUDGET``, or else 3 s.
+        rival_variant: One more rival, which must be correct.
+        skip_other_rivals: Make it the only one.
+        free_bytes: For the judge's arrays; None: all that is free.
+
+    Raises:
+        KbError: The baselines failed or used all the time, or ``KB_BUDGET`` is no number.
+    """
+    job = make_job(subject, build, workload, budget_s, rival_variant, skip_other_rivals)
+    if free_bytes is not None:
+        job["free_bytes"] = free_bytes
+    with start_bench(subject, workload, job) as started:
+        return started.run(timeout_s)
+
+
+def starts_ahead(machine: Machine) -> bool:
+    """Return whether the processes of a bench start beside those of the check before it."""
+    return machine.core_count >= MIN_CORES_AHEAD
+
+
+class StartedBench:
+    """A bench whose processes were started; they load nothing of the candidate before ``run``."""
+
+    def __init__(
+        self,
+        subject: MeasurementSubject,
+        workload: str,
+        job: BenchJob,
+        judge: StartedJob[BenchJobResult],
+    ) -> None:
+        self._subject, self._workload, self._job, self._judge = subject, workload, job, judge
+
+    def wait_until_ready(self) -> None:
+        """Wait until the judge and all runners could start, or failed to.
+
+        Raises:
+            OperationCancelled: The event given to ``cancel_on`` was set.
+        """
+        self._judge.wait_until_ready()
+
+    def run(self, timeout_s: float) -> Bench:
+        """Time the candidate; raises like ``bench``.
+
+        Args:
+            timeout_s: For everything from now on; so are the seconds of the result.
+        """
+        started, subject = time.monotonic(), self._subject
+        low_memory = describe_low_memory(read_host_memory())
+        with sample_gpu(subject.machine.target) as sampler:
+            run = self._judge.finish(timeout_s)
+        result = _find_candidate_timeout(run, timeout_s) or get_judge_result(subject, run)
+        if times := result.get("times"):
+            fields = _compute_fields(subject, self._job, run.process.seconds, times, sampler)
+            told = describe_shortcuts(times, fields["speedup"], subject.variant.target)
+            about = describe_reference(subject.kernel_folder, subject.variant.target)
+            fields["warnings"] = (*fields["warnings"], *about, *told, *low_memory)
+        else:
+            fields = _describe_failure(result)
+        fields["seconds"] = time.monotonic() - started
+        return Bench(**subject.identity_fields, workload=self._workload, **fields)
+
+
+@contextmanager
+def start_bench(
+    subject: MeasurementSubject, workload: str, job: BenchJob
+) -> Iterator[StartedBench]:
+    """Start the processes of a bench, which is to run in the block; they are ended after it.
+
+    A check may run before ``run``: nothing is timed meanwhile, and its processes are others.
+
+    Args:
+        subject: What to time.
+        workload: One of the kernel's named workloads.
+        job: Of ``make_job``.
+    """
+    env = threads_env(subject.machine.core_count)
+    with scratch_folder() as folder, start_job(job, folder, env=env) as judge:
+        yield StartedBench(subject, workload, job, judge)
+
+
+def _compute_fields(
+    subject: MeasurementSubject,
+    job: BenchJob,
+    judge_s: float,
+    times: BenchTimes,
+    sampler: GpuSampler,
+) -> dict[str, Any]:
+    """Compute the verdict; if the kernel beats the roofline floor, re-measure the peaks first."""
+    workload = job["cases"][0]["name"]
+    peaks = get_machine_peaks(subject.machine)
+    fields = compute_bench_fields(subject, workload, times, peaks, sampler)
+    if is_below_floor(fields):
+        peaks = get_machine_peaks(subject.machine, remeasure=True)
+        fields = compute_bench_fields(subject, workload, times, peaks, sampler)
+    return add_resource_use(fields, job, times, sampler, judge_s)
+
+
+def _find_candidate_timeout(run: JobRun[BenchJobResult], timeout_s: float) -> BenchJobResult | None:
+    """Return the failure of a candidate that was running when the time was up.
+
+    Raises:
+        KbError: Another runner was.
+    """
+    if not run.process.timed_out:
+        return None
+    if run.last_step == "candidate":
+        return {
+            "runner_died": {
+                "status": "timed-out",
+                "detail": f"it did not finish within {timeout_s:g} s",
+                "exit_status": None,
+                "case": None,
+            }
+        }
+    raise KbError(
+        f"timing did not end within {timeout_s:g} s, while {run.last_step or 'its baselines'} ran; "
+        f"allow more with --timeout, or name a smaller --workload"
+    )
+
+
+def _describe_failure(result: BenchJobResult) -> dict[str, Any]:
+    """Return the fields of a Bench without times.
+
+    Raises:
+        EnvironmentGapError: The candidate could not allocate memory of the GPU.
+        KbError: Not the candidate failed but a baseline.
+    """
+    if "runner_died" in result:
+        failure = result["runner_died"]
+        require_gpu_memory(failure)
+        return {"verdict": "invalid", "detail": failure["detail"], "cure": find_cure(failure)}
+    if "incorrect_reason" in result:
+        cure = "look for state that is kept between calls, and for work that is postponed"
+        return {"verdict": "incorrect", "detail": result["incorrect_reason"], "cure": cure}
+    if "baseline_killed" in result:
+        return {
+            "verdict": "invalid",
+            "detail": "a baseline was killed while the candidate was loaded; "
+            + result["baseline_killed"],
+            "cure": "time the baseline as a variant, alone: if it dies there too, remove it from "
+            "kernel.yaml; free memory if there is little",
+        }
+    raise KbError(
+        f"a baseline failed: {result['baseline_error']}; measure again, or remove it from "
+        f"kernel.yaml or --against"
+    )
+
+
+def _default_budget_s() -> float:
+    text = os.environ.get("KB_BUDGET", "")
+    try:
+        budget_s = float(text or _BUDGET_S)
+    except ValueError:
+        budget_s = math.nan
+    if not 0 < budget_s < math.inf:
+        raise BadValueError(f"KB_BUDGET is {text!r}; set it to a number of seconds above 0")
+    return budget_s
+
+
+def make_job(
+    subject: MeasurementSubject,
+    build: Build,
+    workload: str,
+    budget_s: float | None,
+    rival_variant: RivalVariant | None,
+    skip_other_rivals: bool,
+) -> BenchJob:
+    """Return what a judge is to do; arguments and errors as of ``bench``."""
+    budget_s = _default_budget_s() if budget_s is None else budget_s
+    kernel_folder, target = subject.kernel_folder, subject.variant.target
+    runners, reduced = _make_runners(subject, build, rival_variant, skip_other_rivals)
+    reference = prepare_reference(subject, build)
+    for specs in (runners, *reduced.values()):
+        share_module_seed(reference, (spec["code"] for spec in specs.values()))
+    return {
+        "mode": "bench",
+        "target": target,
+        "reference": reference,
+        "tolerances": make_tolerances(kernel_folder),
+        "cases": [
+            make_case_spec(kernel_folder, workload, kernel_folder.kernel.workloads[workload])
+        ],
+        "runners": runners,
+        "reduced_rivals": reduced,
+        "returns": returns_outputs(runners["candidate"]["code"]),
+        "working_set_bytes": working_set_bytes(kernel_folder, workload),
+        "cache_bytes": subject.machine.cache_bytes,
+        "budget_s": budget_s,
+        "min_pairs": _MIN_PAIRS,
+        "max_pairs": _MAX_PAIRS,
+        "batch_ns": _BATCH_NS[target],
+        "max_slots": _MAX_SLOTS,
+        "arena_bytes": _ARENA_BYTES[target],
+        "free_bytes": find_free_bytes(target),
+    }
+
+
+def _make_runners(
+    subject: MeasurementSubject,
+    build: Build,
+    rival_variant: RivalVariant | None,
+    skip_other_rivals: bool,
+) -> tuple[dict[str, RunnerSpec], dict[Precision, dict[str, RunnerSpec]]]:
+    """Return candidate and rivals, and the rivals that only a less exact candidate has."""
+    candidate = make_candidate_spec(subject, build)
+    returns = returns_outputs(candidate["code"])
+    runners = {"candidate": candidate}
+    if not skip_other_rivals:
+        runners |= make_rival_specs(subject, returns)
+        runners |= make_code_rivals(subject, build)
+    if rival_variant:
+        runners[f"variant {rival_variant[0].variant.id}"] = make_candidate_spec(*rival_variant)
+    require_rival(subject, runners)
+    return runners, {} if skip_other_rivals else make_reduced_rival_specs(subject, returns)

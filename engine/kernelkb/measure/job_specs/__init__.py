@@ -1,0 +1,1 @@
+"""What a job tells its worker: cases, references, runners, policies."""

@@ -1,0 +1,1 @@
+"""The engine's side of a profile: counters in stages, and observed calls."""

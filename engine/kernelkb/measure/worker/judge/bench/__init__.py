@@ -1,0 +1,1 @@
+"""A whole bench: trials, pairs until the interval is narrow, resources used."""

@@ -1,0 +1,1 @@
+"""The arrays that a runner reads and writes, their marks and faults."""

@@ -1,0 +1,299 @@
+"""Input and output buffers of one case: several slots in memory that judge and runners share."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import torch
+
+from kernelkb.measure.worker.judge.buffers.output_marks import DrawSlots, OutputMark, OutputMarker
+from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
+from kernelkb.measure.worker.judge.inputs.input_generator import InputGenerator
+from kernelkb.measure.worker.judge.inputs.inputs import (
+    KernelCase,
+    Tensors,
+    is_poisoned,
+    poison,
+    same_bits,
+)
+from kernelkb.measure.worker.judge.processes.procfs import thread_runqueue_wait_ns
+from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
+from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, UnsupportedHost
+from kernelkb.measure.worker.shared.memory import Arena, Layout, release_torch_cache
+from kernelkb.measure.worker.shared.messages.specs import Tolerances
+
+_OPEN_TIMEOUT_S = 60.0
+_CLOCK_RAMP_S = 0.1
+"""How long to read before a GPU's clocks have risen from idle."""
+
+
+class CaseBuffers:
+    """Slots of one case: each holds all input and output arrays once.
+
+    Attributes:
+        case: What is computed.
+        slot_count: Number of slots.
+        arena: The memory that judge and runners share.
+        input_generator: Draws the slots' inputs.
+        observer: Of every ``ReferenceOutputs`` that it makes.
+    """
+
+    observer: Callable[[ReferenceOutputs, Tensors], None] | None = None
+
+    def __init__(
+        self,
+        case: KernelCase,
+        tolerances: Tolerances,
+        slot_count: int,
+        rng: random.Random,
+        flush_bytes: int,
+    ) -> None:
+        """Allocate the slots, fill their inputs and poison their outputs.
+
+        Args:
+            case: What is computed.
+            tolerances: The kernel's own, by dtype.
+            slot_count: Number of slots.
+            rng: Source of offsets and seeds.
+            flush_bytes: How much to read to evict everything from the cache.
+
+        Raises:
+            UnsupportedHost: The memory cannot be allocated or shared.
+        """
+        torch.set_grad_enabled(False)
+        self.case, self.slot_count = case, slot_count
+        self._tolerances = tolerances
+        self._layout = Layout([*case.input_specs, *case.output_specs], slot_count, rng)
+        self.arena = Arena(self._layout.size, case.target)
+        self._pointer_table = self.arena.pointer_table(self._layout.pointer_table_offset)
+        self._runners: list[RunnerProcess] = []
+        self._layout.write_canaries(self.arena)
+        self._arrays = [self._layout.arrays(self.arena, slot) for slot in range(slot_count)]
+        self._marker = OutputMarker(case, self._layout.offsets, self.arena.bytes)
+        self.input_generator = InputGenerator(case, rng)
+        for slot in range(slot_count):
+            self.draw(slot)
+        self._synchronize()
+        self._flush_buffer = torch.ones(max(1, flush_bytes // 4), device=case.device)
+
+    def attach_runner(self, runner: RunnerProcess, *, timeout_s: float) -> None:
+        """Let a runner open the memory and bind its code to every slot.
+
+        Raises:
+            UnsupportedHost: It cannot open the memory.
+            RunnerError: Its code cannot be bound.
+            RunnerDied: It ended.
+        """
+        files = () if self.arena.descriptor is None else (self.arena.descriptor,)
+        self._runners.append(runner)
+        try:
+            runner.ask(
+                {
+                    "command": "open",
+                    "bytes": self.arena.size,
+                    "handle": self.arena.handle,
+                    "pointer_table_offset": self._layout.pointer_table_offset,
+                },
+                _OPEN_TIMEOUT_S,
+                *files,
+            )
+        except RunnerError as error:
+            raise UnsupportedHost(str(error)) from error
+        runner.ask(
+            {
+                "command": "bind",
+                "specs": self._layout.specs,
+                "offsets": self._layout.offsets,
+                "input_count": len(self.case.input_specs),
+                "scalars": self.case.scalars,
+                "axes": self.case.case_spec["axes"],
+            },
+            timeout_s,
+        )
+
+    def inputs(self, slot: int) -> Tensors:
+        """Return a slot's inputs, as views of shared memory: one for each of ``input_specs``."""
+        return self._arrays[slot][: len(self.case.input_specs)]
+
+    def outputs(self, slot: int) -> Tensors:
+        """Return a slot's outputs, as views of shared memory: one for each of ``output_specs``."""
+        return self._arrays[slot][len(self.case.input_specs) :]
+
+    def refresh(self, slots: list[int]) -> float:
+        """Draw new inputs for some slots, poison their outputs, and flush the cache.
+
+        Returns:
+            Nanoseconds of one read of the flush buffer; see ``idle_read_ns``.
+        """
+        release_torch_cache()
+        for slot in slots:
+            self.draw(slot)
+        release_torch_cache()
+        if self.arena.cuda is not None:
+            self.arena.cuda.reset_persisting_l2()
+        return self._flush_and_time_ns()
+
+    def draw(self, slot: int) -> None:
+        """Draw new inputs for a slot and poison its outputs."""
+        self.input_generator.refill(slot, self.inputs(slot))
+        self._fill_initial_outputs(slot)
+
+    def idle_read_ns(self) -> float:
+        """Return the shortest time of a read of the flush buffer, nanoseconds; 0 on a CPU.
+
+        A GPU that does other work takes longer, even with all runners stopped: kernels that were
+        launched before run on.
+        """
+        if self.case.target != "cuda":
+            return 0.0
+        end = time.monotonic() + _CLOCK_RAMP_S
+        times = [self._flush_and_time_ns()]
+        while time.monotonic() < end:
+            times.append(self._flush_and_time_ns())
+        return min(times)
+
+    def _flush_and_time_ns(self) -> float:
+        """Flush the cache by reading, which leaves no dirty lines; on a GPU time a second read."""
+        self._flush_buffer.sum()
+        self._synchronize()
+        if self.case.target != "cuda":
+            return 0.0
+        # The first read may ask the driver for memory, which takes 0.5 ms.
+        waited, start = thread_runqueue_wait_ns(), time.perf_counter_ns()
+        self._flush_buffer.sum()
+        self._synchronize()
+        return float(time.perf_counter_ns() - start - (thread_runqueue_wait_ns() - waited))
+
+    def expect_calls(self, slots: Sequence[int]) -> None:
+        """Prepare ``sync_and_copy`` and ``read_marks`` for a batch on some slots."""
+        self._marker.expect_calls(slots)
+        self._synchronize()
+
+    def sync_and_copy(
+        self, slots: Sequence[int], draw_slots: DrawSlots, start_ns: int
+    ) -> tuple[float, dict[int, Tensors]]:
+        """Return nanoseconds until the GPU has done this process's work, and copies of outputs.
+
+        A runner's kernel may still be running then, time-sliced with ours. So the marks are read at
+        once, and ``read_marks`` tells whether they changed. On a CPU nothing is copied: a stopped
+        process writes nothing more.
+
+        Args:
+            slots: Of the batch.
+            draw_slots: Draws those whose outputs to copy, now that the batch has ended.
+            start_ns: When the clock started, by ``time.perf_counter_ns``.
+        """
+        if self.case.target != "cuda":
+            return float(time.perf_counter_ns() - start_ns), {}
+        self._flush_buffer[:1].add_(0)
+        reached = torch.cuda.Event()
+        reached.record()
+        self._marker.take()
+        reached.synchronize()
+        elapsed = float(time.perf_counter_ns() - start_ns)
+        drawn = draw_slots(slots)
+        copies = {slot: [tensor.clone() for tensor in self.outputs(slot)] for slot in drawn}
+        self._synchronize()
+        return elapsed, copies
+
+    def read_marks(self, slots: Sequence[int], runner: RunnerProcess) -> list[OutputMark]:
+        """Return what each call of the last batch left at a few secret positions.
+
+        Args:
+            slots: Those of ``expect_calls``.
+            runner: Whose code was called; it must be stopped.
+        """
+        if self.case.target == "cuda":
+            return self._marker.parse()
+        self._marker.take()
+        addresses = [
+            [self._pointer_table[index] for index in self._pointer_indices(slot)] for slot in slots
+        ]
+        return self._marker.parse(addresses, runner.read_memory)
+
+    def reset_outputs(self, slot: int) -> None:
+        """Fill a slot's outputs as they are before a call: poisoned, or with their start values."""
+        self._fill_initial_outputs(slot)
+        self._synchronize()
+
+    def _fill_initial_outputs(self, slot: int) -> None:
+        inputs = self._inputs_by_name(slot)
+        for spec, array in zip(self.case.output_specs, self.outputs(slot), strict=True):
+            if spec["starts_as"]:
+                array.copy_(inputs[spec["starts_as"]])
+            else:
+                poison([array])
+        if self.case.target == "cpu":
+            for index in self._pointer_indices(slot):
+                self._pointer_table[index] = 0
+
+    def _inputs_by_name(self, slot: int) -> dict[str, torch.Tensor]:
+        names = (spec["name"] for spec in self.case.input_specs)
+        return dict(zip(names, self.inputs(slot), strict=True))
+
+    def _pointer_indices(self, slot: int) -> range:
+        count = len(self.case.output_specs)
+        return range(slot * count, (slot + 1) * count)
+
+    def is_untouched(self, slot: int) -> bool:
+        """Return whether a slot's outputs are as they were before the call."""
+        inputs = self._inputs_by_name(slot)
+        return all(
+            same_bits(array, inputs[spec["starts_as"]])
+            if spec["starts_as"]
+            else is_poisoned([array])
+            for spec, array in zip(self.case.output_specs, self.outputs(slot), strict=True)
+        )
+
+    def copy_outputs(self, slot: int, runner: RunnerProcess | None = None) -> Tensors:
+        """Return copies of a slot's current outputs.
+
+        Args:
+            slot: Which.
+            runner: A runner whose code may have returned its outputs: on a CPU they are then read
+                from its own memory, at the addresses that it published.
+        """
+        copies = [tensor.clone() for tensor in self.outputs(slot)]
+        if runner is not None and self.case.target == "cpu":
+            for index, copy in zip(self._pointer_indices(slot), copies, strict=True):
+                if address := self._pointer_table[index]:
+                    self._marker.read_array(runner.read_memory, address, copy)
+        self._synchronize()
+        return copies
+
+    def compute_reference(self, slot: int, *, sampled: bool = False) -> ReferenceOutputs:
+        """Return the correct outputs for a slot's current inputs, or for a sample of their rows."""
+        release_torch_cache()
+        inputs = self.input_generator.regenerate(slot)
+        reference = ReferenceOutputs(self.case, inputs, self._tolerances, sampled=sampled)
+        reference.observer = self.observer
+        return reference
+
+    def find_tampering(self, slot: int) -> str | None:
+        """Report whether the candidate modified an input or a guard region of a slot."""
+        pairs = zip(self.inputs(slot), self.input_generator.regenerate(slot), strict=True)
+        for spec, (current, drawn) in zip(self.case.input_specs, pairs, strict=True):
+            if not same_bits(current, drawn):
+                return f"it changed its input {spec['name']}"
+        if self._layout.is_guard_damaged(self.arena, slot):
+            return "it wrote outside its arrays"
+        return None
+
+    def close(self) -> None:
+        """Free the memory, after every runner has unmapped it."""
+        for runner in self._runners:
+            if not runner.is_closed:
+                with suppress(RunnerDied, RunnerError):
+                    runner.ask({"command": "close"}, _OPEN_TIMEOUT_S)
+        self._arrays.clear()
+        self._marker.release()
+        self._pointer_table.release()
+        self.input_generator.forget()
+        self.arena.close()
+
+    def _synchronize(self) -> None:
+        if self.case.target == "cuda":
+            torch.cuda.synchronize()

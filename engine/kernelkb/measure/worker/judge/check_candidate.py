@@ -1,0 +1,186 @@
+"""Checks a candidate: every case on fresh inputs, three calls each, compared with the reference."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers
+from kernelkb.measure.worker.judge.buffers.candidate_calls import (
+    build_result,
+    call_once,
+    is_passing,
+    remaining_s,
+)
+from kernelkb.measure.worker.judge.hidden.hidden_checks import (
+    HiddenChecks,
+    parse_missing_parameters,
+)
+from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, same_bits
+from kernelkb.measure.worker.judge.inputs.memory_plan import plan_case_memory
+from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.processes.wait_for_start import wait_for_start
+from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError
+from kernelkb.measure.worker.shared.messages.judge_jobs import (
+    CaseResult,
+    CheckJob,
+    CheckReport,
+)
+from kernelkb.measure.worker.shared.messages.specs import CaseSpec, RunnerStatus
+
+_DELAY_CYCLES = 400_000_000
+"""GPU clock cycles of the kernel in front of the delayed call."""
+_MIN_DELAY_S = 0.1
+"""How long these cycles take at least: no GPU's clock reaches 4 GHz."""
+_PEEK_AFTER_S = 0.02
+"""When to look at the outputs: long after a call that did not wait, long before the delay ends."""
+_NO_FLUSH_BYTES = 4
+
+
+def check_cases(job: CheckJob, folder: Path, runners: dict[str, RunnerProcess]) -> CheckReport:
+    """Check every case, whose name is in the file ``progress``, until one ends the candidate.
+
+    Raises:
+        UnsupportedHost: No runner starts here, or the memory cannot be allocated or shared.
+    """
+    candidate = runners["candidate"]
+    hidden = HiddenChecks(candidate, job)
+    report, case_name = _make_empty_report(), None
+    accepted, rejected = set[str](), set[str]()
+    try:
+        _wait_until_started(candidate, folder)
+        answer = candidate.ask({"command": "load"}, remaining_s(candidate, job["timeout_s"]))
+        report["missing_parameters"] = parse_missing_parameters(answer)
+        for case_spec in job["cases"]:
+            case_name = case_spec["name"]
+            (folder / "progress").write_text(case_name, encoding="utf-8")
+            case = _make_case(job, case_spec)
+            result, *case_selftest = _check_case(job, case, candidate, hidden)
+            report["cases"].append(result)
+            report["notes"] += [note for note in case.notes if note not in report["notes"]]
+            accepted |= set(case_selftest[0])
+            rejected |= set(case_selftest[1])
+        if all(map(is_passing, report["cases"])) and not hidden.failures:
+            case_name = None
+            hidden.check_other_sizes(_make_case(job, job["cases"][0]))
+    except RunnerDied as error:
+        failure = error.to_message(hidden.current or case_name)
+        if error.status == "timed-out":
+            failure["detail"] = f"it did not finish within {job['timeout_s']:g} s"
+        report["runner_died"] = failure
+    except RunnerError as error:
+        status: RunnerStatus = "unloadable" if case_name is None else "crashed"
+        report["runner_died"] = error.to_message(status, hidden.current or case_name)
+    report["cases"] += hidden.failures
+    report["hidden_inputs"], report["notes"] = hidden.passed, report["notes"] + hidden.notes
+    report["selftest_accepted"] = sorted(accepted)
+    report["selftest_rejected"] = sorted(rejected - accepted)
+    return {**report, "layers": candidate.sandbox_layers}
+
+
+def _wait_until_started(candidate: RunnerProcess, folder: Path) -> None:
+    candidate.wait_ready()
+    wait_for_start(folder)
+
+
+def _make_empty_report() -> CheckReport:
+    return {
+        "cases": [],
+        "hidden_inputs": [],
+        "notes": [],
+        "missing_parameters": [],
+        "selftest_accepted": [],
+        "selftest_rejected": [],
+        "runner_died": None,
+        "layers": [],
+    }
+
+
+def _make_case(job: CheckJob, case_spec: CaseSpec) -> KernelCase:
+    plan = plan_case_memory(case_spec, job["free_bytes"], len(job["runners"]))
+    reference = case_spec.get("reference", job["reference"])
+    return KernelCase(job["target"], reference, case_spec, plan)
+
+
+def _check_case(
+    job: CheckJob, case: KernelCase, candidate: RunnerProcess, hidden: HiddenChecks
+) -> tuple[CaseResult, list[str], list[str]]:
+    """Return the result, and the names of accepted and rejected wrong outputs."""
+    rng = random.SystemRandom()  # no candidate can compute what comes next
+    slot_count = case.plan.slot_count
+    buffers = CaseBuffers(case, job["tolerances"], slot_count, rng, flush_bytes=_NO_FLUSH_BYTES)
+    try:
+        timeout_s = job["timeout_s"]
+        buffers.attach_runner(candidate, timeout_s=remaining_s(candidate, timeout_s))
+        return _check_repeated_calls(buffers, candidate, timeout_s, hidden)
+    finally:
+        buffers.close()
+
+
+def _check_repeated_calls(
+    buffers: CaseBuffers, candidate: RunnerProcess, timeout_s: float, hidden: HiddenChecks
+) -> tuple[CaseResult, list[str], list[str]]:
+    """Call on one slot, again on the same inputs, and on another slot; compare each output."""
+    tests_judge = buffers.case.case_spec["selftest"]
+    first, error = call_once(buffers, candidate, 0, timeout_s)
+    reference = buffers.compute_reference(0)
+    accepted, rejected = reference.run_selftest() if tests_judge else ([], [])
+    result = build_result(buffers, 0, reference.compare(first), error)
+    if not is_passing(result):
+        result["has_tf32_error"] = reference.is_off_like_tf32(first)
+        return result, accepted, rejected
+    again, error = call_once(buffers, candidate, 0, timeout_s)
+    is_deterministic = all(map(same_bits, first, again))
+    if not is_deterministic:
+        second_result = build_result(buffers, 0, reference.compare(again), error)
+        result = _worse_result(result, second_result)
+    del first, again, reference  # there may be no room for another slot's besides
+    slot = buffers.slot_count - 1
+    if slot == 0:
+        candidate.pause()  # it must not see its inputs while they are made
+        buffers.refresh([slot])
+    outputs, error = call_once(buffers, candidate, slot, timeout_s)
+    reference = buffers.compute_reference(slot)
+    last = build_result(buffers, slot, reference.compare(outputs), error)
+    if tests_judge and is_passing(last):
+        last["tampering"] = _find_stream_order_fault(buffers, candidate, timeout_s)
+    result = _worse_result(result, last)
+    result["is_deterministic"] = is_deterministic
+    if is_passing(result):
+        root_mean_squares = reference.root_mean_squares()
+        del reference, outputs  # there may be no room for others besides
+        hidden.check_distributions(buffers, root_mean_squares)
+    return result, accepted, rejected
+
+
+def _find_stream_order_fault(
+    buffers: CaseBuffers, candidate: RunnerProcess, timeout_s: float
+) -> str | None:
+    """Report a call that does not wait for earlier work on the stream that it is given.
+
+    A caller's inputs are computed on that stream. A call that synchronizes the GPU itself returns
+    after the delay; it cannot be examined and passes.
+    """
+    if buffers.case.target != "cuda":
+        return None
+    buffers.reset_outputs(0)
+    start = time.monotonic()
+    candidate.ask(
+        {"command": "call-delayed", "slot": 0, "cycles": _DELAY_CYCLES},
+        remaining_s(candidate, timeout_s),
+    )
+    time.sleep(_PEEK_AFTER_S)
+    is_written = not buffers.is_untouched(0)
+    is_delayed = time.monotonic() - start < _MIN_DELAY_S
+    candidate.ask({"command": "synchronize"}, remaining_s(candidate, timeout_s))
+    if not (is_written and is_delayed):
+        return None
+    return (
+        "it wrote its outputs before earlier work on its stream was done: launch on the stream "
+        "that it is given, not on one of its own"
+    )
+
+
+def _worse_result(left: CaseResult, right: CaseResult) -> CaseResult:
+    return min(left, right, key=lambda result: (is_passing(result), result["matched_ratio"]))

@@ -1,0 +1,1 @@
+"""Whether an output is right: oracles, limits of the error, what is wrong with it."""

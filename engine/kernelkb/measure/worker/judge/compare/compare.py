@@ -1,0 +1,262 @@
+"""Compares outputs with the reference, within limits that follow from the reference's own error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import torch
+
+from kernelkb.measure.worker.judge.compare.accuracy import RelativeError
+from kernelkb.measure.worker.judge.compare.error_limits import ErrorLimits, ReferenceErrors
+from kernelkb.measure.worker.judge.compare.oracle import (
+    TRUNCATED_BITS,
+    Oracle,
+    OraclePiece,
+    truncate_inputs,
+)
+from kernelkb.measure.worker.judge.compare.output_errors import OutputErrors
+from kernelkb.measure.worker.judge.compare.row_pieces import take_rows
+from kernelkb.measure.worker.judge.compare.wrong_outputs import make_wrong_outputs
+from kernelkb.measure.worker.judge.inputs.chunks import CHUNK_ELEMENTS, MeanSquare, split_alike
+from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, Tensors
+from kernelkb.measure.worker.judge.inputs.reference_operations import convolves, multiplies_matrices
+from kernelkb.measure.worker.shared.fp32_precision import fp32_precision
+from kernelkb.measure.worker.shared.memory import release_torch_cache
+from kernelkb.measure.worker.shared.messages.judge_jobs import OutputComparison
+from kernelkb.measure.worker.shared.messages.specs import ArraySpec, Precision, Tolerances
+
+_FEW_OUTPUTS = 4096
+"""With fewer elements the reference's own error may be zero by chance: inputs are perturbed too."""
+_PERTURBATIONS = 4
+_MAX_SENSITIVITY_RATIO = 0.01
+"""A larger change, relative to the outputs' root mean square, is a rounding step of the task."""
+
+
+_TF32_ERRORS = (2**-16, 2**-8)
+"""Of products in TF32, relative and root mean square: 3e-4 for one; more where steps follow."""
+
+
+class ReferenceOutputs:
+    """The correct outputs for some inputs, and how far off a correct kernel may be.
+
+    Attributes:
+        dtype: In which the oracle was computed; None: in the reference's own types.
+        observer: Called with this and each outputs that ``compare`` has compared.
+    """
+
+    observer: Callable[[ReferenceOutputs, Tensors], None] | None = None
+
+    def __init__(
+        self, case: KernelCase, inputs: Tensors, tolerances: Tolerances, *, sampled: bool = False
+    ) -> None:
+        """Compute them.
+
+        Args:
+            case: Shapes and reference.
+            inputs: One tensor for each of ``case.input_specs``, on the case's device.
+            tolerances: The kernel's own, by dtype.
+            sampled: Whether a quarter of the rows suffices; see ``Oracle``.
+
+        Raises:
+            torch.OutOfMemoryError: Not even an fp32 oracle fits.
+            UnsupportedHost: The same, by the case's memory plan.
+        """
+        self._case, self._inputs = case, inputs
+        self._oracle = Oracle(case, inputs, sampled=sampled)
+        self.dtype = self._oracle.dtype
+        errors = self._collect_reference_errors()
+        self._oracle.drop_native()
+        self._operations = case.list_operations(take_rows(case, inputs, self._oracle.pieces[0]))
+        sensitivity = self._ulp_sensitivity(tolerances)
+        self._limits = self._make_limits(errors, tolerances, sensitivity)
+        if case.case_spec.get("precision") == "open" and multiplies_matrices(self._operations):
+            truncated = self._make_limits(self._collect_tf32_errors(), tolerances, sensitivity)
+            pairs = zip(self._limits, truncated, strict=True)
+            self._limits = [max(pair, key=lambda limits: limits.atol) for pair in pairs]
+        release_torch_cache()  # the candidate runs next and may need as much memory
+
+    def _collect_reference_errors(self) -> list[ReferenceErrors]:
+        errors = [ReferenceErrors(spec["dtype"]) for spec in self._case.output_specs]
+        for piece in self._oracle.iter_pieces(with_native=True):
+            for own, oracle, native in zip(errors, piece.outputs, piece.native, strict=True):
+                if native is not None:
+                    for part in split_alike(oracle, native):
+                        own.add(*part)
+        return errors
+
+    def _collect_tf32_errors(self) -> list[ReferenceErrors]:
+        """Collect errors of a reference whose inputs lost digits, as in products that do not round.
+
+        Limits are 8 times these errors, and should be twice those of inputs cut to TF32.
+        """
+        errors = [ReferenceErrors(spec["dtype"]) for spec in self._case.output_specs]
+        for piece in self._oracle.iter_pieces():
+            inputs = truncate_inputs(
+                take_rows(self._case, self._inputs, piece.rows), TRUNCATED_BITS
+            )
+            with fp32_precision("fp32"):
+                outputs = self._case.run_reference(inputs, None)
+            for own, oracle, output in zip(errors, piece.outputs, outputs, strict=True):
+                for part in split_alike(oracle, output):
+                    own.add(*part)
+        return errors
+
+    def _make_limits(
+        self,
+        errors: list[ReferenceErrors],
+        tolerances: Tolerances,
+        sensitivity: list[float],
+    ) -> list[ErrorLimits]:
+        has_convolution = convolves(self._operations)
+        return [
+            own.make_limits(tolerances.get(spec["dtype"]), change, convolves=has_convolution)
+            for spec, own, change in zip(self._case.output_specs, errors, sensitivity, strict=True)
+        ]
+
+    def _ulp_sensitivity(self, tolerances: Tolerances) -> list[float]:
+        """Return the largest change of each output when every input changes by 1 ulp.
+
+        Differences that a 1-ulp change of the inputs can cause are within tolerance. This matters
+        for outputs of few elements, whose reference error may be zero by chance or which may cancel
+        out; others get 0, as do outputs with tolerances of their own.
+        """
+        specs = self._case.output_specs
+        sensitivity = [0.0] * len(specs)
+        has_tolerances = all(spec["dtype"] in tolerances for spec in specs)
+        has_many = max(map(count_elements, specs)) > _FEW_OUTPUTS
+        if has_tolerances or has_many or self.dtype is None:
+            return sensitivity
+        oracles = self._oracle.read_all()
+        for seed in range(_PERTURBATIONS):
+            outputs = self._oracle.run_perturbed(seed)
+            for index, (output, oracle) in enumerate(zip(outputs, oracles, strict=True)):
+                if oracle.is_floating_point() and oracle.numel():
+                    change = (output - oracle).abs()
+                    # A larger change is a value that the task rounds to a step.
+                    bound = _MAX_SENSITIVITY_RATIO * oracle.square().mean().sqrt()
+                    smooth = change[change <= bound]
+                    largest = float(smooth.max()) if smooth.numel() else 0.0
+                    sensitivity[index] = max(sensitivity[index], largest)
+        return sensitivity
+
+    def compare(self, outputs: Tensors) -> OutputComparison:
+        """Compare outputs, one tensor per output array; return the worst comparison."""
+        errors = [OutputErrors(limits) for limits in self._limits]
+        for piece in self._oracle.iter_pieces():
+            for own, output, oracle, native in zip(
+                errors, outputs, piece.outputs, piece.native, strict=True
+            ):
+                _add_errors(own, output[piece.rows] if output.dim() else output, oracle, native)
+        if self.observer is not None:
+            self.observer(self, outputs)
+        comparisons = [own.make_comparison() for own in errors]
+        return min(comparisons, key=lambda c: (c["correct"], c["matched_ratio"]))
+
+    def root_mean_squares(self) -> list[float]:
+        """Return the root mean square of each output, over its finite elements."""
+        sums = [MeanSquare() for _ in self._case.output_specs]
+        for piece in self._oracle.iter_pieces():
+            for own, oracle in zip(sums, piece.outputs, strict=True):
+                for (part,) in split_alike(oracle):
+                    own.add(part[part.isfinite()].double())
+        return [own.root() for own in sums]
+
+    def relative_errors(self, outputs: Tensors) -> list[float]:
+        """Return the error of each output; see ``relative_rms``."""
+        errors = [RelativeError() for _ in outputs]
+        for piece in self._oracle.iter_pieces():
+            for own, output, oracle in zip(errors, outputs, piece.outputs, strict=True):
+                for part in split_alike(output[piece.rows] if output.dim() else output, oracle):
+                    own.add(*part)
+        return [own.ratio() for own in errors]
+
+    def is_off_like_tf32(self, outputs: Tensors) -> bool:
+        """Return whether wrong outputs are as far off as products of fp32 in TF32 are."""
+        case = self._case
+        has_products = multiplies_matrices(case.list_operations(self._inputs))
+        if case.case_spec.get("precision") == "open" or not has_products:
+            return False
+        if any(spec["dtype"] != "float32" for spec in case.output_specs):
+            return False
+        low, high = _TF32_ERRORS
+        return all(low < error < high for error in self.relative_errors(outputs))
+
+    def run_reference(self, dtype: torch.dtype | None, precision: Precision | None) -> Tensors:
+        """Return the reference's own outputs for the same inputs; see ``KernelCase``.
+
+        Args:
+            dtype: Weights and inputs are converted to it.
+            precision: Of fp32 products; None: as its file and torch's defaults set it.
+        """
+        with fp32_precision(precision):
+            return self._case.run_reference(self._inputs, dtype)
+
+    def run_selftest(self) -> tuple[list[str], list[str]]:
+        """Compare outputs that are wrong on purpose; return names of the accepted and rejected.
+
+        Of large outputs those are some rows.
+        """
+        accepted: set[str] = set()
+        rejected: set[str] = set()
+        piece = next(self._oracle.iter_pieces())
+        inputs = take_rows(self._case, self._inputs, piece.rows)
+        for index, limits in enumerate(self._limits):
+            oracle, native = _take_few_rows(piece, index)
+            rows = slice(0, len(oracle)) if oracle.dim() else ...
+            copied = [i[rows] for i in inputs if i.shape == piece.outputs[index].shape]
+            swapped = (o[rows] for o in self._iter_swapped_outputs(inputs, index))
+            for name, output in make_wrong_outputs(oracle, copied, swapped, limits.off_share):
+                errors = OutputErrors(limits)
+                _add_errors(errors, output, oracle, native)
+                is_accepted = errors.make_comparison()["correct"]
+                (accepted if is_accepted else rejected).add(name)
+        return sorted(accepted), sorted(rejected - accepted)
+
+    def _iter_swapped_outputs(self, inputs: Tensors, index: int) -> Iterator[torch.Tensor]:
+        """Yield one output for each exchange of two inputs that can stand for each other."""
+        if self._case.is_recorded:
+            return
+        for first in range(len(inputs)):
+            for second in range(first + 1, len(inputs)):
+                if self._can_exchange(first, second):
+                    swapped = list(inputs)
+                    swapped[first], swapped[second] = swapped[second], swapped[first]
+                    yield self._oracle.run(swapped)[index]
+
+    def _can_exchange(self, first: int, second: int) -> bool:
+        """Return whether two inputs have one shape, one dtype and, as integers, one range.
+
+        Integers may be indices, and one outside of its range stops a GPU's reference for good.
+        """
+        left, right = self._inputs[first], self._inputs[second]
+        if left.shape != right.shape or left.dtype != right.dtype:
+            return False
+        if left.is_floating_point() or not left.numel() or self._case.draws_alike(first, second):
+            return True
+        return bool((left.min() == right.min()) & (left.max() == right.max()))
+
+
+def count_elements(spec: ArraySpec) -> int:
+    """Return the number of elements of an array."""
+    return math.prod(spec["shape"])
+
+
+def _add_errors(
+    errors: OutputErrors, output: torch.Tensor, oracle: torch.Tensor, native: torch.Tensor | None
+) -> None:
+    if native is None or oracle.is_floating_point():
+        for part in split_alike(output, oracle):
+            errors.add(*part)
+    else:
+        for part in split_alike(output, oracle, native):
+            errors.add(*part)
+
+
+def _take_few_rows(piece: OraclePiece, index: int) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return some rows of an output, as many as its wrong copies may take memory for."""
+    oracle, native = piece.outputs[index], piece.native[index]
+    if oracle.numel() <= CHUNK_ELEMENTS:
+        return oracle, native
+    rows = max(1, CHUNK_ELEMENTS * len(oracle) // oracle.numel())
+    return oracle[:rows], None if native is None else native[:rows]

@@ -1,0 +1,215 @@
+"""The reference's outputs for some inputs, as exact as memory allows: an oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+
+from kernelkb.measure.worker.judge.compare.row_pieces import (
+    ALL_ROWS,
+    draw_pieces,
+    list_row_pieces,
+    take_rows,
+)
+from kernelkb.measure.worker.judge.inputs.chunks import CHUNK_ELEMENTS
+from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, Tensors
+from kernelkb.measure.worker.judge.inputs.memory_plan import FP32_NOTE, PIECES_NOTE, SAMPLED_NOTE
+from kernelkb.measure.worker.shared.fp32_precision import fp32_precision
+from kernelkb.measure.worker.shared.memory import release_torch_cache
+
+TRUNCATED_BITS = 11
+"""Of fp32's 23, for ``truncate_inputs``; TF32 has 13 fewer, so the error is a quarter of TF32's."""
+_PERTURBATIONS = 4
+"""Generators for each input, so that seeds below it give independent perturbations."""
+
+
+class OraclePiece(NamedTuple):
+    """Some rows of all outputs."""
+
+    rows: slice
+    outputs: Tensors
+    """In the oracle's dtype."""
+    native: list[torch.Tensor | None]
+    """As the reference computes them in its own types; None where that was not asked for."""
+
+
+class Oracle:
+    """What is right for some inputs.
+
+    Of a reference whose rows do not depend on each other, and where the case's memory plan says so,
+    some rows are computed at a time, and again for each comparison. Else all is kept, or a sample.
+
+    Attributes:
+        dtype: In which it is computed; None: in the reference's own types.
+        pieces: The rows that are computed at a time.
+    """
+
+    def __init__(self, case: KernelCase, inputs: Tensors, *, sampled: bool = False) -> None:
+        """Compute it, where it is kept.
+
+        Args:
+            case: Shapes and reference.
+            inputs: One tensor for each of ``case.input_specs``, on the case's device.
+            sampled: Whether a quarter of the rows suffices, where they do not depend on each other.
+
+        Raises:
+            torch.OutOfMemoryError: Not even one in fp32 fits.
+            UnsupportedHost: The same, by the case's memory plan.
+        """
+        self._case, self._inputs = case, inputs
+        self.pieces = list_row_pieces(case, inputs, always=sampled)
+        self._sample: list[OraclePiece] = []
+        self.is_kept = self.pieces == [ALL_ROWS]
+        self.dtype: torch.dtype | None = case.plan.oracle_dtype if self.is_kept else torch.float64
+        self._native: list[torch.Tensor | None] = []
+        self._outputs: Tensors = []
+        if not self.is_kept:
+            self._find_dtype()
+            if sampled:
+                self.pieces = draw_pieces(self.pieces)
+                self._sample = list(self._compute_pieces(with_native=True))
+            case.add_note(SAMPLED_NOTE if sampled else PIECES_NOTE)
+            return
+        is_retry = False
+        try:
+            self._compute_all()
+        except torch.OutOfMemoryError:
+            is_retry = self.dtype == torch.float64
+            if not is_retry:
+                raise
+        if is_retry:  # outside of the handler, whose traceback keeps the first try's arrays alive
+            self.dtype, self._native, self._outputs = torch.float32, [], []
+            release_torch_cache()
+            self._compute_all()
+        if self.dtype == torch.float32:
+            case.add_note(FP32_NOTE)
+
+    def _compute_all(self) -> None:
+        self._native = [*self._run_native(self._inputs)]
+        try:
+            self._outputs = self.run(self._inputs)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError:
+            # It creates tensors of a fixed dtype, which torch does not mix with wider ones.
+            self.dtype, self._outputs = None, self._run_native(self._inputs)
+
+    def _find_dtype(self) -> None:
+        try:
+            self.run(take_rows(self._case, self._inputs, self.pieces[0]))
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError:  # as above
+            self.dtype = None
+
+    def _run_native(self, inputs: Tensors) -> Tensors:
+        stated = self._case.case_spec.get("precision")
+        with fp32_precision("tf32" if stated == "open" else stated):
+            return self._case.run_reference(inputs, None)
+
+    def run(self, inputs: Tensors, *, preserve_inputs: bool = True) -> Tensors:
+        """Return the reference's outputs for inputs, in the oracle's dtype."""
+        if self.dtype is None:
+            return self._run_native(inputs)
+        with fp32_precision("fp32"):  # an oracle in fp32 is to be exact
+            return self._case.run_reference(inputs, self.dtype, preserve_inputs=preserve_inputs)
+
+    def iter_pieces(self, *, with_native: bool = False) -> Iterator[OraclePiece]:
+        """Yield all rows, piece by piece, or those of the sample.
+
+        Args:
+            with_native: Also what the reference itself returns of floating-point outputs. Where the
+                oracle is kept, that can be had until ``drop_native``.
+        """
+        if self.is_kept:
+            yield OraclePiece(ALL_ROWS, self._outputs, self._native)
+        elif self._sample:
+            yield from self._sample
+        else:
+            yield from self._compute_pieces(with_native=with_native)
+
+    def _compute_pieces(self, *, with_native: bool) -> Iterator[OraclePiece]:
+        has_integers = any(
+            not getattr(torch, spec["dtype"]).is_floating_point for spec in self._case.output_specs
+        )
+        for rows in self.pieces:
+            inputs = take_rows(self._case, self._inputs, rows)
+            outputs = self.run(inputs)
+            native: list[torch.Tensor | None] = [None] * len(outputs)
+            if with_native or has_integers:
+                native = [*(outputs if self.dtype is None else self._run_native(inputs))]
+            yield OraclePiece(rows, outputs, native)
+
+    def drop_native(self) -> None:
+        """Free what the reference itself returned of floating-point outputs."""
+        self._native = _drop_floats(self._native)
+        self._sample = [one._replace(native=_drop_floats(one.native)) for one in self._sample]
+
+    def read_all(self) -> Tensors:
+        """Return all rows of the outputs, which must be small."""
+        return _join([piece.outputs for piece in self.iter_pieces()])
+
+    def run_perturbed(self, seed: int) -> Tensors:
+        """Return all rows of the outputs, which must be small, with each input changed by 1 ulp."""
+        if self.dtype is None:
+            raise ValueError("the inputs cannot be changed by less than their own digits")
+        joined = []
+        for rows in self.pieces:
+            inputs = take_rows(self._case, self._inputs, rows)
+            perturbed = perturb_inputs(inputs, seed, self.dtype)
+            joined.append(self.run(perturbed, preserve_inputs=False))
+        return _join(joined)
+
+
+def _drop_floats(tensors: list[torch.Tensor | None]) -> list[torch.Tensor | None]:
+    return [None if one is None or one.is_floating_point() else one for one in tensors]
+
+
+def _join(pieces: list[Tensors]) -> Tensors:
+    return (
+        pieces[0] if len(pieces) == 1 else [torch.cat(parts) for parts in zip(*pieces, strict=True)]
+    )
+
+
+def perturb_inputs(
+    inputs: Tensors, seed: int, dtype: torch.dtype, least_ulp: float = 0.0
+) -> Tensors:
+    """Return floating-point inputs in ``dtype``, each value changed by ±1 ulp of its own dtype.
+
+    Args:
+        inputs: Of any shapes.
+        seed: Chooses the signs.
+        dtype: Of what is returned.
+        least_ulp: The relative change is at least this.
+    """
+    perturbed = []
+    for index, tensor in enumerate(inputs):
+        if tensor.is_floating_point():
+            generator = torch.Generator(device=tensor.device)
+            generator.manual_seed(_PERTURBATIONS * index + seed)
+            ulp = max(least_ulp, torch.finfo(tensor.dtype).eps)
+            tensor = tensor.to(dtype, copy=True)
+            for chunk in tensor.view(-1).split(CHUNK_ELEMENTS):
+                up = torch.empty(chunk.shape, dtype=torch.bool, device=chunk.device)
+                up.bernoulli_(0.5, generator=generator)
+                chunk.mul_(torch.where(up, chunk.new_tensor(1 + ulp), chunk.new_tensor(1 - ulp)))
+        perturbed.append(tensor)
+    return perturbed
+
+
+def truncate_inputs(inputs: Tensors, bits: int) -> Tensors:
+    """Return inputs of which those in fp32 have lost their last digits, without rounding.
+
+    Args:
+        inputs: Of any shapes.
+        bits: Of the mantissa's 23.
+    """
+    mask = -1 << bits
+    return [
+        (tensor.view(torch.int32) & mask).view(torch.float32)
+        if tensor.dtype == torch.float32
+        else tensor
+        for tensor in inputs
+    ]

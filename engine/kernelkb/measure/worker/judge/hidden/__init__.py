@@ -1,0 +1,1 @@
+"""Inputs that a candidate was not told of, and how exact it must be on them."""

@@ -1,0 +1,304 @@
+"""Compares outputs for a hidden distribution: whether the computation is right, not how exact.
+
+How many digits are right is judged on the task's own inputs. Here a correct kernel may lose more of
+them to cancellation than the reference does, so the limits are wide: one percent, and what a change
+of the inputs by one ulp changes. What a kernel gets wrong that skips a step is far above that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from kernelkb.measure.worker.judge.compare.error_limits import off_count
+from kernelkb.measure.worker.judge.compare.oracle import (
+    TRUNCATED_BITS,
+    perturb_inputs,
+    truncate_inputs,
+)
+from kernelkb.measure.worker.judge.compare.output_errors import WrongElements
+from kernelkb.measure.worker.judge.compare.row_pieces import ALL_ROWS, list_row_pieces, take_rows
+from kernelkb.measure.worker.judge.hidden.hidden_limits import (
+    RELATIVE,
+    Chunk,
+    ChunkLimits,
+    HiddenLimits,
+    find_defined,
+    find_error,
+    find_nan_followers,
+    find_own_off,
+    find_relative,
+    find_wrong_integers,
+    get_value,
+    limit_elements,
+)
+from kernelkb.measure.worker.judge.inputs.chunks import MeanSquare, larger, largest_of, split_alike
+from kernelkb.measure.worker.judge.inputs.hidden_inputs import NEARLY_ZERO, NON_FINITE, TIED
+from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, Tensors
+from kernelkb.measure.worker.judge.inputs.reference_operations import (
+    NanIgnoringMode,
+    compares_elements,
+    computes_indices,
+    has_steps,
+    multiplies_matrices,
+    orders_elements,
+    sorts_values,
+)
+from kernelkb.measure.worker.shared.failures import UnsupportedHost
+from kernelkb.measure.worker.shared.messages.judge_jobs import OutputComparison
+from kernelkb.measure.worker.shared.messages.specs import Distribution, Tolerances
+
+_BASE_SHARE = 1e-3
+"""Absolute error that passes, as a share of the outputs' root mean square."""
+_OWN_SHARE = 0.01
+"""As a share of the root mean square for the task's own inputs; see ``NEARLY_ZERO``."""
+_WRONG_SHARE, _WRONG_STEP_SHARE = 0.01, 0.05
+"""Share of elements that may be off; the second where outputs jump and rounding decides."""
+_OFF_SHARE = 0.05
+"""Share of elements that may be off relative to their own value."""
+_MIN_DEFINED_SHARE = 0.5
+_MAX_DISAGREEING_SHARE = 0.01
+"""Share of elements in which the reference may differ from itself in fp64 by more than 1 %."""
+_TF32_ULP = 2**-10
+_NO_MEMORY = "the memory does not suffice"
+
+
+class UndefinedError(Exception):
+    """The reference does not say what is right; the text is the reason."""
+
+
+_Outputs = list[Tensors | None]
+"""All outputs, as the fields of a chunk but the last."""
+
+
+class HiddenReference:
+    """The correct outputs for inputs of a hidden distribution, where the reference defines them."""
+
+    def __init__(
+        self, case: KernelCase, inputs: Tensors, tolerances: Tolerances, own_rms: Sequence[float]
+    ) -> None:
+        """Compute them.
+
+        Args:
+            case: Shapes and reference, with the distribution set.
+            inputs: Drawn and transformed: one tensor for each of ``case.input_specs``.
+            tolerances: The kernel's own, by dtype.
+            own_rms: Root mean square of each output for the task's own inputs.
+
+        Raises:
+            UndefinedError: The reference raises, is not finite, or does not agree with itself.
+        """
+        if case.distribution is None:
+            raise ValueError("no distribution is set")
+        self._distribution: Distribution = case.distribution
+        self._case, self._inputs, self._tolerances = case, inputs, tolerances
+        self._own_rms = own_rms
+        self._operations = case.list_operations(inputs)
+        has_integers = any(not tensor.is_floating_point() for tensor in inputs)
+        if case.target == "cuda" and not has_integers and computes_indices(self._operations):
+            # An index outside of its range would end every later call of the GPU.
+            raise UndefinedError("its indices follow from the inputs")
+        self._pieces = _list_pieces(case, inputs)
+        self._kept: _Outputs | None = None
+        try:
+            if self._pieces == [ALL_ROWS]:
+                self._kept = self._run(inputs)
+            self._limits = [self._make_limits(index) for index in range(len(case.output_specs))]
+        except (RuntimeError, ValueError, IndexError, ArithmeticError, AssertionError) as error:
+            raise UndefinedError(f"the reference raises {type(error).__name__}") from error
+        if not any(limits is not None for limits in self._limits):
+            raise UndefinedError("which of equal elements is taken is not defined")
+
+    def _run(self, inputs: Tensors) -> _Outputs:
+        """Run the reference on all rows, or on some."""
+        try:
+            return self._run_repeatedly(inputs)
+        except torch.OutOfMemoryError:
+            raise UndefinedError(_NO_MEMORY) from None
+
+    def _run_repeatedly(self, inputs: Tensors) -> _Outputs:
+        case = self._case
+        dtype = case.plan.oracle_dtype if self._pieces == [ALL_ROWS] else torch.float64
+        native = case.run_reference(inputs, None)
+        try:
+            oracle = case.run_reference(inputs, dtype)
+            changed = perturb_inputs(self._shorten(inputs), 0, dtype, self._product_ulp())
+            perturbed = case.run_reference(changed, dtype, preserve_inputs=False)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError:  # it creates tensors of a fixed dtype
+            oracle = perturbed = native
+        return [native, oracle, perturbed, *self._run_on_nan(inputs)]
+
+    def _shorten(self, inputs: Tensors) -> Tensors:
+        """Return inputs with the digits that products may take, where precision is left open."""
+        is_open = self._case.case_spec.get("precision") == "open"
+        if is_open and multiplies_matrices(self._operations):
+            return truncate_inputs(inputs, TRUNCATED_BITS)
+        return inputs
+
+    def _product_ulp(self) -> float:
+        """Return by how much products of matrices may be off, where large ones enter an exp."""
+        is_steep = self._distribution == "hundredfold" and multiplies_matrices(self._operations)
+        return _TF32_ULP if is_steep else 0.0
+
+    def _run_on_nan(self, inputs: Tensors) -> _Outputs:
+        if self._distribution != "nan":
+            return [None, None, None]
+        with NanIgnoringMode():
+            ignoring_nan = self._case.run_reference(inputs, None)
+        if not multiplies_matrices(self._operations):
+            return [ignoring_nan, None, None]
+        return [ignoring_nan, *(self._run_without_nan(inputs, value) for value in (1.0, -1.0))]
+
+    def _run_without_nan(self, inputs: Tensors, value: float) -> Tensors:
+        numbers = [x.nan_to_num(value) if x.is_floating_point() else x for x in inputs]
+        return self._case.run_reference(numbers, None)
+
+    def _iter_chunks(self, index: int, output: torch.Tensor | None = None) -> Iterator[Chunk]:
+        """Yield some elements of an output at a time, with those of a candidate's."""
+        for rows in self._pieces:
+            found = self._kept or self._run(take_rows(self._case, self._inputs, rows))
+            own = output[rows] if output is not None and output.dim() else output
+            arrays = [*(part and part[index] for part in found), own]
+            parts = split_alike(*(array for array in arrays if array is not None))
+            for part in map(iter, parts):
+                yield Chunk(*(array if array is None else next(part) for array in arrays))
+
+    def _make_limits(self, index: int) -> HiddenLimits | None:
+        """Return the limits of one output; None where nothing can be said of it."""
+        is_number = getattr(torch, self._case.output_specs[index]["dtype"]).is_floating_point
+        is_tied = self._distribution in TIED or self._distribution in NON_FINITE
+        has_values = is_number and self._distribution != "nan" and sorts_values(self._operations)
+        if is_tied and orders_elements(self._operations) and not has_values:
+            return None
+        if not is_number:
+            return None if is_tied else self._make_integer_limits(index)
+        count, defined_count, squares = 0, 0, MeanSquare()
+        for chunk in self._iter_chunks(index):
+            defined = find_defined(chunk)
+            count += defined.numel()
+            defined_count += int(defined.count_nonzero())
+            squares.add(chunk.oracle[defined])
+        if self._distribution not in NON_FINITE and defined_count < _MIN_DEFINED_SHARE * count:
+            raise UndefinedError("the reference is undefined there")
+        base = _BASE_SHARE * squares.root()
+        if self._distribution in NEARLY_ZERO:
+            base = max(base, _OWN_SHARE * self._own_rms[index])
+        off, worst_noise = 0, 0.0
+        for chunk in self._iter_chunks(index):
+            off += int(find_own_off(chunk, base).count_nonzero())
+            noise = limit_elements(chunk, HiddenLimits(base, 0.0), None).noise
+            worst_noise = larger(worst_noise, largest_of(noise))
+        if off > _MAX_DISAGREEING_SHARE * count:
+            raise UndefinedError("the reference in fp64 disagrees with itself there")
+        return HiddenLimits(base, math.inf if has_steps(self._operations) else worst_noise)
+
+    def _make_integer_limits(self, index: int) -> HiddenLimits:
+        """Return limits of an integer output, for which only the share of differences counts.
+
+        Raises:
+            UndefinedError: Rounding decides too many of its elements.
+        """
+        count = off = 0
+        for chunk in self._iter_chunks(index):
+            count += chunk.native.numel()
+            off += int((chunk.native != chunk.oracle.to(chunk.native.dtype)).count_nonzero())
+        if off > _MAX_DISAGREEING_SHARE * count:
+            raise UndefinedError("the reference in fp64 disagrees with itself there")
+        return HiddenLimits(0.0, 0.0)
+
+    def compare(self, outputs: Tensors) -> OutputComparison:
+        """Compare outputs, one tensor per output array; return the worst comparison.
+
+        Raises:
+            UndefinedError: The memory does not suffice.
+        """
+        comparisons = [
+            self._compare_output(index, output, limits)
+            for index, (output, limits) in enumerate(zip(outputs, self._limits, strict=True))
+            if limits is not None
+        ]
+        return min(comparisons, key=lambda c: (c["correct"], c["matched_ratio"]))
+
+    def _compare_output(
+        self, index: int, output: torch.Tensor, limits: HiddenLimits
+    ) -> OutputComparison:
+        wrong, relatively_wrong = WrongElements(), WrongElements()
+        is_gross, lost_count, off = False, 0, 0
+        allowed = _WRONG_STEP_SHARE if has_steps(self._operations) else _WRONG_SHARE
+        tolerance = self._tolerances.get(self._case.output_specs[index]["dtype"])
+        for chunk in self._iter_chunks(index, output):
+            if not chunk.native.is_floating_point():
+                allowed = _WRONG_STEP_SHARE
+                wrong.add(*find_wrong_integers(chunk))
+                continue
+            own = limit_elements(chunk, limits, tolerance)
+            if self._distribution in NON_FINITE:
+                allowed = 0.0
+                wrong.add(*self._find_wrong_beside_non_finite(chunk, own, limits.base))
+                continue
+            error = find_error(chunk, own.defined, is_tiny=self._distribution == "tiny")
+            is_lost = own.defined & ~get_value(chunk).isfinite()
+            lost_count += int(is_lost.count_nonzero())
+            is_gross = is_gross or bool((is_lost | ~(error <= own.gross)).any())
+            wrong.add(is_lost | ~(error <= own.error), error)
+            off += self._count_relatively_off(error, chunk, own)
+            relatively_wrong.add(~(error <= RELATIVE * chunk.oracle.abs() + own.noise), error)
+        if off > _OFF_SHARE * wrong.total:
+            return relatively_wrong.make_comparison(0.0, lost_count)
+        return wrong.make_comparison(0.0 if is_gross else allowed, lost_count)
+
+    def _count_relatively_off(self, error: torch.Tensor, chunk: Chunk, limits: ChunkLimits) -> int:
+        """Return how many small elements are wrong, which the root mean square hides.
+
+        Where matrices are multiplied their error follows the large inputs. Of inputs scaled by 100
+        many functions are next to nothing, and no more than that.
+        """
+        is_asked = self._distribution not in (*NEARLY_ZERO, "hundredfold")
+        if not is_asked or multiplies_matrices(self._operations):
+            return 0
+        precision = torch.finfo(chunk.native.dtype)
+        return off_count(
+            (error - limits.noise).clamp_(min=0.0),
+            torch.where(limits.defined, chunk.oracle, 0.0),
+            relative=find_relative(chunk),
+            smallest=precision.tiny / precision.eps,
+        )
+
+    def _find_wrong_beside_non_finite(
+        self, chunk: Chunk, limits: ChunkLimits, base: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return which elements are wrong where inputs are infinite or NaN, and their errors.
+
+        NaN in place of a number is never wrong here: many correct algorithms spread it. A number in
+        place of NaN is, unless maxima and minima that ignore NaN lead to it.
+        """
+        value = get_value(chunk)
+        native = chunk.native.to(value.dtype)
+        error = torch.where(limits.defined & value.isfinite(), (value - native).abs(), 0.0)
+        is_wrong = ~(error <= limits.error)
+        if multiplies_matrices(self._operations):
+            is_wrong |= native.isinf() & value.isfinite()
+            if not compares_elements(self._operations):
+                is_wrong |= native.isnan() & value.isfinite() & find_nan_followers(chunk, base)
+            return is_wrong, error
+        is_wrong |= native.isinf() & ~value.isnan() & (value != native)
+        if self._distribution == "nan":
+            if compares_elements(self._operations):
+                return is_wrong, error
+            is_wrong |= native.isnan() & value.isfinite()
+        if chunk.ignoring_nan is not None:
+            other = chunk.ignoring_nan.to(value.dtype)
+            difference = (value - other).abs()
+            is_wrong &= ~(difference <= RELATIVE * other.abs() + base)
+        return is_wrong, error
+
+
+def _list_pieces(case: KernelCase, inputs: Tensors) -> list[slice]:
+    try:
+        return list_row_pieces(case, inputs)
+    except (torch.OutOfMemoryError, UnsupportedHost):
+        raise UndefinedError(_NO_MEMORY) from None

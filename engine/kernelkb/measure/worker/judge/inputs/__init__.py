@@ -1,0 +1,1 @@
+"""Inputs, reference results and the memory that they take."""

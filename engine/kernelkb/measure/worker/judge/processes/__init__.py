@@ -1,0 +1,1 @@
+"""The processes of the runners: start, environment, limits, pause, /proc."""

@@ -1,0 +1,299 @@
+"""One runner process, seen from the judge: start it, send commands, enforce limits, kill it."""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from kernelkb.measure.worker.judge.processes import procfs, runner_environment
+from kernelkb.measure.worker.judge.processes.pauser import ProcessPauser
+from kernelkb.measure.worker.judge.processes.runner_limits import LimitWatch
+from kernelkb.measure.worker.shared.channel import ProtocolError, receive, send
+from kernelkb.measure.worker.shared.failures import (
+    RunnerDied,
+    RunnerError,
+    UnsupportedHost,
+    classify_error,
+    describe_exit,
+    make_printable,
+    read_log_tail,
+)
+from kernelkb.measure.worker.shared.messages.runner_commands import Answer, Command
+from kernelkb.measure.worker.shared.messages.specs import RunnerSpec, RunnerStatus, Target
+
+_READY_TIMEOUT_S = 120.0  # importing torch takes seconds, more where several processes do so
+_POLL_S = 0.05
+_WATCH_INTERVAL_S = 0.25  # between limit checks of a runner that answers at once
+_MAX_TIME_NS = 1e13  # the longest time that a runner may report: almost 3 hours
+_SEQUENCE_BITS = 48
+_KILLS = (signal.SIGKILL, signal.SIGTERM, signal.SIGBUS)  # SIGBUS: memory that others cut off
+
+
+class RunnerProcess:
+    """One runner process.
+
+    Attributes:
+        name: Names its folder, and the runner in failures.
+        pid: Of the process.
+        sandbox_layers: Those that Linux applied, known after ``wait_ready``.
+        total_request_s: Seconds spent on its answers since ``wait_ready``.
+        is_closed: Whether it was killed by ``close``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spec: RunnerSpec,
+        target: Target,
+        folder: Path,
+        start: runner_environment.StartRunner = runner_environment.start_interpreter,
+    ) -> None:
+        """Start the process.
+
+        Args:
+            name: Unique among the runners.
+            spec: Its code, sandbox and limits.
+            target: ``cpu`` or ``cuda``.
+            folder: The judge's scratch folder; the runner gets a folder of its own inside.
+            start: Starts the process.
+        """
+        self.name, self._limits = name, spec["limits"]
+        self.sandbox_layers: list[str] = []
+        self.total_request_s = 0.0
+        self.is_closed = self._stop_verified = self._is_readable = False
+        self._sequence, self._last_watch_at = 0, 0.0
+        self._killed_for: RunnerDied | None = None
+        self._folder = folder / name
+        self._folder.mkdir(exist_ok=True)  # a rival may be started again
+        sandbox = [part.replace("{folder}", str(self._folder)) for part in spec["sandbox_command"]]
+        self._is_confined, self._may_fork = bool(sandbox), spec["may_fork"]
+        self._limit_watch = LimitWatch(spec["limits"], counts_processes=self._is_confined)
+        self._log_file = (self._folder / "log").open("w+b")  # the runner may replace it by name
+        env = runner_environment.build_environment(spec, target, self._folder if sandbox else None)
+        self._channel, runner_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with runner_end:
+            job = runner_environment.make_job(spec, target, runner_end, is_confined=bool(sandbox))
+            self._process = start(sandbox, job, self._folder, self._log_file, env)
+        self.pid = self._process.pid
+        procfs.register_runner(self.pid)
+        self._pauser = ProcessPauser(self._process)
+
+    def wait_ready(self) -> None:
+        """Wait until its sandbox is up, then stop it before it loads code.
+
+        Raises:
+            UnsupportedHost: It does not get there; none of the candidate's code has run.
+        """
+        try:
+            self.ask({"command": "ready"}, _READY_TIMEOUT_S)
+        except (RunnerError, RunnerDied) as error:
+            raise UnsupportedHost(f"no runner starts: {error}") from error
+        with suppress(OSError, ValueError):  # read before any code runs that could overwrite it
+            self.sandbox_layers = json.loads((self._folder / "layers.json").read_text("utf-8"))
+        self.total_request_s = 0.0  # the start is not the candidate's time
+        self._is_readable = procfs.is_memory_readable(self.pid)
+        self.pause()
+
+    def ask(
+        self, command: Command, timeout_s: float, *files: int, is_timed: bool = False
+    ) -> Answer:
+        """Send a command and return its answer, whose values are not checked yet.
+
+        Args:
+            command: What to do.
+            timeout_s: For the answer.
+            files: Descriptors to send along.
+            is_timed: Return at once when it answers, since a clock runs: looking for exceeded
+                limits reads all of /proc, which takes some 10 ms. ``pause`` does that later.
+
+        Raises:
+            RunnerError: The code reported an error or raised an exception.
+            RunnerDied: There is no answer, or it breaks the protocol.
+        """
+        self._reject_unsolicited()
+        self._resume()
+        self._sequence = secrets.randbits(_SEQUENCE_BITS)  # no runner can answer in advance
+        start = time.monotonic()
+        try:
+            send(self._channel, {**command, "sequence": self._sequence}, *files)
+        except OSError:
+            self._raise_exit("it had ended before it was asked")
+        try:
+            answer = self._receive_answer(timeout_s, start)
+        finally:
+            self.total_request_s += time.monotonic() - start
+        if not is_timed:
+            self.watch_limits()
+        if "exception" in answer:
+            self._raise_exception(make_printable(answer["exception"]))
+        if "kernel_error" in answer:
+            raise RunnerError(make_printable(answer["kernel_error"]), self.name)
+        return answer
+
+    def watch_limits(self) -> None:
+        """Kill it if it exceeds a limit, unless that was looked for a moment ago."""
+        if time.monotonic() - self._last_watch_at > _WATCH_INTERVAL_S:
+            self._enforce_limits(time.monotonic(), math.inf)
+
+    def _reject_unsolicited(self) -> None:
+        """Kill a runner that has sent something since its last answer."""
+        self._channel.settimeout(0)
+        with suppress(OSError, EOFError):
+            with suppress(ProtocolError):
+                receive(self._channel)
+            self._kill_and_raise("crashed", "it sent an answer to no command")
+
+    def _receive_answer(self, timeout_s: float, start: float) -> Answer:
+        self._channel.settimeout(_POLL_S)
+        while True:
+            try:
+                answer = receive(self._channel)
+                break
+            except TimeoutError:
+                self._enforce_limits(start, timeout_s)
+            except (EOFError, ConnectionError):
+                self._raise_exit(None)
+            except ProtocolError as error:
+                self._kill_and_raise("crashed", f"it wrote to the judge's channel: {error}")
+        if answer.get("sequence") != self._sequence:
+            self._kill_and_raise("crashed", "it sent an answer to no command")
+        return answer
+
+    def parse_time_ns(self, answer: Answer, key: str) -> float:
+        """Return a time that the runner reported, nanoseconds.
+
+        Raises:
+            RunnerDied: It is no number, negative or too large.
+        """
+        value = answer.get(key)
+        if not isinstance(value, int | float) or not 0 <= value < _MAX_TIME_NS:
+            self._kill_and_raise("crashed", f"it reported no time of its calls ({key})")
+        return float(value)
+
+    def _raise_exception(self, message: str) -> NoReturn:
+        """Raise RunnerDied for an exception that leaves the process unusable, else RunnerError."""
+        status = classify_error(message)
+        if status:
+            self._kill_and_raise(status, message)
+        raise RunnerError(message, self.name)
+
+    def pause(self) -> None:
+        """Stop it with all its threads, until the next command.
+
+        It must not see its inputs while they are made, nor run while another runner is timed.
+
+        Raises:
+            RunnerDied: It has started a process, which would go on, or exceeds a limit.
+        """
+        self._pauser.pause()
+        procfs.reap_orphans()  # those that ended with the call
+        self._reject_left_processes(scan=True)
+        self.watch_limits()
+
+    def _reject_left_processes(self, *, scan: bool) -> None:
+        """Kill it if an orphan of it is at work or, with ``scan``, any process below it."""
+        may_fork = self._may_fork or (self._is_confined and "seccomp" not in self.sandbox_layers)
+        is_found = may_fork and scan and procfs.list_descendants(self.pid)
+        if may_fork and (is_found or procfs.list_orphans()):
+            self._kill_and_raise(
+                "limit-exceeded", "a process that it started went on after its call"
+            )
+
+    def send_stop(self) -> None:
+        """Send SIGSTOP without waiting."""
+        self._pauser.send_stop()
+
+    def verify_stopped(self) -> None:
+        """Check that it has not run since it was stopped.
+
+        Raises:
+            RunnerDied: It has.
+        """
+        activity = self._pauser.activity_while_stopped()
+        if activity:
+            self._kill_and_raise("crashed", f"it did not stay stopped: {activity}")
+        self._reject_left_processes(scan=False)
+        self._stop_verified = True
+
+    def _resume(self) -> None:
+        if self._pauser.is_stopped:
+            if not self._stop_verified:
+                self.verify_stopped()
+            self._stop_verified = False
+            self._pauser.resume()
+
+    def read_memory(self, pieces: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Return pieces of its memory, each given by address and size.
+
+        A piece that cannot be read completely is empty.
+
+        Raises:
+            RunnerDied: It hides its memory, which could be read before its code was loaded.
+            UnsupportedHost: This machine does not let a parent read its child's memory.
+        """
+        try:
+            return procfs.read_memory(self.pid, pieces)
+        except UnsupportedHost:
+            if not self._is_readable:
+                raise
+            self._kill_and_raise("crashed", "it hid its memory, from which the judge reads outputs")
+
+    def thread_count(self) -> int:
+        """Return the number of its threads."""
+        return int(procfs.read_status(self.pid).get("Threads", "0"))
+
+    def close(self) -> None:
+        """Kill it with everything that it started."""
+        self.is_closed = True
+        self._channel.close()
+        self._log_file.close()
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill it; a thread that waits for its answer gets ``RunnerDied``."""
+        if self._process.poll() is None:
+            procfs.kill_with_descendants(self.pid)
+            self._process.wait()
+        procfs.unregister_runner(self.pid)
+        procfs.kill_orphans()
+
+    def _enforce_limits(self, start: float, timeout_s: float) -> None:
+        """Kill it if it exceeds its time or another limit; raise if it has ended."""
+        self._last_watch_at = time.monotonic()
+        procfs.reap_orphans()  # a chain of forks would use up the machine's pids
+        if self._process.poll() is not None:
+            self._raise_exit(None)
+        if time.monotonic() - start > timeout_s:
+            self._kill_and_raise("timed-out", f"it did not finish within {timeout_s:g} s")
+        exceeded = self._limit_watch.find_exceeded(self.pid)
+        if exceeded:
+            self._kill_and_raise(exceeded.status, exceeded.detail)
+
+    def _kill_and_raise(self, status: RunnerStatus, detail: str) -> NoReturn:
+        self.kill()
+        self._killed_for = RunnerDied(status, detail, self.name)
+        raise self._killed_for
+
+    def _raise_exit(self, fallback: str | None) -> NoReturn:
+        """Raise RunnerDied for a process that ended by itself, or again why it was killed."""
+        if self._killed_for is not None:
+            raise self._killed_for
+        try:
+            code = self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._kill_and_raise("crashed", "it closed the judge's channel")
+        self.kill()  # what it left behind
+        if code == -signal.SIGXFSZ:
+            limit_mib = self._limits["file_bytes"] / 2**20
+            raise RunnerDied("limit-exceeded", f"it wrote more than {limit_mib:.0f} MiB", self.name)
+        detail, exit_status = describe_exit(code, read_log_tail(self._log_file.fileno()), fallback)
+        raise RunnerDied("crashed", detail, self.name, exit_status, was_killed=-code in _KILLS)

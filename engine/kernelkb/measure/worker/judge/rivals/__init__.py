@@ -1,0 +1,1 @@
+"""What a candidate is compared with: rivals started, ranked and kept fair."""

@@ -1,0 +1,1 @@
+"""One runner's calls timed: batches, pairs, separate calls, peak memory."""

@@ -1,0 +1,205 @@
+"""Measures the memory of candidate and rival in calls of their own, after the timed batches.
+
+Two numbers of each runner, in bytes, none of which the runner reports itself:
+
+- *scratch*: the peak of one call beyond what the process used before it, less the outputs where the
+  code allocates and returns them (a destination that is passed in costs the same memory). Before
+  each call the allocators of the process return what they only cache. On a CPU the kernel's
+  high-water mark of resident memory, which the judge resets (``/proc/PID/clear_refs``): touched
+  pages of the process's own and shared mappings, without those of processes that it starts. On a
+  GPU the device memory in use by the driver's count, which the judge samples during the call and
+  reads after it, before torch returns its cache: it is as coarse as the allocators, 2 to 20 MiB.
+  The median of three calls; one call where they are slow.
+- *held*: what the runner keeps between calls, such as weights, workspaces and compiled code. On a
+  CPU anonymous and shared memory beyond that before its code was loaded, without the arena of the
+  judge. On a GPU all device memory that the end of the process frees, its context included.
+
+The outputs of the candidate's calls are compared with the reference like those of timed ones. A
+process that forbids its parent to reset the mark has no scratch memory that is known. On Linux
+without Landlock a process may reset its own mark; no verdict depends on these numbers.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Callable
+
+import torch
+
+from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers
+from kernelkb.measure.worker.judge.buffers.output_faults import compare_call
+from kernelkb.measure.worker.judge.processes import procfs
+from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.timing.pair_timing import IncorrectCallError
+from kernelkb.measure.worker.judge.timing.runner_timer import CALL_TIMEOUT_S
+from kernelkb.measure.worker.shared.memory import array_bytes, release_torch_cache
+from kernelkb.measure.worker.shared.messages.judge_jobs import MemoryReadings
+from kernelkb.measure.worker.shared.messages.runner_commands import Answer
+from kernelkb.measure.worker.shared.messages.specs import Target
+
+_CALL_COUNT = 3
+_SLOW_CALL_S = 1.0
+"""Above this, one call is measured."""
+_POLL_S = 1e-4
+_KINDS = ("RssAnon", "RssShmem")
+_MIN_FREE_SHARE = 0.5
+"""Of a GPU's memory; below, runners return what they cache. Intermediate results of a task can be
+30 times its inputs and outputs, and each runner caches its own."""
+
+
+class MemoryMeter:
+    """Measures the runners of one bench."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._loaded_bytes: dict[str, int] = {}
+
+    def note_ready(self, runner: RunnerProcess) -> None:
+        """Remember what a runner uses before its code is loaded."""
+        release(runner)
+        self._loaded_bytes[runner.name] = procfs.resident_bytes(runner.pid, *_KINDS)
+
+    def measure(
+        self,
+        candidate: RunnerProcess,
+        rival: RunnerProcess,
+        buffers: CaseBuffers,
+        report_progress: Callable[[str], None],
+    ) -> tuple[MemoryReadings, MemoryReadings]:
+        """Measure candidate and rival in the same way; closes the buffers, and on a GPU both.
+
+        Args:
+            candidate: Its outputs are compared with the reference.
+            rival: Its outputs are not.
+            buffers: Fresh ones, attached to neither.
+            report_progress: Called with the name of the runner that runs next.
+
+        Raises:
+            IncorrectCallError: An output of the candidate is incorrect.
+            RunnerDied: A runner ended.
+            RunnerError: A runner reported an error.
+        """
+        uses: list[MemoryReadings] = []
+        for runner in (candidate, rival):
+            report_progress(runner.name)
+            buffers.attach_runner(runner, timeout_s=CALL_TIMEOUT_S)
+            scratch = self._measure_scratch(runner, buffers, judged=runner is candidate)
+            held = self._host_held_bytes(runner, buffers) if self._target == "cpu" else None
+            uses.append({"scratch_bytes": scratch, "held_bytes": held})
+        buffers.close()
+        if self._target == "cuda":
+            for runner, use in zip((candidate, rival), uses, strict=True):
+                use["held_bytes"] = _close_and_count(runner)
+        return uses[0], uses[1]
+
+    def _measure_scratch(
+        self, runner: RunnerProcess, buffers: CaseBuffers, *, judged: bool
+    ) -> int | None:
+        start = time.monotonic()
+        answer = _call(runner)  # with what only the first call allocates
+        count = 1 if time.monotonic() - start > _SLOW_CALL_S else _CALL_COUNT
+        specs = buffers.case.output_specs if answer.get("returned") is True else []
+        returned_bytes = sum(map(array_bytes, specs))
+        measure = _host_growth if self._target == "cpu" else _device_growth
+        growths = []
+        for _ in range(count):
+            buffers.reset_outputs(0)
+            growth = measure(runner)
+            if judged:
+                _require_correct(buffers)
+            if growth is None:
+                return None
+            growths.append(growth)
+        return max(0, int(statistics.median(growths)) - returned_bytes)
+
+    def _host_held_bytes(self, runner: RunnerProcess, buffers: CaseBuffers) -> int:
+        release(runner)
+        now = procfs.resident_bytes(runner.pid, *_KINDS) - buffers.arena.size
+        return max(0, now - self._loaded_bytes[runner.name])
+
+
+def _require_correct(buffers: CaseBuffers) -> None:
+    comparison = compare_call(buffers, 0, buffers.copy_outputs(0))
+    if not comparison["correct"]:
+        wrong = 1 - comparison["matched_ratio"]
+        raise IncorrectCallError(
+            f"a call after the timed ones was wrong in {wrong:.1%} of its elements"
+        )
+
+
+def _call(runner: RunnerProcess) -> Answer:
+    answer = runner.ask({"command": "call", "slot": 0, "fills_memory": False}, CALL_TIMEOUT_S)
+    runner.pause()
+    return answer
+
+
+def release(runner: RunnerProcess) -> None:
+    """Have a runner return the memory that its allocators only cache, and stop it."""
+    runner.ask({"command": "release"}, CALL_TIMEOUT_S)
+    runner.pause()
+
+
+def is_device_memory_short(target: Target) -> bool:
+    """Return whether less than half of a GPU's memory is free; false on a CPU."""
+    if target != "cuda":
+        return False
+    free_bytes, total_bytes = torch.cuda.mem_get_info()
+    return bool(free_bytes < _MIN_FREE_SHARE * total_bytes)
+
+
+def _host_growth(runner: RunnerProcess) -> int | None:
+    """Return how far one call raises a runner's resident memory; None if that is forbidden."""
+    release(runner)
+    if not procfs.reset_peak_resident(runner.pid):
+        return None
+    before = procfs.resident_bytes(runner.pid, "VmRSS")
+    _call(runner)
+    return max(0, procfs.resident_bytes(runner.pid, "VmHWM") - before)
+
+
+def _device_growth(runner: RunnerProcess) -> int:
+    """Return how far one call raises the device memory in use, by the driver's count."""
+    release(runner)
+    release_torch_cache()
+    before = _used_device_bytes()
+    with _DevicePeak() as peak:
+        runner.ask({"command": "run-batch", "slots": [0]}, CALL_TIMEOUT_S)
+        runner.pause()
+    return max(0, peak.highest_bytes - before)
+
+
+class _DevicePeak:
+    """Samples the device memory in use in a thread; the last sample is taken after the block."""
+
+    def __init__(self) -> None:
+        self.highest_bytes = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._sample_until_stopped, daemon=True)
+
+    def __enter__(self) -> _DevicePeak:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self.highest_bytes = max(self.highest_bytes, _used_device_bytes())
+
+    def _sample_until_stopped(self) -> None:
+        while not self._stop.wait(_POLL_S):
+            self.highest_bytes = max(self.highest_bytes, _used_device_bytes())
+
+
+def _used_device_bytes() -> int:
+    free, total = torch.cuda.mem_get_info()
+    return int(total - free)
+
+
+def _close_and_count(runner: RunnerProcess) -> int:
+    """Kill a runner; return the device memory that this frees."""
+    release(runner)
+    before = _used_device_bytes()
+    runner.close()
+    return max(0, before - _used_device_bytes())

@@ -1,0 +1,1 @@
+"""What an answer holds: advice, facts of a report, comparisons."""

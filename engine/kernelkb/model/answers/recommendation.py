@@ -1,0 +1,294 @@
+"""Defines the JSON object that ``kb recommend --json`` prints and ``recommend_fix`` returns.
+
+Answers are plain dictionaries, because building pydantic records takes longer than deciding. mypy
+checks every place that builds or reads one, and the MCP server and the tests validate answers
+against the schema that pydantic derives from these classes and their docstrings.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from typing_extensions import TypedDict  # pydantic takes no typing.TypedDict before Python 3.12
+
+from kernelkb.model.answers.edit_location import ChangePlace
+from kernelkb.model.answers.report_facts import LaunchTime, NcuRuleEstimate, SimilarCase
+from kernelkb.model.entries.source_line import LineAnswer
+
+GateVerdict = Literal["stop", "caution", "continue", "done"]
+Level = Literal["L0", "L1", "L2", "L3", "L4"]
+
+
+class Gate(TypedDict):
+    """Whether work on this kernel should continue, and why."""
+
+    id: str
+    verdict: GateVerdict
+    because: str
+
+
+class Headroom(TypedDict):
+    """The kernel's time compared with the shortest time that this machine allows for its work."""
+
+    bound: Literal["memory", "compute", "launch"] | None
+    """The roof that limits the kernel; null when the floor was given, not computed."""
+    floor_us: float
+    measured_us: float
+    attainable_speedup: float
+
+
+class Reason(TypedDict):
+    """One comparison of a metric with a limit, and the source of the limit."""
+
+    metric: str
+    value: float
+    op: str
+    limit: float
+    source: str
+
+
+class RuledOut(TypedDict):
+    """A look-alike, and the measurement that excluded it."""
+
+    bottleneck: str
+    because: str
+
+
+class PredictedSpeedup(TypedDict):
+    """Predicted speedup of the kernel; low to high holds four of five measured gains."""
+
+    low: float
+    point: float
+    high: float
+
+
+class CombinedSpeedup(PredictedSpeedup):
+    """Predicted speedup if the changes for all diagnoses are made."""
+
+    bottlenecks: list[str]
+
+
+class Expectation(TypedDict):
+    """If this does not hold after the fix, the diagnosis was wrong: revert. It is false now."""
+
+    metric: str
+    op: str
+    value: float
+    before: float
+    """The metric before the change."""
+    expect: str
+    """The comparison in words."""
+
+
+class MeasuredGain(TypedDict):
+    """What a fix gave in the pairs of the zoo, also where it gave nothing."""
+
+    count: int
+    median: float
+    """Speedup."""
+    lowest: float
+    highest: float
+    kernels: list[str]
+    """The pairs; `kb show FIX` lists them with their operation and GPU."""
+    bottleneck: str | None
+    """The cause that they had; null: not that of this diagnosis."""
+
+
+class Advice(TypedDict):
+    """One change to try."""
+
+    id: str
+    do: str
+    before: str
+    after: str
+    on_line: str | None
+    """The change on the first line of the diagnosis; null where it has none."""
+    tried: str | None
+    """What it gave on this kernel before, and why it stands behind others; null where nothing is
+    known."""
+    when_not: str | None
+    cost_min: int
+    risk: str
+    predicted_speedup: PredictedSpeedup | None
+    """Of this change alone; null where it depends on more than the counters tell."""
+    measured: MeasuredGain | None
+    """Null without a measured case."""
+
+
+class LearnedFrom(TypedDict):
+    """The measured cases of the first fix, from which the prediction is calibrated."""
+
+    fix: str
+    architecture: str
+    """``sm_90``, or ``cpu``."""
+    prior: float
+    """Share of a predicted gain (logarithm of the speedup) that was assumed before any case."""
+    calibration: float
+    """The share that is assumed now."""
+    count: float
+    """Measured cases; one in which n fixes were applied together counts 1/n."""
+    session_count: int
+    sessions: list[str]
+    """The latest of them; `kb show FIX` names all."""
+
+
+class Diagnosis(TypedDict):
+    """One bottleneck, judged against the metrics."""
+
+    bottleneck: str
+    group: str
+    verdict: Literal["matches", "unknown"]
+    confidence: float
+    """0 to 1; 0 while the verdict is unknown."""
+    predicted_speedup: PredictedSpeedup | None
+    because: list[Reason]
+    ruled_out: list[RuledOut]
+    falsifier: Expectation | None
+    fixes: list[Advice]
+    """Empty while the verdict is unknown."""
+    learned: LearnedFrom | None
+    """Null where the prediction rests on calibration.yaml alone."""
+    lines: LineAnswer | None
+    """Null without a report, and for kernels and diagnoses after the first three."""
+
+
+class TimeShare(TypedDict):
+    """One part of the kernel's time; the parts sum to 1."""
+
+    part: str
+    """launch, fill, a group of resources, a reason to wait, unexplained, or other."""
+    title: str
+    share: float
+
+
+class ChainStep(TypedDict):
+    """One fix after those before it: what then binds, and what it would give."""
+
+    bottleneck: str
+    fix: str
+    step_speedup: float
+    total_speedup: float
+    """With the steps before."""
+
+
+class JointCure(TypedDict):
+    """Two flaws that hide each other, priced together."""
+
+    parts: list[str]
+    """Two bottlenecks, or the two things that one fix does at once."""
+    alone: list[float]
+    """Predicted speedup of each part alone."""
+    predicted_speedup: PredictedSpeedup
+
+
+class Gap(TypedDict):
+    """What separates a kernel from its reference or floor, beyond what all fixes explain."""
+
+    against: Literal["reference", "floor"]
+    ratio: float
+    """Time over that of the reference or the floor."""
+    explained: float
+    """Predicted speedup of all fixes together."""
+    rest: float
+    excess: dict[str, float]
+    """By level, l1, l2 and dram: bytes moved over those of the algorithm."""
+    because: str
+
+
+class Suppressed(TypedDict):
+    """Advice that the metrics suggest and a guard forbids."""
+
+    bottleneck: str
+    guard: str
+    because: str
+    fix: str | None
+    """The one fix that is suppressed; null when the whole diagnosis is."""
+
+
+class Measure(TypedDict):
+    """A metric to measure next, and the command that collects it."""
+
+    metric: str
+    separates: list[str]
+    cost: float
+    command: str
+
+
+class Conclusions(TypedDict):
+    """The conclusions that the known metrics allow, and those that they do not."""
+
+    can: list[str]
+    cannot: list[str]
+
+
+class PracticalShares(TypedDict):
+    """What the model of the time takes for the practical peaks of the GPU."""
+
+    source: Literal["measured", "catalogue", "assumed"]
+    """measured: by ``kb env --measure`` here, or given. assumed: the GPU is unknown."""
+    dram: float
+    """Share of the memory peak that kernels reach."""
+    l2: float
+
+
+class Outlook(TypedDict):
+    """What lies beyond the first fix."""
+
+    headroom: Headroom | None
+    combined_speedup: CombinedSpeedup | None
+    """Null unless the changes of at least two diagnoses have a predicted gain."""
+    joint: JointCure | None
+    """Null unless two flaws hide each other."""
+    chain: list[ChainStep]
+    """The best fix, then what binds after it, and so on."""
+    at_most: float | None
+    """Speedup at which useful traffic and arithmetic bind, from counters alone; a bound for kernels
+    that keep their algorithm. Null without counters."""
+    gap: Gap | None
+    """Null unless much is left that no fix explains."""
+    time: list[TimeShare]
+    """Where the time goes; empty without a profile."""
+    peaks: PracticalShares | None
+    """Null without a profile."""
+    change: ChangePlace | None
+    """Null where the verdict is stop or done, without a fix, and for kernels that are not in the
+    project."""
+    similar: list[SimilarCase]
+    """The nearest measured kernels; empty unless the kernel's history or a report was read."""
+
+
+class KernelAnswer(LaunchTime, Outlook):
+    """The whole answer for one kernel."""
+
+    kernel: str
+    device: str | None
+    gate: Gate
+    evidence_level: Level
+    conclusions: Conclusions
+    diagnoses: list[Diagnosis]
+    """Every match, then the unknown ones with the most true comparisons."""
+    open_count: int
+    """Number of unknown bottlenecks, including those not listed."""
+    suppressed: list[Suppressed]
+    measure_next: list[Measure]
+    ncu_rules: list[NcuRuleEstimate]
+    """Empty unless a report contains them."""
+    notes: list[str]
+    """Remarks: where the metrics are from, what was left out and why, the next launch to try."""
+    next: list[str]
+    """Steps in their order: shell commands, to be run as they are, and sentences."""
+
+
+class KnowledgeStamp(TypedDict):
+    """Version and hash of the knowledge that an answer is from."""
+
+    version: str
+    sha256: str
+    overlay: str | None
+
+
+class Recommendation(TypedDict):
+    """The answers of one call, one for each kernel in the report."""
+
+    kernels: list[KernelAnswer]
+    knowledge: KnowledgeStamp

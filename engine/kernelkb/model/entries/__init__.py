@@ -1,0 +1,1 @@
+"""Entries of knowledge, as their YAML holds them."""

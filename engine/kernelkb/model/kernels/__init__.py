@@ -1,0 +1,1 @@
+"""What a kernel.yaml and a task of another project hold."""

@@ -1,0 +1,261 @@
+"""Defines the records of a kernel.yaml: inputs, outputs, reference, tolerances and variants."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from kernelkb.model.base import Name, Record, Slug, Target
+from kernelkb.model.kernels.change_pair import Pair
+from kernelkb.model.kernels.hidden_inputs import HiddenInputsOptions
+from kernelkb.model.kernels.reference import FileName, Reference, Symbol
+from kernelkb.model.kernels.tuning import TuningSpace
+
+Dtype = Literal[
+    "float64",
+    "float32",
+    "float16",
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "bool",
+]
+DTYPE_BYTES: dict[str, int] = {
+    **dict.fromkeys(("float64", "int64"), 8),
+    **dict.fromkeys(("float32", "int32"), 4),
+    **dict.fromkeys(("float16", "bfloat16", "int16"), 2),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "int8", "uint8", "bool"), 1),
+}
+"""Bytes per element."""
+Binding = Literal["c", "tvm-ffi", "torch-extension", "python", "module"]
+"""How a variant is called. c: a C function of pointers, axes and a stream. tvm-ffi: a packed
+function of tensors. torch-extension, python: a Python function of tensors. module: a
+``torch.nn.Module`` class that replaces the reference's."""
+StatedPrecision = Literal["fp32", "tf32", "open"]
+"""How exact fp32 products have to be. fp32: as IEEE 754 says. tf32: as TF32. open: TF32 or better;
+the baseline then runs at the fastest precision that the candidate's own error allows."""
+_RESERVED_RIVAL_NAMES = ("candidate", "torch", "torch.compile")
+
+
+class Array(Record):
+    """One tensor argument: contiguous, row-major; the C binding passes its pointer."""
+
+    name: Name
+    shape: tuple[Name | int, ...] = ()
+    """Axes, or sizes in elements, outermost first; empty for a tensor without dimensions."""
+    dtype: Dtype
+
+
+class Input(Array):
+    """A tensor that the judge fills with new values for every check."""
+
+    fill: Literal["normal", "uniform", "integers", "ones", "zeros"] = "normal"
+    """normal: mean 0, standard deviation ``scale``. uniform: 0 to ``scale``. integers: 0 to
+    ``scale`` − 1."""
+    scale: float = Field(default=1.0, gt=0)
+    """Spread of the values, see ``fill``."""
+    value: int | float | Name | None = None
+    """Makes it a scalar instead of a tensor: a number, 1 or 0 for a boolean, or the name of an
+    axis, which is then passed here and not among the sizes. None: a tensor."""
+
+
+class Output(Array):
+    """A tensor that the kernel writes, filled with NaN before to detect unwritten elements."""
+
+    starts_as: Name | None = None
+    """An input whose values it holds before each call, for in-place kernels; None: NaN."""
+
+
+class Baseline(Record):
+    """An alternative to compare against: a vendor library's call, another backend."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.+-]*$", max_length=40)]
+    file: FileName
+    function: Symbol
+    """Takes the inputs in order and returns the outputs, like the reference."""
+
+
+class Tolerance(Record):
+    """An element matches if |output − expected| ≤ atol + rtol·|expected|."""
+
+    atol: float = Field(gt=0)
+    """Absolute tolerance, in the unit of the output."""
+    rtol: float = Field(ge=0)
+    """Relative tolerance, as a share of the expected value."""
+    matched_ratio: float = Field(gt=0, le=1)
+    """Share of elements that must match, 0 to 1."""
+    max_error: float = Field(gt=0)
+    """Largest absolute error of any element."""
+
+
+class ExtraCase(Record):
+    """Inputs that are checked besides the workloads, such as hidden tests; they are not timed."""
+
+    name: Slug
+    file: FileName
+    """Has the reference's module, ``get_inputs`` and ``get_init_inputs``."""
+    inputs: tuple[Input, ...] = Field(min_length=1)
+    """As in the kernel, with this case's own shapes and numbers."""
+    outputs: tuple[Output, ...] = Field(min_length=1)
+
+
+class Cost(Record):
+    """Minimal work of any correct kernel, as expressions of the axes."""
+
+    bytes: str
+    """Bytes with each input read once and each output written once, as ``4 * m * n``."""
+    flops: str
+    """Floating-point operations; a fused multiply-add counts as two."""
+
+
+class Variant(Record):
+    """One implementation of a kernel, in a file beside kernel.yaml."""
+
+    id: Slug
+    target: Target
+    language: Literal["c++", "cuda", "python", "triton"]
+    binding: Binding = "c"
+    """How it is called; for a Python or Triton file ``python`` or ``module``."""
+    source: FileName
+    also: tuple[FileName, ...] = ()
+    """Further sources, compiled separately and linked, so that an edit compiles one file."""
+    entry: Symbol | None = None
+    """Function or class to call; None: the kernel's ``entry``."""
+    returns: bool = False
+    """Whether it returns its outputs instead of writing to tensor arguments."""
+    summary: str
+    """What it does, in one line."""
+    flags: tuple[str, ...] = ()
+    """Compiler flags in addition to the defaults."""
+    kernels: tuple[str, ...] = ()
+    """Names of the ``__global__`` functions to profile."""
+    applies: tuple[Slug, ...] = ()
+    """Ids of the fixes that distinguish it from the first variant of its target."""
+    tune: TuningSpace | None = None
+    """What ``kb tune`` may vary; None: nothing."""
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether it has to be compiled before it can be loaded."""
+        return self.language in ("c++", "cuda")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_python_binding(cls, fields: Any) -> Any:
+        scripted = isinstance(fields, dict) and fields.get("language") in ("python", "triton")
+        if scripted and "binding" not in fields:
+            return {**fields, "binding": "python"}
+        return fields
+
+    @model_validator(mode="after")
+    def _check_language(self) -> Self:
+        needs = {"cuda": "cuda", "triton": "cuda", "c++": "cpu"}.get(self.language)
+        if needs is not None and needs != self.target:
+            raise ValueError(f"a {self.language} variant cannot have target {self.target}")
+        if self.is_compiled != (self.binding in ("c", "tvm-ffi", "torch-extension")):
+            raise ValueError(f"a {self.language} variant cannot have binding {self.binding}")
+        if self.returns and self.binding in ("c", "tvm-ffi"):
+            raise ValueError(f"a {self.binding} variant writes its outputs and cannot return them")
+        if self.tune is not None and not self.is_compiled:
+            raise ValueError(f"a {self.language} variant has no macros to tune")
+        if any(not flag.startswith("-") for flag in self.flags):
+            raise ValueError("every flag starts with '-'")
+        if any(not flag.isprintable() for flag in self.flags):
+            raise ValueError("a flag is one line of printable text")
+        return self
+
+
+class Kernel(Record):
+    """A kernel. In a C call, int64 axes follow the pointers of the inputs and outputs."""
+
+    id: Name
+    title: str
+    axes: tuple[Name, ...] = ()
+    workloads: dict[Slug, dict[Name, int]] = Field(min_length=1)
+    """Sizes in elements, for every axis, from tiny to large."""
+    default_workload: dict[Target, Slug]
+    """The workload to measure on each target; larger than its caches, so that DRAM limits it."""
+    check_workloads: tuple[dict[Name, int], ...] = ()
+    """Odd sizes and boundary cases that are checked, in addition to the named workloads."""
+    extra_cases: tuple[ExtraCase, ...] = ()
+    """Further inputs to check, each from a file; only for a reference that is a module."""
+    inputs: tuple[Input, ...] = Field(min_length=1)
+    outputs: tuple[Output, ...] = Field(min_length=1)
+    reference: Reference
+    baselines: tuple[Baseline, ...] = ()
+    """Alternatives to the reference and its torch.compile; the fastest is the baseline."""
+    precision: StatedPrecision | None = None
+    """Of reference, limits and baselines. None: as the reference's file and torch's defaults set
+    it, which is IEEE for matrix products and TF32 for convolutions on a GPU."""
+    tolerances: dict[Dtype, Tolerance] = Field(default_factory=dict)
+    """By output dtype; without one, the limit follows from the reference's error in that dtype."""
+    hidden_inputs: HiddenInputsOptions = Field(default_factory=HiddenInputsOptions)
+    cost: Cost | None = None
+    """None: no roofline and no headroom are computed."""
+    entry: Symbol
+    """Function or class to call in every variant that does not name its own."""
+    variants: tuple[Variant, ...] = Field(min_length=1)
+    pair: Pair | None = None
+    """Two of the variants that differ by one change; None outside ``kernels/zoo``."""
+
+    @property
+    def size_axes(self) -> tuple[str, ...]:
+        """The axes that are passed as sizes: those that no input has as its value."""
+        values = {each.value for each in self.inputs}
+        return tuple(axis for axis in self.axes if axis not in values)
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        unknown = {each.value for each in self.inputs if isinstance(each.value, str)} - {*self.axes}
+        if unknown:
+            raise ValueError(f"an input has the value {min(unknown)!r}, not one of the axes")
+        for sizes in (*self.workloads.values(), *self.check_workloads):
+            least = min((sizes.get(axis, 0) for axis in self.size_axes), default=1)
+            if set(sizes) != set(self.axes) or least < 1 or min(sizes.values(), default=1) < 0:
+                raise ValueError(
+                    f"workload {sizes} must give a positive size to each of {self.axes}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        for array in (*self.inputs, *self.outputs):
+            unknown = [d for d in array.shape if isinstance(d, str) and d not in self.axes]
+            if unknown:
+                raise ValueError(f"shape of {array.name} names {unknown[0]!r}, not one of the axes")
+        inputs = {(each.name, each.shape, each.dtype) for each in self.inputs}
+        for output in self.outputs:
+            if output.starts_as and (output.starts_as, output.shape, output.dtype) not in inputs:
+                raise ValueError(
+                    f"{output.name} starts as {output.starts_as}, no input of its shape and dtype"
+                )
+        if self.extra_cases and self.reference.module is None:
+            raise ValueError("extra_cases need a reference that is a module")
+        names = [baseline.name for baseline in self.baselines]
+        taken = next((n for n in names if n in _RESERVED_RIVAL_NAMES or names.count(n) > 1), None)
+        if taken is not None:
+            raise ValueError(f"the baseline name {taken} is reserved or used twice")
+        unused = set(self.tolerances) - {each.dtype for each in self.outputs}
+        if unused:
+            raise ValueError(f"tolerance for {min(unused)}, but no output has that dtype")
+        for target, name in self.default_workload.items():
+            if name not in self.workloads:
+                raise ValueError(f"default workload {name!r} of {target} is not defined")
+        if self.reference.recorded is not None and self.precision == "open":
+            raise ValueError("precision open needs a reference that runs, and it is a recording")
+        own = self.reference.variant
+        if own is not None and own not in {v.id for v in self.variants}:
+            raise ValueError(f"the reference names the variant {own!r}, which is not defined")
+        pairs = [(v.target, v.id) for v in self.variants]
+        if len(set(pairs)) < len(pairs):
+            raise ValueError("two variants share target and id")
+        tunables = {name for v in self.variants if v.tune for name in v.tune.parameters}
+        if both := tunables & {*self.axes}:
+            raise ValueError(f"{min(both)} is an axis and a tunable: an expression may mean either")
+        return self

@@ -1,0 +1,1 @@
+"""What is measured and kept: runs, attempts, sessions, outcomes."""

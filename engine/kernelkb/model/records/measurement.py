@@ -1,0 +1,300 @@
+"""Defines the results of environment, build, check, bench and profile of one variant."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import AwareDatetime, Field
+
+from kernelkb.model.base import Name, Record, Slug, Target
+from kernelkb.model.records.accuracy import Accuracy
+from kernelkb.model.records.clocks import Clocks
+from kernelkb.model.records.resource_use import ResourceUse
+
+Status = Literal["ok", "warning", "failure"]
+Verdict = Literal["faster", "slower", "inconclusive", "incorrect", "invalid"]
+
+Disturbance = Literal["cpu-contention", "gpu-contention", "thermal", "unsteady-times"]
+"""What else happened on the machine during a bench."""
+
+DISTURBANCE_TEXT: dict[Disturbance, str] = {
+    "cpu-contention": "its threads waited for CPU cores; measure again when the machine is idle",
+    "gpu-contention": "the GPU had other work; measure again when nothing else uses it",
+    "thermal": "the GPU lowered its clocks; measure again when it is cool",
+    "unsteady-times": "its times varied widely; measure again when the machine is idle",
+}
+"""What happened and the cure; the warnings of the bench hold the counts."""
+
+
+class EnvironmentLine(Record):
+    """One requirement, and what was found on this machine."""
+
+    name: str
+    status: Status
+    found: str
+    cure: str | None = None
+
+
+class Machine(Record):
+    """The machine, the compiler and the interpreter that measurements depend on."""
+
+    target: Target
+    title: str
+    """CPU model or GPU name, as the system reports it."""
+    device: Slug | None = None
+    """Id of the GPU in the knowledge; None if it is not there."""
+    core_count: int
+    """CPU cores that this process may use."""
+    cache_bytes: int
+    """Last-level cache of the target: L3 on a CPU, L2 on a GPU."""
+    simd_lanes_count: int = 1
+    """fp32 lanes of the widest vector unit of the CPU."""
+    cc: str | None = None
+    """Compute capability, such as ``9.0``; None on a CPU."""
+    compiler: str
+    compiler_version: str
+    python: str
+    """The interpreter that holds torch and runs the worker."""
+    torch: str
+
+
+class Environment(Record):
+    """The result of validating this machine."""
+
+    target: Target
+    lines: tuple[EnvironmentLine, ...]
+    machine: Machine | None
+    """None when something required is missing; then one of the lines is a failure."""
+    seconds: float
+
+
+class PracticalPeaks(Record):
+    """What a GPU reaches in practice, from a microbenchmark; the best of several runs."""
+
+    title: str
+    """Its name, as the driver reports it."""
+    device: Slug | None
+    """Its id in the knowledge."""
+    driver: str
+    measured_at: AwareDatetime
+    copy_gbps: float = Field(gt=0)
+    """A copy of a buffer far larger than L2: bytes read plus bytes written, 1e9 per second."""
+    l2_read_gbps: float = Field(gt=0)
+    """Reads of a buffer that fits L2, past L1."""
+    empty_us: float = Field(gt=0)
+    """An empty kernel, from one end to the next in a queue."""
+    l2_latency_ns: float = Field(gt=0)
+    """One load of a chain of dependent loads."""
+    dram_latency_ns: float = Field(gt=0)
+    dram_loaded_latency_ns: float = Field(gt=0)
+    """The same while the other SMs read memory as fast as they can."""
+    atomic_rate_address: float = Field(gt=0)
+    """Float additions of all SMs to one word: 1e9 per second."""
+    atomic_rate_sector: float = Field(gt=0)
+    """To the 8 words of one sector of 32 bytes."""
+    atomic_rate_random: float = Field(gt=0)
+    """To random words of 8 MiB."""
+    cas_rate_random: float = Field(gt=0)
+    """Compare-and-swap of 16 bits at random words of 4 MiB."""
+    dram_share: float | None = Field(None, gt=0, le=1)
+    """Highest share of the memory peak that a counter shows for the copy; None without ncu."""
+    l2_share: float | None = Field(None, gt=0, le=1)
+    """Highest share of a peak of L2 that a counter shows for the reads."""
+    profiled_empty_us: float | None = Field(None, gt=0)
+    """Duration of an empty kernel under Nsight Compute."""
+    problem: str = ""
+    """Why the last three are None; empty if they are not."""
+
+
+class Loop(Record):
+    """The compiler's report on one loop."""
+
+    line: int
+    vectorized: bool
+    reason: str
+
+
+class KernelResources(Record):
+    """The resources that ptxas reports for one ``__global__`` function."""
+
+    kernel: str
+    registers: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+    stack_bytes: int
+    static_smem_bytes: int
+
+
+class Build(Record):
+    """A compiled variant, or the compiler's first error."""
+
+    kernel: Name
+    variant: Slug
+    target: Target
+    status: Literal["built", "cached", "failed", "not-compiled"]
+    """not-compiled: Python and Triton are loaded as they are."""
+    seconds: float
+    library: str | None
+    """None when it failed, and for a variant that is not compiled."""
+    module: str | None = None
+    """The name under which Python imports a torch extension."""
+    directory: str
+    command: str
+    defines: tuple[str, ...] = ()
+    """Macros of this configuration, as ``NAME=VALUE``."""
+    error: str | None = None
+    """The compiler's own first error."""
+    cure: str | None = None
+    loops: tuple[Loop, ...] = ()
+    """Innermost loops, and whether each was vectorized (CPU variants)."""
+    resources: tuple[KernelResources, ...] = ()
+    """Per ``__global__`` function (CUDA variants)."""
+    unrecorded: str | None = None
+    """Why the open session or the history has no entry of it."""
+    attempt: str | None = None
+    """Id of this state of the source in the history; ``kb restore`` takes it."""
+    same_code: str | None = None
+    """Which earlier attempt has this machine code, and its time if ``kb bench`` answers with it."""
+    warnings: tuple[str, ...] = ()
+    """What speaks against the author's words for the change."""
+
+
+class CheckedCase(Record):
+    """The check of one workload on fresh random inputs."""
+
+    workload: str
+    status: Literal["correct", "incorrect"]
+    max_abs_error: float | None
+    """Against the fp64 reference; None when the output has NaN or was not written."""
+    reference_error: float
+    """Maximum absolute error of the reference itself in the kernel's dtype."""
+    matched_ratio: float
+    """Share of the elements within tolerance, 0 to 1."""
+    nan_count: int
+    steady: bool = True
+    """Whether a second call with the same inputs gave the same bits."""
+    why: str | None = None
+
+
+RunStatus = Literal[
+    "correct",
+    "incorrect",
+    "crashed",
+    "timed-out",
+    "out-of-memory",
+    "limit-exceeded",
+    "unloadable",
+    "kernel-error",
+]
+
+
+class Check(Record):
+    """Whether the outputs of a variant match the reference, compared in the judge process."""
+
+    kernel: Name
+    variant: Slug
+    target: Target
+    status: RunStatus
+    cases: tuple[CheckedCase, ...] = ()
+    selftest: tuple[str, ...] = ()
+    """Kinds of deliberately wrong outputs that the comparison rejected first."""
+    layers: tuple[str, ...] = ()
+    """Sandbox layers that were active on this Linux kernel."""
+    hidden_inputs: tuple[str, ...] = ()
+    """Distributions and sizes besides the kernel's own on which it is correct too."""
+    notes: tuple[str, ...] = ()
+    """Hidden inputs that were left out, with the reason, and what memory did not suffice for."""
+    sanitized: tuple[str, ...] = ()
+    """Tools of compute-sanitizer that finished without a finding."""
+    detail: str | None = None
+    cure: str | None = None
+    seconds: float
+    unrecorded: str | None = None
+    """Why the open session has no entry of it."""
+
+
+class Rival(Record):
+    """A baseline: one implementation that a user could run instead."""
+
+    name: str
+    eager_us: float | None = None
+    graph_us: float | None = None
+    """In a CUDA graph, without launch time; None on a CPU or if it cannot be captured."""
+    rejected: str | None = None
+    """Why it could not be timed."""
+
+
+class Bench(Record):
+    """Candidate timed against the fastest baseline, in alternating batches, on one workload."""
+
+    kernel: Name
+    variant: Slug
+    target: Target
+    workload: Slug
+    verdict: Verdict
+    detail: str | None = None
+    cure: str | None = None
+    candidate_us: float | None = None
+    baseline: str = "torch"
+    baseline_us: float | None = None
+    speedup: float | None = None
+    """Baseline time ÷ candidate time: above 1 is faster."""
+    interval: tuple[float, float] | None = None
+    """95 % bootstrap interval of the paired speedup."""
+    pair_count: int = 0
+    timing: Literal["graph", "eager"] | None = None
+    """graph: all calls of a batch in one CUDA graph, without launch time. eager: call by call."""
+    eager_us: float | None = None
+    """Time of a call with its launch by the CPU; by the runner's own clock."""
+    warm_us: float | None = None
+    """Time with data in the cache, by the runner's own clock; not used for the verdict."""
+    floor_us: float | None = None
+    """Lower bound of a correct kernel's time on this machine, by its measured peaks."""
+    attainable_speedup: float | None = None
+    """Candidate time over the floor."""
+    rivals: tuple[Rival, ...] = ()
+    accuracy: Accuracy | None = None
+    """None where no timed call was compared."""
+    judged_count: int = 0
+    """Timed calls whose outputs were compared with the reference."""
+    clocks: Clocks | None = None
+    layers: tuple[str, ...] = ()
+    disturbed_by: Disturbance | None = None
+    """What slowed the machine down during the bench. An ``inconclusive`` verdict is then no
+    evidence about the candidate, and of ``slower`` only the direction is."""
+    resource_use: ResourceUse | None = None
+    warnings: tuple[str, ...] = ()
+    metrics: dict[Name, float] = Field(default_factory=dict)
+    samples: tuple[tuple[float, float], ...] = Field(default=(), exclude=True)
+    """Microseconds of a call of candidate and baseline, per pair of batches; for the database."""
+    measurement: str | None = None
+    """Id of its record in the measurement database; ``kb compare`` takes it."""
+    unrecorded: str | None = None
+    """Why the database has no record of it."""
+    from_record: bool = False
+    """Whether it was not measured now: the record of this state or of its machine code answered."""
+    seconds: float
+
+
+class Profile(Record):
+    """Metrics of one variant by a profiler; they show causes and are never a source of times."""
+
+    kernel: Name
+    variant: Slug
+    target: Target
+    workload: Slug
+    tool: str
+    metrics: dict[Name, float]
+    evidence: tuple[str, ...] = ()
+    """Lines of the tools' own output: compiler report, ptxas, torch profiler."""
+    records: tuple[str, ...] = ()
+    """Raw CSV pages of Nsight Compute, one per pass; ``kb recommend --profile`` reads them."""
+    report: str | None = None
+    """A ``.ncu-rep`` file with what was counted at each instruction, for ``kb report`` too."""
+    detail: str | None = None
+    cure: str | None = None
+    measurement: str | None = None
+    """Id of its record in the measurement database; ``kb compare`` takes it."""
+    unrecorded: str | None = None
+    """Why the database has no record of it."""
+    seconds: float

@@ -1,0 +1,1 @@
+"""Generated documents: quick reference, guide, skill, commands, entries."""

@@ -1,0 +1,176 @@
+"""Formats one knowledge entry as a Markdown page."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator
+
+from kernelkb.graph.picture import build_tree_picture
+from kernelkb.model.base import Record
+from kernelkb.model.entries.bottleneck import Bottleneck
+from kernelkb.model.entries.device import Device
+from kernelkb.model.entries.fix import Fix
+from kernelkb.model.entries.fix_code import FixCode
+from kernelkb.model.entries.knowledge import Knowledge
+from kernelkb.model.entries.pattern import Pattern
+from kernelkb.model.entries.tree import Tree
+from kernelkb.render.documents.conditions import ThresholdValues, describe_condition
+from kernelkb.render.documents.pictures import format_mermaid_lines
+
+
+def format_entry_page(record: Record, knowledge: Knowledge, code: FixCode | None = None) -> str:
+    """Return a bottleneck, a fix, a pattern, a tree or a device as Markdown.
+
+    Args:
+        record: The entry.
+        knowledge: The knowledge that it belongs to.
+        code: The code of a fix; None for other entries, and for a fix without code.
+    """
+    limits = {t.id: t.value for t in knowledge.thresholds.thresholds}
+    match record:
+        case Bottleneck():
+            lines = _format_bottleneck(record, knowledge, limits)
+        case Fix():
+            lines = _format_fix(record, knowledge, limits, code)
+        case Pattern():
+            lines = _format_pattern(record)
+        case Tree():
+            lines = _format_tree(record, limits)
+        case Device():
+            lines = _format_device(record)
+        case _:
+            raise TypeError(f"no page for a {type(record).__name__}")
+    return "\n".join([*lines, *_format_sources(getattr(record, "sources", ()), knowledge)]) + "\n"
+
+
+def _format_bottleneck(
+    b: Bottleneck, knowledge: Knowledge, limits: ThresholdValues
+) -> Iterator[str]:
+    yield from (f"# {b.title}", "", f"`{b.id}` · {b.group} · {b.target} · evidence {b.level}", "")
+    yield from (b.definition, "", "## When", "", describe_condition(b.when, limits))
+    if b.unless:
+        yield from ("", "## Look-alikes", "")
+        for other in b.unless:
+            when = describe_condition(other.when, limits)
+            yield f"- {other.bottleneck}, when {when}: {other.because}"
+    yield from ("", "## Confirm", "", b.confirm)
+    if b.falsifier:
+        f = b.falsifier
+        yield from ("", f"After the fix {f.metric} must be {f.op} {f.value}; if not, revert it.")
+    do = {fix.id: fix.do for family in knowledge.families for fix in family.fixes}
+    yield from ("", "## Fixes, in the order to try them", "")
+    yield from (f"{at}. `{fix}`: {do[fix]}" for at, fix in enumerate(b.fixes, 1))
+    if b.architecture_notes:
+        yield from ("", "## Architectures", "", b.architecture_notes)
+    yield from ("", "## Cases", "")
+    for case in b.cases:
+        shown = ", ".join(f"{name} {value:g}" for name, value in case.metrics.items())
+        yield f"- {case.name}: {shown} → {case.verdict}"
+
+
+def _format_fix(
+    fix: Fix, knowledge: Knowledge, limits: ThresholdValues, code: FixCode | None
+) -> Iterator[str]:
+    yield from (f"# {fix.do}", "", f"`{fix.id}` · {', '.join(fix.targets)}", "")
+    yield from ("Before:", "", f"    {fix.before}", "", "After:", "", f"    {fix.after}", "")
+    yield f"- cost: about {fix.cost_min} minutes with experience"
+    yield f"- risk: {fix.risk}" + (f"; {fix.risk_note}" if fix.risk_note else "")
+    if fix.when_not:
+        yield f"- not when: {fix.when_not}"
+    if fix.applies:
+        yield f"- applies when: {describe_condition(fix.applies, limits)}"
+    if fix.verify:
+        yield f"- it took effect when: {fix.verify}"
+    yield f"- evidence: {fix.evidence}"
+    yield from _format_effects(fix, knowledge)
+    if fix.facts:
+        yield from ("", "## Facts", "", *_format_bullets(fix.facts))
+    if fix.patterns:
+        yield from ("", "## How to stay correct", "")
+        yield from _format_bullets(f"`{name}`" for name in fix.patterns)
+    if code:
+        yield from ("", "## Code", "", "```cuda", code.text.rstrip("\n"), "```")
+    yield from _format_measured_cases(fix, knowledge)
+
+
+def _format_effects(fix: Fix, knowledge: Knowledge) -> Iterator[str]:
+    """Yield what the fix changes in the model of the time."""
+    titles = {effect.id: effect.title for effect in knowledge.effects.effects}
+    for effect in fix.effects:
+        yield f"- effect `{effect}`: {titles[effect]}"
+
+
+def _format_measured_cases(fix: Fix, knowledge: Knowledge) -> Iterator[str]:
+    """Yield what the fix gave in each pair of the zoo."""
+    cases = [case for case in knowledge.measured.cases if case.fix == fix.id]
+    yield from ("", "## Measured", "")
+    if not cases:
+        yield "No measured case."
+        return
+    gains = sorted(case.speedup for case in cases)
+    median = statistics.median(gains)
+    yield f"{len(cases)} cases: median {median:.3g}x, {gains[0]:.3g}x to {gains[-1]:.3g}x."
+    yield ""
+    for case in cases:
+        folder = f"kernels/zoo/*/{case.kernel}"
+        how = "" if case.timed_by == "bench" else ", profiler durations"
+        yield f"- {case.speedup:.3g}x, {case.operation} on {case.device}{how}: `{folder}`"
+
+
+def _format_pattern(pattern: Pattern) -> Iterator[str]:
+    yield from (f"# {pattern.title}", "", f"`{pattern.id}` · evidence {pattern.evidence}", "")
+    yield from (pattern.problem, "", pattern.practice)
+    yield from ("", "## Triggers", "", *_format_bullets(pattern.triggers))
+    yield from ("", "## Steps", "")
+    yield from (f"{at}. {step}" for at, step in enumerate(pattern.steps, 1))
+    if pattern.conflicts:
+        yield from ("", "## Conflicts", "")
+        yield from (f"- `{one.pattern}`: {one.resolve}" for one in pattern.conflicts)
+    if pattern.origin and pattern.origin.refined_because:
+        origin = pattern.origin
+        yield from ("", "## Refines", "", f"{origin.rule} {origin.refined_because}")
+    if pattern.bottlenecks:
+        yield from (
+            "",
+            "## Helps with",
+            "",
+            *_format_bullets(f"`{one}`" for one in pattern.bottlenecks),
+        )
+
+
+def _format_tree(tree: Tree, limits: ThresholdValues) -> Iterator[str]:
+    yield from (f"# {tree.title}", "", f"`{tree.id}` · {tree.budget_min:g} minutes", "")
+    words = {question.id: describe_condition(question.when, limits) for question in tree.questions}
+    yield from (
+        "```mermaid",
+        *format_mermaid_lines(build_tree_picture(tree, None, words)),
+        "```",
+        "",
+        "## Leaves",
+        "",
+    )
+    for leaf in tree.leaves:
+        yield f"- `{leaf.id}`, {leaf.verdict}: {leaf.because} {' '.join(leaf.do)}"
+
+
+def _format_device(device: Device) -> Iterator[str]:
+    yield from (f"# {device.title}", "", "| fact | value |", "|---|---|")
+    for name, value in device:
+        if name not in ("title", "sources") and value is not None:
+            shown = ", ".join(value) if isinstance(value, tuple) else value
+            yield f"| {name} | {shown} |"
+
+
+def _format_sources(names: Iterable[str], knowledge: Knowledge) -> Iterator[str]:
+    sources = {source.id: source for source in knowledge.bibliography.sources}
+    yield from ("", "## Sources", "")
+    for name in names:
+        source = sources[name]
+        where = " · ".join(
+            filter(None, (source.title, source.section, source.url or source.without_url))
+        )
+        yield f"- {where} (read {source.read})"
+
+
+def _format_bullets(lines: Iterable[str]) -> Iterator[str]:
+    yield from (f"- {line}" for line in lines)

@@ -1,0 +1,1 @@
+"""Pages of HTML: reports and tuning runs."""

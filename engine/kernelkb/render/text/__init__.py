@@ -1,0 +1,1 @@
+"""Records to text, for a terminal and for an assistant."""

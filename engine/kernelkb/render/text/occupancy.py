@@ -1,0 +1,176 @@
+"""Formats an occupancy answer as text: the verdict, the limiting resources, the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+OccupancyDict = Mapping[str, Any]
+"""The result of ``kernelkb.actions.advice.occupancy.analyze_occupancy``."""
+
+_LIMITER_NAMES = {
+    "warps": "warps",
+    "registers": "registers",
+    "shared_memory": "shared memory",
+    "blocks": "block slots",
+    "barriers": "barriers",
+}
+_FIELD_NAMES = {
+    "threads": "threads per block",
+    "registers": "registers per thread",
+    "static_bytes": "bytes of static shared memory",
+    "shared_bytes": "bytes of shared memory per block",
+    "carveout_bytes": "bytes of carve-out",
+    "barriers": "barriers per block",
+}
+
+
+def format_occupancy_lines(answer: OccupancyDict) -> Iterator[str]:
+    """Yield the whole answer, a line at a time."""
+    yield _describe_verdict(answer)
+    yield from (f"  {text}" for text in _format_failures(answer))
+    yield from _format_block_limits(answer)
+    yield from _format_shared_memory(answer)
+    yield from _format_waves(answer["waves"])
+    yield from _format_next_step(answer)
+    yield from _format_wanted_blocks(answer["wanted"])
+    yield from _format_register_steps(answer)
+
+
+def _describe_verdict(answer: OccupancyDict) -> str:
+    where = f"on {answer['title']} (sm_{answer['architecture'].replace('.', '')})"
+    if not answer["possible"]:
+        return f"This launch fails {where}"
+    names = " and ".join(_LIMITER_NAMES[name] for name in answer["limited_by"])
+    blocks = answer["blocks_per_sm"]
+    return (
+        f"{blocks} {_pluralize('block', blocks)} per SM: {answer['warps_per_sm']} of "
+        f"{answer['warps_max']} warps, occupancy {answer['occupancy']:.3g}, "
+        f"limited by {names}, {where}"
+    )
+
+
+def _format_failures(answer: OccupancyDict) -> Iterator[str]:
+    launch, shared = answer["launch"], answer["shared_memory"]
+    cap = answer["register_cap"]
+    said = {
+        "threads": f"{launch['threads']} threads are more than a block may have",
+        "registers_thread": f"{launch['registers']} registers are more than a thread may have",
+        "registers_block": (
+            f"{launch['registers']} registers x {launch['threads']} threads: a block of this size "
+            f"may use {cap} per thread; __launch_bounds__({launch['threads']}) makes ptxas keep it"
+        ),
+        "static_bytes": (
+            f"{launch['static_bytes']:,} B of static shared memory are above the "
+            f"{shared['static_limit']:,} B that a kernel may declare; make them dynamic"
+        ),
+        "shared_bytes": (
+            f"{shared['asked']:,} B of shared memory are above the {shared['opt_in_limit']:,} B "
+            f"that a block may have, by {-shared['left']:,} B"
+        ),
+        "barriers": f"{launch['barriers']} barriers are more than a block has",
+    }
+    yield from (said[name] for name in answer["obstacles"])
+
+
+def _format_block_limits(answer: OccupancyDict) -> Iterator[str]:
+    rows = {
+        _LIMITER_NAMES[name]: value for name, value in answer["limits"].items() if value is not None
+    }
+    room = ", ".join(f"{name} {value}" for name, value in rows.items())
+    yield f"  blocks that fit, by each: {room}"
+    registers, launch = answer["registers"], answer["launch"]
+    spare = registers["spare_per_thread"]
+    more = f"; {spare} more per thread cost no block" if spare else ""
+    yield (
+        f"  a block takes {registers['block']:,} of {registers['sm']:,} registers "
+        f"at {launch['registers']} per thread{more}"
+    )
+    idle = -launch["threads"] % 32
+    if idle:
+        yield f"  {idle} lanes of each block's last warp never run: use a multiple of 32 threads"
+
+
+def _format_shared_memory(answer: OccupancyDict) -> Iterator[str]:
+    shared = answer["shared_memory"]
+    held = f", {shared['reserved']:,} of them the driver's" if shared["reserved"] else ""
+    spare = shared["spare_per_block"]
+    more = f"; {spare:,} B more per block cost no block" if spare else ""
+    yield (
+        f"  a block takes {shared['allocated']:,} of {shared['carveout']:,} B of shared memory"
+        f"{held}{more}"
+    )
+    if shared["opt_in_bytes"] is not None:
+        yield (
+            f"  {shared['asked']:,} B are above {shared['static_limit']:,}: before the launch call "
+            f"cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, "
+            f"{shared['opt_in_bytes']})"
+        )
+
+
+def _format_waves(found: Mapping[str, Any] | None) -> Iterator[str]:
+    if not found:
+        return
+    yield (
+        f"  {found['waves']:.3g} waves on {found['sm_count']} SMs ({found['slots']:,} slots): "
+        f"the last of {found['rounds']} fills {found['tail_blocks']:,}, "
+        f"so a share of {found['loss']:.2g} of the slots stays empty"
+    )
+    if found["idle_sms"]:
+        yield f"  {found['idle_sms']} SMs get no block at all"
+
+
+def _format_next_step(answer: OccupancyDict) -> Iterator[str]:
+    yield ""
+    yield "Next step" if answer["possible"] else "To make it run"
+    step, other = answer["next_step"], answer["better_block_size"]
+    if step:
+        changes = " and ".join(_describe_change(change) for change in step["changes"])
+        yield f"  {_describe_gain(step)}: {changes}"
+    if other:
+        threads = other["changes"][0]["to"]
+        gain = _describe_gain(other)
+        yield f"  {gain}: {threads} threads per block, if it needs no more shared memory"
+    if not step and not other:
+        full = answer["occupancy"] == 1
+        yield f"  none: {'the SM is full' if full else 'no single change puts more warps on an SM'}"
+    elif answer["possible"]:
+        yield "  More warps help only a kernel that waits: see eligible_warps and issue_rate first."
+
+
+def _describe_gain(step: Mapping[str, Any]) -> str:
+    blocks = step["blocks_per_sm"]
+    return f"{blocks} {_pluralize('block', blocks)}, occupancy {step['occupancy']:.3g}"
+
+
+def _describe_change(change: Mapping[str, Any]) -> str:
+    bound = "at least" if change["field"] == "carveout_bytes" else "at most"
+    return f"{bound} {change['to']:,} {_FIELD_NAMES[change['field']]} (now {change['now']:,})"
+
+
+def _format_wanted_blocks(wanted: Mapping[str, Any] | None) -> Iterator[str]:
+    if wanted:
+        size = wanted["shared_bytes"]
+        room = f"{size:,} B of shared memory" if size is not None else "no shared memory at all"
+        yield ""
+        yield (
+            f"For {wanted['blocks_per_sm']} {_pluralize('block', wanted['blocks_per_sm'])} per SM: "
+            f"at most {wanted['registers']} registers per thread and {room} per block"
+        )
+
+
+def _format_register_steps(answer: OccupancyDict) -> Iterator[str]:
+    rows = answer["register_steps"]
+    if rows:
+        yield ""
+        cap = answer["register_cap"]
+        yield f"Registers per thread at {answer['launch']['threads']} threads, at most {cap}"
+        yield from (
+            f"  up to {row['registers']:3}: {row['blocks']:2} "
+            f"{_pluralize('block', row['blocks']):6}  occupancy {row['share']:.3g}"
+            for row in rows
+        )
+
+
+def _pluralize(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}s"

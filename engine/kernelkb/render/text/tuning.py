@@ -1,0 +1,237 @@
+"""Text of a search: its space, and what it found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from kernelkb.model.kernels.tuning import (
+    ConfirmedConfiguration,
+    SimulatedSearch,
+    SpaceSummary,
+    TuningResult,
+)
+from kernelkb.model.records.tuning_outcome import LaneSummary, Rejection, ValueConcentration
+from kernelkb.render.text.measurements import describe_bench
+from kernelkb.render.text.tuning_why import format_gain_explanation
+from kernelkb.render.text.units import format_duration
+from kernelkb.tune.space import EnumeratedSpace
+
+_MAX_RULE = 60
+_SHOWN_TUNABLES = 5
+_MAX_EXAMPLE = 80
+_MAX_BARS = 40
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def format_plan(title: str, space: EnumeratedSpace) -> list[str]:
+    """Return the size of a space, what excludes how many combinations, and the values."""
+    values = zip(space.names, space.values, strict=True)
+    return [
+        title,
+        *format_space(space.describe()),
+        *(f"  {name}: {', '.join(map(str, choices))}" for name, choices in values),
+    ]
+
+
+def format_space(space: SpaceSummary) -> list[str]:
+    """Return the counts of a space."""
+    lines = [f"{space.feasible_count:,} of {space.combination_count:,} configurations are feasible"]
+    lines += [
+        f"  {rule.excluded_count:,} excluded: {_shorten(rule.rule)} ({rule.because})"
+        for rule in space.rules
+        if rule.excluded_count
+    ]
+    return lines
+
+
+def _shorten(rule: str) -> str:
+    return rule if len(rule) <= _MAX_RULE else f"{rule[: _MAX_RULE - 1]}…"
+
+
+def format_configuration(configuration: Mapping[str, int]) -> str:
+    """Return the values of the tunables in one line."""
+    values = " ".join(f"{name}={value}" for name, value in configuration.items())
+    return values or "as it is, without macros"
+
+
+def format_result(result: TuningResult) -> list[str]:
+    """Return what the trials show, the confirmed configurations, the verdict and what is next."""
+    lines = [describe_trials(result), *format_convergence(result)]
+    rejected = [f"  {line}" for line in describe_rejections(result)]
+    lines += ["rejected:", *rejected] if rejected else []
+    lines += describe_infeasible(result)
+    lines += [_format_lane(lane) for lane in result.lanes]
+    if not result.confirmed:
+        return [*lines, "no configuration could be timed"]
+    base = "the default" if result.default_us else "the slowest of these"
+    lines.append(f"measured again, in turns; gain over {base}:")
+    lines += [f"  {_format_confirmed(one)}" for one in result.confirmed]
+    if result.importance:
+        shares = [f"{name} {100 * share:.0f} %" for name, share in result.importance.items()]
+        lines.append(
+            f"what decides, by a model of all trials: {', '.join(shares[:_SHOWN_TUNABLES])}"
+        )
+    if result.bench is not None:
+        lines.append(f"judged: {describe_bench(result.bench)}")
+    if result.why is not None:
+        lines += format_gain_explanation(result.why)
+    if result.unrecorded:
+        lines.append(f"not recorded: {result.unrecorded}")
+    return [*lines, describe_next(result)]
+
+
+def _format_lane(lane: LaneSummary) -> str:
+    """Return what one device did."""
+    busy = f"busy {100 * lane.busy_share:.0f} %"
+    parts = [f"{lane.trial_count} trials in {lane.available_s:.0f} s", busy]
+    if lane.busy_share_while_queued is not None:
+        parts.append(f"{100 * lane.busy_share_while_queued:.0f} % while tasks were waiting")
+    if lane.baseline_us is not None:
+        parts.insert(0, f"the default in {format_duration(lane.baseline_us)}")
+    if lane.left_out:
+        parts.append(lane.left_out)
+    return f"  {lane.uuid} of {lane.host}: {'; '.join(parts)}"
+
+
+def describe_trials(result: TuningResult) -> str:
+    """Return the trials by outcome, and what they took."""
+    counts = Counter(trial.status for trial in result.trials)
+    outcomes = ", ".join(f"{count} {status}" for status, count in counts.most_common())
+    new_count = len(result.trials) - result.resumed_count
+    rate = f", {60 * new_count / result.seconds:.0f} a minute" if result.seconds > 1 else ""
+    seeds = len(result.seeds)
+    began = f"; began with {seeds} earlier winner{'s' if seeds > 1 else ''}" if seeds else ""
+    return (
+        f"{len(result.trials)} trials ({outcomes}); {result.resumed_count} of earlier runs; "
+        f"{result.seconds:.0f} s{rate}{began}"
+    )
+
+
+def format_convergence(result: TuningResult) -> list[str]:
+    """Return how the best time fell, as a line of bars, and when it was near the last one."""
+    if not result.convergence:
+        return []
+    times = list_best_times(result)
+    nearest = {one.trial_count: one for one in result.convergence}  # of equal ones, the last
+    marks = [
+        f"{_name_distance(one.within)} after {count} trials ({one.device_s:.1f} s)"
+        for count, one in nearest.items()
+    ]
+    ends = f"{format_duration(times[0])} {_draw_bars(times)} {format_duration(times[-1])}"
+    return [f"best so far: {ends}", f"  {', '.join(marks)}; seconds on the device"]
+
+
+def _name_distance(within: float) -> str:
+    return f"within {100 * within:.0f} % of the best" if within else "the best"
+
+
+def list_best_times(result: TuningResult) -> list[float]:
+    """Return the best time so far after each trial, in us, from the first that was timed on."""
+    times: list[float] = []
+    for trial in result.trials:
+        if trial.time_us or times:
+            times.append(min([*times[-1:], *([trial.time_us] if trial.time_us else [])]))
+    return times
+
+
+def _draw_bars(times: Sequence[float]) -> str:
+    """Return up to 40 bars, whose height is the time between its best and its first value."""
+    count = min(_MAX_BARS, len(times))
+    last = max(1, count - 1)
+    picked = [times[at * (len(times) - 1) // last] for at in range(count)]
+    low, high = times[-1], times[0]
+    steps = len(_BARS) - 1
+    return "".join(
+        _BARS[round(steps * (one - low) / (high - low))] if high > low else _BARS[0]
+        for one in picked
+    )
+
+
+def describe_rejections(result: TuningResult) -> list[str]:
+    """Return a line for each reason: how many, at which values, and an example."""
+    return [_describe_rejection(one) for one in result.rejections]
+
+
+def _describe_rejection(one: Rejection) -> str:
+    text = f"{one.count} {one.status} ({100 * one.share:.0f} %)"
+    at = ", ".join(describe_concentration(value, one) for value in one.concentrations)
+    example = f"; {one.example[:_MAX_EXAMPLE]}" if one.example and _says_more(one) else ""
+    return f"{text}{f': {at}' if at else ''}{example}"
+
+
+def describe_infeasible(result: TuningResult) -> list[str]:
+    """Return how many combinations were infeasible, and the rule that excluded most."""
+    count = result.combination_count - result.feasible_count
+    if not result.infeasible or not count:
+        return []
+    most = max(result.infeasible, key=lambda one: one.excluded_count)
+    return [
+        f"infeasible: {count:,} of {result.combination_count:,} combinations; "
+        f"{most.excluded_count:,} by {_shorten(most.rule)} ({most.because})"
+    ]
+
+
+def _says_more(one: Rejection) -> bool:
+    return one.status != "same-code"
+
+
+def describe_concentration(value: ValueConcentration, rejection: Rejection) -> str:
+    """Return how many of the rejections have a value, and of how many trials with it."""
+    return (
+        f"{value.rejected_count} of {rejection.count} with {value.tunable}={value.value} "
+        f"(of {value.reached_count} such trials)"
+    )
+
+
+def summarize_result(result: TuningResult) -> str:
+    """Return the search in one sentence: default, winner, gain, trials and what they took."""
+    spent = f"{result.seconds / 60:.1f} min, {result.device_s:.0f} s on the device"
+    searched = f"{len(result.trials)} trials of {result.feasible_count:,} configurations, {spent}"
+    if not result.confirmed:
+        return f"{result.workload}: no configuration could be timed; {searched}"
+    first = result.confirmed[0]
+    base = f"{format_duration(result.default_us)} -> " if result.default_us else ""
+    gain = f"{first.gain:.3g}x [{first.low:.3g}, {first.high:.3g}]"
+    verdict = "" if result.winner else ", not faster beyond doubt"
+    if result.is_refused and result.bench is not None:
+        verdict = f", refused by the judge ({result.bench.verdict})"
+    judged = f"; judged: {describe_bench(result.bench)}" if result.bench else ""
+    return (
+        f"{result.workload}: {base}{format_duration(first.time_us)}, {gain}{verdict}, with "
+        f"{format_configuration(first.configuration)}; {searched}{judged}"
+    )
+
+
+def describe_next(result: TuningResult) -> str:
+    """Return what to do after a search."""
+    if result.is_refused and result.bench is not None:
+        cure = result.bench.cure or "correct the variant, or exclude such configurations"
+        return f"next: the fastest one is {result.bench.verdict}: {cure}"
+    if result.winner is None:
+        return "next: nothing; no configuration is faster than the default beyond doubt"
+    build = f"kb build {result.kernel} --variant {result.variant}"
+    if result.measurement is not None:
+        return f"next: {build} --tuned {result.workload}"
+    defines = result.winner.configuration.items()
+    return f"next: {build} {' '.join(f'--define {name}={value}' for name, value in defines)}"
+
+
+def _format_confirmed(one: ConfirmedConfiguration) -> str:
+    tie = ", tie with the fastest" if one.is_tie else ""
+    interval = f"{one.gain:.3g}x [{one.low:.3g}, {one.high:.3g}]"
+    configuration = format_configuration(one.configuration)
+    return f"{format_duration(one.time_us):>10}  {interval}  {configuration}{tie}"
+
+
+def format_simulation(found: SimulatedSearch) -> list[str]:
+    """Return how many trials a replayed search needed."""
+    solved = (
+        f"within 5 % of the best after {found.solved_at} trials"
+        if found.solved_at
+        else f"not within 5 % of the best after {found.trial_count} trials"
+    )
+    return [
+        f"{found.space}: {found.configuration_count:,} configurations, best {found.best_time:.4g}",
+        f"{found.strategy}, seed {found.seed}: {solved} (found {found.found_time:.4g})",
+    ]

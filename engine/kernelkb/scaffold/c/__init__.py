@@ -1,0 +1,1 @@
+"""Drafts from C, C++ and CUDA source text."""

@@ -1,0 +1,216 @@
+"""Shapes of a kernel's arrays, from the subscripts and the bounds in its body."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kernelkb.scaffold.c.c_declarations import get_text, iter_nodes
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_COMPARISONS = {"<": 0, "<=": 0, "!=": 0, ">=": 0, ">": 1}
+"""Which side of a comparison is the index: 0 left, 1 right. ``i >= n`` returns early."""
+_MAX_DEPTH = 6
+_WRAPPERS = ("parenthesized_expression", "cast_expression")
+_VECTOR_WIDTH = re.compile(r"\b(?:float|int|uint|half|double|short|char|uchar|longlong)(\d)\s*\*")
+ROWS = "rows"
+"""The axis of a grid whose size the text does not show."""
+
+
+class KernelIndices(NamedTuple):
+    """What a body says of its indices."""
+
+    values: dict[str, Node]
+    """Initial value of each local variable."""
+    bounds: dict[str, str]
+    """The size that an index, or an expression, stays below."""
+    sizes: frozenset[str]
+    """Names of sizes and of constants."""
+
+
+class _Product(NamedTuple):
+    """A product in a subscript: its index, and the sizes that it is multiplied by."""
+
+    variable: str
+    strides: tuple[str, ...]
+
+
+def read_indices(body: Node, sizes: Sequence[str]) -> KernelIndices:
+    """Return the local values and the bounds of a kernel's body.
+
+    Args:
+        body: The body.
+        sizes: Names of its integer parameters, and of the file's constants.
+    """
+    values: dict[str, Node] = {}
+    bounds: dict[str, str] = {}
+    names = frozenset(sizes)
+    for node in iter_nodes(body):
+        name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
+        if node.type == "init_declarator" and name is not None and value is not None:
+            while name.type == "pointer_declarator" and name.named_children:
+                name = name.named_children[-1]
+            values.setdefault(get_text(name), value)
+        operator = get_text(node.child_by_field_name("operator"))
+        if node.type == "binary_expression" and operator in _COMPARISONS:
+            sides = [node.child_by_field_name("left"), node.child_by_field_name("right")]
+            if operator in (">=", ">") and get_text(sides[0]) in names:
+                sides.reverse()
+            bound = _find_size(get_text(sides[1]), names, values)
+            if bound is not None:
+                bounds.setdefault(re.sub(r"\s", "", get_text(sides[0])), bound)
+    return KernelIndices(values, bounds, names)
+
+
+def _find_size(text: str, sizes: frozenset[str], values: Mapping[str, Node]) -> str | None:
+    """Return the only size that an expression names, following local variables."""
+    words: list[str] = re.findall(r"[A-Za-z_]\w*", text)
+    found = [word for word in words if word in sizes]
+    if len(found) == 1:
+        return found[0]
+    if text.isidentifier() and text in values and not found:
+        value = get_text(values[text])
+        return None if value == text else _find_size(value, sizes, {})
+    return text if text.isdecimal() else None
+
+
+def infer_shape(
+    array: str, body: Node, indices: KernelIndices, grid: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the shape of an array, outermost first; empty where the subscripts do not show it.
+
+    Args:
+        array: The parameter's name.
+        body: The kernel's body.
+        indices: From ``read_indices``.
+        grid: The size that ``blockIdx.x`` and its kin stay below, by that text.
+    """
+    shapes = [
+        shape
+        for subscript in _collect_subscripts(array, body, indices)
+        if (shape := _read_shape(subscript, indices, grid)) is not None
+    ]
+    known = [shape for shape in shapes if ROWS not in shape] or shapes
+    return max(known, key=len, default=())
+
+
+def _collect_subscripts(array: str, body: Node, indices: KernelIndices) -> list[list[_Product]]:
+    """Return the terms of every index into an array, also through pointers to its inside."""
+    starts: dict[str, list[_Product]] = {array: []}
+    for name, value in indices.values.items():
+        used = [node for node in iter_nodes(value) if node.type == "identifier"]
+        base = next((get_text(n) for n in used if get_text(n) in starts), None)
+        is_pointer = base is not None and not any(
+            node.type in ("subscript_expression", "pointer_expression")
+            and "&" not in get_text(node)
+            for node in iter_nodes(value)
+        )
+        if is_pointer and base is not None:
+            terms = [t for t in _expand(value, indices, 0) if t.variable != base]
+            starts[name] = starts[base] + terms
+    found = []
+    for node in iter_nodes(body):
+        operator = get_text(node.child_by_field_name("operator"))
+        if node.type == "assignment_expression" and operator == "+=":
+            base = get_text(node.child_by_field_name("left"))
+            if base in starts:
+                starts[base] = starts[base] + _expand_child(node, "right", indices)
+        accessed = _read_access(node, starts, indices)
+        if accessed is not None:
+            found.append(accessed)
+    return found
+
+
+def _read_access(
+    node: Node, starts: Mapping[str, list[_Product]], indices: KernelIndices
+) -> list[_Product] | None:
+    if node.type == "subscript_expression":
+        text = get_text(node.child_by_field_name("argument"))
+        base = next((w for w in re.findall(r"[A-Za-z_]\w*", text) if w in starts), None)
+        listed = node.child_by_field_name("indices")
+        if base is None or listed is None or "[" in text:
+            return None
+        terms = [t for n in listed.named_children for t in _expand(n, indices, 0)]
+        return starts[base] + terms
+    if node.type == "pointer_expression" and get_text(node).startswith("*"):
+        terms = _expand_child(node, "argument", indices)
+        base = next((t.variable for t in terms if t.variable in starts), None)
+        if base is not None:
+            return starts[base] + [t for t in terms if t.variable != base]
+    return None
+
+
+def _expand_child(node: Node, field: str, indices: KernelIndices) -> list[_Product]:
+    child = node.child_by_field_name(field)
+    return _expand(child, indices, 0) if child is not None else []
+
+
+def _expand(node: Node, indices: KernelIndices, depth: int) -> list[_Product]:
+    """Return an index expression as a sum of products."""
+    text = re.sub(r"\s", "", get_text(node))
+    while node.type in _WRAPPERS and node.named_children:
+        node = node.named_children[-1]
+    operator = get_text(node.child_by_field_name("operator"))
+    if text in indices.bounds:
+        return [_Product(text, ())]
+    if node.type == "binary_expression" and operator in ("+", "-", "*"):
+        left = _expand_child_at(node, "left", indices, depth)
+        right = _expand_child_at(node, "right", indices, depth)
+        if operator != "*":
+            return left + right
+        return [_multiply(one, other) for one in left for other in right]
+    if text in indices.sizes:
+        return [_Product("", (text,))]
+    value = indices.values.get(text)
+    if value is not None and depth < _MAX_DEPTH:
+        return _expand(value, indices, depth + 1)
+    return [_Product("" if text.isdecimal() else text, (text,) if text.isdecimal() else ())]
+
+
+def _expand_child_at(node: Node, field: str, indices: KernelIndices, depth: int) -> list[_Product]:
+    child = node.child_by_field_name(field)
+    return _expand(child, indices, depth) if child is not None else []
+
+
+def _multiply(one: _Product, other: _Product) -> _Product:
+    index = one.variable if one.variable and not other.variable else other.variable or one.variable
+    if one.variable and other.variable:
+        index = f"{one.variable}*{other.variable}"
+    return _Product(index, one.strides + other.strides)
+
+
+def _read_shape(
+    terms: list[_Product], indices: KernelIndices, grid: Mapping[str, str]
+) -> tuple[str, ...] | None:
+    """Return the shape that a sum of products indexes; the term of most strides is outermost."""
+    sized = [
+        t._replace(strides=tuple(s for s in t.strides if s != "1")) for t in terms if t.variable
+    ]
+    if not sized:
+        return ("1",) if terms and not terms[0].strides[1:] else None
+    lead = max(sized, key=lambda term: len(term.strides))
+    names = [stride for stride in lead.strides if not stride.isdecimal()]
+    if not names:
+        bounds = [b for t in sized if (b := _find_bound(t.variable, indices, grid)) is not None]
+        whole = {bound for bound in bounds if bound != ROWS} or set(bounds)
+        return (whole.pop(),) if len(whole) == 1 else None
+    outer = [t for t in sized if t.strides == lead.strides]
+    sole = [size for size in indices.sizes if not size.isupper()]
+    default = (
+        sole[0] if len(sole) == 1 and "blockDim" in "".join(t.variable for t in outer) else ROWS
+    )
+    bound = next((b for t in outer if (b := _find_bound(t.variable, indices, grid))), default)
+    counts = {name: sum(name in t.strides for t in sized) for name in names}
+    parts = [stride for stride in lead.strides if stride.isdecimal() and len(stride) < 4]
+    return (bound, *sorted(names, key=lambda name: counts[name]), *parts)
+
+
+def _find_bound(index: str, indices: KernelIndices, grid: Mapping[str, str]) -> str | None:
+    if index in indices.bounds:
+        return indices.bounds[index]
+    if "blockDim" in index:
+        return None
+    return next((size for text, size in grid.items() if text in index), None)

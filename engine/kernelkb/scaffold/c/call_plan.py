@@ -1,0 +1,136 @@
+"""Decides how to call a kernel or launcher of pointers: shapes, template arguments, the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kernelkb.scaffold.c.array_shapes import ROWS
+from kernelkb.scaffold.c.c_declarations import Declaration, get_text
+from kernelkb.scaffold.c.default_launch import choose_configuration, choose_threads
+from kernelkb.scaffold.c.kernel_arrays import fill_arrays, list_parts
+from kernelkb.scaffold.c.launch_sites import LaunchSite, bind_arguments
+from kernelkb.scaffold.c.launch_values import LaunchContext, collect_configuration
+from kernelkb.scaffold.c.scalar_values import fill_numbers, fix_unused_sizes
+from kernelkb.scaffold.c.source_facts import SourceFacts
+from kernelkb.scaffold.c.template_values import apply_template, choose_template, name_host_template
+from kernelkb.scaffold.draft.call_signature import Function
+
+_MOST_AXES = 6
+"""Axes whose product still gives arrays that fit: the drafted sizes are smaller for more axes."""
+_FEW = "256"
+"""Elements of arrays of a kernel of one block, without a size."""
+
+
+class CallPlan(NamedTuple):
+    """A function with what its call needs."""
+
+    function: Function
+    axes: tuple[str, ...]
+    """Names of the sizes, in the order of the call; ``rows`` where no parameter has it."""
+    template: tuple[str, ...]
+    """Template arguments to call it with."""
+    statements: tuple[str, ...]
+    """Of the host function that launches it: what the grid depends on."""
+    configuration: tuple[str, ...]
+    """Grid, block and shared memory; empty for a launcher, and where none is known."""
+    notes: tuple[str, ...]
+    """What was assumed, one sentence each."""
+
+
+def plan_call(function: Function, facts: SourceFacts) -> CallPlan:
+    """Return shapes, numbers, template arguments and launch of a function of pointers."""
+    own = _find_declaration(function, facts)
+    notes: list[str] = []
+    site = _find_site(function, facts)
+    types = choose_template(function, own, site, facts, notes)
+    function = apply_template(function, types, facts)
+    function = fill_arrays(function, own, facts)
+    function = fill_numbers(function, site, facts, notes)
+    shaped = {dim for p in function.parameters for dim in p.shape}
+    sizes = [p.name for p in function.parameters if p.role == "size"]
+    if len(sizes) > 1:
+        function = fix_unused_sizes(function, own, shaped, notes)
+    axes = [p.name for p in function.parameters if p.role == "size"]
+    axes += [ROWS] if ROWS in shaped and ROWS not in axes else []
+    if not axes and not shaped:
+        axes = _add_axis(own)
+    function = _fill_unknown_shapes(function, axes, facts, notes)
+    statements: list[str] = []
+    configuration: list[str] = []
+    if function.is_kernel:
+        statements, configuration = _plan_launch(function, own, site, facts, (axes, types), notes)
+    return CallPlan(
+        function,
+        tuple(axes),
+        types,
+        tuple(statements),
+        tuple(configuration),
+        tuple(dict.fromkeys(notes)),
+    )
+
+
+def _find_declaration(function: Function, facts: SourceFacts) -> Declaration:
+    return next(
+        each
+        for each in facts.declarations
+        if each.name == function.name and (each.line == function.line or not function.line)
+    )
+
+
+def _find_site(function: Function, facts: SourceFacts) -> LaunchSite | None:
+    if not function.is_kernel:
+        return None
+    return next((site for site in facts.sites if site.kernel == function.name), None)
+
+
+def _fill_unknown_shapes(
+    function: Function, axes: list[str], facts: SourceFacts, notes: list[str]
+) -> Function:
+    """Give arrays of unknown shape the largest known one, or that of all sizes."""
+    known = [p.shape for p in function.parameters if p.shape]
+    largest = max(known, key=len, default=())
+    is_all_used = all(axis in {dim for shape in known for dim in shape} for axis in axes)
+    if not (largest and is_all_used) and len(axes) <= _MOST_AXES:
+        largest = tuple(axes) or (_FEW,)
+    parameters = []
+    for each in function.parameters:
+        if each.role in ("input", "output") and not each.shape and largest:
+            if len(axes) > 1 or len(largest) > 1:
+                notes.append(f"the shape of {each.name} was guessed: {' x '.join(largest)}")
+            each = each._replace(shape=largest + list_parts(each.type, facts))
+        parameters.append(each)
+    return function._replace(parameters=tuple(parameters))
+
+
+def _add_axis(own: Declaration) -> list[str]:
+    """Return an axis for a kernel without sizes, which takes one element for each thread."""
+    text = get_text(own.body)
+    return ["n"] if "blockIdx.x" in text and "blockDim.x" in text else []
+
+
+def _plan_launch(
+    function: Function,
+    own: Declaration,
+    site: LaunchSite | None,
+    facts: SourceFacts,
+    chosen: tuple[Sequence[str], Sequence[str]],
+    notes: list[str],
+) -> tuple[list[str], list[str]]:
+    axes, types = chosen
+    default = choose_configuration(function, own, facts, axes)
+    if site is not None:
+        names = [p.name for p in function.parameters]
+        known = {p.name: p.name for p in function.parameters if p.role in ("size", "number")}
+        known |= {text: name for name, text in bind_arguments(site.arguments, names).items()}
+        known |= name_host_template(site, types)
+        known |= facts.outer_constants if site.is_of_caller else {}
+        constants = {**facts.constants, **{each.name: "" for each in facts.declarations}}
+        context = LaunchContext(known, constants, axes, choose_threads(function, own))
+        found = collect_configuration(site, context, notes)
+        if found is not None:
+            return found
+        notes.append(f"the grid of line {site.line} depends on values that kb init cannot see")
+    if default:
+        notes.append("the grid and the block were chosen by kb init from the kernel's indices")
+    return [], list(default)

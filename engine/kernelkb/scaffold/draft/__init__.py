@@ -1,0 +1,1 @@
+"""What every draft is made of: signature, launcher, reference, kernel.yaml."""

@@ -1,0 +1,181 @@
+"""The text of a drafted kernel.yaml; FILL_IN marks values that need a person."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from typing import NamedTuple
+
+from kernelkb.loading.kernel_files import FILL_IN_MARK
+from kernelkb.model.base import Target
+from kernelkb.scaffold.draft.call_signature import Parameter
+from kernelkb.scaffold.draft.default_values import AXIS_SIZES
+from kernelkb.scaffold.draft.launchers import make_start_input
+
+_SMALL_SIZES, _LARGE_SIZES = (2**12, 64, 32, 16, 8, 6), (2**24, 1024, 256, 64, 24, 16)
+"""Elements per axis of the drafted workloads, by the largest number of axes of one array."""
+_PLANE_SIZE = 4096
+"""Elements per axis of two axes that every array has."""
+_ODD_SIZES = (33, 17, 5, 3, 2)
+"""Elements per axis of the drafted check: no multiple of a warp, a tile or a vector."""
+_INTEGER_BOUND = 32
+"""Exclusive upper bound of drawn integers: below every size, so that subscripts stay in range."""
+
+
+_UNUSED_INPUT = """\
+  # The kernel reads no array; a kernel.yaml has at least one input.
+  - {name: unused, shape: [1], dtype: float32, fill: zeros}
+"""
+
+DRAFTED_VARIANT = "mine"
+OWN_REFERENCE = f"reference: {{variant: {DRAFTED_VARIANT}}}"
+"""The line of kernel.yaml that makes the drafted variant the reference."""
+_OWN_NOTE = "what the source computes as it stands is right; nothing checks it"
+_OWN_REFERENCE_TEXT = f"""\
+# Other variants are compared with {DRAFTED_VARIANT}. To check {DRAFTED_VARIANT}, too, write
+# a reference in torch, {{file: reference.py, function: NAME}}, or in C++,
+# {{function: "file.cpp:NAME"}}.
+{OWN_REFERENCE}
+"""
+
+
+class DraftedVariant(NamedTuple):
+    """The drafted variant of a kernel."""
+
+    language: str
+    source: str
+    summary: str
+    binding: str = ""
+    """Empty for the language's default."""
+    also: Sequence[str] = ()
+    returns: bool = False
+    flags: Sequence[str] = ()
+    kernels: Sequence[str] = ()
+    comment: str = ""
+
+
+class Draft(NamedTuple):
+    """A drafted kernel, before it is text."""
+
+    name: str
+    include: str
+    """The source's path from the kernel's folder."""
+    target: Target
+    axes: Sequence[str]
+    inputs: Sequence[Parameter]
+    """Without those that hold an output's initial values."""
+    outputs: Sequence[Parameter]
+    fields: Mapping[str, str]
+    """Field name of each array and axis, by its name in the source."""
+    entry: str
+    variant: DraftedVariant
+    notes: Sequence[str] = ()
+    """What was assumed, one sentence each."""
+    takes_odd_sizes: bool = True
+    """False where the launch divides a size, or the kernel loads vectors."""
+    has_reference: bool = True
+    """Whether reference.py computes its outputs; else the drafted variant is the reference."""
+
+
+def list_all_inputs(draft: Draft) -> list[Parameter]:
+    """Return the inputs, then those that hold the initial values of outputs."""
+    return [*draft.inputs, *(make_start_input(p) for p in draft.outputs if p.is_read)]
+
+
+def format_kernel_yaml(draft: Draft) -> str:
+    """Return kernel.yaml."""
+    unknown = f"  - {{name: {FILL_IN_MARK}, shape: [{FILL_IN_MARK}], dtype: {FILL_IN_MARK}}}\n"
+    inputs = "".join(_format_input(p, draft) for p in list_all_inputs(draft))
+    outputs = "".join(_format_output(p, draft) for p in draft.outputs)
+    if not inputs and outputs:
+        inputs = _UNUSED_INPUT
+    text = _format_head(draft)
+    text += "inputs:\n" + (inputs or unknown) + "outputs:\n" + (outputs or unknown)
+    return text + _format_tail(draft)
+
+
+def _format_head(draft: Draft) -> str:
+    axes = [draft.fields[axis] for axis in draft.axes]
+    small, large = _choose_sizes(axes, [p.shape for p in (*draft.inputs, *draft.outputs)])
+    odd = ", ".join(f"{a}: {n}" for a, n in zip(axes, cycle(_ODD_SIZES), strict=False))
+    # What a kernel leaves out at a boundary cannot be known from its own outputs.
+    takes_odd_sizes = draft.takes_odd_sizes and draft.has_reference
+    check = f"check_workloads:\n  - {{{odd}}}\n" if axes and takes_odd_sizes else ""
+    own = () if draft.has_reference else (_OWN_NOTE,)
+    notes = "".join(f"# Assumed: {note}.\n" for note in (*own, *draft.notes))
+    return f"""\
+# Drafted by kb init from "{draft.include}". kb refuses the file while it holds {FILL_IN_MARK}.
+# kb show row_softmax prints a complete example.
+{notes}id: {draft.name}
+title: {json.dumps(draft.name.replace("_", " ").strip())}
+axes: [{", ".join(axes)}]
+workloads:
+  small: {{{small}}}
+  large: {{{large}}}
+default_workload: {{{draft.target}: large}}
+{check}"""
+
+
+def _choose_sizes(axes: Sequence[str], shapes: Sequence[Sequence[str]]) -> tuple[str, str]:
+    """Return the sizes of the small and the large workload."""
+    ranks = [sum(not dim.isdecimal() for dim in shape) for shape in shapes]
+    rank = min(max(ranks, default=1), len(_LARGE_SIZES)) or 1
+    small, large = _SMALL_SIZES[rank - 1], _LARGE_SIZES[rank - 1]
+    if rank == 2 and len(axes) == 2:
+        large = _PLANE_SIZE
+    named = AXIS_SIZES if rank > 2 else {}
+    return (
+        ", ".join(f"{axis}: {min(named.get(axis, small), small)}" for axis in axes),
+        ", ".join(f"{axis}: {named.get(axis, large)}" for axis in axes),
+    )
+
+
+def _format_input(array: Parameter, draft: Draft) -> str:
+    if array.dtype is None or array.dtype.startswith(("float", "bfloat")):
+        return _format_array(array, draft, ", fill: normal")
+    bound = "2" if array.dtype == "bool" else str(_INTEGER_BOUND)
+    return _format_array(array, draft, f", fill: integers, scale: {bound}")
+
+
+def _format_output(array: Parameter, draft: Draft) -> str:
+    start = f", starts_as: {draft.fields[make_start_input(array).name]}" if array.is_read else ""
+    return _format_array(array, draft, start)
+
+
+def _format_array(array: Parameter, draft: Draft, options: str) -> str:
+    dims = [draft.fields.get(dim, dim) for dim in array.shape] or [FILL_IN_MARK]
+    name, dtype = draft.fields[array.name], array.dtype or FILL_IN_MARK
+    entry = f"  - {{name: {name}, shape: [{', '.join(dims)}], dtype: {dtype}{options}}}\n"
+    if array.is_certain:
+        return entry
+    note = (
+        f"  # kb init cannot see whether the kernel writes {name}. If it does not, move it to the\n"
+    )
+    return f"{note}  # inputs, and before the outputs in the launcher.\n{entry}"
+
+
+def _format_tail(draft: Draft) -> str:
+    variant = draft.variant
+    lines = [f"    language: {variant.language}"]
+    lines += [f"    binding: {variant.binding}"] if variant.binding else []
+    lines += [f"    source: {variant.source}"]
+    lines += [f"    also: [{', '.join(variant.also)}]"] if variant.also else []
+    lines += ["    returns: true"] if variant.returns else []
+    lines += [f"    flags: {json.dumps(list(variant.flags))}"] if variant.flags else []
+    lines += [f"    kernels: [{', '.join(variant.kernels)}]"] if variant.kernels else []
+    lines += [f"    summary: {json.dumps(variant.summary)}"]
+    reference = f"reference: {{file: reference.py, function: {draft.name}}}\n"
+    return (
+        f"""\
+{reference if draft.has_reference else _OWN_REFERENCE_TEXT}\
+# Bytes and operations that any correct kernel needs, as expressions of the axes. Optional.
+# cost: {{bytes: "8 * n", flops: "2 * n"}}
+entry: {draft.entry}
+variants:
+  - id: {DRAFTED_VARIANT}
+    target: {draft.target}
+{variant.comment}"""
+        + "\n".join(lines)
+        + "\n"
+    )

@@ -1,0 +1,1 @@
+"""Drafts from the calls of an observed run."""

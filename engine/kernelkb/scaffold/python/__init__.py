@@ -1,0 +1,1 @@
+"""Drafts from Python source text."""

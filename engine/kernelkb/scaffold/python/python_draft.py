@@ -1,0 +1,209 @@
+"""Drafts a kernel folder for Python functions that launch Triton or CuTe DSL kernels."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from kernelkb.scaffold.draft.call_signature import Function, Parameter, SourceSummary
+from kernelkb.scaffold.draft.default_values import guess_shape
+from kernelkb.scaffold.draft.draft_request import DraftRequest
+from kernelkb.scaffold.draft.drafted_reference import format_kernel_files, guess_expression
+from kernelkb.scaffold.draft.kernel_yaml import Draft, DraftedVariant
+from kernelkb.scaffold.draft.launchers import assign_field_names
+from kernelkb.scaffold.python.triton_elementwise import translate_triton
+
+_SKIPPABLE = (ast.For, ast.While, ast.With, ast.Expr, ast.Assign, ast.AnnAssign, ast.Assert)
+
+
+def draft_python_files(request: DraftRequest) -> dict[str, str]:
+    """Return kernel.yaml, reference.py and launch.py for a function of a Python file."""
+    function, summary, name = request.function, request.summary, request.name
+    parameters, notes = _complete_shapes(function)
+    draft = _make_draft(request, parameters, notes)
+    numbers = [p for p in parameters if p.role == "number"]
+    is_triton = summary.kind == "triton"
+    expression = translate_triton(request.text, function, draft.fields) if is_triton else None
+    expression = expression or guess_expression(
+        [function.name, *function.launches, name],
+        draft.inputs,
+        draft.outputs,
+        numbers,
+        draft.fields,
+    )
+    names = [draft.fields[p.name] for p in draft.inputs] or ["unused"]
+    skipped = list_skipped(request.text, summary)
+    return {
+        **format_kernel_files(draft, names, expression),
+        "launch.py": _draft_launcher(draft, function, parameters, skipped),
+    }
+
+
+def _make_draft(request: DraftRequest, parameters: Sequence[Parameter], notes: list[str]) -> Draft:
+    function, is_triton = request.function, request.summary.kind == "triton"
+    inputs = [p for p in parameters if p.role == "input"]
+    outputs = [p for p in parameters if p.role == "output"]
+    axes = list(dict.fromkeys(d for p in (*inputs, *outputs) for d in p.shape if not d.isdecimal()))
+    return Draft(
+        name=request.name,
+        include=request.include,
+        target="cuda",
+        axes=axes,
+        inputs=inputs,
+        outputs=outputs,
+        fields=assign_field_names([p.name for p in (*inputs, *outputs)] + axes),
+        entry=f"kb_{request.name}",
+        variant=DraftedVariant(
+            "triton" if is_triton else "python",
+            "launch.py",
+            f"{function.name} of {PurePosixPath(request.include).name}",
+            returns=any(p.type == "return" for p in outputs),
+            kernels=function.launches,
+        ),
+        notes=notes,
+        takes_odd_sizes=is_triton,
+    )
+
+
+def _complete_shapes(function: Function) -> tuple[list[Parameter], list[str]]:
+    """Give tensors without a shape that of the largest known one, and say so."""
+    known = [p.shape for p in function.parameters if p.shape]
+    common = max(known, key=len, default=("rows", "cols"))
+    notes, result = [], []
+    for each in function.parameters:
+        if each.role in ("input", "output") and not each.shape:
+            shape = guess_shape(each.name, common) if each.role == "input" else common
+            notes.append(f"the shape of {each.name} was guessed: {' x '.join(shape)}")
+            each = each._replace(shape=shape)
+        if each.role == "number":
+            notes.append(f"{each.name} = {each.value or 'not known'}")
+        result.append(each)
+    return result, notes
+
+
+def list_skipped(text: str, summary: SourceSummary) -> list[str]:
+    """List the first lines of top-level statements to leave out when the file is loaded.
+
+    They run something, or need a value of one that was left out.
+    """
+    if not summary.side_effect_lines:
+        return []
+    lines, names, heads = set(summary.side_effect_lines), set[str](), []
+    for statement in ast.parse(text).body:
+        if not isinstance(statement, _SKIPPABLE):
+            continue
+        last = statement.end_lineno or statement.lineno
+        loads = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
+        if lines & {*range(statement.lineno, last + 1)} or loads & names:
+            heads.append(ast.unparse(statement).splitlines()[0])
+            targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+            names |= {n.id for t in targets if t for n in ast.walk(t) if isinstance(n, ast.Name)}
+    return heads
+
+
+def _draft_launcher(
+    draft: Draft, function: Function, parameters: Sequence[Parameter], skipped: Sequence[str]
+) -> str:
+    """Return a Python module that loads the file and calls its function with tensors only."""
+    order = [*draft.inputs, *(p for p in draft.outputs if p.type != "return")]
+    arguments = ", ".join(
+        draft.fields[p.name] if p.role != "number" else p.value or "FILL_IN"
+        for p in parameters
+        if p.type != "return"
+    )
+    declared = ", ".join(draft.fields[p.name] for p in order)
+    suffix = {"apply": ".apply", "instance": "()"}.get(function.returns, "")
+    called = f"_MODULE.{function.name}{suffix}"
+    call = f"    return {called}({arguments})\n"
+    picks = [p.value for p in draft.outputs if p.type == "return" and p.value]
+    if picks:
+        listed = ", ".join(f"results{pick}" for pick in picks) + ("," if len(picks) == 1 else "")
+        call = f"    results = {called}({arguments})\n    return {listed}\n"
+    if "_get_stream()" in arguments:
+        call += _GET_STREAM
+    if draft.variant.language == "python":
+        call = _CUTE_CALL.replace("CALLED", called).replace("ARGUMENTS", arguments)
+        call += _GET_STREAM if "_get_stream()" in arguments else ""
+    return _LAUNCHER.format(
+        function=function.name,
+        file=PurePosixPath(draft.include).name,
+        include=draft.include,
+        name=draft.name,
+        skipped="".join(f"    {json.dumps(head)},\n" for head in skipped),
+        declared=declared,
+        call=call,
+    )
+
+
+_GET_STREAM = """\
+
+
+def _get_stream():
+    import cuda.bindings.driver as driver
+    import torch
+
+    return driver.CUstream(torch.cuda.current_stream().cuda_stream)
+"""
+_CUTE_CALL = """\
+    import cutlass.cute as cute
+    from cutlass.cute.runtime import from_dlpack
+
+    arguments = [
+        from_dlpack(each) if hasattr(each, "__dlpack__") else each for each in (ARGUMENTS,)
+    ]
+    key = tuple(
+        (*each.shape, each.element_type) if hasattr(each, "shape") else each for each in arguments
+    )
+    if key not in _COMPILED:
+        _COMPILED[key] = cute.compile(CALLED, *arguments)
+    return _COMPILED[key](*arguments)
+
+
+_COMPILED = {}
+"""
+_LAUNCHER = '''\
+"""Loads {function} from {file}, without the statements below that run something."""
+
+import ast
+import importlib
+import importlib.util
+import sys
+import types
+from pathlib import Path
+
+_FILE = Path(__file__).resolve().parent / "{include}"
+_SKIPPED = {{
+{skipped}}}
+
+
+def _load():
+    parts, root = [], _FILE.parent
+    while (root / "__init__.py").exists():
+        parts.insert(0, root.name)
+        root = root.parent
+    sys.path.insert(0, str(root))
+    sys.path += [str(folder) for folder in root.parents[:4]]  # last: they hide no package
+    try:
+        importlib.import_module(".".join(parts) or "ast")
+    except Exception:  # the package needs what is not installed; this file may do without
+        for count in range(1, len(parts) + 1):
+            package = types.ModuleType(".".join(parts[:count]))
+            package.__path__ = [str(root.joinpath(*parts[:count]))]
+            sys.modules[package.__name__] = package
+    name = ".".join([*parts, _FILE.stem]) if parts else "kb_source_{name}"
+    spec = importlib.util.spec_from_file_location(name, _FILE)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    tree = ast.parse(_FILE.read_text(encoding="utf-8"))
+    tree.body = [n for n in tree.body if ast.unparse(n).splitlines()[0] not in _SKIPPED]
+    exec(compile(tree, str(_FILE), "exec"), module.__dict__)
+    return module
+
+
+_MODULE = _load()
+
+
+def kb_{name}({declared}):
+{call}'''

@@ -1,0 +1,276 @@
+"""Parameters of Python functions that launch kernels: tensors, shapes, what is written."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+
+from kernelkb.scaffold.draft.call_signature import Function, Parameter, ParameterRole
+from kernelkb.scaffold.python.python_shapes import read_shapes
+
+_TENSOR_WORDS = re.compile(
+    r"\b{name}\.(?:shape|stride|size|is_cuda|numel|dtype|device|contiguous|view|reshape|dim|ndim"
+    r"|new_empty|is_contiguous|data_ptr|unsqueeze|permute|transpose|T|element_size|to)\b"
+)
+_MAKER = re.compile(r"(?:torch\.)?(?:(?:empty|zeros|ones|full|rand|randn)(_like)?|(\w+)\.new_\w+)")
+_STORES = ("tl.store", "tl.atomic_add")
+_OUTPUT_NAME = re.compile(r"(?:o|out\w*|output\w*|y|dst\w*|result\w*|\w+_out)", re.IGNORECASE)
+_INDEX_NAME = re.compile(
+    r"\w*(?:idx|index|indices|ids|positions?|offsets?|labels?|target|lens|loc)\w*", re.IGNORECASE
+)
+_NUMBERS = {"eps": "1e-6", "epsilon": "1e-6", "dim": "-1", "axis": "-1", "alpha": "1.0", "p": "0.5"}
+
+
+def list_launches(
+    function: ast.FunctionDef, jitted: Mapping[str, ast.FunctionDef | None]
+) -> tuple[str, ...]:
+    """List the kernels that a function launches: ``k[grid](...)``, ``k.run(...)``, ``k.warmup``.
+
+    A kernel that was assigned to another name counts, too.
+    """
+    aliases = {name: name for name in jitted}
+    found = []
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            words = re.findall(r"\w+", ast.unparse(node.value))
+            kernel = next((aliases[word] for word in words if word in aliases), None)
+            if kernel is not None:
+                aliases[node.targets[0].id] = kernel
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Subscript) or (
+            isinstance(called, ast.Attribute) and called.attr in ("run", "warmup")
+        ):
+            called = called.value
+        else:
+            continue
+        while isinstance(called, ast.Call) and called.args:  # wrap_triton(k)[grid](...)
+            called = called.args[0]
+        name = called.id if isinstance(called, ast.Name) else ""
+        if name in aliases:
+            found.append(aliases[name])
+        elif isinstance(called, ast.Attribute) and _find_root(called) in aliases:
+            found.append(called.attr)  # of an imported module with kernels
+    return tuple(dict.fromkeys(found))
+
+
+def _find_root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def read_python_function(
+    function: ast.FunctionDef,
+    jitted: Mapping[str, ast.FunctionDef | None],
+    launches: Sequence[str],
+    owner: str = "",
+    *,
+    takes_tensors: bool = False,
+) -> Function:
+    """Return a function with its tensors, their shapes, and the tensors that it returns.
+
+    Args:
+        function: The function; of an autograd class its ``forward``.
+        jitted: The file's Triton kernels.
+        launches: Those that it launches.
+        owner: Its class; empty for a plain function.
+        takes_tensors: Whether arguments without a type are tensors.
+    """
+    required = _list_required(function)[bool(owner) :]  # without ctx
+    loaded = _list_accessed(function, jitted, ("tl.load",))
+    text, shapes = ast.unparse(function), read_shapes(function)
+    tensors = [
+        a.arg
+        for a in required
+        if _is_tensor(a, text)
+        or a.arg in loaded
+        or (takes_tensors and a.annotation is None and a.arg != "stream")
+    ]
+    returned = _read_returned(function, shapes, tensors)
+    written = set() if returned else _list_accessed(function, jitted, _STORES)
+    parameters = [_make_parameter(a, tensors, written, shapes) for a in required]
+    if not returned and parameters and not any(p.role == "output" for p in parameters):
+        parameters = _mark_output(parameters)
+    return Function(
+        owner or function.name,
+        (*parameters, *returned),
+        returns="apply" if owner else "",
+        style="python",
+        line=function.lineno,
+        launches=tuple(launches),
+    )
+
+
+def _list_required(function: ast.FunctionDef) -> list[ast.arg]:
+    arguments = [*function.args.posonlyargs, *function.args.args]
+    return arguments[: len(arguments) - len(function.args.defaults)]
+
+
+def _make_parameter(
+    argument: ast.arg,
+    tensors: Sequence[str],
+    written: set[str],
+    shapes: Mapping[str, tuple[str, ...]],
+) -> Parameter:
+    name = argument.arg
+    if name not in tensors:
+        return Parameter(name, "number", "number", value=_choose_number(argument))
+    role: ParameterRole = "output" if name in written else "input"
+    return Parameter(name, "tensor", role, _choose_dtype(name), shape=shapes.get(name, ()))
+
+
+def _mark_output(parameters: list[Parameter]) -> list[Parameter]:
+    """Take the tensor with an output's name, else the last one, for what is written."""
+    tensors = [p.name for p in parameters if p.role == "input"]
+    named = [name for name in tensors if _OUTPUT_NAME.fullmatch(name)] or tensors[-1:]
+    return [p._replace(role="output") if p.name in named else p for p in parameters]
+
+
+def _is_tensor(argument: ast.arg, text: str) -> bool:
+    kind = ast.unparse(argument.annotation) if argument.annotation else ""
+    if kind:
+        return "Tensor" in kind and "Optional" not in kind and "None" not in kind
+    pattern = _TENSOR_WORDS.pattern.replace("{name}", re.escape(argument.arg))
+    return bool(re.search(pattern, text)) or bool(
+        re.search(rf"\b\w+_like\({re.escape(argument.arg)}\b", text)
+    )
+
+
+def _choose_dtype(name: str) -> str:
+    return "int64" if _INDEX_NAME.fullmatch(name) else "float32"
+
+
+def _choose_number(argument: ast.arg) -> str:
+    kind = ast.unparse(argument.annotation) if argument.annotation else ""
+    if kind == "bool":
+        return "False"
+    if "None" in kind or "Optional" in kind:
+        return "None"
+    if kind == "str":
+        return ""
+    if "CUstream" in kind or argument.arg == "stream":
+        return "_get_stream()"
+    return _NUMBERS.get(argument.arg, "1.0" if kind == "float" else "1")
+
+
+def _list_accessed(
+    function: ast.FunctionDef, jitted: Mapping[str, ast.FunctionDef | None], calls: Sequence[str]
+) -> set[str]:
+    """List the names that are passed for a pointer that a kernel loads from, or stores to."""
+    found: set[str] = set()
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Subscript):
+            continue
+        kernel = jitted.get(ast.unparse(node.func.value))
+        if kernel is None:
+            continue
+        names = [a.arg for a in kernel.args.args]
+        written = {name for name in names if _is_accessed(kernel, name, calls)}
+        passed = [*zip(names, node.args, strict=False)]
+        passed += [(k.arg or "", k.value) for k in node.keywords]
+        found |= {ast.unparse(value) for name, value in passed if name in written}
+    return found
+
+
+def _is_counted(kernel: ast.FunctionDef, name: str) -> bool:
+    """Whether a kernel multiplies, divides or compares a parameter: then it is no pointer."""
+    for node in ast.walk(kernel):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot):
+            continue
+        operands: list[ast.expr] = []
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.FloorDiv | ast.Mod):
+            operands = [node.left, node.right]
+        elif isinstance(node, ast.Compare):
+            operands = [node.left, *node.comparators]
+        if any(isinstance(each, ast.Name) and each.id == name for each in operands):
+            return True
+    return False
+
+
+def _is_accessed(kernel: ast.FunctionDef, name: str, calls: Sequence[str]) -> bool:
+    """Whether a kernel uses a pointer in some calls, also after adding an offset to it."""
+    if _is_counted(kernel, name):
+        return False
+    names = {name}
+    for node in ast.walk(kernel):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            text = ast.unparse(node.value)
+            if "load" not in text and names & set(re.findall(r"\w+", text)):
+                names.add(node.targets[0].id)
+    used = [
+        node.args[0]
+        for node in ast.walk(kernel)
+        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in calls
+    ]
+    return any(names & set(re.findall(r"\w+", ast.unparse(node))) for node in used)
+
+
+def _read_returned(
+    function: ast.FunctionDef, shapes: Mapping[str, tuple[str, ...]], tensors: Sequence[str]
+) -> list[Parameter]:
+    """Return an output for each tensor that a function returns."""
+    returns = [n.value for n in ast.walk(function) if isinstance(n, ast.Return) and n.value]
+    values = [v for v in returns if not (isinstance(v, ast.Constant) and v.value is None)]
+    if not values:
+        return []
+    last = values[-1]
+    parts = last.elts if isinstance(last, ast.Tuple | ast.List) else [last]
+    made = _collect_made(function)
+    outputs = []
+    for index, part in enumerate(parts):
+        if isinstance(part, ast.Constant) or (isinstance(part, ast.Name) and part.id.isupper()):
+            continue
+        base = next(iter(re.findall(r"\w+", ast.unparse(part))), "")
+        if len(parts) > 1 and base not in made and base not in tensors:
+            continue
+        source, dims, dtype = made.get(base, (base, (), ""))
+        like = source if source in tensors else next(iter(tensors), "")
+        shape = dims or shapes.get(like, ())
+        field = base if base.isidentifier() and base not in tensors else f"out{index or ''}"
+        picked = f"[{index}]" if len(parts) > 1 else ""
+        kind = dtype or "float32"
+        outputs.append(Parameter(field, "return", "output", kind, shape=shape, value=picked))
+    return outputs
+
+
+_Made = tuple[str, tuple[str, ...], str]
+"""The tensor that another one is like, else its sizes; and its dtype, if that is written."""
+
+
+def _collect_made(function: ast.FunctionDef) -> dict[str, _Made]:
+    """Map each tensor that a function makes to what it is like."""
+    made: dict[str, _Made] = {}
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+            continue
+        if isinstance(node.value, ast.Call):
+            own = _read_maker(node.value)
+            if own is not None:
+                made[node.targets[0].id] = own
+    return made
+
+
+def _read_maker(call: ast.Call) -> _Made | None:
+    """Return what ``torch.empty((M, N), dtype=torch.float16)`` makes; None for another call."""
+    match = _MAKER.fullmatch(ast.unparse(call.func))
+    if match is None or not call.args:
+        return None
+    written = next((ast.unparse(k.value) for k in call.keywords if k.arg == "dtype"), "")
+    dtype = written.removeprefix("torch.") if written.startswith("torch.") else ""
+    dtype = dtype if dtype in _DTYPES else ""
+    first = call.args[0]
+    if match[1]:
+        return ast.unparse(first), (), dtype
+    elements = first.elts if isinstance(first, ast.Tuple | ast.List) else call.args
+    dims = tuple(ast.unparse(e) for e in elements)
+    if all(d.isidentifier() or d.isdecimal() for d in dims) and dims != ("shape",):
+        return "", dims, dtype
+    like = re.match(r"\w+", ast.unparse(first))
+    return (like[0] if like else "", (), dtype)
+
+
+_DTYPES = (
+    *("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64"),
+    *("bool", "float8_e4m3fn", "float8_e5m2"),
+)

@@ -1,0 +1,227 @@
+"""Finds what a Python file launches: Triton, CuTe DSL, CUDA text in strings, KernelBench."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from kernelkb.scaffold.draft.call_signature import Function, SourceSummary
+from kernelkb.scaffold.python.python_functions import list_launches, read_python_function
+from kernelkb.scaffold.python.python_texts import iter_texts
+
+_ALLOWED_CALL_PREFIXES = (
+    *("sys.path.", "warnings.", "logging.", "os.environ.", "torch.manual_seed", "torch.set_"),
+    *("torch.backends.", "torch.library.", "torch.fx.", "logger.", "torch._dynamo.", "tl."),
+)
+_CUDA_WORD = "__global__"
+
+
+def summarize_python(text: str) -> SourceSummary | None:
+    """Return the kernels of a Python file; None where it holds none or does not parse."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    if "ModelNew" in classes:
+        return SourceSummary("candidate", (Function("ModelNew"),))
+    if "Model" in classes and any(f.name == "get_inputs" for f in functions):
+        return SourceSummary("kernelbench", (Function("Model"),))
+    lines = tuple(_iter_side_effect_lines(tree.body, frozenset(f.name for f in functions)))
+    cute = _list_cute_functions(tree)
+    if cute:
+        return SourceSummary("cute", cute, side_effect_lines=lines)
+    jitted = _list_jitted(tree)
+    if jitted and "triton" in text:
+        wrappers = _list_wrappers(tree, jitted)
+        return SourceSummary("triton", wrappers, side_effect_lines=lines)
+    embedded = _find_cuda_text(tree)
+    return summarize_embedded(embedded) if embedded else None
+
+
+def summarize_embedded(text: str) -> SourceSummary | None:
+    """Return the kernels of CUDA text that stood in strings of a Python file."""
+    from kernelkb.scaffold.c.c_source import summarize_source
+
+    inner = summarize_source("strings.cu", text)
+    return inner._replace(kind="embedded", embedded=text) if inner is not None else None
+
+
+def _list_jitted(tree: ast.Module) -> dict[str, ast.FunctionDef | None]:
+    """Map each kernel of Triton, also nested or behind autotune and heuristics, to its node."""
+    imported = {
+        alias.asname or alias.name: None
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if "kernel" in alias.name
+    }
+    decorated = {
+        node.name: node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        and any("jit" in ast.unparse(d) and "jitted" not in node.name for d in node.decorator_list)
+        and not any("cute." in ast.unparse(d) for d in node.decorator_list)
+    }
+    return imported | decorated | _list_wrapped(tree)
+
+
+def _list_wrapped(tree: ast.Module) -> dict[str, ast.FunctionDef | None]:
+    """Map the names that ``name = triton.jit(function)`` binds to the function."""
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    found: dict[str, ast.FunctionDef | None] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            call, target = ast.unparse(node.value), ast.unparse(node.targets[0])
+            wrapped = [word for word in re.findall(r"\w+", call) if word in functions]
+            if wrapped and re.search(r"\bjit\(", call):
+                found[target] = functions[wrapped[-1]]
+    return found
+
+
+def _list_wrappers(
+    tree: ast.Module, jitted: dict[str, ast.FunctionDef | None]
+) -> tuple[Function, ...]:
+    """List the functions that launch a kernel, themselves or through others of the file.
+
+    Those that nothing else in the file calls come first; ``forward`` of an autograd function is
+    entered through a function that applies its class.
+    """
+    plain = [f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name not in jitted]
+    direct = {f.name: list_launches(f, jitted) for f in plain}
+    launching = {name: kernels for name, kernels in direct.items() if kernels}
+    launching = _drop_warmups(plain, launching)
+    found = [
+        read_python_function(f, jitted, launching[f.name]) for f in plain if f.name in launching
+    ]
+    for owner in tree.body:
+        if isinstance(owner, ast.ClassDef) and _is_autograd(owner):
+            for method, kernels in _list_forward(owner, jitted, launching):
+                found.append(read_python_function(method, jitted, kernels, owner=owner.name))
+    return _order_menu(found)
+
+
+def _drop_warmups(
+    functions: list[ast.FunctionDef], launching: dict[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """Leave out functions that only compile a kernel, such as to read its registers."""
+    only = {
+        f.name
+        for f in functions
+        if f.name in launching and ".warmup(" in (text := ast.unparse(f)) and "](" not in text
+    }
+    kept = {name: kernels for name, kernels in launching.items() if name not in only}
+    return kept or launching
+
+
+def _order_menu(found: list[Function]) -> tuple[Function, ...]:
+    """Put what is most likely wanted first: forward before backward; tests only if alone."""
+    kept = [f for f in found if not _TEST_NAME.match(f.name)] or found
+    return tuple(
+        sorted(kept, key=lambda f: (bool(_BACKWARD.search(f.name)), f.name.startswith("_")))
+    )
+
+
+_TEST_NAME = re.compile(r"_*(?:test|tests|bench|benchmark|verify|main)(?:_|$)")
+_BACKWARD = re.compile(r"backward|bwd|_bw(?:_|$)|(?:^|_)d[xwqkv](?:_|$)", re.IGNORECASE)
+
+
+def _is_autograd(owner: ast.ClassDef) -> bool:
+    return any(ast.unparse(base).endswith("Function") for base in owner.bases)
+
+
+def _list_forward(
+    owner: ast.ClassDef,
+    jitted: dict[str, ast.FunctionDef | None],
+    launching: dict[str, tuple[str, ...]],
+) -> Iterator[tuple[ast.FunctionDef, tuple[str, ...]]]:
+    """Yield what ``apply`` of an autograd function enters, with its kernels.
+
+    That is ``forward``, or the method with named arguments that it passes all of its own to.
+    """
+    methods = {m.name: m for m in owner.body if isinstance(m, ast.FunctionDef)}
+    forward = methods.get("forward")
+    if forward is not None and forward.args.vararg is not None:
+        called = re.findall(r"\w+", ast.unparse(forward))
+        forward = next((methods[n] for n in called if n in methods and n != "forward"), None)
+    if forward is not None:
+        kernels = list_launches(forward, jitted) or _list_indirect(forward, launching)
+        if kernels:
+            yield forward, kernels
+
+
+def _list_indirect(
+    function: ast.FunctionDef, launching: dict[str, tuple[str, ...]]
+) -> tuple[str, ...]:
+    names = [
+        n.func.id
+        for n in ast.walk(function)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+    ]
+    return tuple(kernel for name in names for kernel in launching.get(name, ()))
+
+
+def _list_cute_functions(tree: ast.Module) -> tuple[Function, ...]:
+    """List what is compiled by CuTe DSL: host functions that launch, and objects that are called.
+
+    Objects only of classes that can be made without arguments.
+    """
+    found = []
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and _is_cute_host(node):
+            if ".launch(" in ast.unparse(node):
+                found.append(read_python_function(node, {}, (), takes_tensors=True))
+        elif isinstance(node, ast.ClassDef) and ".launch(" in ast.unparse(node):
+            methods = {m.name: m for m in node.body if isinstance(m, ast.FunctionDef)}
+            call, make = methods.get("__call__"), methods.get("__init__")
+            if call is not None and _is_cute_host(call) and not _needs_arguments(make):
+                read = read_python_function(call, {}, (), node.name, takes_tensors=True)
+                found.append(read._replace(returns="instance"))
+    return tuple(found)
+
+
+def _is_cute_host(function: ast.FunctionDef) -> bool:
+    return any(ast.unparse(d).startswith("cute.jit") for d in function.decorator_list)
+
+
+def _needs_arguments(make: ast.FunctionDef | None) -> bool:
+    if make is None:
+        return False
+    return len(make.args.args) - 1 > len(make.args.defaults) or None in make.args.kw_defaults
+
+
+def _find_cuda_text(tree: ast.Module) -> str:
+    """Return the CUDA text of the file's strings, joined."""
+    texts = [text for text in iter_texts(tree) if _CUDA_WORD in text and "{" in text]
+    return "\n".join(dict.fromkeys(texts))
+
+
+def _iter_side_effect_lines(body: list[ast.stmt], own: frozenset[str]) -> Iterator[int]:
+    """Yield the lines that call, test or assert something when the file is imported.
+
+    Args:
+        body: Statements of the file, or of what is nested in it.
+        own: Names of the file's functions; calling one counts even where its result is assigned.
+    """
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
+            continue
+        nested = [getattr(statement, field, []) for field in ("body", "orelse", "finalbody")]
+        if any(nested):
+            for inside in nested:
+                yield from _iter_side_effect_lines(inside, own)
+        elif _has_side_effect(statement, own):
+            yield statement.lineno
+
+
+def _has_side_effect(statement: ast.stmt, own: frozenset[str]) -> bool:
+    if isinstance(statement, ast.Assert):
+        return True
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        return not ast.unparse(statement.value).startswith(_ALLOWED_CALL_PREFIXES)
+    calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
+    return any(isinstance(called, ast.Name) and called.id in own for called in calls)
